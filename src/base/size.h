@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes as people write them: "512M", "1.5G", "4096"; K M G T are powers of 1024. */
+#ifndef SL_BASE_SIZE_H
+#define SL_BASE_SIZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Parse text (whole string; optional fraction; optional suffix K M G T, optional "B" or
+ * "iB" after it). -EINVAL: not a size; -ERANGE: beyond 2^64 - 1. *out untouched on
+ * failure. */
+int sl_size_parse(const char *text, uint64_t *out) SL_MUST_CHECK;
+
+/* "1.5 GiB" style into buf; returns buf. */
+char *sl_size_format(uint64_t bytes, char *buf, size_t buf_bytes);
+
+#endif
