@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The closed list of errors, and the text that goes with them.
+ *
+ * Every fallible function returns 0 or one of the negative errno values below; out-parameters
+ * come last and are untouched on failure. The text of the calling thread's last failure is in
+ * sluice_last_error(): what was being done, to which object, and what to do about it.
+ *
+ *   -EINVAL     a parameter is wrong (unaligned, contradicting flags, unknown value): fix the call
+ *   -ENOENT     a file or address that is not there
+ *   -EISDIR     a directory where a file is needed
+ *   -EACCES     no permission, or a read-only file mapped for writing
+ *   -EFBIG      the file is shorter than the mapping, or a size beyond the address range
+ *   -ENOMEM     the process is out of memory or addresses
+ *   -ENOBUFS    a budget is too small: for one chunk, or for what a launch declares
+ *   -ENOSPC     the disk, or the store budget, is full: free space, then try again
+ *   -EIO        reading or writing the store failed; data still held in memory is kept
+ *   -EBUSY      the range is pinned or in a launch that only the caller can end
+ *   -EFAULT     a kernel touched an address outside its region or its declared uses
+ *   -EPERM      the system refuses a mechanism; the text says which setting allows it
+ *   -ENOTSUP    this machine or device cannot do it
+ *   -ECHILD     the space belongs to the parent process (after fork)
+ *   -ECANCELED  the launch was not run because an earlier one on its stream failed
+ */
+#ifndef SLUICE_ERROR_H
+#define SLUICE_ERROR_H
+
+#if defined(__GNUC__)
+#define SLUICE_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define SLUICE_MUST_CHECK
+#endif
+
+#if defined(__GNUC__)
+#define SLUICE_API __attribute__((visibility("default")))
+#else
+#define SLUICE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Text of the calling thread's last failure; "" when nothing failed. Owned by the library, valid
+ * until the thread's next failing call. Never blocks.
+ */
+SLUICE_API const char *sluice_last_error(void);
+
+/* Version of the library, "MAJOR.MINOR.PATCH". Static storage. Never blocks. */
+SLUICE_API const char *sluice_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: what a kernel uses and with which intent; streams, events and kernels of the
+ * software device. What a launch declares is brought in and pinned before it runs; a
+ * launch that declares nothing runs by faults.
+ */
+#ifndef SLUICE_LAUNCH_H
+#define SLUICE_LAUNCH_H
+
+#include "sluice/space.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct sluice_stream;
+struct sluice_event;
+struct sluice_launch;
+
+/* What a launch does to a range. A wrong intent is the caller's error: checking mode
+ * finds it. */
+enum sluice_intent {
+	SLUICE_USE_READ,       /* only read: dropped later without copy-out */
+	SLUICE_USE_WRITE,      /* some bytes written, others keep their value */
+	SLUICE_USE_READ_WRITE, /* read and written */
+	SLUICE_USE_WRITE_ALL, /* every byte written, none read before: never brought in */
+	SLUICE_USE_SCRATCH,   /* contents matter neither before nor after the launch */
+	SLUICE_USE_COUNT
+};
+
+struct sluice_use {
+	const void *addr;
+	size_t size_bytes;
+	enum sluice_intent intent;
+};
+
+/* Kernel grid: blocks are numbered x fastest. */
+struct sluice_grid {
+	uint32_t x, y, z;
+};
+
+/* Where a call of a kernel stands. */
+struct sluice_block {
+	struct sluice_grid index; /* this block */
+	struct sluice_grid grid;  /* all blocks */
+	uint32_t worker;          /* number of the worker thread that runs it */
+};
+
+/* A kernel of the software device: called once per block, on worker threads, in any
+ * order. */
+typedef void (*sluice_kernel)(const struct sluice_block *block, void *args);
+
+/* A host callback in a stream. Must not call functions that wait for that stream. */
+typedef void (*sluice_host_fn)(void *arg);
+
+/*
+ * Streams: work on one stream runs in order, different streams run at once. NULL is the
+ * space's default stream. Destroy waits for the stream's work. Errors: -ENOMEM. Any
+ * thread.
+ */
+SLUICE_API int sluice_stream_create(struct sluice_space *space,
+				    struct sluice_stream **out) SLUICE_MUST_CHECK;
+SLUICE_API void sluice_stream_destroy(struct sluice_stream *stream);
+
+/*
+ * Wait until everything enqueued on the stream before this call is done. Returns the
+ * stream's first error since the last call and clears it; launches enqueued behind a
+ * failed one until then are not run (-ECANCELED is not reported again). Blocks on the
+ * stream.
+ */
+SLUICE_API int sluice_stream_synchronize(struct sluice_space *space,
+					 struct sluice_stream *stream) SLUICE_MUST_CHECK;
+
+/* Call fn(arg) on the stream's thread in stream order. Errors: -ENOMEM. Does not
+ * block. */
+SLUICE_API int sluice_stream_callback(struct sluice_space *space,
+				      struct sluice_stream *stream, sluice_host_fn fn,
+				      void *arg) SLUICE_MUST_CHECK;
+
+/*
+ * Events. record: complete when all earlier work of the stream is done (again after each
+ * record). wait: later work of the stream runs after the event. synchronize: blocks until
+ * complete. query: 0 complete, -EAGAIN not yet. A never recorded event is complete.
+ * Destroy only when no stream refers to the event any more. Any thread.
+ */
+SLUICE_API int sluice_event_create(struct sluice_space *space,
+				   struct sluice_event **out) SLUICE_MUST_CHECK;
+SLUICE_API void sluice_event_destroy(struct sluice_event *event);
+SLUICE_API int sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
+				   struct sluice_event *event) SLUICE_MUST_CHECK;
+SLUICE_API int sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
+				 struct sluice_event *event) SLUICE_MUST_CHECK;
+SLUICE_API void sluice_event_synchronize(struct sluice_event *event);
+SLUICE_API int sluice_event_query(struct sluice_event *event) SLUICE_MUST_CHECK;
+
+/*
+ * Run kernel over grid on the stream (software device). args: args_bytes are copied (at
+ * most 1024). uses: n_uses ranges the kernel touches, copied; each inside one region; 0
+ * uses: the kernel runs by faults. Returns once enqueued: it does not wait for data or
+ * kernel, except that a queue of 256 launches per stream blocks. Errors found at once:
+ * -EINVAL (empty grid, contradicting uses), -ENOENT (a use outside any region; the text
+ * names it), -ENOBUFS (the declared set is larger than the device budget less what is
+ * pinned; says how much and how much there is), -ENOTSUP (not a software device). Errors
+ * found later (-EIO, -EFAULT): from sluice_stream_synchronize(); the kernel then has not
+ * run, or not to its end. Any thread. All resident: takes the space lock briefly, no I/O,
+ * no system call but the wake.
+ */
+SLUICE_API int sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
+			     sluice_kernel kernel, struct sluice_grid grid,
+			     const void *args, size_t args_bytes,
+			     const struct sluice_use *uses, size_t n_uses) SLUICE_MUST_CHECK;
+
+/*
+ * Bring in and pin what the caller is going to touch itself: on return the ranges are
+ * present and stay until sluice_launch_end(*out). Work enqueued on stream in between is
+ * covered as well: the pins go when the stream has done it. Errors as sluice_launch(),
+ * and -EIO / -ENOSPC at once. Any thread. Blocks on copies and I/O unless all is
+ * resident.
+ */
+SLUICE_API int sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
+				   const struct sluice_use *uses, size_t n_uses,
+				   struct sluice_launch **out) SLUICE_MUST_CHECK;
+SLUICE_API void sluice_launch_end(struct sluice_launch *launch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

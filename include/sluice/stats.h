@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exact counters of a space. Bytes moved are a deterministic function of the launch
+ * sequence and the policy (with fault-driven kernels: of the order of faults). One list
+ * makes the enum, the names, the units and the manual's table.
+ */
+#ifndef SLUICE_STATS_H
+#define SLUICE_STATS_H
+
+#include "sluice/space.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* clang-format off */
+/*      ENUM                 name                    unit      what it counts */
+#define SLUICE_COUNTERS(M) \
+	M(H2D_LAUNCH,        "h2d_launch",           "bytes",  "host to device, needed by a launch") \
+	M(H2D_FAULT,         "h2d_fault",            "bytes",  "host to device, fault of a kernel") \
+	M(H2D_CPU,           "h2d_cpu",              "bytes",  "host to device, touch by host code") \
+	M(H2D_PREFETCH,      "h2d_prefetch",         "bytes",  "host to device, prefetch or pin") \
+	M(D2H_EVICT,         "d2h_evict",            "bytes",  "device to host, to make room") \
+	M(D2H_REQUEST,       "d2h_request",          "bytes",  "device to host, evict call or new budget") \
+	M(D2H_SYNC,          "d2h_sync",             "bytes",  "device to host, sync or unmap") \
+	M(CLEAN_DROP,        "clean_drop",           "bytes",  "dropped from the device without copy: another copy was valid") \
+	M(DISCARD_SAVED,     "discard_saved",        "bytes",  "dropped from the device without copy: contents were discarded") \
+	M(ZERO_FILL,         "zero_fill",            "bytes",  "presented as zeros or for write-all, nothing moved") \
+	M(STORE_READ_DEMAND, "store_read_demand",    "bytes",  "store to host, waited for") \
+	M(STORE_READ_AHEAD,  "store_read_ahead",     "bytes",  "store to host, read ahead of a pattern") \
+	M(STORE_READ_PREFETCH,"store_read_prefetch", "bytes",  "store to host, prefetch") \
+	M(STORE_WRITE_BACK,  "store_write_back",     "bytes",  "host to store, background write-back of files") \
+	M(STORE_WRITE_SYNC,  "store_write_sync",     "bytes",  "host to store, sync or unmap") \
+	M(STORE_WRITE_SPILL, "store_write_spill",    "bytes",  "host to store, anonymous or volatile data without room") \
+	M(READAHEAD_WASTED,  "readahead_wasted",     "bytes",  "read ahead and dropped unused") \
+	M(REFETCH,           "refetch",              "bytes",  "brought to the device again after an eviction") \
+	M(FAULTS,            "faults",               "count",  "faults served for kernels") \
+	M(CPU_FAULTS,        "cpu_faults",           "count",  "faults served for host code") \
+	M(WRITE_FAULTS,      "write_faults",         "count",  "first writes seen on guarded data") \
+	M(MISSES,            "misses",               "count",  "kernel touches of what its launch did not declare") \
+	M(LAUNCHES,          "launches",             "count",  "launches begun") \
+	M(LAUNCHES_RESIDENT, "launches_resident",    "count",  "launches whose uses were all resident") \
+	M(EVICTIONS,         "evictions",            "count",  "chunks removed from the device to make room") \
+	M(DISCARDS,          "discards",             "bytes",  "declared dead") \
+	M(INTENT_ERRORS,     "intent_errors",        "count",  "wrong intents found by checking mode") \
+	M(IO_ERRORS,         "io_errors",            "count",  "failed reads and writes of the store") \
+	M(MOVE_RETRIES,      "move_retries",         "count",  "moves that the system refused at first") \
+	M(WAITS_IN_FLIGHT,   "waits_in_flight",      "count",  "times a move waited for a running launch")
+
+enum sluice_counter {
+#define SLUICE_COUNTER_ENUM_(E, name, unit, text) SLUICE_COUNTER_##E,
+	SLUICE_COUNTERS(SLUICE_COUNTER_ENUM_)
+#undef SLUICE_COUNTER_ENUM_
+	SLUICE_COUNTER_COUNT
+};
+/* clang-format on */
+
+struct sluice_stats {
+	uint64_t counter[SLUICE_COUNTER_COUNT];
+	uint64_t resident_bytes[SLUICE_TIER_COUNT]; /* now; STORE: spilled bytes */
+	uint64_t resident_peak_bytes[SLUICE_TIER_COUNT];
+	uint64_t budget_bytes[SLUICE_TIER_COUNT];
+	uint64_t staging_bytes; /* host frames held by I/O now; part of neither tier */
+};
+
+/* Name, unit ("bytes" or "count") and meaning of a counter; NULL beyond the last. */
+SLUICE_API const char *sluice_counter_name(enum sluice_counter counter);
+SLUICE_API const char *sluice_counter_unit(enum sluice_counter counter);
+SLUICE_API const char *sluice_counter_text(enum sluice_counter counter);
+
+/* Counters since the space was made, or since the last reset. Any thread. Does not
+ * block. */
+SLUICE_API void sluice_stats_get(struct sluice_space *space, struct sluice_stats *out);
+
+/* Set the counters (not what is resident) to zero; peaks restart from now. Does not
+ * block. */
+SLUICE_API void sluice_stats_reset(struct sluice_space *space);
+
+/* Sums that benchmarks want: all causes of one direction. */
+SLUICE_API uint64_t sluice_stats_h2d_bytes(const struct sluice_stats *stats);
+SLUICE_API uint64_t sluice_stats_d2h_bytes(const struct sluice_stats *stats);
+SLUICE_API uint64_t sluice_stats_store_read_bytes(const struct sluice_stats *stats);
+SLUICE_API uint64_t sluice_stats_store_write_bytes(const struct sluice_stats *stats);
+
+/* One region as `sluice stat` shows it. */
+struct sluice_region_info {
+	void *addr;
+	uint64_t size_bytes;
+	uint64_t chunk_bytes;
+	unsigned flags;
+	struct sluice_residency_bytes {
+		uint64_t device, host, store, empty, dirty;
+	} bytes;
+	char name[256]; /* path, or "anonymous" */
+};
+
+/*
+ * Fill up to max entries of infos in address order; *n_out: how many regions there are.
+ * Any thread. Holds the space lock while it walks. Errors: none but -ECHILD.
+ */
+SLUICE_API int sluice_regions(struct sluice_space *space, struct sluice_region_info *infos,
+			      size_t max, size_t *n_out) SLUICE_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UVM Discard's names on top of Sluice: source written to the paper's UvmDiscard and
+ * UvmDiscardLazy, in the spellings its authors' programs use, and to the batch calls that CUDA 13
+ * made of them, compiles and runs against this header alone.
+ *
+ * As those calls name no space, they work on one space per process: the same as dragon.h's, made
+ * at the first call from the defaults and the environment and closed at exit(). uvm_space() gives
+ * it out; memory to discard comes from sluice_alloc() on it (in place of cudaMallocManaged) and is
+ * revived by sluice_prefetch() (in place of cudaMemPrefetchAsync) or by a launch that declares a
+ * write. For another space use sluice_discard().
+ *
+ * What a discard promises (sluice/move.h): the contents are copied nowhere any more; a later read
+ * gives zeros or an older value of the same range. Eager: unmapped, a later write is seen and
+ * kept. Lazy: still mapped; writes before a revival may be lost. Any thread may call; the caller
+ * keeps others from touching the range meanwhile. Errors: 0 or -errno, the text in
+ * sluice_last_error().
+ */
+#ifndef SLUICE_UVM_DISCARD_H
+#define SLUICE_UVM_DISCARD_H
+
+#include "sluice/move.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The process's space, made now if need be. Owned by the library: do not destroy it. NULL: it
+ * could not be made. Any thread. Blocks on making the space.
+ */
+SLUICE_API struct sluice_space *uvm_space(void);
+
+/*
+ * Discard [addr, addr + size) after all earlier work of the default stream and all launches that
+ * declared the range, as a CUDA call on stream 0 would. Errors: -ENOENT (not in one region),
+ * -EINVAL, -EBUSY (eager, pinned), and what making the space returns. Blocks on that work, eager
+ * on the unmapping too.
+ */
+SLUICE_API int uvm_discard(void *addr, size_t size_bytes) SLUICE_MUST_CHECK;
+SLUICE_API int uvm_discard_lazy(void *addr, size_t size_bytes) SLUICE_MUST_CHECK;
+
+/*
+ * The same in the order of a stream of uvm_space(). Return once enqueued; what fails later is
+ * returned by sluice_stream_synchronize(). stream NULL: as uvm_discard() and uvm_discard_lazy().
+ */
+SLUICE_API int uvm_discard_async(void *addr, size_t size_bytes,
+				 struct sluice_stream *stream) SLUICE_MUST_CHECK;
+SLUICE_API int uvm_discard_lazy_async(void *addr, size_t size_bytes,
+				      struct sluice_stream *stream) SLUICE_MUST_CHECK;
+
+/*
+ * Eagerly discard count ranges (cuMemDiscardBatchAsync's shape). The whole batch is looked at
+ * first: with -ENOENT, -EINVAL (size 0, flags not 0, no arrays) or -EBUSY nothing is changed and
+ * the text names the first wrong entry. count 0: nothing to do. The batch as a whole is in stream
+ * order; stream NULL: as uvm_discard() (CUDA refuses it). Blocks only with stream NULL.
+ */
+SLUICE_API int uvm_discard_batch(void *const *addrs, const size_t *sizes, size_t count,
+				 unsigned long long flags,
+				 struct sluice_stream *stream) SLUICE_MUST_CHECK;
+
+/*
+ * Lazily discard count ranges and revive each in a tier: room is made, nothing is copied
+ * (cuMemDiscardAndPrefetchBatchAsync's shape). tiers[k] (DEVICE or HOST) holds for the ranges from
+ * tier_first[k] up to tier_first[k + 1]; tier_first[0] is 0 and the values rise. Checked and
+ * ordered as uvm_discard_batch().
+ */
+SLUICE_API int uvm_discard_and_prefetch_batch(void *const *addrs, const size_t *sizes,
+					      size_t count, const enum sluice_tier *tiers,
+					      const size_t *tier_first, size_t n_tiers,
+					      unsigned long long flags,
+					      struct sluice_stream *stream) SLUICE_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+/*
+ * The names as the paper writes them. These may be ignored without a warning.
+ *
+ *   UvmDiscard(addr, size)                      eager, default stream
+ *   UvmDiscard(addr, size, stream)              eager, in stream order
+ *   UvmDiscard(addr, size, lazy)                lazy an int, 0 or 1: default stream
+ *   UvmDiscardLazy(addr, size [, stream])       lazy
+ *   UvmDiscardAsync(addr, size, lazy, stream)   either, in stream order
+ */
+static inline int
+UvmDiscardAsync(void *addr, size_t size_bytes, int lazy, struct sluice_stream *stream)
+{
+	return lazy ? uvm_discard_lazy_async(addr, size_bytes, stream)
+		    : uvm_discard_async(addr, size_bytes, stream);
+}
+
+static inline int
+sluice_uvm_discard_mode_(void *addr, size_t size_bytes, int lazy)
+{
+	return UvmDiscardAsync(addr, size_bytes, lazy, NULL);
+}
+
+static inline int
+sluice_uvm_discard_stream_(void *addr, size_t size_bytes, struct sluice_stream *stream)
+{
+	return UvmDiscardAsync(addr, size_bytes, 0, stream);
+}
+
+static inline int
+sluice_uvm_discard_lazy_stream_(void *addr, size_t size_bytes, struct sluice_stream *stream)
+{
+	return UvmDiscardAsync(addr, size_bytes, 1, stream);
+}
+
+#ifdef __cplusplus
+static inline int
+UvmDiscard(void *addr, size_t size_bytes, struct sluice_stream *stream)
+{
+	return sluice_uvm_discard_stream_(addr, size_bytes, stream);
+}
+
+static inline int
+UvmDiscard(void *addr, size_t size_bytes, int lazy = 0)
+{
+	return sluice_uvm_discard_mode_(addr, size_bytes, lazy);
+}
+
+static inline int
+UvmDiscard(void *addr, size_t size_bytes, long lazy) /* NULL is a long in C++: stream 0, eager */
+{
+	return sluice_uvm_discard_mode_(addr, size_bytes, lazy != 0);
+}
+
+static inline int
+UvmDiscardLazy(void *addr, size_t size_bytes, struct sluice_stream *stream = NULL)
+{
+	return sluice_uvm_discard_lazy_stream_(addr, size_bytes, stream);
+}
+#else
+/* Chosen by the number of arguments and, for three, by the type of the third (C11). */
+#define UvmDiscard(...)                                                                  \
+	SLUICE_UVM_FOURTH_(__VA_ARGS__, SLUICE_UVM_DISCARD_3_, SLUICE_UVM_DISCARD_2_, 0) \
+	(__VA_ARGS__)
+#define UvmDiscardLazy(...)                                              \
+	SLUICE_UVM_FOURTH_(__VA_ARGS__, sluice_uvm_discard_lazy_stream_, \
+			   SLUICE_UVM_LAZY_2_, 0)                        \
+	(__VA_ARGS__)
+#define SLUICE_UVM_FOURTH_(a, b, c, name, ...) name
+#define SLUICE_UVM_DISCARD_2_(addr, size_bytes) \
+	sluice_uvm_discard_mode_(addr, size_bytes, 0)
+#define SLUICE_UVM_LAZY_2_(addr, size_bytes) \
+	sluice_uvm_discard_lazy_stream_(addr, size_bytes, NULL)
+#define SLUICE_UVM_DISCARD_3_(addr, size_bytes, how) \
+	_Generic((how),                                                                            \
+		int: sluice_uvm_discard_mode_,                                                     \
+		void *: sluice_uvm_discard_stream_,                                                \
+		struct sluice_stream *: sluice_uvm_discard_stream_)(addr, size_bytes, how)
+#endif
+#endif
