@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checking mode (software device): finds wrong intents instead of trusting them. One launch with
+ * uses runs at a time; before it starts nothing is present, and nothing is brought in: each first
+ * touch of a page is an event, and its address, access and the launch's uses are compared:
+ *   a touch outside the declared uses; a write to a range declared read; a read of a write-all or
+ *   scratch page before it was written; a read of a discarded page before it was written again.
+ * The access is then served all the same (a wrong intent never changes a result here); the launch
+ * ends in -EFAULT with the address, host code gets an error line in the log, and
+ * intent_errors counts both. Slow: a fault for every 4 KiB page of every launch.
+ *
+ * LOCKING: all of it under space->lock; what drops it says so.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/core.h"
+
+/* What the launch's uses say about an address. */
+struct verdict {
+	int declared;
+	int readable; /* some use lets it be read before it is written */
+	int writable;
+};
+
+static struct verdict
+uses_at(const struct sluice_launch *l, const struct sl_region *r, uint64_t offset)
+{
+	struct verdict v = {0};
+
+	for (size_t k = 0; k < l->n_uses; k++) {
+		const struct sl_launch_use *u = &l->uses[k];
+		uint64_t begin = u->begin / SL_PAGE_BYTES * SL_PAGE_BYTES;
+
+		if (u->region != r || offset < begin || offset >= u->end)
+			continue;
+		v.declared = 1;
+		switch (u->declared) {
+		case SLUICE_USE_READ:
+			v.readable = 1;
+			break;
+		case SLUICE_USE_WRITE:
+		case SLUICE_USE_READ_WRITE:
+			v.readable = v.writable = 1;
+			break;
+		case SLUICE_USE_WRITE_ALL:
+		case SLUICE_USE_SCRATCH:
+			/* a page that the range covers only in part has old bytes to read */
+			v.readable |= offset < u->begin || offset / SL_PAGE_BYTES * SL_PAGE_BYTES <
+								   u->begin;
+			v.writable = 1;
+			break;
+		case SLUICE_USE_COUNT:
+			break;
+		}
+	}
+	return v;
+}
+
+/* Report; drops the lock for host code's log line. */
+static void
+report(struct sl_chunk *c, const struct sl_touch *touch, const char *what)
+{
+	struct sluice_space *s = c->region->space;
+	struct sluice_launch *l = touch->launch;
+	uint64_t offset = (uint64_t)((char *)touch->addr - c->region->base);
+
+	sl_count(s, SLUICE_COUNTER_INTENT_ERRORS, 1);
+	if (l) {
+		sl_launch_blame(l, -EFAULT, "launch %llu: %s %p (offset %llu of %s) %s",
+				(unsigned long long)l->number,
+				touch->access == SL_ACCESS_WRITE ? "write to" : "read of", touch->addr,
+				(unsigned long long)offset, c->region->name, what);
+		return;
+	}
+	sl_mutex_unlock(&s->lock);
+	sl_log(SL_ERROR, "check", "host code: %s %p (offset %llu of %s) %s",
+	       touch->access == SL_ACCESS_WRITE ? "write to" : "read of", touch->addr,
+	       (unsigned long long)offset, c->region->name, what);
+	sl_mutex_lock(&s->lock);
+}
+
+void
+sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch)
+{
+	struct sl_region *r = c->region;
+	struct sluice_launch *l = touch->launch;
+	uint64_t offset = (uint64_t)((char *)touch->addr - r->base);
+	uint64_t in_chunk = offset % r->chunk_bytes;
+	size_t page = in_chunk / SL_PAGE_BYTES;
+	int present = c->pages && sl_bitmap_test(c->pages->present, page);
+	int dead = c->dead && sl_bitmap_test(c->dead, page);
+
+	if (l && l->n_uses) {
+		struct verdict v = uses_at(l, r, offset);
+
+		if (!v.declared)
+			report(c, touch, "is outside the declared uses");
+		else if (touch->access == SL_ACCESS_WRITE && !v.writable)
+			report(c, touch, "is against the declared intent read");
+		else if (touch->access == SL_ACCESS_READ && !v.readable && !present)
+			report(c, touch, "comes before any write, against the declared intent write-all "
+					 "or scratch");
+	}
+	if (dead && touch->access == SL_ACCESS_READ && !present)
+		report(c, touch, "was discarded and not written since");
+	if (dead && touch->access == SL_ACCESS_WRITE)
+		sl_chunk_revive(c, page * SL_PAGE_BYTES, (page + 1) * SL_PAGE_BYTES);
+}
+
+void
+sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end)
+{
+	size_t n_pages = c->region->chunk_bytes / SL_PAGE_BYTES;
+	size_t first = (begin + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+	size_t last = end >= sl_chunk_valid_bytes(c) ? n_pages : end / SL_PAGE_BYTES;
+
+	if (!c->dead)
+		c->dead = sl_calloc(SL_BITMAP_WORDS(n_pages), sizeof(uint64_t));
+	if (c->dead && first < last)
+		sl_bitmap_set(c->dead, first, last - first);
+	sl_chunk_update(c);
+}
+
+/* Take everything off the device but what callers have pinned. Drops. */
+static int
+space_hide(struct sluice_space *s)
+{
+	for (size_t i = 0; i < s->n_regions; i++) {
+		struct sl_region *r = s->regions[i];
+		int rc = 0;
+
+		r->busy++;
+		for (uint64_t k = 0; k < r->n_chunks && !rc; k++) {
+			while (!rc && r->chunks[k].state == SL_CHUNK_DEVICE && !r->chunks[k].user_pins)
+				rc = sl_evict(&r->chunks[k], SL_EVICT_REQUEST);
+		}
+		sl_region_leave(r);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static uint32_t
+scopes_count(const struct sluice_space *s)
+{
+	uint32_t n = 0;
+
+	for (const struct sluice_launch *l = s->scopes; l; l = l->next)
+		n++;
+	return n;
+}
+
+int
+sl_check_prepare(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	int rc;
+
+	s->launch_waiters++;
+	while (s->prepared || s->running > scopes_count(s))
+		sl_cond_wait(&s->launch_wake, &s->lock);
+	s->launch_waiters--;
+	rc = space_hide(s);
+	if (!rc)
+		sl_launch_pin(l);
+	return rc;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One chunk: its state, the lists that follow from state and flags, and waiting for it.
+ * sl_chunk_update() is the one place that derives readiness, heap, discarded list and host list;
+ * every function that changes a chunk calls it (sl_chunk_set_state() does).
+ * LOCKING: all of it under space->lock.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+
+void
+sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n)
+{
+	s->counter[counter] += n;
+}
+
+static enum sl_readiness
+chunk_readiness(const struct sl_chunk *c)
+{
+	if (c->state != SL_CHUNK_DEVICE || c->pages || (c->flags & SL_DISCARDED))
+		return SL_READY_NOT;
+	if ((c->flags & (SL_DIRTY_DEVICE | SL_GUARDED | SL_COLD)) != SL_DIRTY_DEVICE || c->host ||
+	    c->dead)
+		return SL_READY_READ;
+	return SL_READY_WRITE;
+}
+
+void
+sl_chunk_update(struct sl_chunk *c)
+{
+	struct sl_region *r = c->region;
+	enum sl_readiness readiness = chunk_readiness(c);
+	int discarded = c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED);
+	int in_heap = c->state == SL_CHUNK_DEVICE && !discarded && !c->user_pins;
+	int in_list = c->prev || c->next || r->space->dev.discarded_head == c;
+
+	if (readiness != c->readiness) {
+		r->ready[c->readiness]--;
+		r->ready[readiness]++;
+		c->readiness = (uint8_t)readiness;
+	}
+	if (in_heap && c->heap_slot == SL_HEAP_NONE)
+		sl_lru_insert(c);
+	else if (!in_heap && c->heap_slot != SL_HEAP_NONE)
+		sl_lru_remove(c);
+	if (discarded && !in_list)
+		sl_discarded_insert(c);
+	else if (!discarded && in_list)
+		sl_discarded_remove(c);
+	if (c->host)
+		sl_host_list_update(c);
+}
+
+void
+sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state)
+{
+	if (!sl_chunk_move_legal(c->state, state)) {
+		fprintf(stderr, "sluice: chunk %llu of %s: illegal move %s -> %s\n",
+			(unsigned long long)sl_chunk_index(c), c->region->name,
+			sl_chunk_state_name(c->state), sl_chunk_state_name(state));
+		abort();
+	}
+	c->state = (uint8_t)state;
+	sl_chunk_update(c);
+	sl_chunk_wake(c);
+}
+
+static unsigned
+chunk_bucket(const struct sl_chunk *c)
+{
+	return (unsigned)(((uintptr_t)c / sizeof(*c)) % SL_WAIT_BUCKETS);
+}
+
+void
+sl_chunk_wake(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	unsigned bucket = chunk_bucket(c);
+
+	if (s->chunk_waiters[bucket])
+		sl_cond_broadcast(&s->chunk_wake[bucket]);
+}
+
+void
+sl_chunk_wait(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	unsigned bucket = chunk_bucket(c);
+
+	s->chunk_waiters[bucket]++;
+	sl_cond_wait(&s->chunk_wake[bucket], &s->lock);
+	s->chunk_waiters[bucket]--;
+}
+
+void
+sl_chunk_touch(struct sl_chunk *c)
+{
+	c->stamp = ++c->region->space->clock;
+	if (c->flags & SL_COLD) {
+		c->flags &= (uint16_t)~SL_COLD;
+		sl_chunk_update(c);
+	}
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The states of a chunk and the only table of moves between them. The enum, the names, the
+ * legality check, the diagram in docs/design/states.md and the test of all pairs come from here.
+ * Only sl_chunk_set_state() writes the field.
+ *
+ * What is true in each state:
+ *   EMPTY     no copy anywhere: never written, or discarded. Reads as zeros.
+ *   STORE     the store has the contents; nothing in memory.
+ *   READING   store to host frame, in I/O. chunk->host is set; nobody else touches the frame.
+ *   HOST      a host frame has the newest contents; not on the device.
+ *   WRITING   as HOST, and the frame is being written to the store: it may not move.
+ *   FILLING   on its way to the device; device bytes are reserved or being made free. The source
+ *             (frame, or none) may not go.
+ *   DEVICE    present on the device, whole (pages == NULL) or some pages of it. A host frame that
+ *             was kept is an equal copy unless DIRTY_DEVICE is set.
+ *   SYNCING   as DEVICE; a snapshot of it is being taken or written to the store.
+ *   EVICTING  leaving the device; touches wait.
+ *   POISONED  a write to the store failed: what the store has is unknown; the frame has the
+ *             contents and is kept until a later write succeeds.
+ * In every state with an arrow in flight (READING, WRITING, FILLING, SYNCING, EVICTING) one thread or one
+ * request owns the chunk; the others wait on it.
+ */
+#ifndef SL_CORE_CHUNK_STATE_H
+#define SL_CORE_CHUNK_STATE_H
+
+/* clang-format off */
+#define SL_CHUNK_STATES(S) \
+	S(EMPTY) S(STORE) S(READING) S(HOST) S(WRITING) S(FILLING) S(DEVICE) S(SYNCING) S(EVICTING) S(POISONED)
+
+/*        from      to        made by            why */
+#define SL_CHUNK_MOVES(M) \
+	M(STORE,    READING,  read_begin,        "contents are needed or expected") \
+	M(READING,  HOST,     read_done,         "the read completed") \
+	M(READING,  STORE,    read_failed,       "the read failed; the store still has it") \
+	M(EMPTY,    FILLING,  fill_begin,        "first touch: zeros") \
+	M(STORE,    FILLING,  fill_begin,        "write-all: the old contents are not needed") \
+	M(HOST,     FILLING,  fill_begin,        "fault, launch, pin or prefetch") \
+	M(POISONED, FILLING,  fill_begin,        "needed again; the frame is still good") \
+	M(FILLING,  DEVICE,   fill_done,         "present") \
+	M(FILLING,  EMPTY,    fill_failed,       "no room or device error: as before") \
+	M(FILLING,  STORE,    fill_failed,       "no room or device error: as before") \
+	M(FILLING,  HOST,     fill_failed,       "no room or device error: as before") \
+	M(FILLING,  POISONED, fill_failed,       "no room or device error: as before") \
+	M(DEVICE,   EVICTING, evict_begin,       "victim, evict call, discard or unmap") \
+	M(EVICTING, DEVICE,   evict_failed,      "no frame or device error: still present") \
+	M(EVICTING, HOST,     evict_done,        "contents are in the frame") \
+	M(EVICTING, POISONED, evict_done,        "contents are in the frame, and the store copy was in doubt before") \
+	M(EVICTING, STORE,    evict_done,        "clean: the store has it") \
+	M(EVICTING, EMPTY,    evict_done,        "zeros or discarded") \
+	M(DEVICE,   SYNCING,  sync_begin,        "sync of present data") \
+	M(SYNCING,  DEVICE,   sync_done,         "written, or failed and still dirty") \
+	M(HOST,     WRITING,  write_begin,       "write-back, spill, sync") \
+	M(POISONED, WRITING,  write_begin,       "another attempt") \
+	M(WRITING,  HOST,     write_done,        "the store is up to date") \
+	M(WRITING,  STORE,    write_done,        "the store is up to date and the frame was let go") \
+	M(WRITING,  POISONED, write_failed,      "the effect is unknown: the frame is kept") \
+	M(HOST,     STORE,    host_drop,         "clean frame let go") \
+	M(HOST,     EMPTY,    discard,           "contents declared dead") \
+	M(POISONED, EMPTY,    discard,           "contents declared dead") \
+	M(STORE,    EMPTY,    discard,           "contents declared dead")
+/* clang-format on */
+
+enum sl_chunk_state {
+#define SL_CHUNK_STATE_ENUM_(s) SL_CHUNK_##s,
+	SL_CHUNK_STATES(SL_CHUNK_STATE_ENUM_)
+#undef SL_CHUNK_STATE_ENUM_
+	SL_CHUNK_STATE_COUNT
+};
+
+const char *sl_chunk_state_name(enum sl_chunk_state state);
+
+/* 1 when the table has the move. */
+int sl_chunk_move_legal(enum sl_chunk_state from, enum sl_chunk_state to);
+
+/* The function that makes the move and why; NULL when illegal. For the docs and tests. */
+const char *sl_chunk_move_why(enum sl_chunk_state from, enum sl_chunk_state to);
+const char *sl_chunk_move_by(enum sl_chunk_state from, enum sl_chunk_state to);
+
+#endif

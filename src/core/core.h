@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the pager offer each other. Each block names its file. LOCKING notes: "held"
+ * means the caller holds space->lock; "drops" means the function may release and retake it, so
+ * everything looked at before must be looked at again.
+ */
+#ifndef SL_CORE_CORE_H
+#define SL_CORE_CORE_H
+
+#include "core/types.h"
+
+/* chunk.c: state, flags, waiting. All held. */
+void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state);
+void sl_chunk_update(struct sl_chunk *c); /* after flags, host, pages changed: readiness, lists */
+void sl_chunk_wake(struct sl_chunk *c);	  /* somebody may wait for this chunk */
+void sl_chunk_wait(struct sl_chunk *c);	  /* drops: until the chunk is woken */
+void sl_chunk_touch(struct sl_chunk *c);  /* refresh: newest stamp */
+void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n);
+
+/* lru.c: the device's victims. All held. */
+int sl_lru_reserve(struct sluice_space *s, uint64_t n_chunks) SL_MUST_CHECK; /* grow the heap */
+void sl_lru_insert(struct sl_chunk *c);
+void sl_lru_remove(struct sl_chunk *c);
+/* Coldest chunk of the heap; NULL: empty. skip_pinned: the coldest that no launch pins. */
+struct sl_chunk *sl_lru_coldest(struct sluice_space *s, int skip_pinned);
+void sl_discarded_insert(struct sl_chunk *c);
+void sl_discarded_remove(struct sl_chunk *c);
+
+/* host.c: host copies, staging and settling. */
+/*
+ * Get a frame for c within the staging budget, for a read (demand or ahead) or an eviction. Held,
+ * drops. 0; -EAGAIN (ahead only: no room now); -ENOBUFS or the write error that blocks progress.
+ * The new sl_host is not attached to the chunk.
+ */
+enum sl_staging_use {
+	SL_STAGING_READ,   /* waits */
+	SL_STAGING_LAUNCH, /* same share, -EAGAIN instead of waiting */
+	SL_STAGING_AHEAD,  /* read-ahead: -EAGAIN */
+	SL_STAGING_EVICT   /* waits */
+};
+int sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out) SL_MUST_CHECK;
+void sl_host_put(struct sl_host *h); /* held, drops: give the frame back */
+/* Free the host copy of c (not in I/O). held, drops. */
+void sl_host_drop(struct sl_chunk *c);
+/* The device took c's frame over (present without KEEP): free the record only. Held. */
+void sl_host_consumed(struct sl_chunk *c);
+/* Move c's frame from staging into the host budget, making room by the order of the host lists.
+ * 0 settled; -EAGAIN no room (stays in staging). Held, drops only if may_wait. */
+int sl_host_settle(struct sl_chunk *c, int may_wait) SL_MUST_CHECK;
+void sl_host_list_update(struct sl_chunk *c); /* held: put on the list its flags say */
+void sl_host_list_remove(struct sl_host *h);
+/* Dirty beyond the thresholds: start background writes. Held, drops. */
+void sl_host_clean(struct sluice_space *s);
+int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_MUST_CHECK; /* drops */
+
+/* store_io.c: chunk to and from the store. */
+int sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
+		  enum sl_staging_use use) SL_MUST_CHECK; /* held, drops; STORE -> READING */
+/* Begin writing a HOST or POISONED chunk; let_go: free the frame when clean. Held, drops.
+ * Errors: no spill extent (-ENOSPC): the chunk is POISONED, nothing lost. */
+int sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
+		   int let_go) SL_MUST_CHECK;
+/* Write the snapshot h of a SYNCING chunk; completes to DEVICE. Held, drops. */
+void sl_snapshot_write(struct sl_chunk *c, struct sl_host *h);
+/* 0, or the error of the read that failed last, with its text. Held. */
+int sl_read_failed(const struct sl_chunk *c) SL_MUST_CHECK;
+void sl_spill_drop(struct sl_chunk *c); /* held: forget the spill extent */
+/* Page reads and writes in the calling thread, no lock held; the chunk is marked busy. */
+int sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes, void *buf) SL_MUST_CHECK;
+void sl_region_write_error(struct sl_region *r, int rc, const char *text); /* held */
+
+/* fill.c: bring a chunk in. */
+struct sl_fill {
+	enum sluice_intent intent; /* as the policy sees it */
+	int partial;		   /* only a part of the chunk is covered by the use */
+	enum sl_cause cause;
+	int no_wait_in_flight;	   /* faults: evict even what a launch has pinned */
+	int opportunist;	   /* prefetch: -EAGAIN instead of waiting for room */
+};
+/* Make c present and whole, on the books as the intent says. Held, drops. 0 or error. */
+int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_MUST_CHECK;
+/* Book an intent on a present chunk (dirty, guard, host copy). Held, drops (guard calls). */
+int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_MUST_CHECK;
+
+/* evict.c: take chunks out. */
+/* Reserve bytes of the device budget for c, evicting the coldest. Held, drops. */
+int sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill) SL_MUST_CHECK;
+void sl_room_give(struct sluice_space *s, uint64_t bytes); /* held */
+enum sl_evict_why {
+	SL_EVICT_ROOM,
+	SL_EVICT_REQUEST,
+	SL_EVICT_FLUSH,
+	SL_EVICT_DISCARD, /* dead, or freed: its contents go nowhere */
+};
+/* Evict a DEVICE chunk. Held, drops. On return it is in another state, or the error is why not. */
+int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_MUST_CHECK;
+int sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_MUST_CHECK; /* drops */
+
+/* pages.c: population by page. */
+int sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause cause) SL_MUST_CHECK;
+/* Which pages to bring for a fault on page: pure. present: bitmap; out [*first, *first + *n). */
+void sl_pages_grow(const uint64_t *present, uint32_t n_pages, uint32_t page, uint32_t *first,
+		   uint32_t *n);
+struct sl_pages *sl_pages_alloc(uint64_t chunk_bytes);
+
+/* readahead.c */
+/* Chunks [first, last] were demanded, in this order of use. Held, drops. Never fails. */
+void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last);
+void sl_read_ahead_reset(struct sl_region *r);
+
+/* fault.c */
+int sl_touched(void *space, const struct sl_touch *touch);
+
+/* launch.c, mover.c */
+int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
+void sl_mover_stop(struct sluice_space *s);
+void sl_mover_queue(struct sluice_launch *l);	  /* held */
+int sl_launch_prepare(struct sluice_launch *l);	  /* held, drops */
+int sl_launch_try_prepare(struct sluice_launch *l); /* held: 0, or -EAGAIN: not all resident */
+void sl_launch_unpin(struct sluice_launch *l);	  /* held */
+void sl_launch_prepared(struct sluice_launch *l, int rc); /* held: the mover is done with it */
+void sl_launch_wake(struct sluice_space *s);		  /* held: launches, pins or room changed */
+/* When every launch is waiting and none runs: let the newest prepared one give its pins back. */
+int sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except); /* held: 1 if so */
+int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
+		     enum sluice_tier tier) SL_MUST_CHECK; /* held; takes chunks */
+/* A discard behind the launches that still wait to be prepared. Held. */
+int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager) SL_MUST_CHECK;
+/* First error of a launch, with text. Held. */
+void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_PRINTF(3, 4);
+/* Wait until no launch uses chunk c (or a kernel without declared uses may). Held, drops. */
+void sl_launches_wait(struct sl_chunk *c);
+/* The same for a range. -EBUSY when this very thread holds it by sluice_launch_begin(). */
+int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
+		  const char *call) SL_MUST_CHECK;
+/* stream.c: NULL is the default stream; submit counts what is pending. */
+struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);
+int sl_stream_make(struct sluice_space *s, struct sluice_stream **out) SL_MUST_CHECK;
+void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task); /* lock not held */
+void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of such a task */
+
+/* discard.c */
+/* Drop every copy outside the device and every flag: the contents are dead. Held, drops. */
+void sl_chunk_forget(struct sl_chunk *c);
+/* The whole chunk, lazily, eagerly, or because its region ends. Held, drops. */
+enum sl_discard_how { SL_DISCARD_LAZILY, SL_DISCARD_EAGERLY, SL_DISCARD_UNMAP };
+void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how);
+void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager); /* same */
+/* Bytes [begin, end) of c are about to be written: they live again. Held. */
+void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end);
+
+/* check_mode.c: checking mode. All held. */
+void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch);
+int sl_check_prepare(struct sluice_launch *l) SL_MUST_CHECK; /* instead of bringing in. Drops */
+void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end);
+void sl_launch_pin(struct sluice_launch *l); /* launch.c: stamp and pin, in the order of uses */
+
+/* region.c */
+struct sl_region *sl_region_at(struct sluice_space *s, const void *addr); /* held; NULL: none */
+/* The region that holds [addr, addr + size): size 0 means to its end. Held. -ENOENT with text. */
+int sl_region_find(struct sluice_space *s, const char *call, const void *addr, size_t size,
+		   struct sl_region **region, uint64_t *begin, uint64_t *end) SL_MUST_CHECK;
+int sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end, int keep) SL_MUST_CHECK;
+void sl_region_leave(struct sl_region *r); /* held: end of busy */
+/* Flush, empty and free a region that is closed (unmapping set, not busy). Held, drops. On
+ * failure it is open again and nothing is lost. */
+int sl_region_unmap(struct sl_region *r) SL_MUST_CHECK;
+
+/* move.c */
+void sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end,
+			 struct sluice_residency *out); /* held */
+
+/* config.c */
+int sl_config_resolve(struct sluice_config *config) SL_MUST_CHECK;
+
+/* space.c */
+int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */
+int sl_space_enter(struct sluice_space *s) SL_MUST_CHECK; /* -ECHILD after fork; else takes lock */
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Discard (the paper UVM Discard): contents declared dead are copied nowhere. Tracked per 4 KiB page;
+ * acted on when no live page of the chunk is left. Lazy: the chunk stays present on the discarded
+ * list, the second in victim order, until a write intent or a prefetch revives it. Eager: it is unmapped, at
+ * once or when the last launch that uses it ends.
+ *
+ * With a stream the discard takes its place in the order of *decisions* at the call: launches called
+ * before it are already prepared or queued before it, and their pins keep the data until they
+ * are done. Where the stream holds work that declared nothing, it waits for its turn there.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/core.h"
+
+void
+sl_chunk_forget(struct sl_chunk *c)
+{
+	sl_host_drop(c);
+	sl_spill_drop(c);
+	free(c->dead);
+	c->dead = NULL;
+	c->flags &= SL_WAS_EVICTED;
+}
+
+/* Note dead pages [begin, end) (bytes within the chunk); 1 when no live page is left. Held. */
+static int
+pages_die(struct sl_chunk *c, uint64_t begin, uint64_t end)
+{
+	uint64_t valid = sl_chunk_valid_bytes(c);
+	size_t n_pages = (valid + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+	size_t first = (begin + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+	size_t last = end >= valid ? n_pages : end / SL_PAGE_BYTES;
+
+	if (first == 0 && last == n_pages)
+		return 1;
+	if (first >= last)
+		return 0;
+	if (!c->dead) {
+		c->dead = sl_calloc(SL_BITMAP_WORDS(c->region->chunk_bytes / SL_PAGE_BYTES),
+				    sizeof(uint64_t));
+		if (!c->dead)
+			return 0; /* a discard is a permission, not a duty */
+	}
+	sl_bitmap_set(c->dead, first, last - first);
+	return sl_bitmap_next_clear(c->dead, 0, n_pages) == n_pages;
+}
+
+void
+sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end)
+{
+	if (c->dead && end > begin) {
+		size_t first = begin / SL_PAGE_BYTES;
+		size_t last = (end + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+
+		sl_bitmap_clear(c->dead, first, last - first);
+		if (!sl_bitmap_count(c->dead, 0, c->region->chunk_bytes / SL_PAGE_BYTES)) {
+			free(c->dead);
+			c->dead = NULL;
+		}
+	}
+	c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
+	sl_chunk_update(c);
+}
+
+/*
+ * Some pages of a present chunk are about to be noted dead, eagerly: a later write to them must be
+ * seen, so that it counts. Held, drops.
+ */
+static void
+writes_watch(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	int rc;
+
+	if (c->state != SL_CHUNK_DEVICE || c->pages || (c->flags & SL_GUARDED))
+		return;
+	sl_mutex_unlock(&s->lock);
+	rc = s->device->ops->guard(s->device, sl_chunk_addr(c), c->region->chunk_bytes);
+	sl_mutex_lock(&s->lock);
+	if (!rc && c->state == SL_CHUNK_DEVICE && !c->pages) {
+		c->flags |= SL_GUARDED;
+		sl_chunk_update(c);
+	}
+}
+
+/* The whole chunk is dead. Held, drops. Waits for moves of it, not for launches. */
+void
+sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
+{
+	for (;;) {
+		switch ((enum sl_chunk_state)c->state) {
+		case SL_CHUNK_EMPTY:
+			return;
+		case SL_CHUNK_STORE:
+		case SL_CHUNK_HOST:
+		case SL_CHUNK_POISONED:
+			free(c->pages);
+			c->pages = NULL;
+			if (c->host) {
+				struct sl_host *h = c->host;
+
+				if (how != SL_DISCARD_UNMAP && (c->flags & SL_DIRTY_HOST))
+					sl_count(c->region->space, SLUICE_COUNTER_DISCARD_SAVED,
+						 h->frame->bytes);
+				sl_host_list_remove(h);
+				if (c->flags & SL_READ_AHEAD)
+					c->region->space->host.read_ahead_bytes -= h->frame->bytes;
+				c->host = NULL;
+				c->flags &= SL_WAS_EVICTED;
+				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+				sl_host_put(h);
+				if (c->state != SL_CHUNK_EMPTY)
+					return;
+			} else {
+				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+			}
+			c->flags &= SL_WAS_EVICTED;
+			sl_spill_drop(c);
+			free(c->dead);
+			c->dead = NULL;
+			return;
+		case SL_CHUNK_DEVICE:
+			if (c->pages && c->pages->n_filling) {
+				sl_chunk_wait(c);
+				break;
+			}
+			c->flags |= SL_DISCARDED | (how ? SL_DISCARD_EAGER : 0);
+			free(c->dead);
+			c->dead = NULL;
+			sl_chunk_update(c);
+			if (c->host)
+				sl_host_drop(c);
+			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED))
+				sl_spill_drop(c);
+			if (how == SL_DISCARD_LAZILY || c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
+				return;
+			if (sl_chunk_pins(c)) { /* the launch's end unmaps it */
+				c->region->space->eager_used = 1;
+				return;
+			}
+			sl_ignore(sl_evict(c, SL_EVICT_DISCARD)); /* on failure it stays discarded */
+			return;
+		case SL_CHUNK_READING:
+		case SL_CHUNK_WRITING:
+		case SL_CHUNK_FILLING:
+		case SL_CHUNK_SYNCING:
+		case SL_CHUNK_EVICTING:
+			sl_chunk_wait(c);
+			break;
+		case SL_CHUNK_STATE_COUNT:
+			return;
+		}
+	}
+}
+
+void
+sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+{
+	struct sluice_space *s = r->space;
+
+	sl_count(s, SLUICE_COUNTER_DISCARDS, end - begin);
+	r->busy++;
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+		uint64_t base = i * r->chunk_bytes;
+		uint64_t from = begin > base ? begin - base : 0;
+		uint64_t to = end - base < r->chunk_bytes ? end - base : r->chunk_bytes;
+
+		/* The common case first: present, nothing else to let go. */
+		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill && !c->dead &&
+		    from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages) {
+			c->flags |= SL_DISCARDED;
+			sl_chunk_update(c);
+			continue;
+		}
+		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c))) {
+			writes_watch(c);
+			if (c->state == SL_CHUNK_DEVICE && !c->pages && !(c->flags & SL_GUARDED))
+				continue; /* writes would go unseen: forget about the discard */
+		}
+		if (pages_die(c, from, to))
+			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
+		else
+			sl_chunk_update(c);
+		if (s->config.checking) {
+			if (c->state == SL_CHUNK_DEVICE && !c->user_pins)
+				sl_ignore(sl_evict(c, SL_EVICT_REQUEST)); /* or it is not seen */
+			sl_check_discarded(c, from, to);
+		}
+	}
+	sl_region_leave(r);
+}
+
+struct discard_task {
+	struct sl_task task;
+	struct sluice_stream *stream;
+	struct sl_region *region;
+	uint64_t begin, end;
+	int eager;
+};
+
+static int
+discard_run(struct sl_task *task)
+{
+	struct discard_task *d = (struct discard_task *)task;
+	struct sluice_space *s = d->region->space;
+
+	sl_mutex_lock(&s->lock);
+	sl_range_discard(d->region, d->begin, d->end, d->eager);
+	sl_mutex_unlock(&s->lock);
+	return 0;
+}
+
+static void
+discard_done(struct sl_task *task, int rc)
+{
+	struct discard_task *d = (struct discard_task *)task;
+	struct sluice_space *s = d->region->space;
+
+	(void)rc;
+	sl_stream_task_done(d->stream);
+	sl_mutex_lock(&s->lock);
+	sl_region_leave(d->region);
+	sl_mutex_unlock(&s->lock);
+	free(d);
+}
+
+/* Behind work that declared nothing: when the stream comes to it. Held, drops. */
+static int
+discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
+	       struct sluice_stream *stream)
+{
+	struct sluice_space *s = r->space;
+	struct discard_task *d = sl_calloc(1, sizeof(*d));
+
+	if (!d)
+		return sl_fail(-ENOMEM, "discard: out of memory");
+	d->task.run = discard_run;
+	d->task.done = discard_done;
+	d->stream = sl_stream_of(s, stream);
+	d->region = r;
+	d->begin = begin;
+	d->end = end;
+	d->eager = eager;
+	r->busy++;
+	sl_mutex_unlock(&s->lock);
+	sl_stream_submit(d->stream, &d->task);
+	sl_mutex_lock(&s->lock);
+	return 0;
+}
+
+/* A use by the user's pin forbids unmapping. Held. */
+static int
+range_is_pinned(const struct sl_region *r, uint64_t begin, uint64_t end)
+{
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
+		if (r->chunks[i].user_pins)
+			return 1;
+	}
+	return 0;
+}
+
+int
+sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
+	       enum sluice_discard_mode mode, struct sluice_stream *stream)
+{
+	struct sl_region *r;
+	uint64_t begin, end;
+	int eager = mode == SLUICE_DISCARD_EAGER;
+	int rc;
+
+	if (mode != SLUICE_DISCARD_EAGER && mode != SLUICE_DISCARD_LAZY)
+		return sl_fail(-EINVAL, "discard: unknown mode %d", (int)mode);
+	rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "discard", addr, size_bytes, &r, &begin, &end);
+	if (rc)
+		goto out;
+	eager = eager || space->config.checking; /* every later touch must be seen */
+	if (eager && mode == SLUICE_DISCARD_EAGER && range_is_pinned(r, begin, end)) {
+		rc = sl_fail(-EBUSY, "discard: %p: the range is pinned: unpin it first", addr);
+		goto out;
+	}
+	if (stream && space->undeclared) {
+		rc = discard_submit(r, begin, end, eager, stream);
+		goto out;
+	}
+	if (stream && (space->queue_head || space->preparing)) {
+		rc = sl_mover_discard(r, begin, end, eager);
+		goto out;
+	}
+	if (!stream && r->launches) {
+		rc = sl_range_wait(r, begin, end, "discard");
+		if (rc)
+			goto out;
+	}
+	sl_range_discard(r, begin, end, eager);
+out:
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}

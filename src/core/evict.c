@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking chunks out of the device: making room (choice of victims: lru.c) and the eviction of one
+ * chunk, whole or by pages, to wherever its newest contents belong. Decides under the lock, moves
+ * outside it; the chunk is EVICTING meanwhile and touches of it wait.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/core.h"
+
+void
+sl_room_give(struct sluice_space *s, uint64_t bytes)
+{
+	s->dev.used_bytes -= bytes;
+	sl_launch_wake(s);
+}
+
+/* Whether the device's contents must be copied out. */
+static int
+evict_copies(const struct sl_chunk *c)
+{
+	if (c->flags & SL_DISCARDED)
+		return 0;
+	if (!c->region->space->policy->honour_flags)
+		return 1;
+	return (c->flags & SL_DIRTY_DEVICE) != 0;
+}
+
+static enum sluice_counter
+evict_counter(enum sl_evict_why why)
+{
+	switch (why) {
+	case SL_EVICT_ROOM:
+		return SLUICE_COUNTER_D2H_EVICT;
+	case SL_EVICT_REQUEST:
+	case SL_EVICT_DISCARD:
+		return SLUICE_COUNTER_D2H_REQUEST;
+	case SL_EVICT_FLUSH:
+		return SLUICE_COUNTER_D2H_SYNC;
+	}
+	return SLUICE_COUNTER_D2H_EVICT;
+}
+
+/*
+ * The contents of c (EVICTING) are in c->host. Find them their place: the host tier, or the store
+ * when the tier is full or off, or when flushing. Leaves EVICTING. Drops.
+ */
+static void
+evict_place(struct sl_chunk *c, enum sl_evict_why why)
+{
+	struct sluice_space *s = c->region->space;
+	int vol = sl_region_is_volatile(c->region);
+	int dirty = (c->flags & SL_DIRTY_HOST) != 0;
+	int settled = 0;
+
+	/* Pages of a chunk whose base is in the store: only they are valid, so they go there. */
+	if (!c->pages && why != SL_EVICT_FLUSH)
+		settled = sl_host_settle(c, 1) == 0;
+	if (!settled && !dirty) {
+		struct sl_host *h = c->host;
+
+		c->host = NULL;
+		sl_chunk_set_state(c, c->flags & SL_STORE_VALID ? SL_CHUNK_STORE : SL_CHUNK_EMPTY);
+		sl_host_put(h);
+		return;
+	}
+	sl_chunk_set_state(c, SL_CHUNK_HOST);
+	if (settled) {
+		sl_host_clean(s);
+		return;
+	}
+	/* An error is kept with the region; the frame stays, so nothing is lost. */
+	if (sl_write_begin(c, why == SL_EVICT_FLUSH ? SL_IO_DEMAND : SL_IO_WRITEBACK,
+			   why == SL_EVICT_FLUSH ? SLUICE_COUNTER_STORE_WRITE_SYNC
+			   : vol		 ? SLUICE_COUNTER_STORE_WRITE_SPILL
+						 : SLUICE_COUNTER_STORE_WRITE_BACK,
+			   1))
+		return;
+}
+
+static void
+evict_account(struct sl_chunk *c)
+{
+	sl_room_give(c->region->space, c->device_bytes);
+	c->device_bytes = 0;
+	c->flags |= SL_WAS_EVICTED;
+}
+
+/* Contents go to a frame. */
+static int
+evict_copy(struct sl_chunk *c, enum sl_evict_why why)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int newer = (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) &&
+		    (sl_region_is_writable(r) || sl_region_is_volatile(r));
+	struct sl_host *h;
+	int rc;
+
+	sl_host_drop(c); /* an older copy, if any */
+	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
+	if (rc)
+		return rc;
+	sl_mutex_unlock(&s->lock);
+	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes, h->frame,
+				    SL_ABSENT_COPY);
+	sl_mutex_lock(&s->lock);
+	if (rc) {
+		sl_host_put(h);
+		return rc;
+	}
+	evict_account(c);
+	sl_count(s, evict_counter(why), r->chunk_bytes);
+	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED | SL_DIRTY_HOST);
+	if (newer || !(c->flags & SL_STORE_VALID))
+		c->flags |= SL_DIRTY_HOST;
+	c->host = h;
+	sl_chunk_update(c);
+	evict_place(c, why);
+	return 0;
+}
+
+/* Another copy is valid, or the contents are zeros or dead: nothing is copied. */
+static int
+evict_drop(struct sl_chunk *c)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int dead = (c->flags & SL_DISCARDED) != 0;
+	int kept = !dead && c->host;
+	int rc;
+
+	sl_mutex_unlock(&s->lock);
+	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes,
+				    kept ? c->host->frame : NULL,
+				    kept ? SL_ABSENT_KEPT : SL_ABSENT_DISCARD);
+	sl_mutex_lock(&s->lock);
+	if (rc)
+		return rc;
+	evict_account(c);
+	if (dead) {
+		if (c->flags & SL_DIRTY_DEVICE && !r->unmapping)
+			sl_count(s, SLUICE_COUNTER_DISCARD_SAVED, r->chunk_bytes);
+		sl_chunk_forget(c);
+		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+		return 0;
+	}
+	c->flags &= (uint16_t)~SL_GUARDED;
+	if (kept || (c->flags & SL_STORE_VALID))
+		sl_count(s, SLUICE_COUNTER_CLEAN_DROP, r->chunk_bytes);
+	sl_chunk_set_state(c, kept		       ? SL_CHUNK_HOST
+			      : c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
+							  : SL_CHUNK_EMPTY);
+	return 0;
+}
+
+/* Forget the page books of a chunk that has no page present any more. */
+static void
+pages_free(struct sl_chunk *c)
+{
+	free(c->pages);
+	c->pages = NULL;
+}
+
+/* A chunk populated by page without dirty pages, or dead: drop the pages. */
+static int
+evict_pages_drop(struct sl_chunk *c)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int dead = (c->flags & SL_DISCARDED) != 0;
+	int rc;
+
+	sl_mutex_unlock(&s->lock);
+	rc = s->device->ops->page_drop(s->device, sl_chunk_addr(c), r->chunk_bytes);
+	sl_mutex_lock(&s->lock);
+	if (rc)
+		return rc;
+	if (!r->unmapping)
+		sl_count(s, dead ? SLUICE_COUNTER_DISCARD_SAVED : SLUICE_COUNTER_CLEAN_DROP,
+			 c->device_bytes);
+	evict_account(c);
+	pages_free(c);
+	if (dead) {
+		sl_chunk_forget(c);
+		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+		return 0;
+	}
+	sl_chunk_set_state(c, c->host			  ? SL_CHUNK_HOST
+			      : c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
+							  : SL_CHUNK_EMPTY);
+	return 0;
+}
+
+/*
+ * A chunk populated by page with dirty pages. Base in a host frame: the pages are merged into it.
+ * Base zeros: into a cleared frame. Base in the store: the pages go to a frame and from there, run
+ * by run, to the store.
+ */
+static int
+evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int on_store = !c->host && (c->flags & SL_STORE_VALID);
+	struct sl_host *h = c->host;
+	int fresh = !h;
+	uint64_t dirty;
+	int rc;
+
+	if (fresh) {
+		rc = sl_host_get(c, SL_STAGING_EVICT, &h);
+		if (rc)
+			return rc;
+	}
+	sl_mutex_unlock(&s->lock);
+	if (fresh && !on_store)
+		memset(h->frame->data, 0, r->chunk_bytes);
+	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes, h->frame,
+				    SL_ABSENT_COPY);
+	sl_mutex_lock(&s->lock);
+	if (rc) {
+		if (fresh)
+			sl_host_put(h);
+		return rc;
+	}
+	dirty = sl_bitmap_count(c->pages->dirty, 0, r->chunk_bytes / SL_PAGE_BYTES) *
+		SL_PAGE_BYTES;
+	sl_count(s, evict_counter(why), dirty);
+	sl_count(s, SLUICE_COUNTER_CLEAN_DROP, c->device_bytes - dirty);
+	evict_account(c);
+	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED);
+	c->flags |= SL_DIRTY_HOST;
+	c->host = h;
+	if (!on_store)
+		pages_free(c);
+	sl_chunk_update(c);
+	if (!fresh && h->settled && why != SL_EVICT_FLUSH) {
+		sl_chunk_set_state(c, SL_CHUNK_HOST);
+		sl_host_clean(s);
+		return 0;
+	}
+	evict_place(c, why);
+	return 0;
+}
+
+int
+sl_evict(struct sl_chunk *c, enum sl_evict_why why)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int rc;
+
+	assert(c->state == SL_CHUNK_DEVICE);
+	if (c->pages && c->pages->n_filling) {
+		sl_chunk_wait(c); /* some thread is about to add a page */
+		return 0;
+	}
+	r->busy++;
+	sl_chunk_set_state(c, SL_CHUNK_EVICTING);
+	if (why == SL_EVICT_ROOM)
+		sl_count(s, SLUICE_COUNTER_EVICTIONS, 1);
+	if (c->pages && !(c->flags & SL_DISCARDED) &&
+	    sl_bitmap_count(c->pages->dirty, 0, r->chunk_bytes / SL_PAGE_BYTES))
+		rc = evict_pages_copy(c, why);
+	else if (c->pages)
+		rc = evict_pages_drop(c);
+	else if (evict_copies(c))
+		rc = evict_copy(c, why);
+	else
+		rc = evict_drop(c);
+	if (rc) {
+		sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+		sl_fail_in(rc, "evict: chunk %llu of %s", (unsigned long long)sl_chunk_index(c),
+			   r->name);
+	}
+	sl_region_leave(r);
+	return rc;
+}
+
+/* No victim now: wait for a launch or another thread, or say why there will be none. */
+static int
+room_wait(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
+{
+	struct sluice_space *s = c->region->space;
+	uint64_t deadline;
+
+	if (fill->opportunist)
+		return -EAGAIN;
+	if (s->dev.pinned_bytes + bytes > s->dev.budget_bytes)
+		return sl_fail(-ENOBUFS, "%s: chunk %llu: %llu of %llu device bytes are pinned: unpin "
+			       "some or raise the device budget", c->region->name,
+			       (unsigned long long)sl_chunk_index(c),
+			       (unsigned long long)s->dev.pinned_bytes,
+			       (unsigned long long)s->dev.budget_bytes);
+	sl_count(s, SLUICE_COUNTER_WAITS_IN_FLIGHT, 1);
+	deadline = sl_now_ns() + 100 * 1000 * 1000;
+	s->launch_waiters++;
+	if (sl_cond_wait_until(&s->launch_wake, &s->lock, deadline) == -ETIMEDOUT &&
+	    !s->running)
+		sl_launch_steal(s, s->preparing);
+	s->launch_waiters--;
+	return 0;
+}
+
+int
+sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
+{
+	struct sluice_space *s = c->region->space;
+	int skip = fill->no_wait_in_flight || fill->opportunist;
+	int rc;
+
+	while (s->dev.used_bytes + bytes > s->dev.budget_bytes) {
+		struct sl_chunk *v = s->dev.discarded_head;
+
+		if (v && skip && sl_chunk_pins(v))
+			v = NULL;
+		if (!v)
+			v = sl_lru_coldest(s, skip);
+		if (!v && fill->no_wait_in_flight)
+			v = sl_lru_coldest(s, 0); /* a later touch brings it back */
+		if (!v || (!fill->no_wait_in_flight && sl_chunk_pins(v)))
+			rc = room_wait(c, bytes, fill);
+		else
+			rc = sl_evict(v, SL_EVICT_ROOM);
+		if (rc)
+			return rc;
+	}
+	s->dev.used_bytes += bytes;
+	if (s->dev.used_bytes > s->dev.peak_bytes)
+		s->dev.peak_bytes = s->dev.used_bytes;
+	return 0;
+}
+
+int
+sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
+{
+	uint64_t before = s->dev.budget_bytes;
+	int rc;
+
+	if (budget_bytes < s->dev.pinned_bytes)
+		return sl_fail(-ENOBUFS, "space: %llu bytes are pinned on the device, more than the new "
+			       "budget of %llu", (unsigned long long)s->dev.pinned_bytes,
+			       (unsigned long long)budget_bytes);
+	s->dev.budget_bytes = budget_bytes;
+	while (s->dev.used_bytes > s->dev.budget_bytes) {
+		struct sl_chunk *v = s->dev.discarded_head ? s->dev.discarded_head
+							   : sl_lru_coldest(s, 0);
+
+		if (!v || sl_chunk_pins(v)) {
+			s->launch_waiters++;
+			(void)sl_cond_wait_until(&s->launch_wake, &s->lock,
+						 sl_now_ns() + 100 * 1000 * 1000);
+			s->launch_waiters--;
+			continue;
+		}
+		rc = sl_evict(v, SL_EVICT_REQUEST);
+		if (rc) {
+			s->dev.budget_bytes = before;
+			return rc;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One touch of an absent or guarded address, from the device's event to the retry. Runs on a
+ * device thread or on the touching thread inside a signal handler: nothing here may need a lock
+ * that user code could hold.
+ */
+#include <assert.h>
+
+#include "core/core.h"
+
+/* The launch behind a touch declared its uses, and this was none of them (or against its intent). */
+static void
+launch_miss(struct sluice_launch *l, const struct sl_touch *touch)
+{
+	struct sluice_space *s = l->space;
+
+	sl_count(s, SLUICE_COUNTER_MISSES, 1);
+	if (s->config.miss == SLUICE_MISS_FAIL)
+		sl_launch_blame(l, -EFAULT, "launch %llu: the kernel touched %p, which its launch did not "
+				"declare or which was evicted under it",
+				(unsigned long long)l->number, touch->addr);
+}
+
+/* A first write to a guarded chunk. Held, drops. */
+static int
+chunk_written(struct sl_chunk *c)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+
+	while (c->state == SL_CHUNK_SYNCING && (c->flags & SL_SNAPSHOT))
+		sl_chunk_wait(c);
+	if (c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING)
+		return 0; /* it went away meanwhile: the retry finds it absent */
+	if (c->dead) /* which page it was is not known well enough: all live again */
+		sl_chunk_revive(c, 0, r->chunk_bytes);
+	if (c->flags & SL_GUARDED) {
+		sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
+		c->flags &= (uint16_t)~SL_GUARDED;
+		c->flags |= SL_DIRTY_DEVICE;
+		if (c->state == SL_CHUNK_SYNCING)
+			c->flags |= SL_WRITTEN;
+		sl_chunk_update(c);
+		if (c->state == SL_CHUNK_DEVICE)
+			sl_host_drop(c);
+	}
+	sl_mutex_unlock(&s->lock);
+	(void)s->device->ops->unguard(s->device, sl_chunk_addr(c), r->chunk_bytes);
+	sl_mutex_lock(&s->lock);
+	return 0;
+}
+
+static int
+touch_serve(struct sl_region *r, const struct sl_touch *touch)
+{
+	struct sluice_space *s = r->space;
+	struct sluice_launch *l = touch->launch;
+	uint64_t index = (uint64_t)((char *)touch->addr - r->base) / r->chunk_bytes;
+	struct sl_chunk *c = &r->chunks[index];
+	enum sl_cause cause = l ? SL_CAUSE_FAULT : SL_CAUSE_CPU;
+	struct sl_fill fill = {.cause = cause, .no_wait_in_flight = 1};
+	int rc;
+
+	if (touch->access == SL_ACCESS_WRITE && !sl_region_is_writable(r))
+		return sl_fail(-EACCES, "write to %p: %s is mapped without SLUICE_WRITE", touch->addr,
+			       r->name);
+	if (s->config.checking)
+		sl_check_touch(c, touch);
+	if (touch->guarded && !c->pages)
+		return chunk_written(c);
+	if (!touch->guarded) {
+		sl_count(s, l ? SLUICE_COUNTER_FAULTS : SLUICE_COUNTER_CPU_FAULTS, 1);
+		if (l && l->n_uses && !s->config.checking)
+			launch_miss(l, touch);
+	}
+	if (c->pages || (r->population != SLUICE_POPULATE_CHUNK && c->state != SL_CHUNK_DEVICE))
+		return sl_page_fault(c, touch, cause);
+	fill.intent = sl_policy_intent(s->policy, r->flags,
+				       sl_region_is_writable(r) ? SLUICE_USE_READ_WRITE
+								: SLUICE_USE_READ);
+	if (c->dead && fill.intent != SLUICE_USE_READ) /* later writes will not be seen */
+		sl_chunk_revive(c, 0, r->chunk_bytes);
+	if (c->state != SL_CHUNK_DEVICE || c->pages)
+		sl_chunk_touch(c);
+	rc = sl_fill(c, &fill);
+	if (!rc)
+		sl_read_ahead(r, index, index);
+	return rc;
+}
+
+int
+sl_touched(void *space, const struct sl_touch *touch)
+{
+	struct sluice_space *s = space;
+	struct sl_region *r;
+	int rc;
+
+	sl_mutex_lock(&s->lock);
+	r = sl_region_at(s, touch->addr);
+	if (!r || r->unmapping) {
+		rc = sl_fail(-EFAULT, "%s touched %p, which is in no region",
+			     touch->launch ? "a kernel" : "host code", touch->addr);
+	} else {
+		r->busy++;
+		rc = touch_serve(r, touch);
+		sl_region_leave(r);
+	}
+	sl_mutex_unlock(&s->lock);
+	return rc;
+}

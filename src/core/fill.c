@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bringing a chunk in: from the store through a host frame, from the host tier, or as zeros; and
+ * booking what the intent means for its copies. Called by faults, by the mover for launches, pins
+ * and prefetches. The caller's thread does the work; whoever meets a busy chunk waits for it.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/core.h"
+
+static int
+intent_writes(enum sluice_intent intent)
+{
+	return intent != SLUICE_USE_READ;
+}
+
+/* The old contents do not matter: nothing is read, nothing cleared. */
+static int
+fill_is_total(const struct sl_fill *fill)
+{
+	return !fill->partial &&
+	       (fill->intent == SLUICE_USE_WRITE_ALL || fill->intent == SLUICE_USE_SCRATCH);
+}
+
+static void
+fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved)
+{
+	static const enum sluice_counter counters[SL_CAUSE_COUNT] = {
+		[SL_CAUSE_LAUNCH] = SLUICE_COUNTER_H2D_LAUNCH,
+		[SL_CAUSE_FAULT] = SLUICE_COUNTER_H2D_FAULT,
+		[SL_CAUSE_CPU] = SLUICE_COUNTER_H2D_CPU,
+		[SL_CAUSE_PREFETCH] = SLUICE_COUNTER_H2D_PREFETCH,
+	};
+	struct sluice_space *s = c->region->space;
+	uint64_t bytes = c->region->chunk_bytes;
+
+	sl_count(s, moved ? counters[fill->cause] : SLUICE_COUNTER_ZERO_FILL, bytes);
+	if (moved && (c->flags & SL_WAS_EVICTED))
+		sl_count(s, SLUICE_COUNTER_REFETCH, bytes);
+}
+
+/*
+ * Present c, which is FILLING with device bytes reserved. Guard what is clean, so that a write by
+ * anybody is seen; where only a part of the chunk is the caller's, others may be writing the rest
+ * right now, so the guard must stand before the chunk is visible.
+ */
+static int
+fill_present(struct sl_chunk *c, const struct sl_fill *fill)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	struct sl_host *h = c->host;
+	int dirty = intent_writes(fill->intent);
+	int writable = sl_region_is_writable(r);
+	unsigned flags = 0;
+	int keep = 0;
+	int rc;
+
+	if (!dirty || !writable)
+		flags |= fill->partial && writable ? SL_PRESENT_GUARD_STRICT : SL_PRESENT_GUARD;
+	if (h && !dirty)
+		keep = sl_host_settle(c, 0) == 0;
+	if (keep)
+		flags |= SL_PRESENT_KEEP;
+	sl_mutex_unlock(&s->lock);
+	if (!h && fill_is_total(fill))
+		rc = s->device->ops->present_any(s->device, sl_chunk_addr(c), r->chunk_bytes);
+	else
+		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
+					     h ? h->frame : NULL, flags);
+	sl_mutex_lock(&s->lock);
+	if (rc)
+		return rc;
+	fill_count(c, fill, h != NULL);
+	if (h && !keep) {
+		if (c->flags & SL_DIRTY_HOST)
+			dirty = 1;
+		sl_host_consumed(c);
+	}
+	c->device_bytes = r->chunk_bytes;
+	if (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT))
+		c->flags |= SL_GUARDED;
+	if (dirty)
+		c->flags |= SL_DIRTY_DEVICE;
+	return 0;
+}
+
+/* EMPTY, HOST, POISONED, or STORE when the old contents do not matter: to DEVICE. */
+static int
+fill_move(struct sl_chunk *c, const struct sl_fill *fill)
+{
+	enum sl_chunk_state from = c->state;
+	struct sluice_space *s = c->region->space;
+	uint64_t bytes = c->region->chunk_bytes;
+	int rc;
+
+	sl_chunk_set_state(c, SL_CHUNK_FILLING);
+	if (c->flags & SL_READ_AHEAD) {
+		c->flags &= (uint16_t)~SL_READ_AHEAD;
+		s->host.read_ahead_bytes -= bytes;
+	}
+	if (fill_is_total(fill) && c->host)
+		sl_host_drop(c);
+	rc = sl_room_make(c, bytes, fill);
+	if (rc)
+		goto fail;
+	rc = fill_present(c, fill);
+	if (rc) {
+		sl_room_give(s, bytes);
+		goto fail;
+	}
+	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+	return 0;
+
+fail:
+	if (from == SL_CHUNK_HOST && !c->host) /* its contents were of no use any more */
+		from = c->flags & SL_STORE_VALID ? SL_CHUNK_STORE : SL_CHUNK_EMPTY;
+	if (from == SL_CHUNK_EMPTY)
+		c->flags &= SL_WAS_EVICTED;
+	sl_chunk_set_state(c, from);
+	if (rc != -EAGAIN)
+		sl_fail_in(rc, "chunk %llu of %s", (unsigned long long)sl_chunk_index(c),
+			   c->region->name);
+	return rc;
+}
+
+static enum sluice_counter
+read_counter(const struct sl_fill *fill)
+{
+	return fill->cause == SL_CAUSE_PREFETCH ? SLUICE_COUNTER_STORE_READ_PREFETCH
+						: SLUICE_COUNTER_STORE_READ_DEMAND;
+}
+
+/* One step of c towards being present. *failed_read: we waited for a read that failed. */
+static int
+fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
+{
+	switch ((enum sl_chunk_state)c->state) {
+	case SL_CHUNK_STORE:
+		if (*waited_read) {
+			int rc = sl_read_failed(c);
+
+			*waited_read = 0;
+			if (rc)
+				return rc;
+		}
+		if (fill_is_total(fill))
+			return fill_move(c, fill);
+		return sl_read_begin(c, fill->cause == SL_CAUSE_PREFETCH ? SL_IO_PREFETCH
+									: SL_IO_DEMAND,
+				     read_counter(fill), SL_STAGING_READ);
+	case SL_CHUNK_POISONED:
+		if (c->pages) { /* only its pages are here: they must reach the store first */
+			int rc = sl_write_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_WRITE_BACK, 1);
+
+			while (!rc && c->state == SL_CHUNK_WRITING)
+				sl_chunk_wait(c);
+			if (!rc && c->state == SL_CHUNK_POISONED)
+				rc = sl_fail(c->region->write_error, "%s",
+					     c->region->write_error_text);
+			return rc;
+		}
+		return fill_move(c, fill);
+	case SL_CHUNK_EMPTY:
+	case SL_CHUNK_HOST:
+		return fill_move(c, fill);
+	case SL_CHUNK_DEVICE:
+		return c->pages ? sl_evict(c, SL_EVICT_REQUEST) : 0;
+	case SL_CHUNK_READING:
+		*waited_read = 1;
+		sl_chunk_wait(c);
+		return 0;
+	case SL_CHUNK_WRITING:
+	case SL_CHUNK_FILLING:
+	case SL_CHUNK_SYNCING:
+	case SL_CHUNK_EVICTING:
+		sl_chunk_wait(c);
+		return 0;
+	case SL_CHUNK_STATE_COUNT:
+		break;
+	}
+	return 0;
+}
+
+int
+sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int guarded = (c->flags & SL_GUARDED) != 0;
+	int rc = 0;
+
+	if (!intent_writes(fill->intent))
+		return 0;
+	if (c->readiness == SL_READY_WRITE)
+		return 0;
+	c->flags |= SL_DIRTY_DEVICE;
+	c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
+	if (sl_region_is_writable(r))
+		c->flags &= (uint16_t)~SL_GUARDED;
+	else
+		guarded = 0;
+	sl_chunk_update(c);
+	sl_host_drop(c);
+	if (!guarded)
+		return 0;
+	sl_mutex_unlock(&s->lock);
+	rc = s->device->ops->unguard(s->device, sl_chunk_addr(c), r->chunk_bytes);
+	sl_mutex_lock(&s->lock);
+	return rc;
+}
+
+int
+sl_fill(struct sl_chunk *c, const struct sl_fill *fill)
+{
+	struct sl_region *r = c->region;
+	int waited_read = 0;
+	int rc = 0;
+
+	r->busy++;
+	while (!rc && (c->state != SL_CHUNK_DEVICE || c->pages))
+		rc = fill_step(c, fill, &waited_read);
+	if (!rc)
+		rc = sl_fill_book(c, fill);
+	sl_region_leave(r);
+	return rc;
+}

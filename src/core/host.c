@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host tier: frames that hold copies of chunks. Two accounts, both bounded. *Staging* holds
+ * frames while they are in I/O or wait for their use (read-ahead); *settled* frames are the tier
+ * proper and count to the host budget. Room among settled frames is made in the order of enum
+ * sl_host_list, first in first out within a list; the choice never depends on how fast the disk
+ * was, so that counters repeat: a frame whose write is under way counts as clean and is waited for.
+ *
+ * Shares of staging: read-ahead may claim a half, reads three quarters, evictions all of it: an
+ * eviction never waits for a read, so every wait ends.
+ *
+ * Threads: any; LOCKING as in core.h.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/core.h"
+
+#define SPILL_BATCH_BYTES (32u << 20)
+
+void
+sl_host_list_remove(struct sl_host *h)
+{
+	struct sl_host_queue *q;
+
+	if (h->list == SL_HOST_LIST_NONE)
+		return;
+	q = &h->chunk->region->space->host.list[h->list];
+	if (h->prev)
+		h->prev->next = h->next;
+	else
+		q->head = h->next;
+	if (h->next)
+		h->next->prev = h->prev;
+	else
+		q->tail = h->prev;
+	q->bytes -= h->frame->bytes;
+	q->n--;
+	h->prev = h->next = NULL;
+	h->list = SL_HOST_LIST_NONE;
+}
+
+static enum sl_host_list
+host_list_of(const struct sl_chunk *c)
+{
+	const struct sl_host *h = c->host;
+	int clean = !(c->flags & SL_DIRTY_HOST) && (c->flags & SL_STORE_VALID);
+
+	switch ((enum sl_chunk_state)c->state) {
+	case SL_CHUNK_DEVICE:
+	case SL_CHUNK_SYNCING:
+		if (!h->settled)
+			return SL_HOST_LIST_NONE;
+		return clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY ? SL_HOST_DUP_CLEAN
+									       : SL_HOST_DUP;
+	case SL_CHUNK_HOST:
+		if (!h->settled)
+			return clean ? SL_HOST_READ_AHEAD : SL_HOST_LIST_NONE;
+		if (clean)
+			return SL_HOST_CLEAN;
+		return sl_region_is_volatile(c->region) ? SL_HOST_DIRTY_VOLATILE
+							: SL_HOST_DIRTY_FILE;
+	case SL_CHUNK_WRITING:
+		return h->settled ? SL_HOST_CLEAN : SL_HOST_LIST_NONE;
+	case SL_CHUNK_EMPTY:
+	case SL_CHUNK_STORE:
+	case SL_CHUNK_READING:
+	case SL_CHUNK_FILLING:
+	case SL_CHUNK_EVICTING:
+	case SL_CHUNK_POISONED:
+	case SL_CHUNK_STATE_COUNT:
+		break;
+	}
+	return SL_HOST_LIST_NONE;
+}
+
+static void
+host_wake(struct sluice_space *s)
+{
+	if (s->host_waiters)
+		sl_cond_broadcast(&s->host_wake);
+}
+
+static void
+host_wait(struct sluice_space *s)
+{
+	s->host_waiters++;
+	sl_cond_wait(&s->host_wake, &s->lock);
+	s->host_waiters--;
+}
+
+/* Whether the frame will leave staging, or become reclaimable, without anybody's decision. */
+static void
+host_set_active(struct sluice_space *s, struct sl_host *h, int active)
+{
+	if (active == h->active)
+		return;
+	h->active = active;
+	if (active)
+		s->host.staging_active++;
+	else
+		s->host.staging_active--;
+	host_wake(s);
+}
+
+static int
+host_is_active(const struct sl_chunk *c)
+{
+	return !c->host->settled &&
+	       (c->state == SL_CHUNK_READING || c->state == SL_CHUNK_WRITING ||
+		c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING);
+}
+
+void
+sl_host_list_update(struct sl_chunk *c)
+{
+	struct sl_host *h = c->host;
+	enum sl_host_list list = host_list_of(c);
+	struct sl_host_queue *q;
+
+	host_set_active(c->region->space, h, host_is_active(c));
+	if (list == h->list)
+		return;
+	sl_host_list_remove(h);
+	if (list == SL_HOST_LIST_NONE)
+		return;
+	q = &c->region->space->host.list[list];
+	h->list = list;
+	h->next = NULL;
+	h->prev = q->tail;
+	if (q->tail)
+		q->tail->next = h;
+	else
+		q->head = h;
+	q->tail = h;
+	q->bytes += h->frame->bytes;
+	q->n++;
+}
+
+/* Take a frame's bytes out of the accounts. */
+static void
+host_uncount(struct sluice_space *s, struct sl_host *h)
+{
+	if (h->settled)
+		s->host.settled_bytes -= h->frame->bytes;
+	else
+		s->host.staging_used_bytes -= h->frame->bytes;
+	host_wake(s);
+}
+
+/* Give frame and record back. The host is off its chunk. Drops the lock. */
+void
+sl_host_put(struct sl_host *h)
+{
+	struct sluice_space *s = h->chunk->region->space;
+
+	assert(h->list == SL_HOST_LIST_NONE && h->chunk->host != h);
+	host_set_active(s, h, 0);
+	host_uncount(s, h);
+	sl_mutex_unlock(&s->lock);
+	s->device->ops->frame_put(s->device, h->frame);
+	if (h->spare.store)
+		sl_spill_put(s->spill, &h->spare);
+	free(h);
+	sl_mutex_lock(&s->lock);
+}
+
+void
+sl_host_drop(struct sl_chunk *c)
+{
+	struct sl_host *h = c->host;
+
+	if (!h)
+		return;
+	sl_host_list_remove(h);
+	if (c->flags & SL_READ_AHEAD) {
+		c->flags &= (uint16_t)~SL_READ_AHEAD;
+		c->region->space->host.read_ahead_bytes -= h->frame->bytes;
+	}
+	c->host = NULL;
+	sl_chunk_update(c);
+	sl_host_put(h);
+}
+
+void
+sl_host_consumed(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	struct sl_host *h = c->host;
+
+	sl_host_list_remove(h);
+	c->host = NULL;
+	host_set_active(s, h, 0);
+	if (h->settled)
+		s->host.settled_bytes -= c->region->chunk_bytes;
+	else
+		s->host.staging_used_bytes -= c->region->chunk_bytes;
+	host_wake(s);
+	free(h);
+}
+
+/* Drop the oldest read-ahead that nobody used. Drops the lock. 1 if there was one. */
+static int
+read_ahead_reclaim(struct sluice_space *s)
+{
+	struct sl_host *h = s->host.list[SL_HOST_READ_AHEAD].head;
+	struct sl_chunk *c;
+
+	if (!h)
+		return 0;
+	c = h->chunk;
+	if (c->flags & SL_READ_AHEAD)
+		sl_count(s, SLUICE_COUNTER_READAHEAD_WASTED, h->frame->bytes);
+	sl_host_list_remove(h);
+	if (c->flags & SL_READ_AHEAD) {
+		c->flags &= (uint16_t)~SL_READ_AHEAD;
+		s->host.read_ahead_bytes -= h->frame->bytes;
+	}
+	c->host = NULL;
+	sl_chunk_set_state(c, SL_CHUNK_STORE);
+	sl_host_put(h);
+	return 1;
+}
+
+static uint64_t
+staging_share(const struct sluice_space *s, enum sl_staging_use use)
+{
+	switch (use) {
+	case SL_STAGING_AHEAD:
+		return s->host.staging_bytes / 2;
+	case SL_STAGING_READ:
+	case SL_STAGING_LAUNCH:
+		return s->host.staging_bytes / 4 * 3;
+	case SL_STAGING_EVICT:
+		return s->host.staging_bytes;
+	}
+	return 0;
+}
+
+/* Nothing in flight will free staging: writes failed. Say why, with the first failure known. */
+static int
+staging_stuck(struct sluice_space *s, struct sl_chunk *c)
+{
+	for (size_t i = 0; i < s->n_regions; i++) {
+		struct sl_region *r = s->regions[i];
+
+		if (r->write_error)
+			return sl_fail(r->write_error, "%s", r->write_error_text);
+	}
+	return sl_fail(-ENOBUFS, "%s: chunk %llu: no staging memory left: %llu bytes in use, %llu "
+		       "allowed; raise staging", c->region->name,
+		       (unsigned long long)sl_chunk_index(c),
+		       (unsigned long long)s->host.staging_used_bytes,
+		       (unsigned long long)s->host.staging_bytes);
+}
+
+int
+sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
+{
+	struct sluice_space *s = c->region->space;
+	uint64_t bytes = c->region->chunk_bytes;
+	struct sl_host *h;
+	int rc;
+
+	while (s->host.staging_used_bytes + bytes > staging_share(s, use)) {
+		if (use == SL_STAGING_AHEAD || use == SL_STAGING_LAUNCH)
+			return -EAGAIN;
+		if (s->host.staging_active) {
+			host_wait(s);
+			continue;
+		}
+		if (!read_ahead_reclaim(s))
+			return staging_stuck(s, c);
+	}
+	s->host.staging_used_bytes += bytes;
+	s->host.staging_active++;
+	sl_mutex_unlock(&s->lock);
+
+	h = sl_calloc(1, sizeof(*h));
+	rc = h ? s->device->ops->frame_get(s->device, bytes, &h->frame)
+	       : sl_fail(-ENOMEM, "host: out of memory");
+
+	sl_mutex_lock(&s->lock);
+	if (rc) {
+		s->host.staging_used_bytes -= bytes;
+		s->host.staging_active--;
+		host_wake(s);
+		free(h);
+		return rc;
+	}
+	h->chunk = c;
+	h->active = 1;
+	h->list = SL_HOST_LIST_NONE;
+	*out = h;
+	return 0;
+}
+
+/* Make one step towards room among settled frames. 1: go on; 0: nothing can go; drops. */
+static int
+settled_step(struct sluice_space *s, int may_wait)
+{
+	struct sl_host *h;
+	struct sl_chunk *c;
+
+	h = s->host.list[SL_HOST_DUP_CLEAN].head;
+	if (h) {
+		sl_host_drop(h->chunk);
+		return 1;
+	}
+	h = s->host.list[SL_HOST_CLEAN].head;
+	if (h) {
+		c = h->chunk;
+		if (c->state == SL_CHUNK_WRITING) {
+			if (!may_wait)
+				return 0;
+			sl_chunk_wait(c);
+			return 1;
+		}
+		sl_host_list_remove(h);
+		c->host = NULL;
+		sl_chunk_set_state(c, SL_CHUNK_STORE);
+		sl_host_put(h);
+		return 1;
+	}
+	h = s->host.list[SL_HOST_DUP].head;
+	if (h) {
+		c = h->chunk;
+		if (c->state != SL_CHUNK_DEVICE)
+			return 0;
+		if (c->flags & SL_DIRTY_HOST) {
+			c->flags &= (uint16_t)~SL_DIRTY_HOST;
+			c->flags |= SL_DIRTY_DEVICE;
+		}
+		sl_host_drop(c);
+		return 1;
+	}
+	if (!may_wait)
+		return 0;
+	h = s->host.list[SL_HOST_DIRTY_FILE].head;
+	if (h)
+		return sl_write_begin(h->chunk, SL_IO_WRITEBACK, SLUICE_COUNTER_STORE_WRITE_BACK,
+				      0) == 0;
+	h = s->host.list[SL_HOST_DIRTY_VOLATILE].head;
+	if (h)
+		return sl_write_begin(h->chunk, SL_IO_WRITEBACK, SLUICE_COUNTER_STORE_WRITE_SPILL,
+				      0) == 0;
+	return 0;
+}
+
+int
+sl_host_settle(struct sl_chunk *c, int may_wait)
+{
+	struct sluice_space *s = c->region->space;
+	struct sl_host *h = c->host;
+	uint64_t bytes = h->frame->bytes;
+
+	if (h->settled)
+		return 0;
+	while (s->host.settled_bytes + bytes > s->host.budget_bytes) {
+		if (bytes > s->host.budget_bytes || !settled_step(s, may_wait))
+			return -EAGAIN;
+	}
+	s->host.staging_used_bytes -= bytes;
+	h->settled = 1;
+	s->host.settled_bytes += bytes;
+	if (s->host.settled_bytes > s->host.peak_bytes)
+		s->host.peak_bytes = s->host.settled_bytes;
+	sl_host_list_update(c);
+	host_wake(s);
+	return 0;
+}
+
+/*
+ * Background cleaning. Thresholds are looked at when a frame settles, never by time: dirty file
+ * data beyond writeback_bytes is written; volatile data beyond the budget less its reserve is
+ * spilled in batches (DRAGON's reserved threshold).
+ */
+void
+sl_host_clean(struct sluice_space *s)
+{
+	uint64_t reserve = s->config.host_reserve_bytes;
+	uint64_t limit = s->host.budget_bytes > reserve ? s->host.budget_bytes - reserve : 0;
+	struct sl_host_queue *file = &s->host.list[SL_HOST_DIRTY_FILE];
+	struct sl_host_queue *vol = &s->host.list[SL_HOST_DIRTY_VOLATILE];
+
+	while (file->head && file->bytes > s->config.writeback_bytes) {
+		if (sl_write_begin(file->head->chunk, SL_IO_WRITEBACK,
+				   SLUICE_COUNTER_STORE_WRITE_BACK, 0))
+			return;
+	}
+	if (!reserve || vol->bytes <= limit)
+		return;
+	limit = vol->bytes > SPILL_BATCH_BYTES && vol->bytes - SPILL_BATCH_BYTES < limit
+			? vol->bytes - SPILL_BATCH_BYTES
+			: limit;
+	while (vol->head && vol->bytes > limit) {
+		if (sl_write_begin(vol->head->chunk, SL_IO_WRITEBACK,
+				   SLUICE_COUNTER_STORE_WRITE_SPILL, 0))
+			return;
+	}
+}
+
+int
+sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes)
+{
+	uint64_t before = s->host.budget_bytes;
+
+	s->host.budget_bytes = budget_bytes; /* nothing settles above it from now on */
+	while (s->host.settled_bytes > budget_bytes) {
+		if (settled_step(s, 1))
+			continue;
+		s->host.budget_bytes = before;
+		return staging_stuck(s, s->regions[0]->chunks);
+	}
+	return 0;
+}

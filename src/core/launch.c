@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: from a list of uses to pinned, present chunks, to the kernel's end. When everything is
+ * resident and on the books already, the launching thread pins and stamps under the space lock and
+ * hands the kernel to its stream. Otherwise the launch goes through the mover (mover.c), which
+ * prepares launches one after the other in call order, ahead of the kernels that run, so that moves
+ * overlap with kernels and decisions depend on the order of calls only.
+ */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+
+#define LAUNCH_ARGS_BYTES_MAX 1024u
+#define LAUNCH_USES_MAX 65536u
+
+static const char *const intent_names[SLUICE_USE_COUNT] = {
+	[SLUICE_USE_READ] = "read",
+	[SLUICE_USE_WRITE] = "write",
+	[SLUICE_USE_READ_WRITE] = "read-write",
+	[SLUICE_USE_WRITE_ALL] = "write-all",
+	[SLUICE_USE_SCRATCH] = "scratch",
+};
+
+void
+sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (l->rc)
+		return;
+	l->rc = rc;
+	va_start(ap, fmt);
+	vsnprintf(l->error_text, sizeof(l->error_text), fmt, ap);
+	va_end(ap);
+}
+
+/* Resolve one use to region and chunks. Held. */
+static int
+use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
+	    struct sl_launch_use *out)
+{
+	struct sl_region *r;
+	int rc;
+
+	if ((unsigned)use->intent >= SLUICE_USE_COUNT)
+		return sl_fail(-EINVAL, "launch: use %zu: unknown intent %d", i, (int)use->intent);
+	rc = use->size_bytes ? sl_region_find(s, "launch", use->addr, use->size_bytes, &r,
+					      &out->begin, &out->end)
+			     : sl_fail(-EINVAL, "launch: use %zu at %p has size 0", i, use->addr);
+	if (rc)
+		return rc;
+	if (use->intent != SLUICE_USE_READ && !sl_region_is_writable(r))
+		return sl_fail(-EACCES, "launch: use %zu declares %s, but %s is mapped without "
+			       "SLUICE_WRITE", i, intent_names[use->intent], r->name);
+	out->region = r;
+	out->intent = sl_policy_intent(s->policy, r->flags, use->intent);
+	out->declared = use->intent;
+	out->first = out->begin / r->chunk_bytes;
+	out->last = (out->end - 1) / r->chunk_bytes;
+	out->first_partial = out->begin % r->chunk_bytes != 0 ||
+			     out->end < (out->first + 1) * r->chunk_bytes;
+	out->last_partial = out->first == out->last
+				    ? out->first_partial
+				    : out->end % r->chunk_bytes != 0 && out->end != r->size_bytes;
+	if (out->first == out->last && out->begin % r->chunk_bytes == 0 &&
+	    out->end == r->size_bytes)
+		out->first_partial = out->last_partial = 0;
+	out->whole = out->first == 0 && out->last == r->n_chunks - 1;
+	return 0;
+}
+
+static struct sl_fill
+use_fill(const struct sl_launch_use *u, uint64_t index)
+{
+	struct sl_fill fill = {.intent = u->intent, .cause = SL_CAUSE_LAUNCH};
+
+	fill.partial = (index == u->first && u->first_partial) ||
+		       (index == u->last && u->last_partial);
+	return fill;
+}
+
+/* Whether every chunk of the use needs nothing. Held. */
+static int
+use_is_ready(const struct sl_launch_use *u)
+{
+	const struct sl_region *r = u->region;
+	enum sl_readiness wanted = u->intent == SLUICE_USE_READ ? SL_READY_READ : SL_READY_WRITE;
+
+	if (r->ready[SL_READY_WRITE] == r->n_chunks ||
+	    (wanted == SL_READY_READ && !r->ready[SL_READY_NOT]))
+		return 1;
+	if (u->whole)
+		return 0;
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		if (r->chunks[i].readiness < wanted)
+			return 0;
+	}
+	return 1;
+}
+
+/* Refresh and pin what the launch uses, in the order of its uses. Held. */
+void
+sl_launch_pin(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	int stamp = s->policy->stamp_on_hit;
+
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+		struct sl_region *r = u->region;
+
+		s->clock++;
+		if (u->whole) {
+			if (stamp)
+				r->whole_stamp = s->clock;
+			r->whole_pins++;
+			continue;
+		}
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			if (stamp)
+				r->chunks[i].stamp = s->clock;
+			r->chunks[i].pins++;
+		}
+	}
+}
+
+void
+sl_launch_unpin(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		if (u->whole) {
+			u->region->whole_pins--;
+			continue;
+		}
+		for (uint64_t i = u->first; i <= u->last; i++)
+			u->region->chunks[i].pins--;
+	}
+	sl_launch_wake(l->space);
+}
+
+void
+sl_launch_wake(struct sluice_space *s)
+{
+	if (s->launch_waiters)
+		sl_cond_broadcast(&s->launch_wake);
+}
+
+/* Put on, or take off, the list of prepared launches not yet started. Held. */
+static void
+prepared_add(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	l->prev = NULL;
+	l->next = s->prepared;
+	if (l->next)
+		l->next->prev = l;
+	s->prepared = l;
+}
+
+static void
+prepared_remove(struct sluice_launch *l)
+{
+	if (l->prev)
+		l->prev->next = l->next;
+	else
+		l->space->prepared = l->next;
+	if (l->next)
+		l->next->prev = l->prev;
+	l->prev = l->next = NULL;
+}
+
+int
+sl_launch_try_prepare(struct sluice_launch *l)
+{
+	if (l->space->config.checking && l->n_uses)
+		return -EAGAIN;
+	for (size_t k = 0; k < l->n_uses; k++) {
+		if (!use_is_ready(&l->uses[k]))
+			return -EAGAIN;
+	}
+	sl_launch_pin(l);
+	l->state = SL_LAUNCH_PREPARED;
+	prepared_add(l);
+	return 0;
+}
+
+/* Device bytes the launch needs at once, each chunk once. Held. */
+static uint64_t
+launch_set_bytes(struct sluice_launch *l)
+{
+	uint32_t mark = ++l->space->mark_clock;
+	uint64_t bytes = 0;
+
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (c->mark == mark)
+				continue;
+			c->mark = mark;
+			if (!c->user_pins)
+				bytes += u->region->chunk_bytes;
+		}
+	}
+	return bytes;
+}
+
+/* The declared set must fit beside what callers have pinned. Held. */
+static int
+launch_check_set(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	uint64_t bytes = launch_set_bytes(l);
+	uint64_t held = s->dev.pinned_bytes;
+
+	if (bytes + held <= s->dev.budget_bytes)
+		return 0;
+	return sl_fail(-ENOBUFS, "launch %llu: its %zu uses need %llu bytes on the device at once, the "
+		       "budget is %llu (%llu of it pinned): tile the launch or raise the device "
+		       "budget", (unsigned long long)l->number, l->n_uses, (unsigned long long)bytes,
+		       (unsigned long long)s->dev.budget_bytes, (unsigned long long)held);
+}
+
+/* Start reading what the launch will need next, while it is busy with chunk (k, i). Drops. */
+struct cursor {
+	size_t use;
+	uint64_t chunk;
+};
+
+static void
+launch_read_on(struct sluice_launch *l, struct cursor *at)
+{
+	while (at->use < l->n_uses) {
+		struct sl_launch_use *u = &l->uses[at->use];
+		struct sl_chunk *c = &u->region->chunks[at->chunk];
+		struct sl_fill fill = use_fill(u, at->chunk);
+		int total = !fill.partial && (fill.intent == SLUICE_USE_WRITE_ALL ||
+					      fill.intent == SLUICE_USE_SCRATCH);
+
+		if (c->state == SL_CHUNK_STORE && !total &&
+		    sl_read_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_READ_DEMAND,
+				  SL_STAGING_LAUNCH))
+			return;
+		if (at->chunk++ == u->last && ++at->use < l->n_uses)
+			at->chunk = l->uses[at->use].first;
+	}
+}
+
+/* Bring one use in. Held, drops. */
+static int
+use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
+{
+	struct sl_launch_use *u = &l->uses[k];
+	struct sl_region *r = u->region;
+	int rc;
+
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+		struct sl_fill fill = use_fill(u, i);
+		uint64_t base = i * r->chunk_bytes;
+
+		if (ahead->use < k || (ahead->use == k && ahead->chunk < i))
+			*ahead = (struct cursor){k, i};
+		launch_read_on(l, ahead);
+		if (u->intent != SLUICE_USE_READ && (c->dead || (c->flags & SL_DISCARDED)))
+			sl_chunk_revive(c, u->begin > base ? u->begin - base : 0,
+					u->end - base < r->chunk_bytes ? u->end - base
+								       : r->chunk_bytes);
+		if (!l->space->policy->stamp_on_hit &&
+		    (c->state != SL_CHUNK_DEVICE || c->pages))
+			c->stamp = l->space->clock;
+		rc = sl_fill(c, &fill);
+		if (rc)
+			return rc;
+	}
+	if (u->intent != SLUICE_USE_WRITE_ALL && u->intent != SLUICE_USE_SCRATCH)
+		sl_read_ahead(r, u->first, u->last);
+	return 0;
+}
+
+static int
+use_is_present(const struct sl_launch_use *u)
+{
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		const struct sl_chunk *c = &u->region->chunks[i];
+
+		if ((c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING) || c->pages)
+			return 0;
+	}
+	return 1;
+}
+
+/*
+ * Bring in and pin everything the launch declares. Called by the mover, one launch at a time.
+ * Held, drops. On failure nothing stays pinned.
+ */
+int
+sl_launch_prepare(struct sluice_launch *l)
+{
+	struct cursor ahead = {0, l->n_uses ? l->uses[0].first : 0};
+	int rc = launch_check_set(l);
+
+	if (rc)
+		return rc;
+	if (l->space->config.checking)
+		return sl_check_prepare(l);
+	sl_launch_pin(l);
+	/* A fault may take a pinned chunk out again: look twice more, then let it fault. */
+	for (int round = 0; round < 3; round++) {
+		int present = 1;
+
+		for (size_t k = 0; k < l->n_uses && !rc; k++)
+			rc = use_bring(l, k, &ahead);
+		for (size_t k = 0; k < l->n_uses && !rc; k++)
+			present = present && use_is_present(&l->uses[k]);
+		if (rc || present)
+			break;
+		ahead = (struct cursor){0, l->uses[0].first};
+	}
+	if (rc)
+		sl_launch_unpin(l);
+	return rc;
+}
+
+/* The mover is done with l: prepared, or failed with l->rc. Held. */
+void
+sl_launch_prepared(struct sluice_launch *l, int rc)
+{
+	if (rc)
+		sl_launch_blame(l, rc, "launch %llu: %s", (unsigned long long)l->number,
+				sluice_last_error());
+	l->unpinned = rc != 0;
+	l->state = SL_LAUNCH_PREPARED;
+	prepared_add(l);
+	sl_launch_wake(l->space);
+}
+
+int
+sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
+{
+	struct sluice_launch *l = s->prepared;
+
+	while (l && (l == except || l->unpinned || !l->n_uses))
+		l = l->next;
+	if (!l)
+		return 0;
+	prepared_remove(l);
+	sl_launch_unpin(l);
+	for (size_t k = 0; k < l->n_uses; k++) { /* it has yet to see what was discarded after it */
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			if (u->region->chunks[i].flags & SL_DISCARDED)
+				sl_chunk_revive(&u->region->chunks[i], 0, 0);
+		}
+	}
+	l->state = SL_LAUNCH_QUEUED;
+	sl_mover_queue(l);
+	return 1;
+}
+
+/* Wait until the mover has prepared l, then count it as running. Held, drops. */
+static void
+launch_start(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	s->launch_waiters++;
+	while (l->state == SL_LAUNCH_QUEUED)
+		sl_cond_wait(&s->launch_wake, &s->lock);
+	s->launch_waiters--;
+	prepared_remove(l);
+	l->state = SL_LAUNCH_RUNNING;
+	s->running++;
+}
+
+/* Contents that the launch leaves behind dead; unmapping that waited for its end. Drops. */
+static void
+launch_dispose(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		if (u->intent == SLUICE_USE_SCRATCH)
+			sl_range_discard(u->region, u->begin, u->end, 0);
+		if (!l->space->eager_used)
+			continue;
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARD_EAGER) &&
+			    !sl_chunk_pins(c) && !c->user_pins)
+				sl_ignore(sl_evict(c, SL_EVICT_DISCARD));
+		}
+	}
+}
+
+/* The kernel is over, or was never run. Held, drops. */
+static void
+launch_finish(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	if (!l->unpinned)
+		sl_launch_unpin(l);
+	l->state = SL_LAUNCH_DONE;
+	s->running--;
+	if (!l->n_uses && l->kernel)
+		s->undeclared--;
+	launch_dispose(l);
+	for (size_t k = 0; k < l->n_uses; k++) {
+		l->uses[k].region->launches--;
+		sl_region_leave(l->uses[k].region);
+	}
+	sl_launch_wake(s);
+}
+
+static int
+launch_run(struct sl_task *task)
+{
+	struct sluice_launch *l = (struct sluice_launch *)task;
+	struct sluice_space *s = l->space;
+	int rc;
+
+	sl_mutex_lock(&s->lock);
+	launch_start(l);
+	rc = l->rc;
+	sl_mutex_unlock(&s->lock);
+	if (!rc && l->kernel)
+		rc = s->device->ops->grid_run(s->device, l->kernel, l->grid, l->args, l);
+	if (!rc) {
+		sl_mutex_lock(&s->lock);
+		rc = l->rc; /* misses and wrong intents */
+		sl_mutex_unlock(&s->lock);
+	}
+	return rc && rc == l->rc ? sl_fail_text(rc, l->error_text) : rc;
+}
+
+static void
+launch_done(struct sl_task *task, int rc)
+{
+	struct sluice_launch *l = (struct sluice_launch *)task;
+	struct sluice_space *s = l->space;
+
+	(void)rc;
+	sl_stream_task_done(l->stream);
+	sl_mutex_lock(&s->lock);
+	if (l->state != SL_LAUNCH_RUNNING)
+		launch_start(l); /* cancelled before it ran */
+	launch_finish(l);
+	sl_mutex_unlock(&s->lock);
+	free(l);
+}
+
+/* Make a launch with its uses resolved; regions are held. Takes the lock and keeps it. */
+static int
+launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *args,
+	      size_t args_bytes, const struct sluice_use *uses, size_t n_uses,
+	      struct sluice_launch **out)
+{
+	struct sluice_launch *l;
+	size_t uses_bytes = n_uses * sizeof(struct sl_launch_use);
+	int rc;
+
+	if (n_uses > LAUNCH_USES_MAX || args_bytes > LAUNCH_ARGS_BYTES_MAX || (n_uses && !uses) ||
+	    (args_bytes && !args))
+		return sl_fail(-EINVAL, "launch: %zu uses (at most %u) and %zu bytes of arguments (at "
+			       "most %u), none NULL", n_uses, LAUNCH_USES_MAX, args_bytes,
+			       LAUNCH_ARGS_BYTES_MAX);
+	l = sl_malloc(sizeof(*l) + uses_bytes + args_bytes + 16);
+	if (!l)
+		return sl_fail(-ENOMEM, "launch: out of memory");
+	memset(l, 0, sizeof(*l));
+	l->space = s;
+	l->n_uses = n_uses;
+	l->uses = (struct sl_launch_use *)(l + 1);
+	l->args = (void *)(((uintptr_t)(l->uses + n_uses) + 15) & ~(uintptr_t)15);
+	if (args_bytes)
+		memcpy(l->args, args, args_bytes);
+	l->task.run = launch_run;
+	l->task.done = launch_done;
+	l->task.skippable = 1;
+	rc = sl_space_enter(s);
+	if (rc) {
+		free(l);
+		return rc;
+	}
+	l->stream = sl_stream_of(s, stream);
+	for (size_t i = 0; i < n_uses && !rc; i++)
+		rc = use_resolve(s, &uses[i], i, &l->uses[i]);
+	if (rc) {
+		sl_mutex_unlock(&s->lock);
+		free(l);
+		return rc;
+	}
+	l->number = ++s->launch_clock;
+	sl_count(s, SLUICE_COUNTER_LAUNCHES, 1);
+	*out = l;
+	return 0;
+}
+
+/* Prepare at once when nothing is needed, else queue for the mover. Held. */
+static int
+launch_dispatch(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	int rc;
+
+	for (size_t k = 0; k < l->n_uses; k++) {
+		l->uses[k].region->launches++;
+		l->uses[k].region->busy++;
+	}
+	if (!s->queue_head && !s->preparing && sl_launch_try_prepare(l) == 0) {
+		sl_count(s, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses > 0);
+		return 0;
+	}
+	rc = launch_check_set(l);
+	if (!rc) {
+		l->state = SL_LAUNCH_QUEUED;
+		sl_mover_queue(l);
+		return 0;
+	}
+	for (size_t k = 0; k < l->n_uses; k++) {
+		l->uses[k].region->launches--;
+		sl_region_leave(l->uses[k].region);
+	}
+	return rc;
+}
+
+int
+sluice_launch(struct sluice_space *space, struct sluice_stream *stream, sluice_kernel kernel,
+	      struct sluice_grid grid, const void *args, size_t args_bytes,
+	      const struct sluice_use *uses, size_t n_uses)
+{
+	struct sluice_launch *l;
+	int rc;
+
+	if (!kernel || !grid.x || !grid.y || !grid.z)
+		return sl_fail(-EINVAL, "launch: %s", kernel ? "the grid is empty" : "no kernel given");
+	rc = launch_create(space, stream, args, args_bytes, uses, n_uses, &l);
+	if (rc)
+		return rc;
+	l->kernel = kernel;
+	l->grid = grid;
+	rc = launch_dispatch(l);
+	if (!rc && !n_uses)
+		space->undeclared++;
+	sl_mutex_unlock(&space->lock);
+	if (rc) {
+		free(l);
+		return rc;
+	}
+	sl_stream_submit(l->stream, &l->task);
+	return 0;
+}
+
+int
+sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
+		    const struct sluice_use *uses, size_t n_uses, struct sluice_launch **out)
+{
+	struct sluice_launch *l;
+	int rc = launch_create(space, stream, NULL, 0, uses, n_uses, &l);
+
+	if (rc)
+		return rc;
+	l->host_scope = 1;
+	l->owner = pthread_self();
+	rc = launch_dispatch(l);
+	if (rc) {
+		sl_mutex_unlock(&space->lock);
+		free(l);
+		return rc;
+	}
+	launch_start(l);
+	rc = l->rc;
+	if (rc) {
+		launch_finish(l);
+		sl_mutex_unlock(&space->lock);
+		sl_fail_text(rc, l->error_text);
+		free(l);
+		return rc;
+	}
+	l->next = space->scopes;
+	if (l->next)
+		l->next->prev = l;
+	space->scopes = l;
+	sl_mutex_unlock(&space->lock);
+	*out = l;
+	return 0;
+}
+
+static int
+scope_end_run(struct sl_task *task)
+{
+	(void)task;
+	return 0;
+}
+
+void
+sluice_launch_end(struct sluice_launch *launch)
+{
+	struct sluice_space *s;
+
+	if (!launch)
+		return;
+	s = launch->space;
+	sl_mutex_lock(&s->lock);
+	if (launch->prev)
+		launch->prev->next = launch->next;
+	else
+		s->scopes = launch->next;
+	if (launch->next)
+		launch->next->prev = launch->prev;
+	launch->prev = launch->next = NULL;
+	if (!atomic_load(&launch->stream->pending)) {
+		launch_finish(launch);
+		sl_mutex_unlock(&s->lock);
+		free(launch);
+		return;
+	}
+	sl_mutex_unlock(&s->lock);
+	launch->task.run = scope_end_run;
+	launch->task.skippable = 0;
+	sl_stream_submit(launch->stream, &launch->task);
+}
+
+void
+sl_launches_wait(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	s->launch_waiters++;
+	while (c->region->launches && (sl_chunk_pins(c) || s->queue_head || s->preparing))
+		sl_cond_wait(&s->launch_wake, &s->lock);
+	while (s->undeclared)
+		sl_cond_wait(&s->launch_wake, &s->lock);
+	s->launch_waiters--;
+}
+
+/* Whether launch l uses bytes [begin, end) of r. */
+static int
+launch_uses(const struct sluice_launch *l, const struct sl_region *r, uint64_t begin,
+	    uint64_t end)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		const struct sl_launch_use *u = &l->uses[k];
+
+		if (u->region == r && u->first * r->chunk_bytes < end &&
+		    (u->last + 1) * r->chunk_bytes > begin)
+			return 1;
+	}
+	return 0;
+}
+
+int
+sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *call)
+{
+	struct sluice_space *s = r->space;
+
+	for (struct sluice_launch *l = s->scopes; l; l = l->next) {
+		if (pthread_equal(l->owner, pthread_self()) && launch_uses(l, r, begin, end))
+			return sl_fail(-EBUSY, "%s: %s is in a sluice_launch_begin() of this thread: "
+				       "call sluice_launch_end() first", call, r->name);
+	}
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++)
+		sl_launches_wait(&r->chunks[i]);
+	return 0;
+}

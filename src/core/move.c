@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moves on request: advice, prefetch, evict, pin, residency, prefetch by index. The work is done
+ * by the same paths that faults and launches use (fill.c, evict.c, mover.c).
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+
+/* ---- advise ----------------------------------------------------------------------------- */
+
+/* Change how a region is populated. It must be off the device while its delivery changes. */
+static int
+advise_population(struct sl_region *r, enum sluice_population population)
+{
+	struct sluice_space *s = r->space;
+	enum sl_delivery delivery = s->config.faults == SLUICE_FAULTS_AUTO
+					    ? population == SLUICE_POPULATE_PAGE ? SL_DELIVER_SIGNAL
+										  : SL_DELIVER_THREAD
+					    : r->delivery;
+	int rc = 0;
+
+	if (population == r->population)
+		return 0;
+	rc = sl_range_wait(r, 0, r->size_bytes, "advise");
+	r->population = population;
+	/* A region that nothing is present of changes the thread that serves its faults, too. */
+	for (uint64_t i = 0; i < r->n_chunks && !rc; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+
+		if (c->user_pins || c->state == SL_CHUNK_SYNCING)
+			return 0;
+		if (c->state == SL_CHUNK_DEVICE)
+			rc = sl_evict(c, SL_EVICT_REQUEST);
+	}
+	if (rc || delivery == r->delivery)
+		return rc;
+	for (uint64_t i = 0; i < r->n_chunks; i++) {
+		enum sl_chunk_state state = r->chunks[i].state;
+
+		if (state != SL_CHUNK_EMPTY && state != SL_CHUNK_STORE && state != SL_CHUNK_HOST)
+			return 0; /* somebody was faster: faults stay where they are */
+	}
+	/* Nothing is present and the lock is held: touches wait in sl_touched() until it is done. */
+	s->device->ops->detach(s->device, r->base, r->n_chunks * r->chunk_bytes);
+	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes, delivery);
+	if (!rc)
+		r->delivery = delivery;
+	return rc;
+}
+
+static void
+advise_cold(struct sl_region *r, uint64_t begin, uint64_t end)
+{
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+
+		if (c->heap_slot != SL_HEAP_NONE)
+			sl_lru_remove(c);
+		c->flags |= SL_COLD;
+		sl_chunk_update(c);
+	}
+}
+
+static int
+range_prefetch(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier tier)
+{
+	uint64_t first = begin / r->chunk_bytes, last = (end - 1) / r->chunk_bytes;
+	uint64_t *chunks = sl_calloc(last - first + 1, sizeof(*chunks));
+
+	if (!chunks)
+		return sl_fail(-ENOMEM, "prefetch: out of memory");
+	for (uint64_t i = first; i <= last; i++)
+		chunks[i - first] = i;
+	return sl_mover_request(r, chunks, last - first + 1, tier);
+}
+
+int
+sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes, enum sluice_advice advice)
+{
+	struct sl_region *r;
+	uint64_t begin, end;
+	int rc;
+
+	if ((unsigned)advice >= SLUICE_ADVISE_COUNT)
+		return sl_fail(-EINVAL, "advise: unknown advice %d", (int)advice);
+	rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "advise", addr, size_bytes, &r, &begin, &end);
+	if (rc)
+		goto out;
+	r->busy++;
+	switch (advice) {
+	case SLUICE_ADVISE_NORMAL:
+	case SLUICE_ADVISE_SEQUENTIAL:
+		r->advice = advice;
+		sl_read_ahead_reset(r);
+		rc = advise_population(r, space->config.population);
+		break;
+	case SLUICE_ADVISE_RANDOM:
+		r->advice = advice;
+		rc = advise_population(r, SLUICE_POPULATE_PAGE);
+		break;
+	case SLUICE_ADVISE_WILL_NEED:
+		rc = range_prefetch(r, begin, end, SLUICE_TIER_HOST);
+		break;
+	case SLUICE_ADVISE_DONT_NEED:
+		advise_cold(r, begin, end);
+		break;
+	case SLUICE_ADVISE_READ_MOSTLY:
+		r->advice = advice;
+		break;
+	case SLUICE_ADVISE_COUNT:
+		break;
+	}
+	sl_region_leave(r);
+out:
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+/* ---- prefetch and evict ----------------------------------------------------------------- */
+
+/* A prefetch or evict that waits for its turn on a stream. */
+struct move_task {
+	struct sl_task task;
+	struct sluice_stream *stream;
+	struct sl_region *region;
+	uint64_t begin, end;
+	uint64_t *chunks; /* prefetch by index: owned */
+	uint64_t n;
+	enum sluice_tier tier;
+	int evict;
+};
+
+/* Take the range out to the tier. Pinned chunks stay. Held, drops. */
+static int
+range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier tier)
+{
+	int rc = 0;
+
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+
+		while (!rc && (c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING ||
+			       c->state == SL_CHUNK_SYNCING || c->state == SL_CHUNK_READING ||
+			       (c->state == SL_CHUNK_DEVICE && !c->user_pins && !sl_chunk_pins(c)))) {
+			if (c->state == SL_CHUNK_DEVICE)
+				rc = sl_evict(c, SL_EVICT_REQUEST);
+			else
+				sl_chunk_wait(c);
+		}
+		if (rc || tier == SLUICE_TIER_HOST)
+			continue;
+		if ((c->state == SL_CHUNK_HOST && (c->flags & SL_DIRTY_HOST)) ||
+		    c->state == SL_CHUNK_POISONED)
+			rc = sl_write_begin(c, SL_IO_DEMAND,
+					    sl_region_is_volatile(r) ? SLUICE_COUNTER_STORE_WRITE_SPILL
+								     : SLUICE_COUNTER_STORE_WRITE_BACK,
+					    1);
+	}
+	if (tier == SLUICE_TIER_HOST)
+		return rc;
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+
+		while (c->state == SL_CHUNK_WRITING)
+			sl_chunk_wait(c);
+		if (!rc && c->state == SL_CHUNK_POISONED)
+			rc = sl_fail(r->write_error ? r->write_error : -EIO, "%s",
+				     r->write_error ? r->write_error_text : "evict: a write failed");
+		if (c->state == SL_CHUNK_HOST && !(c->flags & SL_DIRTY_HOST) && c->host) {
+			struct sl_host *h = c->host;
+
+			sl_host_list_remove(h);
+			if (c->flags & SL_READ_AHEAD) {
+				c->flags &= (uint16_t)~SL_READ_AHEAD;
+				r->space->host.read_ahead_bytes -= r->chunk_bytes;
+			}
+			c->host = NULL;
+			sl_chunk_set_state(c, SL_CHUNK_STORE);
+			sl_host_put(h);
+		}
+	}
+	return rc;
+}
+
+static int
+move_run(struct sl_task *task)
+{
+	struct move_task *t = (struct move_task *)task;
+	struct sluice_space *s = t->region->space;
+	int rc;
+
+	sl_mutex_lock(&s->lock);
+	if (t->evict)
+		rc = range_evict(t->region, t->begin, t->end, t->tier);
+	else if (t->chunks)
+		rc = sl_mover_request(t->region, t->chunks, t->n, t->tier), t->chunks = NULL;
+	else
+		rc = range_prefetch(t->region, t->begin, t->end, t->tier);
+	sl_mutex_unlock(&s->lock);
+	return rc;
+}
+
+static void
+move_done(struct sl_task *task, int rc)
+{
+	struct move_task *t = (struct move_task *)task;
+	struct sluice_space *s = t->region->space;
+
+	(void)rc;
+	sl_stream_task_done(t->stream);
+	sl_mutex_lock(&s->lock);
+	t->region->launches--;
+	sl_region_leave(t->region);
+	sl_mutex_unlock(&s->lock);
+	free(t->chunks);
+	free(t);
+}
+
+/* Enqueue on a stream; takes chunks. Held, drops. */
+static int
+move_submit(struct sl_region *r, const struct move_task *what)
+{
+	struct sluice_space *s = r->space;
+	struct move_task *t = sl_malloc(sizeof(*t));
+
+	if (!t) {
+		free(what->chunks);
+		return sl_fail(-ENOMEM, "%s: out of memory", what->evict ? "evict" : "prefetch");
+	}
+	*t = *what;
+	t->task.run = move_run;
+	t->task.done = move_done;
+	t->region = r;
+	r->busy++;
+	r->launches++;
+	sl_mutex_unlock(&s->lock);
+	sl_stream_submit(t->stream, &t->task);
+	sl_mutex_lock(&s->lock);
+	return 0;
+}
+
+int
+sluice_prefetch(struct sluice_space *space, const void *addr, size_t size_bytes,
+		enum sluice_tier tier, struct sluice_stream *stream)
+{
+	struct move_task what = {.stream = stream, .tier = tier};
+	struct sl_region *r;
+	int rc;
+
+	if (tier != SLUICE_TIER_DEVICE && tier != SLUICE_TIER_HOST)
+		return sl_fail(-EINVAL, "prefetch: to the device or to the host, not to tier %d",
+			       (int)tier);
+	rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "prefetch", addr, size_bytes, &r, &what.begin, &what.end);
+	if (!rc)
+		rc = stream ? move_submit(r, &what) : range_prefetch(r, what.begin, what.end, tier);
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+static int
+index_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Chunks that n elements touch, sorted and each once, into chunks (room for 2 n). */
+static int
+index_chunks(const struct sl_region *r, uint64_t begin, size_t element, const uint64_t *index,
+	     size_t n, uint64_t *chunks, uint64_t *n_out)
+{
+	uint64_t left = r->size_bytes - begin, m = 0, unique = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from;
+
+		if (index[i] >= left / element)
+			return sl_fail(-EINVAL, "prefetch_index: index %llu (number %zu) lies beyond the "
+				       "%llu elements of %s", (unsigned long long)index[i], i,
+				       (unsigned long long)(left / element), r->name);
+		from = begin + index[i] * element;
+		chunks[m++] = from / r->chunk_bytes;
+		chunks[m++] = (from + element - 1) / r->chunk_bytes;
+	}
+	qsort(chunks, m, sizeof(*chunks), index_compare);
+	for (uint64_t i = 0; i < m; i++) {
+		/* an element may be larger than a chunk: its inner chunks follow its first */
+		if (!unique || chunks[unique - 1] != chunks[i])
+			chunks[unique++] = chunks[i];
+	}
+	*n_out = unique;
+	return 0;
+}
+
+int
+sluice_prefetch_index(struct sluice_space *space, const void *base, size_t element_bytes,
+		      const uint64_t *index, size_t n, enum sluice_tier tier,
+		      struct sluice_stream *stream)
+{
+	struct move_task what = {.stream = stream, .tier = tier};
+	struct sl_region *r;
+	int rc;
+
+	if (!element_bytes || (n && !index) || n > SIZE_MAX / 2 / sizeof(uint64_t))
+		return sl_fail(-EINVAL, "prefetch_index: element size 0 or no indices given");
+	if (element_bytes > SL_SPAN_BYTES)
+		return sl_fail(-EINVAL, "prefetch_index: elements of %zu bytes: at most 2 MiB; prefetch "
+			       "larger ones as ranges", element_bytes);
+	if (tier != SLUICE_TIER_DEVICE && tier != SLUICE_TIER_HOST)
+		return sl_fail(-EINVAL, "prefetch_index: to the device or to the host, not to tier %d",
+			       (int)tier);
+	if (!n)
+		return 0;
+	what.chunks = sl_calloc(2 * n, sizeof(*what.chunks));
+	if (!what.chunks)
+		return sl_fail(-ENOMEM, "prefetch_index: out of memory for %zu indices", n);
+	rc = sl_space_enter(space);
+	if (rc) {
+		free(what.chunks);
+		return rc;
+	}
+	rc = sl_region_find(space, "prefetch_index", base, 0, &r, &what.begin, &what.end);
+	if (!rc) { /* the caller's indices are read without the lock: the region is held */
+		r->busy++;
+		sl_mutex_unlock(&space->lock);
+		rc = index_chunks(r, what.begin, element_bytes, index, n, what.chunks, &what.n);
+		sl_mutex_lock(&space->lock);
+		sl_region_leave(r);
+	}
+	if (rc)
+		free(what.chunks);
+	else if (stream)
+		rc = move_submit(r, &what);
+	else
+		rc = sl_mover_request(r, what.chunks, what.n, tier);
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+int
+sluice_evict(struct sluice_space *space, const void *addr, size_t size_bytes,
+	     enum sluice_tier tier, struct sluice_stream *stream)
+{
+	struct move_task what = {.stream = stream, .tier = tier, .evict = 1};
+	struct sl_region *r;
+	int rc;
+
+	if (tier != SLUICE_TIER_HOST && tier != SLUICE_TIER_STORE)
+		return sl_fail(-EINVAL, "evict: to the host or to the store, not to tier %d", (int)tier);
+	rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "evict", addr, size_bytes, &r, &what.begin, &what.end);
+	if (rc)
+		goto out;
+	if (stream) {
+		rc = move_submit(r, &what);
+		goto out;
+	}
+	r->busy++;
+	rc = sl_range_wait(r, what.begin, what.end, "evict");
+	if (!rc)
+		rc = range_evict(r, what.begin, what.end, tier);
+	sl_region_leave(r);
+out:
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+/* ---- pin -------------------------------------------------------------------------------- */
+
+static void
+chunk_unpin(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	if (--c->user_pins)
+		return;
+	s->dev.pinned_bytes -= c->region->chunk_bytes;
+	sl_chunk_update(c);
+	sl_launch_wake(s);
+}
+
+/* Bring c in and pin it. Held, drops. */
+static int
+chunk_pin(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	uint64_t bytes = c->region->chunk_bytes;
+	struct sl_fill fill = {.cause = SL_CAUSE_PREFETCH};
+	int rc;
+
+	if (c->user_pins == UINT16_MAX)
+		return sl_fail(-EBUSY, "pin: a chunk is pinned %u times already", UINT16_MAX);
+	if (!c->user_pins && s->dev.pinned_bytes + 3 * bytes > s->dev.budget_bytes)
+		return sl_fail(-ENOBUFS, "pin: %llu bytes are pinned and two chunks of the device budget "
+			       "(%llu) must stay free: pin less or raise the budget",
+			       (unsigned long long)s->dev.pinned_bytes,
+			       (unsigned long long)s->dev.budget_bytes);
+	/* What is pinned may be written at any time: unknown is never clean. */
+	fill.intent = sl_policy_intent(s->policy, c->region->flags,
+				       sl_region_is_writable(c->region) ? SLUICE_USE_READ_WRITE
+									: SLUICE_USE_READ);
+	if (!c->user_pins++)
+		s->dev.pinned_bytes += bytes; /* before it is in: others must not count on the room */
+	sl_chunk_update(c);
+	sl_chunk_touch(c);
+	rc = sl_fill(c, &fill);
+	if (rc)
+		chunk_unpin(c);
+	return rc;
+}
+
+int
+sluice_pin(struct sluice_space *space, const void *addr, size_t size_bytes)
+{
+	struct sl_region *r;
+	uint64_t begin, end, i;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "pin", addr, size_bytes, &r, &begin, &end);
+	if (rc)
+		goto out;
+	r->busy++;
+	for (i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++)
+		rc = chunk_pin(&r->chunks[i]);
+	if (rc) { /* the last one tried is not pinned */
+		for (i--; i-- > begin / r->chunk_bytes;)
+			chunk_unpin(&r->chunks[i]);
+	}
+	sl_region_leave(r);
+out:
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+int
+sluice_unpin(struct sluice_space *space, const void *addr, size_t size_bytes)
+{
+	struct sl_region *r;
+	uint64_t begin, end, i;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "unpin", addr, size_bytes, &r, &begin, &end);
+	if (rc)
+		goto out;
+	for (i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++) {
+		if (!r->chunks[i].user_pins)
+			rc = sl_fail(-EINVAL, "unpin: %p is not pinned",
+				     (void *)(r->base + i * r->chunk_bytes));
+	}
+	for (i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++)
+		chunk_unpin(&r->chunks[i]);
+out:
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+/* ---- residency -------------------------------------------------------------------------- */
+
+/* Add the part [from, to) (bytes within the chunk) of c. Held. */
+static void
+residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to, struct sluice_residency *out)
+{
+	uint64_t bytes = to - from;
+	enum sluice_tier below = c->host ? SLUICE_TIER_HOST : SLUICE_TIER_STORE;
+	int has_below = c->host || (c->flags & SL_STORE_VALID);
+	uint64_t device = bytes;
+
+	if (c->user_pins)
+		out->pinned_bytes += bytes;
+	switch ((enum sl_chunk_state)c->state) {
+	case SL_CHUNK_EMPTY:
+		out->empty_bytes += bytes;
+		return;
+	case SL_CHUNK_STORE:
+		out->tier_bytes[SLUICE_TIER_STORE] += bytes;
+		return;
+	case SL_CHUNK_HOST:
+	case SL_CHUNK_POISONED:
+		out->tier_bytes[SLUICE_TIER_HOST] += bytes;
+		break;
+	case SL_CHUNK_WRITING:
+		out->in_flight_bytes += bytes;
+		out->tier_bytes[SLUICE_TIER_HOST] += bytes;
+		break;
+	case SL_CHUNK_READING:
+		out->in_flight_bytes += bytes;
+		out->tier_bytes[SLUICE_TIER_STORE] += bytes;
+		return;
+	case SL_CHUNK_FILLING:
+		out->in_flight_bytes += bytes;
+		if (has_below)
+			out->tier_bytes[below] += bytes;
+		else
+			out->empty_bytes += bytes;
+		return;
+	case SL_CHUNK_SYNCING:
+	case SL_CHUNK_EVICTING:
+		out->in_flight_bytes += bytes;
+		/* fall through */
+	case SL_CHUNK_DEVICE:
+		if (c->pages) {
+			size_t first = from / SL_PAGE_BYTES;
+			size_t n = (to + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES - first;
+
+			device = sl_bitmap_count(c->pages->present, first, n) * SL_PAGE_BYTES;
+			if (device > bytes)
+				device = bytes;
+			out->dirty_bytes += sl_bitmap_count(c->pages->dirty, first, n) * SL_PAGE_BYTES;
+			if (has_below)
+				out->tier_bytes[below] += bytes - device;
+			else
+				out->empty_bytes += bytes - device;
+		}
+		out->tier_bytes[SLUICE_TIER_DEVICE] += device;
+		break;
+	case SL_CHUNK_STATE_COUNT:
+		return;
+	}
+	if (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST))
+		out->dirty_bytes += bytes;
+}
+
+void
+sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end,
+		    struct sluice_residency *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
+		uint64_t base = i * r->chunk_bytes;
+
+		residency_add(&r->chunks[i], begin > base ? begin - base : 0,
+			      end - base < r->chunk_bytes ? end - base : r->chunk_bytes, out);
+	}
+}
+
+int
+sluice_residency(struct sluice_space *space, const void *addr, size_t size_bytes,
+		 struct sluice_residency *out)
+{
+	struct sl_region *r;
+	uint64_t begin, end;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "residency", addr, size_bytes, &r, &begin, &end);
+	if (!rc)
+		sl_region_residency(r, begin, end, out);
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}

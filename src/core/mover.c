@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mover: one thread a space that prepares launches in call order, ahead of the kernels, and
+ * carries out prefetches when no launch waits, a chunk at a time, so that a demand never queues
+ * behind more than one prefetched chunk.
+ */
+#include <string.h>
+
+#include "core/core.h"
+
+void
+sl_mover_queue(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	l->next = NULL;
+	l->prev = s->queue_tail;
+	if (s->queue_tail)
+		s->queue_tail->next = l;
+	else
+		s->queue_head = l;
+	s->queue_tail = l;
+	sl_cond_signal(&s->mover_wake);
+}
+
+static struct sluice_launch *
+queue_pop(struct sluice_space *s)
+{
+	struct sluice_launch *l = s->queue_head;
+
+	s->queue_head = l->next;
+	if (l->next)
+		l->next->prev = NULL;
+	else
+		s->queue_tail = NULL;
+	l->next = l->prev = NULL;
+	return l;
+}
+
+int
+sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+{
+	struct sluice_launch *l = sl_calloc(1, sizeof(*l) + sizeof(struct sl_launch_use));
+
+	if (!l)
+		return sl_fail(-ENOMEM, "discard: out of memory");
+	l->space = r->space;
+	l->discard = 1;
+	l->discard_eager = eager;
+	l->uses = (struct sl_launch_use *)(l + 1);
+	l->uses->region = r;
+	l->uses->begin = begin;
+	l->uses->end = end;
+	r->busy++;
+	r->launches++;
+	sl_mover_queue(l);
+	return 0;
+}
+
+int
+sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_tier tier)
+{
+	struct sluice_space *s = r->space;
+	struct sl_request *q = sl_calloc(1, sizeof(*q));
+
+	if (!q) {
+		free(chunks);
+		return sl_fail(-ENOMEM, "prefetch: out of memory");
+	}
+	/* Revived now, not when the mover comes to it: the caller may write right after the call. */
+	for (uint64_t i = 0; i < n; i++) {
+		struct sl_chunk *c = &r->chunks[chunks[i]];
+
+		if (c->dead || (c->flags & SL_DISCARDED))
+			sl_chunk_revive(c, 0, r->chunk_bytes);
+	}
+	q->region = r;
+	q->chunks = chunks;
+	q->n = n;
+	q->tier = tier;
+	r->busy++;
+	if (s->request_tail)
+		s->request_tail->next = q;
+	else
+		s->request_head = q;
+	s->request_tail = q;
+	sl_cond_signal(&s->mover_wake);
+	return 0;
+}
+
+static void
+request_end(struct sluice_space *s)
+{
+	struct sl_request *q = s->request_head;
+
+	s->request_head = q->next;
+	if (!q->next)
+		s->request_tail = NULL;
+	sl_region_leave(q->region);
+	free(q->chunks);
+	free(q);
+}
+
+/* Read-only look at what a prefetch would still have to read, a few chunks deep. Drops. */
+static void
+request_read_on(struct sl_request *q)
+{
+	for (uint64_t i = q->done; i < q->n && i < q->done + 8; i++) {
+		struct sl_chunk *c = &q->region->chunks[q->chunks[i]];
+
+		if (c->state == SL_CHUNK_STORE &&
+		    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH,
+				  SL_STAGING_LAUNCH))
+			return;
+	}
+}
+
+/* To the host tier: read, and settle if the tier has room that costs nothing. Drops. */
+static void
+request_to_host(struct sl_chunk *c)
+{
+	if (c->state == SL_CHUNK_STORE &&
+	    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH, SL_STAGING_READ))
+		return;
+	while (c->state == SL_CHUNK_READING)
+		sl_chunk_wait(c);
+	if (c->state == SL_CHUNK_HOST)
+		sl_ignore(sl_host_settle(c, 0));
+}
+
+/* One chunk of the oldest prefetch. Whatever fails is left to the use that needs it. Drops. */
+static void
+request_step(struct sluice_space *s)
+{
+	struct sl_request *q = s->request_head;
+	struct sl_chunk *c;
+	struct sl_fill fill = {.intent = SLUICE_USE_READ, .cause = SL_CAUSE_PREFETCH,
+			       .opportunist = 1};
+
+	if (q->region->unmapping || q->done == q->n) {
+		request_end(s);
+		return;
+	}
+	request_read_on(q);
+	c = &q->region->chunks[q->chunks[q->done++]];
+	if (q->tier == SLUICE_TIER_HOST) {
+		request_to_host(c);
+		return;
+	}
+	if (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_EMPTY)
+		return;
+	fill.intent = sl_policy_intent(s->policy, q->region->flags, SLUICE_USE_READ);
+	sl_chunk_touch(c);
+	sl_ignore(sl_fill(c, &fill));
+}
+
+static void
+launch_step(struct sluice_space *s)
+{
+	struct sluice_launch *l = queue_pop(s);
+	int rc;
+
+	s->preparing = l;
+	if (l->discard) {
+		sl_range_discard(l->uses->region, l->uses->begin, l->uses->end, l->discard_eager);
+		l->uses->region->launches--;
+		sl_region_leave(l->uses->region);
+		s->preparing = NULL;
+		sl_launch_wake(s);
+		free(l);
+		return;
+	}
+	rc = sl_launch_prepare(l);
+	s->preparing = NULL;
+	sl_launch_prepared(l, rc);
+}
+
+static void *
+mover_main(void *arg)
+{
+	struct sluice_space *s = arg;
+
+	sl_mutex_lock(&s->lock);
+	while (!s->mover_stop) {
+		if (s->queue_head)
+			launch_step(s);
+		else if (s->request_head)
+			request_step(s);
+		else
+			sl_cond_wait(&s->mover_wake, &s->lock);
+	}
+	while (s->request_head)
+		request_end(s);
+	sl_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+int
+sl_mover_start(struct sluice_space *s)
+{
+	int rc = -sl_fault_point("thread.create");
+
+	if (!rc)
+		rc = pthread_create(&s->mover, NULL, mover_main, s);
+	if (rc)
+		return sl_fail(-rc, "space: cannot start the mover thread: %s", strerror(rc));
+	s->mover_started = 1;
+	return 0;
+}
+
+void
+sl_mover_stop(struct sluice_space *s)
+{
+	if (!s->mover_started)
+		return;
+	sl_mutex_lock(&s->lock);
+	s->mover_stop = 1;
+	sl_cond_signal(&s->mover_wake);
+	sl_mutex_unlock(&s->lock);
+	pthread_join(s->mover, NULL);
+	s->mover_started = 0;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Population by page: one 4 KiB page a fault (random access), or 64 KiB grown by the density tree
+ * of the stock unified-memory driver (a fault brings its aligned 64 KiB, then the largest aligned
+ * subtree of the chunk of which more than 51 % is present or coming). Pages are copied in, guarded
+ * while clean, so dirtiness is exact per page; the device budget counts pages.
+ *
+ * The read is done in the faulting thread. A page being read is marked, and the chunk may not be
+ * evicted meanwhile; whoever else wants the page waits.
+ */
+#include <assert.h>
+#include <stdalign.h>
+#include <string.h>
+
+#include "core/core.h"
+
+#define BIG_PAGES 16u /* 64 KiB */
+#define DENSITY_PERCENT 51u
+
+struct sl_pages *
+sl_pages_alloc(uint64_t chunk_bytes)
+{
+	size_t words = SL_BITMAP_WORDS(chunk_bytes / SL_PAGE_BYTES);
+	struct sl_pages *p = sl_calloc(1, sizeof(*p) + 3 * words * sizeof(uint64_t));
+
+	if (!p)
+		return NULL;
+	p->present = p->words;
+	p->dirty = p->words + words;
+	p->filling = p->words + 2 * words;
+	return p;
+}
+
+void
+sl_pages_grow(const uint64_t *present, uint32_t n_pages, uint32_t page, uint32_t *first,
+	      uint32_t *n)
+{
+	uint32_t big = page / BIG_PAGES * BIG_PAGES;
+	uint32_t big_n = n_pages - big < BIG_PAGES ? n_pages - big : BIG_PAGES;
+
+	*first = big;
+	*n = big_n;
+	for (uint32_t size = BIG_PAGES * 2; size <= n_pages; size *= 2) {
+		uint32_t begin = page / size * size;
+		uint32_t in_big = (uint32_t)sl_bitmap_count(present, big, big_n);
+		uint32_t have = (uint32_t)sl_bitmap_count(present, begin, size) - in_big + big_n;
+
+		if (have * 100 > DENSITY_PERCENT * size) {
+			*first = begin;
+			*n = size;
+		}
+	}
+}
+
+/* Where the pages' contents come from. */
+enum page_base { PAGE_BASE_ZERO, PAGE_BASE_HOST, PAGE_BASE_STORE };
+
+/* Read and present pages [first, first + n); the caller marked them filling. No lock held. */
+static int
+pages_move(struct sl_chunk *c, uint32_t first, uint32_t n, enum page_base base, int guard,
+	   struct sl_frame *bounce)
+{
+	struct sl_device *dev = c->region->space->device;
+	char *addr = sl_chunk_addr(c) + (size_t)first * SL_PAGE_BYTES;
+	alignas(SL_PAGE_BYTES) char page[SL_PAGE_BYTES];
+	size_t bytes = (size_t)n * SL_PAGE_BYTES;
+	const void *src = NULL;
+	int rc;
+
+	if (base == PAGE_BASE_HOST) {
+		src = (char *)c->host->frame->data + (size_t)first * SL_PAGE_BYTES;
+	} else if (base == PAGE_BASE_STORE) {
+		void *buf = n == 1 ? (void *)page : bounce->data;
+
+		rc = sl_page_read(c, (uint64_t)first * SL_PAGE_BYTES, bytes, buf);
+		if (rc)
+			return rc;
+		src = buf;
+	}
+	return dev->ops->page_fill(dev, addr, bytes, src, guard);
+}
+
+/* Count pages to one cause; zeros move nothing. */
+static void
+pages_count(struct sl_chunk *c, enum sl_cause cause, enum page_base base, uint64_t bytes)
+{
+	struct sluice_space *s = c->region->space;
+	enum sluice_counter h2d = cause == SL_CAUSE_CPU	      ? SLUICE_COUNTER_H2D_CPU
+				  : cause == SL_CAUSE_LAUNCH ? SLUICE_COUNTER_H2D_LAUNCH
+							     : SLUICE_COUNTER_H2D_FAULT;
+
+	sl_count(s, base == PAGE_BASE_ZERO ? SLUICE_COUNTER_ZERO_FILL : h2d, bytes);
+	if (base == PAGE_BASE_STORE)
+		sl_count(s, SLUICE_COUNTER_STORE_READ_DEMAND, bytes);
+	if (base != PAGE_BASE_ZERO && (c->flags & SL_WAS_EVICTED))
+		sl_count(s, SLUICE_COUNTER_REFETCH, bytes);
+}
+
+/* Claim what nobody has or brings of [first, first + n), in claim (bit 0: page first). Held. */
+static uint32_t
+pages_claim(struct sl_chunk *c, uint32_t first, uint32_t n, uint64_t *claim)
+{
+	uint32_t claimed = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t page = first + i;
+
+		if (sl_bitmap_test(c->pages->present, page) ||
+		    sl_bitmap_test(c->pages->filling, page))
+			continue;
+		sl_bitmap_set(c->pages->filling, page, 1);
+		sl_bitmap_set(claim, i, 1);
+		claimed++;
+	}
+	c->pages->n_filling += claimed;
+	return claimed;
+}
+
+/* Fill the pages of c, which is DEVICE by pages, around page. Held, drops. */
+static int
+pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cause cause)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	uint32_t n_pages = (uint32_t)(r->chunk_bytes / SL_PAGE_BYTES);
+	struct sl_fill room = {.cause = cause, .no_wait_in_flight = 1};
+	enum page_base base = c->host			  ? PAGE_BASE_HOST
+			      : c->flags & SL_STORE_VALID ? PAGE_BASE_STORE
+							  : PAGE_BASE_ZERO;
+	uint64_t claim[SL_BITMAP_WORDS(SL_CHUNK_BYTES_MAX / SL_PAGE_BYTES)] = {0};
+	struct sl_frame *bounce = NULL;
+	uint32_t first = page, n = 1, left;
+	int rc;
+
+	if (r->population == SLUICE_POPULATE_GROW)
+		sl_pages_grow(c->pages->present, n_pages, page, &first, &n);
+	left = pages_claim(c, first, n, claim);
+	rc = sl_room_make(c, (uint64_t)left * SL_PAGE_BYTES, &room);
+	if (!rc && n > 1 && base == PAGE_BASE_STORE) {
+		sl_mutex_unlock(&s->lock);
+		rc = s->device->ops->frame_get(s->device, r->chunk_bytes, &bounce);
+		sl_mutex_lock(&s->lock);
+		if (rc)
+			sl_room_give(s, (uint64_t)left * SL_PAGE_BYTES);
+	}
+	for (size_t i = sl_bitmap_next_set(claim, 0, n), end; i < n;
+	     i = sl_bitmap_next_set(claim, end, n)) {
+		uint32_t at = first + (uint32_t)i, run;
+		int writes;
+
+		end = sl_bitmap_next_clear(claim, i, n);
+		run = (uint32_t)(end - i);
+		writes = access == SL_ACCESS_WRITE && run == 1 && at == page;
+		if (!rc) {
+			sl_mutex_unlock(&s->lock);
+			rc = pages_move(c, at, run, base, !writes, bounce);
+			sl_mutex_lock(&s->lock);
+			if (rc)
+				sl_room_give(s, (uint64_t)left * SL_PAGE_BYTES);
+		}
+		sl_bitmap_clear(c->pages->filling, at, run);
+		c->pages->n_filling -= run;
+		left -= run;
+		if (rc)
+			continue;
+		sl_bitmap_set(c->pages->present, at, run);
+		c->pages->n_present += run;
+		c->device_bytes += (uint64_t)run * SL_PAGE_BYTES;
+		if (writes) {
+			sl_bitmap_set(c->pages->dirty, page, 1);
+			sl_chunk_revive(c, (uint64_t)page * SL_PAGE_BYTES,
+					(uint64_t)(page + 1) * SL_PAGE_BYTES);
+		}
+		pages_count(c, cause, base, (uint64_t)run * SL_PAGE_BYTES);
+	}
+	if (bounce) {
+		sl_mutex_unlock(&s->lock);
+		s->device->ops->frame_put(s->device, bounce);
+		sl_mutex_lock(&s->lock);
+	}
+	sl_chunk_wake(c);
+	return rc;
+}
+
+/* A first write to a page that was clean. Held, drops. */
+static int
+page_written(struct sl_chunk *c, uint32_t page)
+{
+	struct sluice_space *s = c->region->space;
+	char *addr = sl_chunk_addr(c) + (size_t)page * SL_PAGE_BYTES;
+	int rc;
+
+	sl_bitmap_set(c->pages->dirty, page, 1);
+	sl_chunk_revive(c, (uint64_t)page * SL_PAGE_BYTES, (uint64_t)(page + 1) * SL_PAGE_BYTES);
+	sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
+	sl_mutex_unlock(&s->lock);
+	rc = s->device->ops->unguard(s->device, addr, SL_PAGE_BYTES);
+	sl_mutex_lock(&s->lock);
+	return rc;
+}
+
+/* Take c into page population: DEVICE with no page present. Held, drops. */
+static int
+pages_begin(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	enum sl_chunk_state from = c->state;
+	struct sl_pages *pages;
+
+	sl_chunk_set_state(c, SL_CHUNK_FILLING);
+	sl_mutex_unlock(&s->lock);
+	pages = sl_pages_alloc(c->region->chunk_bytes);
+	sl_mutex_lock(&s->lock);
+	if (!pages) {
+		sl_chunk_set_state(c, from);
+		return sl_fail(-ENOMEM, "fault: out of memory");
+	}
+	if (c->flags & SL_READ_AHEAD) {
+		c->flags &= (uint16_t)~SL_READ_AHEAD;
+		s->host.read_ahead_bytes -= c->region->chunk_bytes;
+	}
+	c->pages = pages;
+	/* A base frame in staging would block I/O for long: settle it, or use the store's copy. */
+	if (c->host && sl_host_settle(c, 0)) {
+		if (!(c->flags & SL_DIRTY_HOST)) {
+			sl_host_drop(c);
+		} else if (sl_host_settle(c, 1)) {
+			free(c->pages);
+			c->pages = NULL;
+			sl_chunk_set_state(c, from);
+			return -EAGAIN;
+		}
+	}
+	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+	return 0;
+}
+
+int
+sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause cause)
+{
+	uint32_t page = (uint32_t)(((char *)touch->addr - sl_chunk_addr(c)) / SL_PAGE_BYTES);
+	int waited = 0;
+	int rc;
+
+	for (;;) {
+		switch ((enum sl_chunk_state)c->state) {
+		case SL_CHUNK_EMPTY:
+		case SL_CHUNK_STORE:
+		case SL_CHUNK_HOST:
+			rc = pages_begin(c);
+			if (rc == -EAGAIN) { /* a dirty frame that fits nowhere: whole, then */
+				struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE,
+						       .cause = cause, .no_wait_in_flight = 1};
+
+				return sl_fill(c, &fill);
+			}
+			if (rc)
+				return rc;
+			break;
+		case SL_CHUNK_DEVICE:
+			if (!c->pages)
+				return 0; /* whole: the touch was stale */
+			if (sl_bitmap_test(c->pages->filling, page)) {
+				waited = 1;
+				sl_chunk_wait(c);
+				break;
+			}
+			sl_chunk_touch(c);
+			if (!sl_bitmap_test(c->pages->present, page))
+				return pages_fill(c, page, touch->access, cause);
+			if (touch->access != SL_ACCESS_WRITE ||
+			    (waited && !touch->guarded && sl_bitmap_test(c->pages->dirty, page)))
+				return 0;
+			return page_written(c, page);
+		case SL_CHUNK_POISONED: {
+			struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE, .cause = cause,
+					       .no_wait_in_flight = 1};
+
+			return sl_fill(c, &fill);
+		}
+		case SL_CHUNK_READING:
+		case SL_CHUNK_WRITING:
+		case SL_CHUNK_FILLING:
+		case SL_CHUNK_SYNCING:
+		case SL_CHUNK_EVICTING:
+			sl_chunk_wait(c);
+			break;
+		case SL_CHUNK_STATE_COUNT:
+			return 0;
+		}
+	}
+}

@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions: mapping files, allocating, finding the region of an address, sync, flags, unmap. Which
+ * addresses are free follows from the sorted list of regions; a gap of one span is kept between
+ * neighbours so that an access past the end of one is seen.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/core.h"
+
+static uint64_t
+round_up(uint64_t n, uint64_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
+
+struct sl_region *
+sl_region_at(struct sluice_space *s, const void *addr)
+{
+	uint64_t offset = (uint64_t)((const char *)addr - (const char *)s->device->base);
+
+	if ((const char *)addr < (const char *)s->device->base || offset >= s->device->bytes)
+		return NULL;
+	return s->slots[offset / SL_SPAN_BYTES];
+}
+
+int
+sl_region_find(struct sluice_space *s, const char *call, const void *addr, size_t size,
+	       struct sl_region **region, uint64_t *begin, uint64_t *end)
+{
+	struct sl_region *r = sl_region_at(s, addr);
+
+	if (!r || r->unmapping)
+		return sl_fail(-ENOENT, "%s: %p is in no region of this space", call, addr);
+	*begin = (uint64_t)((const char *)addr - r->base);
+	if (*begin >= r->size_bytes)
+		return sl_fail(-ENOENT, "%s: %p lies %llu bytes past the end of %s", call, addr,
+			       (unsigned long long)(*begin - r->size_bytes), r->name);
+	*end = size ? *begin + size : r->size_bytes;
+	if (*end > r->size_bytes || *end < *begin)
+		return sl_fail(-ENOENT, "%s: %zu bytes from %p reach past the end of %s (%llu bytes)",
+			       call, size, addr, r->name, (unsigned long long)r->size_bytes);
+	*region = r;
+	return 0;
+}
+
+void
+sl_region_leave(struct sl_region *r)
+{
+	assert(r->busy > 0);
+	r->busy--;
+	if (r->unmapping)
+		sl_launch_wake(r->space);
+}
+
+/* ---- addresses -------------------------------------------------------------------------- */
+
+/* First gap that takes bytes, aligned; position in the sorted list. Held. */
+static int
+address_find(struct sluice_space *s, uint64_t bytes, uint64_t align, char **base, size_t *at)
+{
+	char *low = s->device->base;
+	char *top = low + s->device->bytes;
+
+	for (size_t i = 0; i <= s->n_regions; i++) {
+		char *from = low;
+		char *limit = i < s->n_regions ? s->regions[i]->base - SL_SPAN_BYTES : top;
+
+		if (i > 0)
+			from = s->regions[i - 1]->base +
+			       s->regions[i - 1]->n_chunks * s->regions[i - 1]->chunk_bytes +
+			       SL_SPAN_BYTES;
+		from = (char *)round_up((uintptr_t)from, align);
+		if (from < limit && (uint64_t)(limit - from) >= bytes) {
+			*base = from;
+			*at = i;
+			return 0;
+		}
+	}
+	return sl_fail(-EFBIG, "map: no %llu free addresses in a space of %llu: raise address",
+		       (unsigned long long)bytes, (unsigned long long)s->device->bytes);
+}
+
+static void
+slots_set(struct sl_region *r, struct sl_region *value)
+{
+	struct sluice_space *s = r->space;
+	uint64_t first = (uint64_t)(r->base - (char *)s->device->base) / SL_SPAN_BYTES;
+	uint64_t n = r->n_chunks * r->chunk_bytes / SL_SPAN_BYTES;
+
+	for (uint64_t i = 0; i < n; i++)
+		s->slots[first + i] = value;
+}
+
+/* Take addresses and a place in the list; the heap grows with the regions. Held. */
+static int
+region_insert(struct sl_region *r)
+{
+	struct sluice_space *s = r->space;
+	uint64_t chunks = r->n_chunks;
+	char *base = NULL;
+	size_t at = 0;
+	int rc;
+
+	for (size_t i = 0; i < s->n_regions; i++)
+		chunks += s->regions[i]->n_chunks;
+	rc = sl_lru_reserve(s, chunks);
+	if (rc)
+		return rc;
+	if (s->n_regions == s->max_regions) {
+		size_t max = s->max_regions ? 2 * s->max_regions : 16;
+		struct sl_region **list =
+			sl_fault_point("mem.alloc") ? NULL : realloc(s->regions, max * sizeof(*list));
+
+		if (!list)
+			return sl_fail(-ENOMEM, "map: out of memory");
+		s->regions = list;
+		s->max_regions = max;
+	}
+	rc = address_find(s, r->n_chunks * r->chunk_bytes, r->chunk_bytes, &base, &at);
+	if (rc)
+		return rc;
+	memmove(s->regions + at + 1, s->regions + at, (s->n_regions - at) * sizeof(*s->regions));
+	s->regions[at] = r;
+	s->n_regions++;
+	r->base = base;
+	return 0;
+}
+
+static void
+region_remove(struct sl_region *r)
+{
+	struct sluice_space *s = r->space;
+
+	for (size_t i = 0; i < s->n_regions; i++) {
+		if (s->regions[i] != r)
+			continue;
+		memmove(s->regions + i, s->regions + i + 1,
+			(s->n_regions - i - 1) * sizeof(*s->regions));
+		s->n_regions--;
+		return;
+	}
+}
+
+static void
+region_free(struct sl_region *r)
+{
+	if (!r)
+		return;
+	if (r->store)
+		r->store->ops->close(r->store);
+	free(r->chunks);
+	free(r);
+}
+
+/* Initial contents: what the file has, or nothing. A volatile or write-only file is not read. */
+static void
+region_chunks_init(struct sl_region *r)
+{
+	int on_store = r->store && (r->flags & SLUICE_READ) && !(r->flags & SLUICE_VOLATILE);
+
+	for (uint64_t i = 0; i < r->n_chunks; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+
+		c->region = r;
+		c->heap_slot = SL_HEAP_NONE;
+		c->state = on_store ? SL_CHUNK_STORE : SL_CHUNK_EMPTY;
+		c->flags = on_store ? SL_STORE_VALID : 0;
+	}
+	r->ready[SL_READY_NOT] = r->n_chunks;
+}
+
+static enum sl_delivery
+region_delivery(const struct sluice_space *s, enum sluice_population population)
+{
+	if (s->config.faults == SLUICE_FAULTS_SIGNAL)
+		return SL_DELIVER_SIGNAL;
+	if (s->config.faults == SLUICE_FAULTS_AUTO && population == SLUICE_POPULATE_PAGE &&
+	    !s->config.checking)
+		return SL_DELIVER_SIGNAL;
+	return SL_DELIVER_THREAD;
+}
+
+/* Make the region usable. store: taken over, also on failure. */
+static int
+region_create(struct sluice_space *s, const char *name, struct sl_store *store, uint64_t offset,
+	      uint64_t size, unsigned flags, void **addr)
+{
+	struct sl_region *r = sl_calloc(1, sizeof(*r));
+	int rc;
+
+	if (!r) {
+		if (store)
+			store->ops->close(store);
+		return sl_fail(-ENOMEM, "map: out of memory");
+	}
+	r->space = s;
+	r->store = store;
+	r->file_offset = offset;
+	r->size_bytes = size;
+	r->flags = flags;
+	r->chunk_bytes = s->config.chunk_bytes;
+	r->n_chunks = round_up(size, r->chunk_bytes) / r->chunk_bytes;
+	r->population = s->config.population;
+	r->delivery = region_delivery(s, r->population);
+	snprintf(r->name, sizeof(r->name), "%s", name);
+	sl_read_ahead_reset(r);
+	r->chunks = sl_calloc(r->n_chunks, sizeof(*r->chunks));
+	if (!r->chunks) {
+		rc = sl_fail(-ENOMEM, "map: %s: out of memory for %llu chunks", name,
+			     (unsigned long long)r->n_chunks);
+		goto fail;
+	}
+	region_chunks_init(r);
+	rc = sl_space_enter(s);
+	if (rc)
+		goto fail;
+	rc = region_insert(r);
+	sl_mutex_unlock(&s->lock);
+	if (rc)
+		goto fail;
+	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes, r->delivery);
+	sl_mutex_lock(&s->lock);
+	if (rc) {
+		region_remove(r);
+	} else {
+		slots_set(r, r);
+		*addr = r->base;
+	}
+	sl_mutex_unlock(&s->lock);
+	if (!rc)
+		return 0;
+fail:
+	region_free(r);
+	return rc;
+}
+
+/* ---- map, alloc ------------------------------------------------------------------------- */
+
+static int
+map_check(const char *path, uint64_t offset, size_t size, unsigned flags)
+{
+	const unsigned all = SLUICE_READ | SLUICE_WRITE | SLUICE_VOLATILE | SLUICE_CREATE |
+			     SLUICE_NO_READAHEAD;
+
+	if (!path || !*path)
+		return sl_fail(-EINVAL, "map: no path given");
+	if (flags & ~all)
+		return sl_fail(-EINVAL, "map: %s: unknown flags 0x%x", path, flags & ~all);
+	if (!(flags & (SLUICE_READ | SLUICE_WRITE)))
+		return sl_fail(-EINVAL, "map: %s: flags need SLUICE_READ, SLUICE_WRITE or both", path);
+	if ((flags & (SLUICE_CREATE | SLUICE_VOLATILE)) && !(flags & SLUICE_WRITE))
+		return sl_fail(-EINVAL, "map: %s: SLUICE_CREATE and SLUICE_VOLATILE contradict a "
+			       "mapping without SLUICE_WRITE", path);
+	if (offset % SL_STORE_ALIGN)
+		return sl_fail(-EINVAL, "map: %s: offset %llu is not a multiple of %u", path,
+			       (unsigned long long)offset, SL_STORE_ALIGN);
+	if ((flags & SLUICE_CREATE) && !size)
+		return sl_fail(-EINVAL, "map: %s: SLUICE_CREATE needs a size", path);
+	if (offset > INT64_MAX || size > INT64_MAX - offset)
+		return sl_fail(-EFBIG, "map: %s: offset %llu and size %zu go beyond any file", path,
+			       (unsigned long long)offset, size);
+	return 0;
+}
+
+/* The size to map, the file made long enough or found too short. */
+static int
+map_size(struct sl_store *store, const char *path, uint64_t offset, size_t *size, unsigned flags)
+{
+	uint64_t length = store->size_bytes;
+
+	if (!*size) {
+		if (length <= offset)
+			return sl_fail(-EINVAL, "map: %s: nothing to map: the file has %llu bytes, the "
+				       "offset is %llu", path, (unsigned long long)length,
+				       (unsigned long long)offset);
+		*size = length - offset;
+	}
+	if (offset + *size <= length)
+		return 0;
+	if (flags & SLUICE_CREATE)
+		return store->ops->extend(store, offset + *size);
+	return sl_fail(-EFBIG, "map: %s: the file has %llu bytes, %llu are to be mapped: map less, or "
+		       "pass SLUICE_CREATE to extend it", path, (unsigned long long)length,
+		       (unsigned long long)(offset + *size));
+}
+
+int
+sluice_map(struct sluice_space *space, const char *path, uint64_t offset, size_t size_bytes,
+	   unsigned flags, void **addr)
+{
+	struct sl_store *store;
+	int open_flags = SL_STORE_READ;
+	int rc = map_check(path, offset, size_bytes, flags);
+
+	if (rc)
+		return rc;
+	if (sl_space_forked(space))
+		return sl_fail(-ECHILD, "map: the space belongs to the parent process");
+	if (size_bytes > space->device->bytes)
+		return sl_fail(-EFBIG, "map: %s: %zu bytes, the space has %zu addresses: raise address",
+			       path, size_bytes, space->device->bytes);
+	if (flags & SLUICE_WRITE)
+		open_flags |= SL_STORE_WRITE;
+	if (flags & SLUICE_CREATE)
+		open_flags |= SL_STORE_CREATE;
+	rc = sl_store_open(space->engine, path, open_flags, &store);
+	if (rc)
+		return rc;
+	rc = map_size(store, path, offset, &size_bytes, flags);
+	if (rc) {
+		store->ops->close(store);
+		return rc;
+	}
+	return region_create(space, path, store, offset, size_bytes, flags & ~SLUICE_CREATE, addr);
+}
+
+int
+sluice_alloc(struct sluice_space *space, size_t size_bytes, unsigned flags, void **addr)
+{
+	if (!size_bytes)
+		return sl_fail(-EINVAL, "alloc: size 0");
+	if (flags & ~(unsigned)SLUICE_NO_READAHEAD)
+		return sl_fail(-EINVAL, "alloc: flags 0x%x: only SLUICE_NO_READAHEAD has a meaning here",
+			       flags);
+	if (sl_space_forked(space))
+		return sl_fail(-ECHILD, "alloc: the space belongs to the parent process");
+	if (size_bytes > space->device->bytes)
+		return sl_fail(-EFBIG, "alloc: %zu bytes, the space has %zu addresses: raise address",
+			       size_bytes, space->device->bytes);
+	return region_create(space, "anonymous", NULL, 0, size_bytes,
+			     SLUICE_READ | SLUICE_WRITE | flags, addr);
+}
+
+/* ---- sync ------------------------------------------------------------------------------- */
+
+/* Snapshot a present chunk that is newer than its store copy and start writing it. Drops. */
+static int
+chunk_snapshot(struct sl_chunk *c)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int newer_device = (c->flags & SL_DIRTY_DEVICE) != 0;
+	struct sl_host *h;
+	int rc;
+
+	sl_chunk_set_state(c, SL_CHUNK_SYNCING);
+	c->flags |= SL_SNAPSHOT;
+	c->flags &= (uint16_t)~SL_WRITTEN;
+	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
+	if (!rc) {
+		sl_mutex_unlock(&s->lock);
+		rc = s->device->ops->guard(s->device, sl_chunk_addr(c), r->chunk_bytes);
+		if (!rc)
+			rc = s->device->ops->snapshot(s->device, sl_chunk_addr(c), r->chunk_bytes,
+						      h->frame);
+		sl_mutex_lock(&s->lock);
+		if (rc)
+			sl_host_put(h);
+	}
+	c->flags &= (uint16_t)~SL_SNAPSHOT;
+	if (rc) {
+		sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+		return rc;
+	}
+	c->flags |= SL_GUARDED;
+	if (newer_device)
+		sl_count(s, SLUICE_COUNTER_D2H_SYNC, r->chunk_bytes);
+	sl_chunk_wake(c);
+	sl_snapshot_write(c, h);
+	return 0;
+}
+
+/* Start what it takes to have chunk c on the store. Drops. */
+static int
+chunk_flush(struct sl_chunk *c, int keep)
+{
+	for (;;) {
+		switch ((enum sl_chunk_state)c->state) {
+		case SL_CHUNK_DEVICE:
+			if (c->pages && c->pages->n_filling) {
+				sl_chunk_wait(c);
+				break;
+			}
+			if (c->pages && !sl_bitmap_count(c->pages->dirty, 0,
+							 c->region->chunk_bytes / SL_PAGE_BYTES))
+				return 0;
+			if (c->pages)
+				return sl_evict(c, SL_EVICT_FLUSH);
+			if (!(c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) ||
+			    (c->flags & SL_DISCARDED))
+				return 0;
+			return keep || c->user_pins ? chunk_snapshot(c)
+						    : sl_evict(c, SL_EVICT_FLUSH);
+		case SL_CHUNK_HOST:
+			if (!(c->flags & SL_DIRTY_HOST))
+				return 0;
+			return sl_write_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
+		case SL_CHUNK_POISONED:
+			return sl_write_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
+		case SL_CHUNK_EMPTY:
+		case SL_CHUNK_STORE:
+		case SL_CHUNK_WRITING: /* waited for in the second pass */
+		case SL_CHUNK_READING:
+			return 0;
+		case SL_CHUNK_FILLING:
+		case SL_CHUNK_SYNCING:
+		case SL_CHUNK_EVICTING:
+			sl_chunk_wait(c);
+			break;
+		case SL_CHUNK_STATE_COUNT:
+			return 0;
+		}
+	}
+}
+
+/* Wait for c's write. 1 when it must be flushed again (it was kept busy by something else). */
+static int
+chunk_flushed(struct sl_chunk *c)
+{
+	while (c->state == SL_CHUNK_WRITING || c->state == SL_CHUNK_SYNCING ||
+	       c->state == SL_CHUNK_EVICTING || c->state == SL_CHUNK_FILLING)
+		sl_chunk_wait(c);
+	return c->state == SL_CHUNK_POISONED ||
+	       (c->state == SL_CHUNK_HOST && (c->flags & SL_DIRTY_HOST));
+}
+
+/*
+ * Write what is newer than the store in [begin, end) and wait. keep: leave present data present.
+ * Held, drops. Returns the first error of the region, which is then cleared.
+ */
+int
+sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end, int keep)
+{
+	uint64_t first = begin / r->chunk_bytes;
+	uint64_t last = (end - 1) / r->chunk_bytes;
+	int earlier = r->write_error;
+	int rc = 0, unwritten = 0;
+
+	if (!sl_region_is_writable(r) || sl_region_is_volatile(r))
+		return 0;
+	if (earlier)
+		sl_fail(earlier, "%s", r->write_error_text);
+	r->write_error = 0;
+	for (uint64_t i = first; i <= last && !rc; i++)
+		rc = chunk_flush(&r->chunks[i], keep);
+	for (uint64_t i = first; i <= last; i++)
+		unwritten |= chunk_flushed(&r->chunks[i]);
+	if (!rc && r->write_error)
+		rc = sl_fail(r->write_error, "%s", r->write_error_text);
+	if (!rc && unwritten)
+		rc = sl_fail(-EIO, "sync: %s: data could not be written", r->name);
+	r->write_error = 0;
+	return rc ? rc : earlier;
+}
+
+int
+sluice_sync(struct sluice_space *space, void *addr, size_t size_bytes)
+{
+	struct sl_region *r;
+	uint64_t begin, end;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "sync", addr, size_bytes, &r, &begin, &end);
+	if (rc || !sl_region_is_writable(r) || sl_region_is_volatile(r)) {
+		sl_mutex_unlock(&space->lock);
+		return rc;
+	}
+	r->busy++;
+	rc = sl_range_wait(r, begin, end, "sync");
+	if (!rc) {
+		int synced;
+
+		rc = sl_region_flush(r, begin, end, 1);
+		sl_mutex_unlock(&space->lock);
+		synced = r->store->ops->sync(r->store);
+		if (!rc)
+			rc = synced;
+		sl_mutex_lock(&space->lock);
+	}
+	sl_region_leave(r);
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+/* ---- unmap, remap ----------------------------------------------------------------------- */
+
+static int
+region_is_pinned(const struct sl_region *r)
+{
+	for (uint64_t i = 0; i < r->n_chunks; i++) {
+		if (r->chunks[i].user_pins)
+			return 1;
+	}
+	return 0;
+}
+
+/* Drop every chunk's contents. Nobody uses the region. Drops. */
+static int
+region_empty(struct sl_region *r)
+{
+	for (uint64_t i = 0; i < r->n_chunks; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+
+		/* READ-AHEAD may still be on its way: the discard waits for it. */
+		while (c->state != SL_CHUNK_EMPTY) {
+			sl_chunk_discard(c, SL_DISCARD_UNMAP);
+			if (c->state == SL_CHUNK_DEVICE) {
+				int rc = sl_evict(c, SL_EVICT_DISCARD);
+
+				if (rc)
+					return rc;
+			}
+		}
+		free(c->dead);
+		c->dead = NULL;
+	}
+	return 0;
+}
+
+/* Find the region that starts at addr and close it to new uses; waits for what uses it. Held. */
+static int
+region_close(struct sluice_space *s, const char *call, void *addr, struct sl_region **out)
+{
+	struct sl_region *r = sl_region_at(s, addr);
+	int rc;
+
+	if (!r || r->unmapping || r->base != addr)
+		return sl_fail(-ENOENT, "%s: no region starts at %p", call, addr);
+	if (region_is_pinned(r))
+		return sl_fail(-EBUSY, "%s: %s is pinned: call sluice_unpin() first", call, r->name);
+	r->busy++;
+	rc = sl_range_wait(r, 0, r->size_bytes, call);
+	sl_region_leave(r);
+	if (rc)
+		return rc;
+	if (r->unmapping)
+		return sl_fail(-ENOENT, "%s: another thread has unmapped %s", call, r->name);
+	r->unmapping = 1;
+	s->launch_waiters++;
+	while (r->busy)
+		sl_cond_wait(&s->launch_wake, &s->lock);
+	s->launch_waiters--;
+	*out = r;
+	return 0;
+}
+
+static void
+region_reopen(struct sl_region *r)
+{
+	r->unmapping = 0;
+}
+
+int
+sluice_unmap(struct sluice_space *space, void *addr)
+{
+	struct sl_region *r;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	rc = region_close(space, "unmap", addr, &r);
+	if (rc) {
+		sl_mutex_unlock(&space->lock);
+		return rc;
+	}
+	rc = sl_region_unmap(r);
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+int
+sl_region_unmap(struct sl_region *r)
+{
+	struct sluice_space *s = r->space;
+	int rc = sl_region_flush(r, 0, r->size_bytes, 0);
+
+	if (!rc && r->store && sl_region_is_writable(r) && !(r->flags & SLUICE_VOLATILE)) {
+		sl_mutex_unlock(&s->lock);
+		rc = r->store->ops->sync(r->store);
+		sl_mutex_lock(&s->lock);
+	}
+	if (!rc)
+		rc = region_empty(r);
+	s->launch_waiters++;
+	while (r->busy)
+		sl_cond_wait(&s->launch_wake, &s->lock);
+	s->launch_waiters--;
+	if (rc) {
+		region_reopen(r);
+		return sl_fail_in(rc, "unmap");
+	}
+	slots_set(r, NULL);
+	sl_mutex_unlock(&s->lock);
+	s->device->ops->detach(s->device, r->base, r->n_chunks * r->chunk_bytes);
+	sl_mutex_lock(&s->lock);
+	region_remove(r);
+	sl_mutex_unlock(&s->lock);
+	region_free(r);
+	sl_mutex_lock(&s->lock);
+	return 0;
+}
+
+int
+sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
+{
+	struct sl_region *r;
+	unsigned keep;
+	int rc;
+
+	rc = map_check("remap", 0, 1, flags & ~(unsigned)SLUICE_CREATE);
+	if (!rc)
+		rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	r = sl_region_at(space, addr);
+	if (r && !r->store)
+		rc = sl_fail(-EINVAL, "remap: %p is anonymous memory, which has no flags to change",
+			     addr);
+	else if (r && (flags & SLUICE_WRITE) && !sl_region_is_writable(r))
+		rc = sl_fail(-EACCES, "remap: %s was mapped without SLUICE_WRITE: unmap and map it "
+			     "again", r->name);
+	else
+		rc = region_close(space, "remap", addr, &r);
+	if (rc) {
+		sl_mutex_unlock(&space->lock);
+		return rc;
+	}
+	rc = sl_region_flush(r, 0, r->size_bytes, 0);
+	if (!rc)
+		rc = region_empty(r);
+	if (!rc) {
+		keep = r->flags & SLUICE_NO_READAHEAD;
+		r->flags = (flags & ~(unsigned)SLUICE_CREATE) | keep;
+		memset(r->ready, 0, sizeof(r->ready));
+		for (uint64_t i = 0; i < r->n_chunks; i++)
+			r->chunks[i].readiness = SL_READY_NOT;
+		region_chunks_init(r);
+		sl_read_ahead_reset(r);
+	}
+	region_reopen(r);
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}

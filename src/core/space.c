@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making, resizing and destroying a space. Order of creation: configuration, device, store engine,
+ * spill, default stream, mover; destruction undoes it backwards and takes a half-made space.
+ */
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+#include "core/core.h"
+#include "core/publish.h"
+
+#define ENGINE_DEPTH 64u
+
+/* How often this process image has been forked off its parent: spaces do not cross that. */
+static atomic_uint fork_count;
+
+static void
+fork_child(void)
+{
+	atomic_fetch_add(&fork_count, 1);
+}
+
+static void
+fork_register(void)
+{
+	if (pthread_atfork(NULL, NULL, fork_child))
+		sl_log(SL_WARN, "space", "fork cannot be watched: do not use a space in a child");
+}
+
+static void
+fork_watch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fork_register);
+}
+
+int
+sl_space_forked(const struct sluice_space *s)
+{
+	return s->fork_count != atomic_load_explicit(&fork_count, memory_order_relaxed);
+}
+
+int
+sl_space_enter(struct sluice_space *s)
+{
+	if (!s)
+		return sl_fail(-EINVAL, "no space given");
+	if (sl_space_forked(s))
+		return sl_fail(-ECHILD, "the space belongs to the parent process: make one of its own "
+			       "after fork");
+	sl_mutex_lock(&s->lock);
+	return 0;
+}
+
+static int
+device_create(struct sluice_space *s)
+{
+	struct sl_device_config config = {
+		.address_bytes = s->config.address_bytes,
+		.workers = s->config.workers,
+		.frame_cache_bytes = s->config.staging_bytes,
+		.events = {.touched = sl_touched, .core = s},
+	};
+
+	if (s->config.device == SLUICE_DEVICE_CUDA)
+		return sl_fail(-ENOTSUP, "space: this build has no CUDA device: use device=soft");
+	s->config.device = SLUICE_DEVICE_SOFT;
+	return sl_device_soft_create(&config, &s->device);
+}
+
+static int
+engine_create(struct sluice_space *s)
+{
+	int rc;
+
+	if (s->config.store_io != SLUICE_STORE_IO_FILE) {
+		rc = sl_engine_create("uring", ENGINE_DEPTH, &s->engine);
+		if (!rc || s->config.store_io == SLUICE_STORE_IO_URING)
+			return rc;
+		sl_log_once("space.uring", SL_WARN, "space", "%s: files are read and written by threads",
+			    sluice_last_error());
+	}
+	return sl_engine_create("file", ENGINE_DEPTH, &s->engine);
+}
+
+static void
+space_free(struct sluice_space *s)
+{
+	if (!s)
+		return;
+	sl_publisher_destroy(s->publisher);
+	sl_mover_stop(s);
+	if (s->default_stream)
+		sluice_stream_destroy(s->default_stream);
+	if (s->device)
+		s->device->ops->destroy(s->device);
+	sl_spill_destroy(s->spill);
+	sl_engine_destroy(s->engine);
+	if (s->slots)
+		munmap(s->slots, s->slots_bytes);
+	for (int i = 0; i < SL_WAIT_BUCKETS; i++)
+		sl_cond_fini(&s->chunk_wake[i]);
+	sl_cond_fini(&s->mover_wake);
+	sl_cond_fini(&s->host_wake);
+	sl_cond_fini(&s->launch_wake);
+	sl_mutex_fini(&s->lock);
+	free(s->dev.heap);
+	free(s->regions);
+	free(s);
+}
+
+static int
+space_start(struct sluice_space *s)
+{
+	int rc = device_create(s);
+
+	if (rc)
+		return rc;
+	s->slots_bytes = s->device->bytes / SL_SPAN_BYTES * sizeof(struct sl_region *);
+	s->slots = mmap(NULL, s->slots_bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (s->slots == MAP_FAILED) {
+		s->slots = NULL;
+		return sl_fail(-ENOMEM, "space: out of memory for its table of regions");
+	}
+	rc = engine_create(s);
+	if (!rc)
+		rc = sl_spill_create(s->engine, s->config.spill_dirs, s->config.store_budget_bytes, 0,
+				     &s->spill);
+	if (!rc)
+		rc = sl_stream_make(s, &s->default_stream);
+	if (!rc)
+		rc = sl_mover_start(s);
+	if (!rc && s->config.publish)
+		rc = sl_publisher_create(s, &s->publisher);
+	return rc;
+}
+
+int
+sluice_space_create(const struct sluice_config *config, struct sluice_space **out)
+{
+	struct sluice_config resolved;
+	struct sluice_space *s;
+	int rc = 0;
+
+	if (config)
+		resolved = *config;
+	else
+		rc = sluice_config_init(&resolved);
+	if (!rc)
+		rc = sl_config_resolve(&resolved);
+	if (rc)
+		return rc;
+	s = sl_calloc(1, sizeof(*s));
+	if (!s)
+		return sl_fail(-ENOMEM, "space: out of memory");
+	fork_watch();
+	s->config = resolved;
+	s->policy = sl_policy_find(resolved.policy);
+	s->fork_count = atomic_load(&fork_count);
+	s->dev.budget_bytes = resolved.device_budget_bytes;
+	s->host.budget_bytes = resolved.host_budget_bytes;
+	s->host.staging_bytes = resolved.staging_bytes;
+	sl_mutex_init(&s->lock, SL_RANK_SPACE);
+	for (int i = 0; i < SL_WAIT_BUCKETS; i++)
+		sl_cond_init(&s->chunk_wake[i]);
+	sl_cond_init(&s->mover_wake);
+	sl_cond_init(&s->host_wake);
+	sl_cond_init(&s->launch_wake);
+	rc = space_start(s);
+	if (rc) {
+		space_free(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+/* Unmap every region; one whose data cannot be written gives up its data after saying so. */
+static int
+regions_destroy(struct sluice_space *s)
+{
+	int first = 0;
+	char text[SL_ERROR_TEXT_BYTES];
+
+	while (s->n_regions) {
+		struct sl_region *r = s->regions[s->n_regions - 1];
+		int rc;
+
+		for (uint64_t i = 0; i < r->n_chunks; i++)
+			r->chunks[i].user_pins = 0;
+		r->unmapping = 1;
+		rc = sl_region_unmap(r);
+		if (!rc)
+			continue;
+		if (!first) {
+			first = rc;
+			snprintf(text, sizeof(text), "%s", sluice_last_error());
+		}
+		r->flags |= SLUICE_VOLATILE; /* nothing more can be done for its data */
+		r->unmapping = 1;
+		rc = sl_region_unmap(r);
+		if (rc)
+			break; /* the device itself failed; it is being destroyed */
+	}
+	return first ? sl_fail_text(first, text) : 0;
+}
+
+int
+sluice_space_destroy(struct sluice_space *space)
+{
+	int rc;
+
+	if (!space)
+		return 0;
+	if (sl_space_forked(space))
+		return sl_fail(-ECHILD, "the space belongs to the parent process");
+	sl_publisher_destroy(space->publisher);
+	space->publisher = NULL;
+	rc = sluice_stream_synchronize(space, NULL);
+	sl_mutex_lock(&space->lock);
+	space->launch_waiters++;
+	while (space->running || space->queue_head || space->preparing || space->undeclared)
+		sl_cond_wait(&space->launch_wake, &space->lock);
+	space->launch_waiters--;
+	sl_mutex_unlock(&space->lock);
+	sl_mover_stop(space);
+	sl_mutex_lock(&space->lock);
+	rc = regions_destroy(space);
+	sl_mutex_unlock(&space->lock);
+	space_free(space);
+	return rc;
+}
+
+int
+sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier, uint64_t budget_bytes)
+{
+	uint64_t budget;
+	int rc;
+
+	if ((unsigned)tier >= SLUICE_TIER_COUNT)
+		return sl_fail(-EINVAL, "space: unknown tier %d", (int)tier);
+	rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	budget = budget_bytes / space->config.chunk_bytes * space->config.chunk_bytes;
+	switch (tier) {
+	case SLUICE_TIER_DEVICE:
+		rc = budget < 2 * space->config.chunk_bytes
+			     ? sl_fail(-ENOBUFS, "space: a device budget of %llu is below two chunks",
+				       (unsigned long long)budget_bytes)
+			     : sl_device_shrink(space, budget);
+		if (!rc)
+			space->config.device_budget_bytes = budget;
+		break;
+	case SLUICE_TIER_HOST:
+		rc = sl_host_shrink(space, budget);
+		if (!rc)
+			space->config.host_budget_bytes = budget;
+		if (!rc && space->config.host_reserve_bytes > budget)
+			space->config.host_reserve_bytes = budget;
+		break;
+	case SLUICE_TIER_STORE:
+		rc = sl_spill_set_budget(space->spill, budget_bytes);
+		if (!rc)
+			space->config.store_budget_bytes = budget_bytes;
+		break;
+	case SLUICE_TIER_COUNT:
+		break;
+	}
+	sl_mutex_unlock(&space->lock);
+	return rc;
+}
+
+void
+sluice_space_config(struct sluice_space *space, struct sluice_config *out)
+{
+	sl_mutex_lock(&space->lock);
+	*out = space->config;
+	sl_mutex_unlock(&space->lock);
+}

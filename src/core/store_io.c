@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks to and from the store: where a chunk lies (mapped file or spill extent), reading it into
+ * a frame, writing a frame, and what completions do to the chunk. Completions run on a thread of
+ * the store engine.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+
+/* READING was ended by the end of the file: kept beside the errno for the text. */
+#define READ_ERROR_PAST_END 0x8000u
+
+/* Where the store has, or is to have, c: its place in the file, or its spill extent. */
+static struct sl_store *
+chunk_place(const struct sl_chunk *c, uint64_t *offset)
+{
+	if (c->region->store) {
+		*offset = c->region->file_offset + sl_chunk_index(c) * c->region->chunk_bytes;
+		return c->region->store;
+	}
+	assert(c->spill);
+	*offset = c->spill->offset;
+	return c->spill->store;
+}
+
+static uint64_t
+chunk_store_bytes(const struct sl_chunk *c)
+{
+	return c->region->store ? sl_chunk_valid_bytes(c) : c->region->chunk_bytes;
+}
+
+void
+sl_spill_drop(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	if (!c->spill)
+		return;
+	s->spilled_bytes -= c->spill->bytes;
+	sl_spill_put(s->spill, c->spill);
+	free(c->spill);
+	c->spill = NULL;
+}
+
+void
+sl_region_write_error(struct sl_region *r, int rc, const char *text)
+{
+	if (r->write_error)
+		return;
+	r->write_error = rc;
+	snprintf(r->write_error_text, sizeof(r->write_error_text), "%s", text);
+}
+
+int
+sl_read_failed(const struct sl_chunk *c)
+{
+	unsigned error = c->read_error & ~READ_ERROR_PAST_END;
+	struct sl_store *store;
+	uint64_t offset;
+
+	if (!error)
+		return 0;
+	store = chunk_place(c, &offset);
+	if (c->read_error & READ_ERROR_PAST_END)
+		return sl_fail(-(int)error, "read: %s: chunk %llu at offset %llu: the file has become "
+			       "shorter than its mapping", c->region->name,
+			       (unsigned long long)sl_chunk_index(c), (unsigned long long)offset);
+	return sl_fail(-(int)error, "read: %s: chunk %llu at offset %llu of %s: %s", c->region->name,
+		       (unsigned long long)sl_chunk_index(c), (unsigned long long)offset,
+		       store->name, strerror((int)error));
+}
+
+static void
+read_done(struct sl_io *io)
+{
+	struct sl_host *h = io->arg;
+	struct sl_chunk *c = h->chunk;
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	uint64_t bytes = io->bytes;
+	int result = io->result;
+
+	/* What lies behind the region's end reads as zeros, whatever the file has there. */
+	if (!result && bytes < r->chunk_bytes)
+		memset((char *)h->frame->data + bytes, 0, r->chunk_bytes - bytes);
+	sl_mutex_lock(&s->lock);
+	if (!result) {
+		sl_chunk_set_state(c, SL_CHUNK_HOST);
+	} else {
+		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
+		c->read_error = (uint16_t)(-result) | (io->past_end ? READ_ERROR_PAST_END : 0);
+		if (c->flags & SL_READ_AHEAD) {
+			c->flags &= (uint16_t)~SL_READ_AHEAD;
+			s->host.read_ahead_bytes -= r->chunk_bytes;
+		}
+		c->host = NULL;
+		sl_chunk_set_state(c, SL_CHUNK_STORE);
+		sl_host_put(h);
+	}
+	sl_region_leave(r);
+	sl_mutex_unlock(&s->lock);
+}
+
+int
+sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
+	      enum sl_staging_use use)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	struct sl_store *store;
+	struct sl_host *h;
+	struct sl_io *io;
+	uint64_t offset;
+	int rc;
+
+	assert(c->state == SL_CHUNK_STORE && !c->host);
+	r->busy++;
+	c->read_error = 0;
+	sl_chunk_set_state(c, SL_CHUNK_READING);
+	rc = sl_host_get(c, use, &h);
+	if (rc) {
+		sl_chunk_set_state(c, SL_CHUNK_STORE);
+		sl_region_leave(r);
+		return rc;
+	}
+	c->host = h;
+	sl_chunk_update(c);
+	store = chunk_place(c, &offset);
+	sl_count(s, counter, chunk_store_bytes(c));
+	if (counter == SLUICE_COUNTER_STORE_READ_AHEAD) {
+		c->flags |= SL_READ_AHEAD;
+		s->host.read_ahead_bytes += r->chunk_bytes;
+	}
+	io = &h->io;
+	io->op = SL_IO_READ;
+	io->class = cls;
+	io->buf = h->frame->data;
+	io->offset = offset;
+	io->bytes = chunk_store_bytes(c);
+	io->done = read_done;
+	io->arg = h;
+	sl_mutex_unlock(&s->lock);
+	sl_store_submit(store, &io, 1);
+	sl_mutex_lock(&s->lock);
+	return 0;
+}
+
+/* Text of a failed write, kept with the region until somebody asks. */
+static void
+write_error_note(struct sl_chunk *c, const struct sl_io *io)
+{
+	sl_fail(io->result, "write: %s: chunk %llu at offset %llu of %s: %s; the data stay in memory: free "
+		"space or repair the disk, then sync again", c->region->name,
+		(unsigned long long)sl_chunk_index(c), (unsigned long long)io->offset,
+		io->store->name, strerror(-io->result));
+	sl_region_write_error(c->region, io->result, sluice_last_error());
+	sl_count(c->region->space, SLUICE_COUNTER_IO_ERRORS, 1);
+}
+
+/* The next run of dirty pages of a partial write, into io. 0: there is none. */
+static int
+write_run_next(struct sl_chunk *c, struct sl_host *h, struct sl_io *io)
+{
+	uint32_t n_pages = (uint32_t)(c->region->chunk_bytes / SL_PAGE_BYTES);
+	size_t first = sl_bitmap_next_set(c->pages->dirty, h->run_next, n_pages);
+	size_t end;
+	uint64_t offset, valid = chunk_store_bytes(c);
+
+	if (first >= n_pages || first * SL_PAGE_BYTES >= valid)
+		return 0;
+	end = sl_bitmap_next_clear(c->pages->dirty, first, n_pages);
+	h->run_next = (uint32_t)end;
+	(void)chunk_place(c, &offset);
+	io->buf = (char *)h->frame->data + first * SL_PAGE_BYTES;
+	io->offset = offset + first * SL_PAGE_BYTES;
+	io->bytes = end * SL_PAGE_BYTES < valid ? (end - first) * SL_PAGE_BYTES
+						: valid - first * SL_PAGE_BYTES;
+	return 1;
+}
+
+static void
+write_done(struct sl_io *io)
+{
+	struct sl_host *h = io->arg;
+	struct sl_chunk *c = h->chunk;
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+
+	sl_mutex_lock(&s->lock);
+	if (!io->result && c->pages && write_run_next(c, h, io)) {
+		uint64_t offset;
+		struct sl_store *store = chunk_place(c, &offset); /* io->store is an inner one */
+
+		sl_count(s, (enum sluice_counter)h->write_counter, io->bytes);
+		sl_mutex_unlock(&s->lock);
+		sl_store_submit(store, &io, 1);
+		return;
+	}
+	if (io->result) {
+		write_error_note(c, io);
+		sl_chunk_set_state(c, SL_CHUNK_POISONED);
+	} else {
+		int partial = c->pages != NULL;
+
+		free(c->pages);
+		c->pages = NULL;
+		c->flags &= (uint16_t)~SL_DIRTY_HOST;
+		c->flags |= SL_STORE_VALID;
+		if (h->let_go || partial) {
+			sl_host_list_remove(h);
+			c->host = NULL;
+			sl_chunk_set_state(c, SL_CHUNK_STORE);
+			sl_host_put(h);
+		} else {
+			sl_chunk_set_state(c, SL_CHUNK_HOST);
+		}
+	}
+	sl_region_leave(r);
+	sl_mutex_unlock(&s->lock);
+}
+
+/* A spill extent for an anonymous chunk that has none. Drops the lock. */
+static int
+spill_place(struct sl_chunk *c, struct sl_host *h)
+{
+	struct sluice_space *s = c->region->space;
+	struct sl_extent *extent;
+	int rc;
+
+	if (c->region->store || c->spill)
+		return 0;
+	sl_mutex_unlock(&s->lock);
+	extent = sl_calloc(1, sizeof(*extent));
+	rc = extent ? sl_spill_alloc(s->spill, c->region->chunk_bytes, extent)
+		    : sl_fail(-ENOMEM, "spill: out of memory");
+	if (rc) {
+		free(extent);
+		extent = NULL;
+		sl_fail_in(rc, "%s: chunk %llu", c->region->name,
+			   (unsigned long long)sl_chunk_index(c));
+	}
+	sl_mutex_lock(&s->lock);
+	(void)h;
+	if (rc)
+		return rc;
+	c->spill = extent;
+	s->spilled_bytes += extent->bytes;
+	if (s->spilled_bytes > s->spilled_peak_bytes)
+		s->spilled_peak_bytes = s->spilled_bytes;
+	return 0;
+}
+
+int
+sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter, int let_go)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	struct sl_host *h = c->host;
+	struct sl_io *io = &h->io;
+	struct sl_store *store;
+	uint64_t offset;
+	int rc;
+
+	r->busy++;
+	sl_chunk_set_state(c, SL_CHUNK_WRITING);
+	rc = spill_place(c, h);
+	if (rc) {
+		sl_region_write_error(r, rc, sluice_last_error());
+		sl_chunk_set_state(c, SL_CHUNK_POISONED);
+		sl_region_leave(r);
+		return rc;
+	}
+	store = chunk_place(c, &offset);
+	h->let_go = let_go;
+	h->write_counter = (int)counter;
+	h->run_next = 0;
+	io->op = SL_IO_WRITE;
+	io->class = cls;
+	io->buf = h->frame->data;
+	io->offset = offset;
+	io->bytes = chunk_store_bytes(c);
+	io->done = write_done;
+	io->arg = h;
+	if (c->pages) {
+		rc = write_run_next(c, h, io);
+		assert(rc);
+	}
+	sl_count(s, counter, io->bytes);
+	sl_mutex_unlock(&s->lock);
+	sl_store_submit(store, &io, 1);
+	sl_mutex_lock(&s->lock);
+	return 0;
+}
+
+static void
+snapshot_done(struct sl_io *io)
+{
+	struct sl_host *h = io->arg;
+	struct sl_chunk *c = h->chunk;
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+
+	sl_mutex_lock(&s->lock);
+	if (io->result) {
+		write_error_note(c, io);
+	} else {
+		c->flags |= SL_STORE_VALID;
+		c->flags &= (uint16_t)~SL_DIRTY_HOST;
+		if (!(c->flags & SL_WRITTEN))
+			c->flags &= (uint16_t)~SL_DIRTY_DEVICE;
+	}
+	c->flags &= (uint16_t)~SL_WRITTEN;
+	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+	sl_host_put(h);
+	sl_region_leave(r);
+	sl_mutex_unlock(&s->lock);
+}
+
+void
+sl_snapshot_write(struct sl_chunk *c, struct sl_host *h)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	struct sl_io *io = &h->io;
+	struct sl_store *store;
+	uint64_t offset;
+
+	store = chunk_place(c, &offset);
+	r->busy++;
+	io->op = SL_IO_WRITE;
+	io->class = SL_IO_DEMAND;
+	io->buf = h->frame->data;
+	io->offset = offset;
+	io->bytes = chunk_store_bytes(c);
+	io->done = snapshot_done;
+	io->arg = h;
+	sl_count(s, SLUICE_COUNTER_STORE_WRITE_SYNC, io->bytes);
+	sl_mutex_unlock(&s->lock);
+	sl_store_submit(store, &io, 1);
+	sl_mutex_lock(&s->lock);
+}
+
+int
+sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes, void *buf)
+{
+	uint64_t valid = chunk_store_bytes(c);
+	struct sl_store *store;
+	uint64_t base;
+	size_t wanted = bytes;
+	int past_end = 0;
+	int rc;
+
+	store = chunk_place(c, &base);
+	if (offset >= valid) {
+		memset(buf, 0, bytes);
+		return 0;
+	}
+	if (offset + bytes > valid)
+		wanted = valid - offset;
+	rc = store->ops->read_now(store, buf, base + offset, wanted, &past_end);
+	if (rc)
+		return sl_fail(rc, "read: %s: offset %llu of %s: %s", c->region->name,
+			       (unsigned long long)(base + offset), store->name,
+			       past_end ? "the file has become shorter than its mapping"
+					: strerror(-rc));
+	if (wanted < bytes)
+		memset((char *)buf + wanted, 0, bytes - wanted);
+	return 0;
+}

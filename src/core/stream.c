@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams, events and host callbacks of the public API, on the device's streams. Adds the space,
+ * the count of pending tasks and the default stream.
+ */
+#include "core/core.h"
+
+struct sluice_stream *
+sl_stream_of(struct sluice_space *s, struct sluice_stream *stream)
+{
+	return stream ? stream : s->default_stream;
+}
+
+void
+sl_stream_submit(struct sluice_stream *stream, struct sl_task *task)
+{
+	atomic_fetch_add(&stream->pending, 1);
+	stream->space->device->ops->stream_submit(stream->stream, task);
+}
+
+void
+sl_stream_task_done(struct sluice_stream *stream)
+{
+	atomic_fetch_sub(&stream->pending, 1);
+}
+
+int
+sl_stream_make(struct sluice_space *s, struct sluice_stream **out)
+{
+	struct sluice_stream *stream = sl_calloc(1, sizeof(*stream));
+	int rc;
+
+	if (!stream)
+		return sl_fail(-ENOMEM, "stream: out of memory");
+	stream->space = s;
+	rc = s->device->ops->stream_create(s->device, &stream->stream);
+	if (rc) {
+		free(stream);
+		return rc;
+	}
+	*out = stream;
+	return 0;
+}
+
+int
+sluice_stream_create(struct sluice_space *space, struct sluice_stream **out)
+{
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	sl_mutex_unlock(&space->lock);
+	return sl_stream_make(space, out);
+}
+
+void
+sluice_stream_destroy(struct sluice_stream *stream)
+{
+	if (!stream)
+		return;
+	if (!sl_space_forked(stream->space))
+		stream->space->device->ops->stream_destroy(stream->stream);
+	free(stream);
+}
+
+int
+sluice_stream_synchronize(struct sluice_space *space, struct sluice_stream *stream)
+{
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	sl_mutex_unlock(&space->lock);
+	return space->device->ops->stream_synchronize(sl_stream_of(space, stream)->stream);
+}
+
+struct callback_task {
+	struct sl_task task;
+	struct sluice_stream *stream;
+	sluice_host_fn fn;
+	void *arg;
+};
+
+static int
+callback_run(struct sl_task *task)
+{
+	struct callback_task *t = (struct callback_task *)task;
+
+	t->fn(t->arg);
+	return 0;
+}
+
+static void
+callback_done(struct sl_task *task, int rc)
+{
+	struct callback_task *t = (struct callback_task *)task;
+	struct sluice_space *s = t->stream->space;
+
+	(void)rc;
+	sl_stream_task_done(t->stream);
+	sl_mutex_lock(&s->lock);
+	s->undeclared--;
+	sl_launch_wake(s);
+	sl_mutex_unlock(&s->lock);
+	free(t);
+}
+
+int
+sluice_stream_callback(struct sluice_space *space, struct sluice_stream *stream,
+		       sluice_host_fn fn, void *arg)
+{
+	struct callback_task *t;
+	int rc;
+
+	if (!fn)
+		return sl_fail(-EINVAL, "callback: no function given");
+	t = sl_calloc(1, sizeof(*t));
+	if (!t)
+		return sl_fail(-ENOMEM, "callback: out of memory");
+	rc = sl_space_enter(space);
+	if (rc) {
+		free(t);
+		return rc;
+	}
+	t->task.run = callback_run;
+	t->task.done = callback_done;
+	t->stream = sl_stream_of(space, stream);
+	t->fn = fn;
+	t->arg = arg;
+	space->undeclared++;
+	sl_mutex_unlock(&space->lock);
+	sl_stream_submit(t->stream, &t->task);
+	return 0;
+}
+
+int
+sluice_event_create(struct sluice_space *space, struct sluice_event **out)
+{
+	struct sluice_event *event;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	sl_mutex_unlock(&space->lock);
+	event = sl_calloc(1, sizeof(*event));
+	if (!event)
+		return sl_fail(-ENOMEM, "event: out of memory");
+	event->space = space;
+	rc = space->device->ops->event_create(space->device, &event->event);
+	if (rc) {
+		free(event);
+		return rc;
+	}
+	*out = event;
+	return 0;
+}
+
+void
+sluice_event_destroy(struct sluice_event *event)
+{
+	if (!event)
+		return;
+	if (!sl_space_forked(event->space))
+		event->space->device->ops->event_destroy(event->event);
+	free(event);
+}
+
+int
+sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
+		    struct sluice_event *event)
+{
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	sl_mutex_unlock(&space->lock);
+	return space->device->ops->event_record(sl_stream_of(space, stream)->stream, event->event);
+}
+
+int
+sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
+		  struct sluice_event *event)
+{
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	sl_mutex_unlock(&space->lock);
+	return space->device->ops->event_wait(sl_stream_of(space, stream)->stream, event->event);
+}
+
+void
+sluice_event_synchronize(struct sluice_event *event)
+{
+	if (!sl_space_forked(event->space))
+		event->space->device->ops->event_synchronize(event->event);
+}
+
+int
+sluice_event_query(struct sluice_event *event)
+{
+	if (sl_space_forked(event->space))
+		return sl_fail(-ECHILD, "event: the space belongs to the parent process");
+	return event->space->device->ops->event_query(event->event);
+}

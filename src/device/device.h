@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract of a device: what runs kernels, holds device memory behind a range of
+ * addresses, and says when an absent address is touched. src/core knows this file and no
+ * back end; a device knows nothing of chunks, budgets or policies: core guarantees that
+ * the bytes it makes present stay within the device budget.
+ *
+ * A *span* here is what core calls a chunk: an aligned piece of the address range, a
+ * multiple of 2 MiB. A *frame* is a span-sized, SL_STORE_ALIGN-aligned piece of host
+ * memory that I/O can target.
+ *
+ * Moves are whole-span (present / absent / snapshot) or by 4 KiB pages (page_*); for one
+ * span core never calls two of them at once, and never moves a span while a frame lent to
+ * it is in I/O.
+ *
+ * A frame that core *keeps* while its contents are on the device (SL_PRESENT_KEEP) stays
+ * logically valid, but its data must not be touched until absent() with SL_ABSENT_KEPT or
+ * SL_ABSENT_COPY gives it back: the software device lends the memory itself, a GPU
+ * copies.
+ *
+ * Threads: any function from any thread at once unless said otherwise. None takes the
+ * space lock. Errors: 0 or -errno with a text naming the call and the address.
+ */
+#ifndef SL_DEVICE_DEVICE_H
+#define SL_DEVICE_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "sluice/launch.h"
+
+#define SL_SPAN_BYTES (2u << 20) /* smallest span */
+#define SL_PAGE_BYTES 4096u
+
+struct sl_device;
+struct sl_stream; /* the device's part of a sluice_stream */
+struct sl_event;
+
+/* Host memory for I/O. data is valid and stable while core holds the frame (but see
+ * KEEP). */
+struct sl_frame {
+	void *data;
+	uint64_t bytes;
+	int dirty_memory; /* 1: holds old bytes of this space, 0: zeros (fresh);
+			   * informative */
+	void *private;    /* the device's */
+};
+
+enum sl_present_flag {
+	SL_PRESENT_KEEP = 1,  /* core keeps the frame; else it is consumed (put) */
+	SL_PRESENT_GUARD = 2, /* the next write to the span is a fault (access WRITE) */
+	SL_PRESENT_GUARD_STRICT = 4 /* as GUARD, and no write can slip in before the guard
+				     * stands, whoever races; may cost a copy */
+};
+
+enum sl_absent_how {
+	SL_ABSENT_COPY, /* contents go to frame (which was not kept, or is overwritten) */
+	SL_ABSENT_KEPT, /* nothing changed since present(KEEP): frame holds the contents
+			 * again */
+	SL_ABSENT_DISCARD /* contents are lost; frame is NULL */
+};
+
+enum sl_access { SL_ACCESS_READ, SL_ACCESS_WRITE, SL_ACCESS_COUNT };
+
+/* A touch that the device could not satisfy. */
+struct sl_touch {
+	void *addr; /* as precise as the device knows (software: the byte or its page) */
+	enum sl_access access;
+	int guarded; /* 1: the page is present and guarded (access is WRITE), 0: absent */
+	void *launch;  /* cookie given to grid_run() by which the touching thread works;
+			* NULL: host code */
+	int in_thread; /* 1: called on the touching thread itself, inside a signal
+			* handler */
+};
+
+/* What core does for a device. Set once at creation. */
+struct sl_device_events {
+	/*
+	 * Serve a touch: after 0 the access is tried again. Negative: it cannot be served
+	 * (text set): the device ends the kernel (grid_run returns that code with that
+	 * text), or lets host code have SIGBUS. May block on I/O. Called on a device
+	 * thread or on the touching thread.
+	 */
+	int (*touched)(void *core, const struct sl_touch *touch);
+	void *core;
+};
+
+enum sl_delivery {
+	SL_DELIVER_THREAD, /* touches arrive on threads of the device; system calls may
+			    * touch */
+	SL_DELIVER_SIGNAL  /* touches arrive on the touching thread; a system call gets
+			    * EFAULT */
+};
+
+/* One piece of work on a stream. Owned by the caller until done() has been called. */
+struct sl_task {
+	/* Do it, on the stream's thread, may block. Not called (rc -ECANCELED goes to
+	 * done) when skippable and an earlier task of the stream failed and nobody has
+	 * synchronised since. */
+	int (*run)(struct sl_task *task);
+	void (*done)(struct sl_task *task, int rc); /* exactly once; may free the task */
+	int skippable;
+	struct sl_task *next; /* the stream's */
+};
+
+struct sl_device_ops {
+	const char *name; /* "soft" */
+
+	/* Stop threads, unmap everything, free. No work may be queued. */
+	void (*destroy)(struct sl_device *dev);
+
+	/*
+	 * Make [addr, addr + bytes) (inside dev->base .. + dev->bytes, span-aligned)
+	 * usable: all absent, touches are events. detach: back to inaccessible; contents
+	 * are lost. Outside attached ranges a touch by a kernel ends it with -EFAULT
+	 * ("kernel touched ... outside any region"), one by host code is the ordinary
+	 * SIGSEGV.
+	 */
+	int (*attach)(struct sl_device *dev, void *addr, size_t bytes,
+		      enum sl_delivery delivery);
+	void (*detach)(struct sl_device *dev, void *addr, size_t bytes);
+
+	/* Frames. bytes: a span size. get: -ENOMEM. The device keeps a bounded cache of
+	 * free ones. Contents of a fresh frame: zeros or older bytes of this space. */
+	int (*frame_get)(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
+	void (*frame_put)(struct sl_device *dev, struct sl_frame *frame);
+
+	/*
+	 * Make a whole absent span present with the contents of frame (NULL: zeros). A
+	 * span with some pages present: -EEXIST. On failure the frame is still core's and
+	 * intact. Wakes threads that wait on the span.
+	 */
+	int (*present)(struct sl_device *dev, void *addr, uint64_t bytes,
+		       struct sl_frame *frame, unsigned flags);
+	/* As present(NULL), contents undefined (zeros or older bytes of this space):
+	 * cheaper. */
+	int (*present_any)(struct sl_device *dev, void *addr, uint64_t bytes);
+
+	/*
+	 * Make a present span (wholly or in part) absent, atomically for concurrent
+	 * writers: a racing write is either in the frame or faults afterwards. Pages that
+	 * were not present: with COPY their part of the frame is left as it was. On
+	 * failure the span is present as before, nothing lost.
+	 */
+	int (*absent)(struct sl_device *dev, void *addr, uint64_t bytes,
+		      struct sl_frame *frame, enum sl_absent_how how);
+
+	/* Copy the contents of a whole present span into frame; it stays present (guard
+	 * it first to know about later writes). */
+	int (*snapshot)(struct sl_device *dev, const void *addr, uint64_t bytes,
+			struct sl_frame *frame);
+
+	/* Guard present pages of a range: their next write is an event. unguard: let
+	 * writes through and wake threads that wait. Absent pages are left alone. */
+	int (*guard)(struct sl_device *dev, void *addr, uint64_t bytes);
+	int (*unguard)(struct sl_device *dev, void *addr, uint64_t bytes);
+
+	/* Pages: copy bytes (multiple of 4 KiB) from src (NULL: zeros) to absent pages,
+	 * guarded from the start if guard != 0. Pages already present are skipped (not an
+	 * error). Wakes. */
+	int (*page_fill)(struct sl_device *dev, void *addr, uint64_t bytes,
+			 const void *src, int guard);
+	/* Drop present pages; contents are lost. */
+	int (*page_drop)(struct sl_device *dev, void *addr, uint64_t bytes);
+
+	/*
+	 * Run kernel over grid on the worker threads; returns when all blocks are done:
+	 * 0, or the code of the first touch that could not be served (remaining blocks
+	 * are then not started). launch: cookie for touches. Blocks. Several may run at
+	 * once.
+	 */
+	int (*grid_run)(struct sl_device *dev, sluice_kernel kernel,
+			struct sluice_grid grid, void *args, void *launch);
+
+	/* Streams and events, with the semantics of sluice/launch.h. submit blocks while
+	 * 256 tasks are queued. synchronize returns and clears the first error. */
+	int (*stream_create)(struct sl_device *dev, struct sl_stream **out);
+	void (*stream_destroy)(struct sl_stream *stream);
+	void (*stream_submit)(struct sl_stream *stream, struct sl_task *task);
+	int (*stream_synchronize)(struct sl_stream *stream);
+	int (*event_create)(struct sl_device *dev, struct sl_event **out);
+	void (*event_destroy)(struct sl_event *event);
+	int (*event_record)(struct sl_stream *stream, struct sl_event *event);
+	int (*event_wait)(struct sl_stream *stream, struct sl_event *event);
+	void (*event_synchronize)(struct sl_event *event);
+	int (*event_query)(struct sl_event *event);
+};
+
+struct sl_device {
+	const struct sl_device_ops *ops;
+	void *base; /* addresses reserved for the space; span-aligned */
+	size_t bytes;
+	uint32_t workers;
+	int kernel_touches; /* 1: THREAD delivery also serves touches from system calls */
+	uint64_t move_retries; /* atomic: moves the system refused at first */
+};
+
+struct sl_device_config {
+	size_t address_bytes;
+	uint32_t workers;           /* 0: one per CPU */
+	uint64_t frame_cache_bytes; /* free frames kept for reuse at most */
+	struct sl_device_events events;
+};
+
+/* The software device. -EPERM / -ENOTSUP: userfaultfd refused or missing (text says which
+ * system setting allows it). Blocks on starting threads. */
+int sl_device_soft_create(const struct sl_device_config *config,
+			  struct sl_device **out) SL_MUST_CHECK;
+
+/* Wrappers that own the device they wrap. fault: asks sl_fault_point("device.present"
+ * ...) first. delay: moves between host and device take at least bytes / bytes_per_s, and
+ * each at least delay_ns, one direction at a time per direction (a link). On failure the
+ * inner is destroyed. */
+int sl_device_wrap_fault(struct sl_device *inner, struct sl_device **out) SL_MUST_CHECK;
+int sl_device_wrap_delay(struct sl_device *inner, uint64_t delay_ns, uint64_t bytes_per_s,
+			 struct sl_device **out) SL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The software device: creation, destruction, the table of operations.
+ *
+ * Creation reserves the addresses (inaccessible, no memory), opens three userfaultfd descriptors
+ * and starts the threads: workers run blocks of kernels, handlers serve faults, and each stream
+ * has one. Three descriptors because how a fault is delivered is a property of the descriptor:
+ * one with messages, one with signals, and one for the arena, which only receives moves.
+ *
+ * A forked child has neither the addresses nor the threads; the descriptors close on exec.
+ */
+#include "device/soft/soft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fault_point.h"
+#include "base/log.h"
+#include "device/soft/uffd.h"
+
+#define BASE_ALIGN (1ul << 30)
+
+int
+sl_soft_thread_start(pthread_t *thread, void *(*run)(void *), void *arg, const char *name)
+{
+	static const int own_faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+	sigset_t blocked;
+	sigset_t before;
+	int rc = sl_fault_point("thread.create");
+
+	if (rc)
+		return rc;
+	sigfillset(&blocked);
+	for (size_t i = 0; i < sizeof(own_faults) / sizeof(own_faults[0]); i++)
+		sigdelset(&blocked, own_faults[i]);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	rc = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		return sl_fail(-rc, "device: starting thread %s: %s (limits of processes or memory)",
+			       name, sl_errno_name(rc));
+	pthread_setname_np(*thread, name);
+	return 0;
+}
+
+static void
+soft_destroy(struct sl_device *dev)
+{
+	struct soft *soft = sl_soft_of(dev);
+
+	if (!soft)
+		return;
+	sl_soft_pool_stop(soft);
+	sl_soft_touch_stop(soft);
+	if (soft->mapping)
+		munmap(soft->mapping, soft->mapping_bytes);
+	sl_soft_frames_fini(soft);
+	if (soft->zeros)
+		munmap(soft->zeros, SL_SPAN_BYTES);
+	if (soft->piece)
+		munmap((void *)soft->piece, soft->n_pieces);
+	if (soft->thread_fd >= 0)
+		close(soft->thread_fd);
+	if (soft->signal_fd >= 0)
+		close(soft->signal_fd);
+	if (soft->arena_fd >= 0)
+		close(soft->arena_fd);
+	if (soft->pagemap_fd >= 0)
+		close(soft->pagemap_fd);
+	free(soft);
+}
+
+static const struct sl_device_ops soft_ops = {
+	.name = "soft",
+	.destroy = soft_destroy,
+	.attach = sl_soft_attach,
+	.detach = sl_soft_detach,
+	.frame_get = sl_soft_frame_get,
+	.frame_put = sl_soft_frame_put,
+	.present = sl_soft_present,
+	.present_any = sl_soft_present_any,
+	.absent = sl_soft_absent,
+	.snapshot = sl_soft_snapshot,
+	.guard = sl_soft_guard,
+	.unguard = sl_soft_unguard,
+	.page_fill = sl_soft_page_fill,
+	.page_drop = sl_soft_page_drop,
+	.grid_run = sl_soft_grid_run,
+	.stream_create = sl_soft_stream_create,
+	.stream_destroy = sl_soft_stream_destroy,
+	.stream_submit = sl_soft_stream_submit,
+	.stream_synchronize = sl_soft_stream_synchronize,
+	.event_create = sl_soft_event_create,
+	.event_destroy = sl_soft_event_destroy,
+	.event_record = sl_soft_event_record,
+	.event_wait = sl_soft_event_wait,
+	.event_synchronize = sl_soft_event_synchronize,
+	.event_query = sl_soft_event_query,
+};
+
+/* Addresses without memory; trims to BASE_ALIGN are left mapped, they cost nothing. */
+static int
+soft_reserve(struct soft *soft, size_t bytes)
+{
+	uintptr_t start;
+	void *p;
+
+	if (!bytes || bytes % SL_SPAN_BYTES || bytes > SIZE_MAX / 2)
+		return sl_fail(-EINVAL, "device: address range of %zu bytes: must be a multiple of %u",
+			       bytes, SL_SPAN_BYTES);
+	p = mmap(NULL, bytes + BASE_ALIGN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		 -1, 0);
+	if (p == MAP_FAILED)
+		return sl_fail(-ENOMEM, "device: reserving %zu bytes of addresses: %s: lower the "
+					"address range or raise ulimit -v",
+			       bytes, sl_errno_name(errno));
+	soft->mapping = p;
+	soft->mapping_bytes = bytes + BASE_ALIGN;
+	(void)madvise(p, soft->mapping_bytes, MADV_DONTFORK);
+	start = ((uintptr_t)p + BASE_ALIGN - 1) & ~(uintptr_t)(BASE_ALIGN - 1);
+	soft->dev.base = (void *)start;
+	soft->dev.bytes = bytes;
+
+	soft->n_pieces = bytes / SL_SPAN_BYTES;
+	p = mmap(NULL, soft->n_pieces, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return sl_fail(-ENOMEM, "device: table of %zu spans: %s", soft->n_pieces,
+			       sl_errno_name(errno));
+	soft->piece = p;
+	p = mmap(NULL, SL_SPAN_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		 0);
+	if (p == MAP_FAILED)
+		return sl_fail(-ENOMEM, "device: page of zeros: %s", sl_errno_name(errno));
+	soft->zeros = p;
+	return 0;
+}
+
+static int
+soft_open(struct soft *soft)
+{
+	const char *way = getenv("SLUICE_SOFT_MOVE");
+	uint64_t had;
+	uint64_t wanted;
+	int user_only;
+	int rc;
+
+	if (way && strcmp(way, "copy") && strcmp(way, "move") && *way)
+		return sl_fail(-EINVAL, "device: SLUICE_SOFT_MOVE=%s: must be move or copy", way);
+	rc = sl_uffd_probe(&had, &user_only);
+	if (rc)
+		return rc;
+	if (!(had & SL_UFFD_FEATURE_WP) || !(had & SL_UFFD_FEATURE_SIGBUS) ||
+	    !(had & SL_UFFD_FEATURE_THREAD_ID))
+		return sl_fail(-ENOTSUP, "device: userfaultfd of this kernel lacks %s: Linux 5.7 or "
+					 "newer with CONFIG_HAVE_ARCH_USERFAULTFD_WP is needed",
+			       had & SL_UFFD_FEATURE_WP ? "signals or thread numbers"
+							: "write protection");
+	soft->dev.kernel_touches = !user_only;
+	if (user_only)
+		sl_log_once("soft.user_only", SL_INFO, "device",
+			    "userfaultfd serves user code only: a system call that is given an "
+			    "absent managed address fails with EFAULT; set "
+			    "/proc/sys/vm/unprivileged_userfaultfd to 1 to allow it");
+	soft->can_move = (had & SL_UFFD_FEATURE_MOVE) && !(way && !strcmp(way, "copy"));
+	if (!soft->can_move)
+		sl_log_once("soft.copy", SL_INFO, "device",
+			    "pages are copied, not moved (%s): several times slower",
+			    had & SL_UFFD_FEATURE_MOVE ? "SLUICE_SOFT_MOVE=copy"
+						       : "moving needs Linux 6.8");
+
+	wanted = SL_UFFD_FEATURE_WP | (soft->can_move ? SL_UFFD_FEATURE_MOVE : 0u);
+	rc = sl_uffd_open(wanted | SL_UFFD_FEATURE_THREAD_ID | (had & SL_UFFD_FEATURE_EXACT_ADDR),
+			  &soft->thread_fd);
+	if (!rc)
+		rc = sl_uffd_open(wanted | SL_UFFD_FEATURE_SIGBUS, &soft->signal_fd);
+	if (!rc && soft->can_move)
+		rc = sl_uffd_open(wanted, &soft->arena_fd);
+	if (rc)
+		return rc;
+
+	soft->pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (soft->pagemap_fd < 0)
+		return sl_fail(-ENOTSUP, "device: /proc/self/pagemap: %s: /proc must be mounted and "
+					 "readable (after setuid: PR_SET_DUMPABLE)",
+			       sl_errno_name(errno));
+	return 0;
+}
+
+static int
+soft_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	struct soft *soft;
+	int rc;
+
+	if (config->workers > SL_SOFT_WORKERS_MAX)
+		return sl_fail(-EINVAL, "device: %u workers: at most %u", config->workers,
+			       SL_SOFT_WORKERS_MAX);
+	soft = sl_calloc(1, sizeof(*soft));
+	if (!soft)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	soft->dev.ops = &soft_ops;
+	soft->dev.workers = config->workers ? config->workers : (uint32_t)(cpus > 0 ? cpus : 1);
+	soft->events = config->events;
+	soft->thread_fd = -1;
+	soft->signal_fd = -1;
+	soft->arena_fd = -1;
+	soft->pagemap_fd = -1;
+	soft->touch.epoll_fd = -1;
+	soft->touch.stop_fd = -1;
+	sl_soft_frames_init(soft, config->frame_cache_bytes);
+	sl_mutex_init(&soft->pool.lock, SL_RANK_STREAM);
+	sl_cond_init(&soft->pool.work); /* from here soft_destroy() is always safe */
+
+	rc = soft_open(soft);
+	if (!rc)
+		rc = soft_reserve(soft, config->address_bytes);
+	if (!rc)
+		rc = sl_soft_touch_start(soft);
+	if (!rc)
+		rc = sl_soft_pool_start(soft);
+	if (rc) {
+		soft_destroy(&soft->dev);
+		return rc;
+	}
+	*out = &soft->dev;
+	return 0;
+}
+
+int
+sl_device_soft_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	struct sl_device *dev = NULL;
+	int rc = soft_create(config, &dev);
+
+	if (rc)
+		return rc;
+	/* Always wrapped: a disarmed fault point is one load, and tests arm at any time. */
+	return sl_device_wrap_fault(dev, out);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The software device from inside: what its files share. The contract is device/device.h.
+ *
+ *   soft.c    create, destroy, the table of operations
+ *   uffd.c    userfaultfd: opening, ioctls
+ *   span.c    attach, present, absent, snapshot, guard: whole spans
+ *   page.c    fill and drop single pages; which pages of a range are present
+ *   frame.c   the arena of frames and its cache
+ *   touch.c   signal handlers, handler threads: from a fault to events.touched() and back
+ *   grid.c    worker threads that run kernels
+ *   stream.c  streams and events
+ *
+ * "Device memory" is ordinary memory that stands at an address of the space; a frame is the same
+ * memory standing at an address of the arena. Making a span present moves the memory from arena
+ * to space (UFFDIO_MOVE: a page table entry, no byte is copied), making it absent moves it back.
+ * Both are atomic for every thread that reads or writes meanwhile. Kernels before 6.8 cannot move: the same
+ * calls then copy, under write protection where a racing write could be lost.
+ * SLUICE_SOFT_MOVE=copy in the environment asks for copies, so that tests reach that path.
+ *
+ * One limit of copies: a direct I/O of the program into a span that is being made absent (DMA is
+ * not stopped by write protection) loses what arrives after the copy. Moves refuse such a span.
+ */
+#ifndef SL_DEVICE_SOFT_SOFT_H
+#define SL_DEVICE_SOFT_SOFT_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/lock.h"
+#include "device/device.h"
+
+/* Span sizes are SL_SPAN_BYTES << class. */
+#define SL_SOFT_CLASSES 16
+#define SL_SOFT_WORKERS_MAX 1024u
+#define SL_SOFT_HANDLERS_MIN 2u
+#define SL_SOFT_HANDLERS_MAX 64u
+
+/* What is known of each SL_SPAN_BYTES of the address range; bits of soft->piece[]. Written by
+ * attach, detach and the one mover of a span; read by anyone (relaxed: an address comes to a
+ * reader through core, which orders it). */
+enum {
+	SL_SOFT_PIECE_THREAD = 1, /* attached, faults go to handler threads */
+	SL_SOFT_PIECE_SIGNAL = 2, /* attached, faults are signals */
+	SL_SOFT_PIECE_SMALL = 4	  /* may hold 4 KiB pages, or only some of them */
+};
+
+/* Where the memory of a frame is. */
+enum soft_memory {
+	SOFT_MEMORY_NONE, /* there is none; a touch of the frame makes zeros */
+	SOFT_MEMORY_OWN,  /* at the frame's own address (pages never touched may be missing) */
+	SOFT_MEMORY_LENT, /* at a span; nothing may touch the frame's address */
+	SOFT_MEMORY_COUNT
+};
+
+/* A slot of the arena. On a free list (soft->frames.lock) or held by one thread. */
+struct soft_frame {
+	struct sl_frame frame; /* frame.private points here */
+	struct soft_frame *next;
+	uint8_t class;
+	uint8_t small; /* own memory is in 4 KiB pages: not worth keeping */
+	enum soft_memory memory;
+};
+
+struct soft_segment; /* a mapped piece of the arena: frame.c */
+
+struct soft_frames {
+	struct sl_mutex lock; /* SL_RANK_FRAMES: all below */
+	struct soft_frame *full[SL_SOFT_CLASSES];    /* memory OWN */
+	struct soft_frame *hollow[SL_SOFT_CLASSES];  /* memory NONE */
+	struct soft_frame *scratch[SL_SOFT_CLASSES]; /* NONE, was used in small pages */
+	struct soft_segment *segments;
+	uint64_t full_bytes; /* on the full lists */
+	uint64_t limit_bytes; /* set once: of full_bytes */
+};
+
+/* One grid_run() call; lives on its caller's stack while refs or blocks remain. */
+struct soft_grid {
+	struct soft_grid *next; /* pool->lock */
+	sluice_kernel kernel;	/* set once, to total */
+	void *args;
+	void *launch;
+	struct sluice_grid size;
+	uint64_t serial;
+	uint64_t total;
+	_Atomic uint64_t next_block;
+	unsigned refs;	      /* pool->lock: threads in a block or serving a touch of one */
+	struct sl_cond done;  /* pool->lock: refs went to 0 and no block is left */
+	_Atomic int failing;  /* first to set it writes rc and text */
+	_Atomic int stop;     /* no further block is started */
+	int rc;		      /* by who set failing, before its ref goes; read at refs 0 */
+	char text[SL_ERROR_TEXT_BYTES];
+};
+
+/* A thread that runs blocks: of the pool, or the caller of grid_run() while it helps. */
+struct soft_worker {
+	struct soft_worker *next; /* pool->lock */
+	struct soft *soft;	  /* set once */
+	pid_t tid;		  /* set once */
+	uint32_t slot;		  /* own thread: the number kernels see */
+	struct soft_grid *grid;	  /* written by own thread under pool->lock */
+	_Atomic uint64_t doomed;  /* serial of the grid that a handler thread has ended */
+	/* Own thread and signal handlers on it. */
+	volatile sig_atomic_t in_block;
+	uintptr_t doomed_pc;
+	sigjmp_buf leave;
+};
+
+struct soft_pool {
+	struct sl_mutex lock; /* SL_RANK_STREAM: lists, slots, refs */
+	struct sl_cond work;
+	struct soft_grid *oldest, *newest;
+	struct soft_worker *workers_head;
+	pthread_t *threads;
+	unsigned n_threads; /* started */
+	uint32_t *slots;    /* free slot numbers, a stack */
+	unsigned n_slots;
+	unsigned n_idle;
+	uint64_t last_serial;
+	int stopping;
+};
+
+struct soft_touch {
+	int epoll_fd, stop_fd;
+	pthread_t threads[SL_SOFT_HANDLERS_MAX];
+	_Atomic unsigned n_threads; /* grows; published after threads[] is written */
+	_Atomic unsigned n_busy;
+	_Atomic int growing; /* one thread at a time starts another */
+	int listed;	     /* the signal handlers know this device */
+};
+
+struct soft {
+	struct sl_device dev; /* first */
+	struct sl_device_events events;
+	int can_move;	/* set once */
+	uint64_t features; /* set once */
+	int thread_fd;	/* set once: faults as messages */
+	int signal_fd;	/* set once: faults as SIGBUS */
+	int arena_fd;	/* set once: destination of moves out; -1 when copying */
+	int pagemap_fd; /* set once */
+	void *mapping;	/* what munmap() gets */
+	size_t mapping_bytes;
+	char *zeros; /* SL_SPAN_BYTES, read only */
+	_Atomic uint8_t *piece; /* n_pieces */
+	size_t n_pieces;
+	struct soft_frames frames;
+	struct soft_pool pool;
+	struct soft_touch touch;
+};
+
+static inline struct soft *
+sl_soft_of(struct sl_device *dev)
+{
+	return (struct soft *)dev;
+}
+
+/* soft.c: start a thread with all signals blocked but those that a fault of its own raises. */
+int sl_soft_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
+			 const char *name) SL_MUST_CHECK;
+
+/* span.c */
+int sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery);
+void sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes);
+int sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+		    unsigned flags);
+int sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
+int sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+		   enum sl_absent_how how);
+int sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
+		     struct sl_frame *frame);
+int sl_soft_guard(struct sl_device *dev, void *addr, uint64_t bytes);
+int sl_soft_unguard(struct sl_device *dev, void *addr, uint64_t bytes);
+
+/* The descriptor that serves [addr, addr + bytes); -EINVAL with a text that starts with call when
+ * the range is not page-aligned or not attached. *delivery may be NULL. */
+int sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr, uint64_t bytes,
+		     int *fd, int *waits) SL_MUST_CHECK;
+/* Set or clear SL_SOFT_PIECE_SMALL on the pieces that the range touches. */
+void sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int small);
+
+/* page.c */
+int sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void *src,
+		      int guard);
+int sl_soft_page_drop(struct sl_device *dev, void *addr, uint64_t bytes);
+/* Bitmap (one bit a page, SL_SPAN_BYTES at most) of the pages that hold data. */
+int sl_soft_pages_present(const struct soft *soft, const void *addr, uint64_t bytes,
+			  uint64_t *map) SL_MUST_CHECK;
+
+/* frame.c */
+enum soft_take { SOFT_TAKE_FULL, SOFT_TAKE_HOLLOW, SOFT_TAKE_SCRATCH, SOFT_TAKE_COUNT };
+void sl_soft_frames_init(struct soft *soft, uint64_t limit_bytes);
+void sl_soft_frames_fini(struct soft *soft);
+int sl_soft_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
+void sl_soft_frame_put(struct sl_device *dev, struct sl_frame *frame);
+/* Take a slot. FULL prefers memory, the others have none. -ENOMEM, -EINVAL (no span size). */
+int sl_soft_frame_take(struct soft *soft, uint64_t bytes, enum soft_take what,
+		       struct soft_frame **out) SL_MUST_CHECK;
+/* Give a slot back to the list that its memory says; drops memory beyond the limit. */
+void sl_soft_frame_give(struct soft *soft, struct soft_frame *frame);
+/* Give an emptied slot back that held small pages. */
+void sl_soft_frame_give_scratch(struct soft *soft, struct soft_frame *frame);
+/* Make the frame's address empty, keeping its memory in the cache where there is room. */
+void sl_soft_frame_empty(struct soft *soft, struct soft_frame *frame);
+/* Whether the cache would keep another bytes. */
+int sl_soft_frames_have_room(struct soft *soft, uint64_t bytes);
+
+/* touch.c */
+int sl_soft_touch_start(struct soft *soft) SL_MUST_CHECK;
+void sl_soft_touch_stop(struct soft *soft);
+
+/* grid.c */
+int sl_soft_pool_start(struct soft *soft) SL_MUST_CHECK;
+void sl_soft_pool_stop(struct soft *soft);
+int sl_soft_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid,
+		     void *args, void *launch);
+/* The calling thread as a worker in a block; NULL: it is none. Safe in signal handlers. */
+struct soft_worker *sl_soft_worker_current(void);
+/* End the grid of a block in which rc happened; text: why. Safe in signal handlers. */
+void sl_soft_grid_fail(struct soft_grid *grid, int rc, const char *text);
+/* A thread known by its number: the grid whose block it runs, kept until put; NULL: none.
+ * *doomed: 1 when grid_doom() has been called for both. */
+struct soft_grid *sl_soft_grid_get_by_tid(struct soft *soft, pid_t tid, int *doomed);
+/* As grid_fail, and make the thread leave its block at the touch it waits on. */
+void sl_soft_grid_doom(struct soft *soft, struct soft_grid *grid, pid_t tid, int rc,
+		       const char *text);
+void sl_soft_grid_put(struct soft *soft, struct soft_grid *grid);
+
+/* stream.c */
+int sl_soft_stream_create(struct sl_device *dev, struct sl_stream **out);
+void sl_soft_stream_destroy(struct sl_stream *stream);
+void sl_soft_stream_submit(struct sl_stream *stream, struct sl_task *task);
+int sl_soft_stream_synchronize(struct sl_stream *stream);
+int sl_soft_event_create(struct sl_device *dev, struct sl_event **out);
+void sl_soft_event_destroy(struct sl_event *event);
+int sl_soft_event_record(struct sl_stream *stream, struct sl_event *event);
+int sl_soft_event_wait(struct sl_stream *stream, struct sl_event *event);
+void sl_soft_event_synchronize(struct sl_event *event);
+int sl_soft_event_query(struct sl_event *event);
+
+#endif

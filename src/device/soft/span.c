@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole spans: attach, present, absent, snapshot, guard.
+ *
+ * Moving is all or nothing: what a failed call has moved goes back the same way, which is as atomic
+ * for racing threads as the way there. What cannot be moved *in* is copied. What cannot be moved
+ * *out* because I/O has its pages pinned is not copied: the I/O may still be writing to it. The
+ * caller gets -EBUSY after about 0.2 s and the span stays.
+ *
+ * Copying in: pages are write-protected from the start and released together at the end, so that
+ * dropping a half-made copy loses nothing. Copying out: protect, copy, drop.
+ *
+ * A span that may hold small pages, or only some of its pages (SL_SOFT_PIECE_SMALL), is moved out to
+ * an empty scratch slot and copied from there into the frame: the frame keeps its huge page and, where
+ * pages were missing, its contents.
+ *
+ * Core never calls two of these for one span at once; nothing here takes a lock across a call.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bitmap.h"
+#include "base/log.h"
+#include "device/soft/soft.h"
+#include "device/soft/uffd.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* 5.14 */
+#endif
+
+#define SPAN_PAGES   (SL_SPAN_BYTES / SL_PAGE_BYTES)
+#define RETURN_TRIES 50
+
+static size_t
+piece_of(const struct soft *soft, const void *addr)
+{
+	return ((uintptr_t)addr - (uintptr_t)soft->dev.base) / SL_SPAN_BYTES;
+}
+
+int
+sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr, uint64_t bytes,
+		 int *fd, int *waits)
+{
+	uintptr_t offset = (uintptr_t)addr - (uintptr_t)soft->dev.base;
+	uint8_t first;
+
+	if (!bytes || offset >= soft->dev.bytes || bytes > soft->dev.bytes - offset ||
+	    offset % SL_PAGE_BYTES || bytes % SL_PAGE_BYTES)
+		return sl_fail(-EINVAL, "%s: %p, %llu bytes: not pages of the space", call, addr,
+			       (unsigned long long)bytes);
+	first = atomic_load_explicit(&soft->piece[offset / SL_SPAN_BYTES], memory_order_relaxed);
+	if (!(first & (SL_SOFT_PIECE_THREAD | SL_SOFT_PIECE_SIGNAL)))
+		return sl_fail(-EINVAL, "%s: %p, %llu bytes: not attached", call, addr,
+			       (unsigned long long)bytes);
+	*fd = first & SL_SOFT_PIECE_SIGNAL ? soft->signal_fd : soft->thread_fd;
+	if (waits)
+		*waits = !(first & SL_SOFT_PIECE_SIGNAL);
+	return 0;
+}
+
+void
+sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int small)
+{
+	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+
+	for (size_t i = piece_of(soft, addr); i <= last; i++) {
+		uint8_t piece = atomic_load_explicit(&soft->piece[i], memory_order_relaxed);
+
+		if (!small != !(piece & SL_SOFT_PIECE_SMALL))
+			atomic_store_explicit(&soft->piece[i], piece ^ SL_SOFT_PIECE_SMALL,
+					      memory_order_relaxed);
+	}
+}
+
+static int
+range_is_small(const struct soft *soft, const void *addr, uint64_t bytes)
+{
+	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+
+	for (size_t i = piece_of(soft, addr); i <= last; i++)
+		if (atomic_load_explicit(&soft->piece[i], memory_order_relaxed) &
+		    SL_SOFT_PIECE_SMALL)
+			return 1;
+	return 0;
+}
+
+/*
+ * Copy bytes that other threads may be writing. The race is part of the contract (snapshot() of a
+ * guarded span whose guard somebody lifts meanwhile is copied again), hence hidden from
+ * ThreadSanitizer, which would report it.
+ */
+static void
+racing_copy(void *dst, const void *src, size_t bytes)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
+#else
+	memcpy(dst, src, bytes);
+#endif
+}
+
+static int
+span_fail(int rc, const char *call, const void *addr, uint64_t bytes, const char *step)
+{
+	return sl_fail(rc, "%s: span %p, %llu bytes: %s: %s", call, addr,
+		       (unsigned long long)bytes, step, sl_errno_name(rc));
+}
+
+/* Drop the pages of a range; what stands there is lost. Cannot fail for an attached range. */
+static void
+range_drop(void *addr, uint64_t bytes)
+{
+	int rc = madvise(addr, bytes, MADV_DONTNEED);
+
+	assert(!rc);
+	(void)rc;
+}
+
+/* Back to addresses without memory; *err names what fails. */
+static int
+range_close(void *addr, size_t bytes)
+{
+	void *p = mmap(addr, bytes, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	(void)madvise(addr, bytes, MADV_DONTFORK);
+	return 0;
+}
+
+int
+sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
+{
+	struct soft *soft = sl_soft_of(dev);
+	uintptr_t offset = (uintptr_t)addr - (uintptr_t)dev->base;
+	uint8_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_PIECE_SIGNAL : SL_SOFT_PIECE_THREAD;
+	const char *step = "mmap";
+	int rc = 0;
+
+	if (!bytes || offset % SL_SPAN_BYTES || bytes % SL_SPAN_BYTES || offset >= dev->bytes ||
+	    bytes > dev->bytes - offset)
+		return sl_fail(-EINVAL, "attach: %p, %zu bytes: not spans of the space", addr, bytes);
+	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
+		if (soft->piece[offset / SL_SPAN_BYTES + i])
+			return sl_fail(-EINVAL, "attach: %p, %zu bytes: in use", addr, bytes);
+
+	if (mmap(addr, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		rc = -errno;
+	if (!rc) {
+		step = "madvise";
+		if (madvise(addr, bytes, MADV_DONTFORK))
+			rc = -errno;
+		/* Pages that the system merges (KSM) cannot be moved. */
+		(void)madvise(addr, bytes, MADV_UNMERGEABLE);
+	}
+	if (!rc) {
+		step = "registering with userfaultfd";
+		rc = sl_uffd_register(delivery == SL_DELIVER_SIGNAL ? soft->signal_fd
+								    : soft->thread_fd,
+				      addr, bytes, 1);
+	}
+	if (rc) {
+		(void)range_close(addr, bytes);
+		return sl_fail(rc, "attach: %p, %zu bytes: %s: %s%s", addr, bytes, step,
+			       sl_errno_name(rc),
+			       rc == -ENOMEM ? " (raise vm.max_map_count, or free memory)" : "");
+	}
+	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
+		atomic_store_explicit(&soft->piece[offset / SL_SPAN_BYTES + i], kind,
+				      memory_order_relaxed);
+	return 0;
+}
+
+void
+sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes)
+{
+	struct soft *soft = sl_soft_of(dev);
+	int fd;
+	int rc;
+
+	rc = sl_soft_range_fd(soft, "detach", addr, bytes, &fd, NULL);
+	assert(!rc);
+	for (size_t i = piece_of(soft, addr), n = bytes / SL_SPAN_BYTES; n > 0; i++, n--)
+		atomic_store_explicit(&soft->piece[i], 0, memory_order_relaxed);
+	rc = range_close(addr, bytes);
+	if (rc) {
+		/* No addresses are gained, but the memory is given back and faults go on being
+		 * events: core refuses them. The next attach maps over it. */
+		range_drop(addr, bytes);
+		sl_log_once("soft.detach", SL_WARN, "device",
+			    "detach: %p, %zu bytes stay mapped: %s: raise vm.max_map_count", addr,
+			    bytes, sl_errno_name(rc));
+	}
+	sl_uffd_wake(fd, addr, bytes);
+}
+
+/* Which pages are there; *whole: all. For ranges that may be small. */
+static int
+pages_whole(const struct soft *soft, const void *addr, uint64_t bytes, int *whole, int *none)
+{
+	*whole = 1;
+	*none = 1;
+	for (uint64_t at = 0; at < bytes; at += SL_SPAN_BYTES) {
+		uint64_t map[SL_BITMAP_WORDS(SPAN_PAGES)];
+		size_t n;
+		int rc = sl_soft_pages_present(soft, (const char *)addr + at, SL_SPAN_BYTES, map);
+
+		if (rc)
+			return rc;
+		n = sl_bitmap_count(map, 0, SPAN_PAGES);
+		if (n)
+			*none = 0;
+		if (n < SPAN_PAGES)
+			*whole = 0;
+	}
+	return 0;
+}
+
+/* Copy src to the absent span. The pages are guarded until all are there, and after if guard. */
+static int
+span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes, const void *src, int guard)
+{
+	size_t step = src ? bytes : SL_SPAN_BYTES;
+	uint64_t filled = 0;
+	size_t done;
+	int rc = 0;
+
+	while (!rc && filled < bytes) {
+		rc = sl_uffd_copy(fd, (char *)addr + filled, src ? src : soft->zeros, step,
+				  SL_UFFD_GUARD | SL_UFFD_NO_WAKE, &done);
+		filled += done;
+	}
+	sl_soft_range_set_small(soft, addr, bytes, 1);
+	if (!rc && !guard)
+		rc = sl_uffd_protect(fd, addr, bytes, SL_UFFD_NO_WAKE);
+	if (rc) {
+		/* Nobody could write: nothing is lost. When unguarding failed half-way, the
+		 * written part is lost with a kernel that refuses what it always grants. */
+		if (filled)
+			range_drop(addr, filled);
+		return span_fail(rc, "present", addr, bytes, "copy");
+	}
+	return 0;
+}
+
+/*
+ * Move pages back where a failed call took them from: nobody else fills the place meanwhile, and
+ * what pins a page in between is a direct I/O that ends. Gives up after RETURN_TRIES waits of
+ * 0.2 s: then the pages stay where they are and their contents are lost to the caller.
+ */
+static void
+span_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
+{
+	for (int tries = 0; bytes && tries < RETURN_TRIES; tries++) {
+		size_t back;
+		int rc = sl_uffd_move(fd, home, src, bytes,
+				      SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE, &back,
+				      &soft->dev.move_retries);
+
+		if (!rc)
+			return;
+		home = (char *)home + back;
+		src = (char *)src + back;
+		bytes -= back;
+	}
+	if (bytes)
+		sl_log(SL_ERROR, "device", "%zu bytes at %p could not be moved back to %p: lost",
+		       bytes, src, home);
+}
+
+/* Move src, which has all its memory or holes that were never touched, to the absent span. */
+static int
+span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes, void *src, int guard)
+{
+	const char *step = "move";
+	size_t done = 0;
+	size_t part;
+	int rc;
+
+	for (int holes_filled = 0;; holes_filled = 1) {
+		rc = sl_uffd_move(fd, (char *)addr + done, (char *)src + done, bytes - done,
+				  SL_UFFD_NO_WAKE, &part, &soft->dev.move_retries);
+		done += part;
+		if (rc != -ENOENT || holes_filled)
+			break;
+		if (madvise((char *)src + done, bytes - done, MADV_POPULATE_WRITE)) {
+			rc = -errno;
+			step = "memory for the frame";
+			break;
+		}
+	}
+	if (!rc && guard) {
+		step = "guard";
+		rc = sl_uffd_protect(fd, addr, bytes, SL_UFFD_GUARD);
+	}
+	if (!rc) {
+		if (waits)
+			sl_uffd_wake(fd, addr, bytes);
+		return 0;
+	}
+	span_return(soft, soft->arena_fd, src, addr, done);
+	return span_fail(rc, "present", addr, bytes, step);
+}
+
+/*
+ * Present the contents of a frame. Moved or copied; *moved tells. What is refused for the moment
+ * (pages locked or pinned) is copied: the frame is not in use, by contract.
+ */
+static int
+frame_present(struct soft *soft, void *addr, uint64_t bytes, struct soft_frame *frame,
+	      unsigned flags, int *moved)
+{
+	int guard = (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT)) != 0;
+	int whole;
+	int none;
+	int waits;
+	int fd;
+	int rc = sl_soft_range_fd(soft, "present", addr, bytes, &fd, &waits);
+
+	if (rc)
+		return rc;
+	if (range_is_small(soft, addr, bytes)) {
+		rc = pages_whole(soft, addr, bytes, &whole, &none);
+		if (rc)
+			return rc;
+		if (!none)
+			return span_fail(-EEXIST, "present", addr, bytes, "pages are present");
+	}
+	*moved = 0;
+	if (soft->can_move && !(flags & SL_PRESENT_GUARD_STRICT)) {
+		rc = span_move_in(soft, fd, waits, addr, bytes, frame->frame.data, guard);
+		if (!rc) {
+			sl_soft_range_set_small(soft, addr, bytes, frame->small);
+			*moved = 1;
+			return 0;
+		}
+		if (rc != -EBUSY && rc != -EAGAIN)
+			return rc;
+	}
+	rc = span_copy_in(soft, fd, addr, bytes, frame->frame.data, guard);
+	if (!rc && waits)
+		sl_uffd_wake(fd, addr, bytes);
+	return rc;
+}
+
+/* present() without a frame: any: contents do not matter. */
+static int
+present_own(struct soft *soft, void *addr, uint64_t bytes, unsigned flags, int any)
+{
+	struct soft_frame *frame;
+	int moved = 0;
+	int waits;
+	int fd;
+	int rc = sl_soft_range_fd(soft, "present", addr, bytes, &fd, &waits);
+
+	if (rc)
+		return rc;
+	if (!soft->can_move || (flags & SL_PRESENT_GUARD_STRICT)) {
+		rc = span_copy_in(soft, fd, addr, bytes, NULL,
+				  (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT)) != 0);
+		if (!rc && waits)
+			sl_uffd_wake(fd, addr, bytes);
+		return rc;
+	}
+	rc = sl_soft_frame_take(soft, bytes, SOFT_TAKE_FULL, &frame);
+	if (rc)
+		return rc;
+	if (frame->memory == SOFT_MEMORY_OWN && !any)
+		memset(frame->frame.data, 0, bytes);
+	rc = frame_present(soft, addr, bytes, frame, flags, &moved);
+	frame->memory = moved ? SOFT_MEMORY_NONE : SOFT_MEMORY_OWN;
+	sl_soft_frame_give(soft, frame);
+	return rc;
+}
+
+int
+sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+		unsigned flags)
+{
+	struct soft *soft = sl_soft_of(dev);
+	struct soft_frame *slot;
+	int moved;
+	int rc;
+
+	if (!frame)
+		return present_own(soft, addr, bytes, flags, 0);
+	slot = frame->private;
+	if (frame->bytes != bytes || slot->memory == SOFT_MEMORY_LENT)
+		return sl_fail(-EINVAL, "present: span %p, %llu bytes: frame of %llu bytes, %s", addr,
+			       (unsigned long long)bytes, (unsigned long long)frame->bytes,
+			       slot->memory == SOFT_MEMORY_LENT ? "lent already" : "free");
+	rc = frame_present(soft, addr, bytes, slot, flags, &moved);
+	if (rc)
+		return rc;
+	if (flags & SL_PRESENT_KEEP) {
+		slot->memory = moved ? SOFT_MEMORY_LENT : SOFT_MEMORY_OWN;
+		return 0;
+	}
+	slot->memory = moved ? SOFT_MEMORY_NONE : SOFT_MEMORY_OWN;
+	sl_soft_frame_give(soft, slot);
+	return 0;
+}
+
+int
+sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	return present_own(sl_soft_of(dev), addr, bytes, 0, 1);
+}
+
+static int
+span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, void *dst)
+{
+	size_t done;
+	int rc = sl_uffd_move(soft->arena_fd, dst, addr, bytes,
+			      SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE, &done,
+			      &soft->dev.move_retries);
+
+	if (!rc)
+		return 0;
+	span_return(soft, fd, addr, dst, done);
+	return span_fail(rc, "absent", addr, bytes,
+			 rc == -EBUSY ? "pinned by direct I/O, try again when it is done" : "move");
+}
+
+/* Copy the pages that are present at src to dst. */
+static int
+pages_copy(const struct soft *soft, char *dst, const char *src, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes; at += SL_SPAN_BYTES) {
+		uint64_t map[SL_BITMAP_WORDS(SPAN_PAGES)];
+		size_t first;
+		size_t end = 0;
+		int rc = sl_soft_pages_present(soft, src + at, SL_SPAN_BYTES, map);
+
+		if (rc)
+			return rc;
+		for (;;) {
+			first = sl_bitmap_next_set(map, end, SPAN_PAGES);
+			if (first == SPAN_PAGES)
+				break;
+			end = sl_bitmap_next_clear(map, first, SPAN_PAGES);
+			racing_copy(dst + at + first * SL_PAGE_BYTES,
+				    src + at + first * SL_PAGE_BYTES,
+				    (end - first) * SL_PAGE_BYTES);
+		}
+	}
+	return 0;
+}
+
+/* Some pages, to a frame that keeps its contents where none is: by way of a scratch slot. */
+static int
+absent_by_scratch(struct soft *soft, int fd, void *addr, uint64_t bytes, struct soft_frame *frame)
+{
+	struct soft_frame *scratch;
+	int rc = sl_soft_frame_take(soft, bytes, SOFT_TAKE_SCRATCH, &scratch);
+
+	if (rc)
+		return rc;
+	rc = span_move_out(soft, fd, addr, bytes, scratch->frame.data);
+	if (!rc) {
+		rc = pages_copy(soft, frame->frame.data, scratch->frame.data, bytes);
+		if (rc)
+			span_return(soft, fd, addr, scratch->frame.data, bytes);
+		else
+			frame->memory = SOFT_MEMORY_OWN;
+	}
+	range_drop(scratch->frame.data, bytes);
+	sl_soft_frame_give_scratch(soft, scratch);
+	return rc;
+}
+
+static int
+absent_by_move(struct soft *soft, int fd, void *addr, uint64_t bytes, struct soft_frame *frame)
+{
+	int small = range_is_small(soft, addr, bytes);
+	int whole = 1;
+	int none = 0;
+	int rc = 0;
+
+	if (small) {
+		rc = pages_whole(soft, addr, bytes, &whole, &none);
+		if (rc)
+			return rc;
+	}
+	if (!whole) {
+		rc = absent_by_scratch(soft, fd, addr, bytes, frame);
+	} else {
+		if (frame->memory == SOFT_MEMORY_OWN)
+			sl_soft_frame_empty(soft, frame);
+		rc = span_move_out(soft, fd, addr, bytes, frame->frame.data);
+		if (rc == -EEXIST) {
+			/* Taken hollow and touched since. */
+			sl_soft_frame_empty(soft, frame);
+			rc = span_move_out(soft, fd, addr, bytes, frame->frame.data);
+		}
+		if (!rc) {
+			frame->memory = SOFT_MEMORY_OWN;
+			frame->small = (uint8_t)small;
+		}
+	}
+	if (!rc && small) {
+		/* Lets the kernel drop the empty page table, so that huge pages fit again. */
+		range_drop(addr, bytes);
+		sl_soft_range_set_small(soft, addr, bytes, 0);
+	}
+	return rc;
+}
+
+static int
+absent_by_copy(struct soft *soft, int fd, void *addr, uint64_t bytes, struct soft_frame *frame)
+{
+	int rc = sl_uffd_protect(fd, addr, bytes, SL_UFFD_GUARD);
+
+	if (rc)
+		return span_fail(rc, "absent", addr, bytes, "write protection");
+	/* On failure from here it stays guarded: one more event, nothing lost. */
+	rc = pages_copy(soft, frame->frame.data, addr, bytes);
+	if (rc)
+		return rc;
+	range_drop(addr, bytes);
+	sl_soft_range_set_small(soft, addr, bytes, 0);
+	frame->memory = SOFT_MEMORY_OWN;
+	return 0;
+}
+
+static void
+absent_discard(struct soft *soft, void *addr, uint64_t bytes)
+{
+	struct soft_frame *frame;
+	size_t done;
+	int rc;
+
+	if (soft->can_move && !range_is_small(soft, addr, bytes) &&
+	    sl_soft_frames_have_room(soft, bytes) &&
+	    !sl_soft_frame_take(soft, bytes, SOFT_TAKE_HOLLOW, &frame)) {
+		rc = sl_uffd_move(soft->arena_fd, frame->frame.data, addr, bytes,
+				  SL_UFFD_HOLES_OK | SL_UFFD_NO_WAKE, &done,
+				  &soft->dev.move_retries);
+		frame->memory = SOFT_MEMORY_OWN;
+		frame->small = rc != 0;
+		sl_soft_frame_give(soft, frame);
+		if (!rc)
+			return;
+	}
+	range_drop(addr, bytes);
+	sl_soft_range_set_small(soft, addr, bytes, 0);
+}
+
+int
+sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+	       enum sl_absent_how how)
+{
+	struct soft *soft = sl_soft_of(dev);
+	struct soft_frame *slot = frame ? frame->private : NULL;
+	int fd;
+	int rc = sl_soft_range_fd(soft, "absent", addr, bytes, &fd, NULL);
+
+	if (rc)
+		return rc;
+	if ((how == SL_ABSENT_DISCARD) != !frame || (frame && frame->bytes != bytes))
+		return sl_fail(-EINVAL, "absent: span %p, %llu bytes: frame does not fit", addr,
+			       (unsigned long long)bytes);
+	switch (how) {
+	case SL_ABSENT_DISCARD:
+		absent_discard(soft, addr, bytes);
+		return 0;
+	case SL_ABSENT_KEPT:
+		if (slot->memory == SOFT_MEMORY_OWN) {
+			/* It was copied in: the frame has been valid all the time. */
+			range_drop(addr, bytes);
+			sl_soft_range_set_small(soft, addr, bytes, 0);
+			return 0;
+		}
+		break;
+	case SL_ABSENT_COPY:
+		break;
+	}
+	return soft->can_move ? absent_by_move(soft, fd, addr, bytes, slot)
+			      : absent_by_copy(soft, fd, addr, bytes, slot);
+}
+
+int
+sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl_frame *frame)
+{
+	struct soft *soft = sl_soft_of(dev);
+	struct soft_frame *slot = frame->private;
+	int fd;
+	int rc = sl_soft_range_fd(soft, "snapshot", addr, bytes, &fd, NULL);
+
+	if (rc)
+		return rc;
+	if (frame->bytes != bytes || slot->memory == SOFT_MEMORY_LENT)
+		return sl_fail(-EINVAL, "snapshot: span %p, %llu bytes: frame does not fit or is lent",
+			       addr, (unsigned long long)bytes);
+	racing_copy(frame->data, addr, bytes);
+	slot->memory = SOFT_MEMORY_OWN;
+	return 0;
+}
+
+/* Guarding a part of a huge page makes it 512 small ones. */
+static void
+pieces_split(struct soft *soft, void *addr, uint64_t bytes)
+{
+	uintptr_t from = (uintptr_t)addr;
+	uintptr_t to = from + bytes;
+
+	if (from % SL_SPAN_BYTES)
+		sl_soft_range_set_small(soft, addr, 1, 1);
+	if (to % SL_SPAN_BYTES)
+		sl_soft_range_set_small(soft, (char *)addr + bytes - 1, 1, 1);
+}
+
+int
+sl_soft_guard(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	struct soft *soft = sl_soft_of(dev);
+	int fd;
+	int rc = sl_soft_range_fd(soft, "guard", addr, bytes, &fd, NULL);
+
+	if (rc)
+		return rc;
+	pieces_split(soft, addr, bytes);
+	rc = sl_uffd_protect(fd, addr, bytes, SL_UFFD_GUARD);
+	return rc ? span_fail(rc, "guard", addr, bytes, "write protection") : 0;
+}
+
+int
+sl_soft_unguard(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	struct soft *soft = sl_soft_of(dev);
+	int waits;
+	int fd;
+	int rc = sl_soft_range_fd(soft, "unguard", addr, bytes, &fd, &waits);
+
+	if (rc)
+		return rc;
+	pieces_split(soft, addr, bytes);
+	rc = sl_uffd_protect(fd, addr, bytes, waits ? 0 : SL_UFFD_NO_WAKE);
+	return rc ? span_fail(rc, "unguard", addr, bytes, "write protection") : 0;
+}

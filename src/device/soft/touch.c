@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a fault to events.touched() and back.
+ *
+ * Ranges with SIGNAL delivery: the fault is a SIGBUS on the touching thread, and the handler serves
+ * it there. What kind it was is in the machine's error code (page present or not, read or write):
+ * no system call is needed to find out. Ranges with THREAD delivery: handler threads read messages.
+ * They start as two; whenever all are busy another one is started, up to SL_SOFT_HANDLERS_MAX.
+ *
+ * A touch that cannot be served ends the block of a kernel: the thread leaves it by siglongjmp to
+ * where its worker began. With THREAD delivery the thread must be made to do so, and only while it
+ * stands at that touch: it may have been woken by another move, and leaving malloc() half-way
+ * would be a disaster. So a signal is sent; the thread notes where it was interrupted, returns, and
+ * touches again if it was really stuck; the second signal finds it at the same instruction, and it
+ * leaves. A system call of the kernel that touched fails with EFAULT meanwhile; the
+ * kernel has failed all the same. Host code gets the SIGBUS that the touch deserves.
+ *
+ * SIGSEGV and SIGBUS handlers belong to the process: installed with the first device, never
+ * removed (others may have chained to them), and passing on what is not ours as if they were not
+ * there. All other signals are blocked while a touch is served, so that no handler of the program can
+ * touch and wait for itself. The list of devices is a fixed array of ranges that handlers read
+ * without a lock. A forked child passes everything on.
+ */
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "device/soft/soft.h"
+#include "device/soft/uffd.h"
+
+#define DEVICES_MAX 64u
+
+/* A device that the handlers know; a free one has soft NULL. */
+struct listed_device {
+	_Atomic uintptr_t base; /* written before soft */
+	_Atomic uintptr_t end;
+	_Atomic(struct soft *) soft; /* atomic: acquire in handlers, release in list_add */
+};
+
+static struct listed_device listed[DEVICES_MAX];
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf: changes of the list */
+static pid_t list_pid; /* process that installed the handlers; under list_lock, then constant */
+static struct sigaction before_segv, before_bus; /* set once, before the handlers stand */
+
+/* Sent to a worker that must leave its block: the address is the mark. */
+static char leave_mark;
+
+static uintptr_t
+context_pc(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+	return (uintptr_t)context->uc_mcontext.pc;
+#else
+	(void)context;
+	return 0;
+#endif
+}
+
+#if defined(__aarch64__)
+/* The exception syndrome, from the list of records behind the registers; 0: not there. */
+static uint64_t
+context_syndrome(const ucontext_t *context)
+{
+	const unsigned char *record = context->uc_mcontext.__reserved;
+	const unsigned char *end = record + sizeof(context->uc_mcontext.__reserved);
+
+	while (record + 16 <= end) {
+		uint32_t magic;
+		uint32_t size;
+		uint64_t esr;
+
+		memcpy(&magic, record, 4);
+		memcpy(&size, record + 4, 4);
+		memcpy(&esr, record + 8, 8);
+		if (magic == 0x45535201)
+			return esr;
+		if (!magic || size < 16)
+			break;
+		record += size;
+	}
+	return 0;
+}
+#endif
+
+/* Read or write, absent or guarded, as the processor reported it. */
+static void
+context_cause(const struct soft *soft, const ucontext_t *context, struct sl_touch *touch)
+{
+	int present;
+	int write;
+#if defined(__x86_64__)
+	greg_t error = context->uc_mcontext.gregs[REG_ERR];
+
+	(void)soft;
+	present = (int)(error & 1);
+	write = (int)(error >> 1 & 1);
+#elif defined(__aarch64__)
+	uint64_t syndrome = context_syndrome(context);
+
+	(void)soft;
+	present = (syndrome & 0x3c) == 0x0c; /* a permission fault, at any level */
+	write = (int)(syndrome >> 6 & 1);
+#else
+	uint64_t map[1];
+	uintptr_t page = (uintptr_t)touch->addr & ~(uintptr_t)(SL_PAGE_BYTES - 1);
+
+	(void)context;
+	present = !sl_soft_pages_present(soft, (void *)page, SL_PAGE_BYTES, map) && (map[0] & 1);
+	write = present; /* an absent page: a guess */
+#endif
+	touch->guarded = present && write;
+	touch->access = write ? SL_ACCESS_WRITE : SL_ACCESS_READ;
+}
+
+/* As if our handler were not there. */
+static void
+signal_pass_on(int sig, siginfo_t *info, void *context)
+{
+	struct sigaction *before = sig == SIGSEGV ? &before_segv : &before_bus;
+	const ucontext_t *interrupted = context;
+	sigset_t mask;
+
+	if (before->sa_handler == SIG_IGN && info->si_code <= 0)
+		return; /* sent by somebody; a fault of one's own cannot be ignored */
+	if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
+		struct sigaction fatal = { .sa_handler = SIG_DFL };
+
+		/* Pending until this handler returns, then as fatal as it would have been. */
+		sigaction(sig, &fatal, NULL);
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info);
+		return;
+	}
+	sigorset(&mask, &interrupted->uc_sigmask, &before->sa_mask);
+	if (!(before->sa_flags & SA_NODEFER))
+		sigaddset(&mask, sig);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (before->sa_flags & SA_SIGINFO)
+		before->sa_sigaction(sig, info, context);
+	else
+		before->sa_handler(sig);
+}
+
+static struct soft *
+device_of(uintptr_t addr)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct soft *soft = atomic_load_explicit(&listed[i].soft, memory_order_acquire);
+
+		if (soft && addr >= atomic_load_explicit(&listed[i].base, memory_order_relaxed) &&
+		    addr < atomic_load_explicit(&listed[i].end, memory_order_relaxed))
+			return soft;
+	}
+	return NULL;
+}
+
+/* Leave the block; the interrupted thread's signal mask comes back. */
+__attribute__((noreturn)) static void
+block_leave(struct soft_worker *worker, const ucontext_t *context)
+{
+	pthread_sigmask(SIG_SETMASK, &context->uc_sigmask, NULL);
+	siglongjmp(worker->leave, 1);
+}
+
+/* A signal from a handler thread: leave only where the thread is stuck (see above). */
+static void
+leave_asked(struct soft_worker *worker, const ucontext_t *context)
+{
+	uintptr_t pc = context_pc(context);
+
+	if (!worker || !worker->in_block || !worker->grid ||
+	    atomic_load(&worker->doomed) != worker->grid->serial)
+		return; /* it has left already */
+	if (pc && worker->doomed_pc != pc) {
+		worker->doomed_pc = pc;
+		return;
+	}
+	block_leave(worker, context);
+}
+
+static uint8_t
+piece_at(const struct soft *soft, uintptr_t addr)
+{
+	return atomic_load_explicit(
+		&soft->piece[(addr - (uintptr_t)soft->dev.base) / SL_SPAN_BYTES],
+		memory_order_relaxed);
+}
+
+/* A SIGBUS in a range with SIGNAL delivery. 0: served. */
+static int
+signal_serve(struct soft *soft, struct soft_worker *worker, siginfo_t *info,
+	     const ucontext_t *context)
+{
+	struct sl_touch touch = {
+		.addr = info->si_addr,
+		.launch = worker ? worker->grid->launch : NULL,
+		.in_thread = 1,
+	};
+
+	context_cause(soft, context, &touch);
+	return soft->events.touched(soft->events.core, &touch);
+}
+
+static void
+kernel_outside(struct soft_worker *worker, const siginfo_t *info)
+{
+	char text[SL_ERROR_TEXT_BYTES];
+
+	/* SI_KERNEL: the processor refused the address as such and does not say which. */
+	if (info->si_code == SI_KERNEL)
+		(void)sl_fail(-EFAULT, "kernel touched an address that cannot exist");
+	else
+		(void)sl_fail(-EFAULT, "kernel touched %p outside any region", info->si_addr);
+	strncpy(text, sluice_last_error(), sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	sl_soft_grid_fail(worker->grid, -EFAULT, text);
+}
+
+static void
+on_signal(int sig, siginfo_t *info, void *context)
+{
+	int saved_errno = errno;
+	struct soft_worker *worker = sl_soft_worker_current();
+	uintptr_t addr = (uintptr_t)info->si_addr;
+	struct soft *soft;
+	int rc;
+
+	if (getpid() != list_pid) {
+		signal_pass_on(sig, info, context);
+		goto out;
+	}
+	if (info->si_code == SI_QUEUE && info->si_value.sival_ptr == &leave_mark) {
+		leave_asked(worker, context);
+		goto out;
+	}
+	if (worker && !worker->in_block)
+		worker = NULL;
+
+	soft = info->si_code > 0 ? device_of(addr) : NULL;
+	if (soft && sig == SIGBUS && (piece_at(soft, addr) & SL_SOFT_PIECE_SIGNAL)) {
+		rc = signal_serve(soft, worker, info, context);
+		if (!rc)
+			goto out;
+		if (worker) {
+			sl_soft_grid_fail(worker->grid, rc, sluice_last_error());
+			block_leave(worker, context);
+		}
+		sl_log(SL_ERROR, "device", "touch of %p by host code cannot be served: %s",
+		       info->si_addr, sluice_last_error());
+	} else if (worker && info->si_code > 0) {
+		kernel_outside(worker, info);
+		block_leave(worker, context);
+	}
+	signal_pass_on(sig, info, context);
+out:
+	errno = saved_errno;
+}
+
+static int
+handlers_install_locked(void)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	struct sigaction on_stack;
+	int rc = 0;
+
+	if (list_pid == getpid())
+		return 0;
+	sigfillset(&action.sa_mask);
+	/* A program may have its own SIGSEGV handler for full stacks, on another stack. SIGBUS
+	 * stays on the thread's stack: serving a touch needs more than such stacks have. */
+	on_stack = action;
+	on_stack.sa_flags |= SA_ONSTACK;
+	if (!list_pid) {
+		if (sigaction(SIGSEGV, NULL, &before_segv) || sigaction(SIGBUS, NULL, &before_bus))
+			rc = -errno;
+		list_pid = getpid();
+		if (!rc && (sigaction(SIGSEGV, &on_stack, NULL) || sigaction(SIGBUS, &action, NULL)))
+			rc = -errno;
+		if (rc) {
+			list_pid = 0;
+			return sl_fail(rc, "device: signal handlers: %s", sl_errno_name(rc));
+		}
+		return 0;
+	}
+	/* A child that makes a device of its own: the handlers stand already, the parent's devices
+	 * are not here. */
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		atomic_store(&listed[i].soft, NULL);
+	list_pid = getpid();
+	return 0;
+}
+
+static int
+list_add(struct soft *soft)
+{
+	int rc;
+
+	pthread_mutex_lock(&list_lock);
+	rc = handlers_install_locked();
+	for (unsigned i = 0; !rc && !soft->touch.listed && i < DEVICES_MAX; i++) {
+		if (atomic_load(&listed[i].soft))
+			continue;
+		atomic_store(&listed[i].base, (uintptr_t)soft->dev.base);
+		atomic_store(&listed[i].end, (uintptr_t)soft->dev.base + soft->dev.bytes);
+		atomic_store_explicit(&listed[i].soft, soft, memory_order_release);
+		soft->touch.listed = 1;
+	}
+	pthread_mutex_unlock(&list_lock);
+	if (!rc && !soft->touch.listed)
+		return sl_fail(-ENOMEM, "device: more than %u devices in one process", DEVICES_MAX);
+	return rc;
+}
+
+static void
+list_remove(struct soft *soft)
+{
+	pthread_mutex_lock(&list_lock);
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (atomic_load(&listed[i].soft) == soft)
+			atomic_store(&listed[i].soft, NULL);
+	soft->touch.listed = 0;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* Send a signal to one thread, with what a handler expects of a real one. */
+static void
+thread_signal(pid_t tid, int code, void *value)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = SIGBUS;
+	info.si_code = code;
+	if (code == SI_QUEUE) {
+		info.si_pid = getpid();
+		info.si_uid = getuid();
+		info.si_value.sival_ptr = value;
+	} else {
+		info.si_addr = value;
+	}
+	/* ESRCH: the thread is gone, and its touch with it. */
+	(void)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIGBUS, &info);
+}
+
+/* The touch of a message, by the core. 0: served. */
+static int
+message_touched(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid)
+{
+	uint64_t flags = msg->arg.pagefault.flags;
+	int guarded = (flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
+	int write = guarded || (flags & UFFD_PAGEFAULT_FLAG_WRITE);
+	struct sl_touch touch = {
+		.addr = (void *)(uintptr_t)msg->arg.pagefault.address,
+		.access = write ? SL_ACCESS_WRITE : SL_ACCESS_READ,
+		.guarded = guarded,
+		.launch = grid ? grid->launch : NULL,
+	};
+
+	return soft->events.touched(soft->events.core, &touch);
+}
+
+static void
+message_serve(struct soft *soft, const struct uffd_msg *msg)
+{
+	uintptr_t addr = (uintptr_t)msg->arg.pagefault.address;
+	pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
+	int doomed;
+	struct soft_grid *grid = sl_soft_grid_get_by_tid(soft, tid, &doomed);
+	int rc = doomed ? 0 : message_touched(soft, msg, grid);
+
+	if (rc && grid) {
+		sl_soft_grid_doom(soft, grid, tid, rc, sluice_last_error());
+		doomed = 1;
+	} else if (rc) {
+		sl_log(SL_ERROR, "device", "touch of %p by host code cannot be served: %s",
+		       (void *)addr, sluice_last_error());
+		thread_signal(tid, BUS_ADRERR, (void *)addr);
+	}
+	if (doomed)
+		thread_signal(tid, SI_QUEUE, &leave_mark);
+	if (!rc && !doomed)
+		sl_uffd_wake(soft->thread_fd, (void *)(addr & ~(uintptr_t)(SL_PAGE_BYTES - 1)),
+			     SL_PAGE_BYTES);
+	if (grid)
+		sl_soft_grid_put(soft, grid);
+}
+
+static void *handler_run(void *arg);
+
+/* One more handler thread, unless one is being started or there are enough. */
+static int
+handler_start(struct soft *soft)
+{
+	struct soft_touch *touch = &soft->touch;
+	unsigned n;
+	int rc = 0;
+
+	if (atomic_exchange(&touch->growing, 1))
+		return 0;
+	n = atomic_load(&touch->n_threads);
+	if (n < SL_SOFT_HANDLERS_MAX) {
+		rc = sl_soft_thread_start(&touch->threads[n], handler_run, soft, "sl-fault");
+		if (!rc)
+			atomic_store(&touch->n_threads, n + 1);
+	}
+	atomic_store(&touch->growing, 0);
+	return rc;
+}
+
+static void *
+handler_run(void *arg)
+{
+	struct soft *soft = arg;
+	struct soft_touch *touch = &soft->touch;
+
+	for (;;) {
+		struct epoll_event event;
+		struct uffd_msg msg;
+		ssize_t got;
+
+		if (epoll_wait(touch->epoll_fd, &event, 1, -1) != 1)
+			continue; /* EINTR, as when a debugger attaches */
+		if (event.data.fd == touch->stop_fd)
+			break;
+		got = read(soft->thread_fd, &msg, sizeof(msg));
+		if (got != (ssize_t)sizeof(msg) || msg.event != UFFD_EVENT_PAGEFAULT)
+			continue; /* EAGAIN: another handler was faster */
+		if (atomic_fetch_add(&touch->n_busy, 1) + 1 >= atomic_load(&touch->n_threads) &&
+		    handler_start(soft))
+			sl_log_once("soft.handler", SL_WARN, "device",
+				    "faults are served by %u threads only: %s",
+				    atomic_load(&touch->n_threads), sluice_last_error());
+		message_serve(soft, &msg);
+		atomic_fetch_sub(&touch->n_busy, 1);
+	}
+	return NULL;
+}
+
+static int
+epoll_add(int epoll_fd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+int
+sl_soft_touch_start(struct soft *soft)
+{
+	struct soft_touch *touch = &soft->touch;
+	int rc;
+
+	touch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	touch->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (touch->epoll_fd < 0 || touch->stop_fd < 0 ||
+	    epoll_add(touch->epoll_fd, touch->stop_fd) ||
+	    epoll_add(touch->epoll_fd, soft->thread_fd)) {
+		rc = -errno;
+		return sl_fail(rc, "device: epoll: %s (ulimit -n)", sl_errno_name(rc));
+	}
+	rc = list_add(soft);
+	for (unsigned i = 0; !rc && i < SL_SOFT_HANDLERS_MIN; i++)
+		rc = handler_start(soft);
+	return rc;
+}
+
+void
+sl_soft_touch_stop(struct soft *soft)
+{
+	struct soft_touch *touch = &soft->touch;
+
+	if (touch->stop_fd >= 0)
+		(void)!eventfd_write(touch->stop_fd, 1);
+	/* A handler may start another one until it stops itself: count again each time. */
+	for (unsigned i = 0; i < atomic_load(&touch->n_threads); i++)
+		pthread_join(touch->threads[i], NULL);
+	if (touch->listed)
+		list_remove(soft);
+	if (touch->epoll_fd >= 0)
+		close(touch->epoll_fd);
+	if (touch->stop_fd >= 0)
+		close(touch->stop_fd);
+}
