@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of traffic: what crosses the link between device and host memory, by `sluice bench`.
+
+Bytes are a function of the launch sequence and the policy, the same on every machine, so every
+cell is one run. Each is put beside its closed form, and FIR beside the published table as well.
+Used by bench/run; harness.py runs the children.
+"""
+
+import harness
+from harness import Figure, table
+
+MIB = 1 << 20
+RUN_TIMEOUT_S = 300
+
+# FIR, in GB of the published run: input, output, constants, one window; and the published rows.
+FIR_INPUT, FIR_OUTPUT, FIR_CONSTANT, FIR_WINDOW = 5.66, 5.66, 0.28, 0.10
+FIR_TOTAL = FIR_INPUT + FIR_OUTPUT + FIR_CONSTANT
+FIR_RATIOS = (0.8, 2.0, 3.0, 4.0)  # footprint / device memory
+FIR_PUBLISHED = {
+    "uvm": (5.66, 11.44, 13.38, 14.34),
+    "eager": (5.66, 5.88, 7.81, 8.78),
+    "lazy": (5.66, 5.88, 7.81, 8.78),
+}
+FIR_LABELS = {"uvm": "no discard, policy uvm", "eager": "eager discard", "lazy": "lazy discard"}
+FIR_TOLERANCE_GB = 0.03  # of the discard rows: rounding to chunks
+FIR_UVM_TOLERANCE = 0.01  # of the first row, as a part of it
+
+
+def bench(options, app, footprint, device, *more):
+    """One run of `sluice bench APP`: its JSON."""
+    command = [
+        options.tool(), "bench", app, "--json", "--dir", options.dir,
+        "--footprint", str(footprint), "--device-memory", str(device), *more,
+    ]  # fmt: skip
+    harness.log("  " + " ".join(command[1:]))
+    return harness.child_json(command, RUN_TIMEOUT_S)
+
+
+def link_bytes(result, when):
+    """(H2D, D2H) of a run, "before_sync" or "after" it."""
+    counters = result[when]
+    h2d = sum(value for name, value in counters.items() if name.startswith("h2d_"))
+    d2h = sum(value for name, value in counters.items() if name.startswith("d2h_"))
+    return h2d, d2h
+
+
+def fir_closed_form(kind, ratio):
+    """GB that cross the link, from the model of the published run."""
+    room = FIR_TOTAL / ratio
+    window = 0 if kind == "uvm" else FIR_WINDOW
+    dropped = 0 if kind == "uvm" else FIR_INPUT
+    return FIR_INPUT + max(0.0, FIR_TOTAL - dropped + window - room)
+
+
+def fir_section(options):
+    footprint = (464 if options.quick else 2320) * MIB
+    rows, figures, raw = [], [], {}
+    harness.log("fir")
+    for kind, label in FIR_LABELS.items():
+        more = ["--policy", "uvm", "--discard", "none"] if kind == "uvm" else ["--discard", kind]
+        cells = [label]
+        for ratio, published in zip(FIR_RATIOS, FIR_PUBLISHED[kind]):
+            # Everything the device has no room for fits in host memory, as in the published run.
+            result = bench(options, "fir", footprint, int(footprint / ratio), "--host-memory",
+                           str(2 * footprint), *more)  # fmt: skip
+            raw[f"{kind}-{ratio:g}"] = [result]
+            h2d, d2h = link_bytes(result, "before_sync")
+            measured = (h2d + d2h) * FIR_TOTAL / result["footprint_bytes"]
+            form = fir_closed_form(kind, ratio)
+            cells.append(f"{measured:.2f} ({form:.2f}; {published:.2f})")
+            if ratio > 1:
+                off = abs(measured - published)
+                name = f"FIR, {label}, {100 * ratio:.0f} %: difference to the published GB"
+                if kind == "uvm":
+                    figures.append(Figure(name, 100 * off / published, 100 * FIR_UVM_TOLERANCE, "%", at_most=True))
+                else:
+                    figures.append(Figure(name, off, FIR_TOLERANCE_GB, "GB", at_most=True))
+        rows.append(cells)
+    options.raw["fir"] = raw
+    text = (
+        f"Measured at a footprint of {footprint // MIB} MiB and scaled to the published {FIR_TOTAL:.2f} GB "
+        f"(input {FIR_INPUT} GB). In brackets: the closed form; the published value."
+    )
+    head = ["GB over the link, footprint / device memory"]
+    head += ["< 100 %" if ratio < 1 else f"{100 * ratio:.0f} %" for ratio in FIR_RATIOS]
+    eager = rows[list(FIR_LABELS).index("eager")][2:]
+    headline = [
+        "FIR with discard, GB moved at 200 / 300 / 400 %",
+        " / ".join(cell.split()[0] for cell in eager),
+        "published " + " / ".join(f"{gb:.2f}" for gb in FIR_PUBLISHED["eager"][1:]),
+    ]
+    return text, [table(head, rows)], figures, [headline]
+
+
+class Oracle:
+    """A workload under a policy, and what must cross the link: functions of G / F giving
+    multiples of F. when: before the final sync, or after all is unmapped."""
+
+    def __init__(self, app, policy, when, h2d, d2h, h2d_text, d2h_text):
+        self.app = app
+        self.policy = policy
+        self.when = when
+        self.h2d = h2d
+        self.d2h = d2h
+        self.h2d_text = h2d_text
+        self.d2h_text = d2h_text
+
+
+ORACLES = (
+    Oracle("srad_v2", "lru", "before_sync", lambda g: 14 / 6, lambda g: 2 - g / 6, "14/6 F", "2 F - G/6"),
+    Oracle("srad_v2", "dragon", "before_sync", lambda g: 19 / 6, lambda g: 4 - g, "19/6 F", "4 F - G"),
+    Oracle("hotspot", "lru", "after", lambda g: 2 / 3, lambda g: 1 / 3, "2/3 F", "1/3 F"),
+    Oracle("hotspot", "dragon", "after", lambda g: 2 / 3, lambda g: 2 / 3, "2/3 F", "2/3 F"),
+    Oracle("pathfinder", "lru", "after", lambda g: 1, lambda g: 0, "F", "one row"),
+    Oracle("vectorAdd", "lru", "after", lambda g: 2 / 3, lambda g: 1 / 3, "2/3 F", "1/3 F"),
+)
+ORACLE_RATIOS = (8 / 3, 16 / 3)  # F / G
+CHUNK = 2 * MIB
+ORACLE_TOLERANCE_CHUNKS = 6  # rounding of arrays and tiles to chunks
+
+
+def traffic_section(options):
+    footprint = (192 if options.quick else 768) * MIB
+    rows, figures, raw = [], [], {}
+    harness.log("traffic")
+    for oracle in ORACLES:
+        for ratio in ORACLE_RATIOS:
+            asked = int(footprint / ratio) // CHUNK * CHUNK
+            result = bench(options, oracle.app, footprint, asked, "--host-memory", str(2 * footprint),
+                           "--policy", oracle.policy)  # fmt: skip
+            raw[f"{oracle.app}-{oracle.policy}-{ratio:.2f}"] = [result]
+            whole = result["footprint_bytes"]
+            share = result["config"]["device_budget"] / whole
+            h2d, d2h = (value / whole for value in link_bytes(result, oracle.when))
+            expected_h2d, expected_d2h = oracle.h2d(share), oracle.d2h(share)
+            name = f"{oracle.app}, {oracle.policy}, F/G {ratio:.2f}"
+            rows.append([
+                name,
+                f"{h2d:.3f} ({expected_h2d:.3f} = {oracle.h2d_text})",
+                f"{d2h:.3f} ({expected_d2h:.3f} = {oracle.d2h_text})",
+                "before" if oracle.when == "before_sync" else "after",
+            ])  # fmt: skip
+            off = max(abs(h2d - expected_h2d), abs(d2h - expected_d2h)) * whole / CHUNK
+            figures.append(Figure(f"{name}: difference to the closed form", off, ORACLE_TOLERANCE_CHUNKS,
+                                  "chunks", at_most=True))  # fmt: skip
+    options.raw["traffic"] = raw
+    text = (
+        f"Footprint F about {footprint // MIB} MiB, G the device budget, in multiples of F; in brackets the "
+        "closed form. All else fits in host memory. The last column: before or after the final sync."
+    )
+    return text, [table(["workload, policy", "H2D / F", "D2H / F", "sync"], rows)], figures, []

@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `sluice doctor`: each check is there and has a verdict, what is wrong is told with advice, the
+# exit code follows the verdict on the software device, and nothing is left behind.
+# Run in an empty directory.
+set -u
+: "${SLUICE_BIN:?}"
+failed=0
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
+# compact: JSON from standard input, one check to a line, without space between values.
+compact()
+{
+	sed -E 's/^ +//; s/": /":/' | tr -d '\n' | sed 's/{"name"/\n&/g'
+}
+
+# status NAME: the verdict of a check in $json.
+status()
+{
+	grep -F "{\"name\":\"$1\"" <<<"$json" |
+		sed -n 's/.*"status":"\([a-z]*\)".*/\1/p'
+}
+
+mkdir data
+json=$("$SLUICE_BIN" doctor --json --dir data)
+code=$?
+if command -v python3 >/dev/null && python3 -c 'import json' 2>/dev/null; then
+	python3 -c 'import json, sys; json.loads(sys.argv[1])' "$json" || fail "not JSON: $json"
+fi
+json=$(compact <<<"$json")
+for check in kernel cpus memory "cgroup memory" "huge pages" "memlock limit" max_map_count \
+	userfaultfd io_uring "files in data" gpu "software device"; do
+	case $(status "$check") in
+	ok | limited | missing) ;;
+	*) fail "no verdict on '$check'" ;;
+	esac
+done
+if [ "$(status userfaultfd)" != missing ]; then
+	for feature in missing wp move sigbus "thread id" poison; do
+		case $(status "userfaultfd $feature") in
+		ok | limited | missing) ;;
+		*) fail "no verdict on 'userfaultfd $feature'" ;;
+		esac
+	done
+fi
+
+# The exit code is the verdict on the software device.
+case $json in
+*'"software_device":true'*) [ $code = 0 ] || fail "works, but exit status $code" ;;
+*'"software_device":false'*) [ $code = 1 ] || fail "does not work, but exit status $code" ;;
+*) fail "no verdict on the whole" ;;
+esac
+
+# What is not ok comes with advice; the absence of a GPU needs none.
+while read -r line; do
+	case $line in
+	*'"name":"gpu"'* | *'"name":"cpus"'*) ;;
+	*'"status":"limited"'* | *'"status":"missing"'*)
+		case $line in
+		*'"advice":"'*) ;;
+		*) fail "no advice: $line" ;;
+		esac
+		;;
+	esac
+done <<<"$json"
+
+[ -z "$(ls -A data)" ] || fail "left behind: $(ls -A data)"
+[ "$(ls -A)" = data ] || fail "left behind: $(ls -A)"
+
+# Directories that cannot be used are told apart.
+touch file
+json=$("$SLUICE_BIN" doctor --json --dir nowhere --dir file --dir data | compact)
+[ "$(status "files in nowhere")" = missing ] || fail "a directory that is not there"
+[ "$(status "files in file")" = missing ] || fail "a file given as directory"
+case $json in
+*"not a directory"*) ;;
+*) fail "a file given as directory is not called one" ;;
+esac
+if [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] && [ -w /dev/shm ]; then
+	json=$("$SLUICE_BIN" doctor --json --dir /dev/shm | compact)
+	[ "$(status "files in /dev/shm")" = limited ] || fail "tmpfs is not flagged"
+	case $json in
+	*"memory themselves"*) ;;
+	*) fail "tmpfs: no reason" ;;
+	esac
+fi
+
+# A setting that cannot be read is found, by its name.
+json=$(SLUICE_DEVICE_BUDGET=much "$SLUICE_BIN" doctor --json --dir data)
+[ $? = 1 ] || fail "a wrong setting: not exit status 1"
+case $json in
+*SLUICE_DEVICE_BUDGET*) ;;
+*) fail "a wrong setting is not named: $json" ;;
+esac
+
+# The same for people: a line for each check, and the verdict last.
+text=$("$SLUICE_BIN" doctor --dir data)
+grep -q '^\(ok\|limited\|missing\) *userfaultfd ' <<<"$text" || fail "no line on userfaultfd"
+tail -n 1 <<<"$text" | grep -q 'the software device' || fail "no verdict in the last line"
+
+dirs=()
+for i in {1..17}; do dirs+=(--dir data); done
+"$SLUICE_BIN" doctor "${dirs[@]}" >/dev/null 2>&1
+[ $? = 2 ] || fail "17 directories: not exit status 2"
+exit $failed

@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# README.md: its example compiles without a warning, runs and prints the right sum; the files and
+# the commands it names are there.
+# Run in an empty directory.
+set -u
+: "${SLUICE_SOURCE_DIR:?}" "${SLUICE_LIB:?}" "${SLUICE_BIN:?}" "${CC:?}"
+readme=$SLUICE_SOURCE_DIR/README.md
+failed=0
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
+awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$readme" >example.c
+[ -s example.c ] || fail "no example"
+lib_dir=$(dirname "$SLUICE_LIB")
+flags=(-std=c99 -O2 -Wall -Wextra -Werror "-I$SLUICE_SOURCE_DIR/include")
+[ -z "${SLUICE_SANITIZE:-}" ] || flags+=("-fsanitize=$SLUICE_SANITIZE")
+"$CC" "${flags[@]}" example.c -o example "-L$lib_dir" "-Wl,-rpath,$lib_dir" -lsluice ||
+	fail "the example does not compile"
+
+# Files that are linked to.
+for file in $(grep -oE '\]\([^)]+\)' "$readme" | tr -d '()' | tr -d ']'); do
+	[ -e "$SLUICE_SOURCE_DIR/$file" ] || fail "$file is not there"
+done
+for header in $(grep -oE 'include/sluice/[a-z_]+\.h' "$readme"); do
+	[ -e "$SLUICE_SOURCE_DIR/$header" ] || fail "$header is not there"
+done
+for verb in $(grep -oE '\./dev [a-z]+' "$readme" | cut -d' ' -f2 | sort -u); do
+	"$SLUICE_SOURCE_DIR/dev" help | grep -qE "^ +$verb\b" || fail "./dev has no '$verb'"
+done
+grep -q '<!-- bench:summary -->' "$readme" && grep -q '<!-- /bench:summary -->' "$readme" ||
+	fail "no place for the measured table"
+
+[ $failed = 0 ] || exit 1
+if ! "$SLUICE_BIN" doctor --dir . >doctor; then
+	echo "skip: compiled, not run: the software device cannot work here"
+	exit 77
+fi
+sum=$(./example) || fail "the example ends with $?"
+n=$((256 * 1024 * 1024 / 8))
+[ "$sum" = $((n * (n - 1) / 2)) ] || fail "the sum is '$sum'"
+# What the last line says: the file holds the words.
+[ "$(stat -c %s words.bin)" = $((256 * 1024 * 1024)) ] || fail "the file's size"
+[ "$(od -A n -t u8 -j $((256 * 1024 * 1024 - 8)) words.bin | tr -d ' ')" = $((n - 1)) ] ||
+	fail "the file's last word"
+exit $failed

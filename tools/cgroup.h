@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory limits of control groups, both versions: how much this process is still allowed, and a
+ * group of our own with a limit, for a child that is to work in little memory.
+ *
+ * A group made here is a directory below the one this process is in (version 2: the nearest one
+ * above that hands the memory controller down). Making it needs root or a delegated tree; where it
+ * cannot be made the caller is told why and goes on without.
+ *
+ * Threads: any; nothing is shared.
+ */
+#ifndef SL_TOOLS_CGROUP_H
+#define SL_TOOLS_CGROUP_H
+
+#include <limits.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct cgroup_memory {
+	int seen;            /* 1: there is a memory controller at all */
+	uint64_t left_bytes; /* of the tightest group above this process; UINT64_MAX: no limit */
+	uint64_t limit_bytes; /* that group's limit */
+	char at[PATH_MAX];    /* that group's directory; "" without a limit */
+};
+
+/* Walks from this process's group up to the root of each hierarchy. Cannot fail: what cannot be
+ * read does not limit. */
+void cgroup_memory_read(struct cgroup_memory *out);
+
+struct cgroup_limit {
+	char dir[PATH_MAX];
+};
+
+/*
+ * Make an empty group called name with a memory limit. Errors: -EACCES, -EROFS and whatever
+ * mkdir(2) and the controller return (text set), -ENOTSUP: no controller to be had.
+ */
+int cgroup_limit_create(const char *name, uint64_t bytes,
+			struct cgroup_limit *out) SL_MUST_CHECK;
+
+/* Put the calling process into the group. Errors: of write(2). */
+int cgroup_limit_enter(const struct cgroup_limit *limit) SL_MUST_CHECK;
+
+/* Remove the group once its processes have ended; waits for that at most five seconds. A group
+ * that is not there is fine. Errors: -EBUSY, and others of rmdir(2), with a text. */
+int cgroup_limit_destroy(const struct cgroup_limit *limit) SL_MUST_CHECK;
+
+/* Undo the \ooo escapes of mount tables, in place. */
+void mount_unescape(char *text);
+
+#endif

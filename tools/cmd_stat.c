@@ -1,0 +1,831 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `sluice stat`: where a live process's data are and what has moved, by tier, cause and region;
+ * without a process, which processes can be asked.
+ *
+ * The process itself answers (src/core/publish.h): this side finds its sockets in
+ * /proc/net/unix, asks each for its one JSON document, checks who answered, and prints. All
+ * waits end after ANSWER_MS: a stopped process costs a clear message and not a hang. A document
+ * is taken as untrusted text: bounded in size, checked in full, printed with control characters
+ * replaced.
+ *
+ * Threads: one.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/size.h"
+#include "commands.h"
+#include "core/publish.h"
+#include "json.h"
+#include "json_read.h"
+#include "sluice/sluice.h"
+
+#define ANSWER_MS        2000
+#define ANSWER_BYTES_MAX ((size_t)16 << 20)
+#define TARGET_MAX       1024 /* published spaces on this machine that are looked at */
+#define INTERVAL_MAX_S   86400.0
+
+static const char stat_help[] =
+	"Usage: sluice stat [PID] [--json] [--interval S] [--count N]\n"
+	"\n"
+	"Print the counters of a live process by tier, cause and region. Without PID, "
+	"list\n"
+	"the processes that can be asked: those started with SLUICE_PUBLISH=1, or whose\n"
+	"program sets config.publish.\n"
+	"\n"
+	"Options:\n"
+	"      --json        print one JSON object per space and sample, one per line\n"
+	"      --interval S  again every S seconds (0.1 to 86400), until the process "
+	"ends\n"
+	"      --count N     end after N samples (default interval: 1 second)\n"
+	"  -h, --help        print this and exit\n";
+
+/* One published space of one process. */
+struct target {
+	int pid;
+	unsigned number; /* from 1 */
+};
+
+struct region {
+	char *name, *addr;
+	char flags[64];
+	uint64_t size_bytes, device_bytes, host_bytes, store_bytes, empty_bytes, dirty_bytes;
+};
+
+struct sample {
+	char *command, *policy;
+	uint64_t pid, space, now_ns, chunk_bytes, staging_bytes, region_count;
+	struct sluice_stats stats;
+	struct region *regions;
+	size_t region_n;
+};
+
+struct options {
+	int pid; /* 0: list */
+	int as_json;
+	double interval_s;
+	uint64_t count; /* 0: until the process ends */
+};
+
+/* ---- the processes ---- */
+
+/* Name of a process as the kernel has it; "?" when it is gone. */
+static void
+process_name(int pid, char *name, size_t name_bytes)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(name, name_bytes, "?");
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fgets(name, (int)name_bytes, file))
+		name[strcspn(name, "\n")] = '\0';
+	fclose(file);
+}
+
+/* The kernel's letter for what a process is doing ('T': stopped); 0 when it is gone. */
+static char
+process_state(int pid)
+{
+	char path[64], line[512], *after_name;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (!fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	fclose(file);
+	after_name = strrchr(line, ')'); /* the name may hold anything */
+	return after_name && after_name[1] == ' ' ? after_name[2] : 0;
+}
+
+static int
+target_order(const void *a, const void *b)
+{
+	const struct target *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/*
+ * The published spaces of pid, or of all processes (0), in order. How many, at most TARGET_MAX;
+ * -errno when the kernel's table cannot be read.
+ */
+static int
+targets_find(int pid, struct target *targets)
+{
+	SL_CLEANUP(free) char *line = NULL;
+	size_t room = 0, n = 0, unique = 0;
+	FILE *table = fopen("/proc/net/unix", "re");
+
+	if (!table)
+		return -errno;
+	while (n < TARGET_MAX && getline(&line, &room, table) > 0) {
+		struct target target = {.number = 1};
+		char *name = strstr(line, " @" SL_PUBLISH_NAME), *dash, after;
+		int matched;
+
+		if (!name)
+			continue;
+		name += strlen(" @" SL_PUBLISH_NAME);
+		name[strcspn(name, "\n")] = '\0';
+		dash = strchr(name, '-');
+		matched = dash ? sscanf(name, "%d-%u%c", &target.pid, &target.number,
+					&after) == 2
+			       : sscanf(name, "%d%c", &target.pid, &after) == 1;
+		if (!matched || target.pid <= 0 || target.number < 1 ||
+		    target.number > SL_PUBLISH_MAX || (pid && target.pid != pid))
+			continue;
+		targets[n++] = target;
+	}
+	fclose(table);
+	qsort(targets, n, sizeof(*targets), target_order);
+	/* A connection being served shows up under the name of its listener. */
+	for (size_t i = 0; i < n; i++)
+		if (!unique || target_order(&targets[unique - 1], &targets[i]) != 0)
+			targets[unique++] = targets[i];
+	return (int)unique;
+}
+
+/* ---- asking ---- */
+
+/* Milliseconds until a deadline, at least 0. */
+static int
+left_ms(uint64_t deadline_ns)
+{
+	uint64_t now_ns = sl_now_ns();
+
+	return now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / 1000000) + 1 : 0;
+}
+
+static int
+no_answer(int pid)
+{
+	char state = process_state(pid);
+
+	if (state == 'T' || state == 't')
+		return sl_fail(-ETIMEDOUT,
+			       "process %d is stopped: kill -CONT %d lets it answer", pid,
+			       pid);
+	return sl_fail(-ETIMEDOUT, "process %d does not answer within %d s", pid,
+		       ANSWER_MS / 1000);
+}
+
+/* A connection to the target that its own process holds the other end of. fd or -errno. */
+static int
+target_connect(const struct target *target, uint64_t deadline_ns)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct ucred peer = {0};
+	socklen_t peer_bytes = sizeof(peer);
+	char name[64], state;
+	int chars, fd, rc;
+
+	chars = target->number == 1
+			? snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1,
+				   SL_PUBLISH_NAME "%d", target->pid)
+			: snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1,
+				   SL_PUBLISH_NAME "%d-%u", target->pid, target->number);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return sl_fail(-errno, "socket: %s", sl_errno_name(errno));
+	while (connect(fd, (struct sockaddr *)&addr,
+		       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				   (size_t)chars))) {
+		struct timespec pause = {.tv_nsec = 20000000};
+
+		if (errno == EAGAIN && left_ms(deadline_ns)) {
+			nanosleep(&pause, NULL); /* its queue of readers is full */
+			continue;
+		}
+		rc = -errno;
+		close(fd);
+		if (rc == -EAGAIN)
+			return no_answer(target->pid);
+		if (rc != -ECONNREFUSED)
+			return sl_fail(rc, "process %d: %s", target->pid, sl_errno_name(rc));
+		state = process_state(target->pid);
+		if (!state || state == 'Z') /* 'Z': ended, its parent has not looked yet */
+			return sl_fail(-ESRCH, "no process %d", target->pid);
+		process_name(target->pid, name, sizeof(name));
+		return sl_fail(
+			-ENOENT,
+			"process %d (%s) does not publish its counters: start it with "
+			"SLUICE_PUBLISH=1 in its environment, or set publish in its "
+			"sluice_config (a process in another container is not seen)",
+			target->pid, name);
+	}
+	/* Anyone may take a name of this kind: look who has it. 0: a process that this name space
+	 * of processes does not show. */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
+	    peer.pid && peer.pid != target->pid) {
+		close(fd);
+		return sl_fail(-EPERM,
+			       "process %d answers in place of process %d: not believed",
+			       (int)peer.pid, target->pid);
+	}
+	if (geteuid() != 0 && peer.uid != geteuid()) {
+		close(fd);
+		return sl_fail(-EACCES,
+			       "permission denied: process %d belongs to user %u; ask as "
+			       "that user "
+			       "or as root",
+			       target->pid, (unsigned)peer.uid);
+	}
+	return fd;
+}
+
+/* The target's document, to be freed by the caller. 0 or -errno. */
+static int
+target_ask(const struct target *target, char **document)
+{
+	uint64_t deadline_ns = sl_now_ns() + (uint64_t)ANSWER_MS * 1000000;
+	SL_CLEANUP(close) int fd = target_connect(target, deadline_ns);
+	SL_CLEANUP(free) char *text = NULL;
+	size_t used = 0, room = 0;
+
+	if (fd < 0)
+		return fd;
+	for (;;) {
+		struct pollfd wait = {.fd = fd, .events = POLLIN};
+		ssize_t got;
+
+		if (used + 1 >= room) {
+			char *more;
+
+			room = room ? 2 * room : 16384;
+			if (room > ANSWER_BYTES_MAX)
+				return sl_fail(-EFBIG, "process %d answers without end",
+					       target->pid);
+			more = realloc(text, room);
+			if (!more)
+				return sl_fail(-ENOMEM, "out of memory");
+			text = more;
+		}
+		got = recv(fd, text + used, room - used - 1, 0);
+		if (got > 0) {
+			used += (size_t)got;
+			continue;
+		}
+		if (got == 0)
+			break;
+		if (errno == EINTR)
+			continue;
+		if (errno == ECONNRESET)
+			break; /* it closed its space with us still in the queue */
+		if (errno != EAGAIN)
+			return sl_fail(-errno, "process %d: %s", target->pid,
+				       sl_errno_name(errno));
+		if (!left_ms(deadline_ns))
+			return no_answer(target->pid);
+		if (poll(&wait, 1, left_ms(deadline_ns)) < 0 && errno != EINTR)
+			return sl_fail(-errno, "poll: %s", sl_errno_name(errno));
+	}
+	if (!used)
+		return sl_fail(-ESRCH, "process %d ended, or closed its space, while it was asked",
+			       target->pid);
+	text[used] = '\0';
+	if (strlen(text) != used)
+		return sl_fail(-EINVAL, "process %d: its answer is not text", target->pid);
+	*document = text;
+	text = NULL;
+	return 0;
+}
+
+/* ---- the document ---- */
+
+static void
+sample_fini(struct sample *sample)
+{
+	for (size_t i = 0; i < sample->region_n; i++) {
+		free(sample->regions[i].name);
+		free(sample->regions[i].addr);
+	}
+	free(sample->regions);
+	free(sample->command);
+	free(sample->policy);
+	memset(sample, 0, sizeof(*sample));
+}
+
+/* A copy that is safe on a terminal: control characters become '?'. */
+static char *
+text_copy(const char *text)
+{
+	char *copy = strdup(text);
+
+	for (char *c = copy; c && *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	return copy;
+}
+
+static void
+text_replace(char **to, const char *text)
+{
+	free(*to);
+	*to = text_copy(text);
+}
+
+static void
+top_take(struct sample *sample, const struct json_token *token)
+{
+	if (token->kind == JSON_STRING) {
+		if (strcmp(token->key, "command") == 0)
+			text_replace(&sample->command, token->text);
+		else if (strcmp(token->key, "policy") == 0)
+			text_replace(&sample->policy, token->text);
+	} else if (strcmp(token->key, "pid") == 0) {
+		sample->pid = token->u64;
+	} else if (strcmp(token->key, "space") == 0) {
+		sample->space = token->u64;
+	} else if (strcmp(token->key, "now_ns") == 0) {
+		sample->now_ns = token->u64;
+	} else if (strcmp(token->key, "chunk_bytes") == 0) {
+		sample->chunk_bytes = token->u64;
+	} else if (strcmp(token->key, "staging_bytes") == 0) {
+		sample->staging_bytes = token->u64;
+	} else if (strcmp(token->key, "region_count") == 0) {
+		sample->region_count = token->u64;
+	}
+}
+
+static void
+tier_take(struct sluice_stats *stats, const char *tier, const struct json_token *token)
+{
+	static const char *const names[SLUICE_TIER_COUNT] = {"device", "host", "store"};
+
+	for (int i = 0; i < SLUICE_TIER_COUNT; i++) {
+		if (!tier || strcmp(tier, names[i]) != 0)
+			continue;
+		if (strcmp(token->key, "resident_bytes") == 0)
+			stats->resident_bytes[i] = token->u64;
+		else if (strcmp(token->key, "peak_bytes") == 0)
+			stats->resident_peak_bytes[i] = token->u64;
+		else if (strcmp(token->key, "budget_bytes") == 0)
+			stats->budget_bytes[i] = token->u64;
+	}
+}
+
+static void
+counter_take(struct sluice_stats *stats, const struct json_token *token)
+{
+	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++)
+		if (strcmp(token->key, sluice_counter_name((enum sluice_counter)i)) == 0)
+			stats->counter[i] = token->u64;
+}
+
+static void
+region_take(struct region *region, const struct json_token *token)
+{
+	if (token->kind == JSON_STRING) {
+		if (strcmp(token->key, "name") == 0)
+			text_replace(&region->name, token->text);
+		else if (strcmp(token->key, "addr") == 0)
+			text_replace(&region->addr, token->text);
+	} else if (strcmp(token->key, "size_bytes") == 0) {
+		region->size_bytes = token->u64;
+	} else if (strcmp(token->key, "device_bytes") == 0) {
+		region->device_bytes = token->u64;
+	} else if (strcmp(token->key, "host_bytes") == 0) {
+		region->host_bytes = token->u64;
+	} else if (strcmp(token->key, "store_bytes") == 0) {
+		region->store_bytes = token->u64;
+	} else if (strcmp(token->key, "empty_bytes") == 0) {
+		region->empty_bytes = token->u64;
+	} else if (strcmp(token->key, "dirty_bytes") == 0) {
+		region->dirty_bytes = token->u64;
+	}
+}
+
+static int
+region_add(struct sample *sample)
+{
+	struct region *more;
+
+	if (sample->region_n == SL_PUBLISH_REGION_MAX)
+		return sl_fail(-EINVAL, "more regions than a process lists");
+	if (sample->region_n % 64 == 0) {
+		more = realloc(sample->regions, (sample->region_n + 64) * sizeof(*more));
+		if (!more)
+			return sl_fail(-ENOMEM, "out of memory");
+		sample->regions = more;
+	}
+	memset(&sample->regions[sample->region_n++], 0, sizeof(*sample->regions));
+	return 0;
+}
+
+static void
+flag_add(struct region *region, const char *flag)
+{
+	size_t used = strlen(region->flags);
+
+	snprintf(region->flags + used, sizeof(region->flags) - used, "%s%.15s",
+		 used ? "," : "", flag);
+}
+
+/* Where a value of the document goes, by the names of the objects around it. */
+static int
+token_take(struct sample *sample, const char *const section[], const struct json_token *token)
+{
+	int is_value = token->kind != JSON_OBJECT && token->kind != JSON_ARRAY;
+	const char *outer = token->depth > 1 && section[1] ? section[1] : "";
+
+	if (token->depth == 1 && is_value && token->key) {
+		if (token->kind == JSON_STRING && strcmp(token->key, "error") == 0)
+			return sl_fail(-EACCES, "the process answers: %.200s", token->text);
+		top_take(sample, token);
+	} else if (token->depth == 2 && is_value && token->key &&
+		   strcmp(outer, "counters") == 0) {
+		counter_take(&sample->stats, token);
+	} else if (token->depth == 3 && is_value && token->key &&
+		   strcmp(outer, "tiers") == 0) {
+		tier_take(&sample->stats, section[2], token);
+	} else if (token->depth == 2 && token->kind == JSON_OBJECT &&
+		   strcmp(outer, "regions") == 0) {
+		return region_add(sample);
+	} else if (token->depth == 3 && is_value && token->key && sample->region_n &&
+		   strcmp(outer, "regions") == 0) {
+		region_take(&sample->regions[sample->region_n - 1], token);
+	} else if (token->depth == 4 && token->kind == JSON_STRING && sample->region_n &&
+		   strcmp(outer, "regions") == 0) {
+		flag_add(&sample->regions[sample->region_n - 1], token->text);
+	}
+	return 0;
+}
+
+/* Take a document apart, which changes it. sample_fini() is safe after all. */
+static int
+document_read(char *document, struct sample *sample)
+{
+	const char *section[JSON_READ_DEPTH_MAX + 1] = {NULL};
+	struct json_reader reader;
+	struct json_token token;
+	int rc;
+
+	memset(sample, 0, sizeof(*sample));
+	json_read_begin(&reader, document);
+	while ((rc = json_read_next(&reader, &token)) > 0) {
+		if (token.kind == JSON_OBJECT || token.kind == JSON_ARRAY)
+			section[token.depth] = token.key;
+		if (token.kind == JSON_CLOSE)
+			continue;
+		rc = token_take(sample, section, &token);
+		if (rc)
+			return rc;
+	}
+	if (rc)
+		return rc;
+	if (!sample->pid || !sample->command || !sample->policy)
+		return sl_fail(-EINVAL, "an answer without pid, command or policy");
+	return 0;
+}
+
+/* Ask a target and take its answer apart. as_json: print it too, in one line. */
+static int
+target_sample(const struct target *target, struct sample *sample, int as_json)
+{
+	SL_CLEANUP(free) char *document = NULL, *line = NULL;
+	int rc;
+
+	memset(sample, 0, sizeof(*sample));
+	rc = target_ask(target, &document);
+	if (rc)
+		return rc;
+	if (as_json) {
+		line = strdup(document);
+		if (!line)
+			return sl_fail(-ENOMEM, "out of memory");
+	}
+	rc = document_read(document, sample);
+	if (rc == -EINVAL || rc == -E2BIG)
+		return sl_fail_in(rc, "process %d", target->pid);
+	if (rc || !line)
+		return rc;
+	/* It is JSON, so control characters can only stand between values. */
+	for (char *c = line; *c; c++)
+		putchar((unsigned char)*c < 0x20 ? ' ' : *c);
+	putchar('\n');
+	return 0;
+}
+
+/* ---- printing ---- */
+
+static const char *
+size_text(uint64_t bytes, char *buf, size_t buf_bytes)
+{
+	if (bytes == UINT64_MAX)
+		return "no limit";
+	return sl_size_format(bytes, buf, buf_bytes);
+}
+
+static void
+print_tiers(const struct sample *sample)
+{
+	static const char *const names[SLUICE_TIER_COUNT] = {"device", "host", "store"};
+	char resident[32], peak[32], budget[32];
+
+	printf("%-10s %12s %12s %12s\n", "tier", "resident", "peak", "budget");
+	for (int i = 0; i < SLUICE_TIER_COUNT; i++)
+		printf("%-10s %12s %12s %12s\n", names[i],
+		       size_text(sample->stats.resident_bytes[i], resident, sizeof(resident)),
+		       size_text(sample->stats.resident_peak_bytes[i], peak, sizeof(peak)),
+		       size_text(sample->stats.budget_bytes[i], budget, sizeof(budget)));
+	printf("%-10s %12s\n", "staging",
+	       size_text(sample->staging_bytes, resident, sizeof(resident)));
+}
+
+static void
+value_text(enum sluice_counter counter, double value, char *buf, size_t buf_bytes)
+{
+	if (strcmp(sluice_counter_unit(counter), "bytes") == 0)
+		sl_size_format((uint64_t)value, buf, buf_bytes);
+	else
+		snprintf(buf, buf_bytes, "%.0f", value);
+}
+
+/* before: the sample before this one for a column per second, or NULL. */
+static void
+print_counters(const struct sample *sample, const struct sample *before)
+{
+	double seconds = before ? (double)(sample->now_ns - before->now_ns) / 1e9 : 0;
+	char total[32], rate[32];
+
+	printf("\n%-20s %12s %12s\n", "counter", "total", seconds > 0 ? "per second" : "");
+	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++) {
+		enum sluice_counter counter = (enum sluice_counter)i;
+		uint64_t value = sample->stats.counter[i];
+
+		if (!value)
+			continue;
+		rate[0] = '\0';
+		/* Counters restart when the program resets them. */
+		if (seconds > 0 && value >= before->stats.counter[i])
+			value_text(counter,
+				   (double)(value - before->stats.counter[i]) / seconds,
+				   rate, sizeof(rate));
+		value_text(counter, (double)value, total, sizeof(total));
+		printf("%-20s %12s %12s  %s\n", sluice_counter_name(counter), total, rate,
+		       sluice_counter_text(counter));
+	}
+}
+
+static void
+print_regions(const struct sample *sample)
+{
+	printf("\n%-14s %10s %10s %10s %10s %10s %10s  %-12s %s\n", "region", "size",
+	       "device", "host", "store", "empty", "dirty", "flags", "name");
+	for (size_t i = 0; i < sample->region_n; i++) {
+		const struct region *region = &sample->regions[i];
+		char size[6][32];
+
+		printf("%-14s %10s %10s %10s %10s %10s %10s  %-12s %s\n",
+		       region->addr ? region->addr : "?",
+		       sl_size_format(region->size_bytes, size[0], sizeof(size[0])),
+		       sl_size_format(region->device_bytes, size[1], sizeof(size[1])),
+		       sl_size_format(region->host_bytes, size[2], sizeof(size[2])),
+		       sl_size_format(region->store_bytes, size[3], sizeof(size[3])),
+		       sl_size_format(region->empty_bytes, size[4], sizeof(size[4])),
+		       sl_size_format(region->dirty_bytes, size[5], sizeof(size[5])),
+		       region->flags[0] ? region->flags : "-",
+		       region->name ? region->name : "?");
+	}
+	if (sample->region_count > sample->region_n)
+		printf("and %" PRIu64 " more\n", sample->region_count - sample->region_n);
+}
+
+static void
+print_sample(const struct sample *sample, const struct sample *before)
+{
+	char chunk[32];
+
+	printf("process %" PRIu64 " (%s), space %" PRIu64 ", policy %s, chunk %s\n\n",
+	       sample->pid, sample->command, sample->space, sample->policy,
+	       sl_size_format(sample->chunk_bytes, chunk, sizeof(chunk)));
+	print_tiers(sample);
+	print_counters(sample, before);
+	print_regions(sample);
+}
+
+static int
+list_print(int as_json)
+{
+	SL_CLEANUP(free) struct target *targets = calloc(TARGET_MAX, sizeof(*targets));
+	struct json json;
+	int n;
+
+	if (!targets)
+		return command_fail("stat", "out of memory");
+	n = targets_find(0, targets);
+	if (n < 0)
+		return command_fail("stat", "/proc/net/unix: %s", strerror(-n));
+	if (as_json) {
+		json_begin(&json, stdout);
+		json_object(&json);
+		json_key(&json, "processes");
+		json_array(&json);
+	} else if (!n) {
+		fputs("sluice stat: no process publishes its counters; start one with "
+		      "SLUICE_PUBLISH=1 in its environment\n",
+		      stderr);
+	} else {
+		printf("%8s %5s  %-16s %12s %12s %12s\n", "pid", "space", "command",
+		       "device", "host", "spilled");
+	}
+	for (int i = 0; i < n; i++) {
+		struct sample sample;
+		char name[64], size[3][32];
+		int rc = target_sample(&targets[i], &sample, 0);
+
+		process_name(targets[i].pid, name, sizeof(name));
+		if (as_json) {
+			json_object(&json);
+			json_key(&json, "pid");
+			json_i64(&json, targets[i].pid);
+			json_key(&json, "space");
+			json_u64(&json, targets[i].number);
+			json_key(&json, "command");
+			json_string(&json, name);
+			if (rc) {
+				json_key(&json, "error");
+				json_string(&json, sluice_last_error());
+			}
+			json_close(&json);
+		} else if (rc) {
+			printf("%8d %5u  %-16s %s\n", targets[i].pid, targets[i].number,
+			       name, sluice_last_error());
+		} else {
+			const uint64_t *resident = sample.stats.resident_bytes;
+
+			for (int tier = 0; tier < SLUICE_TIER_COUNT; tier++)
+				sl_size_format(resident[tier], size[tier],
+					       sizeof(size[tier]));
+			printf("%8d %5u  %-16s %12s %12s %12s\n", targets[i].pid,
+			       targets[i].number, name, size[0], size[1], size[2]);
+		}
+		sample_fini(&sample);
+	}
+	if (as_json)
+		json_end(&json);
+	return SL_EXIT_OK;
+}
+
+/* One sample of every space of the process. 0 or -errno. before: of the round before, updated. */
+static int
+process_print(const struct options *options, struct sample before[SL_PUBLISH_MAX])
+{
+	SL_CLEANUP(free) struct target *targets = calloc(TARGET_MAX, sizeof(*targets));
+	int n, rc;
+
+	if (!targets)
+		return sl_fail(-ENOMEM, "out of memory");
+	n = targets_find(options->pid, targets);
+	if (n <= 0) {
+		/* Asking says why it is not there. */
+		n = 1;
+		targets[0] = (struct target){.pid = options->pid, .number = 1};
+	}
+	for (int i = 0; i < n; i++) {
+		struct sample *last = &before[targets[i].number - 1];
+		struct sample sample;
+
+		rc = target_sample(&targets[i], &sample, options->as_json);
+		if (rc) {
+			sample_fini(&sample);
+			return rc;
+		}
+		if (!options->as_json) {
+			if (i)
+				putchar('\n');
+			print_sample(&sample, last->pid ? last : NULL);
+		}
+		sample_fini(last);
+		*last = sample;
+	}
+	return 0;
+}
+
+static int
+process_watch(const struct options *options)
+{
+	SL_CLEANUP(free) struct sample *before = calloc(SL_PUBLISH_MAX, sizeof(*before));
+	struct timespec pause = {.tv_sec = (time_t)options->interval_s};
+	uint64_t samples = 0;
+	int rc = 0;
+
+	if (!before)
+		return command_fail("stat", "out of memory");
+	pause.tv_nsec = (int64_t)((options->interval_s - (double)pause.tv_sec) * 1e9);
+	while (!rc && (!options->count || samples < options->count)) {
+		if (samples) {
+			nanosleep(&pause, NULL);
+			if (!options->as_json)
+				putchar('\n');
+		}
+		rc = process_print(options, before);
+		if (!rc)
+			samples++;
+		if (fflush(stdout))
+			break; /* nobody reads any more: main() says so */
+	}
+	for (size_t i = 0; i < SL_PUBLISH_MAX; i++)
+		sample_fini(&before[i]);
+	if (!rc)
+		return SL_EXIT_OK;
+	/* A process that was watched and has ended (or closed its space) is no failure. */
+	if (samples && (rc == -ESRCH || rc == -ENOENT)) {
+		fprintf(stderr, "sluice stat: process %d has ended or closed its space\n",
+			options->pid);
+		return SL_EXIT_OK;
+	}
+	return command_fail("stat", "%s", sluice_last_error());
+}
+
+static int
+options_read(int argc, char **argv, struct options *options)
+{
+	static const struct option table[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"interval", required_argument, NULL, 'i'},
+		{"count", required_argument, NULL, 'c'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	uint64_t number;
+	char *end;
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+		switch (c) {
+		case 'j':
+			options->as_json = 1;
+			break;
+		case 'i':
+			options->interval_s = strtod(optarg, &end);
+			if (end == optarg || *end || !(options->interval_s >= 0.1) ||
+			    !(options->interval_s <= INTERVAL_MAX_S))
+				return command_usage("stat", "--interval '%s': seconds from 0.1 to 86400",
+						     optarg);
+			break;
+		case 'c':
+			if (command_number(optarg, 1, UINT64_MAX, &options->count))
+				return command_usage("stat", "--count '%s': a number from 1",
+						     optarg);
+			break;
+		case 'h':
+			fputs(stat_help, stdout);
+			return -1;
+		default:
+			return command_bad_option("stat", c, argv);
+		}
+	}
+	if (optind < argc) {
+		if (command_number(argv[optind], 1, INT32_MAX, &number))
+			return command_usage("stat", "'%s' is not a process id",
+					     argv[optind]);
+		options->pid = (int)number;
+		optind++;
+	}
+	if (optind < argc)
+		return command_usage("stat", "'%s' is one argument too many", argv[optind]);
+	if (!options->pid && (options->interval_s > 0 || options->count))
+		return command_usage("stat", "--interval and --count need a process id");
+	if (!options->count && !(options->interval_s > 0))
+		options->count = 1;
+	if (!(options->interval_s > 0))
+		options->interval_s = 1;
+	return 0;
+}
+
+int
+cmd_stat(int argc, char **argv)
+{
+	struct options options = {0};
+	int rc = options_read(argc, argv, &options);
+
+	if (rc)
+		return rc < 0 ? SL_EXIT_OK : rc;
+	if (!options.pid)
+		return list_print(options.as_json);
+	return process_watch(&options);
+}

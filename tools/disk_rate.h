@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How fast a directory's disk writes and reads large blocks: the limit that a demonstration is
+ * measured against, taken on the same directory in the same run.
+ *
+ * Several threads write an unlinked file in 2 MiB blocks with O_DIRECT, then read back what was
+ * written; each direction ends with the file or after a time limit. Where O_DIRECT is refused the
+ * page cache is used, flushed and dropped, and the result says so.
+ *
+ * Threads: the caller's and DISK_RATE_THREADS more. Blocks for at most about twice limit_s.
+ */
+#ifndef SL_TOOLS_DISK_RATE_H
+#define SL_TOOLS_DISK_RATE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define DISK_RATE_THREADS 4
+
+struct disk_rate {
+	double read_bytes_per_s;
+	double write_bytes_per_s;
+	int direct; /* 0: through the page cache */
+};
+
+/* dir: where; bytes: the file's size at most; limit_s: seconds for each direction. Errors: of
+ * opening, writing and reading there, with the directory in the text. */
+int disk_rate_measure(const char *dir, uint64_t bytes, double limit_s,
+		      struct disk_rate *out) SL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the workloads: the state of one run (struct workload_env), what a workload's functions
+ * may call during it, and the contract of the two kinds of memory a run can work on.
+ *
+ * A workload sees its arrays as plain pointers in env->base[], launches kernels with
+ * workload_launch(), and never knows which memory is behind them. The order of a run is in
+ * run.c; files.c makes and removes the files; memory_sluice.c and memory_mmap.c are the two
+ * kinds of memory.
+ *
+ * Threads: all functions on the thread of workload_run().
+ */
+#ifndef WORKLOADS_ENV_H
+#define WORKLOADS_ENV_H
+
+#include "workload.h"
+
+#define WORKLOAD_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* Elements that one block of a kernel works on: large enough that starting a block (well under
+ * a microsecond) does not matter, small enough that a few workers share a chunk evenly. */
+#define WORKLOAD_BLOCK_ELEMENTS (16u << 10)
+
+struct workload_env;
+
+/* What a kind of memory does. All: 0 or -errno with env's error text set. */
+struct workload_memory_ops {
+	int (*open)(struct workload_env *env);
+	void (*close)(struct workload_env *env); /* fine after a failed open */
+	int (*map)(struct workload_env *env, unsigned array, const char *path);
+	int (*sync)(struct workload_env *env, unsigned array);
+	int (*unmap)(struct workload_env *env, unsigned array);
+	int (*launch)(struct workload_env *env, sluice_kernel kernel, uint32_t blocks,
+		      const void *args, size_t args_bytes, const struct sluice_use *uses,
+		      size_t n_uses);
+	int (*wait)(struct workload_env *env); /* until all launches are done */
+	int (*pace)(struct workload_env *env); /* until few launches are not done */
+	int (*discard)(struct workload_env *env, void *addr, size_t bytes,
+		       enum sluice_discard_mode mode);
+	int (*pin)(struct workload_env *env, void *addr, size_t bytes);
+	int (*unpin)(struct workload_env *env, void *addr, size_t bytes);
+	void (*stats)(struct workload_env *env, struct sluice_stats *out);
+};
+
+extern const struct workload_memory_ops workload_memory_sluice;
+extern const struct workload_memory_ops workload_memory_mmap;
+
+struct workload_env {
+	const struct workload *workload;
+	const struct workload_params *params;
+	struct workload_result *result;
+	struct workload_plan plan;
+	struct sluice_config config; /* in force */
+	char dir[PATH_MAX];          /* "DIR/sluice-NAME" */
+	int lock_fd;
+	const struct workload_memory_ops *memory;
+	void *memory_state;              /* of memory */
+	void *base[WORKLOAD_ARRAYS_MAX]; /* NULL: not mapped */
+};
+
+/* Set the run's error text, return rc. */
+int workload_fail(struct workload_env *env, int rc, const char *fmt, ...)
+	WORKLOAD_PRINTF(3, 4);
+
+/* "what: <the library's last error>", return rc. */
+int workload_fail_library(struct workload_env *env, int rc, const char *what);
+
+/* Tell the caller how far a phase is; -ECANCELED when it wants the run to end. */
+int workload_progress(struct workload_env *env, const char *phase,
+		      double fraction) SLUICE_MUST_CHECK;
+
+uint64_t workload_now_ns(void);
+
+/* ---- running ---- */
+
+/*
+ * Launch kernel over blocks (a one-dimensional grid). With presence "fault" the uses are
+ * dropped. Returns once enqueued; errors of earlier launches may come from any later call.
+ */
+int workload_launch(struct workload_env *env, sluice_kernel kernel, uint64_t blocks,
+		    const void *args, size_t args_bytes, const struct sluice_use *uses,
+		    unsigned n_uses) SLUICE_MUST_CHECK;
+
+/* Wait for everything launched. */
+int workload_wait(struct workload_env *env) SLUICE_MUST_CHECK;
+
+/* Say that tile done of total has been enqueued: bounds how far launches run ahead (so that
+ * progress means something and a cancelled run ends soon) and reports progress. */
+int workload_tile_done(struct workload_env *env, uint64_t done,
+		       uint64_t total) SLUICE_MUST_CHECK;
+
+/* A use of elements [first, first + n) of a 4-byte array. */
+struct sluice_use workload_use(struct workload_env *env, unsigned array, uint64_t first,
+			       uint64_t n, enum sluice_intent intent);
+
+/*
+ * Elements of 4 bytes per tile, when a launch works on the same range of n_arrays arrays, one of
+ * them with halo_bytes more on either side: whole chunks, at least one. Tiles that start at
+ * multiples of it start at chunk boundaries, so that write-all covers whole chunks.
+ */
+uint64_t workload_tile_elements(struct workload_env *env, unsigned n_arrays,
+				uint64_t halo_bytes);
+
+/* Note the size of a launch's declared set, for the result. */
+void workload_note_tile(struct workload_env *env, const struct sluice_use *uses,
+			unsigned n_uses);
+
+static inline uint64_t
+workload_blocks(uint64_t elements, uint64_t per_block)
+{
+	return (elements + per_block - 1) / per_block;
+}
+
+/* ---- planning ---- */
+
+/* Reason of a refused plan into error, returns -EINVAL. */
+int workload_plan_refuse(char *error, const char *fmt, ...) WORKLOAD_PRINTF(2, 3);
+
+/* Largest r with r * r <= n. */
+uint64_t workload_isqrt(uint64_t n);
+
+/* ---- expecting ---- */
+
+static inline uint64_t
+workload_chunks_up(const struct workload_env *env, uint64_t bytes)
+{
+	uint64_t chunk = env->config.chunk_bytes;
+
+	return (bytes + chunk - 1) / chunk * chunk;
+}
+
+static inline uint64_t
+workload_less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* ---- verifying ---- */
+
+/*
+ * Elements [first, first + n) of a generated array as they were before the run: from its file
+ * if the run cannot have changed it, else generated again.
+ */
+int workload_input_read(struct workload_env *env, unsigned array, uint64_t first,
+			size_t n, void *out) SLUICE_MUST_CHECK;
+
+enum workload_element { WORKLOAD_F32, WORKLOAD_I32 };
+
+/*
+ * Compare elements [first, first + n) of an array's file with what they should be. 0: equal so
+ * far; 1: different (result->mismatch names the first element); negative: cannot be read.
+ */
+int workload_output_compare(struct workload_env *env, unsigned array,
+			    enum workload_element kind, uint64_t first, size_t n,
+			    const void *expected) SLUICE_MUST_CHECK;
+
+/* Memory for a reference, checked against what the machine has free. */
+int workload_reference_room(struct workload_env *env, uint64_t bytes) SLUICE_MUST_CHECK;
+
+/* ---- files (files.c) ---- */
+
+int workload_files_open(struct workload_env *env) SLUICE_MUST_CHECK; /* directory and lock */
+int workload_files_room(struct workload_env *env) SLUICE_MUST_CHECK; /* enough space on disk? */
+int workload_files_generate(struct workload_env *env) SLUICE_MUST_CHECK;
+void workload_files_drop_cache(struct workload_env *env);
+void workload_files_spoil(struct workload_env *env); /* before a run: what it will change */
+void workload_files_close(struct workload_env *env); /* removes unless params->keep */
+int workload_file_path(struct workload_env *env, unsigned array, char *path,
+		       size_t bytes) SLUICE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The workloads that there are, each defined in its own file. Only list.c and those files need
+ * this; everybody else goes through workloads_list[] and workload_find().
+ *
+ * Threads: constant data.
+ */
+#ifndef WORKLOADS_LIST_H
+#define WORKLOADS_LIST_H
+
+#include "workload.h"
+
+extern const struct workload workload_vectoradd;
+extern const struct workload workload_hotspot;
+extern const struct workload workload_pathfinder;
+extern const struct workload workload_srad;
+extern const struct workload workload_fir;
+
+#endif
