@@ -127,6 +127,13 @@ static int
 check_space(const struct sluice_space *s)
 {
 	struct sums sums = {0};
+	/* While a budget shrinks, the configuration still has the one before. */
+	uint64_t device_budget = s->config.device_budget_bytes > s->dev.budget_bytes
+					 ? s->config.device_budget_bytes
+					 : s->dev.budget_bytes;
+	uint64_t host_budget = s->config.host_budget_bytes > s->host.budget_bytes
+				       ? s->config.host_budget_bytes
+				       : s->host.budget_bytes;
 	int rc = 0;
 
 	for (size_t i = 0; i < s->n_regions && !rc; i++)
@@ -134,11 +141,11 @@ check_space(const struct sluice_space *s)
 	if (rc)
 		return rc;
 	/* Reservations and frames between two homes are counted, but not yet with a chunk. */
-	if (sums.device > s->dev.used_bytes || s->dev.used_bytes > s->dev.budget_bytes)
+	if (sums.device > s->dev.used_bytes || s->dev.used_bytes > device_budget)
 		return sl_fail(-EINVAL, "check: device: chunks %llu, used %llu, budget %llu (I1)",
 			       (unsigned long long)sums.device, (unsigned long long)s->dev.used_bytes,
 			       (unsigned long long)s->dev.budget_bytes);
-	if (sums.settled != s->host.settled_bytes || s->host.settled_bytes > s->host.budget_bytes)
+	if (sums.settled != s->host.settled_bytes || s->host.settled_bytes > host_budget)
 		return sl_fail(-EINVAL, "check: host: frames %llu, settled %llu, budget %llu (I2)",
 			       (unsigned long long)sums.settled,
 			       (unsigned long long)s->host.settled_bytes,

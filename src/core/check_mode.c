@@ -149,7 +149,7 @@ scopes_count(const struct sluice_space *s)
 	uint32_t n = 0;
 
 	for (const struct sluice_launch *l = s->scopes; l; l = l->next)
-		n++;
+		n += l->host_scope == SL_SCOPE_HELD;
 	return n;
 }
 

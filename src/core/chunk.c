@@ -95,6 +95,27 @@ sl_chunk_wait(struct sl_chunk *c)
 	s->chunk_waiters[bucket]--;
 }
 
+int
+sl_chunk_is_held(const struct sl_chunk *c)
+{
+	return c->lifting || (c->pages && c->pages->n_filling);
+}
+
+int
+sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes)
+{
+	struct sluice_space *s = c->region->space;
+	int rc;
+
+	c->lifting++;
+	sl_mutex_unlock(&s->lock);
+	rc = s->device->ops->unguard(s->device, sl_chunk_addr(c) + offset, bytes);
+	sl_mutex_lock(&s->lock);
+	if (!--c->lifting)
+		sl_chunk_wake(c);
+	return rc;
+}
+
 void
 sl_chunk_touch(struct sl_chunk *c)
 {

@@ -15,14 +15,24 @@ void sl_chunk_update(struct sl_chunk *c); /* after flags, host, pages changed: r
 void sl_chunk_wake(struct sl_chunk *c);	  /* somebody may wait for this chunk */
 void sl_chunk_wait(struct sl_chunk *c);	  /* drops: until the chunk is woken */
 void sl_chunk_touch(struct sl_chunk *c);  /* refresh: newest stamp */
+/* 1 while some thread adds a page or lifts a guard: wait before moving or guarding c. */
+int sl_chunk_is_held(const struct sl_chunk *c);
+/* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
+ * meanwhile would be lifted unseen, so c is held. Drops. */
+int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_MUST_CHECK;
 void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n);
 
 /* lru.c: the device's victims. All held. */
 int sl_lru_reserve(struct sluice_space *s, uint64_t n_chunks) SL_MUST_CHECK; /* grow the heap */
 void sl_lru_insert(struct sl_chunk *c);
 void sl_lru_remove(struct sl_chunk *c);
-/* Coldest chunk of the heap; NULL: empty. skip_pinned: the coldest that no launch pins. */
-struct sl_chunk *sl_lru_coldest(struct sluice_space *s, int skip_pinned);
+/* The coldest chunk of the heap, passing over those that... NULL: there is none. */
+enum sl_lru_skip {
+	SL_SKIP_NOTHING,
+	SL_SKIP_PREPARING, /* the launch being prepared needs */
+	SL_SKIP_PINNED	   /* any launch has pinned, or that one needs */
+};
+struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip);
 void sl_discarded_insert(struct sl_chunk *c);
 void sl_discarded_remove(struct sl_chunk *c);
 
@@ -118,6 +128,7 @@ void sl_mover_queue(struct sluice_launch *l);	  /* held */
 int sl_launch_prepare(struct sluice_launch *l);	  /* held, drops */
 int sl_launch_try_prepare(struct sluice_launch *l); /* held: 0, or -EAGAIN: not all resident */
 void sl_launch_unpin(struct sluice_launch *l);	  /* held */
+uint32_t sl_scopes_count(const struct sluice_space *s);	  /* held: host scopes whose pins stand */
 void sl_launch_prepared(struct sluice_launch *l, int rc); /* held: the mover is done with it */
 void sl_launch_wake(struct sluice_space *s);		  /* held: launches, pins or room changed */
 /* When every launch is waiting and none runs: let the newest prepared one give its pins back. */

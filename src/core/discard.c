@@ -74,15 +74,19 @@ writes_watch(struct sl_chunk *c)
 	struct sluice_space *s = c->region->space;
 	int rc;
 
+	while (c->state == SL_CHUNK_SYNCING || (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c)))
+		sl_chunk_wait(c);
 	if (c->state != SL_CHUNK_DEVICE || c->pages || (c->flags & SL_GUARDED))
 		return;
+	sl_chunk_set_state(c, SL_CHUNK_SYNCING); /* writers wait until the books know of the guard */
+	c->flags |= SL_SNAPSHOT;
 	sl_mutex_unlock(&s->lock);
 	rc = s->device->ops->guard(s->device, sl_chunk_addr(c), c->region->chunk_bytes);
 	sl_mutex_lock(&s->lock);
-	if (!rc && c->state == SL_CHUNK_DEVICE && !c->pages) {
+	c->flags &= (uint16_t)~SL_SNAPSHOT;
+	if (!rc)
 		c->flags |= SL_GUARDED;
-		sl_chunk_update(c);
-	}
+	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 }
 
 /* The whole chunk is dead. Held, drops. Waits for moves of it, not for launches. */
@@ -122,7 +126,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 			c->dead = NULL;
 			return;
 		case SL_CHUNK_DEVICE:
-			if (c->pages && c->pages->n_filling) {
+			if (sl_chunk_is_held(c)) {
 				sl_chunk_wait(c);
 				break;
 			}

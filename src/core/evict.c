@@ -82,6 +82,7 @@ evict_place(struct sl_chunk *c, enum sl_evict_why why)
 static void
 evict_account(struct sl_chunk *c)
 {
+	c->region->space->dev.leaving_bytes -= c->device_bytes;
 	sl_room_give(c->region->space, c->device_bytes);
 	c->device_bytes = 0;
 	c->flags |= SL_WAS_EVICTED;
@@ -253,12 +254,13 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 	int rc;
 
 	assert(c->state == SL_CHUNK_DEVICE);
-	if (c->pages && c->pages->n_filling) {
-		sl_chunk_wait(c); /* some thread is about to add a page */
+	if (sl_chunk_is_held(c)) {
+		sl_chunk_wait(c);
 		return 0;
 	}
 	r->busy++;
 	sl_chunk_set_state(c, SL_CHUNK_EVICTING);
+	s->dev.leaving_bytes += c->device_bytes;
 	if (why == SL_EVICT_ROOM)
 		sl_count(s, SLUICE_COUNTER_EVICTIONS, 1);
 	if (c->pages && !(c->flags & SL_DISCARDED) &&
@@ -271,12 +273,54 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 	else
 		rc = evict_drop(c);
 	if (rc) {
+		s->dev.leaving_bytes -= c->device_bytes;
+		sl_launch_wake(s);
 		sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 		sl_fail_in(rc, "evict: chunk %llu of %s", (unsigned long long)sl_chunk_index(c),
 			   r->name);
 	}
 	sl_region_leave(r);
 	return rc;
+}
+
+/* 1 when a sluice_launch_begin() holds c: its end may wait for the very launch that wants room. */
+static int
+scope_holds(const struct sl_chunk *c)
+{
+	uint64_t index = sl_chunk_index(c);
+
+	for (const struct sluice_launch *l = c->region->space->scopes; l; l = l->next) {
+		for (size_t k = 0; k < l->n_uses; k++) {
+			const struct sl_launch_use *u = &l->uses[k];
+
+			if (u->region == c->region && index >= u->first && index <= u->last)
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/*
+ * The next victim: discarded, then the coldest. skip_pinned: never what a launch has pinned; else
+ * the caller waits for that launch, so that the choice does not depend on how far kernels are. What
+ * a host scope holds is in use now: it is refreshed and passed over.
+ */
+static struct sl_chunk *
+victim_pick(struct sluice_space *s, int skip_pinned)
+{
+	uint64_t start = s->clock;
+	struct sl_chunk *v;
+
+	for (v = s->dev.discarded_head; v; v = v->next) {
+		if (!sl_chunk_pins(v) || (!skip_pinned && !scope_holds(v)))
+			return v;
+	}
+	for (;;) {
+		v = sl_lru_coldest(s, skip_pinned ? SL_SKIP_PINNED : SL_SKIP_PREPARING);
+		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start || !scope_holds(v))
+			return v;
+		sl_chunk_touch(v);
+	}
 }
 
 /* No victim now: wait for a launch or another thread, or say why there will be none. */
@@ -298,35 +342,52 @@ room_wait(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 	deadline = sl_now_ns() + 100 * 1000 * 1000;
 	s->launch_waiters++;
 	if (sl_cond_wait_until(&s->launch_wake, &s->lock, deadline) == -ETIMEDOUT &&
-	    !s->running)
+	    s->running <= sl_scopes_count(s))
 		sl_launch_steal(s, s->preparing);
 	s->launch_waiters--;
 	return 0;
+}
+
+/*
+ * One step towards room. What other threads are evicting counts as gone, so that the choice of
+ * victims does not depend on how far they are. Drops.
+ */
+static int
+room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
+{
+	struct sluice_space *s = c->region->space;
+	int skip = fill->no_wait_in_flight || fill->opportunist;
+	struct sl_chunk *v;
+
+	if (s->dev.used_bytes - s->dev.leaving_bytes + s->dev.wanted_bytes <=
+	    s->dev.budget_bytes) {
+		s->launch_waiters++;
+		sl_cond_wait(&s->launch_wake, &s->lock);
+		s->launch_waiters--;
+		return 0;
+	}
+	v = victim_pick(s, skip);
+	if (!v && fill->no_wait_in_flight)
+		v = sl_lru_coldest(s, SL_SKIP_PREPARING); /* a later touch brings it back */
+	if (!v && fill->no_wait_in_flight)
+		v = sl_lru_coldest(s, SL_SKIP_NOTHING);
+	if (!v || (!fill->no_wait_in_flight && sl_chunk_pins(v)))
+		return room_wait(c, bytes, fill);
+	return sl_evict(v, SL_EVICT_ROOM);
 }
 
 int
 sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
 	struct sluice_space *s = c->region->space;
-	int skip = fill->no_wait_in_flight || fill->opportunist;
-	int rc;
+	int rc = 0;
 
-	while (s->dev.used_bytes + bytes > s->dev.budget_bytes) {
-		struct sl_chunk *v = s->dev.discarded_head;
-
-		if (v && skip && sl_chunk_pins(v))
-			v = NULL;
-		if (!v)
-			v = sl_lru_coldest(s, skip);
-		if (!v && fill->no_wait_in_flight)
-			v = sl_lru_coldest(s, 0); /* a later touch brings it back */
-		if (!v || (!fill->no_wait_in_flight && sl_chunk_pins(v)))
-			rc = room_wait(c, bytes, fill);
-		else
-			rc = sl_evict(v, SL_EVICT_ROOM);
-		if (rc)
-			return rc;
-	}
+	s->dev.wanted_bytes += bytes;
+	while (!rc && s->dev.used_bytes + bytes > s->dev.budget_bytes)
+		rc = room_step(c, bytes, fill);
+	s->dev.wanted_bytes -= bytes;
+	if (rc)
+		return rc;
 	s->dev.used_bytes += bytes;
 	if (s->dev.used_bytes > s->dev.peak_bytes)
 		s->dev.peak_bytes = s->dev.used_bytes;
@@ -345,8 +406,7 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 			       (unsigned long long)budget_bytes);
 	s->dev.budget_bytes = budget_bytes;
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
-		struct sl_chunk *v = s->dev.discarded_head ? s->dev.discarded_head
-							   : sl_lru_coldest(s, 0);
+		struct sl_chunk *v = victim_pick(s, 0);
 
 		if (!v || sl_chunk_pins(v)) {
 			s->launch_waiters++;

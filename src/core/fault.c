@@ -41,12 +41,10 @@ chunk_written(struct sl_chunk *c)
 		if (c->state == SL_CHUNK_SYNCING)
 			c->flags |= SL_WRITTEN;
 		sl_chunk_update(c);
-		if (c->state == SL_CHUNK_DEVICE)
-			sl_host_drop(c);
 	}
-	sl_mutex_unlock(&s->lock);
-	(void)s->device->ops->unguard(s->device, sl_chunk_addr(c), r->chunk_bytes);
-	sl_mutex_lock(&s->lock);
+	sl_ignore(sl_chunk_unguard(c, 0, r->chunk_bytes)); /* still guarded: touched again */
+	if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DIRTY_DEVICE) && !c->pages)
+		sl_host_drop(c); /* older than the device's now */
 	return 0;
 }
 

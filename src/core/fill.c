@@ -23,8 +23,9 @@ fill_is_total(const struct sl_fill *fill)
 	       (fill->intent == SLUICE_USE_WRITE_ALL || fill->intent == SLUICE_USE_SCRATCH);
 }
 
+/* undo: the move failed after all. */
 static void
-fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved)
+fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
 {
 	static const enum sluice_counter counters[SL_CAUSE_COUNT] = {
 		[SL_CAUSE_LAUNCH] = SLUICE_COUNTER_H2D_LAUNCH,
@@ -33,7 +34,7 @@ fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved)
 		[SL_CAUSE_PREFETCH] = SLUICE_COUNTER_H2D_PREFETCH,
 	};
 	struct sluice_space *s = c->region->space;
-	uint64_t bytes = c->region->chunk_bytes;
+	uint64_t bytes = undo ? -c->region->chunk_bytes : c->region->chunk_bytes;
 
 	sl_count(s, moved ? counters[fill->cause] : SLUICE_COUNTER_ZERO_FILL, bytes);
 	if (moved && (c->flags & SL_WAS_EVICTED))
@@ -63,6 +64,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 		keep = sl_host_settle(c, 0) == 0;
 	if (keep)
 		flags |= SL_PRESENT_KEEP;
+	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
 	sl_mutex_unlock(&s->lock);
 	if (!h && fill_is_total(fill))
 		rc = s->device->ops->present_any(s->device, sl_chunk_addr(c), r->chunk_bytes);
@@ -70,9 +72,10 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
 					     h ? h->frame : NULL, flags);
 	sl_mutex_lock(&s->lock);
-	if (rc)
+	if (rc) {
+		fill_count(c, fill, h != NULL, 1);
 		return rc;
-	fill_count(c, fill, h != NULL);
+	}
 	if (h && !keep) {
 		if (c->flags & SL_DIRTY_HOST)
 			dirty = 1;
@@ -187,7 +190,6 @@ int
 sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 {
 	struct sl_region *r = c->region;
-	struct sluice_space *s = r->space;
 	int guarded = (c->flags & SL_GUARDED) != 0;
 	int rc = 0;
 
@@ -202,12 +204,10 @@ sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 	else
 		guarded = 0;
 	sl_chunk_update(c);
-	sl_host_drop(c);
-	if (!guarded)
-		return 0;
-	sl_mutex_unlock(&s->lock);
-	rc = s->device->ops->unguard(s->device, sl_chunk_addr(c), r->chunk_bytes);
-	sl_mutex_lock(&s->lock);
+	if (guarded)
+		rc = sl_chunk_unguard(c, 0, r->chunk_bytes);
+	if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DIRTY_DEVICE) && !c->pages)
+		sl_host_drop(c); /* older than the device's now */
 	return rc;
 }
 

@@ -51,6 +51,9 @@ host_list_of(const struct sl_chunk *c)
 	case SL_CHUNK_SYNCING:
 		if (!h->settled)
 			return SL_HOST_LIST_NONE;
+		/* By page, the frame has what the device lacks: kept, unless the store has it too. */
+		if (c->pages && (!clean || c->pages->n_filling))
+			return SL_HOST_LIST_NONE;
 		return clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY ? SL_HOST_DUP_CLEAN
 									       : SL_HOST_DUP;
 	case SL_CHUNK_HOST:
@@ -89,7 +92,11 @@ host_wait(struct sluice_space *s)
 	s->host_waiters--;
 }
 
-/* Whether the frame will leave staging, or become reclaimable, without anybody's decision. */
+/*
+ * Whether the frame will leave staging, or become reclaimable, without anybody's decision. One of a
+ * chunk that is FILLING will not: its thread may wait here itself, to evict for it. Evictions have
+ * frames that are active, or their writes have failed, wherever staging is full.
+ */
 static void
 host_set_active(struct sluice_space *s, struct sl_host *h, int active)
 {
@@ -108,7 +115,7 @@ host_is_active(const struct sl_chunk *c)
 {
 	return !c->host->settled &&
 	       (c->state == SL_CHUNK_READING || c->state == SL_CHUNK_WRITING ||
-		c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING);
+		c->state == SL_CHUNK_EVICTING);
 }
 
 void
@@ -254,6 +261,38 @@ staging_stuck(struct sluice_space *s, struct sl_chunk *c)
 		       (unsigned long long)s->host.staging_bytes);
 }
 
+/*
+ * Frames of failed writes fill staging: the disk may be well again, so try one of them. Drops.
+ * 1: a frame was let go; 0: there is none; else the error that the write met this time.
+ */
+static int
+poisoned_retry(struct sluice_space *s)
+{
+	for (size_t i = 0; i < s->n_regions; i++) {
+		struct sl_region *r = s->regions[i];
+
+		for (uint64_t k = 0; k < r->n_chunks; k++) {
+			struct sl_chunk *c = &r->chunks[k];
+			int rc;
+
+			if (c->state != SL_CHUNK_POISONED || c->host->settled)
+				continue;
+			r->busy++;
+			rc = sl_write_begin(c, SL_IO_DEMAND,
+					    sl_region_is_volatile(r) ? SLUICE_COUNTER_STORE_WRITE_SPILL
+								     : SLUICE_COUNTER_STORE_WRITE_BACK,
+					    1);
+			while (!rc && c->state == SL_CHUNK_WRITING)
+				sl_chunk_wait(c);
+			if (!rc && c->state == SL_CHUNK_POISONED && r->write_error)
+				rc = sl_fail(r->write_error, "%s", r->write_error_text);
+			sl_region_leave(r);
+			return rc ? rc : 1;
+		}
+	}
+	return 0;
+}
+
 int
 sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 {
@@ -269,7 +308,12 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 			host_wait(s);
 			continue;
 		}
-		if (!read_ahead_reclaim(s))
+		if (read_ahead_reclaim(s))
+			continue;
+		rc = poisoned_retry(s);
+		if (rc < 0)
+			return rc;
+		if (!rc)
 			return staging_stuck(s, c);
 	}
 	s->host.staging_used_bytes += bytes;

@@ -298,6 +298,24 @@ use_is_present(const struct sl_launch_use *u)
 	return 1;
 }
 
+/* A policy that does not refresh on use may find what this launch needs to be the coldest. */
+static void
+launch_mark_preparing(struct sluice_launch *l, int preparing)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (preparing)
+				c->flags |= SL_PREPARING;
+			else
+				c->flags &= (uint16_t)~SL_PREPARING;
+		}
+	}
+}
+
 /*
  * Bring in and pin everything the launch declares. Called by the mover, one launch at a time.
  * Held, drops. On failure nothing stays pinned.
@@ -313,6 +331,7 @@ sl_launch_prepare(struct sluice_launch *l)
 	if (l->space->config.checking)
 		return sl_check_prepare(l);
 	sl_launch_pin(l);
+	launch_mark_preparing(l, 1);
 	/* A fault may take a pinned chunk out again: look twice more, then let it fault. */
 	for (int round = 0; round < 3; round++) {
 		int present = 1;
@@ -325,6 +344,7 @@ sl_launch_prepare(struct sluice_launch *l)
 			break;
 		ahead = (struct cursor){0, l->uses[0].first};
 	}
+	launch_mark_preparing(l, 0);
 	if (rc)
 		sl_launch_unpin(l);
 	return rc;
@@ -445,6 +465,18 @@ launch_run(struct sl_task *task)
 }
 
 static void
+scope_remove(struct sluice_launch *l)
+{
+	if (l->prev)
+		l->prev->next = l->next;
+	else
+		l->space->scopes = l->next;
+	if (l->next)
+		l->next->prev = l->prev;
+	l->prev = l->next = NULL;
+}
+
+static void
 launch_done(struct sl_task *task, int rc)
 {
 	struct sluice_launch *l = (struct sluice_launch *)task;
@@ -455,6 +487,8 @@ launch_done(struct sl_task *task, int rc)
 	sl_mutex_lock(&s->lock);
 	if (l->state != SL_LAUNCH_RUNNING)
 		launch_start(l); /* cancelled before it ran */
+	if (l->host_scope == SL_SCOPE_ENDED)
+		scope_remove(l);
 	launch_finish(l);
 	sl_mutex_unlock(&s->lock);
 	free(l);
@@ -571,7 +605,7 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (rc)
 		return rc;
-	l->host_scope = 1;
+	l->host_scope = SL_SCOPE_HELD;
 	l->owner = pthread_self();
 	rc = launch_dispatch(l);
 	if (rc) {
@@ -597,6 +631,16 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 	return 0;
 }
 
+uint32_t
+sl_scopes_count(const struct sluice_space *s)
+{
+	uint32_t n = 0;
+
+	for (const struct sluice_launch *l = s->scopes; l; l = l->next)
+		n++;
+	return n;
+}
+
 static int
 scope_end_run(struct sl_task *task)
 {
@@ -613,14 +657,9 @@ sluice_launch_end(struct sluice_launch *launch)
 		return;
 	s = launch->space;
 	sl_mutex_lock(&s->lock);
-	if (launch->prev)
-		launch->prev->next = launch->next;
-	else
-		s->scopes = launch->next;
-	if (launch->next)
-		launch->next->prev = launch->prev;
-	launch->prev = launch->next = NULL;
+	launch->host_scope = SL_SCOPE_ENDED;
 	if (!atomic_load(&launch->stream->pending)) {
+		scope_remove(launch);
 		launch_finish(launch);
 		sl_mutex_unlock(&s->lock);
 		free(launch);
@@ -666,7 +705,8 @@ sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *cal
 	struct sluice_space *s = r->space;
 
 	for (struct sluice_launch *l = s->scopes; l; l = l->next) {
-		if (pthread_equal(l->owner, pthread_self()) && launch_uses(l, r, begin, end))
+		if (l->host_scope == SL_SCOPE_HELD && pthread_equal(l->owner, pthread_self()) &&
+		    launch_uses(l, r, begin, end))
 			return sl_fail(-EBUSY, "%s: %s is in a sluice_launch_begin() of this thread: "
 				       "call sluice_launch_end() first", call, r->name);
 	}

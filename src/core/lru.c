@@ -116,20 +116,28 @@ heap_top(struct sluice_space *s)
 	return NULL;
 }
 
+static int
+skips(const struct sl_chunk *c, enum sl_lru_skip skip)
+{
+	if (skip == SL_SKIP_NOTHING)
+		return 0;
+	return (c->flags & SL_PREPARING) || (skip == SL_SKIP_PINNED && sl_chunk_pins(c));
+}
+
 struct sl_chunk *
-sl_lru_coldest(struct sluice_space *s, int skip_pinned)
+sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip)
 {
 	struct sl_chunk *best = heap_top(s);
 	uint64_t best_key = 0;
 
-	if (!best || !skip_pinned || !sl_chunk_pins(best))
+	if (!best || !skips(best, skip))
 		return best;
 	best = NULL;
 	for (uint32_t i = 0; i < s->dev.heap_n; i++) {
 		struct sl_chunk *c = s->dev.heap[i];
 		uint64_t key = heap_key(c);
 
-		if (sl_chunk_pins(c))
+		if (skips(c, skip))
 			continue;
 		if (!best || key < best_key ||
 		    (key == best_key && sl_chunk_addr(c) < sl_chunk_addr(best))) {

@@ -169,9 +169,11 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 
 		while (c->state == SL_CHUNK_WRITING)
 			sl_chunk_wait(c);
-		if (!rc && c->state == SL_CHUNK_POISONED)
+		if (!rc && c->state == SL_CHUNK_POISONED) {
 			rc = sl_fail(r->write_error ? r->write_error : -EIO, "%s",
 				     r->write_error ? r->write_error_text : "evict: a write failed");
+			r->write_error = 0; /* reported now */
+		}
 		if (c->state == SL_CHUNK_HOST && !(c->flags & SL_DIRTY_HOST) && c->host) {
 			struct sl_host *h = c->host;
 

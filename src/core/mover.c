@@ -134,8 +134,9 @@ request_step(struct sluice_space *s)
 {
 	struct sl_request *q = s->request_head;
 	struct sl_chunk *c;
+	/* partial: nothing says that nobody writes to it meanwhile. */
 	struct sl_fill fill = {.intent = SLUICE_USE_READ, .cause = SL_CAUSE_PREFETCH,
-			       .opportunist = 1};
+			       .opportunist = 1, .partial = 1};
 
 	if (q->region->unmapping || q->done == q->n) {
 		request_end(s);

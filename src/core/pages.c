@@ -96,6 +96,18 @@ pages_count(struct sl_chunk *c, enum sl_cause cause, enum page_base base, uint64
 		sl_count(s, SLUICE_COUNTER_REFETCH, bytes);
 }
 
+/* Pages of [first, first + n) that nobody has or brings. Held. */
+static uint32_t
+pages_missing(const struct sl_chunk *c, uint32_t first, uint32_t n)
+{
+	uint32_t missing = 0;
+
+	for (uint32_t page = first; page < first + n; page++)
+		missing += !sl_bitmap_test(c->pages->present, page) &&
+			   !sl_bitmap_test(c->pages->filling, page);
+	return missing;
+}
+
 /* Claim what nobody has or brings of [first, first + n), in claim (bit 0: page first). Held. */
 static uint32_t
 pages_claim(struct sl_chunk *c, uint32_t first, uint32_t n, uint64_t *claim)
@@ -116,7 +128,11 @@ pages_claim(struct sl_chunk *c, uint32_t first, uint32_t n, uint64_t *claim)
 	return claimed;
 }
 
-/* Fill the pages of c, which is DEVICE by pages, around page. Held, drops. */
+/*
+ * Fill the pages of c, which is DEVICE by pages, around page. Held, drops. -EAGAIN: c changed
+ * meanwhile, look again. Room is made before pages are claimed: a chunk with claimed pages may not be
+ * evicted, and two threads that need each other's chunk gone would wait for ever.
+ */
 static int
 pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cause cause)
 {
@@ -124,19 +140,31 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 	struct sluice_space *s = r->space;
 	uint32_t n_pages = (uint32_t)(r->chunk_bytes / SL_PAGE_BYTES);
 	struct sl_fill room = {.cause = cause, .no_wait_in_flight = 1};
-	enum page_base base = c->host			  ? PAGE_BASE_HOST
-			      : c->flags & SL_STORE_VALID ? PAGE_BASE_STORE
-							  : PAGE_BASE_ZERO;
+	enum page_base base;
 	uint64_t claim[SL_BITMAP_WORDS(SL_CHUNK_BYTES_MAX / SL_PAGE_BYTES)] = {0};
 	struct sl_frame *bounce = NULL;
-	uint32_t first = page, n = 1, left;
+	uint32_t first = page, n = 1, left, reserved;
 	int rc;
 
 	if (r->population == SLUICE_POPULATE_GROW)
 		sl_pages_grow(c->pages->present, n_pages, page, &first, &n);
+	reserved = pages_missing(c, first, n);
+	rc = sl_room_make(c, (uint64_t)reserved * SL_PAGE_BYTES, &room);
+	if (rc)
+		return rc;
+	if (c->state != SL_CHUNK_DEVICE || !c->pages || sl_bitmap_test(c->pages->present, page) ||
+	    sl_bitmap_test(c->pages->filling, page) || pages_missing(c, first, n) > reserved) {
+		sl_room_give(s, (uint64_t)reserved * SL_PAGE_BYTES);
+		return -EAGAIN;
+	}
 	left = pages_claim(c, first, n, claim);
-	rc = sl_room_make(c, (uint64_t)left * SL_PAGE_BYTES, &room);
-	if (!rc && n > 1 && base == PAGE_BASE_STORE) {
+	if (left < reserved)
+		sl_room_give(s, (uint64_t)(reserved - left) * SL_PAGE_BYTES);
+	base = c->host			   ? PAGE_BASE_HOST
+	       : c->flags & SL_STORE_VALID ? PAGE_BASE_STORE
+					   : PAGE_BASE_ZERO;
+	sl_chunk_update(c); /* its base frame stays */
+	if (n > 1 && base == PAGE_BASE_STORE) {
 		sl_mutex_unlock(&s->lock);
 		rc = s->device->ops->frame_get(s->device, r->chunk_bytes, &bounce);
 		sl_mutex_lock(&s->lock);
@@ -178,6 +206,7 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 		s->device->ops->frame_put(s->device, bounce);
 		sl_mutex_lock(&s->lock);
 	}
+	sl_chunk_update(c);
 	sl_chunk_wake(c);
 	return rc;
 }
@@ -187,16 +216,11 @@ static int
 page_written(struct sl_chunk *c, uint32_t page)
 {
 	struct sluice_space *s = c->region->space;
-	char *addr = sl_chunk_addr(c) + (size_t)page * SL_PAGE_BYTES;
-	int rc;
 
 	sl_bitmap_set(c->pages->dirty, page, 1);
 	sl_chunk_revive(c, (uint64_t)page * SL_PAGE_BYTES, (uint64_t)(page + 1) * SL_PAGE_BYTES);
 	sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
-	sl_mutex_unlock(&s->lock);
-	rc = s->device->ops->unguard(s->device, addr, SL_PAGE_BYTES);
-	sl_mutex_lock(&s->lock);
-	return rc;
+	return sl_chunk_unguard(c, (uint64_t)page * SL_PAGE_BYTES, SL_PAGE_BYTES);
 }
 
 /* Take c into page population: DEVICE with no page present. Held, drops. */
@@ -266,8 +290,12 @@ sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause ca
 				break;
 			}
 			sl_chunk_touch(c);
-			if (!sl_bitmap_test(c->pages->present, page))
-				return pages_fill(c, page, touch->access, cause);
+			if (!sl_bitmap_test(c->pages->present, page)) {
+				rc = pages_fill(c, page, touch->access, cause);
+				if (rc != -EAGAIN)
+					return rc;
+				break;
+			}
 			if (touch->access != SL_ACCESS_WRITE ||
 			    (waited && !touch->guarded && sl_bitmap_test(c->pages->dirty, page)))
 				return 0;

@@ -41,9 +41,9 @@
 
 struct sl_publisher {
 	struct sluice_space *space; /* set once */
-	int listen_fd;		    /* set once */
-	int stop_fd;		    /* set once: readable when the thread is to end */
-	unsigned number;	    /* set once: 1 for the process's first published space */
+	int listen_fd;              /* set once */
+	int stop_fd;                /* set once: readable when the thread is to end */
+	unsigned number; /* set once: 1 for the process's first published space */
 	pthread_t thread;
 	int thread_runs;
 	uint64_t start_ns;
@@ -81,14 +81,16 @@ fork_register(void)
 static size_t
 utf8_bytes(const unsigned char *text)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	uint32_t value;
 	size_t n;
 
 	if (text[0] < 0x80)
 		return 1;
-	n = (text[0] & 0xe0) == 0xc0 ? 2 : (text[0] & 0xf0) == 0xe0 ? 3 :
-	    (text[0] & 0xf8) == 0xf0 ? 4 : 0;
+	n = (text[0] & 0xe0) == 0xc0   ? 2
+	    : (text[0] & 0xf0) == 0xe0 ? 3
+	    : (text[0] & 0xf8) == 0xf0 ? 4
+				       : 0;
 	value = n ? text[0] & (0x7fu >> n) : 0;
 	for (size_t i = 1; i < n; i++) {
 		if ((text[i] & 0xc0) != 0x80) /* also at the end of the text */
@@ -161,11 +163,11 @@ write_flags(FILE *to, unsigned flags)
 		unsigned flag;
 		const char *name;
 	} names[] = {
-		{ SLUICE_READ, "read" },
-		{ SLUICE_WRITE, "write" },
-		{ SLUICE_VOLATILE, "volatile" },
-		{ SLUICE_CREATE, "create" },
-		{ SLUICE_NO_READAHEAD, "no_readahead" },
+		{SLUICE_READ, "read"},
+		{SLUICE_WRITE, "write"},
+		{SLUICE_VOLATILE, "volatile"},
+		{SLUICE_CREATE, "create"},
+		{SLUICE_NO_READAHEAD, "no_readahead"},
 	};
 	const char *comma = "";
 
@@ -191,8 +193,8 @@ write_region(FILE *to, const struct sluice_region_info *info)
 		",\"device_bytes\":%" PRIu64 ",\"host_bytes\":%" PRIu64
 		",\"store_bytes\":%" PRIu64 ",\"empty_bytes\":%" PRIu64
 		",\"dirty_bytes\":%" PRIu64 "}",
-		info->bytes.device, info->bytes.host, info->bytes.store, info->bytes.empty,
-		info->bytes.dirty);
+		info->bytes.device, info->bytes.host, info->bytes.store,
+		info->bytes.empty, info->bytes.dirty);
 }
 
 static void
@@ -236,10 +238,12 @@ write_document(FILE *to, const struct sl_publisher *publisher)
 	fprintf(to, "{\"pid\":%d,\"command\":", (int)getpid());
 	json_text(to, command);
 	fprintf(to,
-		",\"version\":\"%s\",\"space\":%u,\"now_ns\":%" PRIu64 ",\"age_ns\":%" PRIu64
-		",\"policy\":\"%s\",\"chunk_bytes\":%" PRIu64 ",\"tiers\":{",
+		",\"version\":\"%s\",\"space\":%u,\"now_ns\":%" PRIu64
+		",\"age_ns\":%" PRIu64 ",\"policy\":\"%s\",\"chunk_bytes\":%" PRIu64
+		",\"tiers\":{",
 		sluice_version(), publisher->number, sl_now_ns(),
-		sl_now_ns() - publisher->start_ns, policy_name(config.policy), config.chunk_bytes);
+		sl_now_ns() - publisher->start_ns, policy_name(config.policy),
+		config.chunk_bytes);
 	for (int tier = 0; tier < SLUICE_TIER_COUNT; tier++)
 		fprintf(to,
 			"%s\"%s\":{\"resident_bytes\":%" PRIu64 ",\"peak_bytes\":%" PRIu64
@@ -263,8 +267,8 @@ document_send(const struct sl_publisher *publisher, int fd, const char *text, si
 	uint64_t deadline_ns = sl_now_ns() + (uint64_t)SEND_MS * 1000000;
 
 	while (bytes) {
-		struct pollfd waits[2] = { { .fd = fd, .events = POLLOUT },
-					   { .fd = publisher->stop_fd, .events = POLLIN } };
+		struct pollfd waits[2] = {{.fd = fd, .events = POLLOUT},
+					  {.fd = publisher->stop_fd, .events = POLLIN}};
 		ssize_t sent = send(fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (sent > 0) {
@@ -286,10 +290,10 @@ document_send(const struct sl_publisher *publisher, int fd, const char *text, si
 static void
 reader_serve(const struct sl_publisher *publisher, int fd)
 {
-	static const char refused[] =
-		"{\"error\":\"permission denied: only root and the process's own user may ask\"}\n";
+	static const char refused[] = "{\"error\":\"permission denied: only root and the "
+				      "process's own user may ask\"}\n";
 	SL_CLEANUP(free) char *text = NULL;
-	struct ucred peer = { 0 };
+	struct ucred peer = {0};
 	socklen_t peer_bytes = sizeof(peer);
 	size_t bytes = 0;
 	FILE *to;
@@ -314,14 +318,15 @@ publisher_main(void *arg)
 	const struct sl_publisher *publisher = arg;
 
 	for (;;) {
-		struct pollfd waits[2] = { { .fd = publisher->stop_fd, .events = POLLIN },
-					   { .fd = publisher->listen_fd, .events = POLLIN } };
+		struct pollfd waits[2] = {{.fd = publisher->stop_fd, .events = POLLIN},
+					  {.fd = publisher->listen_fd, .events = POLLIN}};
 		int fd;
 
 		if (poll(waits, 2, -1) < 0) {
 			if (errno == EINTR)
 				continue;
-			sl_log(SL_WARN, "publish", "`sluice stat` is not answered any more: poll: %s",
+			sl_log(SL_WARN, "publish",
+			       "`sluice stat` is not answered any more: poll: %s",
 			       sl_errno_name(errno));
 			return NULL;
 		}
@@ -344,7 +349,7 @@ static int
 name_bind(struct sl_publisher *publisher)
 {
 	for (unsigned number = 1; number <= SL_PUBLISH_MAX; number++) {
-		struct sockaddr_un addr = { .sun_family = AF_UNIX };
+		struct sockaddr_un addr = {.sun_family = AF_UNIX};
 		int chars;
 
 		if (number == 1)

@@ -31,8 +31,8 @@ int sl_publisher_create(struct sluice_space *space, struct sl_publisher **out) S
  */
 void sl_publisher_destroy(struct sl_publisher *publisher);
 
-#define SL_PUBLISH_MAX 64	      /* spaces of one process */
-#define SL_PUBLISH_REGION_MAX 4096    /* regions listed in a document; the rest is counted */
-#define SL_PUBLISH_NAME "sluice-"     /* after the leading zero byte; then the process id */
+#define SL_PUBLISH_MAX        64   /* spaces of one process */
+#define SL_PUBLISH_REGION_MAX 4096 /* regions listed in a document; the rest is counted */
+#define SL_PUBLISH_NAME       "sluice-" /* after the leading zero byte; then the process id */
 
 #endif

@@ -17,6 +17,7 @@
 
 #define STREAM_REACH 32 /* chunks between a use and the stream it belongs to, at most */
 #define STRIDE_MAX 16
+#define STRIDE_MISSES_MAX 3
 
 void
 sl_read_ahead_reset(struct sl_region *r)
@@ -109,6 +110,10 @@ stream_step(struct sl_region *r, struct sl_ahead *a, int64_t first, int64_t last
 	a->stamp = ++r->space->clock;
 	if (sequential && !stride)
 		stride = 1;
+	/* Threads that work at a distance blur a pattern for a step or two: do not drop it at once. */
+	a->misses = stride ? 0 : a->misses + 1;
+	if (!stride && a->stride && a->misses <= STRIDE_MISSES_MAX)
+		stride = a->stride;
 	if (stride != a->stride) {
 		a->stride = stride;
 		a->window = 0;
@@ -130,30 +135,33 @@ sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last)
 {
 	struct sluice_space *s = r->space;
 	struct sl_ahead *a;
-	int64_t next, frontier;
+	int64_t next, frontier, stride, window;
 
 	if (!s->config.readahead_chunks || (r->flags & SLUICE_NO_READAHEAD) ||
 	    r->advice == SLUICE_ADVISE_RANDOM)
 		return;
 	a = stream_find(r, (int64_t)first, (int64_t)last);
-	if (!stream_step(r, a, (int64_t)first, (int64_t)last))
+	window = stream_step(r, a, (int64_t)first, (int64_t)last);
+	if (!window)
 		return;
-	frontier = a->stride < 0 ? a->min : a->max;
-	if ((a->issued - frontier) * (a->stride < 0 ? -1 : 1) < 0)
+	stride = a->stride;
+	frontier = stride < 0 ? a->min : a->max;
+	if (stride < 0 ? a->issued > frontier : a->issued < frontier)
 		a->issued = frontier;
-	for (next = a->issued + a->stride; next >= 0 && next < (int64_t)r->n_chunks;
-	     next += a->stride) {
+	for (next = a->issued + stride; next >= 0 && next < (int64_t)r->n_chunks; next += stride) {
 		struct sl_chunk *c = &r->chunks[next];
 
-		if ((next - frontier) / a->stride > (int64_t)a->window)
+		if ((next - frontier) / stride > window)
 			return;
-		if (c->state == SL_CHUNK_STORE) {
-			if (s->host.read_ahead_bytes + r->chunk_bytes > s->host.staging_bytes / 2)
-				return;
-			if (sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_AHEAD,
-					  SL_STAGING_AHEAD))
-				return;
-		}
-		a->issued = next;
+		if (c->state == SL_CHUNK_STORE &&
+		    s->host.read_ahead_bytes + r->chunk_bytes > s->host.staging_bytes / 2)
+			return;
+		a->issued = next; /* before the lock goes: another use may go on from here */
+		if (c->state == SL_CHUNK_STORE &&
+		    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_AHEAD,
+				  SL_STAGING_AHEAD))
+			return;
+		if (a->stride != stride || a->issued != next)
+			return; /* that other use is ahead of us now */
 	}
 }

@@ -200,6 +200,7 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store, 
 	r->space = s;
 	r->store = store;
 	r->file_offset = offset;
+	r->file_writable = store && (flags & SLUICE_WRITE);
 	r->size_bytes = size;
 	r->flags = flags;
 	r->chunk_bytes = s->config.chunk_bytes;
@@ -381,15 +382,21 @@ chunk_flush(struct sl_chunk *c, int keep)
 	for (;;) {
 		switch ((enum sl_chunk_state)c->state) {
 		case SL_CHUNK_DEVICE:
-			if (c->pages && c->pages->n_filling) {
+			if (sl_chunk_is_held(c)) {
 				sl_chunk_wait(c);
 				break;
 			}
-			if (c->pages && !sl_bitmap_count(c->pages->dirty, 0,
-							 c->region->chunk_bytes / SL_PAGE_BYTES))
+			if (c->pages && !(c->flags & SL_DIRTY_HOST) &&
+			    !sl_bitmap_count(c->pages->dirty, 0,
+					     c->region->chunk_bytes / SL_PAGE_BYTES))
 				return 0;
-			if (c->pages)
-				return sl_evict(c, SL_EVICT_FLUSH);
+			if (c->pages) { /* no dirty page, but a dirty base: HOST, and then written */
+				int rc = sl_evict(c, SL_EVICT_FLUSH);
+
+				if (rc)
+					return rc;
+				break;
+			}
 			if (!(c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) ||
 			    (c->flags & SL_DISCARDED))
 				return 0;
@@ -417,15 +424,17 @@ chunk_flush(struct sl_chunk *c, int keep)
 	}
 }
 
-/* Wait for c's write. 1 when it must be flushed again (it was kept busy by something else). */
+/*
+ * Wait for c's write. 1 when it failed. A dirty frame is no failure: what it has was written to c
+ * after the flush, and another thread has evicted it since.
+ */
 static int
 chunk_flushed(struct sl_chunk *c)
 {
 	while (c->state == SL_CHUNK_WRITING || c->state == SL_CHUNK_SYNCING ||
 	       c->state == SL_CHUNK_EVICTING || c->state == SL_CHUNK_FILLING)
 		sl_chunk_wait(c);
-	return c->state == SL_CHUNK_POISONED ||
-	       (c->state == SL_CHUNK_HOST && (c->flags & SL_DIRTY_HOST));
+	return c->state == SL_CHUNK_POISONED;
 }
 
 /*
@@ -622,7 +631,7 @@ sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
 	if (r && !r->store)
 		rc = sl_fail(-EINVAL, "remap: %p is anonymous memory, which has no flags to change",
 			     addr);
-	else if (r && (flags & SLUICE_WRITE) && !sl_region_is_writable(r))
+	else if (r && (flags & SLUICE_WRITE) && !r->file_writable)
 		rc = sl_fail(-EACCES, "remap: %s was mapped without SLUICE_WRITE: unmap and map it "
 			     "again", r->name);
 	else

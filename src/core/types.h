@@ -58,7 +58,7 @@ enum sl_chunk_flag {
 	SL_COLD = 1 << 8,	  /* advised DONT_NEED: first victim */
 	SL_WRITTEN = 1 << 9,	  /* SYNCING: written to since the snapshot */
 	SL_SNAPSHOT = 1 << 10,	  /* SYNCING: the snapshot is being copied now */
-	SL_BY_FAULT = 1 << 11	  /* EVICTING for a fault although a launch has it pinned */
+	SL_PREPARING = 1 << 11	  /* needed by the launch that the mover is preparing now */
 };
 
 #define SL_HEAP_NONE UINT32_MAX
@@ -121,6 +121,7 @@ struct sl_chunk {
 	uint16_t user_pins;	  /* sluice_pin() */
 	uint16_t flags;		  /* enum sl_chunk_flag */
 	uint16_t read_error;	  /* errno of the last read that failed; cleared by the next */
+	uint16_t lifting;	  /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;		  /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness;	  /* enum sl_readiness, kept by sl_chunk_update() */
 };
@@ -143,6 +144,7 @@ struct sl_ahead {
 	int64_t stride;		   /* of the recognised pattern, in chunks; 0: none */
 	int64_t issued;		   /* last chunk read ahead */
 	uint32_t window;	   /* steps ahead now */
+	uint32_t misses;	   /* steps in a row that did not show the stride */
 	uint64_t stamp;
 };
 #define SL_AHEAD_STREAMS 4
@@ -156,6 +158,7 @@ struct sl_region {
 	struct sl_chunk *chunks;      /* set once */
 	struct sl_store *store;	      /* the mapped file, NULL: anonymous. Set once */
 	uint64_t file_offset;	      /* set once */
+	int file_writable;	      /* set once: the file is open for writing */
 	unsigned flags;		      /* enum sluice_map_flag */
 	enum sluice_advice advice;
 	enum sluice_population population;
@@ -190,13 +193,20 @@ enum sl_launch_state {
 	SL_LAUNCH_DONE
 };
 
+/* A sluice_launch_begin(); on space->scopes from begin until its pins go. */
+enum sl_scope {
+	SL_SCOPE_NONE, /* an ordinary launch */
+	SL_SCOPE_HELD, /* by the caller */
+	SL_SCOPE_ENDED /* its pins go when the stream comes to it */
+};
+
 struct sluice_launch {
 	struct sl_task task; /* first: the stream's handle */
 	struct sluice_space *space;
 	struct sluice_stream *stream;
 	struct sluice_launch *next, *prev; /* mover's queue, or list of prepared launches */
 	enum sl_launch_state state;
-	int host_scope;	  /* sluice_launch_begin(): held by the caller */
+	enum sl_scope host_scope;
 	pthread_t owner;  /* of a host scope */
 	int unpinned;	  /* PREPARED, but preparing failed: nothing is pinned */
 	int discard;	  /* not a launch: a discard that keeps its place among launches */
@@ -244,6 +254,8 @@ struct sluice_space {
 
 	struct {
 		uint64_t budget_bytes, used_bytes, peak_bytes, pinned_bytes;
+		uint64_t leaving_bytes; /* of used_bytes: of chunks that are EVICTING */
+		uint64_t wanted_bytes;	/* what threads in sl_room_make() still wait for */
 		struct sl_chunk **heap; /* min-heap on (heap_stamp, chunk address) */
 		uint32_t heap_n, heap_max;
 		struct sl_chunk *discarded_head, *discarded_tail;
@@ -269,7 +281,7 @@ struct sluice_space {
 	struct sluice_launch *queue_head, *queue_tail; /* launches to prepare, in call order */
 	struct sluice_launch *preparing; /* the one being worked on */
 	struct sluice_launch *prepared;	 /* prepared, not started; newest first */
-	struct sluice_launch *scopes;	 /* host scopes held by callers */
+	struct sluice_launch *scopes;	 /* host scopes whose pins stand */
 	struct sl_request *request_head, *request_tail;
 	uint32_t running;	    /* launches running or held by a host scope */
 	uint32_t undeclared;	    /* launches without uses and callbacks not yet done */

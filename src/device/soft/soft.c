@@ -55,8 +55,10 @@ soft_destroy(struct sl_device *dev)
 
 	if (!soft)
 		return;
-	sl_soft_pool_stop(soft);
+	/* Handlers first: one may still serve a touch that somebody else's move has ended, and
+	 * looks for its thread among the pool's. */
 	sl_soft_touch_stop(soft);
+	sl_soft_pool_stop(soft);
 	if (soft->mapping)
 		munmap(soft->mapping, soft->mapping_bytes);
 	sl_soft_frames_fini(soft);
@@ -175,7 +177,9 @@ soft_open(struct soft *soft)
 						       : "moving needs Linux 6.8");
 
 	wanted = SL_UFFD_FEATURE_WP | (soft->can_move ? SL_UFFD_FEATURE_MOVE : 0u);
-	rc = sl_uffd_open(wanted | SL_UFFD_FEATURE_THREAD_ID | (had & SL_UFFD_FEATURE_EXACT_ADDR),
+	soft->can_poison = (had & SL_UFFD_FEATURE_POISON) != 0;
+	rc = sl_uffd_open(wanted | SL_UFFD_FEATURE_THREAD_ID |
+				  (had & (SL_UFFD_FEATURE_EXACT_ADDR | SL_UFFD_FEATURE_POISON)),
 			  &soft->thread_fd);
 	if (!rc)
 		rc = sl_uffd_open(wanted | SL_UFFD_FEATURE_SIGBUS, &soft->signal_fd);

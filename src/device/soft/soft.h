@@ -128,7 +128,11 @@ struct soft_touch {
 	pthread_t threads[SL_SOFT_HANDLERS_MAX];
 	_Atomic unsigned n_threads; /* grows; published after threads[] is written */
 	_Atomic unsigned n_busy;
+	/* Counts attach(): release there, acquire before a touch is served. A touch comes after
+	 * its attach by way of the kernel, which the language does not see. */
+	_Atomic unsigned n_attached;
 	_Atomic int growing; /* one thread at a time starts another */
+	_Atomic uintptr_t refused; /* last touch of host code that was: address plus thread */
 	int listed;	     /* the signal handlers know this device */
 };
 
@@ -136,7 +140,7 @@ struct soft {
 	struct sl_device dev; /* first */
 	struct sl_device_events events;
 	int can_move;	/* set once */
-	uint64_t features; /* set once */
+	int can_poison; /* set once: a system call's touch can be made to fail */
 	int thread_fd;	/* set once: faults as messages */
 	int signal_fd;	/* set once: faults as SIGBUS */
 	int arena_fd;	/* set once: destination of moves out; -1 when copying */

@@ -156,6 +156,9 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 			rc = -errno;
 		/* Pages that the system merges (KSM) cannot be moved. */
 		(void)madvise(addr, bytes, MADV_UNMERGEABLE);
+		/* Not for size: without it a missing fault leaves an empty page table behind, and a
+		 * huge page that is moved there must be split into 512 first. */
+		(void)madvise(addr, bytes, MADV_HUGEPAGE);
 	}
 	if (!rc) {
 		step = "registering with userfaultfd";
@@ -172,6 +175,7 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
 		atomic_store_explicit(&soft->piece[offset / SL_SPAN_BYTES + i], kind,
 				      memory_order_relaxed);
+	atomic_fetch_add_explicit(&soft->touch.n_attached, 1, memory_order_release);
 	return 0;
 }
 

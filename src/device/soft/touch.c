@@ -12,8 +12,10 @@
  * stands at that touch: it may have been woken by another move, and leaving malloc() half-way
  * would be a disaster. So a signal is sent; the thread notes where it was interrupted, returns, and
  * touches again if it was really stuck; the second signal finds it at the same instruction, and it
- * leaves. A system call of the kernel that touched fails with EFAULT meanwhile; the
- * kernel has failed all the same. Host code gets the SIGBUS that the touch deserves.
+ * leaves. Host code gets the SIGBUS that the touch deserves in the same way (its touch is refused
+ * twice before). No signal reaches a thread that
+ * touches inside a system call: there the page is poisoned for a moment and the call fails with
+ * EFAULT; a kernel that made it goes on, and has failed all the same.
  *
  * SIGSEGV and SIGBUS handlers belong to the process: installed with the first device, never
  * removed (others may have chained to them), and passing on what is not ours as if they were not
@@ -22,13 +24,17 @@
  * without a lock. A forked child passes everything on.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -37,6 +43,8 @@
 #include "device/soft/uffd.h"
 
 #define DEVICES_MAX 64u
+#define GUARD_TRIES 100 /* of 2 ms */
+#define PLACE_TRIES 50	/* of 20 us */
 
 /* A device that the handlers know; a free one has soft NULL. */
 struct listed_device {
@@ -50,8 +58,17 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf: changes o
 static pid_t list_pid; /* process that installed the handlers; under list_lock, then constant */
 static struct sigaction before_segv, before_bus; /* set once, before the handlers stand */
 
-/* Sent to a worker that must leave its block: the address is the mark. */
-static char leave_mark;
+/*
+ * Codes of the signals that handler threads send (a thread may send another one only codes that
+ * no processor makes). si_value is the address of the touch.
+ */
+enum {
+	CODE_LEAVE = -100, /* to a worker: leave the block */
+	CODE_REFUSED = -101 /* to host code: have SIGBUS */
+};
+
+/* Host code: where the last CODE_REFUSED interrupted this thread. */
+static _Thread_local uintptr_t refused_pc __attribute__((tls_model("initial-exec")));
 
 static uintptr_t
 context_pc(const ucontext_t *context)
@@ -171,20 +188,42 @@ block_leave(struct soft_worker *worker, const ucontext_t *context)
 	siglongjmp(worker->leave, 1);
 }
 
-/* A signal from a handler thread: leave only where the thread is stuck (see above). */
+/*
+ * A signal from a handler thread: to be obeyed only where the thread is stuck at a touch, which is
+ * where the signal before found it too (see above).
+ */
+static int
+thread_is_stuck(uintptr_t *before_pc, const ucontext_t *context)
+{
+	uintptr_t pc = context_pc(context);
+	int stuck = !pc || *before_pc == pc;
+
+	*before_pc = stuck ? 0 : pc;
+	return stuck;
+}
+
 static void
 leave_asked(struct soft_worker *worker, const ucontext_t *context)
 {
-	uintptr_t pc = context_pc(context);
+	if (worker && worker->in_block && worker->grid &&
+	    atomic_load(&worker->doomed) == worker->grid->serial &&
+	    thread_is_stuck(&worker->doomed_pc, context))
+		block_leave(worker, context);
+}
 
-	if (!worker || !worker->in_block || !worker->grid ||
-	    atomic_load(&worker->doomed) != worker->grid->serial)
-		return; /* it has left already */
-	if (pc && worker->doomed_pc != pc) {
-		worker->doomed_pc = pc;
+/* Turn the signal of a handler thread into what the touch would have raised by itself. */
+static void
+refused_arrived(siginfo_t *info, void *context)
+{
+	siginfo_t real;
+
+	if (!thread_is_stuck(&refused_pc, context))
 		return;
-	}
-	block_leave(worker, context);
+	memset(&real, 0, sizeof(real));
+	real.si_signo = SIGBUS;
+	real.si_code = BUS_ADRERR;
+	real.si_addr = info->si_value.sival_ptr;
+	signal_pass_on(SIGBUS, &real, context);
 }
 
 static uint8_t
@@ -206,6 +245,7 @@ signal_serve(struct soft *soft, struct soft_worker *worker, siginfo_t *info,
 		.in_thread = 1,
 	};
 
+	(void)atomic_load_explicit(&soft->touch.n_attached, memory_order_acquire);
 	context_cause(soft, context, &touch);
 	return soft->events.touched(soft->events.core, &touch);
 }
@@ -238,8 +278,11 @@ on_signal(int sig, siginfo_t *info, void *context)
 		signal_pass_on(sig, info, context);
 		goto out;
 	}
-	if (info->si_code == SI_QUEUE && info->si_value.sival_ptr == &leave_mark) {
-		leave_asked(worker, context);
+	if (info->si_code == CODE_LEAVE || info->si_code == CODE_REFUSED) {
+		if (info->si_code == CODE_LEAVE)
+			leave_asked(worker, context);
+		else
+			refused_arrived(info, context);
 		goto out;
 	}
 	if (worker && !worker->in_block)
@@ -331,22 +374,17 @@ list_remove(struct soft *soft)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Send a signal to one thread, with what a handler expects of a real one. */
 static void
-thread_signal(pid_t tid, int code, void *value)
+thread_signal(pid_t tid, int code, void *addr)
 {
 	siginfo_t info;
 
 	memset(&info, 0, sizeof(info));
 	info.si_signo = SIGBUS;
 	info.si_code = code;
-	if (code == SI_QUEUE) {
-		info.si_pid = getpid();
-		info.si_uid = getuid();
-		info.si_value.sival_ptr = value;
-	} else {
-		info.si_addr = value;
-	}
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = addr;
 	/* ESRCH: the thread is gone, and its touch with it. */
 	(void)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIGBUS, &info);
 }
@@ -365,31 +403,131 @@ message_touched(struct soft *soft, const struct uffd_msg *msg, struct soft_grid 
 		.launch = grid ? grid->launch : NULL,
 	};
 
+	(void)atomic_load_explicit(&soft->touch.n_attached, memory_order_acquire);
 	return soft->events.touched(soft->events.core, &touch);
+}
+
+enum thread_place {
+	PLACE_RUNNING, /* waits for nothing: somebody else's move has woken it */
+	PLACE_USER,    /* waits for a touch in user code */
+	PLACE_SYSCALL  /* waits inside a system call: no signal gets it out of a touch there */
+};
+
+/* Where a thread is whose touch was refused. It may be a moment from going to sleep. */
+static enum thread_place
+thread_place(pid_t tid)
+{
+	static const struct timespec pause = { 0, 20000 };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	for (int tries = 0; tries < PLACE_TRIES; tries++) {
+		char text[16] = "";
+		ssize_t got = -1;
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0)
+			return PLACE_USER; /* gone (then nothing happens), or not told */
+		got = read(fd, text, sizeof(text) - 1);
+		close(fd);
+		if (got > 0 && text[0] == '-')
+			return PLACE_USER;
+		if (got > 0 && text[0] >= '0' && text[0] <= '9')
+			return PLACE_SYSCALL;
+		nanosleep(&pause, NULL);
+	}
+	return PLACE_RUNNING;
+}
+
+/*
+ * Make a touch from a system call fail (EFAULT): poison the page long enough for the call to meet
+ * it. If it comes later it is refused again. A guarded page is there and cannot be poisoned: core
+ * is asked again, since lifting a guard needs no I/O.
+ */
+static void
+syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid)
+{
+	void *page = (void *)((uintptr_t)msg->arg.pagefault.address & ~(uintptr_t)(SL_PAGE_BYTES - 1));
+	static const struct timespec pause = { 0, 2000000 };
+	int rc;
+
+	if (msg->arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) {
+		for (int tries = 0; message_touched(soft, msg, grid); tries++) {
+			nanosleep(&pause, NULL);
+			if (tries < GUARD_TRIES)
+				continue;
+			sl_log(SL_ERROR, "device", "the guard of %p was lifted unseen: %s", page,
+			       sluice_last_error());
+			rc = sl_uffd_protect(soft->thread_fd, page, SL_PAGE_BYTES, 0);
+			if (!rc)
+				break;
+			tries = 0;
+		}
+	} else if (soft->can_poison) {
+		rc = sl_uffd_poison(soft->thread_fd, page, SL_PAGE_BYTES);
+		sl_uffd_wake(soft->thread_fd, page, SL_PAGE_BYTES);
+		if (rc)
+			return; /* -EEXIST: present by now, or poisoned by another handler */
+		nanosleep(&pause, NULL);
+		(void)madvise(page, SL_PAGE_BYTES, MADV_DONTNEED);
+		return;
+	} else {
+		rc = sl_soft_page_fill(&soft->dev, page, SL_PAGE_BYTES, NULL, 0);
+		nanosleep(&pause, NULL);
+		if (!rc)
+			(void)madvise(page, SL_PAGE_BYTES, MADV_DONTNEED);
+		sl_log(SL_ERROR, "device", "what a system call did at %p is lost", page);
+	}
+	sl_uffd_wake(soft->thread_fd, page, SL_PAGE_BYTES);
+}
+
+/* A touch that was refused, or that a worker made in a block that is ended already. */
+static void
+message_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid, int rc)
+{
+	void *addr = (void *)(uintptr_t)msg->arg.pagefault.address;
+	pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
+	uintptr_t mark = (uintptr_t)addr + (uintptr_t)tid;
+	char text[SL_ERROR_TEXT_BYTES] = "";
+
+	if (rc)
+		strncpy(text, sluice_last_error(), sizeof(text) - 1);
+	switch (thread_place(tid)) {
+	case PLACE_RUNNING:
+		/* It has what it wanted; if not, it touches again. */
+		sl_uffd_wake(soft->thread_fd, (void *)((uintptr_t)addr & ~(uintptr_t)(SL_PAGE_BYTES - 1)),
+			     SL_PAGE_BYTES);
+		return;
+	case PLACE_USER:
+		if (grid && rc)
+			sl_soft_grid_doom(soft, grid, tid, rc, text);
+		else if (!grid && atomic_exchange(&soft->touch.refused, mark) == mark)
+			/* Refused once more: now the signal will be obeyed. */
+			sl_log(SL_ERROR, "device", "touch of %p by host code cannot be served: %s",
+			       addr, text);
+		thread_signal(tid, grid ? CODE_LEAVE : CODE_REFUSED, addr);
+		return;
+	case PLACE_SYSCALL:
+		if (grid && rc)
+			sl_soft_grid_doom(soft, grid, tid, rc, text);
+		syscall_refuse(soft, msg, grid);
+		return;
+	}
 }
 
 static void
 message_serve(struct soft *soft, const struct uffd_msg *msg)
 {
-	uintptr_t addr = (uintptr_t)msg->arg.pagefault.address;
-	pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
+	uintptr_t page = (uintptr_t)msg->arg.pagefault.address & ~(uintptr_t)(SL_PAGE_BYTES - 1);
 	int doomed;
-	struct soft_grid *grid = sl_soft_grid_get_by_tid(soft, tid, &doomed);
+	struct soft_grid *grid = sl_soft_grid_get_by_tid(
+		soft, (pid_t)msg->arg.pagefault.feat.ptid, &doomed);
 	int rc = doomed ? 0 : message_touched(soft, msg, grid);
 
-	if (rc && grid) {
-		sl_soft_grid_doom(soft, grid, tid, rc, sluice_last_error());
-		doomed = 1;
-	} else if (rc) {
-		sl_log(SL_ERROR, "device", "touch of %p by host code cannot be served: %s",
-		       (void *)addr, sluice_last_error());
-		thread_signal(tid, BUS_ADRERR, (void *)addr);
-	}
-	if (doomed)
-		thread_signal(tid, SI_QUEUE, &leave_mark);
+	if (rc || doomed)
+		message_refuse(soft, msg, grid, rc);
 	if (!rc && !doomed)
-		sl_uffd_wake(soft->thread_fd, (void *)(addr & ~(uintptr_t)(SL_PAGE_BYTES - 1)),
-			     SL_PAGE_BYTES);
+		sl_uffd_wake(soft->thread_fd, (void *)page, SL_PAGE_BYTES);
 	if (grid)
 		sl_soft_grid_put(soft, grid);
 }

@@ -37,6 +37,14 @@ struct uffd_move_arg {
 	int64_t move;
 };
 
+struct uffd_poison_arg {
+	uint64_t start;
+	uint64_t len;
+	uint64_t mode;
+	int64_t updated;
+};
+
+#define UFFD_IOC_POISON	     _IOWR(0xAA, 0x08, struct uffd_poison_arg)
 #define UFFD_IOC_MOVE	     _IOWR(0xAA, 0x05, struct uffd_move_arg)
 #define UFFD_MOVE_DONTWAKE   1u
 #define UFFD_MOVE_SRC_HOLES  2u
@@ -234,6 +242,14 @@ sl_uffd_protect(int fd, void *addr, size_t bytes, unsigned flags)
 		if (rc != -EAGAIN || !retry_wait(tries, SLEEPS_PATIENT))
 			return rc;
 	}
+}
+
+int
+sl_uffd_poison(int fd, void *addr, size_t bytes)
+{
+	struct uffd_poison_arg arg = { .start = (uintptr_t)addr, .len = bytes };
+
+	return ioctl(fd, UFFD_IOC_POISON, &arg) ? -errno : 0;
 }
 
 void

@@ -21,6 +21,7 @@ enum sl_uffd_feature {
 	SL_UFFD_FEATURE_SIGBUS = 1 << 7,      /* a fault is a SIGBUS instead of a message, 4.14 */
 	SL_UFFD_FEATURE_THREAD_ID = 1 << 8,   /* messages name the thread, 4.14 */
 	SL_UFFD_FEATURE_EXACT_ADDR = 1 << 11, /* messages carry the byte, not its page, 5.18 */
+	SL_UFFD_FEATURE_POISON = 1 << 14,     /* UFFDIO_POISON, 6.6 */
 	SL_UFFD_FEATURE_MOVE = 1 << 16	      /* UFFDIO_MOVE, 6.8 */
 };
 
@@ -58,6 +59,9 @@ int sl_uffd_copy(int fd, void *dst, const void *src, size_t bytes, unsigned flag
 
 /* Guard (flags with SL_UFFD_GUARD) or unguard present pages; unguard wakes unless NO_WAKE. */
 int sl_uffd_protect(int fd, void *addr, size_t bytes, unsigned flags) SL_MUST_CHECK;
+
+/* Make touches of absent pages fail instead of wait, and wake. madvise(MADV_DONTNEED) ends it. */
+int sl_uffd_poison(int fd, void *addr, size_t bytes) SL_MUST_CHECK;
 
 /* Wake threads that wait for pages of the range. */
 void sl_uffd_wake(int fd, void *addr, size_t bytes);
