@@ -91,19 +91,19 @@ sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch)
 	size_t page = in_chunk / SL_PAGE_BYTES;
 	int present = c->pages && sl_bitmap_test(c->pages->present, page);
 	int dead = c->dead && sl_bitmap_test(c->dead, page);
+	struct verdict v = {.declared = 1, .readable = 1, .writable = 1};
 
-	if (l && l->n_uses) {
-		struct verdict v = uses_at(l, r, offset);
-
-		if (!v.declared)
-			report(c, touch, "is outside the declared uses");
-		else if (touch->access == SL_ACCESS_WRITE && !v.writable)
-			report(c, touch, "is against the declared intent read");
-		else if (touch->access == SL_ACCESS_READ && !v.readable && !present)
-			report(c, touch, "comes before any write, against the declared intent write-all "
-					 "or scratch");
-	}
-	if (dead && touch->access == SL_ACCESS_READ && !present)
+	/* One report a touch: the first that holds. */
+	if (l && l->n_uses)
+		v = uses_at(l, r, offset);
+	if (!v.declared)
+		report(c, touch, "is outside the declared uses");
+	else if (touch->access == SL_ACCESS_WRITE && !v.writable)
+		report(c, touch, "is against the declared intent read");
+	else if (touch->access == SL_ACCESS_READ && !v.readable && !present)
+		report(c, touch, "comes before any write, against the declared intent write-all "
+				 "or scratch");
+	else if (dead && touch->access == SL_ACCESS_READ && !present)
 		report(c, touch, "was discarded and not written since");
 	if (dead && touch->access == SL_ACCESS_WRITE)
 		sl_chunk_revive(c, page * SL_PAGE_BYTES, (page + 1) * SL_PAGE_BYTES);

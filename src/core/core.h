@@ -54,9 +54,16 @@ void sl_host_put(struct sl_host *h); /* held, drops: give the frame back */
 void sl_host_drop(struct sl_chunk *c);
 /* The device took c's frame over (present without KEEP): free the record only. Held. */
 void sl_host_consumed(struct sl_chunk *c);
-/* Move c's frame from staging into the host budget, making room by the order of the host lists.
- * 0 settled; -EAGAIN no room (stays in staging). Held, drops only if may_wait. */
-int sl_host_settle(struct sl_chunk *c, int may_wait) SL_MUST_CHECK;
+/*
+ * Move c's frame from staging into the host budget, making room by the order of the host lists. 0
+ * settled; -EAGAIN no room (stays in staging). Held, drops.
+ */
+enum sl_settle {
+	SL_SETTLE_NOW,	/* over frames that can go at once */
+	SL_SETTLE_WAIT, /* and over clean ones whose write is under way, so that counters repeat */
+	SL_SETTLE_WRITE /* and over dirty ones, which are written */
+};
+int sl_host_settle(struct sl_chunk *c, enum sl_settle how) SL_MUST_CHECK;
 void sl_host_list_update(struct sl_chunk *c); /* held: put on the list its flags say */
 void sl_host_list_remove(struct sl_host *h);
 /* Dirty beyond the thresholds: start background writes. Held, drops. */
@@ -94,7 +101,9 @@ int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_MUST_CHECK;
 
 /* evict.c: take chunks out. */
 /* Reserve bytes of the device budget for c, evicting the coldest. Held, drops. */
+/* -EINPROGRESS: launches hold it all, and this is no fault: let c go, sl_room_wait(), try again. */
 int sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill) SL_MUST_CHECK;
+void sl_room_wait(struct sluice_space *s); /* held, drops */
 void sl_room_give(struct sluice_space *s, uint64_t bytes); /* held */
 enum sl_evict_why {
 	SL_EVICT_ROOM,
@@ -157,6 +166,11 @@ void sl_chunk_forget(struct sl_chunk *c);
 enum sl_discard_how { SL_DISCARD_LAZILY, SL_DISCARD_EAGERLY, SL_DISCARD_UNMAP };
 void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how);
 void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager); /* same */
+/* The same, not in its turn of the calls but when a stream has come to it: leaves alone what
+ * launches have pinned, which may have been called after it. */
+void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eager);
+/* Eagerly discarded, but unmapping failed: not discarded after all. Held. */
+void sl_chunk_keep(struct sl_chunk *c);
 /* Bytes [begin, end) of c are about to be written: they live again. Held. */
 void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end);
 

@@ -21,7 +21,7 @@ sl_chunk_forget(struct sl_chunk *c)
 	sl_spill_drop(c);
 	free(c->dead);
 	c->dead = NULL;
-	c->flags &= SL_WAS_EVICTED;
+	c->flags &= SL_FLAGS_KEPT;
 }
 
 /* Note dead pages [begin, end) (bytes within the chunk); 1 when no live page is left. Held. */
@@ -66,27 +66,50 @@ sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end)
 
 /*
  * Some pages of a present chunk are about to be noted dead, eagerly: a later write to them must be
- * seen, so that it counts. Held, drops.
+ * seen, so that it counts. Bytes within the chunk. Not 0: it cannot be seen. Held, drops.
  */
-static void
-writes_watch(struct sl_chunk *c)
+static int
+writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 {
 	struct sluice_space *s = c->region->space;
 	int rc;
 
-	while (c->state == SL_CHUNK_SYNCING || (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c)))
+	while (c->state == SL_CHUNK_SYNCING || c->state == SL_CHUNK_FILLING ||
+	       c->state == SL_CHUNK_EVICTING ||
+	       (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c)))
 		sl_chunk_wait(c);
-	if (c->state != SL_CHUNK_DEVICE || c->pages || (c->flags & SL_GUARDED))
-		return;
+	if (c->state != SL_CHUNK_DEVICE || (!c->pages && (c->flags & SL_GUARDED)))
+		return 0;
+	if (!c->pages) {
+		begin = 0;
+		end = c->region->chunk_bytes;
+	}
+	begin = begin / SL_PAGE_BYTES * SL_PAGE_BYTES;
+	end = (end + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES * SL_PAGE_BYTES;
 	sl_chunk_set_state(c, SL_CHUNK_SYNCING); /* writers wait until the books know of the guard */
 	c->flags |= SL_SNAPSHOT;
 	sl_mutex_unlock(&s->lock);
-	rc = s->device->ops->guard(s->device, sl_chunk_addr(c), c->region->chunk_bytes);
+	rc = s->device->ops->guard(s->device, sl_chunk_addr(c) + begin, end - begin);
 	sl_mutex_lock(&s->lock);
 	c->flags &= (uint16_t)~SL_SNAPSHOT;
-	if (!rc)
+	if (!rc && !c->pages)
 		c->flags |= SL_GUARDED;
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+	return rc;
+}
+
+/*
+ * The unmapping of an eager discard failed: a later write would not be seen, so the contents live
+ * on. Copies outside the device are gone already. Held.
+ */
+void
+sl_chunk_keep(struct sl_chunk *c)
+{
+	if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
+		return;
+	if (!c->pages)
+		c->flags |= SL_DIRTY_DEVICE;
+	sl_chunk_revive(c, 0, 0);
 }
 
 /* The whole chunk is dead. Held, drops. Waits for moves of it, not for launches. */
@@ -112,7 +135,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 				if (c->flags & SL_READ_AHEAD)
 					c->region->space->host.read_ahead_bytes -= h->frame->bytes;
 				c->host = NULL;
-				c->flags &= SL_WAS_EVICTED;
+				c->flags &= SL_FLAGS_KEPT;
 				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
 				sl_host_put(h);
 				if (c->state != SL_CHUNK_EMPTY)
@@ -120,7 +143,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 			} else {
 				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
 			}
-			c->flags &= SL_WAS_EVICTED;
+			c->flags &= SL_FLAGS_KEPT;
 			sl_spill_drop(c);
 			free(c->dead);
 			c->dead = NULL;
@@ -144,7 +167,8 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 				c->region->space->eager_used = 1;
 				return;
 			}
-			sl_ignore(sl_evict(c, SL_EVICT_DISCARD)); /* on failure it stays discarded */
+			if (sl_evict(c, SL_EVICT_DISCARD))
+				sl_chunk_keep(c);
 			return;
 		case SL_CHUNK_READING:
 		case SL_CHUNK_WRITING:
@@ -159,8 +183,9 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 	}
 }
 
-void
-sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+/* late: launches called after the discard may be prepared already; what they use lives again. */
+static void
+range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late)
 {
 	struct sluice_space *s = r->space;
 
@@ -172,6 +197,8 @@ sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 		uint64_t from = begin > base ? begin - base : 0;
 		uint64_t to = end - base < r->chunk_bytes ? end - base : r->chunk_bytes;
 
+		if (late && sl_chunk_pins(c))
+			continue;
 		/* The common case first: present, nothing else to let go. */
 		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill && !c->dead &&
 		    from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages) {
@@ -179,11 +206,8 @@ sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 			sl_chunk_update(c);
 			continue;
 		}
-		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c))) {
-			writes_watch(c);
-			if (c->state == SL_CHUNK_DEVICE && !c->pages && !(c->flags & SL_GUARDED))
-				continue; /* writes would go unseen: forget about the discard */
-		}
+		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) && writes_watch(c, from, to))
+			continue; /* writes would go unseen: forget about the discard */
 		if (pages_die(c, from, to))
 			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
 		else
@@ -195,6 +219,18 @@ sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 		}
 	}
 	sl_region_leave(r);
+}
+
+void
+sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+{
+	range_discard(r, begin, end, eager, 0);
+}
+
+void
+sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+{
+	range_discard(r, begin, end, eager, 1);
 }
 
 struct discard_task {
@@ -212,7 +248,7 @@ discard_run(struct sl_task *task)
 	struct sluice_space *s = d->region->space;
 
 	sl_mutex_lock(&s->lock);
-	sl_range_discard(d->region, d->begin, d->end, d->eager);
+	sl_range_discard_late(d->region, d->begin, d->end, d->eager);
 	sl_mutex_unlock(&s->lock);
 	return 0;
 }
@@ -231,7 +267,7 @@ discard_done(struct sl_task *task, int rc)
 	free(d);
 }
 
-/* Behind work that declared nothing: when the stream comes to it. Held, drops. */
+/* Behind work that declared nothing, or whose reads are checked: when the stream comes to it. Held, drops. */
 static int
 discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	       struct sluice_stream *stream)
@@ -288,7 +324,7 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 		rc = sl_fail(-EBUSY, "discard: %p: the range is pinned: unpin it first", addr);
 		goto out;
 	}
-	if (stream && space->undeclared) {
+	if (stream && (space->undeclared || space->config.checking)) {
 		rc = discard_submit(r, begin, end, eager, stream);
 		goto out;
 	}

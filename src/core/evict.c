@@ -56,7 +56,7 @@ evict_place(struct sl_chunk *c, enum sl_evict_why why)
 
 	/* Pages of a chunk whose base is in the store: only they are valid, so they go there. */
 	if (!c->pages && why != SL_EVICT_FLUSH)
-		settled = sl_host_settle(c, 1) == 0;
+		settled = sl_host_settle(c, SL_SETTLE_WRITE) == 0;
 	if (!settled && !dirty) {
 		struct sl_host *h = c->host;
 
@@ -258,6 +258,11 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 		sl_chunk_wait(c);
 		return 0;
 	}
+	if ((c->flags & SL_DISCARDED) && sl_chunk_pins(c) && why != SL_EVICT_DISCARD) {
+		/* Discarded behind a launch that still needs the contents: this is not the time. */
+		c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
+		c->flags |= SL_DIRTY_DEVICE;
+	}
 	r->busy++;
 	sl_chunk_set_state(c, SL_CHUNK_EVICTING);
 	s->dev.leaving_bytes += c->device_bytes;
@@ -312,7 +317,8 @@ victim_pick(struct sluice_space *s, int skip_pinned)
 	struct sl_chunk *v;
 
 	for (v = s->dev.discarded_head; v; v = v->next) {
-		if (!sl_chunk_pins(v) || (!skip_pinned && !scope_holds(v)))
+		if (!sl_chunk_pins(v) ||
+		    (!skip_pinned && !(v->flags & SL_PREPARING) && !scope_holds(v)))
 			return v;
 	}
 	for (;;) {
@@ -323,12 +329,23 @@ victim_pick(struct sluice_space *s, int skip_pinned)
 	}
 }
 
-/* No victim now: wait for a launch or another thread, or say why there will be none. */
+void
+sl_room_wait(struct sluice_space *s)
+{
+	uint64_t deadline = sl_now_ns() + 100 * 1000 * 1000;
+
+	s->launch_waiters++;
+	if (sl_cond_wait_until(&s->launch_wake, &s->lock, deadline) == -ETIMEDOUT &&
+	    s->running <= sl_scopes_count(s))
+		sl_launch_steal(s, s->preparing);
+	s->launch_waiters--;
+}
+
+/* No victim now: a launch or another thread must be waited for; or say why there will be none. */
 static int
-room_wait(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
+room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
 	struct sluice_space *s = c->region->space;
-	uint64_t deadline;
 
 	if (fill->opportunist)
 		return -EAGAIN;
@@ -339,12 +356,9 @@ room_wait(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 			       (unsigned long long)s->dev.pinned_bytes,
 			       (unsigned long long)s->dev.budget_bytes);
 	sl_count(s, SLUICE_COUNTER_WAITS_IN_FLIGHT, 1);
-	deadline = sl_now_ns() + 100 * 1000 * 1000;
-	s->launch_waiters++;
-	if (sl_cond_wait_until(&s->launch_wake, &s->lock, deadline) == -ETIMEDOUT &&
-	    s->running <= sl_scopes_count(s))
-		sl_launch_steal(s, s->preparing);
-	s->launch_waiters--;
+	if (!fill->no_wait_in_flight)
+		return -EINPROGRESS;
+	sl_room_wait(s);
 	return 0;
 }
 
@@ -358,6 +372,7 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 	struct sluice_space *s = c->region->space;
 	int skip = fill->no_wait_in_flight || fill->opportunist;
 	struct sl_chunk *v;
+	int rc;
 
 	if (s->dev.used_bytes - s->dev.leaving_bytes + s->dev.wanted_bytes <=
 	    s->dev.budget_bytes) {
@@ -371,20 +386,30 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 		v = sl_lru_coldest(s, SL_SKIP_PREPARING); /* a later touch brings it back */
 	if (!v && fill->no_wait_in_flight)
 		v = sl_lru_coldest(s, SL_SKIP_NOTHING);
+	if (!v && fill->no_wait_in_flight)
+		v = s->dev.discarded_head; /* discarded behind a launch that still uses it */
 	if (!v || (!fill->no_wait_in_flight && sl_chunk_pins(v)))
-		return room_wait(c, bytes, fill);
-	return sl_evict(v, SL_EVICT_ROOM);
+		return room_lacks(c, bytes, fill);
+	rc = sl_evict(v, SL_EVICT_ROOM);
+	if (rc == -EBUSY && v->state == SL_CHUNK_DEVICE)
+		sl_chunk_touch(v);
+	return rc;
 }
 
 int
 sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
 	struct sluice_space *s = c->region->space;
+	uint32_t busy = 0;
 	int rc = 0;
 
 	s->dev.wanted_bytes += bytes;
-	while (!rc && s->dev.used_bytes + bytes > s->dev.budget_bytes)
+	while (!rc && s->dev.used_bytes + bytes > s->dev.budget_bytes) {
 		rc = room_step(c, bytes, fill);
+		/* The program's own direct I/O pins its target: look for another victim. */
+		if (rc == -EBUSY && ++busy <= s->dev.heap_n)
+			rc = 0;
+	}
 	s->dev.wanted_bytes -= bytes;
 	if (rc)
 		return rc;
@@ -400,9 +425,11 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 	uint64_t before = s->dev.budget_bytes;
 	int rc;
 
-	if (budget_bytes < s->dev.pinned_bytes)
-		return sl_fail(-ENOBUFS, "space: %llu bytes are pinned on the device, more than the new "
-			       "budget of %llu", (unsigned long long)s->dev.pinned_bytes,
+	/* As sluice_pin(): one access may need two chunks, and must never find no room at all. */
+	if (budget_bytes < s->dev.pinned_bytes + 2 * s->config.chunk_bytes)
+		return sl_fail(-ENOBUFS, "space: %llu bytes are pinned on the device; they and two chunks "
+			       "are more than the new budget of %llu",
+			       (unsigned long long)s->dev.pinned_bytes,
 			       (unsigned long long)budget_bytes);
 	s->dev.budget_bytes = budget_bytes;
 	while (s->dev.used_bytes > s->dev.budget_bytes) {

@@ -71,7 +71,8 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 		if (l && l->n_uses && !s->config.checking)
 			launch_miss(l, touch);
 	}
-	if (c->pages || (r->population != SLUICE_POPULATE_CHUNK && c->state != SL_CHUNK_DEVICE))
+	if (c->state == SL_CHUNK_DEVICE ? c->pages != NULL
+					: r->population != SLUICE_POPULATE_CHUNK)
 		return sl_page_fault(c, touch, cause);
 	fill.intent = sl_policy_intent(s->policy, r->flags,
 				       sl_region_is_writable(r) ? SLUICE_USE_READ_WRITE

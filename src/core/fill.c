@@ -61,12 +61,14 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 	if (!dirty || !writable)
 		flags |= fill->partial && writable ? SL_PRESENT_GUARD_STRICT : SL_PRESENT_GUARD;
 	if (h && !dirty)
-		keep = sl_host_settle(c, 0) == 0;
+		keep = sl_host_settle(c, fill->cause == SL_CAUSE_LAUNCH ? SL_SETTLE_WAIT
+								: SL_SETTLE_NOW) == 0;
 	if (keep)
 		flags |= SL_PRESENT_KEEP;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
 	sl_mutex_unlock(&s->lock);
-	if (!h && fill_is_total(fill))
+	/* What lies behind the region's end reads as zeros whatever the intent. */
+	if (!h && fill_is_total(fill) && sl_chunk_valid_bytes(c) == r->chunk_bytes)
 		rc = s->device->ops->present_any(s->device, sl_chunk_addr(c), r->chunk_bytes);
 	else
 		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
@@ -103,11 +105,11 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 		c->flags &= (uint16_t)~SL_READ_AHEAD;
 		s->host.read_ahead_bytes -= bytes;
 	}
-	if (fill_is_total(fill) && c->host)
-		sl_host_drop(c);
 	rc = sl_room_make(c, bytes, fill);
 	if (rc)
 		goto fail;
+	if (fill_is_total(fill) && c->host)
+		sl_host_drop(c);
 	rc = fill_present(c, fill);
 	if (rc) {
 		sl_room_give(s, bytes);
@@ -120,8 +122,12 @@ fail:
 	if (from == SL_CHUNK_HOST && !c->host) /* its contents were of no use any more */
 		from = c->flags & SL_STORE_VALID ? SL_CHUNK_STORE : SL_CHUNK_EMPTY;
 	if (from == SL_CHUNK_EMPTY)
-		c->flags &= SL_WAS_EVICTED;
+		c->flags &= SL_FLAGS_KEPT;
 	sl_chunk_set_state(c, from);
+	if (rc == -EINPROGRESS) { /* a kernel that is to give us room may need c by a fault itself */
+		sl_room_wait(s);
+		return 0;
+	}
 	if (rc != -EAGAIN)
 		sl_fail_in(rc, "chunk %llu of %s", (unsigned long long)sl_chunk_index(c),
 			   c->region->name);

@@ -341,7 +341,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 
 /* Make one step towards room among settled frames. 1: go on; 0: nothing can go; drops. */
 static int
-settled_step(struct sluice_space *s, int may_wait)
+settled_step(struct sluice_space *s, enum sl_settle how)
 {
 	struct sl_host *h;
 	struct sl_chunk *c;
@@ -355,7 +355,7 @@ settled_step(struct sluice_space *s, int may_wait)
 	if (h) {
 		c = h->chunk;
 		if (c->state == SL_CHUNK_WRITING) {
-			if (!may_wait)
+			if (how == SL_SETTLE_NOW)
 				return 0;
 			sl_chunk_wait(c);
 			return 1;
@@ -378,7 +378,7 @@ settled_step(struct sluice_space *s, int may_wait)
 		sl_host_drop(c);
 		return 1;
 	}
-	if (!may_wait)
+	if (how != SL_SETTLE_WRITE)
 		return 0;
 	h = s->host.list[SL_HOST_DIRTY_FILE].head;
 	if (h)
@@ -392,7 +392,7 @@ settled_step(struct sluice_space *s, int may_wait)
 }
 
 int
-sl_host_settle(struct sl_chunk *c, int may_wait)
+sl_host_settle(struct sl_chunk *c, enum sl_settle how)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_host *h = c->host;
@@ -401,8 +401,12 @@ sl_host_settle(struct sl_chunk *c, int may_wait)
 	if (h->settled)
 		return 0;
 	while (s->host.settled_bytes + bytes > s->host.budget_bytes) {
-		if (bytes > s->host.budget_bytes || !settled_step(s, may_wait))
+		if (bytes > s->host.budget_bytes || !settled_step(s, how))
 			return -EAGAIN;
+	}
+	if (c->flags & SL_READ_AHEAD) { /* it has left staging, and with it the share of read-ahead */
+		c->flags &= (uint16_t)~SL_READ_AHEAD;
+		s->host.read_ahead_bytes -= bytes;
 	}
 	s->host.staging_used_bytes -= bytes;
 	h->settled = 1;
@@ -444,6 +448,32 @@ sl_host_clean(struct sluice_space *s)
 	}
 }
 
+/*
+ * A settled frame that is on no list: the base of a chunk that is on the device by pages, or one that
+ * is being moved. Take the first out, or wait for the second. Drops. 1: go on.
+ */
+static int
+shrink_unlisted(struct sluice_space *s)
+{
+	for (size_t i = 0; i < s->n_regions; i++) {
+		struct sl_region *r = s->regions[i];
+
+		for (uint64_t k = 0; k < r->n_chunks; k++) {
+			struct sl_chunk *c = &r->chunks[k];
+
+			if (!c->host || !c->host->settled || c->state == SL_CHUNK_POISONED)
+				continue;
+			if (c->state == SL_CHUNK_DEVICE)
+				return sl_evict(c, SL_EVICT_REQUEST) == 0;
+			if (c->state != SL_CHUNK_HOST) {
+				sl_chunk_wait(c);
+				return 1;
+			}
+		}
+	}
+	return 0;
+}
+
 int
 sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes)
 {
@@ -451,7 +481,7 @@ sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes)
 
 	s->host.budget_bytes = budget_bytes; /* nothing settles above it from now on */
 	while (s->host.settled_bytes > budget_bytes) {
-		if (settled_step(s, 1))
+		if (settled_step(s, SL_SETTLE_WRITE) || shrink_unlisted(s))
 			continue;
 		s->host.budget_bytes = before;
 		return staging_stuck(s, s->regions[0]->chunks);

@@ -82,6 +82,21 @@ use_fill(const struct sl_launch_use *u, uint64_t index)
 	return fill;
 }
 
+/*
+ * As use_fill(); but what an earlier launch may still read is brought in, whatever the intent: one
+ * that declared nothing, a callback, or one that has given its pins back and waits again.
+ */
+static struct sl_fill
+launch_fill(const struct sluice_launch *l, const struct sl_launch_use *u, uint64_t index)
+{
+	const struct sluice_space *s = l->space;
+	struct sl_fill fill = use_fill(u, index);
+
+	if (s->undeclared || (s->queue_head && s->queue_head->number < l->number))
+		fill.partial = 1;
+	return fill;
+}
+
 /* Whether every chunk of the use needs nothing. Held. */
 static int
 use_is_ready(const struct sl_launch_use *u)
@@ -181,7 +196,7 @@ sl_launch_try_prepare(struct sluice_launch *l)
 	if (l->space->config.checking && l->n_uses)
 		return -EAGAIN;
 	for (size_t k = 0; k < l->n_uses; k++) {
-		if (!use_is_ready(&l->uses[k]))
+		if (!use_is_ready(&l->uses[k]) || l->uses[k].intent == SLUICE_USE_SCRATCH)
 			return -EAGAIN;
 	}
 	sl_launch_pin(l);
@@ -241,7 +256,7 @@ launch_read_on(struct sluice_launch *l, struct cursor *at)
 	while (at->use < l->n_uses) {
 		struct sl_launch_use *u = &l->uses[at->use];
 		struct sl_chunk *c = &u->region->chunks[at->chunk];
-		struct sl_fill fill = use_fill(u, at->chunk);
+		struct sl_fill fill = launch_fill(l, u, at->chunk);
 		int total = !fill.partial && (fill.intent == SLUICE_USE_WRITE_ALL ||
 					      fill.intent == SLUICE_USE_SCRATCH);
 
@@ -264,7 +279,7 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 
 	for (uint64_t i = u->first; i <= u->last; i++) {
 		struct sl_chunk *c = &r->chunks[i];
-		struct sl_fill fill = use_fill(u, i);
+		struct sl_fill fill = launch_fill(l, u, i);
 		uint64_t base = i * r->chunk_bytes;
 
 		if (ahead->use < k || (ahead->use == k && ahead->chunk < i))
@@ -317,6 +332,22 @@ launch_mark_preparing(struct sluice_launch *l, int preparing)
 }
 
 /*
+ * Scratch is dead from here on but for the launch itself, whose pins keep it: decided when the
+ * launch is prepared, so that it does not depend on how long the kernel takes, and so that a launch
+ * prepared behind it can make the contents live again. Held, drops.
+ */
+static void
+launch_dispose(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		if (u->intent == SLUICE_USE_SCRATCH)
+			sl_range_discard(u->region, u->begin, u->end, 0);
+	}
+}
+
+/*
  * Bring in and pin everything the launch declares. Called by the mover, one launch at a time.
  * Held, drops. On failure nothing stays pinned.
  */
@@ -347,6 +378,8 @@ sl_launch_prepare(struct sluice_launch *l)
 	launch_mark_preparing(l, 0);
 	if (rc)
 		sl_launch_unpin(l);
+	else
+		launch_dispose(l);
 	return rc;
 }
 
@@ -378,8 +411,12 @@ sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
 		struct sl_launch_use *u = &l->uses[k];
 
 		for (uint64_t i = u->first; i <= u->last; i++) {
-			if (u->region->chunks[i].flags & SL_DISCARDED)
-				sl_chunk_revive(&u->region->chunks[i], 0, 0);
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (!(c->flags & SL_DISCARDED))
+				continue;
+			c->flags |= SL_DIRTY_DEVICE; /* its other copies went with the discard */
+			sl_chunk_revive(c, 0, 0);
 		}
 	}
 	l->state = SL_LAUNCH_QUEUED;
@@ -402,23 +439,20 @@ launch_start(struct sluice_launch *l)
 	s->running++;
 }
 
-/* Contents that the launch leaves behind dead; unmapping that waited for its end. Drops. */
+/* Unmapping that waited for the end of the launch. Held, drops. */
 static void
-launch_dispose(struct sluice_launch *l)
+launch_unmap_dead(struct sluice_launch *l)
 {
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
 
-		if (u->intent == SLUICE_USE_SCRATCH)
-			sl_range_discard(u->region, u->begin, u->end, 0);
-		if (!l->space->eager_used)
-			continue;
-		for (uint64_t i = u->first; i <= u->last; i++) {
+		for (uint64_t i = u->first; i <= u->last && l->space->eager_used; i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
 
 			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARD_EAGER) &&
 			    !sl_chunk_pins(c) && !c->user_pins)
-				sl_ignore(sl_evict(c, SL_EVICT_DISCARD));
+				if (sl_evict(c, SL_EVICT_DISCARD))
+					sl_chunk_keep(c);
 		}
 	}
 }
@@ -435,7 +469,9 @@ launch_finish(struct sluice_launch *l)
 	s->running--;
 	if (!l->n_uses && l->kernel)
 		s->undeclared--;
-	launch_dispose(l);
+	if (s->config.checking)
+		launch_dispose(l); /* where a touch of dead pages is an error, after the kernel */
+	launch_unmap_dead(l);
 	for (size_t k = 0; k < l->n_uses; k++) {
 		l->uses[k].region->launches--;
 		sl_region_leave(l->uses[k].region);

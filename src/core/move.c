@@ -25,6 +25,8 @@ advise_population(struct sl_region *r, enum sluice_population population)
 	if (population == r->population)
 		return 0;
 	rc = sl_range_wait(r, 0, r->size_bytes, "advise");
+	if (rc)
+		return rc;
 	r->population = population;
 	/* A region that nothing is present of changes the thread that serves its faults, too. */
 	for (uint64_t i = 0; i < r->n_chunks && !rc; i++) {
@@ -48,6 +50,9 @@ advise_population(struct sl_region *r, enum sluice_population population)
 	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes, delivery);
 	if (!rc)
 		r->delivery = delivery;
+	else if (s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes,
+					r->delivery))
+		return sl_fail_in(rc, "advise: %s can no longer be touched, unmap it", r->name);
 	return rc;
 }
 
@@ -481,7 +486,7 @@ residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to, struct sluic
 	uint64_t bytes = to - from;
 	enum sluice_tier below = c->host ? SLUICE_TIER_HOST : SLUICE_TIER_STORE;
 	int has_below = c->host || (c->flags & SL_STORE_VALID);
-	uint64_t device = bytes;
+	uint64_t device = bytes, dirty = 0;
 
 	if (c->user_pins)
 		out->pinned_bytes += bytes;
@@ -523,7 +528,7 @@ residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to, struct sluic
 			device = sl_bitmap_count(c->pages->present, first, n) * SL_PAGE_BYTES;
 			if (device > bytes)
 				device = bytes;
-			out->dirty_bytes += sl_bitmap_count(c->pages->dirty, first, n) * SL_PAGE_BYTES;
+			dirty = sl_bitmap_count(c->pages->dirty, first, n) * SL_PAGE_BYTES;
 			if (has_below)
 				out->tier_bytes[below] += bytes - device;
 			else
@@ -534,8 +539,9 @@ residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to, struct sluic
 	case SL_CHUNK_STATE_COUNT:
 		return;
 	}
-	if (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST))
-		out->dirty_bytes += bytes;
+	if (dirty > bytes || (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)))
+		dirty = bytes;
+	out->dirty_bytes += dirty;
 }
 
 void

@@ -4,22 +4,32 @@
  * carries out prefetches when no launch waits, a chunk at a time, so that a demand never queues
  * behind more than one prefetched chunk.
  */
+#include <signal.h>
 #include <string.h>
 
 #include "core/core.h"
 
+/* In the order of the calls: a launch that gave its pins back comes before what was called later. A
+ * discard has the number of the launch before it. */
 void
 sl_mover_queue(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
+	struct sluice_launch *after = s->queue_tail;
 
-	l->next = NULL;
-	l->prev = s->queue_tail;
-	if (s->queue_tail)
-		s->queue_tail->next = l;
+	while (after && (after->number > l->number ||
+			 (after->number == l->number && after->discard && !l->discard)))
+		after = after->prev;
+	l->prev = after;
+	l->next = after ? after->next : s->queue_head;
+	if (l->next)
+		l->next->prev = l;
+	else
+		s->queue_tail = l;
+	if (after)
+		after->next = l;
 	else
 		s->queue_head = l;
-	s->queue_tail = l;
 	sl_cond_signal(&s->mover_wake);
 }
 
@@ -46,6 +56,7 @@ sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 		return sl_fail(-ENOMEM, "discard: out of memory");
 	l->space = r->space;
 	l->discard = 1;
+	l->number = r->space->launch_clock;
 	l->discard_eager = eager;
 	l->uses = (struct sl_launch_use *)(l + 1);
 	l->uses->region = r;
@@ -125,7 +136,7 @@ request_to_host(struct sl_chunk *c)
 	while (c->state == SL_CHUNK_READING)
 		sl_chunk_wait(c);
 	if (c->state == SL_CHUNK_HOST)
-		sl_ignore(sl_host_settle(c, 0));
+		sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
 }
 
 /* One chunk of the oldest prefetch. Whatever fails is left to the use that needs it. Drops. */
@@ -199,10 +210,17 @@ mover_main(void *arg)
 int
 sl_mover_start(struct sluice_space *s)
 {
+	sigset_t all, before;
 	int rc = -sl_fault_point("thread.create");
 
-	if (!rc)
+	if (!rc) {
+		/* Signals are the program's: a handler that touches managed memory must not run here,
+		 * where it would wait for the mover. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
 		rc = pthread_create(&s->mover, NULL, mover_main, s);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	}
 	if (rc)
 		return sl_fail(-rc, "space: cannot start the mover thread: %s", strerror(rc));
 	s->mover_started = 1;

@@ -245,10 +245,10 @@ pages_begin(struct sl_chunk *c)
 	}
 	c->pages = pages;
 	/* A base frame in staging would block I/O for long: settle it, or use the store's copy. */
-	if (c->host && sl_host_settle(c, 0)) {
+	if (c->host && sl_host_settle(c, SL_SETTLE_NOW)) {
 		if (!(c->flags & SL_DIRTY_HOST)) {
 			sl_host_drop(c);
-		} else if (sl_host_settle(c, 1)) {
+		} else if (sl_host_settle(c, SL_SETTLE_WRITE)) {
 			free(c->pages);
 			c->pages = NULL;
 			sl_chunk_set_state(c, from);

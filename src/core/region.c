@@ -390,18 +390,19 @@ chunk_flush(struct sl_chunk *c, int keep)
 			    !sl_bitmap_count(c->pages->dirty, 0,
 					     c->region->chunk_bytes / SL_PAGE_BYTES))
 				return 0;
-			if (c->pages) { /* no dirty page, but a dirty base: HOST, and then written */
+			if (c->pages || (!keep && !c->user_pins &&
+					 (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) &&
+					 !(c->flags & SL_DISCARDED))) {
 				int rc = sl_evict(c, SL_EVICT_FLUSH);
 
 				if (rc)
 					return rc;
-				break;
+				break; /* written, or HOST with a frame newer than the store */
 			}
 			if (!(c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) ||
 			    (c->flags & SL_DISCARDED))
 				return 0;
-			return keep || c->user_pins ? chunk_snapshot(c)
-						    : sl_evict(c, SL_EVICT_FLUSH);
+			return chunk_snapshot(c);
 		case SL_CHUNK_HOST:
 			if (!(c->flags & SL_DIRTY_HOST))
 				return 0;

@@ -43,6 +43,7 @@ sl_spill_drop(struct sl_chunk *c)
 	sl_spill_put(s->spill, c->spill);
 	free(c->spill);
 	c->spill = NULL;
+	c->flags &= (uint16_t)~SL_STORE_VALID;
 }
 
 void
@@ -312,6 +313,8 @@ snapshot_done(struct sl_io *io)
 		if (!(c->flags & SL_WRITTEN))
 			c->flags &= (uint16_t)~SL_DIRTY_DEVICE;
 	}
+	if (c->flags & SL_WRITTEN)
+		sl_host_drop(c); /* a kept copy, older than the device's now */
 	c->flags &= (uint16_t)~SL_WRITTEN;
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	sl_host_put(h);

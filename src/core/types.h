@@ -61,6 +61,9 @@ enum sl_chunk_flag {
 	SL_PREPARING = 1 << 11	  /* needed by the launch that the mover is preparing now */
 };
 
+/* What an empty chunk keeps of its flags: they are not about contents. */
+#define SL_FLAGS_KEPT (SL_WAS_EVICTED | SL_PREPARING)
+
 #define SL_HEAP_NONE UINT32_MAX
 #define SL_CHUNK_BYTES_MAX (64u << 20)
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device behind a slow link: what moves contents between host and device takes as long as on a
- * link of the given latency and rate. Each direction is a link of its own, used by one move at a
- * time: a move is given the next free interval of its direction, and the call returns no earlier
- * than the interval ends.
+ * A device behind a slow link: what moves contents between host and device takes as long
+ * as on a link of the given latency and rate. Each direction is a link of its own, used
+ * by one move at a time: a move is given the next free interval of its direction, and the
+ * call returns no earlier than the interval ends.
  *
- * In: present with a frame, page_fill with a source; the data appear when the interval is over.
- * Out: absent with SL_ABSENT_COPY, snapshot. What moves no contents (zeros, frames kept,
- * discards, guards, drops) is not delayed: a GPU moves nothing there either.
+ * In: present with a frame, page_fill with a source; the data appear when the interval is
+ * over. Out: absent with SL_ABSENT_COPY, snapshot. What moves no contents (zeros, frames
+ * kept, discards, guards, drops) is not delayed: a GPU moves nothing there either.
  *
  * Streams and events are the inner device's own. No locks; callers sleep.
  */
@@ -27,7 +27,7 @@ struct delay_dev {
 	struct sl_device *inner;
 	struct sl_device_ops ops;
 	uint64_t delay_ns;
-	uint64_t bytes_per_s;			    /* 0: no limit */
+	uint64_t bytes_per_s;                         /* 0: no limit */
 	_Atomic uint64_t free_at_ns[DIRECTION_COUNT]; /* end of the last interval given */
 };
 
@@ -62,8 +62,8 @@ link_take(struct delay_dev *delay, enum direction direction, uint64_t bytes)
 	uint64_t end_ns;
 
 	if (delay->bytes_per_s) {
-		uint64_t rate_ns =
-			(uint64_t)((double)bytes * 1e9 / (double)delay->bytes_per_s + 0.5);
+		uint64_t rate_ns = (uint64_t)((double)bytes * 1e9 / (double)delay->bytes_per_s +
+					      0.5);
 
 		if (rate_ns > took_ns)
 			took_ns = rate_ns;
@@ -199,8 +199,8 @@ delay_page_drop(struct sl_device *dev, void *addr, uint64_t bytes)
 }
 
 static int
-delay_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid, void *args,
-	       void *launch)
+delay_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid,
+	       void *args, void *launch)
 {
 	return inner_of(dev)->ops->grid_run(inner_of(dev), kernel, grid, args, launch);
 }

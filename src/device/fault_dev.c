@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that fails on demand: asks a fault point before each fallible call of the device it
- * wraps, and returns what the point says with nothing done. While nothing is armed a call costs one more
- * indirect call and one load.
+ * A device that fails on demand: asks a fault point before each fallible call of the
+ * device it wraps, and returns what the point says with nothing done. While nothing is
+ * armed a call costs one more indirect call and one load.
  *
  *   frame.get       frame_get            device.map      attach
  *   device.present  present, present_any device.page     page_fill, page_drop
@@ -142,7 +142,8 @@ fault_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void *s
 {
 	int rc = sl_fault_point("device.page");
 
-	return rc ? rc : inner_of(dev)->ops->page_fill(inner_of(dev), addr, bytes, src, guard);
+	return rc ? rc
+		  : inner_of(dev)->ops->page_fill(inner_of(dev), addr, bytes, src, guard);
 }
 
 static int
@@ -154,8 +155,8 @@ fault_page_drop(struct sl_device *dev, void *addr, uint64_t bytes)
 }
 
 static int
-fault_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid, void *args,
-	       void *launch)
+fault_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid,
+	       void *args, void *launch)
 {
 	return inner_of(dev)->ops->grid_run(inner_of(dev), kernel, grid, args, launch);
 }

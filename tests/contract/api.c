@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CASE_SECONDS_MAX 100
-#define WAIT_STEPS_MAX 2000 /* of 5 ms */
-#define DIRECTORY_FORM "sluice-api-XXXXXX"
+#define CASE_SECONDS_MAX 60
+#define WAIT_STEPS_MAX   2000 /* of 5 ms */
+#define DIRECTORY_FORM   "sluice-api-XXXXXX"
 
 static char directory[512];
 
@@ -37,9 +37,10 @@ api_check_eq(const char *file, int line, const char *what, uint64_t a, uint64_t 
 {
 	if (a == b)
 		return;
-	fprintf(stderr, "%s:%d: not so: %s\n  %llu (%.2f chunks) against %llu (%.2f chunks)\n", file,
-		line, what, (unsigned long long)a, (double)a / (double)CHUNK, (unsigned long long)b,
-		(double)b / (double)CHUNK);
+	fprintf(stderr,
+		"%s:%d: not so: %s\n  %llu (%.2f chunks) against %llu (%.2f chunks)\n",
+		file, line, what, (unsigned long long)a, (double)a / (double)CHUNK,
+		(unsigned long long)b, (double)b / (double)CHUNK);
 	_exit(1);
 }
 
@@ -49,8 +50,8 @@ api_check_fails(const char *file, int line, const char *what, int rc, int wanted
 {
 	if (rc == wanted && strstr(sluice_last_error(), words))
 		return;
-	fprintf(stderr, "%s:%d: %s\n  returned %d, text \"%s\"; wanted %d, with \"%s\"\n", file, line,
-		what, rc, sluice_last_error(), wanted, words);
+	fprintf(stderr, "%s:%d: %s\n  returned %d, text \"%s\"; wanted %d, with \"%s\"\n",
+		file, line, what, rc, sluice_last_error(), wanted, words);
 	_exit(1);
 }
 
@@ -131,7 +132,11 @@ api_main(const struct api_case *cases, size_t n, int argc, char **argv)
 		run++;
 		failed += rc == 1;
 		skipped += rc == 77;
-		printf("%s %s\n", rc == 0 ? "ok  " : rc == 77 ? "skip" : "FAIL", cases[i].name);
+		printf("%s %s\n",
+		       rc == 0    ? "ok  "
+		       : rc == 77 ? "skip"
+				  : "FAIL",
+		       cases[i].name);
 	}
 	printf("%zu cases, %zu failed, %zu skipped\n", run, failed, skipped);
 	if (!run) {
@@ -151,9 +156,10 @@ space_make(const char *config_text)
 	int rc = sluice_config_init(&config);
 
 	CHECK(!rc);
-	rc = sluice_config_parse(&config, "device=soft,device_budget=16M,host_budget=0,chunk=2M,"
-					  "workers=2,readahead_chunks=0,address=16G,policy=lru,"
-					  "population=chunk,faults=auto,checking=0,staging=32M");
+	rc = sluice_config_parse(&config,
+				 "device=soft,device_budget=16M,host_budget=0,chunk=2M,"
+				 "workers=2,readahead_chunks=0,address=16G,policy=lru,"
+				 "population=chunk,faults=auto,checking=0,staging=32M");
 	CHECK(!rc);
 	snprintf(config.spill_dirs, sizeof(config.spill_dirs), "%s", directory);
 	if (sluice_config_parse(&config, config_text))
@@ -329,8 +335,8 @@ file_expect(const char *path, uint64_t offset, uint64_t size, uint64_t seed, uin
 	CHECK(pread(fd, data, size, (off_t)offset) == (ssize_t)size);
 	for (uint64_t i = 0; i < words; i++) {
 		if (data[i] != pattern(seed, first + i)) {
-			fprintf(stderr, "%s: word %llu of %llu\n", path, (unsigned long long)i,
-				(unsigned long long)words);
+			fprintf(stderr, "%s: word %llu of %llu\n", path,
+				(unsigned long long)i, (unsigned long long)words);
 			api_failed(__FILE__, __LINE__, "the file has the expected pattern");
 		}
 	}
@@ -369,8 +375,9 @@ memory_expect(const void *addr, uint64_t size, uint64_t seed)
 		uint64_t word = words[i];
 
 		if (word != pattern(seed, i)) {
-			fprintf(stderr, "word %llu of %llu is %llx, not %llx\n", (unsigned long long)i,
-				(unsigned long long)(size / 8), (unsigned long long)word,
+			fprintf(stderr, "word %llu of %llu is %llx, not %llx\n",
+				(unsigned long long)i, (unsigned long long)(size / 8),
+				(unsigned long long)word,
 				(unsigned long long)pattern(seed, i));
 			api_failed(__FILE__, __LINE__, "memory has the expected pattern");
 		}
@@ -384,8 +391,8 @@ memory_expect_zeros(const void *addr, uint64_t size)
 
 	for (uint64_t i = 0; i < size; i++) {
 		if (bytes[i]) {
-			fprintf(stderr, "byte %llu of %llu is %u\n", (unsigned long long)i,
-				(unsigned long long)size, bytes[i]);
+			fprintf(stderr, "byte %llu of %llu is %u\n",
+				(unsigned long long)i, (unsigned long long)size, bytes[i]);
 			api_failed(__FILE__, __LINE__, "memory reads as zeros");
 		}
 	}

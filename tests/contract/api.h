@@ -17,33 +17,37 @@
 
 #include "sluice/sluice.h"
 
-#define MIB ((uint64_t)1 << 20)
+#define MIB   ((uint64_t)1 << 20)
 #define CHUNK (2 * MIB)
-#define PAGE ((uint64_t)4096)
+#define PAGE  ((uint64_t)4096)
 
-#define CHECK(what)                                                                           \
-	do {                                                                                  \
-		if (!(what))                                                                  \
-			api_failed(__FILE__, __LINE__, #what);                                \
+#define CHECK(what)                                            \
+	do {                                                   \
+		if (!(what))                                   \
+			api_failed(__FILE__, __LINE__, #what); \
 	} while (0)
 
 /* Two numbers that must be equal; prints both. */
-#define CHECK_EQ(a, b) api_check_eq(__FILE__, __LINE__, #a " == " #b, (uint64_t)(a), (uint64_t)(b))
+#define CHECK_EQ(a, b) \
+	api_check_eq(__FILE__, __LINE__, #a " == " #b, (uint64_t)(a), (uint64_t)(b))
 
 /* The call returns rc and its text contains the words. */
-#define CHECK_FAILS(call, rc, words) api_check_fails(__FILE__, __LINE__, #call, (call), rc, words)
+#define CHECK_FAILS(call, rc, words) \
+	api_check_fails(__FILE__, __LINE__, #call, (call), rc, words)
 
 struct api_case {
 	const char *name;
 	void (*run)(void);
 };
+/* clang-format off */
 #define CASE(name) {#name, name}
-#define API_MAIN(cases)                                                                       \
-	int                                                                                   \
-	main(int argc, char **argv)                                                     \
-	{                                                                                     \
-		return api_main(cases, sizeof(cases) / sizeof((cases)[0]), argc, argv);       \
+#define API_MAIN(cases)                                                                  \
+	int                                                                              \
+	main(int argc, char **argv)                                                      \
+	{                                                                                \
+		return api_main(cases, sizeof(cases) / sizeof((cases)[0]), argc, argv);  \
 	}
+/* clang-format on */
 
 /* Run every case, or the ones named on the command line, each in its own process. */
 int api_main(const struct api_case *cases, size_t n, int argc, char **argv);
@@ -77,8 +81,8 @@ struct sluice_residency residency(struct sluice_space *space, const void *addr, 
 void counter_wait(struct sluice_space *space, enum sluice_counter which, uint64_t value);
 
 /* Regions; must succeed. */
-void *region_map(struct sluice_space *space, const char *path, uint64_t offset, size_t size,
-		 unsigned flags);
+void *region_map(struct sluice_space *space, const char *path, uint64_t offset,
+		 size_t size, unsigned flags);
 void *region_alloc(struct sluice_space *space, size_t size);
 
 /* A path in the case's own directory (static storage, eight names in turn). */
@@ -87,7 +91,8 @@ const char *file_path(const char *name);
 const char *file_make(const char *name, uint64_t size, uint64_t seed);
 uint64_t file_size(const char *path);
 /* The words of the file from offset are those of the pattern from word first. */
-void file_expect(const char *path, uint64_t offset, uint64_t size, uint64_t seed, uint64_t first);
+void file_expect(const char *path, uint64_t offset, uint64_t size, uint64_t seed,
+		 uint64_t first);
 unsigned char file_byte(const char *path, uint64_t offset);
 
 static inline uint64_t
@@ -123,7 +128,8 @@ void launch(struct sluice_space *space, enum kernel_kind kind, void *addr, uint6
 /* A launch that declares but touches nothing: only the books move. */
 int launch_uses(struct sluice_space *space, const struct sluice_use *uses, size_t n);
 /* The same for one range; must be accepted. */
-void use(struct sluice_space *space, const void *addr, uint64_t size, enum sluice_intent intent);
+void use(struct sluice_space *space, const void *addr, uint64_t size,
+	 enum sluice_intent intent);
 
 /* Chunk i of a region of 2 MiB chunks. */
 static inline char *

@@ -322,13 +322,15 @@ wrong_launches_are_refused_at_the_call(void)
 	char *p = region_alloc(s, 16 * CHUNK);
 	struct sluice_use large = {p, 16 * CHUNK, SLUICE_USE_READ};
 	struct sluice_use past = {p + 15 * CHUNK, 2 * CHUNK, SLUICE_USE_READ};
-	struct sluice_use none = {&grid, 8, SLUICE_USE_READ}, nothing = {p, 0, SLUICE_USE_READ};
+	struct sluice_use none = {&grid, 8, SLUICE_USE_READ},
+			  nothing = {p, 0, SLUICE_USE_READ};
 	char bytes[1025] = {0};
 
-	CHECK_FAILS(sluice_launch(s, NULL, kernel_nothing, empty, NULL, 0, NULL, 0), -EINVAL, "grid");
+	CHECK_FAILS(sluice_launch(s, NULL, kernel_nothing, empty, NULL, 0, NULL, 0),
+		    -EINVAL, "grid");
 	CHECK_FAILS(sluice_launch(s, NULL, NULL, grid, NULL, 0, NULL, 0), -EINVAL, "kernel");
-	CHECK_FAILS(sluice_launch(s, NULL, kernel_nothing, grid, bytes, 1025, NULL, 0), -EINVAL,
-		    "1024");
+	CHECK_FAILS(sluice_launch(s, NULL, kernel_nothing, grid, bytes, 1025, NULL, 0),
+		    -EINVAL, "1024");
 	CHECK_FAILS(launch_uses(s, &none, 1), -ENOENT, "no region");
 	CHECK_FAILS(launch_uses(s, &nothing, 1), -EINVAL, "size 0");
 	CHECK_FAILS(launch_uses(s, &past, 1), -ENOENT, "past the end");
@@ -349,8 +351,8 @@ largest_launch_of_kilobyte_arguments_and_whole_budget_runs(void)
 	};
 	char bytes[1024] = {0};
 
-	CHECK(sluice_launch(s, NULL, kernel_nothing, (struct sluice_grid){3, 5, 7}, bytes, 1024, all,
-			    3) == 0);
+	CHECK(sluice_launch(s, NULL, kernel_nothing, (struct sluice_grid){3, 5, 7}, bytes,
+			    1024, all, 3) == 0);
 	space_sync(s);
 	CHECK_EQ(resident(s, SLUICE_TIER_DEVICE), 8 * CHUNK);
 	space_end(s);
@@ -399,8 +401,8 @@ work_enqueued_within_a_scope_is_covered_by_it(void)
 	for (uint64_t i = 0; i < 16; i++) { /* pressure, on another stream, before it runs */
 		struct sluice_use one = {at_chunk(q, i), CHUNK, SLUICE_USE_WRITE_ALL};
 
-		CHECK(sluice_launch(s, other, kernel_nothing, (struct sluice_grid){1, 1, 1}, NULL, 0,
-				    &one, 1) == 0);
+		CHECK(sluice_launch(s, other, kernel_nothing,
+				    (struct sluice_grid){1, 1, 1}, NULL, 0, &one, 1) == 0);
 	}
 	CHECK(sluice_stream_synchronize(s, other) == 0);
 	CHECK_EQ(residency(s, p, 4 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 4 * CHUNK);
@@ -500,7 +502,8 @@ kernel_count(const struct sluice_block *block, void *args)
 {
 	const struct grid_args *a = args;
 	uint64_t i = block->index.x +
-		     block->grid.x * (block->index.y + (uint64_t)block->grid.y * block->index.z);
+		     block->grid.x *
+			     (block->index.y + (uint64_t)block->grid.y * block->index.z);
 
 	__atomic_fetch_add(&a->count[i], 1 + (block->worker >= 2), __ATOMIC_RELAXED);
 }
@@ -511,8 +514,8 @@ grid_blocks_are_numbered_x_fastest_and_each_run_once(void)
 	struct sluice_space *s = space_make("");
 	struct grid_args args = {region_alloc(s, CHUNK)};
 
-	CHECK(sluice_launch(s, NULL, kernel_count, (struct sluice_grid){7, 5, 3}, &args, sizeof(args),
-			    NULL, 0) == 0);
+	CHECK(sluice_launch(s, NULL, kernel_count, (struct sluice_grid){7, 5, 3}, &args,
+			    sizeof(args), NULL, 0) == 0);
 	space_sync(s);
 	for (int i = 0; i < 7 * 5 * 3; i++)
 		CHECK(args.count[i] == 1);

@@ -150,15 +150,17 @@ wrong_tiers_and_ranges_are_refused(void)
 	struct sluice_residency where;
 	uint64_t zero = 0;
 
-	CHECK_FAILS(sluice_prefetch(s, p, CHUNK, SLUICE_TIER_STORE, NULL), -EINVAL, "prefetch");
+	CHECK_FAILS(sluice_prefetch(s, p, CHUNK, SLUICE_TIER_STORE, NULL), -EINVAL,
+		    "prefetch");
 	CHECK_FAILS(sluice_evict(s, p, CHUNK, SLUICE_TIER_DEVICE, NULL), -EINVAL, "evict");
-	CHECK_FAILS(sluice_prefetch(s, p, 5 * CHUNK, SLUICE_TIER_DEVICE, NULL), -ENOENT, "past the end");
+	CHECK_FAILS(sluice_prefetch(s, p, 5 * CHUNK, SLUICE_TIER_DEVICE, NULL), -ENOENT,
+		    "past the end");
 	CHECK_FAILS(sluice_evict(s, &zero, 8, SLUICE_TIER_HOST, NULL), -ENOENT, "no region");
 	CHECK_FAILS(sluice_pin(s, p - 1, 8), -ENOENT, "pin");
 	CHECK_FAILS(sluice_residency(s, p + 4 * CHUNK, 1, &where), -ENOENT, "residency");
 	CHECK_FAILS(sluice_advise(s, p, CHUNK, SLUICE_ADVISE_COUNT), -EINVAL, "advice");
-	CHECK_FAILS(sluice_prefetch_index(s, p, 0, &zero, 1, SLUICE_TIER_DEVICE, NULL), -EINVAL,
-		    "element");
+	CHECK_FAILS(sluice_prefetch_index(s, p, 0, &zero, 1, SLUICE_TIER_DEVICE, NULL),
+		    -EINVAL, "element");
 	space_end(s);
 }
 
@@ -201,7 +203,8 @@ pins_count(void)
 	CHECK_FAILS(sluice_unpin(s, p, 2 * CHUNK), -EINVAL, "not pinned"); /* changes nothing */
 	CHECK_EQ(residency(s, p, 4 * CHUNK).pinned_bytes, CHUNK);
 	CHECK_FAILS(sluice_unmap(s, p), -EBUSY, "pinned");
-	CHECK_FAILS(sluice_discard(s, p, 4 * CHUNK, SLUICE_DISCARD_EAGER, NULL), -EBUSY, "pinned");
+	CHECK_FAILS(sluice_discard(s, p, 4 * CHUNK, SLUICE_DISCARD_EAGER, NULL), -EBUSY,
+		    "pinned");
 	CHECK(sluice_unpin(s, at_chunk(p, 1), CHUNK) == 0);
 	CHECK(sluice_unmap(s, p) == 0);
 	space_end(s);
@@ -257,7 +260,8 @@ residency_sums_to_the_range_wherever_it_is_cut(void)
 		uint64_t size = 16 * CHUNK + 777 - begin;
 
 		r = residency(s, p + begin, size);
-		CHECK_EQ(r.tier_bytes[0] + r.tier_bytes[1] + r.tier_bytes[2] + r.empty_bytes, size);
+		CHECK_EQ(r.tier_bytes[0] + r.tier_bytes[1] + r.tier_bytes[2] + r.empty_bytes,
+			 size);
 	}
 	r = residency(s, p, 16 * CHUNK + 777);
 	CHECK_EQ(r.tier_bytes[SLUICE_TIER_DEVICE], 8 * CHUNK);
@@ -294,8 +298,9 @@ index_prefetch_fetches_the_touched_chunks_once(void)
 	const char *path = file_make("f", 16 * CHUNK, 1);
 	char *p = region_map(s, path, 0, 0, SLUICE_READ);
 	/* elements of 1000 bytes: chunks 0, 3, 9, and one element on the border of 1 and 2 */
-	uint64_t index[] = {9 * CHUNK / 1000 + 1, 0, 3 * CHUNK / 1000 + 1, 5, 5, 2 * CHUNK / 1000,
-			    9 * CHUNK / 1000 + 2};
+	uint64_t index[] = {
+		9 * CHUNK / 1000 + 1, 0, 3 * CHUNK / 1000 + 1, 5, 5, 2 * CHUNK / 1000,
+		9 * CHUNK / 1000 + 2};
 
 	CHECK(sluice_prefetch_index(s, p, 1000, index, 7, SLUICE_TIER_DEVICE, NULL) == 0);
 	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, 5 * CHUNK);
@@ -314,8 +319,8 @@ index_beyond_the_region_is_named_and_nothing_is_fetched(void)
 	char *p = region_map(s, path, 0, 0, SLUICE_READ);
 	uint64_t index[] = {1, 4 * CHUNK / 64};
 
-	CHECK_FAILS(sluice_prefetch_index(s, p, 64, index, 2, SLUICE_TIER_DEVICE, NULL), -EINVAL,
-		    "131072");
+	CHECK_FAILS(sluice_prefetch_index(s, p, 64, index, 2, SLUICE_TIER_DEVICE, NULL),
+		    -EINVAL, "131072");
 	space_sync(s);
 	CHECK_EQ(store_reads(s), 0);
 	index[1]--;
@@ -438,7 +443,8 @@ will_need_prefetches_to_the_host(void)
 
 	CHECK(sluice_advise(s, at_chunk(p, 1), 2 * CHUNK, SLUICE_ADVISE_WILL_NEED) == 0);
 	counter_wait(s, SLUICE_COUNTER_STORE_READ_PREFETCH, 2 * CHUNK);
-	CHECK_EQ(residency(s, at_chunk(p, 1), 2 * CHUNK).tier_bytes[SLUICE_TIER_HOST], 2 * CHUNK);
+	CHECK_EQ(residency(s, at_chunk(p, 1), 2 * CHUNK).tier_bytes[SLUICE_TIER_HOST],
+		 2 * CHUNK);
 	space_end(s);
 }
 

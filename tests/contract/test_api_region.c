@@ -300,7 +300,8 @@ static void
 unmap_and_destroy_flush_what_was_written(void)
 {
 	struct sluice_space *s = space_make("device_budget=4M,host_budget=4M");
-	const char *one = file_make("one", 5 * CHUNK, 1), *two = file_make("two", 5 * CHUNK, 2);
+	const char *one = file_make("one", 5 * CHUNK, 1),
+		   *two = file_make("two", 5 * CHUNK, 2);
 	char *p = region_map(s, one, 0, 0, SLUICE_READ | SLUICE_WRITE);
 	char *q = region_map(s, two, 0, 0, SLUICE_READ | SLUICE_WRITE);
 
@@ -402,8 +403,8 @@ process_run(const char *path, uint64_t rank, int to_parent, int from_parent)
 	for (uint64_t round = 1; round <= 3; round++) {
 		p = region_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE);
 		if (round == 2)
-			launch(s, KERNEL_FILL, p + rank * 2 * CHUNK, 2 * CHUNK, SLUICE_USE_WRITE_ALL,
-			       rank + round);
+			launch(s, KERNEL_FILL, p + rank * 2 * CHUNK, 2 * CHUNK,
+			       SLUICE_USE_WRITE_ALL, rank + round);
 		else
 			memory_fill(p + rank * 2 * CHUNK, 2 * CHUNK, rank + round);
 		CHECK(sluice_sync(s, p + rank * 2 * CHUNK, 2 * CHUNK) == 0);

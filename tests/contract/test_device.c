@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of device.h, run over the software device as it moves pages and as it copies them,
- * and over both behind the delay wrapper (the fault wrapper is always there).
+ * The contract of device.h, run over the software device as it moves pages and as it
+ * copies them, and over both behind the delay wrapper (the fault wrapper is always
+ * there).
  *
- * Each test makes a device of its own with a small core: a table of spans whose states change
- * under one lock, as the real core's do, and which serves touches by presenting the frame
- * that it holds for a span. Tests that need something else replace the core's serve function.
+ * Each test makes a device of its own with a small core: a table of spans whose states
+ * change under one lock, as the real core's do, and which serves touches by presenting
+ * the frame that it holds for a span. Tests that need something else replace the core's
+ * serve function.
  *
- * A plain program: 0 pass, 1 fail, 77 when userfaultfd is refused, with the reason. With an
- * argument it runs only the tests whose names contain it.
+ * A plain program: 0 pass, 1 fail, 77 when userfaultfd is refused, with the reason. With
+ * an argument it runs only the tests whose names contain it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,13 +35,13 @@
 #include "base/rng.h"
 #include "device/device.h"
 
-#define SPANS	      8
-#define SPAN	      ((size_t)SL_SPAN_BYTES)
-#define PAGE	      ((size_t)SL_PAGE_BYTES)
+#define SPANS         8
+#define SPAN          ((size_t)SL_SPAN_BYTES)
+#define PAGE          ((size_t)SL_PAGE_BYTES)
 #define ADDRESS_BYTES (1ul << 30)
-#define WORKERS	      3u
-#define RACE_NS	      400000000u
-#define RACERS	      3
+#define WORKERS       3u
+#define RACE_NS       400000000u
+#define RACERS        3
 
 #if defined(__SANITIZE_THREAD__)
 #define SANITIZES_THREADS 1
@@ -52,13 +54,13 @@
 static _Atomic int failures;
 static const char *test_name, *variant_name;
 
-#define CHECK(condition)                                                                         \
-	do {                                                                                     \
-		if (!(condition)) {                                                              \
-			failures++;                                                              \
-			printf("FAIL %s [%s] line %d: %s (last error: %s)\n", test_name,         \
-			       variant_name, __LINE__, #condition, sluice_last_error());         \
-		}                                                                                \
+#define CHECK(condition)                                                                 \
+	do {                                                                             \
+		if (!(condition)) {                                                      \
+			failures++;                                                      \
+			printf("FAIL %s [%s] line %d: %s (last error: %s)\n", test_name, \
+			       variant_name, __LINE__, #condition, sluice_last_error()); \
+		}                                                                        \
 	} while (0)
 
 /* ---- The test core ---- */
@@ -82,7 +84,7 @@ struct core {
 	unsigned present_flags;
 	int closed; /* lock: touches come too late */
 	int (*_Atomic serve)(struct core *core, const struct sl_touch *touch);
-	_Atomic unsigned n_touches, n_writes_guarded, n_in_thread;
+	_Atomic unsigned n_touches, n_writes_guarded, n_in_thread, n_launched;
 	_Atomic(void *) last_addr, last_launch;
 	_Atomic int last_access;
 	_Atomic int armed; /* for serve functions */
@@ -145,7 +147,11 @@ core_touched(void *arg, const struct sl_touch *touch)
 
 	core->last_addr = touch->addr;
 	core->last_access = touch->access;
-	core->last_launch = touch->launch;
+	/* A touch that comes too late for its thread may come without its launch. */
+	if (touch->launch) {
+		core->last_launch = touch->launch;
+		core->n_launched++;
+	}
 	if (touch->guarded)
 		core->n_writes_guarded++;
 	if (touch->in_thread)
@@ -164,7 +170,7 @@ device_create(struct core *core, struct sl_device **out)
 		.address_bytes = ADDRESS_BYTES,
 		.workers = WORKERS,
 		.frame_cache_bytes = 64ul << 20,
-		.events = { .touched = core_touched, .core = core },
+		.events = {.touched = core_touched, .core = core},
 	};
 	int rc;
 
@@ -265,15 +271,15 @@ all_zero(const char *data, size_t bytes)
 	return !data[0] && !memcmp(data, data + 1, bytes - 1);
 }
 
-static const enum sl_delivery deliveries[] = { SL_DELIVER_THREAD, SL_DELIVER_SIGNAL };
+static const enum sl_delivery deliveries[] = {SL_DELIVER_THREAD, SL_DELIVER_SIGNAL};
 
 /* ---- Spans and frames ---- */
 
 static void
 contents_survive_every_way_in_and_out(void)
 {
-	static const size_t sizes[] = { 2ul << 20, 4ul << 20, 16ul << 20 };
-	static const unsigned guards[] = { 0, SL_PRESENT_GUARD, SL_PRESENT_GUARD_STRICT };
+	static const size_t sizes[] = {2ul << 20, 4ul << 20, 16ul << 20};
+	static const unsigned guards[] = {0, SL_PRESENT_GUARD, SL_PRESENT_GUARD_STRICT};
 	struct core core;
 
 	for (int s = 0; s < 3; s++) {
@@ -295,7 +301,8 @@ contents_survive_every_way_in_and_out(void)
 				if (!keep)
 					frame = frame_get(&core);
 				CHECK(ops->absent(core.dev, addr, sizes[s], frame,
-						  keep ? SL_ABSENT_KEPT : SL_ABSENT_COPY) == 0);
+						  keep ? SL_ABSENT_KEPT : SL_ABSENT_COPY) ==
+				      0);
 				CHECK(pattern_is(frame->data, frame->bytes, seed));
 				ops->frame_put(core.dev, frame);
 			}
@@ -345,7 +352,8 @@ no_frame_gives_zeros_whatever_the_cache_holds(void)
 			CHECK(all_zero(addr, 2 * SPAN));
 			CHECK(ops->unguard(core.dev, addr, 2 * SPAN) == 0);
 			pattern_write(addr, 2 * SPAN, 9);
-			CHECK(ops->absent(core.dev, addr, 2 * SPAN, NULL, SL_ABSENT_DISCARD) == 0);
+			CHECK(ops->absent(core.dev, addr, 2 * SPAN, NULL,
+					  SL_ABSENT_DISCARD) == 0);
 		}
 		CHECK(ops->present_any(core.dev, span_addr(&core, 1), 2 * SPAN) == 0);
 		pattern_write(span_addr(&core, 1), 2 * SPAN, 3);
@@ -430,7 +438,7 @@ frames_are_reused(void)
 {
 	struct core core;
 	const struct sl_device_ops *ops;
-	void *seen[4] = { NULL };
+	void *seen[4] = {NULL};
 	int n_seen = 0;
 
 	core_init(&core, SPAN, SL_DELIVER_THREAD);
@@ -450,7 +458,8 @@ frames_are_reused(void)
 		memset(in->data, i, SPAN);
 		CHECK(ops->present(core.dev, span_addr(&core, 0), SPAN, in, 0) == 0);
 		out = frame_get(&core);
-		CHECK(ops->absent(core.dev, span_addr(&core, 0), SPAN, out, SL_ABSENT_COPY) == 0);
+		CHECK(ops->absent(core.dev, span_addr(&core, 0), SPAN, out,
+				  SL_ABSENT_COPY) == 0);
 		CHECK(((char *)out->data)[12345] == (char)i);
 		ops->frame_put(core.dev, out);
 	}
@@ -488,18 +497,18 @@ a_guard_reports_exactly_one_write(void)
 			core.span[0].guarded = 1;
 			pthread_mutex_unlock(&core.lock);
 			addr = span_addr(&core, 0);
-			CHECK(core.dev->ops->present(core.dev, (void *)addr, SPAN,
-						     core.span[0].frame,
-						     SL_PRESENT_KEEP |
-							     (strict ? SL_PRESENT_GUARD_STRICT
-								     : SL_PRESENT_GUARD)) == 0);
+			CHECK(core.dev->ops->present(
+				      core.dev, (void *)addr, SPAN, core.span[0].frame,
+				      SL_PRESENT_KEEP | (strict ? SL_PRESENT_GUARD_STRICT
+								: SL_PRESENT_GUARD)) == 0);
 			CHECK(addr[17] == 3);
 			CHECK(core.n_touches == 0);
 			addr[PAGE + 17] = 4;
 			CHECK(core.n_touches == 1);
 			CHECK(core.n_writes_guarded == 1);
 			CHECK(core.last_access == SL_ACCESS_WRITE);
-			CHECK(((uintptr_t)core.last_addr & ~(PAGE - 1)) == (uintptr_t)addr + PAGE);
+			CHECK(((uintptr_t)core.last_addr & ~(PAGE - 1)) ==
+			      (uintptr_t)addr + PAGE);
 			CHECK(core.n_in_thread == (deliveries[d] == SL_DELIVER_SIGNAL));
 			for (size_t i = 0; i < SPAN; i += PAGE)
 				addr[i] = 5;
@@ -810,13 +819,12 @@ a_grid_runs_every_block_once_and_serves_its_touches(void)
 
 	for (int d = 0; d < 2; d++) {
 		struct core core;
-		struct kernel_args args = { 0 };
-		struct sluice_grid grid = { 8, 4, 64 }; /* 2048 pages: 4 spans */
+		struct kernel_args args = {0};
+		struct sluice_grid grid = {8, 4, 64}; /* 2048 pages: 4 spans */
 
 		core_init(&core, SPAN, deliveries[d]);
-		for (int i = 0; i < 4; i++) {
+		for (int i = 0; i < 4; i++)
 			span_hold(&core, i, i + 1);
-		}
 		args.addr = span_addr(&core, 0);
 		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args,
 					      &cookie) == 0);
@@ -824,10 +832,10 @@ a_grid_runs_every_block_once_and_serves_its_touches(void)
 		CHECK(args.sum == 512 * (1 + 2 + 3 + 4));
 		CHECK(args.overlaps == 0);
 		CHECK(core.n_touches >= 4);
-		CHECK(core.last_launch == &cookie);
+		CHECK(core.n_launched >= 4 && core.last_launch == &cookie);
 		grid.y = 0;
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args, NULL) ==
-		      -EINVAL);
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args,
+					      NULL) == -EINVAL);
 		core_fini(&core);
 	}
 }
@@ -845,28 +853,29 @@ kernel_touch_addr(const struct sluice_block *block, void *args)
 static void
 kernels_that_touch_outside_regions_end_with_efault(void)
 {
-	struct sluice_grid grid = { 4, 1, 1 };
+	struct sluice_grid grid = {4, 1, 1};
 	struct core core;
 
 	for (int d = 0; d < 2; d++) {
-		struct kernel_args args = { 0 };
+		struct kernel_args args = {0};
 		char text[64];
 
 		core_init(&core, SPAN, deliveries[d]);
 		args.addr = span_addr(&core, SPANS) + 123;
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args, NULL) ==
-		      -EFAULT);
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
+					      NULL) == -EFAULT);
 		snprintf(text, sizeof(text), "%p", (void *)args.addr);
 		CHECK(strstr(sluice_last_error(), text) != NULL);
 		args.addr = (char *)64; /* not even near */
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args, NULL) ==
-		      -EFAULT);
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
+					      NULL) == -EFAULT);
 		args.addr = (char *)(1ul << 63); /* no address at all */
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args, NULL) ==
-		      -EFAULT);
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
+					      NULL) == -EFAULT);
 		CHECK(core.n_touches == 0);
 		args.addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args, NULL) == 0);
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
+					      NULL) == 0);
 		CHECK(core.n_touches == 1);
 		core_fini(&core);
 	}
@@ -883,26 +892,26 @@ serve_refuse(struct core *core, const struct sl_touch *touch)
 static void
 a_refused_touch_ends_the_kernel_and_nothing_else(void)
 {
-	struct sluice_grid grid = { 5000, 1, 1 };
+	struct sluice_grid grid = {5000, 1, 1};
 
 	for (int d = 0; d < 2; d++) {
 		for (int round = 0; round < 20; round++) {
 			struct core core;
-			struct kernel_args args = { 0 };
+			struct kernel_args args = {0};
 
 			core_init(&core, SPAN, deliveries[d]);
 			core.serve = serve_refuse;
 			core.armed = 1;
 			args.addr = span_addr(&core, 1) + 5;
-			CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
-						      NULL) == -EIO);
+			CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid,
+						      &args, NULL) == -EIO);
 			CHECK(strstr(sluice_last_error(), "broken disk") != NULL);
 			CHECK(args.blocks < 5000);
 			CHECK(core.n_touches == 1);
 			core.armed = 0;
 			args.blocks = 0;
-			CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
-						      NULL) == 0);
+			CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid,
+						      &args, NULL) == 0);
 			CHECK(args.blocks == 5000);
 			CHECK(core.n_touches == 2);
 			CHECK(*args.addr == 1); /* the first one left no trace */
@@ -929,7 +938,7 @@ kernel_read_file(const struct sluice_block *block, void *args)
 static void
 system_calls_may_touch_with_thread_delivery_only(void)
 {
-	struct sluice_grid grid = { 3, 1, 1 };
+	struct sluice_grid grid = {3, 1, 1};
 	char page[PAGE];
 	int fd = memfd_create("page", MFD_CLOEXEC);
 
@@ -937,13 +946,14 @@ system_calls_may_touch_with_thread_delivery_only(void)
 	CHECK(pwrite(fd, page, PAGE, 0) == (ssize_t)PAGE);
 	for (int d = 0; d < 2; d++) {
 		struct core core;
-		struct kernel_args args = { .fd = fd };
+		struct kernel_args args = {.fd = fd};
 		int may;
 
 		core_init(&core, SPAN, deliveries[d]);
 		may = deliveries[d] == SL_DELIVER_THREAD && core.dev->kernel_touches;
 		args.addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_read_file, grid, &args, NULL) == 0);
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_read_file, grid, &args,
+					      NULL) == 0);
 		CHECK(args.sum == (may ? 3 : 0));
 		CHECK(args.overlaps == (may ? 0 : 3));
 		if (may)
@@ -952,8 +962,8 @@ system_calls_may_touch_with_thread_delivery_only(void)
 		core.serve = serve_refuse;
 		core.armed = 1;
 		args.addr = span_addr(&core, 1);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_read_file, grid, &args, NULL) ==
-		      (may ? -EIO : 0));
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_read_file, grid, &args,
+					      NULL) == (may ? -EIO : 0));
 		core_fini(&core);
 	}
 	close(fd);
@@ -1003,7 +1013,8 @@ refused_host_touches_are_the_programs_sigbus(void)
 		core.armed = 1;
 		addr = span_addr(&core, 1) + 77;
 		host_touch(addr, SIGBUS);
-		CHECK(((uintptr_t)host_fault_addr & ~(PAGE - 1)) == ((uintptr_t)addr & ~(PAGE - 1)));
+		CHECK(((uintptr_t)host_fault_addr & ~(PAGE - 1)) ==
+		      ((uintptr_t)addr & ~(PAGE - 1)));
 		core.armed = 0;
 		*addr = 3; /* and nothing is broken */
 		CHECK(*addr == 3);
@@ -1043,16 +1054,17 @@ static void
 signals_during_faults_may_touch_too(void)
 {
 	for (int d = 0; d < 2; d++) {
-		struct sigaction action = { .sa_handler = on_alarm };
-		struct itimerval often = { { 0, 500 }, { 0, 500 } };
-		struct itimerval never = { { 0, 0 }, { 0, 0 } };
+		struct sigaction action = {.sa_handler = on_alarm};
+		struct itimerval often = {{0, 500}, {0, 500}};
+		struct itimerval never = {{0, 0}, {0, 0}};
 		struct sigaction before;
 		struct core core;
 		unsigned sum = 0;
 		unsigned touches = 0;
 
 		if (SANITIZES_THREADS && deliveries[d] == SL_DELIVER_SIGNAL) {
-			printf("  skipped for signal delivery: ThreadSanitizer runs handlers later, "
+			printf("  skipped for signal delivery: ThreadSanitizer runs "
+			       "handlers later, "
 			       "with every signal blocked\n");
 			continue;
 		}
@@ -1107,7 +1119,7 @@ a_forked_child_has_nothing_of_it(void)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		struct sigaction fatal = { .sa_handler = SIG_DFL };
+		struct sigaction fatal = {.sa_handler = SIG_DFL};
 		unsigned char resident;
 
 		/* Neither present nor absent spans are there, and no frame. */
@@ -1225,9 +1237,9 @@ static void
 events_order_streams(void)
 {
 	const struct sl_device_ops *ops;
-	struct note first = { 0 };
-	struct note second = { 0 };
-	struct note failing = { 0 };
+	struct note first = {0};
+	struct note second = {0};
+	struct note failing = {0};
 	struct sl_stream *a;
 	struct sl_stream *b;
 	struct sl_event *event;
@@ -1285,7 +1297,8 @@ grid_task_run(struct sl_task *task)
 {
 	struct grid_task *g = (struct grid_task *)task;
 
-	return g->core->dev->ops->grid_run(g->core->dev, kernel_sum_pages, g->grid, g->args, g);
+	return g->core->dev->ops->grid_run(g->core->dev, kernel_sum_pages, g->grid,
+					   g->args, g);
 }
 
 static void
@@ -1302,7 +1315,7 @@ streams_run_grids_at_once_on_the_same_workers(void)
 
 	for (int d = 0; d < 2; d++) {
 		struct sl_stream *streams[STREAMS];
-		struct kernel_args args = { 0 };
+		struct kernel_args args = {0};
 		struct core core;
 
 		core_init(&core, SPAN, deliveries[d]);
@@ -1319,7 +1332,7 @@ streams_run_grids_at_once_on_the_same_workers(void)
 			g->task.done = grid_task_done;
 			g->core = &core;
 			g->args = &args;
-			g->grid = (struct sluice_grid){ 1 + (uint32_t)i % 40, 2, 5 };
+			g->grid = (struct sluice_grid){1 + (uint32_t)i % 40, 2, 5};
 			core.dev->ops->stream_submit(streams[i % STREAMS], &g->task);
 			if (i % 7 == 0)
 				race_evict(&core, 0);
@@ -1412,7 +1425,8 @@ injected_failures_change_nothing(void)
 	CHECK(ops->frame_get(core.dev, SPAN, &none) == -ENOMEM && !none);
 	CHECK(ops->page_fill(core.dev, span_addr(&core, 1), PAGE, NULL, 0) == -EIO);
 	CHECK(ops->guard(core.dev, addr, SPAN) == -EIO);
-	CHECK(ops->attach(core.dev, span_addr(&core, SPANS), SPAN, SL_DELIVER_THREAD) == -ENOMEM);
+	CHECK(ops->attach(core.dev, span_addr(&core, SPANS), SPAN, SL_DELIVER_THREAD) ==
+	      -ENOMEM);
 	{
 		struct sl_stream *stream = NULL;
 
@@ -1430,11 +1444,11 @@ injected_failures_change_nothing(void)
 static void
 creation_fails_cleanly_wherever_it_fails(void)
 {
-	static const char *const names[] = { "mem.alloc", "thread.create" };
+	static const char *const names[] = {"mem.alloc", "thread.create"};
 
 	for (int p = 0; p < 2; p++) {
 		for (int n = 1;; n++) {
-			struct core core = { 0 };
+			struct core core = {0};
 			struct sl_device *dev = NULL;
 			char spec[64];
 			int rc;
@@ -1489,7 +1503,7 @@ static int
 page_pin(void *page)
 {
 	struct io_uring_params params;
-	struct iovec buffer = { page, PAGE };
+	struct iovec buffer = {page, PAGE};
 	int fd;
 
 	memset(&params, 0, sizeof(params));
@@ -1525,11 +1539,21 @@ a_span_pinned_by_direct_io_stays_whole(void)
 		core_fini(&core);
 		return;
 	}
+	CHECK(ops->guard(core.dev, addr, 2 * SPAN) == 0);
 	frame = frame_get(&core);
+	pattern_write(frame->data, 2 * SPAN, 3);
 	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == -EBUSY);
 	CHECK(core.dev->move_retries > 0);
 	CHECK(pattern_is(addr, 2 * SPAN, 8));
+	CHECK(pattern_is(frame->data, 2 * SPAN, 3));
 	CHECK(core.n_touches == 0);
+	/* And it is guarded still, where it was moved and came back too. */
+	pthread_mutex_lock(&core.lock);
+	core.span[0].state = SPAN_PRESENT;
+	core.span[0].guarded = 1;
+	pthread_mutex_unlock(&core.lock);
+	*(volatile char *)addr = *(volatile char *)addr;
+	CHECK(core.n_writes_guarded == 1);
 	CHECK(syscall(SYS_io_uring_register, fd, IORING_UNREGISTER_BUFFERS, NULL, 0) == 0);
 	close(fd);
 	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
@@ -1550,9 +1574,9 @@ works_without_privilege_or_says_why_not(void)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		struct sluice_grid grid = { 512, 1, 1 };
-		struct kernel_args args = { 0 };
-		struct core core = { 0 };
+		struct sluice_grid grid = {512, 1, 1};
+		struct kernel_args args = {0};
+		struct core core = {0};
 		struct sl_device *dev;
 
 		if (syscall(SYS_setresgid, 65534, 65534, 65534) ||
@@ -1563,7 +1587,8 @@ works_without_privilege_or_says_why_not(void)
 		case 0:
 			break;
 		case -EPERM:
-			_exit(strstr(sluice_last_error(), "unprivileged_userfaultfd") ? 0 : 4);
+			_exit(strstr(sluice_last_error(), "unprivileged_userfaultfd") ? 0
+										      : 4);
 		case -ENOTSUP:
 			_exit(0); /* the parent will be told the same, and skip */
 		default:
@@ -1572,7 +1597,8 @@ works_without_privilege_or_says_why_not(void)
 		dev->ops->destroy(dev);
 		core_init(&core, SPAN, SL_DELIVER_THREAD);
 		args.addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args, NULL) == 0);
+		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args,
+					      NULL) == 0);
 		CHECK(core.n_touches >= 1);
 		core_fini(&core);
 		fflush(stdout);
@@ -1582,7 +1608,10 @@ works_without_privilege_or_says_why_not(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-#define TEST(function) { #function, function }
+#define TEST(function)              \
+	{                           \
+#function, function \
+	}
 
 static const struct {
 	const char *name;
@@ -1626,7 +1655,7 @@ static const struct {
 static void
 probe_or_skip(void)
 {
-	struct core core = { 0 };
+	struct core core = {0};
 	struct sl_device *dev;
 	int rc = device_create(&core, &dev);
 
@@ -1644,8 +1673,9 @@ probe_or_skip(void)
 int
 main(int argc, char **argv)
 {
-	struct sigaction action = { .sa_sigaction = on_host_fault, .sa_flags = SA_SIGINFO };
-	static const char *const variants[] = { "move", "copy", "move, delayed", "copy, delayed" };
+	struct sigaction action = {.sa_sigaction = on_host_fault, .sa_flags = SA_SIGINFO};
+	static const char *const variants[] = {"move", "copy", "move, delayed",
+					       "copy, delayed"};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGSEGV, &action, NULL);

@@ -16,7 +16,7 @@
 #define SKIPPED	     77
 #define CASE_SECONDS 60u
 #define LOG_FILE     "log"
-#define LOG_LINES    40u
+#define LOG_LINES    100u
 
 static char case_dir[256]; /* absolute; "" in the runner */
 

@@ -14,7 +14,7 @@
 struct stress stress;
 
 #if defined(__SANITIZE_THREAD__)
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
 /* Faults of managed memory are served in signal handlers, which allocate: a touch of managed memory never
  * interrupts malloc(), which does not use any. */
@@ -51,7 +51,8 @@ stress_begin(int argc, char **argv, double seconds)
 	const char *seed = argc > 1 ? argv[1] : getenv("SEED");
 	char cwd[256];
 
-	stress.seed = seed && *seed ? strtoull(seed, NULL, 0) : sl_now_ns() ^ (uint64_t)getpid();
+	stress.seed = seed && *seed ? strtoull(seed, NULL, 0)
+				    : sl_now_ns() ^ (uint64_t)getpid();
 	stress.run_ns = (uint64_t)((argc > 2 ? atof(argv[2]) : seconds) * 1e9);
 	stress.filter = argc > 3 ? argv[3] : "";
 	printf("seed %llu\n", (unsigned long long)stress.seed);
@@ -144,7 +145,8 @@ stress_sleep_until(uint64_t end_ns)
 
 		if (now_ns >= end_ns)
 			return;
-		pause.tv_nsec = end_ns - now_ns < 20000000 ? (long)(end_ns - now_ns) : 20000000;
+		pause.tv_nsec = end_ns - now_ns < 20000000 ? (long)(end_ns - now_ns)
+							   : 20000000;
 		nanosleep(&pause, NULL);
 	}
 }

@@ -20,15 +20,15 @@
 #include "base/rng.h"
 #include "sluice/sluice.h"
 
-#define MIB ((size_t)1 << 20)
+#define MIB  ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
 
 struct stress {
 	uint64_t seed;
-	uint64_t run_ns;	/* each configuration */
-	const char *filter;	/* "" : all */
-	char dir[512];		/* absolute; removed by stress_end() with the files in it */
-	char config[512];	/* text of the running configuration */
+	uint64_t run_ns;    /* each configuration */
+	const char *filter; /* "" : all */
+	char dir[512];      /* absolute; removed by stress_end() with the files in it */
+	char config[512];   /* text of the running configuration */
 	_Atomic int failures;
 	_Atomic int stop; /* threads end: time is up, or something failed */
 };
@@ -57,17 +57,17 @@ void stress_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 #define FAIL(...) stress_fail(__FILE__, __LINE__, __VA_ARGS__)
-#define CHECK(condition)                     \
-	do {                                 \
-		if (!(condition))            \
+#define CHECK(condition)                        \
+	do {                                    \
+		if (!(condition))               \
 			FAIL("%s", #condition); \
 	} while (0)
 /* A call that must return 0. */
-#define OK(call)                                                     \
-	do {                                                         \
-		int ok_rc_ = (call);                                 \
-		if (ok_rc_)                                          \
-			FAIL("%s returned %d", #call, ok_rc_);       \
+#define OK(call)                                               \
+	do {                                                   \
+		int ok_rc_ = (call);                           \
+		if (ok_rc_)                                    \
+			FAIL("%s returned %d", #call, ok_rc_); \
 	} while (0)
 
 /* Start, sleep and time: stop is set when run_ns are over. */

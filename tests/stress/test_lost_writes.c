@@ -21,16 +21,16 @@
 
 #include "stress/common.h"
 
-#define CHUNK (2 * MIB)
-#define CHUNKS 14
-#define SIZE (CHUNKS * CHUNK - 5 * PAGE) /* the last chunk is not whole */
-#define SPOTS 6				 /* pages of a chunk that hold counters */
-#define HOSTS 3				 /* host threads that increment */
-#define KERNELS 2			 /* threads that launch kernels that increment */
-#define WRITERS (HOSTS + KERNELS)
-#define BURST 48
+#define CHUNK         (2 * MIB)
+#define CHUNKS        14
+#define SIZE          (CHUNKS * CHUNK - 5 * PAGE) /* the last chunk is not whole */
+#define SPOTS         6 /* pages of a chunk that hold counters */
+#define HOSTS         3 /* host threads that increment */
+#define KERNELS       2 /* threads that launch kernels that increment */
+#define WRITERS       (HOSTS + KERNELS)
+#define BURST         48
 #define BUDGET_CHUNKS 4
-#define MOVES_MIN 20
+#define MOVES_MIN     20
 
 enum place { PLACE_FILE, PLACE_SPILL, PLACE_COUNT };
 
@@ -54,7 +54,8 @@ spot_offset(unsigned chunk, unsigned spot)
 }
 
 static volatile uint64_t *
-counter_at(const struct run *run, unsigned place, unsigned chunk, unsigned spot, unsigned writer)
+counter_at(const struct run *run, unsigned place, unsigned chunk, unsigned spot,
+	   unsigned writer)
 {
 	return (volatile uint64_t *)(run->base[place] + spot_offset(chunk, spot) +
 				     writer * 72);
@@ -97,7 +98,8 @@ increment(const struct sluice_block *block, void *p)
 	(void)block;
 	for (int i = 0; i < BURST; i++)
 		for (unsigned k = 0; k < a->n_spots; k++)
-			++*counter_at(a->run, a->place, a->chunk, a->first_spot + k, a->writer);
+			++*counter_at(a->run, a->place, a->chunk, a->first_spot + k,
+				      a->writer);
 }
 
 /* Reads what its own thread wrote, in pages that everybody else writes to now. */
@@ -139,7 +141,7 @@ kernel_launch(struct run *run, struct sluice_stream *stream, struct sl_rng *rng,
 	/* From the middle of a page to the middle of another one. */
 	use.addr = run->base[a.place] + spot_offset(a.chunk, a.first_spot) + id * 72;
 	use.size_bytes = (a.n_spots - 1) * 77 * PAGE + sizeof(uint64_t);
-	use.intent = how == HOW_READ	? SLUICE_USE_READ
+	use.intent = how == HOW_READ    ? SLUICE_USE_READ
 		     : how == HOW_WRITE ? SLUICE_USE_WRITE
 					: SLUICE_USE_READ_WRITE;
 	if (how == HOW_SCOPE) {
@@ -255,10 +257,12 @@ run_compare(const struct run *run)
 
 					total += want;
 					if (got != want)
-						FAIL("%lld increments lost: writer %u, %s, chunk %u, "
+						FAIL("%lld increments lost: writer %u, "
+						     "%s, chunk %u, "
 						     "spot %u",
 						     (long long)(want - got), w,
-						     p == PLACE_FILE ? "file" : "spill", c, s);
+						     p == PLACE_FILE ? "file" : "spill",
+						     c, s);
 				}
 	return total;
 }
@@ -277,7 +281,8 @@ file_compare(const struct run *run, const char *path)
 
 				if (n != (ssize_t)sizeof(got) ||
 				    got != run->count[w][PLACE_FILE][c][s])
-					FAIL("file has %llu for %llu: writer %u, chunk %u, spot %u",
+					FAIL("file has %llu for %llu: writer %u, chunk "
+					     "%u, spot %u",
 					     (unsigned long long)got,
 					     (unsigned long long)run->count[w][PLACE_FILE][c][s],
 					     w, c, s);
@@ -288,8 +293,9 @@ file_compare(const struct run *run, const char *path)
 static void
 run_config(const char *config)
 {
-	void *(*const roles[])(void *) = {host_writer,	 host_writer, host_writer, kernel_writer,
-					  kernel_writer, evictor,     syncer};
+	void *(*const roles[])(void *) = {host_writer,   host_writer,   host_writer,
+					  kernel_writer, kernel_writer, evictor,
+					  syncer};
 	enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
 	struct run *run = calloc(1, sizeof(*run));
 	struct writer writers[ROLES];
@@ -303,7 +309,8 @@ run_config(const char *config)
 	run->space = stress_space(config);
 	snprintf(path, sizeof(path), "%s/counters", stress.dir);
 	unlink(path);
-	OK(sluice_map(run->space, path, 0, SIZE, SLUICE_READ | SLUICE_WRITE | SLUICE_CREATE, &addr));
+	OK(sluice_map(run->space, path, 0, SIZE,
+		      SLUICE_READ | SLUICE_WRITE | SLUICE_CREATE, &addr));
 	run->base[PLACE_FILE] = addr;
 	OK(sluice_alloc(run->space, SIZE, 0, &addr));
 	run->base[PLACE_SPILL] = addr;
@@ -319,7 +326,8 @@ run_config(const char *config)
 		sluice_stats_get(run->space, &stats);
 	} while (!atomic_load(&stress.stop) &&
 		 stats.counter[SLUICE_COUNTER_EVICTIONS] +
-				 stats.counter[SLUICE_COUNTER_D2H_REQUEST] / PAGE < MOVES_MIN);
+				 stats.counter[SLUICE_COUNTER_D2H_REQUEST] / PAGE <
+			 MOVES_MIN);
 	atomic_store(&stress.stop, 1);
 	for (unsigned i = 0; i < ROLES; i++)
 		pthread_join(threads[i], NULL);
@@ -344,7 +352,8 @@ main(int argc, char **argv)
 	static const char *const populations[] = {"chunk", "grow", "page"};
 	static const char *const faults[] = {"thread", "signal"};
 	static const char *const tiers[] = {"0", "4M", "24M"};
-	static const char *const others[] = {"policy=uvm,host_budget=4M", "policy=dragon,host_budget=8M",
+	static const char *const others[] = {"policy=uvm,host_budget=4M",
+					     "policy=dragon,host_budget=8M",
 					     "store_io=file,host_budget=4M",
 					     "readahead_chunks=0,host_budget=0",
 					     "host_budget=8M,host_reserve=4M"};
@@ -355,8 +364,8 @@ main(int argc, char **argv)
 	for (unsigned p = 0; p < 3; p++)
 		for (unsigned f = 0; f < 2; f++)
 			for (unsigned m = 0; m < 2; m++) {
-				snprintf(config, sizeof(config),
-					 "population=%s,faults=%s%s,device_budget=8M,host_budget=%s",
+				snprintf(config,
+					 sizeof(config), "population=%s,faults=%s%s,device_budget=8M,host_budget=%s",
 					 populations[p], faults[f], m ? ",move=copy" : "",
 					 tiers[n++ % 3]);
 				if (stress_wants(config))

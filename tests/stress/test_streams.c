@@ -19,11 +19,11 @@
 
 #include "stress/common.h"
 
-#define CHUNK (2 * MIB)
-#define CHUNKS 10
-#define WORDS (CHUNK / sizeof(uint64_t))
+#define CHUNK         (2 * MIB)
+#define CHUNKS        10
+#define WORDS         (CHUNK / sizeof(uint64_t))
 #define BUDGET_CHUNKS 4
-#define STREAMS 4
+#define STREAMS       4
 
 static const struct sluice_grid one_block = {1, 1, 1};
 
@@ -54,7 +54,10 @@ struct gate {
 	int open;
 };
 
-#define GATE_CLOSED {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0}
+#define GATE_CLOSED                                                    \
+	{                                                              \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 \
+	}
 
 static void
 gate_open(void *p)
@@ -172,19 +175,21 @@ events_order_streams(struct bench *b)
 	memset(b->base, 0, CHUNK);
 	for (uint64_t step = 0; step < 60 && !stress.failures; step++) {
 		unsigned s = (unsigned)sl_rng_below(&b->rng, STREAMS);
-		unsigned to = (from + 1 + (unsigned)sl_rng_below(&b->rng, CHUNKS - 1)) % CHUNKS;
+		unsigned to = (from + 1 + (unsigned)sl_rng_below(&b->rng, CHUNKS - 1)) %
+			      CHUNKS;
 		struct step_args a = {chunk_words(b, from), chunk_words(b, to), step};
 		struct sluice_use uses[2] = {use_of(b, from, 1, SLUICE_USE_READ),
 					     use_of(b, to, 1, SLUICE_USE_WRITE)};
 
 		if (step && s != last)
 			OK(sluice_event_wait(b->space, b->stream[s], event[step % 2]));
-		OK(sluice_launch(b->space, b->stream[s], step_kernel, one_block, &a, sizeof(a), uses,
+		OK(sluice_launch(b->space, b->stream[s], step_kernel, one_block, &a,
+				 sizeof(a), uses,
 				 sl_rng_below(&b->rng, 4) ? 2 : 0)); /* or by faults */
 		OK(sluice_event_record(b->space, b->stream[s], event[(step + 1) % 2]));
 		if (!sl_rng_below(&b->rng, 8))
-			OK(sluice_evict(b->space, chunk_words(b, to), CHUNK, SLUICE_TIER_STORE,
-					b->stream[s]));
+			OK(sluice_evict(b->space, chunk_words(b, to), CHUNK,
+					SLUICE_TIER_STORE, b->stream[s]));
 		from = to;
 		last = s;
 	}
@@ -220,9 +225,10 @@ gated_launches(struct bench *b, int shared)
 	OK(sluice_stream_callback(b->space, b->stream[0], gate_pass, &gate));
 	OK(sluice_event_record(b->space, b->stream[0], event));
 	OK(sluice_event_wait(b->space, b->stream[1], event));
-	OK(sluice_launch(b->space, b->stream[1], add_kernel, one_block, &add, sizeof(add), &first, 1));
-	OK(sluice_launch(b->space, b->stream[2], fill_kernel, one_block, &fill, sizeof(fill), &second,
-			 1));
+	OK(sluice_launch(b->space, b->stream[1], add_kernel, one_block, &add, sizeof(add),
+			 &first, 1));
+	OK(sluice_launch(b->space, b->stream[2], fill_kernel, one_block, &fill,
+			 sizeof(fill), &second, 1));
 	OK(sluice_stream_callback(b->space, b->stream[2], gate_open, &gate));
 	OK(sluice_stream_synchronize(b->space, b->stream[1]));
 	OK(sluice_stream_synchronize(b->space, b->stream[2]));
@@ -233,8 +239,8 @@ gated_launches(struct bench *b, int shared)
 		if (i < 3 * WORDS)
 			want += 1000;
 		if (b->base[i] != want)
-			FAIL("word %zu is %llu, not %llu", i, (unsigned long long)b->base[i],
-			     (unsigned long long)want);
+			FAIL("word %zu is %llu, not %llu", i,
+			     (unsigned long long)b->base[i], (unsigned long long)want);
 	}
 	sluice_event_destroy(event);
 }
@@ -267,11 +273,12 @@ a_launch_held_up_still_finds_its_data(struct bench *b)
 	for (size_t i = 0; i < 3 * WORDS; i++)
 		b->base[i] = 41;
 	OK(sluice_stream_callback(b->space, b->stream[0], gate_pass, &gate));
-	OK(sluice_launch(b->space, b->stream[0], add_kernel, one_block, &add, sizeof(add), &first, 1));
-	OK(sluice_launch(b->space, b->stream[0], step_kernel, one_block, &look, sizeof(look), looked,
-			 2));
-	OK(sluice_launch(b->space, b->stream[0], fill_kernel, one_block, &fill, sizeof(fill), &second,
-			 1));
+	OK(sluice_launch(b->space, b->stream[0], add_kernel, one_block, &add, sizeof(add),
+			 &first, 1));
+	OK(sluice_launch(b->space, b->stream[0], step_kernel, one_block, &look,
+			 sizeof(look), looked, 2));
+	OK(sluice_launch(b->space, b->stream[0], fill_kernel, one_block, &fill,
+			 sizeof(fill), &second, 1));
 	nanosleep(&pause, NULL);
 	gate_open(&gate);
 	OK(sluice_stream_synchronize(b->space, b->stream[0]));
@@ -279,8 +286,8 @@ a_launch_held_up_still_finds_its_data(struct bench *b)
 		uint64_t want = i < WORDS ? 42 : 70 + i - WORDS;
 
 		if (b->base[i] != want)
-			FAIL("word %zu is %llu, not %llu", i, (unsigned long long)b->base[i],
-			     (unsigned long long)want);
+			FAIL("word %zu is %llu, not %llu", i,
+			     (unsigned long long)b->base[i], (unsigned long long)want);
 	}
 }
 
@@ -295,25 +302,25 @@ dead_then_written(struct bench *b, int scratch, int by_faults, enum sluice_disca
 
 	OK(sluice_stream_callback(b->space, b->stream[3], gate_pass, &gate));
 	if (by_faults) /* work that declares nothing, before */
-		OK(sluice_launch(b->space, b->stream[3], fill_kernel, one_block, &junk, sizeof(junk),
-				 NULL, 0));
+		OK(sluice_launch(b->space, b->stream[3], fill_kernel, one_block, &junk,
+				 sizeof(junk), NULL, 0));
 	else
-		OK(sluice_launch(b->space, b->stream[3], fill_kernel, one_block, &junk, sizeof(junk),
-				 &used, 1));
+		OK(sluice_launch(b->space, b->stream[3], fill_kernel, one_block, &junk,
+				 sizeof(junk), &used, 1));
 	if (!scratch)
 		OK(sluice_discard(b->space, chunk_words(b, 5), 2 * CHUNK, mode, b->stream[3]));
 	used.intent = SLUICE_USE_WRITE_ALL;
-	OK(sluice_launch(b->space, b->stream[3], fill_kernel, one_block, &fill, sizeof(fill), &used,
-			 1));
+	OK(sluice_launch(b->space, b->stream[3], fill_kernel, one_block, &fill,
+			 sizeof(fill), &used, 1));
 	gate_open(&gate);
 	OK(sluice_stream_synchronize(b->space, b->stream[3]));
 	OK(sluice_evict(b->space, chunk_words(b, 5), 2 * CHUNK, SLUICE_TIER_STORE, NULL));
 	for (size_t i = 0; i < 2 * WORDS; i += 511)
 		if (chunk_words(b, 5)[i] != 900 + i)
 			FAIL("word %zu is %llu, not %llu (%s, %s, mode %d)", i,
-			     (unsigned long long)chunk_words(b, 5)[i], (unsigned long long)(900 + i),
-			     scratch ? "scratch" : "discard", by_faults ? "faults" : "declared",
-			     (int)mode);
+			     (unsigned long long)chunk_words(b, 5)[i],
+			     (unsigned long long)(900 + i), scratch ? "scratch" : "discard",
+			     by_faults ? "faults" : "declared", (int)mode);
 }
 
 static void
@@ -337,14 +344,15 @@ an_error_stays_on_its_stream(struct bench *b)
 	struct gate gate = GATE_CLOSED;
 
 	OK(sluice_stream_callback(b->space, b->stream[0], gate_pass, &gate));
-	OK(sluice_launch(b->space, b->stream[0], outside_kernel, one_block, &outside, sizeof(outside),
-			 &used, 1));
+	OK(sluice_launch(b->space, b->stream[0], outside_kernel, one_block, &outside,
+			 sizeof(outside), &used, 1));
 	for (int i = 0; i < 5; i++) {
-		OK(sluice_launch(b->space, b->stream[0], count_kernel, one_block, &counts[0],
-				 sizeof(counts[0]), &used, 1));
-		OK(sluice_launch(b->space, b->stream[1], count_kernel, one_block, &counts[1],
-				 sizeof(counts[1]), &used, 1));
-		OK(sluice_stream_callback(b->space, b->stream[0], count_callback, (void *)&called));
+		OK(sluice_launch(b->space, b->stream[0], count_kernel, one_block,
+				 &counts[0], sizeof(counts[0]), &used, 1));
+		OK(sluice_launch(b->space, b->stream[1], count_kernel, one_block,
+				 &counts[1], sizeof(counts[1]), &used, 1));
+		OK(sluice_stream_callback(b->space, b->stream[0], count_callback,
+					  (void *)&called));
 	}
 	gate_open(&gate);
 	CHECK(sluice_stream_synchronize(b->space, b->stream[0]) == -EFAULT);
@@ -354,8 +362,8 @@ an_error_stays_on_its_stream(struct bench *b)
 	CHECK(ran[0] == 0);
 	CHECK(ran[1] == 5);
 	CHECK(called == 5);
-	OK(sluice_launch(b->space, b->stream[0], count_kernel, one_block, &counts[0], sizeof(counts[0]),
-			 &used, 1));
+	OK(sluice_launch(b->space, b->stream[0], count_kernel, one_block, &counts[0],
+			 sizeof(counts[0]), &used, 1));
 	OK(sluice_stream_synchronize(b->space, b->stream[0]));
 	CHECK(ran[0] == 1);
 	/* What was cancelled holds nothing any more. */
@@ -385,8 +393,8 @@ launch_callback(void *p)
 {
 	struct child *child = p;
 
-	OK(sluice_launch(child->bench->space, child->bench->stream[3], count_kernel, one_block,
-			 &child->ran, sizeof(child->ran), NULL, 0));
+	OK(sluice_launch(child->bench->space, child->bench->stream[3], count_kernel,
+			 one_block, &child->ran, sizeof(child->ran), NULL, 0));
 }
 
 static void *
@@ -402,18 +410,19 @@ launcher_run(void *p)
 	OK(sluice_stream_create(b->space, &own));
 	for (int i = 0; i < 400 && !stress.failures; i++) {
 		unsigned chunk = (unsigned)sl_rng_below(&rng, CHUNKS - 1);
-		struct sluice_use uses[2] = {
-			use_of(b, chunk, 2, SLUICE_USE_READ),
-			{chunk_words(b, chunk) + 64 * l->id, 256, SLUICE_USE_READ_WRITE}};
-		struct sluice_stream *stream =
-			sl_rng_below(&rng, 2) ? own : b->stream[sl_rng_below(&rng, 2)];
-		uint64_t *outside = b->base + CHUNKS * WORDS + 100;
+		struct sluice_use uses[2] = {use_of(b, chunk, 2, SLUICE_USE_READ),
+					     {chunk_words(b, chunk) + 64 * l->id, 256,
+					      SLUICE_USE_READ_WRITE}};
+		struct sluice_stream *stream = sl_rng_below(&rng, 2)
+						       ? own
+						       : b->stream[sl_rng_below(&rng, 2)];
+		uint64_t *outside = b->base + CHUNKS * WORDS + 64 * l->id;
 		struct sluice_launch *scope;
 
 		switch (sl_rng_below(&rng, 10)) {
 		case 0: /* ends in an error, which must be found on this stream only */
-			OK(sluice_launch(b->space, own, outside_kernel, one_block, &outside,
-					 sizeof(outside), uses, 1));
+			OK(sluice_launch(b->space, own, outside_kernel, one_block,
+					 &outside, sizeof(outside), uses, 1));
 			CHECK(sluice_stream_synchronize(b->space, own) == -EFAULT);
 			break;
 		case 1:
@@ -422,7 +431,8 @@ launcher_run(void *p)
 				sluice_launch_end(scope);
 			break;
 		case 2:
-			OK(sluice_stream_callback(b->space, b->stream[2], launch_callback, &child));
+			OK(sluice_stream_callback(b->space, b->stream[2], launch_callback,
+						  &child));
 			l->launched++;
 			break;
 		case 3:
@@ -473,14 +483,20 @@ static void
 run_config(const char *config)
 {
 	static void (*const tests[])(struct bench *) = {
-		events_order_streams,	 a_launch_that_cannot_start_gives_way,
-		a_launch_held_up_still_finds_its_data, what_is_written_after_a_discard_stays,
-		an_error_stays_on_its_stream, threads_launch_together,
+		events_order_streams,
+		a_launch_that_cannot_start_gives_way,
+		a_launch_held_up_still_finds_its_data,
+		what_is_written_after_a_discard_stays,
+		an_error_stays_on_its_stream,
+		threads_launch_together,
 	};
 	static const char *const names[] = {
-		"events_order_streams",	 "a_launch_that_cannot_start_gives_way",
-		"a_launch_held_up_still_finds_its_data", "what_is_written_after_a_discard_stays",
-		"an_error_stays_on_its_stream", "threads_launch_together",
+		"events_order_streams",
+		"a_launch_that_cannot_start_gives_way",
+		"a_launch_held_up_still_finds_its_data",
+		"what_is_written_after_a_discard_stays",
+		"an_error_stays_on_its_stream",
+		"threads_launch_together",
 	};
 	struct bench b = {0};
 	void *addr;

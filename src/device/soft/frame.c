@@ -2,15 +2,16 @@
 /*
  * Frames: the arena that I/O reads into and writes from.
  *
- * The arena grows in segments, each carved into slots of one span size. A slot is an address; its
- * memory comes and goes: it is moved to a span when that is made present, and back, or to another
- * slot, when it is made absent. Clearing a fresh huge page costs some 50 times more than moving a
- * used one, so free memory is kept on the full lists up to a limit given by core.
+ * The arena grows in segments, each carved into slots of one span size. A slot is an
+ * address; its memory comes and goes: it is moved to a span when that is made present,
+ * and back, or to another slot, when it is made absent. Clearing a fresh huge page costs
+ * some 50 times more than moving a used one, so free memory is kept on the full lists up
+ * to a limit given by core.
  *
- * Free lists are guesses where it costs nothing to be wrong: memory may be missing in a "full"
- * slot (present() fills the holes), and a slot found not empty is emptied. Lists change under
- * frames.lock; madvise, mmap and moves are made outside it. Slot tables are mapped, not
- * allocated: a slot may be taken inside a signal handler.
+ * Free lists are guesses where it costs nothing to be wrong: memory may be missing in a
+ * "full" slot (present() fills the holes), and a slot found not empty is emptied. Lists
+ * change under frames.lock; madvise, mmap and moves are made outside it. Slot tables are
+ * mapped, not allocated: a slot may be taken inside a signal handler.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,7 +21,7 @@
 #include "device/soft/soft.h"
 #include "device/soft/uffd.h"
 
-#define SEGMENT_BYTES	  (256ul << 20)
+#define SEGMENT_BYTES     (256ul << 20)
 #define SEGMENT_SLOTS_MIN 4u
 
 struct soft_segment {
@@ -58,7 +59,7 @@ sl_soft_frames_fini(struct soft *soft)
 static int
 class_of(uint64_t bytes)
 {
-	for (int class = 0; class < SL_SOFT_CLASSES; class++)
+	for (int class = 0; class < SL_SOFT_CLASSES; class ++)
 		if (bytes == (uint64_t)SL_SPAN_BYTES << class)
 			return class;
 	return -1;
@@ -105,8 +106,8 @@ segment_add(struct soft *soft, int class)
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (arena == MAP_FAILED)
 		return segment_fail("no addresses", bytes);
-	segment = mmap(NULL, table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		       0);
+	segment = mmap(NULL, table_bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (segment == MAP_FAILED) {
 		munmap(arena, bytes);
 		return segment_fail("no memory for the table", table_bytes);
@@ -132,7 +133,7 @@ segment_add(struct soft *soft, int class)
 		frame->frame.data = segment->arena + i * frame_bytes;
 		frame->frame.bytes = frame_bytes;
 		frame->frame.private = frame;
-		frame->class = (uint8_t)class;
+		frame->class = (uint8_t) class;
 		frame->memory = SOFT_MEMORY_NONE;
 	}
 	sl_mutex_lock(&soft->frames.lock);
@@ -291,8 +292,8 @@ sl_soft_frame_empty(struct soft *soft, struct soft_frame *frame)
 	    sl_soft_frames_have_room(soft, frame->frame.bytes) &&
 	    !sl_soft_frame_take(soft, frame->frame.bytes, SOFT_TAKE_HOLLOW, &other)) {
 		rc = sl_uffd_move(soft->arena_fd, other->frame.data, frame->frame.data,
-				  frame->frame.bytes, SL_UFFD_HOLES_OK | SL_UFFD_NO_WAKE, &done,
-				  &soft->dev.move_retries);
+				  frame->frame.bytes, SL_UFFD_HOLES_OK | SL_UFFD_NO_WAKE,
+				  &done, &soft->dev.move_retries);
 		other->memory = SOFT_MEMORY_OWN;
 		if (rc)
 			memory_drop(other);

@@ -2,15 +2,17 @@
 /*
  * Grids: blocks of kernels on a fixed pool of worker threads that all streams share.
  *
- * At most `workers` threads are in blocks at any time: each holds a slot, whose number is what the
- * kernel sees as its worker. The thread that calls grid_run() takes a slot as well and helps, so that
- * a small grid is done without waking anybody. Pool threads take from the oldest grid that has
- * blocks left; blocks are handed out in order, in batches that shrink towards the end.
+ * At most `workers` threads are in blocks at any time: each holds a slot, whose number is
+ * what the kernel sees as its worker. The thread that calls grid_run() takes a slot as
+ * well and helps, so that a small grid is done without waking anybody. Pool threads take
+ * from the oldest grid that has blocks left; blocks are handed out in order, in batches
+ * that shrink towards the end.
  *
- * A grid lives on its caller's stack. refs counts who may still look at it: threads in its blocks, and
- * handler threads that serve a touch of one. Lists, slots and refs change under pool->lock, which
- * is not held while a block runs. A block is entered with sigsetjmp, so that the fault handlers
- * (touch.c) can end it; locks that a kernel held then stay locked.
+ * A grid lives on its caller's stack. refs counts who may still look at it: threads in
+ * its blocks, and handler threads that serve a touch of one. Lists, slots and refs change
+ * under pool->lock, which is not held while a block runs. A block is entered with
+ * sigsetjmp, so that the fault handlers (touch.c) can end it; locks that a kernel held
+ * then stay locked.
  */
 #include <assert.h>
 #include <errno.h>
@@ -72,8 +74,8 @@ batch_run(struct soft_grid *grid, uint32_t slot, uint64_t first, uint64_t n)
 {
 	uint64_t row = first / grid->size.x;
 	struct sluice_block block = {
-		.index = { (uint32_t)(first % grid->size.x), (uint32_t)(row % grid->size.y),
-			   (uint32_t)(row / grid->size.y) },
+		.index = {(uint32_t)(first % grid->size.x),
+			  (uint32_t)(row % grid->size.y), (uint32_t)(row / grid->size.y)},
 		.grid = grid->size,
 		.worker = slot,
 	};
@@ -93,8 +95,7 @@ batch_run(struct soft_grid *grid, uint32_t slot, uint64_t first, uint64_t n)
 }
 
 /* Run blocks until none is left. Left early, by siglongjmp, when one of them is ended. */
-static void __attribute__((noinline))
-worker_run(struct soft_worker *worker)
+static void __attribute__((noinline)) worker_run(struct soft_worker *worker)
 {
 	struct soft_grid *grid = worker->grid;
 	uint64_t first;
@@ -148,7 +149,7 @@ pool_run(void *arg)
 {
 	struct soft *soft = arg;
 	struct soft_pool *pool = &soft->pool;
-	struct soft_worker worker = { .soft = soft, .tid = gettid() };
+	struct soft_worker worker = {.soft = soft, .tid = gettid()};
 	struct soft_worker **link;
 
 	current_worker = &worker;
@@ -192,8 +193,8 @@ sl_soft_pool_start(struct soft *soft)
 		pool->slots[i] = workers - 1 - i; /* the lowest number on top */
 	pool->n_slots = workers;
 	while (pool->n_threads < workers) {
-		int rc = sl_soft_thread_start(&pool->threads[pool->n_threads], pool_run, soft,
-					      "sl-worker");
+		int rc = sl_soft_thread_start(&pool->threads[pool->n_threads], pool_run,
+					      soft, "sl-worker");
 
 		if (rc)
 			return rc;
@@ -254,7 +255,7 @@ static void
 grid_help_locked(struct soft *soft, struct soft_grid *grid)
 {
 	struct soft_pool *pool = &soft->pool;
-	struct soft_worker worker = { .soft = soft, .tid = gettid() };
+	struct soft_worker worker = {.soft = soft, .tid = gettid()};
 	struct soft_worker **link;
 
 	worker_enter_locked(pool, &worker, grid);
@@ -277,8 +278,8 @@ grid_help_locked(struct soft *soft, struct soft_grid *grid)
 }
 
 int
-sl_soft_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid size, void *args,
-		 void *launch)
+sl_soft_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid size,
+		 void *args, void *launch)
 {
 	struct soft *soft = sl_soft_of(dev);
 	struct soft_pool *pool = &soft->pool;
@@ -291,8 +292,8 @@ sl_soft_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid
 	uint64_t plane = (uint64_t)size.x * size.y;
 
 	if (!plane || !size.z || plane > (UINT64_MAX >> 1) / size.z)
-		return sl_fail(-EINVAL, "grid of %u x %u x %u blocks: %s", size.x, size.y, size.z,
-			       plane && size.z ? "more than 2^63" : "empty");
+		return sl_fail(-EINVAL, "grid of %u x %u x %u blocks: %s", size.x, size.y,
+			       size.z, plane && size.z ? "more than 2^63" : "empty");
 	assert(!current_worker); /* a kernel does not run kernels */
 	grid.total = plane * size.z;
 	sl_cond_init(&grid.done);
@@ -326,25 +327,29 @@ worker_find_locked(struct soft_pool *pool, pid_t tid)
 }
 
 struct soft_grid *
-sl_soft_grid_get_by_tid(struct soft *soft, pid_t tid, int *doomed)
+sl_soft_grid_get_by_tid(struct soft *soft, pid_t tid, enum soft_toucher *who)
 {
 	struct soft_worker *worker;
 	struct soft_grid *grid = NULL;
 
-	*doomed = 0;
+	*who = SOFT_TOUCHER_HOST;
 	sl_mutex_lock(&soft->pool.lock);
 	worker = worker_find_locked(&soft->pool, tid);
 	if (worker && worker->grid) {
 		grid = worker->grid;
 		grid->refs++;
-		*doomed = atomic_load(&worker->doomed) == grid->serial;
+		*who = atomic_load(&worker->doomed) == grid->serial ? SOFT_TOUCHER_DOOMED
+								    : SOFT_TOUCHER_KERNEL;
+	} else if (worker) {
+		*who = SOFT_TOUCHER_IDLE;
 	}
 	sl_mutex_unlock(&soft->pool.lock);
 	return grid;
 }
 
 void
-sl_soft_grid_doom(struct soft *soft, struct soft_grid *grid, pid_t tid, int rc, const char *text)
+sl_soft_grid_doom(struct soft *soft, struct soft_grid *grid, pid_t tid, int rc,
+		  const char *text)
 {
 	struct soft_worker *worker;
 

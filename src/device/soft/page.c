@@ -2,8 +2,8 @@
 /*
  * Single pages: fill absent ones by copy, drop present ones, ask which are present.
  *
- * Zeros are copied from a page of zeros and not mapped by UFFDIO_ZEROPAGE: the shared zero page
- * can be neither guarded from the start nor moved by every kernel that moves.
+ * Zeros are copied from a page of zeros and not mapped by UFFDIO_ZEROPAGE: the shared
+ * zero page can be neither guarded from the start nor moved by every kernel that moves.
  *
  * Fills may be called inside signal handlers: no lock, no allocation.
  */
@@ -37,15 +37,17 @@ sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void 
 
 		if (!src && run > SL_SPAN_BYTES)
 			run = SL_SPAN_BYTES;
-		rc = sl_uffd_copy(fd, (char *)addr + at, src ? (const char *)src + at : soft->zeros,
-				  run, (guard ? SL_UFFD_GUARD : 0u) | (waits ? 0u : SL_UFFD_NO_WAKE),
+		rc = sl_uffd_copy(fd, (char *)addr + at,
+				  src ? (const char *)src + at : soft->zeros, run,
+				  (guard ? SL_UFFD_GUARD : 0u) |
+					  (waits ? 0u : SL_UFFD_NO_WAKE),
 				  &done);
 		at += done;
 		if (rc == -EEXIST)
 			at += SL_PAGE_BYTES;
 		else if (rc)
-			return sl_fail(rc, "page fill: %p: %s", (void *)((char *)addr + at),
-				       sl_errno_name(rc));
+			return sl_fail(rc, "page fill: %p: %s",
+				       (void *)((char *)addr + at), sl_errno_name(rc));
 	}
 	if (waits)
 		sl_uffd_wake(fd, addr, bytes); /* those who wait for a page that was there */
@@ -66,8 +68,8 @@ sl_soft_page_drop(struct sl_device *dev, void *addr, uint64_t bytes)
 		sl_soft_range_set_small(soft, addr, bytes, 1);
 	if (madvise(addr, bytes, MADV_DONTNEED)) {
 		rc = -errno;
-		return sl_fail(rc, "page drop: %p, %llu bytes: %s", addr, (unsigned long long)bytes,
-			       sl_errno_name(rc));
+		return sl_fail(rc, "page drop: %p, %llu bytes: %s", addr,
+			       (unsigned long long)bytes, sl_errno_name(rc));
 	}
 	if (whole)
 		sl_soft_range_set_small(soft, addr, bytes, 0);

@@ -2,12 +2,14 @@
 /*
  * The software device: creation, destruction, the table of operations.
  *
- * Creation reserves the addresses (inaccessible, no memory), opens three userfaultfd descriptors
- * and starts the threads: workers run blocks of kernels, handlers serve faults, and each stream
- * has one. Three descriptors because how a fault is delivered is a property of the descriptor:
- * one with messages, one with signals, and one for the arena, which only receives moves.
+ * Creation reserves the addresses (inaccessible, no memory), opens three userfaultfd
+ * descriptors and starts the threads: workers run blocks of kernels, handlers serve
+ * faults, and each stream has one. Three descriptors because how a fault is delivered is
+ * a property of the descriptor: one with messages, one with signals, and one for the
+ * arena, which only receives moves.
  *
- * A forked child has neither the addresses nor the threads; the descriptors close on exec.
+ * A forked child has neither the addresses nor the threads; the descriptors close on
+ * exec.
  */
 #include "device/soft/soft.h"
 
@@ -28,7 +30,8 @@
 int
 sl_soft_thread_start(pthread_t *thread, void *(*run)(void *), void *arg, const char *name)
 {
-	static const int own_faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+	static const int own_faults[] = {SIGSEGV, SIGBUS,  SIGFPE,
+					 SIGILL,  SIGTRAP, SIGSYS};
 	sigset_t blocked;
 	sigset_t before;
 	int rc = sl_fault_point("thread.create");
@@ -115,11 +118,12 @@ soft_reserve(struct soft *soft, size_t bytes)
 	if (!bytes || bytes % SL_SPAN_BYTES || bytes > SIZE_MAX / 2)
 		return sl_fail(-EINVAL, "device: address range of %zu bytes: must be a multiple of %u",
 			       bytes, SL_SPAN_BYTES);
-	p = mmap(NULL, bytes + BASE_ALIGN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		 -1, 0);
+	p = mmap(NULL, bytes + BASE_ALIGN, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		return sl_fail(-ENOMEM, "device: reserving %zu bytes of addresses: %s: lower the "
-					"address range or raise ulimit -v",
+		return sl_fail(-ENOMEM,
+			       "device: reserving %zu bytes of addresses: %s: lower the "
+			       "address range or raise ulimit -v",
 			       bytes, sl_errno_name(errno));
 	soft->mapping = p;
 	soft->mapping_bytes = bytes + BASE_ALIGN;
@@ -135,8 +139,8 @@ soft_reserve(struct soft *soft, size_t bytes)
 		return sl_fail(-ENOMEM, "device: table of %zu spans: %s", soft->n_pieces,
 			       sl_errno_name(errno));
 	soft->piece = p;
-	p = mmap(NULL, SL_SPAN_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-		 0);
+	p = mmap(NULL, SL_SPAN_BYTES, PROT_READ,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return sl_fail(-ENOMEM, "device: page of zeros: %s", sl_errno_name(errno));
 	soft->zeros = p;
@@ -153,20 +157,24 @@ soft_open(struct soft *soft)
 	int rc;
 
 	if (way && strcmp(way, "copy") && strcmp(way, "move") && *way)
-		return sl_fail(-EINVAL, "device: SLUICE_SOFT_MOVE=%s: must be move or copy", way);
+		return sl_fail(-EINVAL,
+			       "device: SLUICE_SOFT_MOVE=%s: must be move or copy", way);
 	rc = sl_uffd_probe(&had, &user_only);
 	if (rc)
 		return rc;
 	if (!(had & SL_UFFD_FEATURE_WP) || !(had & SL_UFFD_FEATURE_SIGBUS) ||
 	    !(had & SL_UFFD_FEATURE_THREAD_ID))
-		return sl_fail(-ENOTSUP, "device: userfaultfd of this kernel lacks %s: Linux 5.7 or "
-					 "newer with CONFIG_HAVE_ARCH_USERFAULTFD_WP is needed",
-			       had & SL_UFFD_FEATURE_WP ? "signals or thread numbers"
-							: "write protection");
+		return sl_fail(
+			-ENOTSUP,
+			"device: userfaultfd of this kernel lacks %s: Linux 5.7 or "
+			"newer with CONFIG_HAVE_ARCH_USERFAULTFD_WP is needed",
+			had & SL_UFFD_FEATURE_WP ? "signals or thread numbers"
+						 : "write protection");
 	soft->dev.kernel_touches = !user_only;
 	if (user_only)
 		sl_log_once("soft.user_only", SL_INFO, "device",
-			    "userfaultfd serves user code only: a system call that is given an "
+			    "userfaultfd serves user code only: a system call that is "
+			    "given an "
 			    "absent managed address fails with EFAULT; set "
 			    "/proc/sys/vm/unprivileged_userfaultfd to 1 to allow it");
 	soft->can_move = (had & SL_UFFD_FEATURE_MOVE) && !(way && !strcmp(way, "copy"));
@@ -179,7 +187,8 @@ soft_open(struct soft *soft)
 	wanted = SL_UFFD_FEATURE_WP | (soft->can_move ? SL_UFFD_FEATURE_MOVE : 0u);
 	soft->can_poison = (had & SL_UFFD_FEATURE_POISON) != 0;
 	rc = sl_uffd_open(wanted | SL_UFFD_FEATURE_THREAD_ID |
-				  (had & (SL_UFFD_FEATURE_EXACT_ADDR | SL_UFFD_FEATURE_POISON)),
+				  (had &
+				   (SL_UFFD_FEATURE_EXACT_ADDR | SL_UFFD_FEATURE_POISON)),
 			  &soft->thread_fd);
 	if (!rc)
 		rc = sl_uffd_open(wanted | SL_UFFD_FEATURE_SIGBUS, &soft->signal_fd);
@@ -190,9 +199,11 @@ soft_open(struct soft *soft)
 
 	soft->pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (soft->pagemap_fd < 0)
-		return sl_fail(-ENOTSUP, "device: /proc/self/pagemap: %s: /proc must be mounted and "
-					 "readable (after setuid: PR_SET_DUMPABLE)",
-			       sl_errno_name(errno));
+		return sl_fail(
+			-ENOTSUP,
+			"device: /proc/self/pagemap: %s: /proc must be mounted and "
+			"readable (after setuid: PR_SET_DUMPABLE)",
+			sl_errno_name(errno));
 	return 0;
 }
 
@@ -210,7 +221,8 @@ soft_create(const struct sl_device_config *config, struct sl_device **out)
 	if (!soft)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	soft->dev.ops = &soft_ops;
-	soft->dev.workers = config->workers ? config->workers : (uint32_t)(cpus > 0 ? cpus : 1);
+	soft->dev.workers = config->workers ? config->workers
+					    : (uint32_t)(cpus > 0 ? cpus : 1);
 	soft->events = config->events;
 	soft->thread_fd = -1;
 	soft->signal_fd = -1;

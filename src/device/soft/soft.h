@@ -11,15 +11,17 @@
  *   grid.c    worker threads that run kernels
  *   stream.c  streams and events
  *
- * "Device memory" is ordinary memory that stands at an address of the space; a frame is the same
- * memory standing at an address of the arena. Making a span present moves the memory from arena
- * to space (UFFDIO_MOVE: a page table entry, no byte is copied), making it absent moves it back.
- * Both are atomic for every thread that reads or writes meanwhile. Kernels before 6.8 cannot move: the same
- * calls then copy, under write protection where a racing write could be lost.
- * SLUICE_SOFT_MOVE=copy in the environment asks for copies, so that tests reach that path.
+ * "Device memory" is ordinary memory that stands at an address of the space; a frame is
+ * the same memory standing at an address of the arena. Making a span present moves the
+ * memory from arena to space (UFFDIO_MOVE: a page table entry, no byte is copied), making
+ * it absent moves it back. Both are atomic for every thread that reads or writes
+ * meanwhile. Kernels before 6.8 cannot move: the same calls then copy, under write
+ * protection where a racing write could be lost. SLUICE_SOFT_MOVE=copy in the environment
+ * asks for copies, so that tests reach that path.
  *
- * One limit of copies: a direct I/O of the program into a span that is being made absent (DMA is
- * not stopped by write protection) loses what arrives after the copy. Moves refuse such a span.
+ * One limit of copies: a direct I/O of the program into a span that is being made absent
+ * (DMA is not stopped by write protection) loses what arrives after the copy. Moves
+ * refuse such a span.
  */
 #ifndef SL_DEVICE_SOFT_SOFT_H
 #define SL_DEVICE_SOFT_SOFT_H
@@ -34,24 +36,24 @@
 #include "device/device.h"
 
 /* Span sizes are SL_SPAN_BYTES << class. */
-#define SL_SOFT_CLASSES 16
-#define SL_SOFT_WORKERS_MAX 1024u
+#define SL_SOFT_CLASSES      16
+#define SL_SOFT_WORKERS_MAX  1024u
 #define SL_SOFT_HANDLERS_MIN 2u
 #define SL_SOFT_HANDLERS_MAX 64u
 
 /* What is known of each SL_SPAN_BYTES of the address range; bits of soft->piece[]. Written by
- * attach, detach and the one mover of a span; read by anyone (relaxed: an address comes to a
- * reader through core, which orders it). */
+ * attach, detach and the one mover of a span; read by anyone (relaxed: an address
+ * comes to a reader through core, which orders it). */
 enum {
 	SL_SOFT_PIECE_THREAD = 1, /* attached, faults go to handler threads */
 	SL_SOFT_PIECE_SIGNAL = 2, /* attached, faults are signals */
-	SL_SOFT_PIECE_SMALL = 4	  /* may hold 4 KiB pages, or only some of them */
+	SL_SOFT_PIECE_SMALL = 4   /* may hold 4 KiB pages, or only some of them */
 };
 
 /* Where the memory of a frame is. */
 enum soft_memory {
 	SOFT_MEMORY_NONE, /* there is none; a touch of the frame makes zeros */
-	SOFT_MEMORY_OWN,  /* at the frame's own address (pages never touched may be missing) */
+	SOFT_MEMORY_OWN, /* at the frame's own address (pages never touched may be missing) */
 	SOFT_MEMORY_LENT, /* at a span; nothing may touch the frame's address */
 	SOFT_MEMORY_COUNT
 };
@@ -68,40 +70,40 @@ struct soft_frame {
 struct soft_segment; /* a mapped piece of the arena: frame.c */
 
 struct soft_frames {
-	struct sl_mutex lock; /* SL_RANK_FRAMES: all below */
+	struct sl_mutex lock;                        /* SL_RANK_FRAMES: all below */
 	struct soft_frame *full[SL_SOFT_CLASSES];    /* memory OWN */
 	struct soft_frame *hollow[SL_SOFT_CLASSES];  /* memory NONE */
 	struct soft_frame *scratch[SL_SOFT_CLASSES]; /* NONE, was used in small pages */
 	struct soft_segment *segments;
-	uint64_t full_bytes; /* on the full lists */
+	uint64_t full_bytes;  /* on the full lists */
 	uint64_t limit_bytes; /* set once: of full_bytes */
 };
 
 /* One grid_run() call; lives on its caller's stack while refs or blocks remain. */
 struct soft_grid {
 	struct soft_grid *next; /* pool->lock */
-	sluice_kernel kernel;	/* set once, to total */
+	sluice_kernel kernel;   /* set once, to total */
 	void *args;
 	void *launch;
 	struct sluice_grid size;
 	uint64_t serial;
 	uint64_t total;
 	_Atomic uint64_t next_block;
-	unsigned refs;	      /* pool->lock: threads in a block or serving a touch of one */
-	struct sl_cond done;  /* pool->lock: refs went to 0 and no block is left */
-	_Atomic int failing;  /* first to set it writes rc and text */
-	_Atomic int stop;     /* no further block is started */
-	int rc;		      /* by who set failing, before its ref goes; read at refs 0 */
+	unsigned refs; /* pool->lock: threads in a block or serving a touch of one */
+	struct sl_cond done; /* pool->lock: refs went to 0 and no block is left */
+	_Atomic int failing; /* first to set it writes rc and text */
+	_Atomic int stop;    /* no further block is started */
+	int rc;              /* by who set failing, before its ref goes; read at refs 0 */
 	char text[SL_ERROR_TEXT_BYTES];
 };
 
 /* A thread that runs blocks: of the pool, or the caller of grid_run() while it helps. */
 struct soft_worker {
 	struct soft_worker *next; /* pool->lock */
-	struct soft *soft;	  /* set once */
-	pid_t tid;		  /* set once */
-	uint32_t slot;		  /* own thread: the number kernels see */
-	struct soft_grid *grid;	  /* written by own thread under pool->lock */
+	struct soft *soft;        /* set once */
+	pid_t tid;                /* set once */
+	uint32_t slot;            /* own thread: the number kernels see */
+	struct soft_grid *grid;   /* written by own thread under pool->lock */
 	_Atomic uint64_t doomed;  /* serial of the grid that a handler thread has ended */
 	/* Own thread and signal handlers on it. */
 	volatile sig_atomic_t in_block;
@@ -131,23 +133,23 @@ struct soft_touch {
 	/* Counts attach(): release there, acquire before a touch is served. A touch comes after
 	 * its attach by way of the kernel, which the language does not see. */
 	_Atomic unsigned n_attached;
-	_Atomic int growing; /* one thread at a time starts another */
+	_Atomic int growing;       /* one thread at a time starts another */
 	_Atomic uintptr_t refused; /* last touch of host code that was: address plus thread */
-	int listed;	     /* the signal handlers know this device */
+	int listed;                /* the signal handlers know this device */
 };
 
 struct soft {
 	struct sl_device dev; /* first */
 	struct sl_device_events events;
-	int can_move;	/* set once */
+	int can_move;   /* set once */
 	int can_poison; /* set once: a system call's touch can be made to fail */
-	int thread_fd;	/* set once: faults as messages */
-	int signal_fd;	/* set once: faults as SIGBUS */
-	int arena_fd;	/* set once: destination of moves out; -1 when copying */
+	int thread_fd;  /* set once: faults as messages */
+	int signal_fd;  /* set once: faults as SIGBUS */
+	int arena_fd;   /* set once: destination of moves out; -1 when copying */
 	int pagemap_fd; /* set once */
-	void *mapping;	/* what munmap() gets */
+	void *mapping;  /* what munmap() gets */
 	size_t mapping_bytes;
-	char *zeros; /* SL_SPAN_BYTES, read only */
+	char *zeros;            /* SL_SPAN_BYTES, read only */
 	_Atomic uint8_t *piece; /* n_pieces */
 	size_t n_pieces;
 	struct soft_frames frames;
@@ -166,13 +168,14 @@ int sl_soft_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
 			 const char *name) SL_MUST_CHECK;
 
 /* span.c */
-int sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery);
+int sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes,
+		   enum sl_delivery delivery);
 void sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes);
-int sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
-		    unsigned flags);
+int sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes,
+		    struct sl_frame *frame, unsigned flags);
 int sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
-int sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
-		   enum sl_absent_how how);
+int sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes,
+		   struct sl_frame *frame, enum sl_absent_how how);
 int sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 		     struct sl_frame *frame);
 int sl_soft_guard(struct sl_device *dev, void *addr, uint64_t bytes);
@@ -180,8 +183,8 @@ int sl_soft_unguard(struct sl_device *dev, void *addr, uint64_t bytes);
 
 /* The descriptor that serves [addr, addr + bytes); -EINVAL with a text that starts with call when
  * the range is not page-aligned or not attached. *delivery may be NULL. */
-int sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr, uint64_t bytes,
-		     int *fd, int *waits) SL_MUST_CHECK;
+int sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr,
+		     uint64_t bytes, int *fd, int *waits) SL_MUST_CHECK;
 /* Set or clear SL_SOFT_PIECE_SMALL on the pieces that the range touches. */
 void sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int small);
 
@@ -224,9 +227,17 @@ int sl_soft_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_
 struct soft_worker *sl_soft_worker_current(void);
 /* End the grid of a block in which rc happened; text: why. Safe in signal handlers. */
 void sl_soft_grid_fail(struct soft_grid *grid, int rc, const char *text);
-/* A thread known by its number: the grid whose block it runs, kept until put; NULL: none.
- * *doomed: 1 when grid_doom() has been called for both. */
-struct soft_grid *sl_soft_grid_get_by_tid(struct soft *soft, pid_t tid, int *doomed);
+/* Whose touch a message tells of, by the thread's number now. */
+enum soft_toucher {
+	SOFT_TOUCHER_HOST,
+	SOFT_TOUCHER_KERNEL, /* in a block */
+	SOFT_TOUCHER_DOOMED, /* in a block that grid_doom() has ended */
+	SOFT_TOUCHER_IDLE,   /* a worker between grids: the touch is long over */
+	SOFT_TOUCHER_COUNT
+};
+/* The grid whose block the thread runs, kept until put; NULL: none. */
+struct soft_grid *sl_soft_grid_get_by_tid(struct soft *soft, pid_t tid,
+					  enum soft_toucher *who);
 /* As grid_fail, and make the thread leave its block at the touch it waits on. */
 void sl_soft_grid_doom(struct soft *soft, struct soft_grid *grid, pid_t tid, int rc,
 		       const char *text);

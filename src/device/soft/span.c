@@ -2,19 +2,20 @@
 /*
  * Whole spans: attach, present, absent, snapshot, guard.
  *
- * Moving is all or nothing: what a failed call has moved goes back the same way, which is as atomic
- * for racing threads as the way there. What cannot be moved *in* is copied. What cannot be moved
- * *out* because I/O has its pages pinned is not copied: the I/O may still be writing to it. The
- * caller gets -EBUSY after about 0.2 s and the span stays.
+ * Moving is all or nothing: what a failed call has moved goes back the same way, which is
+ * as atomic for racing threads as the way there. What cannot be moved *in* is copied.
+ * What cannot be moved *out* because I/O has its pages pinned is not copied: the I/O may
+ * still be writing to it. The caller gets -EBUSY after about 0.2 s and the span stays.
  *
- * Copying in: pages are write-protected from the start and released together at the end, so that
- * dropping a half-made copy loses nothing. Copying out: protect, copy, drop.
+ * Copying in: pages are write-protected from the start and released together at the end,
+ * so that dropping a half-made copy loses nothing. Copying out: protect, copy, drop.
  *
- * A span that may hold small pages, or only some of its pages (SL_SOFT_PIECE_SMALL), is moved out to
- * an empty scratch slot and copied from there into the frame: the frame keeps its huge page and, where
- * pages were missing, its contents.
+ * A span that may hold small pages, or only some of its pages (SL_SOFT_PIECE_SMALL), is
+ * moved out to an empty scratch slot and copied from there into the frame: the frame
+ * keeps its huge page and, where pages were missing, its contents.
  *
- * Core never calls two of these for one span at once; nothing here takes a lock across a call.
+ * Core never calls two of these for one span at once; nothing here takes a lock across a
+ * call.
  */
 #include <assert.h>
 #include <errno.h>
@@ -40,17 +41,18 @@ piece_of(const struct soft *soft, const void *addr)
 }
 
 int
-sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr, uint64_t bytes,
-		 int *fd, int *waits)
+sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr,
+		 uint64_t bytes, int *fd, int *waits)
 {
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)soft->dev.base;
 	uint8_t first;
 
 	if (!bytes || offset >= soft->dev.bytes || bytes > soft->dev.bytes - offset ||
 	    offset % SL_PAGE_BYTES || bytes % SL_PAGE_BYTES)
-		return sl_fail(-EINVAL, "%s: %p, %llu bytes: not pages of the space", call, addr,
-			       (unsigned long long)bytes);
-	first = atomic_load_explicit(&soft->piece[offset / SL_SPAN_BYTES], memory_order_relaxed);
+		return sl_fail(-EINVAL, "%s: %p, %llu bytes: not pages of the space",
+			       call, addr, (unsigned long long)bytes);
+	first = atomic_load_explicit(&soft->piece[offset / SL_SPAN_BYTES],
+				     memory_order_relaxed);
 	if (!(first & (SL_SOFT_PIECE_THREAD | SL_SOFT_PIECE_SIGNAL)))
 		return sl_fail(-EINVAL, "%s: %p, %llu bytes: not attached", call, addr,
 			       (unsigned long long)bytes);
@@ -87,9 +89,9 @@ range_is_small(const struct soft *soft, const void *addr, uint64_t bytes)
 }
 
 /*
- * Copy bytes that other threads may be writing. The race is part of the contract (snapshot() of a
- * guarded span whose guard somebody lifts meanwhile is copied again), hence hidden from
- * ThreadSanitizer, which would report it.
+ * Copy bytes that other threads may be writing. The race is part of the contract
+ * (snapshot() of a guarded span whose guard somebody lifts meanwhile is copied again),
+ * hence hidden from ThreadSanitizer, which would report it.
  */
 static void
 racing_copy(void *dst, const void *src, size_t bytes)
@@ -136,13 +138,15 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 {
 	struct soft *soft = sl_soft_of(dev);
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)dev->base;
-	uint8_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_PIECE_SIGNAL : SL_SOFT_PIECE_THREAD;
+	uint8_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_PIECE_SIGNAL
+						     : SL_SOFT_PIECE_THREAD;
 	const char *step = "mmap";
 	int rc = 0;
 
-	if (!bytes || offset % SL_SPAN_BYTES || bytes % SL_SPAN_BYTES || offset >= dev->bytes ||
-	    bytes > dev->bytes - offset)
-		return sl_fail(-EINVAL, "attach: %p, %zu bytes: not spans of the space", addr, bytes);
+	if (!bytes || offset % SL_SPAN_BYTES || bytes % SL_SPAN_BYTES ||
+	    offset >= dev->bytes || bytes > dev->bytes - offset)
+		return sl_fail(-EINVAL, "attach: %p, %zu bytes: not spans of the space",
+			       addr, bytes);
 	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
 		if (soft->piece[offset / SL_SPAN_BYTES + i])
 			return sl_fail(-EINVAL, "attach: %p, %zu bytes: in use", addr, bytes);
@@ -170,7 +174,8 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 		(void)range_close(addr, bytes);
 		return sl_fail(rc, "attach: %p, %zu bytes: %s: %s%s", addr, bytes, step,
 			       sl_errno_name(rc),
-			       rc == -ENOMEM ? " (raise vm.max_map_count, or free memory)" : "");
+			       rc == -ENOMEM ? " (raise vm.max_map_count, or free memory)"
+					     : "");
 	}
 	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
 		atomic_store_explicit(&soft->piece[offset / SL_SPAN_BYTES + i], kind,
@@ -195,9 +200,9 @@ sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes)
 		/* No addresses are gained, but the memory is given back and faults go on being
 		 * events: core refuses them. The next attach maps over it. */
 		range_drop(addr, bytes);
-		sl_log_once("soft.detach", SL_WARN, "device",
-			    "detach: %p, %zu bytes stay mapped: %s: raise vm.max_map_count", addr,
-			    bytes, sl_errno_name(rc));
+		sl_log_once("soft.detach", SL_WARN,
+			    "device", "detach: %p, %zu bytes stay mapped: %s: raise vm.max_map_count",
+			    addr, bytes, sl_errno_name(rc));
 	}
 	sl_uffd_wake(fd, addr, bytes);
 }
@@ -211,7 +216,8 @@ pages_whole(const struct soft *soft, const void *addr, uint64_t bytes, int *whol
 	for (uint64_t at = 0; at < bytes; at += SL_SPAN_BYTES) {
 		uint64_t map[SL_BITMAP_WORDS(SPAN_PAGES)];
 		size_t n;
-		int rc = sl_soft_pages_present(soft, (const char *)addr + at, SL_SPAN_BYTES, map);
+		int rc = sl_soft_pages_present(soft, (const char *)addr + at,
+					       SL_SPAN_BYTES, map);
 
 		if (rc)
 			return rc;
@@ -234,8 +240,8 @@ span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes, const void *
 	int rc = 0;
 
 	while (!rc && filled < bytes) {
-		rc = sl_uffd_copy(fd, (char *)addr + filled, src ? src : soft->zeros, step,
-				  SL_UFFD_GUARD | SL_UFFD_NO_WAKE, &done);
+		rc = sl_uffd_copy(fd, (char *)addr + filled, src ? src : soft->zeros,
+				  step, SL_UFFD_GUARD | SL_UFFD_NO_WAKE, &done);
 		filled += done;
 	}
 	sl_soft_range_set_small(soft, addr, bytes, 1);
@@ -243,7 +249,8 @@ span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes, const void *
 		rc = sl_uffd_protect(fd, addr, bytes, SL_UFFD_NO_WAKE);
 	if (rc) {
 		/* Nobody could write: nothing is lost. When unguarding failed half-way, the
-		 * written part is lost with a kernel that refuses what it always grants. */
+		 * written part is lost with a kernel that refuses what it always
+		 * grants. */
 		if (filled)
 			range_drop(addr, filled);
 		return span_fail(rc, "present", addr, bytes, "copy");
@@ -252,9 +259,10 @@ span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes, const void *
 }
 
 /*
- * Move pages back where a failed call took them from: nobody else fills the place meanwhile, and
- * what pins a page in between is a direct I/O that ends. Gives up after RETURN_TRIES waits of
- * 0.2 s: then the pages stay where they are and their contents are lost to the caller.
+ * Move pages back where a failed call took them from: nobody else fills the place
+ * meanwhile, and what pins a page in between is a direct I/O that ends. Gives up after
+ * RETURN_TRIES waits of 0.2 s: then the pages stay where they are and their contents are
+ * lost to the caller.
  */
 static void
 span_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
@@ -262,8 +270,8 @@ span_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
 	for (int tries = 0; bytes && tries < RETURN_TRIES; tries++) {
 		size_t back;
 		int rc = sl_uffd_move(fd, home, src, bytes,
-				      SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE, &back,
-				      &soft->dev.move_retries);
+				      SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE,
+				      &back, &soft->dev.move_retries);
 
 		if (!rc)
 			return;
@@ -272,13 +280,15 @@ span_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
 		bytes -= back;
 	}
 	if (bytes)
-		sl_log(SL_ERROR, "device", "%zu bytes at %p could not be moved back to %p: lost",
-		       bytes, src, home);
+		sl_log(SL_ERROR, "device",
+		       "%zu bytes at %p could not be moved back to %p: lost", bytes, src,
+		       home);
 }
 
 /* Move src, which has all its memory or holes that were never touched, to the absent span. */
 static int
-span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes, void *src, int guard)
+span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes, void *src,
+	     int guard)
 {
 	const char *step = "move";
 	size_t done = 0;
@@ -311,8 +321,8 @@ span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes, v
 }
 
 /*
- * Present the contents of a frame. Moved or copied; *moved tells. What is refused for the moment
- * (pages locked or pinned) is copied: the frame is not in use, by contract.
+ * Present the contents of a frame. Moved or copied; *moved tells. What is refused for the
+ * moment (pages locked or pinned) is copied: the frame is not in use, by contract.
  */
 static int
 frame_present(struct soft *soft, void *addr, uint64_t bytes, struct soft_frame *frame,
@@ -332,7 +342,8 @@ frame_present(struct soft *soft, void *addr, uint64_t bytes, struct soft_frame *
 		if (rc)
 			return rc;
 		if (!none)
-			return span_fail(-EEXIST, "present", addr, bytes, "pages are present");
+			return span_fail(-EEXIST, "present", addr, bytes,
+					 "pages are present");
 	}
 	*moved = 0;
 	if (soft->can_move && !(flags & SL_PRESENT_GUARD_STRICT)) {
@@ -394,7 +405,8 @@ sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fra
 		return present_own(soft, addr, bytes, flags, 0);
 	slot = frame->private;
 	if (frame->bytes != bytes || slot->memory == SOFT_MEMORY_LENT)
-		return sl_fail(-EINVAL, "present: span %p, %llu bytes: frame of %llu bytes, %s", addr,
+		return sl_fail(-EINVAL,
+			       "present: span %p, %llu bytes: frame of %llu bytes, %s", addr,
 			       (unsigned long long)bytes, (unsigned long long)frame->bytes,
 			       slot->memory == SOFT_MEMORY_LENT ? "lent already" : "free");
 	rc = frame_present(soft, addr, bytes, slot, flags, &moved);
@@ -415,6 +427,44 @@ sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
 	return present_own(sl_soft_of(dev), addr, bytes, 0, 1);
 }
 
+/*
+ * Copy the pages that src has back to the span that they were moved from, guarded: which of
+ * them were guarded is forgotten, and one more event harms nobody while one less loses a
+ * write. Pages that cannot be copied (no memory) are moved, unguarded. src is empty then.
+ */
+static void
+span_return_guarded(struct soft *soft, int fd, char *home, char *src, size_t bytes)
+{
+	for (size_t at = 0, step; at < bytes; at += step) {
+		uint64_t map[SL_BITMAP_WORDS(SPAN_PAGES)];
+		size_t end = 0;
+		size_t n;
+		int rc;
+
+		step = bytes - at < SL_SPAN_BYTES ? bytes - at : SL_SPAN_BYTES;
+		n = step / SL_PAGE_BYTES;
+		rc = sl_soft_pages_present(soft, src + at, step, map);
+		while (!rc) {
+			size_t first = sl_bitmap_next_set(map, end, n);
+			size_t offset = at + first * SL_PAGE_BYTES;
+			size_t done;
+
+			if (first == n)
+				break;
+			end = sl_bitmap_next_clear(map, first, n);
+			rc = sl_uffd_copy(fd, home + offset, src + offset,
+					  (end - first) * SL_PAGE_BYTES,
+					  SL_UFFD_GUARD | SL_UFFD_NO_WAKE, &done);
+			if (done) /* must not stop the move if there is one */
+				range_drop(src + offset, done);
+		}
+		if (rc)
+			span_return(soft, fd, home + at, src + at, step);
+	}
+	if (bytes)
+		sl_soft_range_set_small(soft, home, bytes, 1);
+}
+
 static int
 span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, void *dst)
 {
@@ -425,9 +475,10 @@ span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, void *dst)
 
 	if (!rc)
 		return 0;
-	span_return(soft, fd, addr, dst, done);
+	span_return_guarded(soft, fd, addr, dst, done);
 	return span_fail(rc, "absent", addr, bytes,
-			 rc == -EBUSY ? "pinned by direct I/O, try again when it is done" : "move");
+			 rc == -EBUSY ? "pinned by direct I/O, try again when it is done"
+				      : "move");
 }
 
 /* Copy the pages that are present at src to dst. */
@@ -457,7 +508,8 @@ pages_copy(const struct soft *soft, char *dst, const char *src, uint64_t bytes)
 
 /* Some pages, to a frame that keeps its contents where none is: by way of a scratch slot. */
 static int
-absent_by_scratch(struct soft *soft, int fd, void *addr, uint64_t bytes, struct soft_frame *frame)
+absent_by_scratch(struct soft *soft, int fd, void *addr, uint64_t bytes,
+		  struct soft_frame *frame)
 {
 	struct soft_frame *scratch;
 	int rc = sl_soft_frame_take(soft, bytes, SOFT_TAKE_SCRATCH, &scratch);
@@ -468,12 +520,41 @@ absent_by_scratch(struct soft *soft, int fd, void *addr, uint64_t bytes, struct 
 	if (!rc) {
 		rc = pages_copy(soft, frame->frame.data, scratch->frame.data, bytes);
 		if (rc)
-			span_return(soft, fd, addr, scratch->frame.data, bytes);
+			span_return_guarded(soft, fd, addr, scratch->frame.data, bytes);
 		else
 			frame->memory = SOFT_MEMORY_OWN;
 	}
 	range_drop(scratch->frame.data, bytes);
 	sl_soft_frame_give_scratch(soft, scratch);
+	return rc;
+}
+
+/*
+ * All pages, to a frame that has memory of its own or may have: first to an empty slot, so that
+ * the frame still has its contents if the span refuses to go.
+ */
+static int
+absent_by_slot(struct soft *soft, int fd, void *addr, uint64_t bytes, struct soft_frame *frame)
+{
+	struct soft_frame *slot;
+	size_t done;
+	int rc = sl_soft_frame_take(soft, bytes, SOFT_TAKE_HOLLOW, &slot);
+
+	if (rc)
+		return rc;
+	rc = span_move_out(soft, fd, addr, bytes, slot->frame.data);
+	if (!rc) {
+		sl_soft_frame_empty(soft, frame);
+		rc = sl_uffd_move(soft->arena_fd, frame->frame.data, slot->frame.data,
+				  bytes, SL_UFFD_PATIENT | SL_UFFD_NO_WAKE, &done,
+				  &soft->dev.move_retries);
+		if (rc) /* nobody knows the slot: what cannot be moved is copied */
+			memcpy((char *)frame->frame.data + done,
+			       (char *)slot->frame.data + done, bytes - done);
+		slot->memory = rc ? SOFT_MEMORY_OWN : SOFT_MEMORY_NONE;
+		rc = 0;
+	}
+	sl_soft_frame_give(soft, slot);
 	return rc;
 }
 
@@ -493,15 +574,13 @@ absent_by_move(struct soft *soft, int fd, void *addr, uint64_t bytes, struct sof
 	if (!whole) {
 		rc = absent_by_scratch(soft, fd, addr, bytes, frame);
 	} else {
-		if (frame->memory == SOFT_MEMORY_OWN)
-			sl_soft_frame_empty(soft, frame);
-		rc = span_move_out(soft, fd, addr, bytes, frame->frame.data);
-		if (rc == -EEXIST) {
-			/* Taken hollow and touched since. */
-			sl_soft_frame_empty(soft, frame);
+		rc = -EEXIST;
+		if (frame->memory != SOFT_MEMORY_OWN)
 			rc = span_move_out(soft, fd, addr, bytes, frame->frame.data);
-		}
+		if (rc == -EEXIST) /* or taken hollow, and touched since */
+			rc = absent_by_slot(soft, fd, addr, bytes, frame);
 		if (!rc) {
+			small = range_is_small(soft, addr, bytes);
 			frame->memory = SOFT_MEMORY_OWN;
 			frame->small = (uint8_t)small;
 		}
@@ -566,8 +645,8 @@ sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 	if (rc)
 		return rc;
 	if ((how == SL_ABSENT_DISCARD) != !frame || (frame && frame->bytes != bytes))
-		return sl_fail(-EINVAL, "absent: span %p, %llu bytes: frame does not fit", addr,
-			       (unsigned long long)bytes);
+		return sl_fail(-EINVAL, "absent: span %p, %llu bytes: frame does not fit",
+			       addr, (unsigned long long)bytes);
 	switch (how) {
 	case SL_ABSENT_DISCARD:
 		absent_discard(soft, addr, bytes);
@@ -588,7 +667,8 @@ sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 }
 
 int
-sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl_frame *frame)
+sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
+		 struct sl_frame *frame)
 {
 	struct soft *soft = sl_soft_of(dev);
 	struct soft_frame *slot = frame->private;

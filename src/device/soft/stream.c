@@ -2,17 +2,18 @@
 /*
  * Streams and events of the software device.
  *
- * A stream is a queue of tasks and a thread that does them in order. At most SL_STREAM_TASKS wait in
- * it: submit then blocks, except on the stream's own thread (a task that submits another), which would
- * wait for itself. Recording and awaiting an event are tasks too; they run whatever failed before
- * them, or streams that wait for each other would stop for ever.
+ * A stream is a queue of tasks and a thread that does them in order. At most
+ * SL_STREAM_TASKS wait in it: submit then blocks, except on the stream's own thread (a
+ * task that submits another), which would wait for itself. Recording and awaiting an
+ * event are tasks too; they run whatever failed before them, or streams that wait for
+ * each other would stop for ever.
  *
- * An event counts its records: a wait is for the last record made before it. The counts and a
- * stream's queue each have a mutex of rank STREAM; no two are ever held at once, and none while
- * a task runs.
+ * An event counts its records: a wait is for the last record made before it. The counts
+ * and a stream's queue each have a mutex of rank STREAM; no two are ever held at once,
+ * and none while a task runs.
  *
- * Launches are often tiny and waited for one by one, so the thread looks at its queue, and a waiter at
- * the count of done tasks, for a few microseconds before it sleeps.
+ * Launches are often tiny and waited for one by one, so the thread looks at its queue,
+ * and a waiter at the count of done tasks, for a few microseconds before it sleeps.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,29 +25,29 @@
 #include "device/soft/soft.h"
 
 #define SL_STREAM_TASKS 256u
-#define SPIN_NS		5000u
+#define SPIN_NS         5000u
 
 struct sl_stream {
 	struct soft *soft; /* set once */
 	pthread_t thread;  /* set once */
 	struct sl_mutex lock;
-	struct sl_cond work;	/* a task came, or stopping */
-	struct sl_cond settled; /* a task is done, or there is room */
-	struct sl_task *first, *last;	/* lock */
-	unsigned n_queued;		/* lock */
-	unsigned n_waiting;		/* lock: threads in cond_wait on settled */
-	int sleeping;			/* lock: the thread waits on work */
-	int stopping;			/* lock */
-	_Atomic uint64_t n_submitted;	/* changed under lock, looked at without */
-	_Atomic uint64_t n_done;	/* changed under lock, looked at without */
-	int rc;				/* lock: first error since the last synchronize */
+	struct sl_cond work;            /* a task came, or stopping */
+	struct sl_cond settled;         /* a task is done, or there is room */
+	struct sl_task *first, *last;   /* lock */
+	unsigned n_queued;              /* lock */
+	unsigned n_waiting;             /* lock: threads in cond_wait on settled */
+	int sleeping;                   /* lock: the thread waits on work */
+	int stopping;                   /* lock */
+	_Atomic uint64_t n_submitted;   /* changed under lock, looked at without */
+	_Atomic uint64_t n_done;        /* changed under lock, looked at without */
+	int rc;                         /* lock: first error since the last synchronize */
 	char text[SL_ERROR_TEXT_BYTES]; /* lock: of rc */
 };
 
 struct sl_event {
 	struct sl_mutex lock;
 	struct sl_cond completed;
-	uint64_t n_recorded;	       /* lock */
+	uint64_t n_recorded;          /* lock */
 	_Atomic uint64_t n_completed; /* changed under lock, looked at without */
 };
 
@@ -212,8 +213,9 @@ sl_soft_stream_synchronize(struct sl_stream *stream)
 	int rc;
 
 	if (pthread_equal(pthread_self(), stream->thread))
-		return sl_fail(-EINVAL, "stream: synchronize from a task of the same stream would "
-					"wait for ever");
+		return sl_fail(-EINVAL,
+			       "stream: synchronize from a task of the same stream would "
+			       "wait for ever");
 	(void)count_spin(&stream->n_done, target);
 	sl_mutex_lock(&stream->lock);
 	while (atomic_load_explicit(&stream->n_done, memory_order_relaxed) < target) {
@@ -347,6 +349,7 @@ sl_soft_event_query(struct sl_event *event)
 {
 	uint64_t record = event_last_record(event);
 
-	return atomic_load_explicit(&event->n_completed, memory_order_acquire) >= record ? 0
-										       : -EAGAIN;
+	return atomic_load_explicit(&event->n_completed, memory_order_acquire) >= record
+		       ? 0
+		       : -EAGAIN;
 }

@@ -2,26 +2,32 @@
 /*
  * From a fault to events.touched() and back.
  *
- * Ranges with SIGNAL delivery: the fault is a SIGBUS on the touching thread, and the handler serves
- * it there. What kind it was is in the machine's error code (page present or not, read or write):
- * no system call is needed to find out. Ranges with THREAD delivery: handler threads read messages.
- * They start as two; whenever all are busy another one is started, up to SL_SOFT_HANDLERS_MAX.
+ * Ranges with SIGNAL delivery: the fault is a SIGBUS on the touching thread, and the
+ * handler serves it there. What kind it was is in the machine's error code (page present
+ * or not, read or write): no system call is needed to find out. Ranges with THREAD
+ * delivery: handler threads read messages. They start as two; whenever all are busy
+ * another one is started, up to SL_SOFT_HANDLERS_MAX.
  *
- * A touch that cannot be served ends the block of a kernel: the thread leaves it by siglongjmp to
- * where its worker began. With THREAD delivery the thread must be made to do so, and only while it
- * stands at that touch: it may have been woken by another move, and leaving malloc() half-way
- * would be a disaster. So a signal is sent; the thread notes where it was interrupted, returns, and
- * touches again if it was really stuck; the second signal finds it at the same instruction, and it
- * leaves. Host code gets the SIGBUS that the touch deserves in the same way (its touch is refused
- * twice before). No signal reaches a thread that
- * touches inside a system call: there the page is poisoned for a moment and the call fails with
- * EFAULT; a kernel that made it goes on, and has failed all the same.
+ * A touch that cannot be served ends the block of a kernel: the thread leaves it by
+ * siglongjmp to where its worker began. With THREAD delivery the thread must be made to
+ * do so, and only while it stands at that touch: it may have been woken by another move,
+ * and leaving malloc() half-way would be a disaster. So a signal is sent; the thread
+ * notes where it was interrupted, returns, and touches again if it was really stuck; the
+ * second signal finds it at the same instruction, and it leaves. Host code gets the
+ * SIGBUS that the touch deserves in the same way (its touch is refused twice before). No
+ * signal reaches a thread that touches inside a system call: there the page is poisoned
+ * for a moment and the call fails with EFAULT; a kernel that made it goes on, and has
+ * failed all the same.
  *
- * SIGSEGV and SIGBUS handlers belong to the process: installed with the first device, never
- * removed (others may have chained to them), and passing on what is not ours as if they were not
- * there. All other signals are blocked while a touch is served, so that no handler of the program can
- * touch and wait for itself. The list of devices is a fixed array of ranges that handlers read
- * without a lock. A forked child passes everything on.
+ * A message may be read just before another touch's move wakes its thread: such a touch
+ * is served although nobody waits for it any more. Core finds the page present and does
+ * nothing.
+ *
+ * SIGSEGV and SIGBUS handlers belong to the process: installed with the first device,
+ * never removed (others may have chained to them), and passing on what is not ours as if
+ * they were not there. All other signals are blocked while a touch is served, so that no
+ * handler of the program can touch and wait for itself. The list of devices is a fixed
+ * array of ranges that handlers read without a lock. A forked child passes everything on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +50,7 @@
 
 #define DEVICES_MAX 64u
 #define GUARD_TRIES 100 /* of 2 ms */
-#define PLACE_TRIES 50	/* of 20 us */
+#define PLACE_TRIES 50  /* of 20 us */
 
 /* A device that the handlers know; a free one has soft NULL. */
 struct listed_device {
@@ -59,11 +65,11 @@ static pid_t list_pid; /* process that installed the handlers; under list_lock, 
 static struct sigaction before_segv, before_bus; /* set once, before the handlers stand */
 
 /*
- * Codes of the signals that handler threads send (a thread may send another one only codes that
- * no processor makes). si_value is the address of the touch.
+ * Codes of the signals that handler threads send (a thread may send another one only
+ * codes that no processor makes). si_value is the address of the touch.
  */
 enum {
-	CODE_LEAVE = -100, /* to a worker: leave the block */
+	CODE_LEAVE = -100,  /* to a worker: leave the block */
 	CODE_REFUSED = -101 /* to host code: have SIGBUS */
 };
 
@@ -132,7 +138,8 @@ context_cause(const struct soft *soft, const ucontext_t *context, struct sl_touc
 	uintptr_t page = (uintptr_t)touch->addr & ~(uintptr_t)(SL_PAGE_BYTES - 1);
 
 	(void)context;
-	present = !sl_soft_pages_present(soft, (void *)page, SL_PAGE_BYTES, map) && (map[0] & 1);
+	present = !sl_soft_pages_present(soft, (void *)page, SL_PAGE_BYTES, map) &&
+		  (map[0] & 1);
 	write = present; /* an absent page: a guess */
 #endif
 	touch->guarded = present && write;
@@ -150,7 +157,7 @@ signal_pass_on(int sig, siginfo_t *info, void *context)
 	if (before->sa_handler == SIG_IGN && info->si_code <= 0)
 		return; /* sent by somebody; a fault of one's own cannot be ignored */
 	if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-		struct sigaction fatal = { .sa_handler = SIG_DFL };
+		struct sigaction fatal = {.sa_handler = SIG_DFL};
 
 		/* Pending until this handler returns, then as fatal as it would have been. */
 		sigaction(sig, &fatal, NULL);
@@ -171,9 +178,11 @@ static struct soft *
 device_of(uintptr_t addr)
 {
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		struct soft *soft = atomic_load_explicit(&listed[i].soft, memory_order_acquire);
+		struct soft *soft = atomic_load_explicit(&listed[i].soft,
+							 memory_order_acquire);
 
-		if (soft && addr >= atomic_load_explicit(&listed[i].base, memory_order_relaxed) &&
+		if (soft &&
+		    addr >= atomic_load_explicit(&listed[i].base, memory_order_relaxed) &&
 		    addr < atomic_load_explicit(&listed[i].end, memory_order_relaxed))
 			return soft;
 	}
@@ -189,8 +198,8 @@ block_leave(struct soft_worker *worker, const ucontext_t *context)
 }
 
 /*
- * A signal from a handler thread: to be obeyed only where the thread is stuck at a touch, which is
- * where the signal before found it too (see above).
+ * A signal from a handler thread: to be obeyed only where the thread is stuck at a touch,
+ * which is where the signal before found it too (see above).
  */
 static int
 thread_is_stuck(uintptr_t *before_pc, const ucontext_t *context)
@@ -229,9 +238,8 @@ refused_arrived(siginfo_t *info, void *context)
 static uint8_t
 piece_at(const struct soft *soft, uintptr_t addr)
 {
-	return atomic_load_explicit(
-		&soft->piece[(addr - (uintptr_t)soft->dev.base) / SL_SPAN_BYTES],
-		memory_order_relaxed);
+	return atomic_load_explicit(&soft->piece[(addr - (uintptr_t)soft->dev.base) / SL_SPAN_BYTES],
+				    memory_order_relaxed);
 }
 
 /* A SIGBUS in a range with SIGNAL delivery. 0: served. */
@@ -311,7 +319,7 @@ out:
 static int
 handlers_install_locked(void)
 {
-	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
 	struct sigaction on_stack;
 	int rc = 0;
 
@@ -319,14 +327,17 @@ handlers_install_locked(void)
 		return 0;
 	sigfillset(&action.sa_mask);
 	/* A program may have its own SIGSEGV handler for full stacks, on another stack. SIGBUS
-	 * stays on the thread's stack: serving a touch needs more than such stacks have. */
+	 * stays on the thread's stack: serving a touch needs more than such stacks
+	 * have. */
 	on_stack = action;
 	on_stack.sa_flags |= SA_ONSTACK;
 	if (!list_pid) {
-		if (sigaction(SIGSEGV, NULL, &before_segv) || sigaction(SIGBUS, NULL, &before_bus))
+		if (sigaction(SIGSEGV, NULL, &before_segv) ||
+		    sigaction(SIGBUS, NULL, &before_bus))
 			rc = -errno;
 		list_pid = getpid();
-		if (!rc && (sigaction(SIGSEGV, &on_stack, NULL) || sigaction(SIGBUS, &action, NULL)))
+		if (!rc && (sigaction(SIGSEGV, &on_stack, NULL) ||
+			    sigaction(SIGBUS, &action, NULL)))
 			rc = -errno;
 		if (rc) {
 			list_pid = 0;
@@ -359,7 +370,8 @@ list_add(struct soft *soft)
 	}
 	pthread_mutex_unlock(&list_lock);
 	if (!rc && !soft->touch.listed)
-		return sl_fail(-ENOMEM, "device: more than %u devices in one process", DEVICES_MAX);
+		return sl_fail(-ENOMEM, "device: more than %u devices in one process",
+			       DEVICES_MAX);
 	return rc;
 }
 
@@ -410,14 +422,14 @@ message_touched(struct soft *soft, const struct uffd_msg *msg, struct soft_grid 
 enum thread_place {
 	PLACE_RUNNING, /* waits for nothing: somebody else's move has woken it */
 	PLACE_USER,    /* waits for a touch in user code */
-	PLACE_SYSCALL  /* waits inside a system call: no signal gets it out of a touch there */
+	PLACE_SYSCALL /* waits inside a system call: no signal gets it out of a touch there */
 };
 
 /* Where a thread is whose touch was refused. It may be a moment from going to sleep. */
 static enum thread_place
 thread_place(pid_t tid)
 {
-	static const struct timespec pause = { 0, 20000 };
+	static const struct timespec pause = {0, 20000};
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
@@ -440,15 +452,16 @@ thread_place(pid_t tid)
 }
 
 /*
- * Make a touch from a system call fail (EFAULT): poison the page long enough for the call to meet
- * it. If it comes later it is refused again. A guarded page is there and cannot be poisoned: core
- * is asked again, since lifting a guard needs no I/O.
+ * Make a touch from a system call fail (EFAULT): poison the page long enough for the call
+ * to meet it. If it comes later it is refused again. A guarded page is there and cannot
+ * be poisoned: core is asked again, since lifting a guard needs no I/O.
  */
 static void
 syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid)
 {
-	void *page = (void *)((uintptr_t)msg->arg.pagefault.address & ~(uintptr_t)(SL_PAGE_BYTES - 1));
-	static const struct timespec pause = { 0, 2000000 };
+	void *page = (void *)((uintptr_t)msg->arg.pagefault.address &
+			      ~(uintptr_t)(SL_PAGE_BYTES - 1));
+	static const struct timespec pause = {0, 2000000};
 	int rc;
 
 	if (msg->arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) {
@@ -456,8 +469,8 @@ syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 			nanosleep(&pause, NULL);
 			if (tries < GUARD_TRIES)
 				continue;
-			sl_log(SL_ERROR, "device", "the guard of %p was lifted unseen: %s", page,
-			       sluice_last_error());
+			sl_log(SL_ERROR, "device", "the guard of %p was lifted unseen: %s",
+			       page, sluice_last_error());
 			rc = sl_uffd_protect(soft->thread_fd, page, SL_PAGE_BYTES, 0);
 			if (!rc)
 				break;
@@ -495,7 +508,8 @@ message_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 	switch (thread_place(tid)) {
 	case PLACE_RUNNING:
 		/* It has what it wanted; if not, it touches again. */
-		sl_uffd_wake(soft->thread_fd, (void *)((uintptr_t)addr & ~(uintptr_t)(SL_PAGE_BYTES - 1)),
+		sl_uffd_wake(soft->thread_fd,
+			     (void *)((uintptr_t)addr & ~(uintptr_t)(SL_PAGE_BYTES - 1)),
 			     SL_PAGE_BYTES);
 		return;
 	case PLACE_USER:
@@ -503,8 +517,8 @@ message_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 			sl_soft_grid_doom(soft, grid, tid, rc, text);
 		else if (!grid && atomic_exchange(&soft->touch.refused, mark) == mark)
 			/* Refused once more: now the signal will be obeyed. */
-			sl_log(SL_ERROR, "device", "touch of %p by host code cannot be served: %s",
-			       addr, text);
+			sl_log(SL_ERROR, "device",
+			       "touch of %p by host code cannot be served: %s", addr, text);
 		thread_signal(tid, grid ? CODE_LEAVE : CODE_REFUSED, addr);
 		return;
 	case PLACE_SYSCALL:
@@ -518,16 +532,22 @@ message_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 static void
 message_serve(struct soft *soft, const struct uffd_msg *msg)
 {
-	uintptr_t page = (uintptr_t)msg->arg.pagefault.address & ~(uintptr_t)(SL_PAGE_BYTES - 1);
-	int doomed;
-	struct soft_grid *grid = sl_soft_grid_get_by_tid(
-		soft, (pid_t)msg->arg.pagefault.feat.ptid, &doomed);
-	int rc = doomed ? 0 : message_touched(soft, msg, grid);
+	uintptr_t addr = (uintptr_t)msg->arg.pagefault.address;
+	pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
+	enum soft_toucher who;
+	struct soft_grid *grid = sl_soft_grid_get_by_tid(soft, tid, &who);
+	int rc = 0;
 
-	if (rc || doomed)
+	if (who == SOFT_TOUCHER_IDLE)
+		return;
+	if (who != SOFT_TOUCHER_DOOMED)
+		rc = message_touched(soft, msg, grid);
+	if (rc || who == SOFT_TOUCHER_DOOMED)
 		message_refuse(soft, msg, grid, rc);
-	if (!rc && !doomed)
-		sl_uffd_wake(soft->thread_fd, (void *)page, SL_PAGE_BYTES);
+	else
+		sl_uffd_wake(soft->thread_fd,
+			     (void *)(addr & ~(uintptr_t)(SL_PAGE_BYTES - 1)),
+			     SL_PAGE_BYTES);
 	if (grid)
 		sl_soft_grid_put(soft, grid);
 }
@@ -586,7 +606,7 @@ handler_run(void *arg)
 static int
 epoll_add(int epoll_fd, int fd)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }

@@ -2,13 +2,14 @@
 /*
  * userfaultfd: opening and ioctls. See uffd.h.
  *
- * Opening tries, in this order: the system call with all rights, /dev/userfaultfd (which an
- * administrator may open to a group), and the system call for user-mode faults only, which any
- * user may make. All descriptors of a device are opened the same way.
+ * Opening tries, in this order: the system call with all rights, /dev/userfaultfd (which
+ * an administrator may open to a group), and the system call for user-mode faults only,
+ * which any user may make. All descriptors of a device are opened the same way.
  *
- * Retries: EAGAIN means the kernel met itself (a page locked, an address space changing), EBUSY
- * that a page is pinned, which lasts as long as a direct I/O on it. The first tries only yield the
- * processor; later ones sleep, doubling from 20 us to 2 ms, so that the longest wait is about 0.2 s.
+ * Retries: EAGAIN means the kernel met itself (a page locked, an address space changing),
+ * EBUSY that a page is pinned, which lasts as long as a direct I/O on it. The first tries
+ * only yield the processor; later ones sleep, doubling from 20 us to 2 ms, so that the
+ * longest wait is about 0.2 s.
  */
 #include "device/soft/uffd.h"
 
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define YIELDS	       32
+#define YIELDS         32
 #define SLEEPS_HASTY   0   /* beyond the yields: the caller has another way */
 #define SLEEPS_PATIENT 100 /* about 0.2 s */
 #define SLEEP_FIRST_NS 20000u
@@ -44,12 +45,12 @@ struct uffd_poison_arg {
 	int64_t updated;
 };
 
-#define UFFD_IOC_POISON	     _IOWR(0xAA, 0x08, struct uffd_poison_arg)
-#define UFFD_IOC_MOVE	     _IOWR(0xAA, 0x05, struct uffd_move_arg)
-#define UFFD_MOVE_DONTWAKE   1u
-#define UFFD_MOVE_SRC_HOLES  2u
-#define UFFD_DEV_IOC_NEW     _IO(0xAA, 0x00)
-#define UFFD_DEV_PATH	     "/dev/userfaultfd"
+#define UFFD_IOC_POISON     _IOWR(0xAA, 0x08, struct uffd_poison_arg)
+#define UFFD_IOC_MOVE       _IOWR(0xAA, 0x05, struct uffd_move_arg)
+#define UFFD_MOVE_DONTWAKE  1u
+#define UFFD_MOVE_SRC_HOLES 2u
+#define UFFD_DEV_IOC_NEW    _IO(0xAA, 0x00)
+#define UFFD_DEV_PATH       "/dev/userfaultfd"
 
 static int
 raw_open(int *user_only)
@@ -81,17 +82,18 @@ raw_open(int *user_only)
 		*user_only = 1;
 		return fd;
 	}
-	return sl_fail(-EPERM,
-		       "userfaultfd: refused: set /proc/sys/vm/unprivileged_userfaultfd to 1, "
-		       "or give this user read and write access to " UFFD_DEV_PATH
-		       ", or, in a container, allow the userfaultfd system call in its seccomp "
-		       "profile");
+	return sl_fail(
+		-EPERM,
+		"userfaultfd: refused: set /proc/sys/vm/unprivileged_userfaultfd to 1, "
+		"or give this user read and write access to " UFFD_DEV_PATH
+		", or, in a container, allow the userfaultfd system call in its seccomp "
+		"profile");
 }
 
 int
 sl_uffd_probe(uint64_t *features, int *user_only)
 {
-	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_api api = {.api = UFFD_API};
 	int only;
 	int fd = raw_open(&only);
 	int rc = 0;
@@ -102,8 +104,9 @@ sl_uffd_probe(uint64_t *features, int *user_only)
 		rc = -errno;
 	close(fd);
 	if (rc)
-		return sl_fail(-ENOTSUP, "userfaultfd: the kernel speaks another version of "
-					 "its interface (%s)",
+		return sl_fail(-ENOTSUP,
+			       "userfaultfd: the kernel speaks another version of "
+			       "its interface (%s)",
 			       sl_errno_name(rc));
 	*features = api.features;
 	*user_only = only;
@@ -113,7 +116,7 @@ sl_uffd_probe(uint64_t *features, int *user_only)
 int
 sl_uffd_open(uint64_t features, int *fd_out)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = features };
+	struct uffdio_api api = {.api = UFFD_API, .features = features};
 	int only;
 	int fd = raw_open(&only);
 
@@ -134,7 +137,7 @@ int
 sl_uffd_register(int fd, void *addr, size_t bytes, int missing)
 {
 	struct uffdio_register arg = {
-		.range = { (uintptr_t)addr, bytes },
+		.range = {(uintptr_t)addr, bytes},
 		.mode = UFFDIO_REGISTER_MODE_WP |
 			(missing ? UFFDIO_REGISTER_MODE_MISSING : 0u),
 	};
@@ -146,7 +149,7 @@ sl_uffd_register(int fd, void *addr, size_t bytes, int missing)
 static int
 retry_wait(unsigned n, unsigned sleeps)
 {
-	struct timespec pause = { 0 };
+	struct timespec pause = {0};
 	uint64_t ns = SLEEP_FIRST_NS;
 
 	if (n < YIELDS) {
@@ -230,8 +233,8 @@ int
 sl_uffd_protect(int fd, void *addr, size_t bytes, unsigned flags)
 {
 	struct uffdio_writeprotect arg = {
-		.range = { (uintptr_t)addr, bytes },
-		.mode = flags & SL_UFFD_GUARD ? UFFDIO_WRITEPROTECT_MODE_WP
+		.range = {(uintptr_t)addr, bytes},
+		.mode = flags & SL_UFFD_GUARD     ? UFFDIO_WRITEPROTECT_MODE_WP
 			: flags & SL_UFFD_NO_WAKE ? UFFDIO_WRITEPROTECT_MODE_DONTWAKE
 						  : 0,
 	};
@@ -247,7 +250,7 @@ sl_uffd_protect(int fd, void *addr, size_t bytes, unsigned flags)
 int
 sl_uffd_poison(int fd, void *addr, size_t bytes)
 {
-	struct uffd_poison_arg arg = { .start = (uintptr_t)addr, .len = bytes };
+	struct uffd_poison_arg arg = {.start = (uintptr_t)addr, .len = bytes};
 
 	return ioctl(fd, UFFD_IOC_POISON, &arg) ? -errno : 0;
 }
@@ -255,7 +258,7 @@ sl_uffd_poison(int fd, void *addr, size_t bytes)
 void
 sl_uffd_wake(int fd, void *addr, size_t bytes)
 {
-	struct uffdio_range range = { (uintptr_t)addr, bytes };
+	struct uffdio_range range = {(uintptr_t)addr, bytes};
 
 	/* Fails only for a range that is no address of ours, where nobody waits. */
 	(void)ioctl(fd, UFFDIO_WAKE, &range);

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The table of moves in docs/design/states.md is the one in src/core/chunk_state.h; every file that
+# ARCHITECTURE.md names exists, every file of src/core is named there, and links between the design
+# pages lead somewhere.
+set -euo pipefail
+root=${SLUICE_SOURCE_DIR:?}
+failed=0
+
+table_of_header()
+{
+	{
+		sed -n '/^#define SL_CHUNK_MOVES/,/^\/\* clang-format on/p' \
+			"$root/src/core/chunk_state.h" | tr -d '\\\n'
+		echo
+	} | sed 's/M(/\nM(/g' |
+		sed -n 's/^M(\([A-Z]*\), *\([A-Z]*\), *\([a-z_]*\), *"\(.*\)")[^)]*$/| \1 | \2 | `\3` | \4 |/p'
+}
+
+table_of_page()
+{
+	sed -n '/^<!-- moves -->/,/^<!-- \/moves -->/p' "$root/docs/design/states.md" | grep '^| [A-Z]'
+}
+
+rows=$(table_of_header | wc -l)
+moves=$(grep -c '^	M(' "$root/src/core/chunk_state.h")
+if [ "$rows" -ne "$moves" ] || [ "$rows" -eq 0 ]; then
+	echo "chunk_state.h has $moves moves, $rows could be read"
+	failed=1
+fi
+diff <(table_of_header) <(table_of_page) || {
+	echo "docs/design/states.md differs from src/core/chunk_state.h (< header, > page)"
+	failed=1
+}
+
+# Files of the core and the page that leads to them.
+for path in "$root"/src/core/*.c; do
+	name=$(basename "$path")
+	grep -q "\`$name\`\|\`core/$name\`\|${name%.c}\.h\`" "$root/ARCHITECTURE.md" || {
+		echo "ARCHITECTURE.md does not name src/core/$name"
+		failed=1
+	}
+done
+for name in $(grep -o '`\(core\|device/soft\|store\)/[a-z_]*\.[ch]`' "$root/ARCHITECTURE.md" | tr -d '`'); do
+	[ -e "$root/src/$name" ] || {
+		echo "ARCHITECTURE.md names src/$name, which is not there"
+		failed=1
+	}
+done
+
+# Relative links.
+for page in "$root/ARCHITECTURE.md" "$root"/docs/design/*.md; do
+	for link in $(grep -o '](\([^)#]*\))' "$page" | sed 's/^](//; s/)$//' | grep -v '^http' || true); do
+		[ -e "$(dirname "$page")/$link" ] || {
+			echo "$page: $link leads nowhere"
+			failed=1
+		}
+	done
+done
+
+for text in $(grep -oh '`\(tests\|src\)/[A-Za-z0-9_/]*\.[a-z]*`' "$root/ARCHITECTURE.md" "$root"/docs/design/*.md |
+	tr -d '`' | sort -u); do
+	[ -e "$root/$text" ] || {
+		echo "a design page names $text, which is not there"
+		failed=1
+	}
+done
+exit $failed

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Who may include whom (ARCHITECTURE.md), read from the #include lines. A folder's allowed headers
+# are a list of prefixes; everything else in quotes is a breach.
+set -euo pipefail
+root=${SLUICE_SOURCE_DIR:?}
+failed=0
+looked=0
+
+# layer_check <what> <allowed regex> <files ...>
+layer_check()
+{
+	local what=$1 allowed=$2 file header
+	shift 2
+	for file in "$@"; do
+		[ -e "$file" ] || continue
+		looked=$((looked + 1))
+		while read -r header; do
+			[[ $header =~ ^($allowed) ]] || {
+				echo "$what: ${file#"$root"/} includes \"$header\""
+				failed=1
+			}
+		done < <(sed -n 's/^[ \t]*#[ \t]*include[ \t]*"\([^"]*\)".*/\1/p' "$file")
+	done
+}
+
+cd "$root"
+layer_check "public headers include public headers only" 'sluice/' include/sluice/*.h
+layer_check "base knows nothing of paging" 'base/|sluice/error\.h' src/base/*.[ch]
+layer_check "core knows no back end" \
+	'base/|core/|sluice/|device/device\.h|store/store\.h' src/core/*.[ch]
+layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
+	src/device/*.[ch] src/device/*/*.[ch]
+layer_check "wrappers know the contract, not a back end" \
+	'base/|device/device\.h|sluice/' src/device/*_dev.c
+layer_check "a store knows neither core nor device" 'base/|store/|sluice/' src/store/*.[ch]
+layer_check "compat stands on the public API" 'base/|compat/|sluice/' src/compat/*.[ch]
+layer_check "examples use the public API" 'sluice/|example\.h' examples/*.[ch]
+layer_check "workloads use the public API" 'sluice/|workloads/|[a-z_]+\.h' workloads/*.[ch]
+# doctor probes the engines; stat shares the name of the socket with the publisher.
+layer_check "tools have no other door into the library" \
+	'sluice/|base/|tools/|workloads/|[a-z_]+\.h|store/store\.h|core/publish\.h' tools/*.[ch]
+
+if [ "$looked" -lt 60 ]; then
+	echo "only $looked files were looked at: the tree has moved, change this test"
+	failed=1
+fi
+# The check itself sees a breach.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+printf '#include "base/log.h"\n#include "device/soft/soft.h"\n' > "$scratch/breach.c"
+if (layer_check "core knows no back end" 'base/|core/|device/device\.h' "$scratch/breach.c"; exit $failed) \
+	> /dev/null; then
+	echo "a breach was not seen"
+	failed=1
+fi
+exit $failed

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same sequence of launches moves the same bytes by cause: twice in a row, with one or four
+ * workers, with io_uring or with threads for files, and with kernels that take their time. Compared
+ * are all counters but those that count waiting.
+ */
+#include "api.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void
+kernel_slow(const struct sluice_block *block, void *args)
+{
+	const uint64_t *microseconds = args;
+
+	(void)block;
+	usleep((useconds_t)*microseconds);
+}
+
+struct run {
+	struct sluice_stats stats;
+	struct sluice_residency where[3];
+};
+
+/* A mixture under pressure: files and volatile data, every intent, discards, prefetch by stream. */
+static struct run
+mixture_run(const char *config, uint64_t kernel_us)
+{
+	uint64_t c = 14;
+	struct sluice_space *s = space_make(config);
+	struct sluice_grid grid = {2, 1, 1};
+	struct sluice_stream *stream;
+	struct run run;
+	char *p[3];
+
+	CHECK(sluice_stream_create(s, &stream) == 0);
+	p[0] = region_map(s, file_make("a", c * CHUNK, 1), 0, 0, SLUICE_READ | SLUICE_WRITE);
+	p[1] = region_map(s, file_make("b", c * CHUNK, 2), 0, 0,
+			  SLUICE_READ | SLUICE_WRITE | SLUICE_VOLATILE);
+	p[2] = region_alloc(s, c * CHUNK);
+	for (uint64_t i = 0; i < 5 * c; i++) {
+		struct sluice_use uses[3] = {
+			{at_chunk(p[0], i % c), CHUNK,
+			 i % 5 == 0 ? SLUICE_USE_READ_WRITE : SLUICE_USE_READ},
+			{at_chunk(p[1], i * 5 % c), CHUNK / (1 + i % 2),
+			 i % 3 == 0 ? SLUICE_USE_WRITE : SLUICE_USE_READ},
+			{at_chunk(p[2], i * 3 % c), CHUNK,
+			 i % 4 == 0   ? SLUICE_USE_WRITE_ALL
+			 : i % 4 == 1 ? SLUICE_USE_SCRATCH
+				      : SLUICE_USE_READ},
+		};
+
+		CHECK(sluice_launch(s, stream, kernel_slow, grid, &kernel_us,
+				    sizeof(kernel_us), uses, 3) == 0);
+		if (i % 11 == 10)
+			CHECK(sluice_discard(s, at_chunk(p[2], i * 3 % c), CHUNK,
+					     SLUICE_DISCARD_LAZY, stream) == 0);
+		if (i % 17 == 16)
+			CHECK(sluice_discard(s, at_chunk(p[1], i % c), CHUNK,
+					     SLUICE_DISCARD_EAGER, stream) == 0);
+	}
+	CHECK(sluice_stream_synchronize(s, stream) == 0);
+	CHECK(sluice_space_check(s) == 0);
+	sluice_stats_get(s, &run.stats);
+	for (int i = 0; i < 3; i++)
+		run.where[i] = residency(s, p[i], c * CHUNK);
+	sluice_stream_destroy(stream);
+	space_end(s);
+	return run;
+}
+
+static void
+runs_compare(const char *what, const struct run *a, const struct run *b)
+{
+	int differ = 0;
+
+	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++) {
+		enum sluice_counter k = (enum sluice_counter)i;
+
+		if (k == SLUICE_COUNTER_MOVE_RETRIES || k == SLUICE_COUNTER_WAITS_IN_FLIGHT ||
+		    k == SLUICE_COUNTER_LAUNCHES_RESIDENT)
+			continue;
+		if (a->stats.counter[i] == b->stats.counter[i])
+			continue;
+		fprintf(stderr, "%s: %s: %.2f against %.2f chunks\n", what,
+			sluice_counter_name(k), (double)a->stats.counter[i] / (double)CHUNK,
+			(double)b->stats.counter[i] / (double)CHUNK);
+		differ = 1;
+	}
+	for (int i = 0; i < 3; i++) {
+		if (memcmp(a->where[i].tier_bytes, b->where[i].tier_bytes,
+			   sizeof(a->where[i].tier_bytes))) {
+			fprintf(stderr, "%s: region %d lies elsewhere\n", what, i);
+			differ = 1;
+		}
+	}
+	if (differ)
+		api_failed(what, 0, "the same bytes by cause");
+}
+
+static void
+compare(const char *base)
+{
+	static const char *const variants[] = {"workers=2", "workers=1", "workers=4",
+					       "store_io=file", "workers=2"};
+	static const uint64_t kernel_us[] = {0, 0, 0, 0, 2000};
+	struct run first = mixture_run(base, 0);
+
+	for (int i = 0; i < 5; i++) {
+		char config[256];
+		struct run run;
+
+		snprintf(config, sizeof(config), "%s,%s", base, variants[i]);
+		run = mixture_run(config, kernel_us[i]);
+		runs_compare(config, &first, &run);
+	}
+}
+
+static void
+same_launches_move_the_same_bytes_without_a_host_tier(void)
+{
+	compare("device_budget=16M,host_budget=0");
+}
+
+static void
+same_launches_move_the_same_bytes_with_a_host_tier(void)
+{
+	compare("device_budget=16M,host_budget=24M");
+}
+
+static void
+same_launches_move_the_same_bytes_with_write_back_and_a_reserve(void)
+{
+	compare("device_budget=12M,host_budget=32M,writeback=6M,host_reserve=12M");
+}
+
+static void
+same_launches_move_the_same_bytes_with_read_ahead(void)
+{
+	compare("device_budget=16M,host_budget=16M,readahead_chunks=4,staging=64M");
+}
+
+static void
+same_launches_move_the_same_bytes_under_every_policy(void)
+{
+	compare("device_budget=16M,host_budget=24M,policy=dragon");
+	compare("device_budget=16M,host_budget=24M,policy=uvm");
+}
+
+static void
+same_faults_of_one_thread_move_the_same_bytes(void)
+{
+	static const char *const configs[] = {
+		"device_budget=4M,host_budget=4M,faults=signal",
+		"device_budget=4M,host_budget=4M,faults=thread",
+		"device_budget=4M,host_budget=4M,faults=signal,store_io=file",
+	};
+	struct sluice_stats first = {0}, st;
+
+	for (int i = 0; i < 3; i++) {
+		struct sluice_space *s = space_make(configs[i]);
+		char *p = region_map(s, file_make("a", 8 * CHUNK, 1), 0, 0,
+				     SLUICE_READ | SLUICE_WRITE);
+
+		for (uint64_t k = 0; k < 64; k++)
+			at_chunk(p, k * 5 % 8)[k * PAGE] ^= (char)k;
+		CHECK(sluice_unmap(s, p) == 0);
+		sluice_stats_get(s, i ? &st : &first);
+		space_end(s);
+		for (int k = 0; i && k < SLUICE_COUNTER_COUNT; k++) {
+			if (k != SLUICE_COUNTER_MOVE_RETRIES &&
+			    k != SLUICE_COUNTER_WAITS_IN_FLIGHT)
+				CHECK_EQ(st.counter[k], first.counter[k]);
+		}
+	}
+}
+
+static const struct api_case cases[] = {
+	CASE(same_launches_move_the_same_bytes_without_a_host_tier),
+	CASE(same_launches_move_the_same_bytes_with_a_host_tier),
+	CASE(same_launches_move_the_same_bytes_with_write_back_and_a_reserve),
+	CASE(same_launches_move_the_same_bytes_with_read_ahead),
+	CASE(same_launches_move_the_same_bytes_under_every_policy),
+	CASE(same_faults_of_one_thread_move_the_same_bytes),
+};
+API_MAIN(cases)
