@@ -150,7 +150,7 @@ SLUICE_API int sluice_space_destroy(struct sluice_space *space);
 
 /*
  * Change the budget of a tier at run time. Shrinking moves data out first. Errors:
- * -ENOBUFS (below one chunk or below what is pinned: nothing changed), -ENOSPC, -EIO. Any
+ * -ENOBUFS (below two chunks beside what is pinned: nothing changed), -ENOSPC, -EIO. Any
  * thread. Blocks on I/O.
  */
 SLUICE_API int sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,

@@ -62,7 +62,8 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 	if (in_list != discarded)
 		return broken(c, "wrongly in or out of the discarded list (I4)");
 	if ((c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_POISONED ||
-	     c->state == SL_CHUNK_WRITING) && !c->host)
+	     c->state == SL_CHUNK_WRITING) &&
+	    !c->host)
 		return broken(c, "has no frame (I3)");
 	if (c->state == SL_CHUNK_STORE && !(c->flags & SL_STORE_VALID))
 		return broken(c, "the store has nothing of it (I3)");
@@ -112,8 +113,11 @@ check_host_lists(const struct sluice_space *s)
 
 		for (const struct sl_host *h = q->head; h; h = h->next) {
 			if ((int)h->list != i || h->chunk->host != h)
-				return sl_fail(-EINVAL, "check: host list %d: a frame that is not its "
-					       "own (I5)", i);
+				return sl_fail(
+					-EINVAL,
+					"check: host list %d: a frame that is not its "
+					"own (I5)",
+					i);
 			bytes += h->frame->bytes;
 			n++;
 		}
@@ -142,11 +146,14 @@ check_space(const struct sluice_space *s)
 		return rc;
 	/* Reservations and frames between two homes are counted, but not yet with a chunk. */
 	if (sums.device > s->dev.used_bytes || s->dev.used_bytes > device_budget)
-		return sl_fail(-EINVAL, "check: device: chunks %llu, used %llu, budget %llu (I1)",
-			       (unsigned long long)sums.device, (unsigned long long)s->dev.used_bytes,
+		return sl_fail(-EINVAL,
+			       "check: device: chunks %llu, used %llu, budget %llu (I1)",
+			       (unsigned long long)sums.device,
+			       (unsigned long long)s->dev.used_bytes,
 			       (unsigned long long)s->dev.budget_bytes);
 	if (sums.settled != s->host.settled_bytes || s->host.settled_bytes > host_budget)
-		return sl_fail(-EINVAL, "check: host: frames %llu, settled %llu, budget %llu (I2)",
+		return sl_fail(-EINVAL,
+			       "check: host: frames %llu, settled %llu, budget %llu (I2)",
 			       (unsigned long long)sums.settled,
 			       (unsigned long long)s->host.settled_bytes,
 			       (unsigned long long)s->host.budget_bytes);
@@ -158,7 +165,8 @@ check_space(const struct sluice_space *s)
 			       (unsigned long long)s->host.staging_bytes);
 	if (sums.spilled != s->spilled_bytes)
 		return sl_fail(-EINVAL, "check: spilled bytes: %llu in chunks, %llu counted",
-			       (unsigned long long)sums.spilled, (unsigned long long)s->spilled_bytes);
+			       (unsigned long long)sums.spilled,
+			       (unsigned long long)s->spilled_bytes);
 	if (sums.pinned != s->dev.pinned_bytes)
 		return sl_fail(-EINVAL, "check: pinned bytes: %llu in chunks, %llu counted",
 			       (unsigned long long)sums.pinned,

@@ -47,8 +47,8 @@ uses_at(const struct sluice_launch *l, const struct sl_region *r, uint64_t offse
 		case SLUICE_USE_WRITE_ALL:
 		case SLUICE_USE_SCRATCH:
 			/* a page that the range covers only in part has old bytes to read */
-			v.readable |= offset < u->begin || offset / SL_PAGE_BYTES * SL_PAGE_BYTES <
-								   u->begin;
+			v.readable |= offset < u->begin ||
+				      offset / SL_PAGE_BYTES * SL_PAGE_BYTES < u->begin;
 			v.writable = 1;
 			break;
 		case SLUICE_USE_COUNT:
@@ -70,8 +70,9 @@ report(struct sl_chunk *c, const struct sl_touch *touch, const char *what)
 	if (l) {
 		sl_launch_blame(l, -EFAULT, "launch %llu: %s %p (offset %llu of %s) %s",
 				(unsigned long long)l->number,
-				touch->access == SL_ACCESS_WRITE ? "write to" : "read of", touch->addr,
-				(unsigned long long)offset, c->region->name, what);
+				touch->access == SL_ACCESS_WRITE ? "write to" : "read of",
+				touch->addr, (unsigned long long)offset, c->region->name,
+				what);
 		return;
 	}
 	sl_mutex_unlock(&s->lock);
@@ -101,8 +102,9 @@ sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch)
 	else if (touch->access == SL_ACCESS_WRITE && !v.writable)
 		report(c, touch, "is against the declared intent read");
 	else if (touch->access == SL_ACCESS_READ && !v.readable && !present)
-		report(c, touch, "comes before any write, against the declared intent write-all "
-				 "or scratch");
+		report(c, touch,
+		       "comes before any write, against the declared intent write-all "
+		       "or scratch");
 	else if (dead && touch->access == SL_ACCESS_READ && !present)
 		report(c, touch, "was discarded and not written since");
 	if (dead && touch->access == SL_ACCESS_WRITE)
@@ -133,7 +135,8 @@ space_hide(struct sluice_space *s)
 
 		r->busy++;
 		for (uint64_t k = 0; k < r->n_chunks && !rc; k++) {
-			while (!rc && r->chunks[k].state == SL_CHUNK_DEVICE && !r->chunks[k].user_pins)
+			while (!rc && r->chunks[k].state == SL_CHUNK_DEVICE &&
+			       !r->chunks[k].user_pins)
 				rc = sl_evict(&r->chunks[k], SL_EVICT_REQUEST);
 		}
 		sl_region_leave(r);

@@ -22,8 +22,8 @@ chunk_readiness(const struct sl_chunk *c)
 {
 	if (c->state != SL_CHUNK_DEVICE || c->pages || (c->flags & SL_DISCARDED))
 		return SL_READY_NOT;
-	if ((c->flags & (SL_DIRTY_DEVICE | SL_GUARDED | SL_COLD)) != SL_DIRTY_DEVICE || c->host ||
-	    c->dead)
+	if ((c->flags & (SL_DIRTY_DEVICE | SL_GUARDED | SL_COLD)) != SL_DIRTY_DEVICE ||
+	    c->host || c->dead)
 		return SL_READY_READ;
 	return SL_READY_WRITE;
 }

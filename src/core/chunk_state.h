@@ -65,7 +65,7 @@ enum sl_chunk_state {
 #define SL_CHUNK_STATE_ENUM_(s) SL_CHUNK_##s,
 	SL_CHUNK_STATES(SL_CHUNK_STATE_ENUM_)
 #undef SL_CHUNK_STATE_ENUM_
-	SL_CHUNK_STATE_COUNT
+		SL_CHUNK_STATE_COUNT
 };
 
 const char *sl_chunk_state_name(enum sl_chunk_state state);

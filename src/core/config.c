@@ -36,23 +36,28 @@ static const char *const store_io_names[] = {"auto", "uring", "file", NULL};
 #define AT(field) offsetof(struct sluice_config, field)
 static const struct key keys[] = {
 	{"device", KEY_CHOICE, AT(device), device_names, "which device runs kernels"},
-	{"device_budget", KEY_SIZE, AT(device_budget_bytes), NULL, "resident on the device at most"},
+	{"device_budget", KEY_SIZE, AT(device_budget_bytes), NULL,
+	 "resident on the device at most"},
 	{"host_budget", KEY_SIZE, AT(host_budget_bytes), NULL, "host tier at most; 0: off"},
 	{"host_reserve", KEY_SIZE, AT(host_reserve_bytes), NULL,
 	 "part of the host budget that volatile data must leave free"},
-	{"store_budget", KEY_SIZE, AT(store_budget_bytes), NULL, "spilled at most; -1: no limit"},
+	{"store_budget", KEY_SIZE, AT(store_budget_bytes), NULL,
+	 "spilled at most; -1: no limit"},
 	{"staging", KEY_SIZE, AT(staging_bytes), NULL, "host memory for I/O in flight"},
 	{"address", KEY_SIZE, AT(address_bytes), NULL, "addresses reserved"},
 	{"chunk", KEY_SIZE, AT(chunk_bytes), NULL, "unit of residency: 2M to 64M"},
 	{"workers", KEY_COUNT, AT(workers), NULL, "kernel threads; 0: one per CPU"},
-	{"readahead_chunks", KEY_COUNT, AT(readahead_chunks), NULL, "read ahead at most; 0: off"},
-	{"writeback", KEY_SIZE, AT(writeback_bytes), NULL,
-	 "dirty file data before background write-back; -1: a quarter of the host budget"},
+	{"readahead_chunks", KEY_COUNT, AT(readahead_chunks), NULL,
+	 "read ahead at most; 0: off"},
+	{"writeback", KEY_SIZE, AT(writeback_bytes),
+	 NULL, "dirty file data before background write-back; -1: a quarter of the host budget"},
 	{"policy", KEY_CHOICE, AT(policy), policy_names, "who chooses victims"},
-	{"population", KEY_CHOICE, AT(population), population_names, "what one fault brings in"},
+	{"population", KEY_CHOICE, AT(population), population_names,
+	 "what one fault brings in"},
 	{"miss", KEY_CHOICE, AT(miss), miss_names, "touch of what a launch did not declare"},
 	{"faults", KEY_CHOICE, AT(faults), faults_names, "which thread serves a fault"},
-	{"store_io", KEY_CHOICE, AT(store_io), store_io_names, "how files are read and written"},
+	{"store_io", KEY_CHOICE, AT(store_io), store_io_names,
+	 "how files are read and written"},
 	{"checking", KEY_FLAG, AT(checking), NULL, "report wrong intents; slow"},
 	{"publish", KEY_FLAG, AT(publish), NULL, "let `sluice stat` read the counters"},
 	{"spill_dirs", KEY_TEXT, AT(spill_dirs), NULL, "directories for spill files"},
@@ -95,7 +100,8 @@ key_set(struct sluice_config *config, const struct key *key, const char *value)
 		if (!strcmp(value, "-1"))
 			n = UINT64_MAX;
 		else if (sl_size_parse(value, &n))
-			return sl_fail(-EINVAL, "config: %s=%s: not a size such as 512M or 4G",
+			return sl_fail(-EINVAL,
+				       "config: %s=%s: not a size such as 512M or 4G",
 				       key->name, value);
 		*(uint64_t *)(void *)field = n;
 		return 0;
@@ -107,13 +113,14 @@ key_set(struct sluice_config *config, const struct key *key, const char *value)
 		return 0;
 	case KEY_FLAG:
 		if (strcmp(value, "0") && strcmp(value, "1"))
-			return sl_fail(-EINVAL, "config: %s=%s: 0 or 1 wanted", key->name, value);
+			return sl_fail(-EINVAL, "config: %s=%s: 0 or 1 wanted", key->name,
+				       value);
 		*(int *)(void *)field = value[0] == '1';
 		return 0;
 	case KEY_TEXT:
 		if (strlen(value) >= sizeof(config->spill_dirs))
-			return sl_fail(-EINVAL, "config: %s: longer than %zu bytes", key->name,
-				       sizeof(config->spill_dirs) - 1);
+			return sl_fail(-EINVAL, "config: %s: longer than %zu bytes",
+				       key->name, sizeof(config->spill_dirs) - 1);
 		strcpy(field, value);
 		return 0;
 	}
@@ -188,7 +195,8 @@ sluice_config_init(struct sluice_config *config)
 
 	memset(config, 0, sizeof(*config));
 	config->struct_bytes = sizeof(*config);
-	config->device_budget_bytes = quarter > 2 * SL_SPAN_BYTES ? quarter : 2 * SL_SPAN_BYTES;
+	config->device_budget_bytes = quarter > 2 * SL_SPAN_BYTES ? quarter
+								  : 2 * SL_SPAN_BYTES;
 	config->host_budget_bytes = quarter;
 	config->store_budget_bytes = UINT64_MAX;
 	config->staging_bytes = 64u << 20;
@@ -208,22 +216,32 @@ sl_config_resolve(struct sluice_config *c)
 	uint64_t chunk = c->chunk_bytes, memory = sl_memory_limit(), wanted;
 
 	if (c->struct_bytes != sizeof(*c))
-		return sl_fail(-EINVAL, "config: not filled by sluice_config_init() of this version");
+		return sl_fail(
+			-EINVAL,
+			"config: not filled by sluice_config_init() of this version");
 	if (chunk < SL_SPAN_BYTES || chunk > SL_CHUNK_BYTES_MAX || (chunk & (chunk - 1)))
-		return sl_fail(-EINVAL, "config: chunk of %llu bytes: must be 2 MiB times a power of two, "
-			       "at most 64 MiB", (unsigned long long)chunk);
+		return sl_fail(-EINVAL,
+			       "config: chunk of %llu bytes: must be 2 MiB times a power "
+			       "of two, "
+			       "at most 64 MiB",
+			       (unsigned long long)chunk);
 	if (!sl_policy_find(c->policy) || (unsigned)c->population >= SLUICE_POPULATE_COUNT ||
-	    (unsigned)c->miss >= SLUICE_MISS_COUNT || (unsigned)c->faults >= SLUICE_FAULTS_COUNT ||
+	    (unsigned)c->miss >= SLUICE_MISS_COUNT ||
+	    (unsigned)c->faults >= SLUICE_FAULTS_COUNT ||
 	    (unsigned)c->store_io >= SLUICE_STORE_IO_COUNT ||
 	    (unsigned)c->device >= SLUICE_DEVICE_COUNT)
-		return sl_fail(-EINVAL, "config: a choice has a value that is not in its enum");
+		return sl_fail(-EINVAL,
+			       "config: a choice has a value that is not in its enum");
 	if (c->checking)
 		c->population = SLUICE_POPULATE_PAGE;
 	c->device_budget_bytes = c->device_budget_bytes / chunk * chunk;
 	c->host_budget_bytes = c->host_budget_bytes / chunk * chunk;
 	if (c->device_budget_bytes < 2 * chunk)
-		return sl_fail(-ENOBUFS, "config: the device budget is below two chunks of %llu bytes (one "
-			       "access may touch two): raise device_budget or use smaller chunks",
+		return sl_fail(-ENOBUFS,
+			       "config: the device budget is below two chunks of %llu "
+			       "bytes (one "
+			       "access may touch two): raise device_budget or use "
+			       "smaller chunks",
 			       (unsigned long long)chunk);
 	c->staging_bytes = c->staging_bytes / chunk * chunk;
 	if (c->staging_bytes < 8 * chunk)
@@ -240,8 +258,12 @@ sl_config_resolve(struct sluice_config *c)
 	c->address_bytes = (c->address_bytes + chunk - 1) / chunk * chunk;
 	wanted = c->device_budget_bytes + c->host_budget_bytes + c->staging_bytes;
 	if (c->device != SLUICE_DEVICE_CUDA && wanted > memory)
-		return sl_fail(-ENOBUFS, "config: device, host and staging budgets add up to %llu bytes, this "
-			       "process may use %llu (memory or cgroup limit): lower device_budget or "
-			       "host_budget", (unsigned long long)wanted, (unsigned long long)memory);
+		return sl_fail(-ENOBUFS,
+			       "config: device, host and staging budgets add up to %llu "
+			       "bytes, this "
+			       "process may use %llu (memory or cgroup limit): lower "
+			       "device_budget or "
+			       "host_budget",
+			       (unsigned long long)wanted, (unsigned long long)memory);
 	return 0;
 }

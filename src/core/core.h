@@ -12,9 +12,9 @@
 /* chunk.c: state, flags, waiting. All held. */
 void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state);
 void sl_chunk_update(struct sl_chunk *c); /* after flags, host, pages changed: readiness, lists */
-void sl_chunk_wake(struct sl_chunk *c);	  /* somebody may wait for this chunk */
-void sl_chunk_wait(struct sl_chunk *c);	  /* drops: until the chunk is woken */
-void sl_chunk_touch(struct sl_chunk *c);  /* refresh: newest stamp */
+void sl_chunk_wake(struct sl_chunk *c);  /* somebody may wait for this chunk */
+void sl_chunk_wait(struct sl_chunk *c);  /* drops: until the chunk is woken */
+void sl_chunk_touch(struct sl_chunk *c); /* refresh: newest stamp */
 /* 1 while some thread adds a page or lifts a guard: wait before moving or guarding c. */
 int sl_chunk_is_held(const struct sl_chunk *c);
 /* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
@@ -30,7 +30,7 @@ void sl_lru_remove(struct sl_chunk *c);
 enum sl_lru_skip {
 	SL_SKIP_NOTHING,
 	SL_SKIP_PREPARING, /* the launch being prepared needs */
-	SL_SKIP_PINNED	   /* any launch has pinned, or that one needs */
+	SL_SKIP_PINNED     /* any launch has pinned, or that one needs */
 };
 struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip);
 void sl_discarded_insert(struct sl_chunk *c);
@@ -48,7 +48,8 @@ enum sl_staging_use {
 	SL_STAGING_AHEAD,  /* read-ahead: -EAGAIN */
 	SL_STAGING_EVICT   /* waits */
 };
-int sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out) SL_MUST_CHECK;
+int sl_host_get(struct sl_chunk *c, enum sl_staging_use use,
+		struct sl_host **out) SL_MUST_CHECK;
 void sl_host_put(struct sl_host *h); /* held, drops: give the frame back */
 /* Free the host copy of c (not in I/O). held, drops. */
 void sl_host_drop(struct sl_chunk *c);
@@ -59,7 +60,7 @@ void sl_host_consumed(struct sl_chunk *c);
  * settled; -EAGAIN no room (stays in staging). Held, drops.
  */
 enum sl_settle {
-	SL_SETTLE_NOW,	/* over frames that can go at once */
+	SL_SETTLE_NOW, /* over frames that can go at once */
 	SL_SETTLE_WAIT, /* and over clean ones whose write is under way, so that counters repeat */
 	SL_SETTLE_WRITE /* and over dirty ones, which are written */
 };
@@ -89,10 +90,10 @@ void sl_region_write_error(struct sl_region *r, int rc, const char *text); /* he
 /* fill.c: bring a chunk in. */
 struct sl_fill {
 	enum sluice_intent intent; /* as the policy sees it */
-	int partial;		   /* only a part of the chunk is covered by the use */
+	int partial;               /* only a part of the chunk is covered by the use */
 	enum sl_cause cause;
-	int no_wait_in_flight;	   /* faults: evict even what a launch has pinned */
-	int opportunist;	   /* prefetch: -EAGAIN instead of waiting for room */
+	int no_wait_in_flight; /* faults: evict even what a launch has pinned */
+	int opportunist;       /* prefetch: -EAGAIN instead of waiting for room */
 };
 /* Make c present and whole, on the books as the intent says. Held, drops. 0 or error. */
 int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_MUST_CHECK;
@@ -103,7 +104,7 @@ int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_MUST_CHECK;
 /* Reserve bytes of the device budget for c, evicting the coldest. Held, drops. */
 /* -EINPROGRESS: launches hold it all, and this is no fault: let c go, sl_room_wait(), try again. */
 int sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill) SL_MUST_CHECK;
-void sl_room_wait(struct sluice_space *s); /* held, drops */
+void sl_room_wait(struct sluice_space *s);                 /* held, drops */
 void sl_room_give(struct sluice_space *s, uint64_t bytes); /* held */
 enum sl_evict_why {
 	SL_EVICT_ROOM,
@@ -116,10 +117,11 @@ int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_MUST_CHECK;
 int sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_MUST_CHECK; /* drops */
 
 /* pages.c: population by page. */
-int sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause cause) SL_MUST_CHECK;
+int sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch,
+		  enum sl_cause cause) SL_MUST_CHECK;
 /* Which pages to bring for a fault on page: pure. present: bitmap; out [*first, *first + *n). */
-void sl_pages_grow(const uint64_t *present, uint32_t n_pages, uint32_t page, uint32_t *first,
-		   uint32_t *n);
+void sl_pages_grow(const uint64_t *present, uint32_t n_pages, uint32_t page,
+		   uint32_t *first, uint32_t *n);
 struct sl_pages *sl_pages_alloc(uint64_t chunk_bytes);
 
 /* readahead.c */
@@ -133,19 +135,20 @@ int sl_touched(void *space, const struct sl_touch *touch);
 /* launch.c, mover.c */
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
-void sl_mover_queue(struct sluice_launch *l);	  /* held */
-int sl_launch_prepare(struct sluice_launch *l);	  /* held, drops */
+void sl_mover_queue(struct sluice_launch *l);   /* held */
+int sl_launch_prepare(struct sluice_launch *l); /* held, drops */
 int sl_launch_try_prepare(struct sluice_launch *l); /* held: 0, or -EAGAIN: not all resident */
-void sl_launch_unpin(struct sluice_launch *l);	  /* held */
-uint32_t sl_scopes_count(const struct sluice_space *s);	  /* held: host scopes whose pins stand */
+void sl_launch_unpin(struct sluice_launch *l);      /* held */
+uint32_t sl_scopes_count(const struct sluice_space *s); /* held: host scopes whose pins stand */
 void sl_launch_prepared(struct sluice_launch *l, int rc); /* held: the mover is done with it */
-void sl_launch_wake(struct sluice_space *s);		  /* held: launches, pins or room changed */
+void sl_launch_wake(struct sluice_space *s); /* held: launches, pins or room changed */
 /* When every launch is waiting and none runs: let the newest prepared one give its pins back. */
 int sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except); /* held: 1 if so */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
 		     enum sluice_tier tier) SL_MUST_CHECK; /* held; takes chunks */
 /* A discard behind the launches that still wait to be prepared. Held. */
-int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager) SL_MUST_CHECK;
+int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end,
+		     int eager) SL_MUST_CHECK;
 /* First error of a launch, with text. Held. */
 void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_PRINTF(3, 4);
 /* Wait until no launch uses chunk c (or a kernel without declared uses may). Held, drops. */

@@ -129,7 +129,8 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 				struct sl_host *h = c->host;
 
 				if (how != SL_DISCARD_UNMAP && (c->flags & SL_DIRTY_HOST))
-					sl_count(c->region->space, SLUICE_COUNTER_DISCARD_SAVED,
+					sl_count(c->region->space,
+						 SLUICE_COUNTER_DISCARD_SAVED,
 						 h->frame->bytes);
 				sl_host_list_remove(h);
 				if (c->flags & SL_READ_AHEAD)
@@ -161,7 +162,8 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 				sl_host_drop(c);
 			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED))
 				sl_spill_drop(c);
-			if (how == SL_DISCARD_LAZILY || c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
+			if (how == SL_DISCARD_LAZILY || c->state != SL_CHUNK_DEVICE ||
+			    !(c->flags & SL_DISCARDED))
 				return;
 			if (sl_chunk_pins(c)) { /* the launch's end unmaps it */
 				c->region->space->eager_used = 1;
@@ -200,13 +202,14 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		if (late && sl_chunk_pins(c))
 			continue;
 		/* The common case first: present, nothing else to let go. */
-		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill && !c->dead &&
-		    from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages) {
+		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill &&
+		    !c->dead && from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages) {
 			c->flags |= SL_DISCARDED;
 			sl_chunk_update(c);
 			continue;
 		}
-		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) && writes_watch(c, from, to))
+		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) &&
+		    writes_watch(c, from, to))
 			continue; /* writes would go unseen: forget about the discard */
 		if (pages_die(c, from, to))
 			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
@@ -321,7 +324,8 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 		goto out;
 	eager = eager || space->config.checking; /* every later touch must be seen */
 	if (eager && mode == SLUICE_DISCARD_EAGER && range_is_pinned(r, begin, end)) {
-		rc = sl_fail(-EBUSY, "discard: %p: the range is pinned: unpin it first", addr);
+		rc = sl_fail(-EBUSY, "discard: %p: the range is pinned: unpin it first",
+			     addr);
 		goto out;
 	}
 	if (stream && (space->undeclared || space->config.checking)) {

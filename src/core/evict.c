@@ -61,7 +61,8 @@ evict_place(struct sl_chunk *c, enum sl_evict_why why)
 		struct sl_host *h = c->host;
 
 		c->host = NULL;
-		sl_chunk_set_state(c, c->flags & SL_STORE_VALID ? SL_CHUNK_STORE : SL_CHUNK_EMPTY);
+		sl_chunk_set_state(c, c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
+								: SL_CHUNK_EMPTY);
 		sl_host_put(h);
 		return;
 	}
@@ -73,7 +74,7 @@ evict_place(struct sl_chunk *c, enum sl_evict_why why)
 	/* An error is kept with the region; the frame stays, so nothing is lost. */
 	if (sl_write_begin(c, why == SL_EVICT_FLUSH ? SL_IO_DEMAND : SL_IO_WRITEBACK,
 			   why == SL_EVICT_FLUSH ? SLUICE_COUNTER_STORE_WRITE_SYNC
-			   : vol		 ? SLUICE_COUNTER_STORE_WRITE_SPILL
+			   : vol                 ? SLUICE_COUNTER_STORE_WRITE_SPILL
 						 : SLUICE_COUNTER_STORE_WRITE_BACK,
 			   1))
 		return;
@@ -150,7 +151,7 @@ evict_drop(struct sl_chunk *c)
 	c->flags &= (uint16_t)~SL_GUARDED;
 	if (kept || (c->flags & SL_STORE_VALID))
 		sl_count(s, SLUICE_COUNTER_CLEAN_DROP, r->chunk_bytes);
-	sl_chunk_set_state(c, kept		       ? SL_CHUNK_HOST
+	sl_chunk_set_state(c, kept                        ? SL_CHUNK_HOST
 			      : c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
 							  : SL_CHUNK_EMPTY);
 	return 0;
@@ -188,7 +189,7 @@ evict_pages_drop(struct sl_chunk *c)
 		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
 		return 0;
 	}
-	sl_chunk_set_state(c, c->host			  ? SL_CHUNK_HOST
+	sl_chunk_set_state(c, c->host                     ? SL_CHUNK_HOST
 			      : c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
 							  : SL_CHUNK_EMPTY);
 	return 0;
@@ -281,8 +282,8 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 		s->dev.leaving_bytes -= c->device_bytes;
 		sl_launch_wake(s);
 		sl_chunk_set_state(c, SL_CHUNK_DEVICE);
-		sl_fail_in(rc, "evict: chunk %llu of %s", (unsigned long long)sl_chunk_index(c),
-			   r->name);
+		sl_fail_in(rc, "evict: chunk %llu of %s",
+			   (unsigned long long)sl_chunk_index(c), r->name);
 	}
 	sl_region_leave(r);
 	return rc;
@@ -350,11 +351,13 @@ room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 	if (fill->opportunist)
 		return -EAGAIN;
 	if (s->dev.pinned_bytes + bytes > s->dev.budget_bytes)
-		return sl_fail(-ENOBUFS, "%s: chunk %llu: %llu of %llu device bytes are pinned: unpin "
-			       "some or raise the device budget", c->region->name,
-			       (unsigned long long)sl_chunk_index(c),
-			       (unsigned long long)s->dev.pinned_bytes,
-			       (unsigned long long)s->dev.budget_bytes);
+		return sl_fail(
+			-ENOBUFS,
+			"%s: chunk %llu: %llu of %llu device bytes are pinned: unpin "
+			"some or raise the device budget",
+			c->region->name, (unsigned long long)sl_chunk_index(c),
+			(unsigned long long)s->dev.pinned_bytes,
+			(unsigned long long)s->dev.budget_bytes);
 	sl_count(s, SLUICE_COUNTER_WAITS_IN_FLIGHT, 1);
 	if (!fill->no_wait_in_flight)
 		return -EINPROGRESS;
@@ -427,10 +430,12 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 
 	/* As sluice_pin(): one access may need two chunks, and must never find no room at all. */
 	if (budget_bytes < s->dev.pinned_bytes + 2 * s->config.chunk_bytes)
-		return sl_fail(-ENOBUFS, "space: %llu bytes are pinned on the device; they and two chunks "
-			       "are more than the new budget of %llu",
-			       (unsigned long long)s->dev.pinned_bytes,
-			       (unsigned long long)budget_bytes);
+		return sl_fail(
+			-ENOBUFS,
+			"space: %llu bytes are pinned on the device; they and two chunks "
+			"are more than the new budget of %llu",
+			(unsigned long long)s->dev.pinned_bytes,
+			(unsigned long long)budget_bytes);
 	s->dev.budget_bytes = budget_bytes;
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
 		struct sl_chunk *v = victim_pick(s, 0);

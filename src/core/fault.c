@@ -16,9 +16,11 @@ launch_miss(struct sluice_launch *l, const struct sl_touch *touch)
 
 	sl_count(s, SLUICE_COUNTER_MISSES, 1);
 	if (s->config.miss == SLUICE_MISS_FAIL)
-		sl_launch_blame(l, -EFAULT, "launch %llu: the kernel touched %p, which its launch did not "
-				"declare or which was evicted under it",
-				(unsigned long long)l->number, touch->addr);
+		sl_launch_blame(
+			l, -EFAULT,
+			"launch %llu: the kernel touched %p, which its launch did not "
+			"declare or which was evicted under it",
+			(unsigned long long)l->number, touch->addr);
 }
 
 /* A first write to a guarded chunk. Held, drops. */
@@ -32,7 +34,7 @@ chunk_written(struct sl_chunk *c)
 		sl_chunk_wait(c);
 	if (c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING)
 		return 0; /* it went away meanwhile: the retry finds it absent */
-	if (c->dead) /* which page it was is not known well enough: all live again */
+	if (c->dead)      /* which page it was is not known well enough: all live again */
 		sl_chunk_revive(c, 0, r->chunk_bytes);
 	if (c->flags & SL_GUARDED) {
 		sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
@@ -60,8 +62,8 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 	int rc;
 
 	if (touch->access == SL_ACCESS_WRITE && !sl_region_is_writable(r))
-		return sl_fail(-EACCES, "write to %p: %s is mapped without SLUICE_WRITE", touch->addr,
-			       r->name);
+		return sl_fail(-EACCES, "write to %p: %s is mapped without SLUICE_WRITE",
+			       touch->addr, r->name);
 	if (s->config.checking)
 		sl_check_touch(c, touch);
 	if (touch->guarded && !c->pages)

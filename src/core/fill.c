@@ -51,7 +51,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
-	struct sl_host *h = c->host;
+	struct sl_host *h = fill_is_total(fill) ? NULL : c->host;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
 	unsigned flags = 0;
@@ -59,10 +59,11 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 	int rc;
 
 	if (!dirty || !writable)
-		flags |= fill->partial && writable ? SL_PRESENT_GUARD_STRICT : SL_PRESENT_GUARD;
+		flags |= fill->partial && writable ? SL_PRESENT_GUARD_STRICT
+						   : SL_PRESENT_GUARD;
 	if (h && !dirty)
 		keep = sl_host_settle(c, fill->cause == SL_CAUSE_LAUNCH ? SL_SETTLE_WAIT
-								: SL_SETTLE_NOW) == 0;
+									: SL_SETTLE_NOW) == 0;
 	if (keep)
 		flags |= SL_PRESENT_KEEP;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
@@ -108,19 +109,19 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 	rc = sl_room_make(c, bytes, fill);
 	if (rc)
 		goto fail;
-	if (fill_is_total(fill) && c->host)
-		sl_host_drop(c);
 	rc = fill_present(c, fill);
 	if (rc) {
 		sl_room_give(s, bytes);
 		goto fail;
 	}
+	if (fill_is_total(fill) && c->host) { /* kept until here: the kernel might not have run */
+		c->flags &= (uint16_t)~SL_DIRTY_HOST;
+		sl_host_drop(c);
+	}
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	return 0;
 
 fail:
-	if (from == SL_CHUNK_HOST && !c->host) /* its contents were of no use any more */
-		from = c->flags & SL_STORE_VALID ? SL_CHUNK_STORE : SL_CHUNK_EMPTY;
 	if (from == SL_CHUNK_EMPTY)
 		c->flags &= SL_FLAGS_KEPT;
 	sl_chunk_set_state(c, from);
@@ -156,12 +157,14 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 		}
 		if (fill_is_total(fill))
 			return fill_move(c, fill);
-		return sl_read_begin(c, fill->cause == SL_CAUSE_PREFETCH ? SL_IO_PREFETCH
-									: SL_IO_DEMAND,
+		return sl_read_begin(c,
+				     fill->cause == SL_CAUSE_PREFETCH ? SL_IO_PREFETCH
+								      : SL_IO_DEMAND,
 				     read_counter(fill), SL_STAGING_READ);
 	case SL_CHUNK_POISONED:
 		if (c->pages) { /* only its pages are here: they must reach the store first */
-			int rc = sl_write_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_WRITE_BACK, 1);
+			int rc = sl_write_begin(c, SL_IO_DEMAND,
+						SLUICE_COUNTER_STORE_WRITE_BACK, 1);
 
 			while (!rc && c->state == SL_CHUNK_WRITING)
 				sl_chunk_wait(c);

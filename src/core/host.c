@@ -54,8 +54,9 @@ host_list_of(const struct sl_chunk *c)
 		/* By page, the frame has what the device lacks: kept, unless the store has it too. */
 		if (c->pages && (!clean || c->pages->n_filling))
 			return SL_HOST_LIST_NONE;
-		return clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY ? SL_HOST_DUP_CLEAN
-									       : SL_HOST_DUP;
+		return clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY
+			       ? SL_HOST_DUP_CLEAN
+			       : SL_HOST_DUP;
 	case SL_CHUNK_HOST:
 		if (!h->settled)
 			return clean ? SL_HOST_READ_AHEAD : SL_HOST_LIST_NONE;
@@ -254,9 +255,10 @@ staging_stuck(struct sluice_space *s, struct sl_chunk *c)
 		if (r->write_error)
 			return sl_fail(r->write_error, "%s", r->write_error_text);
 	}
-	return sl_fail(-ENOBUFS, "%s: chunk %llu: no staging memory left: %llu bytes in use, %llu "
-		       "allowed; raise staging", c->region->name,
-		       (unsigned long long)sl_chunk_index(c),
+	return sl_fail(-ENOBUFS,
+		       "%s: chunk %llu: no staging memory left: %llu bytes in use, %llu "
+		       "allowed; raise staging",
+		       c->region->name, (unsigned long long)sl_chunk_index(c),
 		       (unsigned long long)s->host.staging_used_bytes,
 		       (unsigned long long)s->host.staging_bytes);
 }
@@ -279,8 +281,9 @@ poisoned_retry(struct sluice_space *s)
 				continue;
 			r->busy++;
 			rc = sl_write_begin(c, SL_IO_DEMAND,
-					    sl_region_is_volatile(r) ? SLUICE_COUNTER_STORE_WRITE_SPILL
-								     : SLUICE_COUNTER_STORE_WRITE_BACK,
+					    sl_region_is_volatile(r)
+						    ? SLUICE_COUNTER_STORE_WRITE_SPILL
+						    : SLUICE_COUNTER_STORE_WRITE_BACK,
 					    1);
 			while (!rc && c->state == SL_CHUNK_WRITING)
 				sl_chunk_wait(c);
@@ -382,12 +385,12 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 		return 0;
 	h = s->host.list[SL_HOST_DIRTY_FILE].head;
 	if (h)
-		return sl_write_begin(h->chunk, SL_IO_WRITEBACK, SLUICE_COUNTER_STORE_WRITE_BACK,
-				      0) == 0;
+		return sl_write_begin(h->chunk, SL_IO_WRITEBACK,
+				      SLUICE_COUNTER_STORE_WRITE_BACK, 0) == 0;
 	h = s->host.list[SL_HOST_DIRTY_VOLATILE].head;
 	if (h)
-		return sl_write_begin(h->chunk, SL_IO_WRITEBACK, SLUICE_COUNTER_STORE_WRITE_SPILL,
-				      0) == 0;
+		return sl_write_begin(h->chunk, SL_IO_WRITEBACK,
+				      SLUICE_COUNTER_STORE_WRITE_SPILL, 0) == 0;
 	return 0;
 }
 
@@ -397,11 +400,16 @@ sl_host_settle(struct sl_chunk *c, enum sl_settle how)
 	struct sluice_space *s = c->region->space;
 	struct sl_host *h = c->host;
 	uint64_t bytes = h->frame->bytes;
+	uint8_t state = c->state;
 
 	if (h->settled)
 		return 0;
 	while (s->host.settled_bytes + bytes > s->host.budget_bytes) {
 		if (bytes > s->host.budget_bytes || !settled_step(s, how))
+			return -EAGAIN;
+		/* The step may have dropped the lock: the frame of a chunk that nobody owns (a prefetch
+		 * to the host) may be gone. */
+		if (c->host != h || c->state != state || h->settled)
 			return -EAGAIN;
 	}
 	if (c->flags & SL_READ_AHEAD) { /* it has left staging, and with it the share of read-ahead */

@@ -14,7 +14,7 @@
 #include "core/core.h"
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u
-#define LAUNCH_USES_MAX 65536u
+#define LAUNCH_USES_MAX       65536u
 
 static const char *const intent_names[SLUICE_USE_COUNT] = {
 	[SLUICE_USE_READ] = "read",
@@ -46,15 +46,19 @@ use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
 	int rc;
 
 	if ((unsigned)use->intent >= SLUICE_USE_COUNT)
-		return sl_fail(-EINVAL, "launch: use %zu: unknown intent %d", i, (int)use->intent);
-	rc = use->size_bytes ? sl_region_find(s, "launch", use->addr, use->size_bytes, &r,
-					      &out->begin, &out->end)
-			     : sl_fail(-EINVAL, "launch: use %zu at %p has size 0", i, use->addr);
+		return sl_fail(-EINVAL, "launch: use %zu: unknown intent %d", i,
+			       (int)use->intent);
+	rc = use->size_bytes
+		     ? sl_region_find(s, "launch", use->addr, use->size_bytes, &r,
+				      &out->begin, &out->end)
+		     : sl_fail(-EINVAL, "launch: use %zu at %p has size 0", i, use->addr);
 	if (rc)
 		return rc;
 	if (use->intent != SLUICE_USE_READ && !sl_region_is_writable(r))
-		return sl_fail(-EACCES, "launch: use %zu declares %s, but %s is mapped without "
-			       "SLUICE_WRITE", i, intent_names[use->intent], r->name);
+		return sl_fail(-EACCES,
+			       "launch: use %zu declares %s, but %s is mapped without "
+			       "SLUICE_WRITE",
+			       i, intent_names[use->intent], r->name);
 	out->region = r;
 	out->intent = sl_policy_intent(s->policy, r->flags, use->intent);
 	out->declared = use->intent;
@@ -62,9 +66,9 @@ use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
 	out->last = (out->end - 1) / r->chunk_bytes;
 	out->first_partial = out->begin % r->chunk_bytes != 0 ||
 			     out->end < (out->first + 1) * r->chunk_bytes;
-	out->last_partial = out->first == out->last
-				    ? out->first_partial
-				    : out->end % r->chunk_bytes != 0 && out->end != r->size_bytes;
+	out->last_partial = out->first == out->last ? out->first_partial
+						    : out->end % r->chunk_bytes != 0 &&
+							      out->end != r->size_bytes;
 	if (out->first == out->last && out->begin % r->chunk_bytes == 0 &&
 	    out->end == r->size_bytes)
 		out->first_partial = out->last_partial = 0;
@@ -102,7 +106,8 @@ static int
 use_is_ready(const struct sl_launch_use *u)
 {
 	const struct sl_region *r = u->region;
-	enum sl_readiness wanted = u->intent == SLUICE_USE_READ ? SL_READY_READ : SL_READY_WRITE;
+	enum sl_readiness wanted = u->intent == SLUICE_USE_READ ? SL_READY_READ
+								: SL_READY_WRITE;
 
 	if (r->ready[SL_READY_WRITE] == r->n_chunks ||
 	    (wanted == SL_READY_READ && !r->ready[SL_READY_NOT]))
@@ -238,10 +243,13 @@ launch_check_set(struct sluice_launch *l)
 
 	if (bytes + held <= s->dev.budget_bytes)
 		return 0;
-	return sl_fail(-ENOBUFS, "launch %llu: its %zu uses need %llu bytes on the device at once, the "
-		       "budget is %llu (%llu of it pinned): tile the launch or raise the device "
-		       "budget", (unsigned long long)l->number, l->n_uses, (unsigned long long)bytes,
-		       (unsigned long long)s->dev.budget_bytes, (unsigned long long)held);
+	return sl_fail(
+		-ENOBUFS,
+		"launch %llu: its %zu uses need %llu bytes on the device at once, the "
+		"budget is %llu (%llu of it pinned): tile the launch or raise the device "
+		"budget",
+		(unsigned long long)l->number, l->n_uses, (unsigned long long)bytes,
+		(unsigned long long)s->dev.budget_bytes, (unsigned long long)held);
 }
 
 /* Start reading what the launch will need next, while it is busy with chunk (k, i). Drops. */
@@ -530,6 +538,32 @@ launch_done(struct sl_task *task, int rc)
 	free(l);
 }
 
+/* Old contents cannot be both of no use and read, in the same bytes. Held. */
+static int
+uses_check(const struct sluice_launch *l)
+{
+	for (size_t i = 0; i < l->n_uses; i++) {
+		const struct sl_launch_use *u = &l->uses[i];
+
+		if (u->declared != SLUICE_USE_WRITE_ALL && u->declared != SLUICE_USE_SCRATCH)
+			continue;
+		for (size_t k = 0; k < l->n_uses; k++) {
+			const struct sl_launch_use *v = &l->uses[k];
+
+			if (v->region != u->region || v->declared == u->declared ||
+			    v->begin >= u->end || u->begin >= v->end)
+				continue;
+			return sl_fail(-EINVAL,
+				       "launch: use %zu declares %s and use %zu declares "
+				       "%s for the "
+				       "same bytes of %s",
+				       i, intent_names[u->declared], k,
+				       intent_names[v->declared], u->region->name);
+		}
+	}
+	return 0;
+}
+
 /* Make a launch with its uses resolved; regions are held. Takes the lock and keeps it. */
 static int
 launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *args,
@@ -540,11 +574,13 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	size_t uses_bytes = n_uses * sizeof(struct sl_launch_use);
 	int rc;
 
-	if (n_uses > LAUNCH_USES_MAX || args_bytes > LAUNCH_ARGS_BYTES_MAX || (n_uses && !uses) ||
-	    (args_bytes && !args))
-		return sl_fail(-EINVAL, "launch: %zu uses (at most %u) and %zu bytes of arguments (at "
-			       "most %u), none NULL", n_uses, LAUNCH_USES_MAX, args_bytes,
-			       LAUNCH_ARGS_BYTES_MAX);
+	if (n_uses > LAUNCH_USES_MAX || args_bytes > LAUNCH_ARGS_BYTES_MAX ||
+	    (n_uses && !uses) || (args_bytes && !args))
+		return sl_fail(
+			-EINVAL,
+			"launch: %zu uses (at most %u) and %zu bytes of arguments (at "
+			"most %u), none NULL",
+			n_uses, LAUNCH_USES_MAX, args_bytes, LAUNCH_ARGS_BYTES_MAX);
 	l = sl_malloc(sizeof(*l) + uses_bytes + args_bytes + 16);
 	if (!l)
 		return sl_fail(-ENOMEM, "launch: out of memory");
@@ -566,6 +602,8 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	l->stream = sl_stream_of(s, stream);
 	for (size_t i = 0; i < n_uses && !rc; i++)
 		rc = use_resolve(s, &uses[i], i, &l->uses[i]);
+	if (!rc)
+		rc = uses_check(l);
 	if (rc) {
 		sl_mutex_unlock(&s->lock);
 		free(l);
@@ -606,15 +644,16 @@ launch_dispatch(struct sluice_launch *l)
 }
 
 int
-sluice_launch(struct sluice_space *space, struct sluice_stream *stream, sluice_kernel kernel,
-	      struct sluice_grid grid, const void *args, size_t args_bytes,
-	      const struct sluice_use *uses, size_t n_uses)
+sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
+	      sluice_kernel kernel, struct sluice_grid grid, const void *args,
+	      size_t args_bytes, const struct sluice_use *uses, size_t n_uses)
 {
 	struct sluice_launch *l;
 	int rc;
 
 	if (!kernel || !grid.x || !grid.y || !grid.z)
-		return sl_fail(-EINVAL, "launch: %s", kernel ? "the grid is empty" : "no kernel given");
+		return sl_fail(-EINVAL, "launch: %s",
+			       kernel ? "the grid is empty" : "no kernel given");
 	rc = launch_create(space, stream, args, args_bytes, uses, n_uses, &l);
 	if (rc)
 		return rc;
@@ -741,10 +780,13 @@ sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *cal
 	struct sluice_space *s = r->space;
 
 	for (struct sluice_launch *l = s->scopes; l; l = l->next) {
-		if (l->host_scope == SL_SCOPE_HELD && pthread_equal(l->owner, pthread_self()) &&
-		    launch_uses(l, r, begin, end))
-			return sl_fail(-EBUSY, "%s: %s is in a sluice_launch_begin() of this thread: "
-				       "call sluice_launch_end() first", call, r->name);
+		if (l->host_scope == SL_SCOPE_HELD &&
+		    pthread_equal(l->owner, pthread_self()) && launch_uses(l, r, begin, end))
+			return sl_fail(
+				-EBUSY,
+				"%s: %s is in a sluice_launch_begin() of this thread: "
+				"call sluice_launch_end() first",
+				call, r->name);
 	}
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++)
 		sl_launches_wait(&r->chunks[i]);

@@ -88,7 +88,8 @@ cgroup_limits(uint64_t *limit, uint64_t *left)
 		*group++ = '\0';
 		group[strcspn(group, "\n")] = '\0';
 		if (!strcmp(controllers + 1, ""))
-			group_walk("/sys/fs/cgroup", group, "memory.max", "memory.current", limit, left);
+			group_walk("/sys/fs/cgroup", group, "memory.max",
+				   "memory.current", limit, left);
 		else if (strstr(controllers + 1, "memory"))
 			group_walk("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
 				   "memory.usage_in_bytes", limit, left);

@@ -154,12 +154,16 @@ sl_lru_reserve(struct sluice_space *s, uint64_t n_chunks)
 	struct sl_chunk **heap;
 
 	if (n_chunks >= SL_HEAP_NONE)
-		return sl_fail(-EFBIG, "space: %llu chunks are more than a space can hold; use larger "
-				       "chunks", (unsigned long long)n_chunks);
+		return sl_fail(
+			-EFBIG,
+			"space: %llu chunks are more than a space can hold; use larger "
+			"chunks",
+			(unsigned long long)n_chunks);
 	if (n_chunks <= s->dev.heap_max)
 		return 0;
-	heap = sl_fault_point("mem.alloc") ? NULL
-					   : realloc(s->dev.heap, n_chunks * sizeof(*s->dev.heap));
+	heap = sl_fault_point("mem.alloc")
+		       ? NULL
+		       : realloc(s->dev.heap, n_chunks * sizeof(*s->dev.heap));
 	if (!heap)
 		return sl_fail(-ENOMEM, "space: out of memory for %llu chunks",
 			       (unsigned long long)n_chunks);

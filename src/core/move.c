@@ -17,8 +17,9 @@ advise_population(struct sl_region *r, enum sluice_population population)
 {
 	struct sluice_space *s = r->space;
 	enum sl_delivery delivery = s->config.faults == SLUICE_FAULTS_AUTO
-					    ? population == SLUICE_POPULATE_PAGE ? SL_DELIVER_SIGNAL
-										  : SL_DELIVER_THREAD
+					    ? population == SLUICE_POPULATE_PAGE
+						      ? SL_DELIVER_SIGNAL
+						      : SL_DELIVER_THREAD
 					    : r->delivery;
 	int rc = 0;
 
@@ -42,17 +43,20 @@ advise_population(struct sl_region *r, enum sluice_population population)
 	for (uint64_t i = 0; i < r->n_chunks; i++) {
 		enum sl_chunk_state state = r->chunks[i].state;
 
-		if (state != SL_CHUNK_EMPTY && state != SL_CHUNK_STORE && state != SL_CHUNK_HOST)
+		if (state != SL_CHUNK_EMPTY && state != SL_CHUNK_STORE &&
+		    state != SL_CHUNK_HOST)
 			return 0; /* somebody was faster: faults stay where they are */
 	}
 	/* Nothing is present and the lock is held: touches wait in sl_touched() until it is done. */
 	s->device->ops->detach(s->device, r->base, r->n_chunks * r->chunk_bytes);
-	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes, delivery);
+	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes,
+				    delivery);
 	if (!rc)
 		r->delivery = delivery;
 	else if (s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes,
 					r->delivery))
-		return sl_fail_in(rc, "advise: %s can no longer be touched, unmap it", r->name);
+		return sl_fail_in(rc, "advise: %s can no longer be touched, unmap it",
+				  r->name);
 	return rc;
 }
 
@@ -83,7 +87,8 @@ range_prefetch(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_ti
 }
 
 int
-sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes, enum sluice_advice advice)
+sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
+	      enum sluice_advice advice)
 {
 	struct sl_region *r;
 	uint64_t begin, end;
@@ -150,9 +155,10 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++) {
 		struct sl_chunk *c = &r->chunks[i];
 
-		while (!rc && (c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING ||
-			       c->state == SL_CHUNK_SYNCING || c->state == SL_CHUNK_READING ||
-			       (c->state == SL_CHUNK_DEVICE && !c->user_pins && !sl_chunk_pins(c)))) {
+		while (!rc &&
+		       (c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING ||
+			c->state == SL_CHUNK_SYNCING || c->state == SL_CHUNK_READING ||
+			(c->state == SL_CHUNK_DEVICE && !c->user_pins && !sl_chunk_pins(c)))) {
 			if (c->state == SL_CHUNK_DEVICE)
 				rc = sl_evict(c, SL_EVICT_REQUEST);
 			else
@@ -163,8 +169,9 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 		if ((c->state == SL_CHUNK_HOST && (c->flags & SL_DIRTY_HOST)) ||
 		    c->state == SL_CHUNK_POISONED)
 			rc = sl_write_begin(c, SL_IO_DEMAND,
-					    sl_region_is_volatile(r) ? SLUICE_COUNTER_STORE_WRITE_SPILL
-								     : SLUICE_COUNTER_STORE_WRITE_BACK,
+					    sl_region_is_volatile(r)
+						    ? SLUICE_COUNTER_STORE_WRITE_SPILL
+						    : SLUICE_COUNTER_STORE_WRITE_BACK,
 					    1);
 	}
 	if (tier == SLUICE_TIER_HOST)
@@ -176,7 +183,8 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 			sl_chunk_wait(c);
 		if (!rc && c->state == SL_CHUNK_POISONED) {
 			rc = sl_fail(r->write_error ? r->write_error : -EIO, "%s",
-				     r->write_error ? r->write_error_text : "evict: a write failed");
+				     r->write_error ? r->write_error_text
+						    : "evict: a write failed");
 			r->write_error = 0; /* reported now */
 		}
 		if (c->state == SL_CHUNK_HOST && !(c->flags & SL_DIRTY_HOST) && c->host) {
@@ -238,7 +246,8 @@ move_submit(struct sl_region *r, const struct move_task *what)
 
 	if (!t) {
 		free(what->chunks);
-		return sl_fail(-ENOMEM, "%s: out of memory", what->evict ? "evict" : "prefetch");
+		return sl_fail(-ENOMEM, "%s: out of memory",
+			       what->evict ? "evict" : "prefetch");
 	}
 	*t = *what;
 	t->task.run = move_run;
@@ -261,14 +270,16 @@ sluice_prefetch(struct sluice_space *space, const void *addr, size_t size_bytes,
 	int rc;
 
 	if (tier != SLUICE_TIER_DEVICE && tier != SLUICE_TIER_HOST)
-		return sl_fail(-EINVAL, "prefetch: to the device or to the host, not to tier %d",
+		return sl_fail(-EINVAL,
+			       "prefetch: to the device or to the host, not to tier %d",
 			       (int)tier);
 	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "prefetch", addr, size_bytes, &r, &what.begin, &what.end);
 	if (!rc)
-		rc = stream ? move_submit(r, &what) : range_prefetch(r, what.begin, what.end, tier);
+		rc = stream ? move_submit(r, &what)
+			    : range_prefetch(r, what.begin, what.end, tier);
 	sl_mutex_unlock(&space->lock);
 	return rc;
 }
@@ -283,8 +294,8 @@ index_compare(const void *a, const void *b)
 
 /* Chunks that n elements touch, sorted and each once, into chunks (room for 2 n). */
 static int
-index_chunks(const struct sl_region *r, uint64_t begin, size_t element, const uint64_t *index,
-	     size_t n, uint64_t *chunks, uint64_t *n_out)
+index_chunks(const struct sl_region *r, uint64_t begin, size_t element,
+	     const uint64_t *index, size_t n, uint64_t *chunks, uint64_t *n_out)
 {
 	uint64_t left = r->size_bytes - begin, m = 0, unique = 0;
 
@@ -292,9 +303,12 @@ index_chunks(const struct sl_region *r, uint64_t begin, size_t element, const ui
 		uint64_t from;
 
 		if (index[i] >= left / element)
-			return sl_fail(-EINVAL, "prefetch_index: index %llu (number %zu) lies beyond the "
-				       "%llu elements of %s", (unsigned long long)index[i], i,
-				       (unsigned long long)(left / element), r->name);
+			return sl_fail(
+				-EINVAL,
+				"prefetch_index: index %llu (number %zu) lies beyond the "
+				"%llu elements of %s",
+				(unsigned long long)index[i], i,
+				(unsigned long long)(left / element), r->name);
 		from = begin + index[i] * element;
 		chunks[m++] = from / r->chunk_bytes;
 		chunks[m++] = (from + element - 1) / r->chunk_bytes;
@@ -319,10 +333,14 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 	int rc;
 
 	if (!element_bytes || (n && !index) || n > SIZE_MAX / 2 / sizeof(uint64_t))
-		return sl_fail(-EINVAL, "prefetch_index: element size 0 or no indices given");
+		return sl_fail(-EINVAL,
+			       "prefetch_index: element size 0 or no indices given");
 	if (element_bytes > SL_SPAN_BYTES)
-		return sl_fail(-EINVAL, "prefetch_index: elements of %zu bytes: at most 2 MiB; prefetch "
-			       "larger ones as ranges", element_bytes);
+		return sl_fail(
+			-EINVAL,
+			"prefetch_index: elements of %zu bytes: at most 2 MiB; prefetch "
+			"larger ones as ranges",
+			element_bytes);
 	if (tier != SLUICE_TIER_DEVICE && tier != SLUICE_TIER_HOST)
 		return sl_fail(-EINVAL, "prefetch_index: to the device or to the host, not to tier %d",
 			       (int)tier);
@@ -340,7 +358,8 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 	if (!rc) { /* the caller's indices are read without the lock: the region is held */
 		r->busy++;
 		sl_mutex_unlock(&space->lock);
-		rc = index_chunks(r, what.begin, element_bytes, index, n, what.chunks, &what.n);
+		rc = index_chunks(r, what.begin, element_bytes, index, n, what.chunks,
+				  &what.n);
 		sl_mutex_lock(&space->lock);
 		sl_region_leave(r);
 	}
@@ -363,7 +382,8 @@ sluice_evict(struct sluice_space *space, const void *addr, size_t size_bytes,
 	int rc;
 
 	if (tier != SLUICE_TIER_HOST && tier != SLUICE_TIER_STORE)
-		return sl_fail(-EINVAL, "evict: to the host or to the store, not to tier %d", (int)tier);
+		return sl_fail(-EINVAL, "evict: to the host or to the store, not to tier %d",
+			       (int)tier);
 	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
@@ -410,10 +430,12 @@ chunk_pin(struct sl_chunk *c)
 	if (c->user_pins == UINT16_MAX)
 		return sl_fail(-EBUSY, "pin: a chunk is pinned %u times already", UINT16_MAX);
 	if (!c->user_pins && s->dev.pinned_bytes + 3 * bytes > s->dev.budget_bytes)
-		return sl_fail(-ENOBUFS, "pin: %llu bytes are pinned and two chunks of the device budget "
-			       "(%llu) must stay free: pin less or raise the budget",
-			       (unsigned long long)s->dev.pinned_bytes,
-			       (unsigned long long)s->dev.budget_bytes);
+		return sl_fail(
+			-ENOBUFS,
+			"pin: %llu bytes are pinned and two chunks of the device budget "
+			"(%llu) must stay free: pin less or raise the budget",
+			(unsigned long long)s->dev.pinned_bytes,
+			(unsigned long long)s->dev.budget_bytes);
 	/* What is pinned may be written at any time: unknown is never clean. */
 	fill.intent = sl_policy_intent(s->policy, c->region->flags,
 				       sl_region_is_writable(c->region) ? SLUICE_USE_READ_WRITE
@@ -481,7 +503,8 @@ out:
 
 /* Add the part [from, to) (bytes within the chunk) of c. Held. */
 static void
-residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to, struct sluice_residency *out)
+residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to,
+	      struct sluice_residency *out)
 {
 	uint64_t bytes = to - from;
 	enum sluice_tier below = c->host ? SLUICE_TIER_HOST : SLUICE_TIER_STORE;
@@ -553,7 +576,8 @@ sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end,
 		uint64_t base = i * r->chunk_bytes;
 
 		residency_add(&r->chunks[i], begin > base ? begin - base : 0,
-			      end - base < r->chunk_bytes ? end - base : r->chunk_bytes, out);
+			      end - base < r->chunk_bytes ? end - base : r->chunk_bytes,
+			      out);
 	}
 }
 

@@ -131,7 +131,8 @@ static void
 request_to_host(struct sl_chunk *c)
 {
 	if (c->state == SL_CHUNK_STORE &&
-	    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH, SL_STAGING_READ))
+	    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH,
+			  SL_STAGING_READ))
 		return;
 	while (c->state == SL_CHUNK_READING)
 		sl_chunk_wait(c);
@@ -146,8 +147,10 @@ request_step(struct sluice_space *s)
 	struct sl_request *q = s->request_head;
 	struct sl_chunk *c;
 	/* partial: nothing says that nobody writes to it meanwhile. */
-	struct sl_fill fill = {.intent = SLUICE_USE_READ, .cause = SL_CAUSE_PREFETCH,
-			       .opportunist = 1, .partial = 1};
+	struct sl_fill fill = {.intent = SLUICE_USE_READ,
+			       .cause = SL_CAUSE_PREFETCH,
+			       .opportunist = 1,
+			       .partial = 1};
 
 	if (q->region->unmapping || q->done == q->n) {
 		request_end(s);
@@ -161,6 +164,10 @@ request_step(struct sluice_space *s)
 	}
 	if (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_EMPTY)
 		return;
+	/* What has no room stays: a prefetch does not push its own beginning out. */
+	if (q->moved_bytes + q->region->chunk_bytes + s->dev.pinned_bytes > s->dev.budget_bytes)
+		return;
+	q->moved_bytes += q->region->chunk_bytes;
 	fill.intent = sl_policy_intent(s->policy, q->region->flags, SLUICE_USE_READ);
 	sl_chunk_touch(c);
 	sl_ignore(sl_fill(c, &fill));
@@ -174,7 +181,8 @@ launch_step(struct sluice_space *s)
 
 	s->preparing = l;
 	if (l->discard) {
-		sl_range_discard(l->uses->region, l->uses->begin, l->uses->end, l->discard_eager);
+		sl_range_discard(l->uses->region, l->uses->begin, l->uses->end,
+				 l->discard_eager);
 		l->uses->region->launches--;
 		sl_region_leave(l->uses->region);
 		s->preparing = NULL;

@@ -14,7 +14,7 @@
 
 #include "core/core.h"
 
-#define BIG_PAGES 16u /* 64 KiB */
+#define BIG_PAGES       16u /* 64 KiB */
 #define DENSITY_PERCENT 51u
 
 struct sl_pages *
@@ -43,7 +43,8 @@ sl_pages_grow(const uint64_t *present, uint32_t n_pages, uint32_t page, uint32_t
 	for (uint32_t size = BIG_PAGES * 2; size <= n_pages; size *= 2) {
 		uint32_t begin = page / size * size;
 		uint32_t in_big = (uint32_t)sl_bitmap_count(present, big, big_n);
-		uint32_t have = (uint32_t)sl_bitmap_count(present, begin, size) - in_big + big_n;
+		uint32_t have = (uint32_t)sl_bitmap_count(present, begin, size) - in_big +
+				big_n;
 
 		if (have * 100 > DENSITY_PERCENT * size) {
 			*first = begin;
@@ -85,7 +86,7 @@ static void
 pages_count(struct sl_chunk *c, enum sl_cause cause, enum page_base base, uint64_t bytes)
 {
 	struct sluice_space *s = c->region->space;
-	enum sluice_counter h2d = cause == SL_CAUSE_CPU	      ? SLUICE_COUNTER_H2D_CPU
+	enum sluice_counter h2d = cause == SL_CAUSE_CPU      ? SLUICE_COUNTER_H2D_CPU
 				  : cause == SL_CAUSE_LAUNCH ? SLUICE_COUNTER_H2D_LAUNCH
 							     : SLUICE_COUNTER_H2D_FAULT;
 
@@ -152,15 +153,17 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 	rc = sl_room_make(c, (uint64_t)reserved * SL_PAGE_BYTES, &room);
 	if (rc)
 		return rc;
-	if (c->state != SL_CHUNK_DEVICE || !c->pages || sl_bitmap_test(c->pages->present, page) ||
-	    sl_bitmap_test(c->pages->filling, page) || pages_missing(c, first, n) > reserved) {
+	if (c->state != SL_CHUNK_DEVICE || !c->pages ||
+	    sl_bitmap_test(c->pages->present, page) ||
+	    sl_bitmap_test(c->pages->filling, page) ||
+	    pages_missing(c, first, n) > reserved) {
 		sl_room_give(s, (uint64_t)reserved * SL_PAGE_BYTES);
 		return -EAGAIN;
 	}
 	left = pages_claim(c, first, n, claim);
 	if (left < reserved)
 		sl_room_give(s, (uint64_t)(reserved - left) * SL_PAGE_BYTES);
-	base = c->host			   ? PAGE_BASE_HOST
+	base = c->host                     ? PAGE_BASE_HOST
 	       : c->flags & SL_STORE_VALID ? PAGE_BASE_STORE
 					   : PAGE_BASE_ZERO;
 	sl_chunk_update(c); /* its base frame stays */
@@ -218,7 +221,8 @@ page_written(struct sl_chunk *c, uint32_t page)
 	struct sluice_space *s = c->region->space;
 
 	sl_bitmap_set(c->pages->dirty, page, 1);
-	sl_chunk_revive(c, (uint64_t)page * SL_PAGE_BYTES, (uint64_t)(page + 1) * SL_PAGE_BYTES);
+	sl_chunk_revive(c, (uint64_t)page * SL_PAGE_BYTES,
+			(uint64_t)(page + 1) * SL_PAGE_BYTES);
 	sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
 	return sl_chunk_unguard(c, (uint64_t)page * SL_PAGE_BYTES, SL_PAGE_BYTES);
 }
@@ -274,7 +278,8 @@ sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause ca
 			rc = pages_begin(c);
 			if (rc == -EAGAIN) { /* a dirty frame that fits nowhere: whole, then */
 				struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE,
-						       .cause = cause, .no_wait_in_flight = 1};
+						       .cause = cause,
+						       .no_wait_in_flight = 1};
 
 				return sl_fill(c, &fill);
 			}
@@ -297,11 +302,13 @@ sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause ca
 				break;
 			}
 			if (touch->access != SL_ACCESS_WRITE ||
-			    (waited && !touch->guarded && sl_bitmap_test(c->pages->dirty, page)))
+			    (waited && !touch->guarded &&
+			     sl_bitmap_test(c->pages->dirty, page)))
 				return 0;
 			return page_written(c, page);
 		case SL_CHUNK_POISONED: {
-			struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE, .cause = cause,
+			struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE,
+					       .cause = cause,
 					       .no_wait_in_flight = 1};
 
 			return sl_fill(c, &fill);

@@ -23,7 +23,8 @@ sl_policy_find(enum sluice_policy policy)
 }
 
 enum sluice_intent
-sl_policy_intent(const struct sl_policy *policy, unsigned map_flags, enum sluice_intent declared)
+sl_policy_intent(const struct sl_policy *policy, unsigned map_flags,
+		 enum sluice_intent declared)
 {
 	if (policy->honour_intents)
 		return declared;

@@ -11,9 +11,9 @@
 
 struct sl_policy {
 	const char *name;
-	int stamp_on_hit;   /* 1: every launch that names a chunk refreshes it; 0: only a move */
+	int stamp_on_hit; /* 1: every launch that names a chunk refreshes it; 0: only a move */
 	int honour_intents; /* 1: launch intents count; 0: map flags only */
-	int honour_flags;   /* 1: READ-only regions are clean; 0: everything present is dirty */
+	int honour_flags; /* 1: READ-only regions are clean; 0: everything present is dirty */
 };
 
 /* Row of an enum sluice_policy; NULL for an unknown value. */

@@ -15,8 +15,8 @@
 
 #include "core/core.h"
 
-#define STREAM_REACH 32 /* chunks between a use and the stream it belongs to, at most */
-#define STRIDE_MAX 16
+#define STREAM_REACH      32 /* chunks between a use and the stream it belongs to, at most */
+#define STRIDE_MAX        16
 #define STRIDE_MISSES_MAX 3
 
 void
@@ -148,7 +148,8 @@ sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last)
 	frontier = stride < 0 ? a->min : a->max;
 	if (stride < 0 ? a->issued > frontier : a->issued < frontier)
 		a->issued = frontier;
-	for (next = a->issued + stride; next >= 0 && next < (int64_t)r->n_chunks; next += stride) {
+	for (next = a->issued + stride; next >= 0 && next < (int64_t)r->n_chunks;
+	     next += stride) {
 		struct sl_chunk *c = &r->chunks[next];
 
 		if ((next - frontier) / stride > window)

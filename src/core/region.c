@@ -37,8 +37,8 @@ sl_region_find(struct sluice_space *s, const char *call, const void *addr, size_
 		return sl_fail(-ENOENT, "%s: %p is in no region of this space", call, addr);
 	*begin = (uint64_t)((const char *)addr - r->base);
 	if (*begin >= r->size_bytes)
-		return sl_fail(-ENOENT, "%s: %p lies %llu bytes past the end of %s", call, addr,
-			       (unsigned long long)(*begin - r->size_bytes), r->name);
+		return sl_fail(-ENOENT, "%s: %p lies %llu bytes past the end of %s", call,
+			       addr, (unsigned long long)(*begin - r->size_bytes), r->name);
 	*end = size ? *begin + size : r->size_bytes;
 	if (*end > r->size_bytes || *end < *begin)
 		return sl_fail(-ENOENT, "%s: %zu bytes from %p reach past the end of %s (%llu bytes)",
@@ -80,7 +80,8 @@ address_find(struct sluice_space *s, uint64_t bytes, uint64_t align, char **base
 			return 0;
 		}
 	}
-	return sl_fail(-EFBIG, "map: no %llu free addresses in a space of %llu: raise address",
+	return sl_fail(-EFBIG,
+		       "map: no %llu free addresses in a space of %llu: raise address",
 		       (unsigned long long)bytes, (unsigned long long)s->device->bytes);
 }
 
@@ -112,8 +113,9 @@ region_insert(struct sl_region *r)
 		return rc;
 	if (s->n_regions == s->max_regions) {
 		size_t max = s->max_regions ? 2 * s->max_regions : 16;
-		struct sl_region **list =
-			sl_fault_point("mem.alloc") ? NULL : realloc(s->regions, max * sizeof(*list));
+		struct sl_region **list = sl_fault_point("mem.alloc")
+						  ? NULL
+						  : realloc(s->regions, max * sizeof(*list));
 
 		if (!list)
 			return sl_fail(-ENOMEM, "map: out of memory");
@@ -123,7 +125,8 @@ region_insert(struct sl_region *r)
 	rc = address_find(s, r->n_chunks * r->chunk_bytes, r->chunk_bytes, &base, &at);
 	if (rc)
 		return rc;
-	memmove(s->regions + at + 1, s->regions + at, (s->n_regions - at) * sizeof(*s->regions));
+	memmove(s->regions + at + 1, s->regions + at,
+		(s->n_regions - at) * sizeof(*s->regions));
 	s->regions[at] = r;
 	s->n_regions++;
 	r->base = base;
@@ -178,16 +181,16 @@ region_delivery(const struct sluice_space *s, enum sluice_population population)
 {
 	if (s->config.faults == SLUICE_FAULTS_SIGNAL)
 		return SL_DELIVER_SIGNAL;
-	if (s->config.faults == SLUICE_FAULTS_AUTO && population == SLUICE_POPULATE_PAGE &&
-	    !s->config.checking)
+	if (s->config.faults == SLUICE_FAULTS_AUTO &&
+	    population == SLUICE_POPULATE_PAGE && !s->config.checking)
 		return SL_DELIVER_SIGNAL;
 	return SL_DELIVER_THREAD;
 }
 
 /* Make the region usable. store: taken over, also on failure. */
 static int
-region_create(struct sluice_space *s, const char *name, struct sl_store *store, uint64_t offset,
-	      uint64_t size, unsigned flags, void **addr)
+region_create(struct sluice_space *s, const char *name, struct sl_store *store,
+	      uint64_t offset, uint64_t size, unsigned flags, void **addr)
 {
 	struct sl_region *r = sl_calloc(1, sizeof(*r));
 	int rc;
@@ -223,7 +226,8 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store, 
 	sl_mutex_unlock(&s->lock);
 	if (rc)
 		goto fail;
-	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes, r->delivery);
+	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes,
+				    r->delivery);
 	sl_mutex_lock(&s->lock);
 	if (rc) {
 		region_remove(r);
@@ -244,54 +248,64 @@ fail:
 static int
 map_check(const char *path, uint64_t offset, size_t size, unsigned flags)
 {
-	const unsigned all = SLUICE_READ | SLUICE_WRITE | SLUICE_VOLATILE | SLUICE_CREATE |
-			     SLUICE_NO_READAHEAD;
+	const unsigned all = SLUICE_READ | SLUICE_WRITE | SLUICE_VOLATILE |
+			     SLUICE_CREATE | SLUICE_NO_READAHEAD;
 
 	if (!path || !*path)
 		return sl_fail(-EINVAL, "map: no path given");
 	if (flags & ~all)
 		return sl_fail(-EINVAL, "map: %s: unknown flags 0x%x", path, flags & ~all);
 	if (!(flags & (SLUICE_READ | SLUICE_WRITE)))
-		return sl_fail(-EINVAL, "map: %s: flags need SLUICE_READ, SLUICE_WRITE or both", path);
+		return sl_fail(-EINVAL,
+			       "map: %s: flags need SLUICE_READ, SLUICE_WRITE or both",
+			       path);
 	if ((flags & (SLUICE_CREATE | SLUICE_VOLATILE)) && !(flags & SLUICE_WRITE))
-		return sl_fail(-EINVAL, "map: %s: SLUICE_CREATE and SLUICE_VOLATILE contradict a "
-			       "mapping without SLUICE_WRITE", path);
+		return sl_fail(-EINVAL,
+			       "map: %s: SLUICE_CREATE and SLUICE_VOLATILE contradict a "
+			       "mapping without SLUICE_WRITE",
+			       path);
 	if (offset % SL_STORE_ALIGN)
-		return sl_fail(-EINVAL, "map: %s: offset %llu is not a multiple of %u", path,
-			       (unsigned long long)offset, SL_STORE_ALIGN);
+		return sl_fail(-EINVAL, "map: %s: offset %llu is not a multiple of %u",
+			       path, (unsigned long long)offset, SL_STORE_ALIGN);
 	if ((flags & SLUICE_CREATE) && !size)
 		return sl_fail(-EINVAL, "map: %s: SLUICE_CREATE needs a size", path);
 	if (offset > INT64_MAX || size > INT64_MAX - offset)
-		return sl_fail(-EFBIG, "map: %s: offset %llu and size %zu go beyond any file", path,
-			       (unsigned long long)offset, size);
+		return sl_fail(-EFBIG, "map: %s: offset %llu and size %zu go beyond any file",
+			       path, (unsigned long long)offset, size);
 	return 0;
 }
 
 /* The size to map, the file made long enough or found too short. */
 static int
-map_size(struct sl_store *store, const char *path, uint64_t offset, size_t *size, unsigned flags)
+map_size(struct sl_store *store, const char *path, uint64_t offset, size_t *size,
+	 unsigned flags)
 {
 	uint64_t length = store->size_bytes;
 
 	if (!*size) {
 		if (length <= offset)
-			return sl_fail(-EINVAL, "map: %s: nothing to map: the file has %llu bytes, the "
-				       "offset is %llu", path, (unsigned long long)length,
-				       (unsigned long long)offset);
+			return sl_fail(
+				-EINVAL,
+				"map: %s: nothing to map: the file has %llu bytes, the "
+				"offset is %llu",
+				path, (unsigned long long)length,
+				(unsigned long long)offset);
 		*size = length - offset;
 	}
 	if (offset + *size <= length)
 		return 0;
 	if (flags & SLUICE_CREATE)
 		return store->ops->extend(store, offset + *size);
-	return sl_fail(-EFBIG, "map: %s: the file has %llu bytes, %llu are to be mapped: map less, or "
-		       "pass SLUICE_CREATE to extend it", path, (unsigned long long)length,
-		       (unsigned long long)(offset + *size));
+	return sl_fail(
+		-EFBIG,
+		"map: %s: the file has %llu bytes, %llu are to be mapped: map less, or "
+		"pass SLUICE_CREATE to extend it",
+		path, (unsigned long long)length, (unsigned long long)(offset + *size));
 }
 
 int
-sluice_map(struct sluice_space *space, const char *path, uint64_t offset, size_t size_bytes,
-	   unsigned flags, void **addr)
+sluice_map(struct sluice_space *space, const char *path, uint64_t offset,
+	   size_t size_bytes, unsigned flags, void **addr)
 {
 	struct sl_store *store;
 	int open_flags = SL_STORE_READ;
@@ -316,7 +330,8 @@ sluice_map(struct sluice_space *space, const char *path, uint64_t offset, size_t
 		store->ops->close(store);
 		return rc;
 	}
-	return region_create(space, path, store, offset, size_bytes, flags & ~SLUICE_CREATE, addr);
+	return region_create(space, path, store, offset, size_bytes,
+			     flags & ~SLUICE_CREATE, addr);
 }
 
 int
@@ -356,8 +371,8 @@ chunk_snapshot(struct sl_chunk *c)
 		sl_mutex_unlock(&s->lock);
 		rc = s->device->ops->guard(s->device, sl_chunk_addr(c), r->chunk_bytes);
 		if (!rc)
-			rc = s->device->ops->snapshot(s->device, sl_chunk_addr(c), r->chunk_bytes,
-						      h->frame);
+			rc = s->device->ops->snapshot(s->device, sl_chunk_addr(c),
+						      r->chunk_bytes, h->frame);
 		sl_mutex_lock(&s->lock);
 		if (rc)
 			sl_host_put(h);
@@ -406,9 +421,11 @@ chunk_flush(struct sl_chunk *c, int keep)
 		case SL_CHUNK_HOST:
 			if (!(c->flags & SL_DIRTY_HOST))
 				return 0;
-			return sl_write_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
+			return sl_write_begin(c, SL_IO_DEMAND,
+					      SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
 		case SL_CHUNK_POISONED:
-			return sl_write_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
+			return sl_write_begin(c, SL_IO_DEMAND,
+					      SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
 		case SL_CHUNK_EMPTY:
 		case SL_CHUNK_STORE:
 		case SL_CHUNK_WRITING: /* waited for in the second pass */
@@ -543,7 +560,8 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 	if (!r || r->unmapping || r->base != addr)
 		return sl_fail(-ENOENT, "%s: no region starts at %p", call, addr);
 	if (region_is_pinned(r))
-		return sl_fail(-EBUSY, "%s: %s is pinned: call sluice_unpin() first", call, r->name);
+		return sl_fail(-EBUSY, "%s: %s is pinned: call sluice_unpin() first",
+			       call, r->name);
 	r->busy++;
 	rc = sl_range_wait(r, 0, r->size_bytes, call);
 	sl_region_leave(r);
@@ -633,8 +651,11 @@ sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
 		rc = sl_fail(-EINVAL, "remap: %p is anonymous memory, which has no flags to change",
 			     addr);
 	else if (r && (flags & SLUICE_WRITE) && !r->file_writable)
-		rc = sl_fail(-EACCES, "remap: %s was mapped without SLUICE_WRITE: unmap and map it "
-			     "again", r->name);
+		rc = sl_fail(
+			-EACCES,
+			"remap: %s was mapped without SLUICE_WRITE: unmap and map it "
+			"again",
+			r->name);
 	else
 		rc = region_close(space, "remap", addr, &r);
 	if (rc) {

@@ -28,7 +28,8 @@ static void
 fork_register(void)
 {
 	if (pthread_atfork(NULL, NULL, fork_child))
-		sl_log(SL_WARN, "space", "fork cannot be watched: do not use a space in a child");
+		sl_log(SL_WARN, "space",
+		       "fork cannot be watched: do not use a space in a child");
 }
 
 static void
@@ -51,8 +52,10 @@ sl_space_enter(struct sluice_space *s)
 	if (!s)
 		return sl_fail(-EINVAL, "no space given");
 	if (sl_space_forked(s))
-		return sl_fail(-ECHILD, "the space belongs to the parent process: make one of its own "
-			       "after fork");
+		return sl_fail(
+			-ECHILD,
+			"the space belongs to the parent process: make one of its own "
+			"after fork");
 	sl_mutex_lock(&s->lock);
 	return 0;
 }
@@ -68,7 +71,8 @@ device_create(struct sluice_space *s)
 	};
 
 	if (s->config.device == SLUICE_DEVICE_CUDA)
-		return sl_fail(-ENOTSUP, "space: this build has no CUDA device: use device=soft");
+		return sl_fail(-ENOTSUP,
+			       "space: this build has no CUDA device: use device=soft");
 	s->config.device = SLUICE_DEVICE_SOFT;
 	return sl_device_soft_create(&config, &s->device);
 }
@@ -82,7 +86,8 @@ engine_create(struct sluice_space *s)
 		rc = sl_engine_create("uring", ENGINE_DEPTH, &s->engine);
 		if (!rc || s->config.store_io == SLUICE_STORE_IO_URING)
 			return rc;
-		sl_log_once("space.uring", SL_WARN, "space", "%s: files are read and written by threads",
+		sl_log_once("space.uring", SL_WARN, "space",
+			    "%s: files are read and written by threads",
 			    sluice_last_error());
 	}
 	return sl_engine_create("file", ENGINE_DEPTH, &s->engine);
@@ -131,8 +136,8 @@ space_start(struct sluice_space *s)
 	}
 	rc = engine_create(s);
 	if (!rc)
-		rc = sl_spill_create(s->engine, s->config.spill_dirs, s->config.store_budget_bytes, 0,
-				     &s->spill);
+		rc = sl_spill_create(s->engine, s->config.spill_dirs,
+				     s->config.store_budget_bytes, 0, &s->spill);
 	if (!rc)
 		rc = sl_stream_make(s, &s->default_stream);
 	if (!rc)
@@ -239,7 +244,8 @@ sluice_space_destroy(struct sluice_space *space)
 }
 
 int
-sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier, uint64_t budget_bytes)
+sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
+			uint64_t budget_bytes)
 {
 	uint64_t budget;
 	int rc;

@@ -41,8 +41,8 @@ sluice_stats_get(struct sluice_space *space, struct sluice_stats *out)
 		return;
 	sl_mutex_lock(&space->lock);
 	memcpy(out->counter, space->counter, sizeof(out->counter));
-	out->counter[SLUICE_COUNTER_MOVE_RETRIES] +=
-		__atomic_load_n(&space->device->move_retries, __ATOMIC_RELAXED);
+	out->counter[SLUICE_COUNTER_MOVE_RETRIES] += __atomic_load_n(&space->device->move_retries,
+								     __ATOMIC_RELAXED);
 	out->resident_bytes[SLUICE_TIER_DEVICE] = space->dev.used_bytes;
 	out->resident_bytes[SLUICE_TIER_HOST] = space->host.settled_bytes;
 	out->resident_bytes[SLUICE_TIER_STORE] = space->spilled_bytes;
@@ -73,7 +73,8 @@ sluice_stats_reset(struct sluice_space *space)
 }
 
 static uint64_t
-counters_sum(const struct sluice_stats *stats, enum sluice_counter first, enum sluice_counter last)
+counters_sum(const struct sluice_stats *stats, enum sluice_counter first,
+	     enum sluice_counter last)
 {
 	uint64_t sum = 0;
 

@@ -66,12 +66,14 @@ sl_read_failed(const struct sl_chunk *c)
 		return 0;
 	store = chunk_place(c, &offset);
 	if (c->read_error & READ_ERROR_PAST_END)
-		return sl_fail(-(int)error, "read: %s: chunk %llu at offset %llu: the file has become "
-			       "shorter than its mapping", c->region->name,
-			       (unsigned long long)sl_chunk_index(c), (unsigned long long)offset);
-	return sl_fail(-(int)error, "read: %s: chunk %llu at offset %llu of %s: %s", c->region->name,
-		       (unsigned long long)sl_chunk_index(c), (unsigned long long)offset,
-		       store->name, strerror((int)error));
+		return sl_fail(-(int)error,
+			       "read: %s: chunk %llu at offset %llu: the file has become "
+			       "shorter than its mapping",
+			       c->region->name, (unsigned long long)sl_chunk_index(c),
+			       (unsigned long long)offset);
+	return sl_fail(-(int)error, "read: %s: chunk %llu at offset %llu of %s: %s",
+		       c->region->name, (unsigned long long)sl_chunk_index(c),
+		       (unsigned long long)offset, store->name, strerror((int)error));
 }
 
 static void
@@ -92,7 +94,8 @@ read_done(struct sl_io *io)
 		sl_chunk_set_state(c, SL_CHUNK_HOST);
 	} else {
 		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
-		c->read_error = (uint16_t)(-result) | (io->past_end ? READ_ERROR_PAST_END : 0);
+		c->read_error = (uint16_t)(-result) |
+				(io->past_end ? READ_ERROR_PAST_END : 0);
 		if (c->flags & SL_READ_AHEAD) {
 			c->flags &= (uint16_t)~SL_READ_AHEAD;
 			s->host.read_ahead_bytes -= r->chunk_bytes;
@@ -153,10 +156,12 @@ sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter coun
 static void
 write_error_note(struct sl_chunk *c, const struct sl_io *io)
 {
-	sl_fail(io->result, "write: %s: chunk %llu at offset %llu of %s: %s; the data stay in memory: free "
-		"space or repair the disk, then sync again", c->region->name,
-		(unsigned long long)sl_chunk_index(c), (unsigned long long)io->offset,
-		io->store->name, strerror(-io->result));
+	sl_fail(io->result,
+		"write: %s: chunk %llu at offset %llu of %s: %s; the data stay in "
+		"memory: free "
+		"space or repair the disk, then sync again",
+		c->region->name, (unsigned long long)sl_chunk_index(c),
+		(unsigned long long)io->offset, io->store->name, strerror(-io->result));
 	sl_region_write_error(c->region, io->result, sluice_last_error());
 	sl_count(c->region->space, SLUICE_COUNTER_IO_ERRORS, 1);
 }
@@ -255,7 +260,8 @@ spill_place(struct sl_chunk *c, struct sl_host *h)
 }
 
 int
-sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter, int let_go)
+sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
+	       int let_go)
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;

@@ -174,7 +174,8 @@ sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
 	if (rc)
 		return rc;
 	sl_mutex_unlock(&space->lock);
-	return space->device->ops->event_record(sl_stream_of(space, stream)->stream, event->event);
+	return space->device->ops->event_record(sl_stream_of(space, stream)->stream,
+						event->event);
 }
 
 int
@@ -186,7 +187,8 @@ sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
 	if (rc)
 		return rc;
 	sl_mutex_unlock(&space->lock);
-	return space->device->ops->event_wait(sl_stream_of(space, stream)->stream, event->event);
+	return space->device->ops->event_wait(sl_stream_of(space, stream)->stream,
+					      event->event);
 }
 
 void

@@ -48,31 +48,31 @@ enum sl_cause {
 
 enum sl_chunk_flag {
 	SL_DIRTY_DEVICE = 1 << 0, /* the device's contents are, or may be, newer than any copy */
-	SL_DIRTY_HOST = 1 << 1,	  /* the host frame is newer than the store, or the store has none */
-	SL_STORE_VALID = 1 << 2,  /* the store has contents (the newest if neither dirty bit is set) */
-	SL_GUARDED = 1 << 3,	  /* writes by anyone are seen: DIRTY_DEVICE is exact */
-	SL_DISCARDED = 1 << 4,	  /* lazily: contents may go at any time */
+	SL_DIRTY_HOST = 1 << 1, /* the host frame is newer than the store, or the store has none */
+	SL_STORE_VALID = 1 << 2, /* the store has contents (the newest if neither dirty bit is set) */
+	SL_GUARDED = 1 << 3,   /* writes by anyone are seen: DIRTY_DEVICE is exact */
+	SL_DISCARDED = 1 << 4, /* lazily: contents may go at any time */
 	SL_DISCARD_EAGER = 1 << 5, /* as above, and to be unmapped when the last launch ends */
-	SL_READ_AHEAD = 1 << 6,	  /* the frame came by read-ahead and nothing used it yet */
-	SL_WAS_EVICTED = 1 << 7,  /* for the refetch counter */
-	SL_COLD = 1 << 8,	  /* advised DONT_NEED: first victim */
-	SL_WRITTEN = 1 << 9,	  /* SYNCING: written to since the snapshot */
-	SL_SNAPSHOT = 1 << 10,	  /* SYNCING: the snapshot is being copied now */
-	SL_PREPARING = 1 << 11	  /* needed by the launch that the mover is preparing now */
+	SL_READ_AHEAD = 1 << 6, /* the frame came by read-ahead and nothing used it yet */
+	SL_WAS_EVICTED = 1 << 7, /* for the refetch counter */
+	SL_COLD = 1 << 8,        /* advised DONT_NEED: first victim */
+	SL_WRITTEN = 1 << 9,     /* SYNCING: written to since the snapshot */
+	SL_SNAPSHOT = 1 << 10,   /* SYNCING: the snapshot is being copied now */
+	SL_PREPARING = 1 << 11 /* needed by the launch that the mover is preparing now */
 };
 
 /* What an empty chunk keeps of its flags: they are not about contents. */
 #define SL_FLAGS_KEPT (SL_WAS_EVICTED | SL_PREPARING)
 
-#define SL_HEAP_NONE UINT32_MAX
+#define SL_HEAP_NONE       UINT32_MAX
 #define SL_CHUNK_BYTES_MAX (64u << 20)
 
 /* Pages of a chunk that is populated by page. One allocation; bitmaps of the chunk's pages. */
 struct sl_pages {
 	uint32_t n_present;
 	uint32_t n_filling; /* pages being read in by some thread: the chunk may not be evicted */
-	uint64_t *present;  /* on the device */
-	uint64_t *dirty;    /* newer than the base copy (host frame, store, or zeros) */
+	uint64_t *present; /* on the device */
+	uint64_t *dirty;   /* newer than the base copy (host frame, store, or zeros) */
 	uint64_t *filling;
 	uint64_t words[];
 };
@@ -80,8 +80,8 @@ struct sl_pages {
 /* Where the host lists keep settled frames, in the order in which room is made. */
 enum sl_host_list {
 	SL_HOST_DUP_CLEAN,  /* also on the device, store valid: free to drop */
-	SL_HOST_CLEAN,	    /* store valid (or being written): costs a read later */
-	SL_HOST_DUP,	    /* also on the device, nowhere else: costs a copy-out later */
+	SL_HOST_CLEAN,      /* store valid (or being written): costs a read later */
+	SL_HOST_DUP,        /* also on the device, nowhere else: costs a copy-out later */
 	SL_HOST_DIRTY_FILE, /* must be written first */
 	SL_HOST_DIRTY_VOLATILE,
 	SL_HOST_READ_AHEAD, /* staging: read ahead and not used yet */
@@ -95,11 +95,11 @@ struct sl_host {
 	struct sl_chunk *chunk;
 	struct sl_host *prev, *next; /* host list */
 	enum sl_host_list list;
-	int settled;		     /* counts to the host budget; else to staging */
-	int active;		     /* counted in host.staging_active */
-	int let_go;		     /* free the frame when the write completes */
-	int write_counter;	     /* enum sluice_counter of the write in flight */
-	uint32_t run_next;	     /* partial write: next page to look at */
+	int settled;       /* counts to the host budget; else to staging */
+	int active;        /* counted in host.staging_active */
+	int let_go;        /* free the frame when the write completes */
+	int write_counter; /* enum sluice_counter of the write in flight */
+	uint32_t run_next; /* partial write: next page to look at */
 	struct sl_io io;
 	struct sl_extent spare; /* extent for a first spill, allocated outside the lock */
 };
@@ -110,29 +110,29 @@ struct sl_host {
  */
 struct sl_chunk {
 	struct sl_region *region; /* set once */
-	struct sl_host *host;	  /* host copy, or NULL */
-	struct sl_pages *pages;	  /* DEVICE by pages, else NULL */
-	struct sl_extent *spill;  /* anonymous regions: place in the spill file, or NULL */
+	struct sl_host *host;     /* host copy, or NULL */
+	struct sl_pages *pages;   /* DEVICE by pages, else NULL */
+	struct sl_extent *spill; /* anonymous regions: place in the spill file, or NULL */
 	struct sl_chunk *prev, *next; /* discarded list */
-	uint64_t *dead;		  /* discarded pages (bitmap) while only some are, else NULL */
-	uint64_t stamp;		  /* order of last use: smaller is colder */
-	uint64_t heap_stamp;	  /* the stamp by which the heap knows it */
-	uint64_t device_bytes;	  /* counted to the device budget now */
-	uint32_t heap_slot;	  /* SL_HEAP_NONE: not in the heap */
-	uint32_t mark;		  /* dedup within one launch */
-	uint16_t pins;		  /* launches prepared and not finished that use it */
-	uint16_t user_pins;	  /* sluice_pin() */
-	uint16_t flags;		  /* enum sl_chunk_flag */
-	uint16_t read_error;	  /* errno of the last read that failed; cleared by the next */
-	uint16_t lifting;	  /* threads that lift a guard of it now: nobody moves or guards it */
-	uint8_t state;		  /* enum sl_chunk_state; written by sl_chunk_set_state() only */
-	uint8_t readiness;	  /* enum sl_readiness, kept by sl_chunk_update() */
+	uint64_t *dead;      /* discarded pages (bitmap) while only some are, else NULL */
+	uint64_t stamp;      /* order of last use: smaller is colder */
+	uint64_t heap_stamp; /* the stamp by which the heap knows it */
+	uint64_t device_bytes; /* counted to the device budget now */
+	uint32_t heap_slot;    /* SL_HEAP_NONE: not in the heap */
+	uint32_t mark;         /* dedup within one launch */
+	uint16_t pins;         /* launches prepared and not finished that use it */
+	uint16_t user_pins;    /* sluice_pin() */
+	uint16_t flags;        /* enum sl_chunk_flag */
+	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
+	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
+	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
+	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
 };
 
 /* What a launch can do with the chunk as it is, without any move. */
 enum sl_readiness {
-	SL_READY_NOT,	/* must be brought in */
-	SL_READY_READ,	/* present: reads need nothing; writes need the books changed */
+	SL_READY_NOT,  /* must be brought in */
+	SL_READY_READ, /* present: reads need nothing; writes need the books changed */
 	SL_READY_WRITE, /* present, known dirty, not guarded, no host copy: writes need nothing */
 	SL_READINESS_COUNT
 };
@@ -142,37 +142,37 @@ enum sl_readiness {
  * upwards, min downwards) was used; so threads that overtake each other do not hide a pattern.
  */
 struct sl_ahead {
-	int64_t max, min;	   /* highest and lowest chunk used; max < min: no stream */
+	int64_t max, min; /* highest and lowest chunk used; max < min: no stream */
 	uint64_t up_mask, down_mask;
-	int64_t stride;		   /* of the recognised pattern, in chunks; 0: none */
-	int64_t issued;		   /* last chunk read ahead */
-	uint32_t window;	   /* steps ahead now */
-	uint32_t misses;	   /* steps in a row that did not show the stride */
+	int64_t stride;  /* of the recognised pattern, in chunks; 0: none */
+	int64_t issued;  /* last chunk read ahead */
+	uint32_t window; /* steps ahead now */
+	uint32_t misses; /* steps in a row that did not show the stride */
 	uint64_t stamp;
 };
 #define SL_AHEAD_STREAMS 4
 
 struct sl_region {
-	struct sluice_space *space;   /* set once */
-	char *base;		      /* set once */
-	uint64_t size_bytes;	      /* set once: what the caller asked for */
-	uint64_t chunk_bytes;	      /* set once */
-	uint64_t n_chunks;	      /* set once */
-	struct sl_chunk *chunks;      /* set once */
-	struct sl_store *store;	      /* the mapped file, NULL: anonymous. Set once */
-	uint64_t file_offset;	      /* set once */
-	int file_writable;	      /* set once: the file is open for writing */
-	unsigned flags;		      /* enum sluice_map_flag */
+	struct sluice_space *space; /* set once */
+	char *base;                 /* set once */
+	uint64_t size_bytes;        /* set once: what the caller asked for */
+	uint64_t chunk_bytes;       /* set once */
+	uint64_t n_chunks;          /* set once */
+	struct sl_chunk *chunks;    /* set once */
+	struct sl_store *store;     /* the mapped file, NULL: anonymous. Set once */
+	uint64_t file_offset;       /* set once */
+	int file_writable;          /* set once: the file is open for writing */
+	unsigned flags;             /* enum sluice_map_flag */
 	enum sluice_advice advice;
 	enum sluice_population population;
 	enum sl_delivery delivery;
 	uint64_t ready[SL_READINESS_COUNT];
 	uint64_t whole_stamp; /* last use of the whole region: a chunk's stamp is the larger */
-	uint32_t whole_pins;  /* launches that use the whole region */
-	uint32_t launches;    /* launches submitted and not finished that use it */
-	uint32_t busy;	      /* threads inside calls or faults on it: unmap waits */
+	uint32_t whole_pins; /* launches that use the whole region */
+	uint32_t launches;   /* launches submitted and not finished that use it */
+	uint32_t busy;       /* threads inside calls or faults on it: unmap waits */
 	int unmapping;
-	int write_error;      /* first background write error not yet reported */
+	int write_error; /* first background write error not yet reported */
 	char write_error_text[SL_ERROR_TEXT_BYTES];
 	struct sl_ahead ahead[SL_AHEAD_STREAMS];
 	char name[256];
@@ -180,10 +180,10 @@ struct sl_region {
 
 struct sl_launch_use {
 	struct sl_region *region;
-	uint64_t first, last; /* chunks */
+	uint64_t first, last;        /* chunks */
 	enum sluice_intent intent;   /* as the policy sees it */
 	enum sluice_intent declared; /* as the caller gave it */
-	int whole;	  /* pinned and stamped as a whole region */
+	int whole;                   /* pinned and stamped as a whole region */
 	int first_partial; /* the use covers only a part of its first / last chunk */
 	int last_partial;
 	uint64_t begin, end; /* byte range within the region */
@@ -210,9 +210,9 @@ struct sluice_launch {
 	struct sluice_launch *next, *prev; /* mover's queue, or list of prepared launches */
 	enum sl_launch_state state;
 	enum sl_scope host_scope;
-	pthread_t owner;  /* of a host scope */
-	int unpinned;	  /* PREPARED, but preparing failed: nothing is pinned */
-	int discard;	  /* not a launch: a discard that keeps its place among launches */
+	pthread_t owner; /* of a host scope */
+	int unpinned;    /* PREPARED, but preparing failed: nothing is pinned */
+	int discard;     /* not a launch: a discard that keeps its place among launches */
 	int discard_eager;
 	int rc;
 	uint64_t number; /* counts from 1, for texts */
@@ -228,8 +228,9 @@ struct sluice_launch {
 struct sl_request {
 	struct sl_request *next;
 	struct sl_region *region; /* held busy */
-	uint64_t *chunks;	  /* n chunk numbers, ascending; owned */
+	uint64_t *chunks;         /* n chunk numbers, ascending; owned */
 	uint64_t n, done;
+	uint64_t moved_bytes; /* brought to the device */
 	enum sluice_tier tier;
 };
 
@@ -243,12 +244,12 @@ struct sl_host_queue {
 
 struct sluice_space {
 	struct sl_mutex lock;
-	struct sluice_config config; /* set once, but the budgets */
+	struct sluice_config config;    /* set once, but the budgets */
 	const struct sl_policy *policy; /* set once */
-	struct sl_device *device;    /* set once */
-	struct sl_engine *engine;    /* set once */
-	struct sl_spill *spill;	     /* set once; has its own lock */
-	uint32_t fork_count;	     /* set once */
+	struct sl_device *device;       /* set once */
+	struct sl_engine *engine;       /* set once */
+	struct sl_spill *spill;         /* set once; has its own lock */
+	uint32_t fork_count;            /* set once */
 
 	struct sl_region **regions; /* sorted by base */
 	size_t n_regions, max_regions;
@@ -258,7 +259,7 @@ struct sluice_space {
 	struct {
 		uint64_t budget_bytes, used_bytes, peak_bytes, pinned_bytes;
 		uint64_t leaving_bytes; /* of used_bytes: of chunks that are EVICTING */
-		uint64_t wanted_bytes;	/* what threads in sl_room_make() still wait for */
+		uint64_t wanted_bytes; /* what threads in sl_room_make() still wait for */
 		struct sl_chunk **heap; /* min-heap on (heap_stamp, chunk address) */
 		uint32_t heap_n, heap_max;
 		struct sl_chunk *discarded_head, *discarded_tail;
@@ -266,13 +267,13 @@ struct sluice_space {
 	struct {
 		uint64_t budget_bytes, settled_bytes, peak_bytes;
 		uint64_t staging_bytes, staging_used_bytes;
-		uint64_t volatile_bytes;     /* settled and neither clean nor of a file */
-		uint64_t read_ahead_bytes;   /* staging held or claimed by read-ahead */
-		uint64_t staging_active;     /* frames in I/O, filling or evicting */
+		uint64_t volatile_bytes;   /* settled and neither clean nor of a file */
+		uint64_t read_ahead_bytes; /* staging held or claimed by read-ahead */
+		uint64_t staging_active;   /* frames in I/O, filling or evicting */
 		struct sl_host_queue list[SL_HOST_LIST_COUNT];
 	} host;
 	uint64_t spilled_bytes, spilled_peak_bytes;
-	uint64_t clock;	      /* stamps */
+	uint64_t clock; /* stamps */
 	uint64_t launch_clock;
 	uint32_t mark_clock;
 	uint64_t counter[SLUICE_COUNTER_COUNT];
@@ -282,12 +283,12 @@ struct sluice_space {
 	int mover_started, mover_stop;
 	struct sl_cond mover_wake;
 	struct sluice_launch *queue_head, *queue_tail; /* launches to prepare, in call order */
-	struct sluice_launch *preparing; /* the one being worked on */
-	struct sluice_launch *prepared;	 /* prepared, not started; newest first */
-	struct sluice_launch *scopes;	 /* host scopes whose pins stand */
+	struct sluice_launch *preparing;               /* the one being worked on */
+	struct sluice_launch *prepared; /* prepared, not started; newest first */
+	struct sluice_launch *scopes;   /* host scopes whose pins stand */
 	struct sl_request *request_head, *request_tail;
-	uint32_t running;	    /* launches running or held by a host scope */
-	uint32_t undeclared;	    /* launches without uses and callbacks not yet done */
+	uint32_t running;    /* launches running or held by a host scope */
+	uint32_t undeclared; /* launches without uses and callbacks not yet done */
 	int eager_used; /* an eager discard met a launch: ends of launches must look */
 
 	struct sl_cond chunk_wake[SL_WAIT_BUCKETS]; /* a chunk's state changed */
@@ -297,7 +298,7 @@ struct sluice_space {
 	uint32_t chunk_waiters[SL_WAIT_BUCKETS];
 
 	struct sluice_stream *default_stream; /* set once */
-	struct sl_publisher *publisher;	  /* set once */
+	struct sl_publisher *publisher;       /* set once */
 };
 
 struct sluice_stream {

@@ -324,6 +324,8 @@ wrong_launches_are_refused_at_the_call(void)
 	struct sluice_use past = {p + 15 * CHUNK, 2 * CHUNK, SLUICE_USE_READ};
 	struct sluice_use none = {&grid, 8, SLUICE_USE_READ},
 			  nothing = {p, 0, SLUICE_USE_READ};
+	struct sluice_use contrary[2] = {{p, CHUNK, SLUICE_USE_READ},
+					 {p + CHUNK / 2, CHUNK, SLUICE_USE_WRITE_ALL}};
 	char bytes[1025] = {0};
 
 	CHECK_FAILS(sluice_launch(s, NULL, kernel_nothing, empty, NULL, 0, NULL, 0),
@@ -333,6 +335,7 @@ wrong_launches_are_refused_at_the_call(void)
 		    -EINVAL, "1024");
 	CHECK_FAILS(launch_uses(s, &none, 1), -ENOENT, "no region");
 	CHECK_FAILS(launch_uses(s, &nothing, 1), -EINVAL, "size 0");
+	CHECK_FAILS(launch_uses(s, contrary, 2), -EINVAL, "same bytes");
 	CHECK_FAILS(launch_uses(s, &past, 1), -ENOENT, "past the end");
 	CHECK_FAILS(launch_uses(s, &large, 1), -ENOBUFS, "33554432");
 	CHECK_EQ(h2d(s), 0);
@@ -345,7 +348,7 @@ largest_launch_of_kilobyte_arguments_and_whole_budget_runs(void)
 	struct sluice_space *s = space_make("");
 	char *p = region_alloc(s, 8 * CHUNK);
 	struct sluice_use all[3] = {
-		{p, 8 * CHUNK, SLUICE_USE_WRITE_ALL}, /* overlapping uses count once */
+		{p, 8 * CHUNK, SLUICE_USE_WRITE}, /* overlapping uses count once */
 		{p + 5, CHUNK, SLUICE_USE_READ},
 		{p, 8 * CHUNK, SLUICE_USE_READ_WRITE},
 	};
