@@ -561,7 +561,7 @@ time_compare(const void *a, const void *b)
 static uint64_t
 median_ns(const struct workload_result *results, uint64_t n, size_t offset)
 {
-	uint64_t times[REPEAT_MAX];
+	uint64_t times[REPEAT_MAX] = {0};
 	uint64_t i;
 
 	for (i = 0; i < n; i++)

@@ -509,7 +509,7 @@ target_sample(const struct target *target, struct sample *sample, int as_json)
 
 	memset(sample, 0, sizeof(*sample));
 	rc = target_ask(target, &document);
-	if (rc)
+	if (rc || !document)
 		return rc;
 	if (as_json) {
 		line = strdup(document);
@@ -579,7 +579,7 @@ print_counters(const struct sample *sample, const struct sample *before)
 			continue;
 		rate[0] = '\0';
 		/* Counters restart when the program resets them. */
-		if (seconds > 0 && value >= before->stats.counter[i])
+		if (before && seconds > 0 && value >= before->stats.counter[i])
 			value_text(counter,
 				   (double)(value - before->stats.counter[i]) / seconds,
 				   rate, sizeof(rate));

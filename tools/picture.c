@@ -441,8 +441,10 @@ picture_write(const char *path, const char *title, const struct picture_program 
 	int failed, rc;
 
 	if (!columns || !stretches)
+		/* cppcheck-suppress memleak; as below */
 		return sl_fail(-ENOMEM, "picture: out of memory");
 	if (program_n > COLUMNS_MAX / 4)
+		/* cppcheck-suppress memleak; it does not know SL_CLEANUP */
 		return sl_fail(-EINVAL, "picture: %zu programs are too many", program_n);
 	rc = stretches_make(&picture, programs, program_n, columns);
 	if (rc)

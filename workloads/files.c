@@ -503,7 +503,7 @@ workload_output_compare(struct workload_env *env, unsigned array, enum workload_
 	size_t i;
 	int rc;
 
-	have = malloc(n * sizeof(*have));
+	have = calloc(n, sizeof(*have));
 	if (!have)
 		return workload_fail(env, -ENOMEM, "out of memory for comparing");
 	rc = file_read(env, array, first, n, have);

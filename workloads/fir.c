@@ -381,7 +381,7 @@ reference_pieces(struct workload_env *env, float *x, float *want)
 static int
 fir_reference(struct workload_env *env)
 {
-	float *memory = malloc((2 * CHECK_ELEMENTS + TAPS_MAX) * sizeof(*memory));
+	float *memory = calloc(2 * CHECK_ELEMENTS + TAPS_MAX, sizeof(*memory));
 	int rc;
 
 	if (!memory)

@@ -12,6 +12,8 @@
  *   -EACCES     no permission, or a read-only file mapped for writing
  *   -EFBIG      the file is shorter than the mapping, or a size beyond the address range
  *   -ENOMEM     the process is out of memory or addresses
+ *   -EMFILE     no file descriptor is free: raise the limit (ulimit -n) or close some
+ *   -EAGAIN     no thread could be started, or (sluice_event_query) not complete yet
  *   -ENOBUFS    a budget is too small: for one chunk, or for what a launch declares
  *   -ENOSPC     the disk, or the store budget, is full: free space, then try again
  *   -EIO        reading or writing the store failed; data still held in memory is kept

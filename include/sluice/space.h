@@ -3,6 +3,9 @@
  * A space: one reserved range of addresses, the device that runs kernels on it, and the
  * budgets of its three tiers. A process usually has one; several are independent of each
  * other.
+ *
+ * Signals: a handler may touch managed memory, unless it interrupted a call of this library on the
+ * same thread (it would wait for a lock that its own thread holds): block such signals around calls.
  */
 #ifndef SLUICE_SPACE_H
 #define SLUICE_SPACE_H

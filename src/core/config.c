@@ -121,7 +121,7 @@ key_set(struct sluice_config *config, const struct key *key, const char *value)
 		if (strlen(value) >= sizeof(config->spill_dirs))
 			return sl_fail(-EINVAL, "config: %s: longer than %zu bytes",
 				       key->name, sizeof(config->spill_dirs) - 1);
-		strcpy(field, value);
+		memcpy(field, value, strlen(value) + 1);
 		return 0;
 	}
 	return -EINVAL;

@@ -731,6 +731,8 @@ sluice_launch_end(struct sluice_launch *launch)
 	if (!launch)
 		return;
 	s = launch->space;
+	if (sl_space_forked(s)) /* the lock may be held by a thread that is not here */
+		return;
 	sl_mutex_lock(&s->lock);
 	launch->host_scope = SL_SCOPE_ENDED;
 	if (!atomic_load(&launch->stream->pending)) {

@@ -71,8 +71,9 @@ pages_move(struct sl_chunk *c, uint32_t first, uint32_t n, enum page_base base, 
 	if (base == PAGE_BASE_HOST) {
 		src = (char *)c->host->frame->data + (size_t)first * SL_PAGE_BYTES;
 	} else if (base == PAGE_BASE_STORE) {
-		void *buf = n == 1 ? (void *)page : bounce->data;
+		void *buf = bounce ? bounce->data : (void *)page;
 
+		assert(bounce || n == 1);
 		rc = sl_page_read(c, (uint64_t)first * SL_PAGE_BYTES, bytes, buf);
 		if (rc)
 			return rc;

@@ -275,6 +275,16 @@ map_check(const char *path, uint64_t offset, size_t size, unsigned flags)
 	return 0;
 }
 
+static int
+space_usable(const struct sluice_space *s, const char *call)
+{
+	if (!s)
+		return sl_fail(-EINVAL, "%s: no space given", call);
+	if (sl_space_forked(s))
+		return sl_fail(-ECHILD, "%s: the space belongs to the parent process", call);
+	return 0;
+}
+
 /* The size to map, the file made long enough or found too short. */
 static int
 map_size(struct sl_store *store, const char *path, uint64_t offset, size_t *size,
@@ -311,10 +321,10 @@ sluice_map(struct sluice_space *space, const char *path, uint64_t offset,
 	int open_flags = SL_STORE_READ;
 	int rc = map_check(path, offset, size_bytes, flags);
 
+	if (!rc)
+		rc = space_usable(space, "map");
 	if (rc)
 		return rc;
-	if (sl_space_forked(space))
-		return sl_fail(-ECHILD, "map: the space belongs to the parent process");
 	if (size_bytes > space->device->bytes)
 		return sl_fail(-EFBIG, "map: %s: %zu bytes, the space has %zu addresses: raise address",
 			       path, size_bytes, space->device->bytes);
@@ -337,13 +347,16 @@ sluice_map(struct sluice_space *space, const char *path, uint64_t offset,
 int
 sluice_alloc(struct sluice_space *space, size_t size_bytes, unsigned flags, void **addr)
 {
+	int rc;
+
 	if (!size_bytes)
 		return sl_fail(-EINVAL, "alloc: size 0");
 	if (flags & ~(unsigned)SLUICE_NO_READAHEAD)
 		return sl_fail(-EINVAL, "alloc: flags 0x%x: only SLUICE_NO_READAHEAD has a meaning here",
 			       flags);
-	if (sl_space_forked(space))
-		return sl_fail(-ECHILD, "alloc: the space belongs to the parent process");
+	rc = space_usable(space, "alloc");
+	if (rc)
+		return rc;
 	if (size_bytes > space->device->bytes)
 		return sl_fail(-EFBIG, "alloc: %zu bytes, the space has %zu addresses: raise address",
 			       size_bytes, space->device->bytes);

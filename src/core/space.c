@@ -228,10 +228,11 @@ sluice_space_destroy(struct sluice_space *space)
 		return sl_fail(-ECHILD, "the space belongs to the parent process");
 	sl_publisher_destroy(space->publisher);
 	space->publisher = NULL;
-	rc = sluice_stream_synchronize(space, NULL);
+	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
 	sl_mutex_lock(&space->lock);
 	space->launch_waiters++;
-	while (space->running || space->queue_head || space->preparing || space->undeclared)
+	while (space->running || space->prepared || space->queue_head ||
+	       space->preparing || space->undeclared)
 		sl_cond_wait(&space->launch_wake, &space->lock);
 	space->launch_waiters--;
 	sl_mutex_unlock(&space->lock);
@@ -287,6 +288,10 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 void
 sluice_space_config(struct sluice_space *space, struct sluice_config *out)
 {
+	if (sl_space_forked(space)) { /* the lock may be held by a thread that is not here */
+		*out = space->config;
+		return;
+	}
 	sl_mutex_lock(&space->lock);
 	*out = space->config;
 	sl_mutex_unlock(&space->lock);

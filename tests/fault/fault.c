@@ -10,10 +10,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SKIPPED	     77
+#define SKIPPED      77
 #define CASE_SECONDS 60u
 #define LOG_FILE     "log"
 #define LOG_LINES    100u
@@ -70,13 +71,14 @@ fault_check_fails(const char *file, int line, const char *what, int rc, int code
 	va_list ap;
 
 	if (rc != code)
-		fault_failed(file, line, "%s: returned %d (%s), expected %d (%s); text: %s", what, rc,
-			     sl_errno_name(rc), code, sl_errno_name(code), text);
+		fault_failed(file, line, "%s: returned %d (%s), expected %d (%s); text: %s",
+			     what, rc, sl_errno_name(rc), code, sl_errno_name(code), text);
 	va_start(ap, code);
 	missing = word_missing(text, ap);
 	va_end(ap);
 	if (missing)
-		fault_failed(file, line, "%s: \"%s\" is not in the text: %s", what, missing, text);
+		fault_failed(file, line, "%s: \"%s\" is not in the text: %s", what,
+			     missing, text);
 }
 
 void
@@ -152,9 +154,10 @@ on_fault(int sig, siginfo_t *info, void *context)
 static void
 case_run(const struct fault_case *test)
 {
-	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
 	int fd;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a runner that is killed leaves no case running */
 	if (chdir(case_dir))
 		fault_failed(__FILE__, __LINE__, "chdir %s: %s", case_dir, strerror(errno));
 	fd = open(LOG_FILE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -191,7 +194,8 @@ case_fork(const struct fault_case *test)
 		status = 1 << 8;
 	} else if (WIFSIGNALED(status)) {
 		printf("  ended by signal %d (%s)\n", WTERMSIG(status),
-		       WTERMSIG(status) == SIGALRM ? "it hangs" : strsignal(WTERMSIG(status)));
+		       WTERMSIG(status) == SIGALRM ? "it hangs"
+						   : strsignal(WTERMSIG(status)));
 		status = 1 << 8;
 	}
 	if (WEXITSTATUS(status) && WEXITSTATUS(status) != SKIPPED)
@@ -234,9 +238,9 @@ void
 fault_config(struct sluice_config *config, const char *more)
 {
 	CHECK_OK(sluice_config_init(config));
-	CHECK_OK(sluice_config_parse(config,
-				     "device=soft,device_budget=8M,host_budget=8M,staging=16M,"
-				     "workers=2,address=1G,readahead_chunks=2,spill_dirs=."));
+	CHECK_OK(sluice_config_parse(
+		config, "device=soft,device_budget=8M,host_budget=8M,staging=16M,"
+			"workers=2,address=1G,readahead_chunks=2,spill_dirs=."));
 	if (more)
 		CHECK_OK(sluice_config_parse(config, more));
 }
@@ -279,13 +283,13 @@ fault_kernel_add(const struct sluice_block *block, void *args)
 struct sluice_grid
 fault_grid(size_t bytes)
 {
-	return (struct sluice_grid){ (uint32_t)((bytes + MIB - 1) / MIB), 1, 1 };
+	return (struct sluice_grid){(uint32_t)((bytes + MIB - 1) / MIB), 1, 1};
 }
 
 void
 fault_usable(struct sluice_space *space)
 {
-	struct fault_range range = { NULL, 13 * CHUNK }; /* more than device and host together */
+	struct fault_range range = {NULL, 13 * CHUNK}; /* more than device and host together */
 	struct sluice_use use;
 	void *addr;
 
@@ -294,13 +298,13 @@ fault_usable(struct sluice_space *space)
 	range.data = addr;
 	for (size_t at = 0; at < range.bytes; at += PAGE)
 		CHECK(fault_write(range.data + at, fault_word(99, at)) == 0);
-	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-			       sizeof(range), NULL, 0));
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), NULL, 0));
 	CHECK_OK(sluice_stream_synchronize(space, NULL));
-	use = (struct sluice_use){ addr, 2 * CHUNK, SLUICE_USE_READ_WRITE };
+	use = (struct sluice_use){addr, 2 * CHUNK, SLUICE_USE_READ_WRITE};
 	range.bytes = 2 * CHUNK;
-	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-			       sizeof(range), &use, 1));
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), &use, 1));
 	CHECK_OK(sluice_stream_synchronize(space, NULL));
 	for (size_t at = 0; at < 13 * CHUNK; at += PAGE) {
 		uint64_t value;
@@ -369,7 +373,8 @@ fault_file_has(const char *path, size_t offset, size_t bytes, uint64_t seed, siz
 {
 	uint64_t *words = malloc(bytes);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int same = words && fd >= 0 && pread(fd, words, bytes, (off_t)offset) == (ssize_t)bytes;
+	int same = words && fd >= 0 &&
+		   pread(fd, words, bytes, (off_t)offset) == (ssize_t)bytes;
 
 	for (size_t i = 0; same && i < bytes / sizeof(*words); i++)
 		same = words[i] == fault_word(seed, seed_at / sizeof(*words) + i);
@@ -436,15 +441,25 @@ void
 fault_small_disk(const char *name, size_t mib)
 {
 	char image[64];
-	char *mkfs[] = { "/sbin/mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-m", "0", image, NULL };
-	char *mount_it[] = { "mount", "-o", "loop", image, NULL, NULL };
+	char *mkfs[] = {"/sbin/mkfs.ext4",
+			"-q",
+			"-F",
+			"-O",
+			"^has_journal",
+			"-m",
+			"0",
+			image,
+			NULL};
+	char *mount_it[] = {"mount", "-o", "loop", image, NULL, NULL};
 	int fd;
 
 	fault_mounts_own();
 	snprintf(image, sizeof(image), "%s.image", name);
 	mount_it[4] = (char *)(uintptr_t)name;
 	fd = open(image, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	CHECK(fd >= 0 && !ftruncate(fd, (off_t)(mib * MIB)) && !close(fd) && !mkdir(name, 0755));
+	CHECK(fd >= 0 && !ftruncate(fd, (off_t)(mib * MIB)) && !close(fd) &&
+	      !mkdir(name, 0755));
 	if (!program_run(mkfs) || !program_run(mount_it))
-		fault_skip("no ext4 on a loop device of its own (mkfs.ext4, mount -o loop)");
+		fault_skip(
+			"no ext4 on a loop device of its own (mkfs.ext4, mount -o loop)");
 }

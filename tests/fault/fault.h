@@ -34,29 +34,32 @@ struct fault_case {
 	void (*run)(void);
 };
 
-#define CASE(function) { #function, function }
+#define CASE(function)              \
+	{                           \
+#function, function \
+	}
 
 int fault_main(int argc, char **argv, const struct fault_case *cases, size_t n);
 
 /* End the case: failed, or skipped with the reason. */
-__attribute__((noreturn, format(printf, 3, 4))) void
-fault_failed(const char *file, int line, const char *fmt, ...);
+__attribute__((noreturn, format(printf, 3, 4))) void fault_failed(const char *file, int line,
+								  const char *fmt, ...);
 __attribute__((noreturn, format(printf, 1, 2))) void fault_skip(const char *fmt, ...);
 
-#define CHECK(what)                                                              \
-	do {                                                                     \
-		if (!(what))                                                     \
+#define CHECK(what)                                                                \
+	do {                                                                       \
+		if (!(what))                                                       \
 			fault_failed(__FILE__, __LINE__, "not so: %s (%s)", #what, \
-				     sluice_last_error());                       \
+				     sluice_last_error());                         \
 	} while (0)
 
 /* 0, else the text says why. */
-#define CHECK_OK(call)                                                             \
-	do {                                                                       \
-		int rc_ = (call);                                                  \
-		if (rc_)                                                           \
-			fault_failed(__FILE__, __LINE__, "%s: %s: %s", #call,      \
-				     strerror(-rc_), sluice_last_error());         \
+#define CHECK_OK(call)                                                        \
+	do {                                                                  \
+		int rc_ = (call);                                             \
+		if (rc_)                                                      \
+			fault_failed(__FILE__, __LINE__, "%s: %s: %s", #call, \
+				     strerror(-rc_), sluice_last_error());    \
 	} while (0)
 
 /* The code, and every one of the words (strings) in the text of the last error. */
@@ -66,7 +69,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void fault_skip(const char *fmt,
 void fault_check_fails(const char *file, int line, const char *what, int rc, int code, ...);
 
 /* Every one of the words in what the library has logged in this case. */
-#define CHECK_LOGGED(...) fault_check_logged(__FILE__, __LINE__, __VA_ARGS__, (char *)NULL)
+#define CHECK_LOGGED(...) \
+	fault_check_logged(__FILE__, __LINE__, __VA_ARGS__, (char *)NULL)
 
 void fault_check_logged(const char *file, int line, ...);
 
@@ -90,7 +94,8 @@ int fault_has(const void *data, size_t bytes, uint64_t seed);
 
 /* A file in the case's directory, by the system's own calls. */
 void fault_file_make(const char *path, size_t bytes, uint64_t seed);
-int fault_file_has(const char *path, size_t offset, size_t bytes, uint64_t seed, size_t seed_at);
+int fault_file_has(const char *path, size_t offset, size_t bytes, uint64_t seed,
+		   size_t seed_at);
 
 /* Touch one word: 0, or the signal that the access was answered with. */
 int fault_read(const void *addr, uint64_t *value);

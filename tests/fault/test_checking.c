@@ -7,7 +7,7 @@
 #include "fault.h"
 
 static struct sluice_space *space;
-static char *addr;	    /* 4 chunks of pattern 5 */
+static char *addr; /* 4 chunks of pattern 5 */
 
 #define BYTES (4 * CHUNK)
 
@@ -66,36 +66,38 @@ word_at(size_t offset)
 static int
 launch_touches(const struct touches *t, const struct sluice_use *uses, size_t n_uses)
 {
-	int rc = sluice_launch(space, NULL, kernel_touch, (struct sluice_grid){ 1, 1, 1 }, t, sizeof(*t),
-			       uses, n_uses);
+	int rc = sluice_launch(space, NULL, kernel_touch, (struct sluice_grid){1, 1, 1},
+			       t, sizeof(*t), uses, n_uses);
 
 	return rc ? rc : sluice_stream_synchronize(space, NULL);
 }
 
 /* The launch fails with the address and the words, and n intent errors are counted. */
-#define WRONG(t, uses, n_uses, n, at, ...)                                                      \
-	do {                                                                                    \
-		uint64_t before_ = fault_counter(space, SLUICE_COUNTER_INTENT_ERRORS);          \
-		char text_[32];                                                                 \
-		snprintf(text_, sizeof(text_), "%p", (void *)(at));                             \
-		CHECK_FAILS(launch_touches(t, uses, n_uses), -EFAULT, "launch", text_, __VA_ARGS__); \
-		CHECK(fault_counter(space, SLUICE_COUNTER_INTENT_ERRORS) == before_ + (n));     \
+#define WRONG(t, uses, n_uses, n, at, ...)                                                  \
+	do {                                                                                \
+		uint64_t before_ = fault_counter(space, SLUICE_COUNTER_INTENT_ERRORS);      \
+		char text_[32];                                                             \
+		snprintf(text_, sizeof(text_), "%p", (void *)(at));                         \
+		CHECK_FAILS(launch_touches(t, uses, n_uses), -EFAULT, "launch", text_,      \
+			    __VA_ARGS__);                                                   \
+		CHECK(fault_counter(space, SLUICE_COUNTER_INTENT_ERRORS) == before_ + (n)); \
 	} while (0)
 
 static void
 right_intents_are_never_reported(void)
 {
 	struct sluice_use uses[] = {
-		{ addr, 0, SLUICE_USE_READ },	   { addr, 0, SLUICE_USE_READ_WRITE },
-		{ addr, 0, SLUICE_USE_WRITE_ALL }, { addr, 0, SLUICE_USE_SCRATCH },
-		{ addr, 0, SLUICE_USE_WRITE },
+		{addr, 0, SLUICE_USE_READ},      {addr, 0, SLUICE_USE_READ_WRITE},
+		{addr, 0, SLUICE_USE_WRITE_ALL}, {addr, 0, SLUICE_USE_SCRATCH},
+		{addr, 0, SLUICE_USE_WRITE},
 	};
-	struct touches t = { 4, { { NULL, 0 }, { NULL, 1 }, { NULL, 1 }, { NULL, 1 } } };
+	struct touches t = {4, {{NULL, 0}, {NULL, 1}, {NULL, 1}, {NULL, 1}}};
 	struct fault_range range;
 
 	begin();
 	for (int i = 0; i < 4; i++)
-		uses[i] = (struct sluice_use){ addr + (size_t)i * CHUNK, CHUNK, uses[i].intent };
+		uses[i] = (struct sluice_use){addr + (size_t)i * CHUNK, CHUNK,
+					      uses[i].intent};
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 4; i++)
 			t.touch[i].at = word_at((size_t)i * CHUNK + PAGE);
@@ -109,19 +111,19 @@ right_intents_are_never_reported(void)
 			t.n = 2;
 			CHECK_OK(launch_touches(&t, uses, 4));
 			CHECK(seen[1] == 7);
-			t = (struct touches){ 4, { { NULL, 0 }, { NULL, 1 }, { NULL, 1 }, { NULL, 1 } } };
+			t = (struct touches){4, {{NULL, 0}, {NULL, 1}, {NULL, 1}, {NULL, 1}}};
 		}
 	}
 	/* Undeclared launches and host code may do what they like with what lives. */
-	range = (struct fault_range){ addr, 2 * CHUNK };
-	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-			       sizeof(range), NULL, 0));
+	range = (struct fault_range){addr, 2 * CHUNK};
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), NULL, 0));
 	CHECK_OK(sluice_stream_synchronize(space, NULL));
 	fault_fill(addr, BYTES, 6);
 	CHECK(fault_has(addr, BYTES, 6));
 	/* A part of a page that write-all covers in part has old bytes to read. */
-	uses[0] = (struct sluice_use){ addr + 64, 4 * PAGE, SLUICE_USE_WRITE_ALL };
-	t = (struct touches){ 2, { { word_at(0), 0 }, { word_at(64), 1 } } };
+	uses[0] = (struct sluice_use){addr + 64, 4 * PAGE, SLUICE_USE_WRITE_ALL};
+	t = (struct touches){2, {{word_at(0), 0}, {word_at(64), 1}}};
 	CHECK_OK(launch_touches(&t, uses, 1));
 	CHECK(seen[0] == fault_word(6, 0));
 	CHECK(fault_counter(space, SLUICE_COUNTER_INTENT_ERRORS) == 0);
@@ -135,11 +137,11 @@ write_to_what_was_declared_read_is_reported(void)
 	struct touches t;
 
 	begin();
-	use = (struct sluice_use){ addr, CHUNK, SLUICE_USE_READ };
-	t = (struct touches){ 1, { { word_at(3 * PAGE + 8), 1 } } };
+	use = (struct sluice_use){addr, CHUNK, SLUICE_USE_READ};
+	t = (struct touches){1, {{word_at(3 * PAGE + 8), 1}}};
 	WRONG(&t, &use, 1, 1, t.touch[0].at, "write to", "intent read", "12296");
 	CHECK(*word_at(3 * PAGE + 8) == 7); /* served: the result does not change */
-	t = (struct touches){ 2, { { word_at(PAGE), 0 }, { word_at(PAGE), 1 } } };
+	t = (struct touches){2, {{word_at(PAGE), 0}, {word_at(PAGE), 1}}};
 	WRONG(&t, &use, 1, 1, t.touch[0].at, "write to", "intent read");
 	CHECK(seen[0] == fault_word(5, PAGE / 8));
 	end();
@@ -148,19 +150,20 @@ write_to_what_was_declared_read_is_reported(void)
 static void
 read_of_write_all_and_scratch_before_a_write_is_reported(void)
 {
-	enum sluice_intent intents[] = { SLUICE_USE_WRITE_ALL, SLUICE_USE_SCRATCH };
+	enum sluice_intent intents[] = {SLUICE_USE_WRITE_ALL, SLUICE_USE_SCRATCH};
 
 	for (size_t i = 0; i < COUNT_OF(intents); i++) {
 		struct sluice_use use;
 		struct touches t;
 
 		begin();
-		use = (struct sluice_use){ addr + CHUNK, CHUNK, intents[i] };
-		t = (struct touches){ 1, { { word_at(CHUNK + 2 * PAGE), 0 } } };
+		use = (struct sluice_use){addr + CHUNK, CHUNK, intents[i]};
+		t = (struct touches){1, {{word_at(CHUNK + 2 * PAGE), 0}}};
 		WRONG(&t, &use, 1, 1, t.touch[0].at, "read of", "before any write");
 		/* Written in one page, read in the next. */
-		t = (struct touches){ 2,
-				      { { word_at(CHUNK + 5 * PAGE), 1 }, { word_at(CHUNK + 6 * PAGE), 0 } } };
+		t = (struct touches){2,
+				     {{word_at(CHUNK + 5 * PAGE), 1},
+				      {word_at(CHUNK + 6 * PAGE), 0}}};
 		WRONG(&t, &use, 1, 1, t.touch[1].at, "read of", "before any write");
 		end();
 	}
@@ -173,17 +176,17 @@ undeclared_touch_is_reported(void)
 	struct touches t;
 
 	begin();
-	uses[0] = (struct sluice_use){ addr, CHUNK, SLUICE_USE_READ_WRITE };
-	uses[1] = (struct sluice_use){ addr + 2 * CHUNK, CHUNK, SLUICE_USE_READ };
-	t = (struct touches){ 1, { { word_at(CHUNK + PAGE), 0 } } };
+	uses[0] = (struct sluice_use){addr, CHUNK, SLUICE_USE_READ_WRITE};
+	uses[1] = (struct sluice_use){addr + 2 * CHUNK, CHUNK, SLUICE_USE_READ};
+	t = (struct touches){1, {{word_at(CHUNK + PAGE), 0}}};
 	WRONG(&t, uses, 2, 1, t.touch[0].at, "read of", "outside the declared uses");
 	CHECK(seen[0] == fault_word(5, (CHUNK + PAGE) / 8));
-	t = (struct touches){ 2, { { word_at(0), 1 }, { word_at(3 * CHUNK), 1 } } };
+	t = (struct touches){2, {{word_at(0), 1}, {word_at(3 * CHUNK), 1}}};
 	WRONG(&t, uses, 2, 1, t.touch[1].at, "write to", "outside the declared uses");
 	CHECK(*word_at(3 * CHUNK) == 7);
 	/* By the page behind a use that ends inside a chunk. */
 	uses[0].size_bytes = 3 * PAGE;
-	t = (struct touches){ 2, { { word_at(2 * PAGE), 1 }, { word_at(3 * PAGE), 1 } } };
+	t = (struct touches){2, {{word_at(2 * PAGE), 1}, {word_at(3 * PAGE), 1}}};
 	WRONG(&t, uses, 2, 1, t.touch[1].at, "outside the declared uses");
 	end();
 }
@@ -191,27 +194,32 @@ undeclared_touch_is_reported(void)
 static void
 read_of_discarded_pages_is_reported_until_written(void)
 {
-	static const enum sluice_discard_mode modes[] = { SLUICE_DISCARD_EAGER, SLUICE_DISCARD_LAZY };
+	static const enum sluice_discard_mode modes[] = {SLUICE_DISCARD_EAGER,
+							 SLUICE_DISCARD_LAZY};
 
 	for (size_t m = 0; m < COUNT_OF(modes); m++) {
 		struct sluice_use use;
 		struct touches t;
 
 		begin();
-		use = (struct sluice_use){ addr, BYTES, SLUICE_USE_READ_WRITE };
-		CHECK_OK(sluice_discard(space, addr + CHUNK, CHUNK, modes[m], NULL)); /* all of a chunk */
-		CHECK_OK(sluice_discard(space, addr + 4 * PAGE, 2 * PAGE, modes[m], NULL)); /* two pages */
+		use = (struct sluice_use){addr, BYTES, SLUICE_USE_READ_WRITE};
+		CHECK_OK(sluice_discard(space, addr + CHUNK, CHUNK, modes[m],
+					NULL)); /* all of a chunk */
+		CHECK_OK(sluice_discard(space, addr + 4 * PAGE, 2 * PAGE, modes[m],
+					NULL)); /* two pages */
 		use.size_bytes = 2 * CHUNK;
-		t = (struct touches){ 1, { { word_at(CHUNK + 8 * PAGE), 0 } } };
+		t = (struct touches){1, {{word_at(CHUNK + 8 * PAGE), 0}}};
 		WRONG(&t, &use, 1, 1, t.touch[0].at, "read of", "discarded");
-		t = (struct touches){ 1, { { word_at(5 * PAGE), 0 } } };
+		t = (struct touches){1, {{word_at(5 * PAGE), 0}}};
 		WRONG(&t, &use, 1, 1, t.touch[0].at, "read of", "discarded");
 		/* Its neighbours live. */
-		t = (struct touches){ 2, { { word_at(3 * PAGE), 0 }, { word_at(6 * PAGE), 0 } } };
+		t = (struct touches){2, {{word_at(3 * PAGE), 0}, {word_at(6 * PAGE), 0}}};
 		CHECK_OK(launch_touches(&t, &use, 1));
-		CHECK(seen[0] == fault_word(5, 3 * PAGE / 8) && seen[1] == fault_word(5, 6 * PAGE / 8));
+		CHECK(seen[0] == fault_word(5, 3 * PAGE / 8) &&
+		      seen[1] == fault_word(5, 6 * PAGE / 8));
 		/* Written, they live again. */
-		t = (struct touches){ 2, { { word_at(4 * PAGE), 1 }, { word_at(CHUNK + 9 * PAGE), 1 } } };
+		t = (struct touches){2,
+				     {{word_at(4 * PAGE), 1}, {word_at(CHUNK + 9 * PAGE), 1}}};
 		CHECK_OK(launch_touches(&t, &use, 1));
 		t.touch[0].write = t.touch[1].write = 0;
 		CHECK_OK(launch_touches(&t, &use, 1));
@@ -247,11 +255,12 @@ first_wrong_touch_of_a_launch_is_the_one_reported(void)
 	struct touches t;
 
 	begin();
-	use = (struct sluice_use){ addr, CHUNK, SLUICE_USE_READ };
-	t = (struct touches){ 3, { { word_at(PAGE), 1 }, { word_at(2 * PAGE), 1 }, { word_at(CHUNK), 0 } } };
+	use = (struct sluice_use){addr, CHUNK, SLUICE_USE_READ};
+	t = (struct touches){
+		3, {{word_at(PAGE), 1}, {word_at(2 * PAGE), 1}, {word_at(CHUNK), 0}}};
 	WRONG(&t, &use, 1, 3, t.touch[0].at, "write to");
 	/* The next launch starts clean. */
-	t = (struct touches){ 1, { { word_at(PAGE), 0 } } };
+	t = (struct touches){1, {{word_at(PAGE), 0}}};
 	CHECK_OK(launch_touches(&t, &use, 1));
 	CHECK(seen[0] == 7);
 	end();

@@ -12,23 +12,23 @@
 #include "fault.h"
 
 /* A text of key=value that must be refused with all of it unchanged. */
-#define PARSE_FAILS(text, ...)                                                               \
-	do {                                                                                 \
-		struct sluice_config config_, before_;                                       \
-		fault_config(&config_, NULL);                                                \
-		before_ = config_;                                                           \
-		CHECK_FAILS(sluice_config_parse(&config_, text), -EINVAL, __VA_ARGS__);      \
-		CHECK(!memcmp(&config_, &before_, sizeof(config_)));                         \
+#define PARSE_FAILS(text, ...)                                                          \
+	do {                                                                            \
+		struct sluice_config config_, before_;                                  \
+		fault_config(&config_, NULL);                                           \
+		before_ = config_;                                                      \
+		CHECK_FAILS(sluice_config_parse(&config_, text), -EINVAL, __VA_ARGS__); \
+		CHECK(!memcmp(&config_, &before_, sizeof(config_)));                    \
 	} while (0)
 
 /* A space that must be refused. */
-#define CREATE_FAILS(text, code, ...)                                                        \
-	do {                                                                                 \
-		struct sluice_config config_;                                                \
-		struct sluice_space *space_ = (void *)0x5a5a;                                \
-		fault_config(&config_, text);                                                \
-		CHECK_FAILS(sluice_space_create(&config_, &space_), code, __VA_ARGS__);      \
-		CHECK(space_ == (void *)0x5a5a);                                             \
+#define CREATE_FAILS(text, code, ...)                                                   \
+	do {                                                                            \
+		struct sluice_config config_;                                           \
+		struct sluice_space *space_ = (void *)0x5a5a;                           \
+		fault_config(&config_, text);                                           \
+		CHECK_FAILS(sluice_space_create(&config_, &space_), code, __VA_ARGS__); \
+		CHECK(space_ == (void *)0x5a5a);                                        \
 	} while (0)
 
 static void
@@ -70,7 +70,8 @@ environment_that_cannot_be_read_is_einval_and_named(void)
 
 	setenv("SLUICE_DEVICE_BUDGET", "plenty", 1);
 	CHECK_FAILS(sluice_config_init(&config), -EINVAL, "SLUICE_DEVICE_BUDGET", "plenty");
-	CHECK_FAILS(sluice_space_create(NULL, &space), -EINVAL, "SLUICE_DEVICE_BUDGET", "plenty");
+	CHECK_FAILS(sluice_space_create(NULL, &space), -EINVAL, "SLUICE_DEVICE_BUDGET",
+		    "plenty");
 	CHECK(!space);
 	unsetenv("SLUICE_DEVICE_BUDGET");
 	CHECK_OK(sluice_config_init(&config));
@@ -87,8 +88,8 @@ budget_below_two_chunks_is_enobufs(void)
 	CREATE_FAILS("device_budget=16M,chunk=16M", -ENOBUFS, "two chunks", "16777216");
 	space = fault_space("device_budget=4M"); /* just enough */
 	sluice_space_config(space, &before);
-	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, CHUNK), -ENOBUFS, "2097152",
-		    "two chunks");
+	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, CHUNK), -ENOBUFS,
+		    "2097152", "two chunks");
 	CHECK_FAILS(sluice_space_set_budget(space, (enum sluice_tier)7, CHUNK), -EINVAL, "7");
 	sluice_space_config(space, &after);
 	CHECK(!memcmp(&before, &after, sizeof(before)));
@@ -233,7 +234,7 @@ cgroup_v2_limit_below_the_budgets_is_enobufs(void)
 static void
 memlock_limit_of_0_still_works(void)
 {
-	struct rlimit none = { 0, 0 };
+	struct rlimit none = {0, 0};
 	struct sluice_space *space;
 	void *addr;
 
@@ -277,7 +278,7 @@ descriptor_limit_is_a_clean_error(void)
 		struct sluice_space *space = NULL;
 		int rc;
 
-		limit = (struct rlimit){ n, before.rlim_max };
+		limit = (struct rlimit){n, before.rlim_max};
 		CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
 		rc = sluice_space_create(&config, &space);
 		CHECK(!setrlimit(RLIMIT_NOFILE, &before));

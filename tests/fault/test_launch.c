@@ -12,8 +12,8 @@
 
 #define RW (SLUICE_READ | SLUICE_WRITE)
 
-static const char *const deliveries[] = { "faults=thread", "faults=signal",
-					  "faults=signal,population=page" };
+static const char *const deliveries[] = {"faults=thread", "faults=signal",
+					 "faults=signal,population=page"};
 
 static void *
 alloc_zeros(struct sluice_space *space, size_t bytes)
@@ -25,10 +25,10 @@ alloc_zeros(struct sluice_space *space, size_t bytes)
 }
 
 static int
-launch_one(struct sluice_space *space, sluice_kernel kernel, const struct fault_range *range,
-	   const struct sluice_use *uses, size_t n_uses)
+launch_one(struct sluice_space *space, sluice_kernel kernel,
+	   const struct fault_range *range, const struct sluice_use *uses, size_t n_uses)
 {
-	int rc = sluice_launch(space, NULL, kernel, (struct sluice_grid){ 1, 1, 1 }, range,
+	int rc = sluice_launch(space, NULL, kernel, (struct sluice_grid){1, 1, 1}, range,
 			       sizeof(*range), uses, n_uses);
 
 	return rc ? rc : sluice_stream_synchronize(space, NULL);
@@ -59,38 +59,38 @@ static void
 declared_set_above_the_budget_is_enobufs_and_fault_mode_runs_on(void)
 {
 	struct sluice_space *space = fault_space(NULL);
-	struct fault_range range = { NULL, 6 * CHUNK };
+	struct fault_range range = {NULL, 6 * CHUNK};
 	struct sluice_launch *scope = NULL;
 	struct sluice_use use;
 
 	range.data = alloc_zeros(space, range.bytes);
-	use = (struct sluice_use){ range.data, range.bytes, SLUICE_USE_READ_WRITE };
-	CHECK_FAILS(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-				  sizeof(range), &use, 1),
+	use = (struct sluice_use){range.data, range.bytes, SLUICE_USE_READ_WRITE};
+	CHECK_FAILS(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+				  &range, sizeof(range), &use, 1),
 		    -ENOBUFS, "launch 1", "12582912", "8388608", "device");
-	CHECK_FAILS(sluice_launch_begin(space, NULL, &use, 1, &scope), -ENOBUFS, "launch 2",
-		    "12582912", "8388608");
+	CHECK_FAILS(sluice_launch_begin(space, NULL, &use, 1, &scope), -ENOBUFS,
+		    "launch 2", "12582912", "8388608");
 	CHECK(!scope);
 	/* What is pinned leaves less. */
 	CHECK_OK(sluice_pin(space, range.data, 2 * CHUNK));
-	use = (struct sluice_use){ range.data + 2 * CHUNK, 3 * CHUNK, SLUICE_USE_READ_WRITE };
-	CHECK_FAILS(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-				  sizeof(range), &use, 1),
+	use = (struct sluice_use){range.data + 2 * CHUNK, 3 * CHUNK, SLUICE_USE_READ_WRITE};
+	CHECK_FAILS(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+				  &range, sizeof(range), &use, 1),
 		    -ENOBUFS, "launch 3", "6291456", "4194304");
 	CHECK_OK(sluice_unpin(space, range.data, 2 * CHUNK));
 	CHECK_OK(sluice_stream_synchronize(space, NULL));
 	CHECK(*(uint64_t *)(void *)range.data == 0); /* none of them has run */
 	/* The same kernel by faults. */
-	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-			       sizeof(range), NULL, 0));
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), NULL, 0));
 	CHECK_OK(sluice_stream_synchronize(space, NULL));
 	for (size_t at = 0; at < range.bytes; at += PAGE)
 		CHECK(*(uint64_t *)(void *)(range.data + at) == 1);
 	/* And declared, with a budget that takes it. */
 	CHECK_OK(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, range.bytes));
-	use = (struct sluice_use){ range.data, range.bytes, SLUICE_USE_READ_WRITE };
-	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-			       sizeof(range), &use, 1));
+	use = (struct sluice_use){range.data, range.bytes, SLUICE_USE_READ_WRITE};
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), &use, 1));
 	CHECK_OK(sluice_stream_synchronize(space, NULL));
 	for (size_t at = 0; at < range.bytes; at += PAGE)
 		CHECK(*(uint64_t *)(void *)(range.data + at) == 2);
@@ -101,8 +101,8 @@ static void
 wrong_launches_are_refused_at_the_call(void)
 {
 	struct sluice_space *space = fault_space(NULL);
-	struct fault_range range = { NULL, CHUNK };
-	struct sluice_grid one = { 1, 1, 1 }, empty = { 1, 0, 1 };
+	struct fault_range range = {NULL, CHUNK};
+	struct sluice_grid one = {1, 1, 1}, empty = {1, 0, 1};
 	struct sluice_use use;
 	struct sluice_launch *scope = NULL;
 	static char big[2000];
@@ -112,25 +112,54 @@ wrong_launches_are_refused_at_the_call(void)
 	fault_file_make("data", 2 * CHUNK, 1);
 	CHECK_OK(sluice_map(space, "data", 0, 0, SLUICE_READ, &file));
 	range.data = alloc_zeros(space, CHUNK + PAGE);
-	CHECK_FAILS(sluice_launch(space, NULL, NULL, one, NULL, 0, NULL, 0), -EINVAL, "kernel");
-	CHECK_FAILS(sluice_launch(space, NULL, kernel_write, empty, &range, sizeof(range), NULL, 0),
+	CHECK_FAILS(sluice_launch(space, NULL, NULL, one, NULL, 0, NULL, 0), -EINVAL,
+		    "kernel");
+	CHECK_FAILS(sluice_launch(space, NULL, kernel_write, empty, &range, sizeof(range),
+				  NULL, 0),
 		    -EINVAL, "grid");
-	CHECK_FAILS(sluice_launch(space, NULL, kernel_write, one, big, sizeof(big), NULL, 0), -EINVAL,
-		    "2000", "1024");
-	CHECK_FAILS(sluice_launch(space, NULL, kernel_write, one, &range, sizeof(range), NULL, 3),
+	CHECK_FAILS(sluice_launch(space, NULL, kernel_write, one, big, sizeof(big), NULL, 0),
+		    -EINVAL, "2000", "1024");
+	CHECK_FAILS(sluice_launch(space, NULL, kernel_write, one, &range, sizeof(range),
+				  NULL, 3),
 		    -EINVAL, "NULL");
-	use = (struct sluice_use){ &local, sizeof(local), SLUICE_USE_READ };
-	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -ENOENT, "launch", "no region");
+	use = (struct sluice_use){&local, sizeof(local), SLUICE_USE_READ};
+	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -ENOENT, "launch",
+		    "no region");
 	CHECK_FAILS(sluice_launch_begin(space, NULL, &use, 1, &scope), -ENOENT, "no region");
-	use = (struct sluice_use){ range.data, CHUNK + PAGE + 1, SLUICE_USE_READ };
-	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -ENOENT, "past the end");
-	use = (struct sluice_use){ range.data, 0, SLUICE_USE_READ };
-	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -EINVAL, "use 0", "size 0");
-	use = (struct sluice_use){ range.data, CHUNK, (enum sluice_intent)9 };
+	use = (struct sluice_use){range.data, CHUNK + PAGE + 1, SLUICE_USE_READ};
+	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -ENOENT,
+		    "past the end");
+	use = (struct sluice_use){range.data, 0, SLUICE_USE_READ};
+	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -EINVAL, "use 0",
+		    "size 0");
+	use = (struct sluice_use){range.data, CHUNK, (enum sluice_intent)9};
 	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -EINVAL, "use 0", "9");
-	use = (struct sluice_use){ file, CHUNK, SLUICE_USE_WRITE };
-	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -EACCES, "data", "SLUICE_WRITE");
+	use = (struct sluice_use){file, CHUNK, SLUICE_USE_WRITE};
+	CHECK_FAILS(launch_one(space, kernel_write, &range, &use, 1), -EACCES, "data",
+		    "SLUICE_WRITE");
 	CHECK(!scope && *(uint64_t *)(void *)range.data == 0);
+	fault_space_end(space);
+}
+
+static void
+failed_write_all_launch_leaves_what_the_host_has(void)
+{
+	struct sluice_space *space = fault_space(NULL);
+	struct fault_range range = {alloc_zeros(space, 2 * CHUNK), 2 * CHUNK};
+	struct sluice_use use = {range.data, range.bytes, SLUICE_USE_WRITE_ALL};
+	struct sluice_residency where;
+
+	fault_fill(range.data, range.bytes, 5);
+	CHECK_OK(sluice_evict(space, range.data, range.bytes, SLUICE_TIER_HOST, NULL));
+	CHECK_OK(sl_fault_point_set("device.present:1:EIO"));
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), &use, 1));
+	CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EIO, "launch 1", "chunk 0");
+	CHECK_OK(sl_fault_point_set(NULL));
+	CHECK_OK(sluice_space_check(space));
+	CHECK_OK(sluice_residency(space, range.data, range.bytes, &where));
+	CHECK(where.tier_bytes[SLUICE_TIER_HOST] == range.bytes);
+	CHECK(fault_has(range.data, range.bytes, 5));
 	fault_space_end(space);
 }
 
@@ -149,21 +178,24 @@ kernel_past_its_region_is_efault_with_the_address(void)
 {
 	for (size_t d = 0; d < COUNT_OF(deliveries); d++) {
 		struct sluice_space *space = fault_space(deliveries[d]);
-		struct fault_range good = { alloc_zeros(space, 3 * MIB), PAGE };
-		struct fault_range bad = { good.data + 2 * CHUNK + 64, PAGE };
-		static struct fault_range wild = { (char *)64, PAGE };
-		struct fault_range *outside[] = { &bad, &wild };
+		struct fault_range good = {alloc_zeros(space, 3 * MIB), PAGE};
+		struct fault_range bad = {good.data + 2 * CHUNK + 64, PAGE};
+		static struct fault_range wild = {(char *)64, PAGE};
+		struct fault_range *outside[] = {&bad, &wild};
 
 		/* Behind the size, in the last chunk: zeros, for nobody else. */
 		*(uint64_t *)(void *)good.data = 5;
 		for (size_t i = 0; i < COUNT_OF(outside); i++) {
-			CHECK_FAILS(launch_one(space, kernel_write, outside[i], NULL, 0), -EFAULT,
-				    "kernel touched", address_text(outside[i]->data), "outside any region");
+			CHECK_FAILS(launch_one(space, kernel_write, outside[i], NULL, 0),
+				    -EFAULT, "kernel touched",
+				    address_text(outside[i]->data), "outside any region");
 			/* What is enqueued behind a failed launch does not run. */
-			CHECK_OK(sluice_launch(space, NULL, kernel_read, (struct sluice_grid){ 1, 1, 1 },
-					       outside[i], sizeof(bad), NULL, 0));
-			CHECK_OK(sluice_launch(space, NULL, kernel_write, (struct sluice_grid){ 1, 1, 1 },
-					       &good, sizeof(good), NULL, 0));
+			CHECK_OK(sluice_launch(space, NULL, kernel_read,
+					       (struct sluice_grid){1, 1, 1}, outside[i],
+					       sizeof(bad), NULL, 0));
+			CHECK_OK(sluice_launch(space, NULL, kernel_write,
+					       (struct sluice_grid){1, 1, 1}, &good,
+					       sizeof(good), NULL, 0));
 			CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EFAULT,
 				    address_text(outside[i]->data));
 			CHECK_OK(sluice_stream_synchronize(space, NULL));
@@ -192,13 +224,13 @@ host_past_its_region_gets_the_signal(void)
 static void
 undeclared_touch_is_a_miss_and_fails_only_if_asked(void)
 {
-	static const char *const misses[] = { "miss=serve", "miss=fail" };
+	static const char *const misses[] = {"miss=serve", "miss=fail"};
 
 	for (size_t i = 0; i < COUNT_OF(misses); i++) {
 		struct sluice_space *space = fault_space(misses[i]);
 		char *addr = alloc_zeros(space, 4 * CHUNK);
-		struct sluice_use use = { addr, CHUNK, SLUICE_USE_READ_WRITE };
-		struct fault_range range = { addr + 3 * CHUNK + 128, 0 };
+		struct sluice_use use = {addr, CHUNK, SLUICE_USE_READ_WRITE};
+		struct fault_range range = {addr + 3 * CHUNK + 128, 0};
 
 		if (i == 0)
 			CHECK_OK(launch_one(space, kernel_write, &range, &use, 1));
@@ -221,7 +253,7 @@ write_through_a_read_mapping_is_refused_and_the_file_unchanged(void)
 	for (size_t d = 0; d < COUNT_OF(deliveries); d++) {
 		for (int present = 0; present < 2; present++) {
 			struct sluice_space *space = fault_space(deliveries[d]);
-			struct fault_range range = { NULL, PAGE };
+			struct fault_range range = {NULL, PAGE};
 			uint64_t value;
 			void *addr;
 
@@ -230,8 +262,8 @@ write_through_a_read_mapping_is_refused_and_the_file_unchanged(void)
 			range.data = addr;
 			if (present)
 				CHECK(fault_read(addr, &value) == 0);
-			CHECK_FAILS(launch_one(space, kernel_write, &range, NULL, 0), -EACCES,
-				    address_text(addr), "data", "SLUICE_WRITE");
+			CHECK_FAILS(launch_one(space, kernel_write, &range, NULL, 0),
+				    -EACCES, address_text(addr), "data", "SLUICE_WRITE");
 			CHECK(fault_write(addr, 7) == SIGBUS);
 			CHECK_LOGGED("host code", "SLUICE_WRITE", address_text(addr));
 			CHECK(fault_read(addr, &value) == 0 && value == fault_word(1, 0));
@@ -267,15 +299,16 @@ unmap_waits_for_a_launch_that_uses_the_region(void)
 {
 	for (int declared = 0; declared < 2; declared++) {
 		struct sluice_space *space = fault_space(NULL);
-		struct fault_range range = { NULL, 2 * CHUNK };
+		struct fault_range range = {NULL, 2 * CHUNK};
 		struct sluice_use use;
 		void *addr;
 
 		unmap_called = kernel_started = 0;
 		CHECK_OK(sluice_map(space, "data", 0, range.bytes, RW | SLUICE_CREATE, &addr));
 		range.data = addr;
-		use = (struct sluice_use){ addr, range.bytes, SLUICE_USE_WRITE_ALL };
-		CHECK_OK(sluice_launch(space, NULL, kernel_late, (struct sluice_grid){ 1, 1, 1 }, &range,
+		use = (struct sluice_use){addr, range.bytes, SLUICE_USE_WRITE_ALL};
+		CHECK_OK(sluice_launch(space, NULL, kernel_late,
+				       (struct sluice_grid){1, 1, 1}, &range,
 				       sizeof(range), &use, declared));
 		while (!kernel_started)
 			usleep(100);
@@ -309,7 +342,7 @@ static void
 own_scope_makes_unmap_ebusy_and_others_wait(void)
 {
 	struct sluice_space *space = fault_space(NULL);
-	struct unmapper other = { .space = space };
+	struct unmapper other = {.space = space};
 	struct sluice_launch *scope;
 	struct sluice_use use;
 	pthread_t thread;
@@ -318,15 +351,15 @@ own_scope_makes_unmap_ebusy_and_others_wait(void)
 
 	CHECK_OK(sluice_map(space, "data", 0, 2 * CHUNK, RW | SLUICE_CREATE, &map));
 	addr = map;
-	use = (struct sluice_use){ addr, CHUNK, SLUICE_USE_READ_WRITE };
+	use = (struct sluice_use){addr, CHUNK, SLUICE_USE_READ_WRITE};
 	CHECK_OK(sluice_launch_begin(space, NULL, &use, 1, &scope));
 	CHECK_FAILS(sluice_unmap(space, addr), -EBUSY, "data", "sluice_launch_end");
 	CHECK_FAILS(sluice_sync(space, addr, 0), -EBUSY, "data", "sluice_launch_end");
 	CHECK_FAILS(sluice_remap(space, addr, SLUICE_READ), -EBUSY, "sluice_launch_end");
 	CHECK_FAILS(sluice_evict(space, addr, CHUNK, SLUICE_TIER_HOST, NULL), -EBUSY,
 		    "sluice_launch_end");
-	CHECK_FAILS(sluice_discard(space, addr, CHUNK, SLUICE_DISCARD_EAGER, NULL), -EBUSY,
-		    "sluice_launch_end");
+	CHECK_FAILS(sluice_discard(space, addr, CHUNK, SLUICE_DISCARD_EAGER, NULL),
+		    -EBUSY, "sluice_launch_end");
 	other.addr = addr;
 	CHECK(!pthread_create(&thread, NULL, unmapper_run, &other));
 	usleep(20000);
@@ -349,8 +382,8 @@ pinned_region_makes_unmap_ebusy(void)
 	CHECK_OK(sluice_pin(space, addr + CHUNK, CHUNK));
 	fault_fill(addr, 2 * CHUNK, 4);
 	CHECK_FAILS(sluice_unmap(space, addr), -EBUSY, "pinned", "sluice_unpin");
-	CHECK_FAILS(sluice_discard(space, addr, 2 * CHUNK, SLUICE_DISCARD_EAGER, NULL), -EBUSY,
-		    "pinned");
+	CHECK_FAILS(sluice_discard(space, addr, 2 * CHUNK, SLUICE_DISCARD_EAGER, NULL),
+		    -EBUSY, "pinned");
 	CHECK(fault_has(addr, 2 * CHUNK, 4));
 	CHECK_OK(sluice_unpin(space, addr + CHUNK, CHUNK));
 	CHECK_OK(sluice_unmap(space, addr));
@@ -363,6 +396,7 @@ main(int argc, char **argv)
 	static const struct fault_case cases[] = {
 		CASE(declared_set_above_the_budget_is_enobufs_and_fault_mode_runs_on),
 		CASE(wrong_launches_are_refused_at_the_call),
+		CASE(failed_write_all_launch_leaves_what_the_host_has),
 		CASE(kernel_past_its_region_is_efault_with_the_address),
 		CASE(host_past_its_region_gets_the_signal),
 		CASE(undeclared_touch_is_a_miss_and_fails_only_if_asked),

@@ -14,21 +14,21 @@
 static struct sluice_space *space;
 
 /* A map call that must fail: code, text, *addr untouched, invariants. */
-#define MAP_FAILS(path, offset, size, flags, code, ...)                               \
-	do {                                                                          \
-		void *addr_ = (void *)0x5a5a;                                         \
+#define MAP_FAILS(path, offset, size, flags, code, ...)                                 \
+	do {                                                                            \
+		void *addr_ = (void *)0x5a5a;                                           \
 		CHECK_FAILS(sluice_map(space, path, offset, size, flags, &addr_), code, \
-			    __VA_ARGS__);                                             \
-		CHECK(addr_ == (void *)0x5a5a);                                       \
-		CHECK_OK(sluice_space_check(space));                                  \
+			    __VA_ARGS__);                                               \
+		CHECK(addr_ == (void *)0x5a5a);                                         \
+		CHECK_OK(sluice_space_check(space));                                    \
 	} while (0)
 
-#define ALLOC_FAILS(size, flags, code, ...)                                                  \
-	do {                                                                                 \
-		void *addr_ = (void *)0x5a5a;                                                \
-		CHECK_FAILS(sluice_alloc(space, size, flags, &addr_), code, __VA_ARGS__);    \
-		CHECK(addr_ == (void *)0x5a5a);                                              \
-		CHECK_OK(sluice_space_check(space));                                         \
+#define ALLOC_FAILS(size, flags, code, ...)                                               \
+	do {                                                                              \
+		void *addr_ = (void *)0x5a5a;                                             \
+		CHECK_FAILS(sluice_alloc(space, size, flags, &addr_), code, __VA_ARGS__); \
+		CHECK(addr_ == (void *)0x5a5a);                                           \
+		CHECK_OK(sluice_space_check(space));                                      \
 	} while (0)
 
 static void
@@ -38,8 +38,8 @@ missing_file_is_enoent_and_not_created(void)
 	MAP_FAILS("missing", 0, PAGE, SLUICE_READ, -ENOENT, "missing", "path");
 	MAP_FAILS("missing", 0, PAGE, RW, -ENOENT, "missing", "path");
 	CHECK(access("missing", F_OK) != 0);
-	MAP_FAILS("no/such/dir/file", 0, PAGE, RW | SLUICE_CREATE, -ENOENT, "no/such/dir/file",
-		  "directory");
+	MAP_FAILS("no/such/dir/file", 0, PAGE, RW | SLUICE_CREATE, -ENOENT,
+		  "no/such/dir/file", "directory");
 	fault_space_end(space);
 }
 
@@ -73,7 +73,8 @@ shorter_file_is_efbig_and_keeps_its_length(void)
 
 	space = fault_space(NULL);
 	fault_file_make("data", 3 * PAGE, 1);
-	MAP_FAILS("data", 0, 4 * PAGE, SLUICE_READ, -EFBIG, "data", "12288", "16384", "SLUICE_CREATE");
+	MAP_FAILS("data", 0, 4 * PAGE, SLUICE_READ, -EFBIG, "data", "12288", "16384",
+		  "SLUICE_CREATE");
 	MAP_FAILS("data", 2 * PAGE, 2 * PAGE, RW, -EFBIG, "data", "12288", "16384");
 	MAP_FAILS("data", 8 * PAGE, PAGE, SLUICE_READ, -EFBIG, "data", "12288");
 	CHECK(!stat("data", &st) && st.st_size == 3 * (off_t)PAGE);
@@ -100,7 +101,8 @@ unaligned_offset_is_einval_and_says_the_alignment(void)
 {
 	space = fault_space(NULL);
 	fault_file_make("data", 4 * PAGE, 1);
-	MAP_FAILS("data", 1, PAGE, SLUICE_READ, -EINVAL, "data", "offset 1 ", "multiple of 4096");
+	MAP_FAILS("data", 1, PAGE, SLUICE_READ, -EINVAL, "data", "offset 1 ",
+		  "multiple of 4096");
 	MAP_FAILS("data", PAGE + 512, PAGE, SLUICE_READ, -EINVAL, "offset 4608", "4096");
 	fault_space_end(space);
 }
@@ -114,7 +116,8 @@ size_beyond_the_addresses_is_efbig_until_some_are_free(void)
 	fault_file_make("data", PAGE, 1);
 	MAP_FAILS("data", 0, 65 * MIB, RW | SLUICE_CREATE, -EFBIG, "data", "address");
 	MAP_FAILS("data", 0, SIZE_MAX, SLUICE_READ, -EFBIG, "data");
-	MAP_FAILS("data", (uint64_t)INT64_MAX / PAGE * PAGE, PAGE * 2, SLUICE_READ, -EFBIG, "data");
+	MAP_FAILS("data", (uint64_t)INT64_MAX / PAGE * PAGE, PAGE * 2, SLUICE_READ,
+		  -EFBIG, "data");
 	MAP_FAILS("data", UINT64_MAX / PAGE * PAGE, PAGE, SLUICE_READ, -EFBIG, "data");
 	ALLOC_FAILS(65 * MIB, 0, -EFBIG, "address");
 	ALLOC_FAILS(SIZE_MAX, 0, -EFBIG, "address");
@@ -138,8 +141,8 @@ contradicting_flags_are_einval_and_named(void)
 	MAP_FAILS("data", 0, PAGE, SLUICE_NO_READAHEAD, -EINVAL, "SLUICE_READ");
 	MAP_FAILS("data", 0, PAGE, SLUICE_READ | SLUICE_CREATE, -EINVAL, "SLUICE_CREATE",
 		  "SLUICE_WRITE");
-	MAP_FAILS("data", 0, PAGE, SLUICE_READ | SLUICE_VOLATILE, -EINVAL, "SLUICE_VOLATILE",
-		  "SLUICE_WRITE");
+	MAP_FAILS("data", 0, PAGE, SLUICE_READ | SLUICE_VOLATILE, -EINVAL,
+		  "SLUICE_VOLATILE", "SLUICE_WRITE");
 	MAP_FAILS("data", 0, PAGE, SLUICE_READ | 0x4000, -EINVAL, "0x4000");
 	ALLOC_FAILS(PAGE, SLUICE_READ, -EINVAL, "0x1");
 	ALLOC_FAILS(PAGE, SLUICE_CREATE | SLUICE_VOLATILE, -EINVAL, "SLUICE_NO_READAHEAD");
@@ -151,7 +154,8 @@ contradicting_flags_are_einval_and_named(void)
 		    "SLUICE_VOLATILE");
 	CHECK_FAILS(sluice_remap(space, file, RW), -EACCES, "data", "SLUICE_WRITE");
 	CHECK_FAILS(sluice_remap(space, anonymous, SLUICE_READ), -EINVAL, "anonymous");
-	CHECK_FAILS(sluice_remap(space, (char *)file + PAGE, SLUICE_READ), -ENOENT, "no region");
+	CHECK_FAILS(sluice_remap(space, (char *)file + PAGE, SLUICE_READ), -ENOENT,
+		    "no region");
 	CHECK(fault_has(file, 4 * PAGE, 1));
 	fault_space_end(space);
 }
@@ -182,9 +186,11 @@ no_permission_is_eacces(void)
 	CHECK(!mkdir("locked", 0555));
 	rights_drop();
 	MAP_FAILS("read_only", 0, PAGE, RW, -EACCES, "read_only", "write permission");
-	MAP_FAILS("read_only", 0, PAGE, SLUICE_WRITE, -EACCES, "read_only", "write permission");
+	MAP_FAILS("read_only", 0, PAGE, SLUICE_WRITE, -EACCES, "read_only",
+		  "write permission");
 	MAP_FAILS("secret", 0, PAGE, SLUICE_READ, -EACCES, "secret", "read permission");
-	MAP_FAILS("locked/fresh", 0, PAGE, RW | SLUICE_CREATE, -EACCES, "locked/fresh", "permission");
+	MAP_FAILS("locked/fresh", 0, PAGE, RW | SLUICE_CREATE, -EACCES, "locked/fresh",
+		  "permission");
 	{
 		void *addr;
 
@@ -209,7 +215,8 @@ read_only_mount_is_eacces_for_writing_only(void)
 		fault_skip("a read-only mount: %s", strerror(errno));
 	space = fault_space(NULL);
 	MAP_FAILS("disk/data", 0, 0, RW, -EACCES, "disk/data", "read-only", "without write");
-	MAP_FAILS("disk/fresh", 0, PAGE, RW | SLUICE_CREATE, -EACCES, "disk/fresh", "read-only");
+	MAP_FAILS("disk/fresh", 0, PAGE, RW | SLUICE_CREATE, -EACCES, "disk/fresh",
+		  "read-only");
 	CHECK_OK(sluice_map(space, "disk/data", 0, 0, SLUICE_READ, &addr));
 	CHECK(fault_has(addr, 4 * PAGE, 1));
 	CHECK_OK(sluice_unmap(space, addr));

@@ -45,22 +45,25 @@ static void
 range_fails(void *at, size_t bytes, const char *word)
 {
 	struct sluice_residency where;
-	struct sluice_use use = { at, bytes, SLUICE_USE_READ };
+	struct sluice_use use = {at, bytes, SLUICE_USE_READ};
 	struct sluice_launch *scope;
 
 	CHECK_FAILS(sluice_sync(space, at, bytes), -ENOENT, "sync", word);
-	CHECK_FAILS(sluice_advise(space, at, bytes, SLUICE_ADVISE_NORMAL), -ENOENT, "advise", word);
-	CHECK_FAILS(sluice_prefetch(space, at, bytes, SLUICE_TIER_HOST, NULL), -ENOENT, "prefetch",
-		    word);
-	CHECK_FAILS(sluice_evict(space, at, bytes, SLUICE_TIER_HOST, NULL), -ENOENT, "evict", word);
+	CHECK_FAILS(sluice_advise(space, at, bytes, SLUICE_ADVISE_NORMAL), -ENOENT,
+		    "advise", word);
+	CHECK_FAILS(sluice_prefetch(space, at, bytes, SLUICE_TIER_HOST, NULL), -ENOENT,
+		    "prefetch", word);
+	CHECK_FAILS(sluice_evict(space, at, bytes, SLUICE_TIER_HOST, NULL), -ENOENT,
+		    "evict", word);
 	CHECK_FAILS(sluice_pin(space, at, bytes), -ENOENT, "pin", word);
 	CHECK_FAILS(sluice_unpin(space, at, bytes), -ENOENT, "unpin", word);
 	CHECK_FAILS(sluice_residency(space, at, bytes, &where), -ENOENT, "residency", word);
-	CHECK_FAILS(sluice_discard(space, at, bytes, SLUICE_DISCARD_EAGER, NULL), -ENOENT, "discard",
+	CHECK_FAILS(sluice_discard(space, at, bytes, SLUICE_DISCARD_EAGER, NULL), -ENOENT,
+		    "discard", word);
+	CHECK_FAILS(sluice_discard(space, at, bytes, SLUICE_DISCARD_LAZY, NULL), -ENOENT,
+		    "discard", word);
+	CHECK_FAILS(sluice_launch_begin(space, NULL, &use, 1, &scope), -ENOENT, "launch",
 		    word);
-	CHECK_FAILS(sluice_discard(space, at, bytes, SLUICE_DISCARD_LAZY, NULL), -ENOENT, "discard",
-		    word);
-	CHECK_FAILS(sluice_launch_begin(space, NULL, &use, 1, &scope), -ENOENT, "launch", word);
 }
 
 static void
@@ -108,23 +111,27 @@ unmapped_addresses_are_enoent_in_every_call(void)
 static void
 values_outside_their_enum_are_einval(void)
 {
-	uint64_t index[] = { 1, BYTES / PAGE };
+	uint64_t index[] = {1, BYTES / PAGE};
 
 	begin();
-	CHECK_FAILS(sluice_advise(space, addr, PAGE, (enum sluice_advice)77), -EINVAL, "advice 77");
-	CHECK_FAILS(sluice_discard(space, addr, PAGE, (enum sluice_discard_mode)7, NULL), -EINVAL,
-		    "mode 7");
-	CHECK_FAILS(sluice_prefetch(space, addr, PAGE, SLUICE_TIER_STORE, NULL), -EINVAL, "tier 2");
-	CHECK_FAILS(sluice_prefetch(space, addr, PAGE, (enum sluice_tier)9, NULL), -EINVAL, "tier 9");
-	CHECK_FAILS(sluice_evict(space, addr, PAGE, SLUICE_TIER_DEVICE, NULL), -EINVAL, "tier 0");
-	CHECK_FAILS(sluice_prefetch_index(space, addr, PAGE, index, 2, SLUICE_TIER_HOST, NULL), -EINVAL,
-		    "index 1537", "number 1", "1537 elements");
-	CHECK_FAILS(sluice_prefetch_index(space, addr, 0, index, 2, SLUICE_TIER_HOST, NULL), -EINVAL,
-		    "element size 0");
-	CHECK_FAILS(sluice_prefetch_index(space, addr, PAGE, NULL, 2, SLUICE_TIER_HOST, NULL), -EINVAL,
-		    "no indices");
-	CHECK_FAILS(sluice_prefetch_index(space, addr, PAGE, index, 1, SLUICE_TIER_STORE, NULL), -EINVAL,
+	CHECK_FAILS(sluice_advise(space, addr, PAGE, (enum sluice_advice)77), -EINVAL,
+		    "advice 77");
+	CHECK_FAILS(sluice_discard(space, addr, PAGE, (enum sluice_discard_mode)7, NULL),
+		    -EINVAL, "mode 7");
+	CHECK_FAILS(sluice_prefetch(space, addr, PAGE, SLUICE_TIER_STORE, NULL), -EINVAL,
 		    "tier 2");
+	CHECK_FAILS(sluice_prefetch(space, addr, PAGE, (enum sluice_tier)9, NULL),
+		    -EINVAL, "tier 9");
+	CHECK_FAILS(sluice_evict(space, addr, PAGE, SLUICE_TIER_DEVICE, NULL), -EINVAL,
+		    "tier 0");
+	CHECK_FAILS(sluice_prefetch_index(space, addr, PAGE, index, 2, SLUICE_TIER_HOST, NULL),
+		    -EINVAL, "index 1537", "number 1", "1537 elements");
+	CHECK_FAILS(sluice_prefetch_index(space, addr, 0, index, 2, SLUICE_TIER_HOST, NULL),
+		    -EINVAL, "element size 0");
+	CHECK_FAILS(sluice_prefetch_index(space, addr, PAGE, NULL, 2, SLUICE_TIER_HOST, NULL),
+		    -EINVAL, "no indices");
+	CHECK_FAILS(sluice_prefetch_index(space, addr, PAGE, index, 1, SLUICE_TIER_STORE, NULL),
+		    -EINVAL, "tier 2");
 	CHECK_FAILS(sluice_stream_callback(space, NULL, NULL, NULL), -EINVAL, "no function");
 	CHECK_FAILS(sluice_space_check(NULL), -EINVAL, "no space");
 	end();
@@ -154,14 +161,15 @@ pin_beyond_the_budget_is_enobufs_and_pins_nothing(void)
 	CHECK_FAILS(sluice_pin(space, addr, 3 * CHUNK), -ENOBUFS, "two chunks", "8388608");
 	CHECK(pinned_bytes() == 0);
 	CHECK_OK(sluice_pin(space, addr, 2 * CHUNK));
-	CHECK_FAILS(sluice_pin(space, addr + CHUNK, 2 * CHUNK), -ENOBUFS, "pinned", "8388608");
+	CHECK_FAILS(sluice_pin(space, addr + CHUNK, 2 * CHUNK), -ENOBUFS, "pinned",
+		    "8388608");
 	CHECK(pinned_bytes() == 2 * CHUNK); /* and the second chunk once only */
-	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, 4 * MIB - 1), -ENOBUFS,
-		    "two chunks");
+	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, 4 * MIB - 1),
+		    -ENOBUFS, "two chunks");
 	CHECK_OK(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, 5 * CHUNK));
 	CHECK_OK(sluice_pin(space, addr + 2 * CHUNK, CHUNK));
-	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, 2 * CHUNK), -ENOBUFS, "6291456",
-		    "pinned");
+	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, 2 * CHUNK),
+		    -ENOBUFS, "6291456", "pinned");
 	CHECK(fault_has(addr, BYTES, 5));
 	CHECK_OK(sluice_unpin(space, addr, 3 * CHUNK));
 	CHECK_OK(sluice_space_set_budget(space, SLUICE_TIER_DEVICE, 4 * CHUNK));

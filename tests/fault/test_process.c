@@ -36,9 +36,9 @@ __attribute__((noreturn)) static void
 child_of_fork(const struct forked *f)
 {
 	struct sluice_space *space = f->space;
-	struct sluice_use use = { f->addr, PAGE, SLUICE_USE_READ };
-	struct sluice_grid one = { 1, 1, 1 };
-	struct fault_range range = { f->addr, PAGE };
+	struct sluice_use use = {f->addr, PAGE, SLUICE_USE_READ};
+	struct sluice_grid one = {1, 1, 1};
+	struct fault_range range = {f->addr, PAGE};
 	struct sluice_launch *scope;
 	struct sluice_stream *stream;
 	struct sluice_event *event;
@@ -61,7 +61,8 @@ child_of_fork(const struct forked *f)
 	CHILD(sluice_unpin(space, f->addr, PAGE));
 	CHILD(sluice_residency(space, f->addr, PAGE, &where));
 	CHILD(sluice_discard(space, f->addr, PAGE, SLUICE_DISCARD_EAGER, NULL));
-	CHILD(sluice_launch(space, NULL, fault_kernel_add, one, &range, sizeof(range), &use, 1));
+	CHILD(sluice_launch(space, NULL, fault_kernel_add, one, &range, sizeof(range),
+			    &use, 1));
 	CHILD(sluice_launch_begin(space, NULL, &use, 1, &scope));
 	CHILD(sluice_stream_create(space, &stream));
 	CHILD(sluice_stream_synchronize(space, NULL));
@@ -89,7 +90,7 @@ child_of_fork(const struct forked *f)
 static void
 forked_child_gets_echild_and_the_parent_goes_on(void)
 {
-	struct forked f = { .space = fault_space(NULL) };
+	struct forked f = {.space = fault_space(NULL)};
 	size_t bytes = 7 * CHUNK;
 	void *addr;
 
@@ -124,9 +125,10 @@ static void
 two_spaces_are_independent(void)
 {
 	struct sluice_space *a = fault_space(NULL);
-	struct sluice_space *b = fault_space("population=page,faults=signal,device_budget=4M");
+	struct sluice_space *b = fault_space(
+		"population=page,faults=signal,device_budget=4M");
 	struct sluice_use use;
-	struct fault_range range = { NULL, 9 * CHUNK };
+	struct fault_range range = {NULL, 9 * CHUNK};
 	void *in_a, *in_b;
 
 	CHECK_OK(sluice_alloc(a, range.bytes, 0, &in_a));
@@ -134,10 +136,10 @@ two_spaces_are_independent(void)
 	fault_fill(in_a, range.bytes, 1);
 	fault_fill(in_b, range.bytes, 2);
 	/* What belongs to one is unknown to the other. */
-	use = (struct sluice_use){ in_a, PAGE, SLUICE_USE_READ };
+	use = (struct sluice_use){in_a, PAGE, SLUICE_USE_READ};
 	range.data = in_a;
-	CHECK_FAILS(sluice_launch(b, NULL, fault_kernel_add, fault_grid(PAGE), &range, sizeof(range),
-				  &use, 1),
+	CHECK_FAILS(sluice_launch(b, NULL, fault_kernel_add, fault_grid(PAGE), &range,
+				  sizeof(range), &use, 1),
 		    -ENOENT, "no region of this space");
 	CHECK_FAILS(sluice_unmap(b, in_a), -ENOENT, "no region");
 	CHECK_FAILS(sluice_sync(a, in_b, 0), -ENOENT, "no region of this space");
@@ -149,8 +151,8 @@ two_spaces_are_independent(void)
 		CHECK(*(uint64_t *)(void *)(range.data + at) == fault_word(1, at / 8) + 1);
 	/* A failure in one costs the other nothing; nor does its end. */
 	range.data = (char *)64;
-	CHECK_OK(sluice_launch(b, NULL, fault_kernel_add, fault_grid(PAGE), &range, sizeof(range), NULL,
-			       0));
+	CHECK_OK(sluice_launch(b, NULL, fault_kernel_add, fault_grid(PAGE), &range,
+			       sizeof(range), NULL, 0));
 	CHECK_OK(sluice_stream_synchronize(a, NULL));
 	CHECK_FAILS(sluice_stream_synchronize(b, NULL), -EFAULT, "outside any region");
 	CHECK(fault_has(in_b, range.bytes, 2));
@@ -166,6 +168,16 @@ two_spaces_are_independent(void)
 
 static char *storm_data; /* in the managed memory: a counter in every page */
 static _Atomic uint64_t storm_signals;
+static atomic_int storm_over;
+
+/* One more signal, soon: not before the interrupted code has had its turn. */
+static void
+alarm_soon(void)
+{
+	struct itimerval soon = {{0, 0}, {0, 700}};
+
+	setitimer(ITIMER_REAL, &soon, NULL);
+}
 
 static void
 on_alarm(int sig)
@@ -174,19 +186,23 @@ on_alarm(int sig)
 	size_t page = n * 613 % (STORM_BYTES / PAGE);
 
 	(void)sig;
-	__atomic_fetch_add((uint64_t *)(void *)(storm_data + page * PAGE), 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add((uint64_t *)(void *)(storm_data + page * PAGE), 1,
+			   __ATOMIC_RELAXED);
+	if (!storm_over)
+		alarm_soon();
 }
 
 static void
 signal_during_a_fault_may_touch_managed_memory(void)
 {
-	static const char *const ways[] = { "faults=thread", "faults=signal",
-					    "faults=signal,population=page" };
+	static const char *const ways[] = {
+		"faults=thread,host_budget=64M", "faults=signal,host_budget=64M",
+		"faults=signal,population=page,host_budget=64M"};
 
 	for (size_t w = 0; w < COUNT_OF(ways); w++) {
 		struct sluice_space *space = fault_space(ways[w]);
-		struct itimerval often = { { 0, 700 }, { 0, 700 } }, never = { { 0, 0 }, { 0, 0 } };
-		struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
+		struct itimerval never = {{0, 0}, {0, 0}};
+		struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
 		struct sigaction before;
 		uint64_t sum = 0, touched = 0, deadline;
 		unsigned rounds = 0;
@@ -196,17 +212,19 @@ signal_during_a_fault_may_touch_managed_memory(void)
 		CHECK_OK(sluice_alloc(space, STORM_BYTES, 0, &data));
 		storm_data = counters;
 		storm_signals = 0;
+		storm_over = 0;
 		CHECK(!sigaction(SIGALRM, &action, &before));
-		CHECK(!setitimer(ITIMER_REAL, &often, NULL));
-		deadline = sl_now_ns() + 700 * 1000 * 1000;
+		alarm_soon();
+		deadline = sl_now_ns() + 500 * 1000 * 1000;
 		do { /* every page in turn: evictions all the while */
 			for (size_t at = 64; at < STORM_BYTES; at += PAGE) {
 				++*(volatile uint64_t *)(void *)((char *)data + at);
-				__atomic_fetch_add((uint64_t *)(void *)((char *)counters + at), 1,
-						   __ATOMIC_RELAXED);
+				__atomic_fetch_add((uint64_t *)(void *)((char *)counters + at),
+						   1, __ATOMIC_RELAXED);
 			}
 			rounds++;
 		} while (sl_now_ns() < deadline && rounds < 100000);
+		storm_over = 1; /* the last signal arms no further one */
 		CHECK(!setitimer(ITIMER_REAL, &never, NULL));
 		CHECK(!sigaction(SIGALRM, &before, NULL));
 		alarm(60);
@@ -231,7 +249,8 @@ signal_during_a_fault_may_touch_managed_memory(void)
 __attribute__((noreturn)) static void
 child_to_be_killed(int out, uint64_t round)
 {
-	struct sluice_space *space = fault_space("host_budget=4M,writeback=2M,spill_dirs=spill");
+	struct sluice_space *space = fault_space(
+		"host_budget=4M,writeback=2M,spill_dirs=spill");
 	void *addr, *anonymous;
 
 	CHECK_OK(sluice_map(space, "data", 0, 0, RW, &addr));
@@ -281,9 +300,12 @@ killed_file_check(uint64_t synced, uint64_t begun)
 		CHECK(pread(fd, words, PAGE, (off_t)at) == (ssize_t)PAGE);
 		if (words[0] < synced || words[0] > begun || words[255] != words[0] ||
 		    words[511] != words[0])
-			fault_failed(__FILE__, __LINE__, "page at %zu: %llu %llu %llu; synced %llu, begun "
-				     "%llu", at, (unsigned long long)words[0],
-				     (unsigned long long)words[255], (unsigned long long)words[511],
+			fault_failed(__FILE__, __LINE__,
+				     "page at %zu: %llu %llu %llu; synced %llu, begun "
+				     "%llu",
+				     at, (unsigned long long)words[0],
+				     (unsigned long long)words[255],
+				     (unsigned long long)words[511],
 				     (unsigned long long)synced, (unsigned long long)begun);
 		if (words[0] > newest)
 			newest = words[0];
@@ -320,7 +342,7 @@ killed_process_leaves_what_was_synced_and_nothing_else(void)
 		}
 		close(pipe_fds[1]);
 		if (i % 2) { /* half of them not before the first sync */
-			struct pollfd ready = { .fd = pipe_fds[0], .events = POLLIN };
+			struct pollfd ready = {.fd = pipe_fds[0], .events = POLLIN};
 
 			CHECK(poll(&ready, 1, 30000) == 1);
 		}

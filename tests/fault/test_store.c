@@ -12,7 +12,7 @@
 #define RW (SLUICE_READ | SLUICE_WRITE)
 
 /* Both ways of I/O. */
-static const char *const engines[] = { "store_io=auto", "store_io=file" };
+static const char *const engines[] = {"store_io=auto", "store_io=file"};
 
 static void
 arm(const char *spec)
@@ -112,8 +112,8 @@ full_disk_in_a_spill_loses_nothing_and_ends_when_space_is_freed(void)
 	taken = write_pages(addr, bytes, 5);
 	CHECK(taken > 12 * MIB && taken < bytes); /* met the full disk on the way */
 	CHECK_LOGGED("disk", "ENOSPC");
-	CHECK_FAILS(sluice_evict(space, addr, taken, SLUICE_TIER_STORE, NULL), -ENOSPC, "disk",
-		    "chunk", "free space");
+	CHECK_FAILS(sluice_evict(space, addr, taken, SLUICE_TIER_STORE, NULL), -ENOSPC,
+		    "disk", "chunk", "free space");
 	CHECK(read_pages(addr, taken, 5) > 0); /* what can be read is right */
 	CHECK_OK(sluice_space_check(space));
 	CHECK(!unlink("disk/ballast"));
@@ -128,7 +128,7 @@ static void
 kernel_that_meets_a_full_spill_disk_is_told_and_can_run_again(void)
 {
 	struct sluice_space *space;
-	struct fault_range range = { NULL, 48 * MIB };
+	struct fault_range range = {NULL, 48 * MIB};
 	uint64_t before, value;
 	void *map;
 
@@ -137,8 +137,8 @@ kernel_that_meets_a_full_spill_disk_is_told_and_can_run_again(void)
 	space = fault_space("spill_dirs=disk,host_budget=4M");
 	CHECK_OK(sluice_alloc(space, range.bytes, 0, &map));
 	range.data = map;
-	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-			       sizeof(range), NULL, 0));
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), NULL, 0));
 	CHECK_FAILS(sluice_stream_synchronize(space, NULL), -ENOSPC, "disk", "chunk");
 	CHECK_OK(sluice_space_check(space));
 	CHECK(!unlink("disk/ballast"));
@@ -148,8 +148,8 @@ kernel_that_meets_a_full_spill_disk_is_told_and_can_run_again(void)
 		before += value;
 	}
 	CHECK(before > 12 * MIB / PAGE && before < range.bytes / PAGE);
-	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
-			       sizeof(range), NULL, 0));
+	CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
+			       &range, sizeof(range), NULL, 0));
 	CHECK_OK(sluice_stream_synchronize(space, NULL));
 	for (size_t at = 0; at < range.bytes; at += PAGE) {
 		CHECK(fault_read(range.data + at, &value) == 0);
@@ -174,7 +174,8 @@ store_budget_bounds_the_spill(void)
 	CHECK_LOGGED("store budget", "6291456");
 	sluice_stats_get(space, &stats);
 	CHECK(stats.resident_peak_bytes[SLUICE_TIER_STORE] <= 6 * MIB);
-	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_STORE, 2 * MIB), -ENOSPC, "2097152");
+	CHECK_FAILS(sluice_space_set_budget(space, SLUICE_TIER_STORE, 2 * MIB), -ENOSPC,
+		    "2097152");
 	CHECK_OK(sluice_space_set_budget(space, SLUICE_TIER_STORE, UINT64_MAX));
 	CHECK(read_pages(map, taken, 5) == taken / PAGE);
 	CHECK(write_pages(map, bytes, 6) == bytes);
@@ -191,8 +192,8 @@ full_disk_at_create_is_enospc_and_leaves_no_blocks(void)
 
 	fault_small_disk("disk", 64);
 	space = fault_space(NULL);
-	CHECK_FAILS(sluice_map(space, "disk/data", 0, 200 * MIB, RW | SLUICE_CREATE, &map), -ENOSPC,
-		    "disk/data", "free space");
+	CHECK_FAILS(sluice_map(space, "disk/data", 0, 200 * MIB, RW | SLUICE_CREATE, &map),
+		    -ENOSPC, "disk/data", "free space");
 	CHECK(!map);
 	CHECK(!stat("disk/data", &st) && st.st_size == 0 && st.st_blocks < 16);
 	map = map_file(space, "disk/data", 8 * MIB, RW | SLUICE_CREATE);
@@ -253,9 +254,11 @@ eio_on_write_is_reported_by_sync_and_the_data_kept(void)
 		addr = map_file(space, "data", 0, RW);
 		CHECK(write_pages(addr, 3 * CHUNK, 5) == 3 * CHUNK);
 		arm("store.write:1:EIO+");
-		CHECK_FAILS(sluice_sync(space, addr, 0), -EIO, "write", "data", "chunk", "offset");
+		CHECK_FAILS(sluice_sync(space, addr, 0), -EIO, "write", "data", "chunk",
+			    "offset");
 		CHECK_FAILS(sluice_unmap(space, addr), -EIO, "unmap", "data");
-		CHECK_FAILS(sluice_evict(space, addr, CHUNK, SLUICE_TIER_STORE, NULL), -EIO, "data");
+		CHECK_FAILS(sluice_evict(space, addr, CHUNK, SLUICE_TIER_STORE, NULL),
+			    -EIO, "data");
 		CHECK(read_pages(addr, 3 * CHUNK, 5) == 3 * CHUNK / PAGE);
 		CHECK(fault_counter(space, SLUICE_COUNTER_IO_ERRORS) > 0);
 		disarm();
@@ -295,14 +298,15 @@ static void
 eio_on_read_fails_who_needs_it_and_nothing_else(void)
 {
 	for (size_t e = 0; e < COUNT_OF(engines); e++) {
-		static const char *const populations[] = { "population=chunk", "population=page",
-							   "population=grow" };
+		static const char *const populations[] = {"population=chunk",
+							  "population=page",
+							  "population=grow"};
 
 		for (size_t p = 0; p < COUNT_OF(populations); p++) {
 			struct sluice_space *space;
 			struct sluice_use use;
 			struct sluice_launch *scope = NULL;
-			struct fault_range range = { NULL, 3 * CHUNK };
+			struct fault_range range = {NULL, 3 * CHUNK};
 			struct sluice_residency where;
 			uint64_t value;
 			char more[64];
@@ -311,32 +315,40 @@ eio_on_read_fails_who_needs_it_and_nothing_else(void)
 			space = fault_space(more);
 			fault_file_make("data", range.bytes, 1);
 			range.data = map_file(space, "data", 0, RW);
-			use = (struct sluice_use){ range.data, range.bytes, SLUICE_USE_READ_WRITE };
+			use = (struct sluice_use){range.data, range.bytes,
+						  SLUICE_USE_READ_WRITE};
 			arm("store.read:1:EIO+");
 			CHECK(fault_read(range.data, &value) == SIGBUS);
 			CHECK_LOGGED("host code", "data", "read");
-			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
-					       &range, sizeof(range), NULL, 0));
-			CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EIO, "read", "data",
-				    "offset");
-			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
-					       &range, sizeof(range), &use, 1));
-			CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EIO, "launch", "read",
-				    "data", "chunk");
-			CHECK_FAILS(sluice_launch_begin(space, NULL, &use, 1, &scope), -EIO, "read",
+			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add,
+					       fault_grid(range.bytes), &range,
+					       sizeof(range), NULL, 0));
+			CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EIO, "read",
+				    "data", "offset");
+			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add,
+					       fault_grid(range.bytes), &range,
+					       sizeof(range), &use, 1));
+			CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EIO,
+				    "launch", "read", "data", "chunk");
+			CHECK_FAILS(sluice_launch_begin(space, NULL, &use, 1, &scope),
+				    -EIO, "read", "data");
+			CHECK_FAILS(sluice_pin(space, range.data, CHUNK), -EIO, "read",
 				    "data");
-			CHECK_FAILS(sluice_pin(space, range.data, CHUNK), -EIO, "read", "data");
-			CHECK_OK(sluice_prefetch(space, range.data, range.bytes, SLUICE_TIER_DEVICE,
+			CHECK_OK(sluice_prefetch(space, range.data, range.bytes,
+						 SLUICE_TIER_DEVICE,
 						 NULL)); /* left to who needs it */
 			CHECK_OK(sluice_residency(space, range.data, range.bytes, &where));
 			CHECK(where.pinned_bytes == 0);
 			disarm();
-			CHECK_FAILS(sluice_unpin(space, range.data, CHUNK), -EINVAL, "not pinned");
-			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
-					       &range, sizeof(range), &use, 1));
+			CHECK_FAILS(sluice_unpin(space, range.data, CHUNK), -EINVAL,
+				    "not pinned");
+			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add,
+					       fault_grid(range.bytes), &range,
+					       sizeof(range), &use, 1));
 			CHECK_OK(sluice_stream_synchronize(space, NULL));
 			for (size_t at = 0; at < range.bytes; at += PAGE)
-				CHECK(*(uint64_t *)(void *)(range.data + at) == fault_word(1, at / 8) + 1);
+				CHECK(*(uint64_t *)(void *)(range.data + at) ==
+				      fault_word(1, at / 8) + 1);
 			CHECK_OK(sluice_unmap(space, range.data));
 			fault_space_end(space);
 		}
@@ -348,19 +360,20 @@ eio_of_a_single_read_costs_one_launch_at_most(void)
 {
 	for (int n = 1; n <= 4; n++) {
 		struct sluice_space *space = fault_space(NULL);
-		struct fault_range range = { NULL, 3 * CHUNK };
+		struct fault_range range = {NULL, 3 * CHUNK};
 		struct sluice_use use;
 		char spec[32];
 		int rc;
 
 		fault_file_make("data", range.bytes, 1);
 		range.data = map_file(space, "data", 0, RW);
-		use = (struct sluice_use){ range.data, range.bytes, SLUICE_USE_READ_WRITE };
+		use = (struct sluice_use){range.data, range.bytes, SLUICE_USE_READ_WRITE};
 		snprintf(spec, sizeof(spec), "store.read:%d:EIO", n);
 		arm(spec);
 		for (int i = 0; i < 2; i++)
-			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(range.bytes),
-					       &range, sizeof(range), &use, 1));
+			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add,
+					       fault_grid(range.bytes), &range,
+					       sizeof(range), &use, 1));
 		rc = sluice_stream_synchronize(space, NULL);
 		CHECK(sl_fault_point_fired() == (n <= 3));
 		disarm();
@@ -416,7 +429,7 @@ file_cut_short_is_eio_where_it_is_missing(void)
 {
 	for (size_t e = 0; e < COUNT_OF(engines); e++) {
 		struct sluice_space *space = fault_space(engines[e]);
-		struct fault_range range = { NULL, 4 * CHUNK };
+		struct fault_range range = {NULL, 4 * CHUNK};
 		uint64_t value;
 
 		fault_file_make("data", range.bytes, 1);
@@ -430,12 +443,13 @@ file_cut_short_is_eio_where_it_is_missing(void)
 		CHECK(fault_read(range.data + 3 * CHUNK, &value) == SIGBUS); /* not zeros */
 		CHECK_LOGGED("host code", "shorter", "data");
 		{
-			struct sluice_use use = { range.data + 2 * CHUNK, CHUNK, SLUICE_USE_READ };
+			struct sluice_use use = {range.data + 2 * CHUNK, CHUNK,
+						 SLUICE_USE_READ};
 
-			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(PAGE), &range,
-					       sizeof(range), &use, 1));
-			CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EIO, "data", "chunk 2",
-				    "shorter");
+			CHECK_OK(sluice_launch(space, NULL, fault_kernel_add, fault_grid(PAGE),
+					       &range, sizeof(range), &use, 1));
+			CHECK_FAILS(sluice_stream_synchronize(space, NULL), -EIO, "data",
+				    "chunk 2", "shorter");
 		}
 		fault_file_make("data", range.bytes, 1);
 		CHECK(fault_read(range.data + 3 * CHUNK, &value) == 0 &&

@@ -57,7 +57,7 @@ every_legal_move_has_a_maker_and_a_reason(void **state)
 
 			assert_int_equal(by != NULL, matrix[from][to] == 'x');
 			assert_int_equal(why != NULL, matrix[from][to] == 'x');
-			if (by)
+			if (by && why)
 				assert_true(*by && *why);
 			n += by != NULL;
 		}

@@ -196,7 +196,8 @@ wrong_variable_is_named(void **state)
 static void
 spill_files_go_to_tmpdir_unless_told_otherwise(void **state)
 {
-	char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+	const char *tmpdir = getenv("TMPDIR");
+	char *before = tmpdir ? strdup(tmpdir) : NULL;
 
 	(void)state;
 	setenv("TMPDIR", "/some/where", 1);

@@ -471,10 +471,9 @@ syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 				continue;
 			sl_log(SL_ERROR, "device", "the guard of %p was lifted unseen: %s",
 			       page, sluice_last_error());
-			rc = sl_uffd_protect(soft->thread_fd, page, SL_PAGE_BYTES, 0);
-			if (!rc)
-				break;
-			tries = 0;
+			/* Refused: the page has been detached, and nobody waits on it. */
+			sl_ignore(sl_uffd_protect(soft->thread_fd, page, SL_PAGE_BYTES, 0));
+			break;
 		}
 	} else if (soft->can_poison) {
 		rc = sl_uffd_poison(soft->thread_fd, page, SL_PAGE_BYTES);

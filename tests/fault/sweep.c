@@ -18,11 +18,12 @@
 #include <dirent.h>
 
 #include "fault.h"
+#include "sweep.h"
 
 /* Small: each run writes and reads all of it. More than device and host tier together. */
 #define FILE_PAGES (3 * CHUNK / PAGE)
 #define ANON_PAGES (5 * CHUNK / PAGE)
-#define STEP	   37u /* pages between those that are looked at; prime to what a chunk has */
+#define STEP       37u /* pages between those that are looked at; prime to what a chunk has */
 #define ANYTHING   UINT64_MAX
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -48,7 +49,8 @@ checked(int rc, const char *call)
 		return 0;
 	errors++;
 	if (!injecting)
-		FAIL("%s: %s: %s: %s", spec_now, call, sl_errno_name(rc), sluice_last_error());
+		FAIL("%s: %s: %s: %s", spec_now, call, sl_errno_name(rc),
+		     sluice_last_error());
 	if (rc > 0 || rc < -133 || !*sluice_last_error())
 		FAIL("%s: %s: code %d, text \"%s\"", spec_now, call, rc, sluice_last_error());
 	return rc;
@@ -88,8 +90,8 @@ model_read(const struct model *m, size_t page)
 		return;
 	}
 	if (m->page[page] != ANYTHING && m->page[page] != value)
-		FAIL("%s: page %zu has %llu, not %llu", spec_now, page, (unsigned long long)value,
-		     (unsigned long long)m->page[page]);
+		FAIL("%s: page %zu has %llu, not %llu", spec_now, page,
+		     (unsigned long long)value, (unsigned long long)m->page[page]);
 }
 
 static void
@@ -128,14 +130,14 @@ static void
 launch(struct model *m, size_t first, size_t n, uint64_t value, int declared,
        enum sluice_intent intent, struct sluice_stream *stream)
 {
-	struct set_args args = { m->addr + first * PAGE, n, value };
-	struct sluice_use use = { args.data, n * PAGE, intent };
+	struct set_args args = {m->addr + first * PAGE, n, value};
+	struct sluice_use use = {args.data, n * PAGE, intent};
 	int rc;
 
 	if (!m->addr)
 		return;
-	rc = TRY(sluice_launch(space, stream, kernel_set, (struct sluice_grid){ 4, 1, 1 }, &args,
-			       sizeof(args), &use, declared));
+	rc = TRY(sluice_launch(space, stream, kernel_set, (struct sluice_grid){4, 1, 1},
+			       &args, sizeof(args), &use, declared));
 	if (rc)
 		return;
 	rc = TRY(sluice_stream_synchronize(space, stream));
@@ -169,8 +171,9 @@ file_check(size_t first, size_t n)
 
 		CHECK(pread(fd, &value, sizeof(value), (off_t)(p * PAGE)) == sizeof(value));
 		if (file.page[p] != ANYTHING && file.page[p] != value)
-			FAIL("%s: synced page %zu has %llu on the file, not %llu", spec_now, p,
-			     (unsigned long long)value, (unsigned long long)file.page[p]);
+			FAIL("%s: synced page %zu has %llu on the file, not %llu",
+			     spec_now, p, (unsigned long long)value,
+			     (unsigned long long)file.page[p]);
 	}
 	close(fd);
 }
@@ -178,18 +181,19 @@ file_check(size_t first, size_t n)
 static void
 moves(struct sluice_stream *stream)
 {
-	uint64_t index[] = { 3, 900, 1200 };
+	uint64_t index[] = {3, 900, 1200};
 	struct sluice_launch *scope;
 	struct sluice_use use;
 
 	if (anon.addr) {
 		TRY(sluice_prefetch(space, anon.addr, CHUNK, SLUICE_TIER_DEVICE, stream));
-		TRY(sluice_prefetch_index(space, anon.addr, PAGE, index, 3, SLUICE_TIER_HOST, NULL));
+		TRY(sluice_prefetch_index(space, anon.addr, PAGE, index, 3,
+					  SLUICE_TIER_HOST, NULL));
 		if (!TRY(sluice_pin(space, anon.addr + CHUNK, CHUNK)))
 			CHECK_OK(sluice_unpin(space, anon.addr + CHUNK, CHUNK));
 		TRY(sluice_evict(space, anon.addr, 2 * CHUNK, SLUICE_TIER_STORE, NULL));
 		TRY(sluice_advise(space, anon.addr, CHUNK, SLUICE_ADVISE_WILL_NEED));
-		use = (struct sluice_use){ anon.addr, CHUNK, SLUICE_USE_READ };
+		use = (struct sluice_use){anon.addr, CHUNK, SLUICE_USE_READ};
 		if (!TRY(sluice_launch_begin(space, NULL, &use, 1, &scope))) {
 			model_read(&anon, 0);
 			sluice_launch_end(scope);
@@ -205,7 +209,8 @@ discards(void)
 		return;
 	if (!TRY(sluice_discard(space, anon.addr, CHUNK, SLUICE_DISCARD_EAGER, NULL)))
 		model_forget(&anon, 0, CHUNK / PAGE);
-	if (!TRY(sluice_discard(space, anon.addr + 2 * CHUNK, CHUNK, SLUICE_DISCARD_LAZY, NULL)))
+	if (!TRY(sluice_discard(space, anon.addr + 2 * CHUNK, CHUNK, SLUICE_DISCARD_LAZY,
+				NULL)))
 		model_forget(&anon, 2 * CHUNK / PAGE, CHUNK / PAGE);
 	/* Written after a revival: it counts again. */
 	TRY(sluice_prefetch(space, anon.addr + 2 * CHUNK, CHUNK, SLUICE_TIER_DEVICE, NULL));
@@ -248,7 +253,8 @@ scenario(void)
 	model_read_all(&file);
 	model_read_all(&anon);
 	if (file.addr) {
-		if (!TRY(sluice_advise(space, file.addr, FILE_PAGES * PAGE, SLUICE_ADVISE_RANDOM)))
+		if (!TRY(sluice_advise(space, file.addr, FILE_PAGES * PAGE,
+				       SLUICE_ADVISE_RANDOM)))
 			for (size_t p = 1; p < FILE_PAGES; p += 5 * STEP)
 				model_write(&file, p, p + 40);
 		TRY(sluice_sync(space, file.addr, 0));
@@ -279,7 +285,8 @@ entries_count(const char *dir)
 static struct held
 held_now(void)
 {
-	struct held held = { entries_count("/proc/self/fd"), entries_count("/proc/self/task"), 0 };
+	struct held held = {entries_count("/proc/self/fd"),
+			    entries_count("/proc/self/task"), 0};
 	FILE *f = fopen("/proc/self/maps", "r");
 	int c;
 
@@ -306,7 +313,8 @@ leftovers_check(const struct held *before)
 	/* Thread stacks and allocator arenas are kept for reuse: some tens are no leak. A sanitizer's
 	 * allocator keeps more, and finds leaks by itself. */
 	if (!SANITIZED && after.mappings > before->mappings + 60)
-		FAIL("%s: %u mappings, %u before", spec_now, after.mappings, before->mappings);
+		FAIL("%s: %u mappings, %u before", spec_now, after.mappings,
+		     before->mappings);
 }
 
 /* Failures have stopped: everything works, and all that is known is there. */
@@ -382,7 +390,7 @@ run_once(const char *spec, const char *config_text)
 }
 
 /* As the nth step of name fails, for every n; suffix: ":ERRNO" or ":ERRNO+". */
-static void
+void
 sweep(const char *name, const char *suffix, const char *config, unsigned stride)
 {
 	const char *from = getenv("SWEEP_FROM");
@@ -407,101 +415,4 @@ sweep(const char *name, const char *suffix, const char *config, unsigned stride)
 	if (runs < 2)
 		FAIL("%s: nothing was injected", name);
 	printf("  %s%s: %u runs\n", name, suffix, runs);
-}
-
-#define SMALL "host_budget=2M,writeback=2M,store_budget=16M"
-
-static void
-every_allocation_may_fail(void)
-{
-	sweep("mem.alloc", ":ENOMEM", SMALL, 1);
-}
-
-static void
-every_frame_may_be_refused(void)
-{
-	sweep("frame.get", ":ENOMEM", SMALL, 2);
-}
-
-static void
-every_mapping_and_thread_may_be_refused(void)
-{
-	sweep("device.map", ":ENOMEM", SMALL, 1);
-	sweep("thread.create", ":EAGAIN", SMALL, 1);
-	sweep("store.open", ":EMFILE", SMALL, 1);
-}
-
-static void
-every_move_to_the_device_may_fail(void)
-{
-	sweep("device.present", ":EIO", SMALL, 1);
-}
-
-static void
-every_move_off_the_device_may_fail(void)
-{
-	sweep("device.absent", ":EIO", SMALL, 1);
-}
-
-static void
-every_page_and_guard_call_may_fail(void)
-{
-	sweep("device.page", ":EIO", SMALL, 3);
-	sweep("device.guard", ":EIO", SMALL, 1);
-}
-
-static void
-every_read_may_fail(void)
-{
-	sweep("store.read", ":EIO", SMALL, 1);
-}
-
-static void
-every_write_may_fail(void)
-{
-	sweep("store.write", ":EIO", SMALL, 1);
-	sweep("store.sync", ":EIO", SMALL, 1);
-	sweep("spill.alloc", ":ENOSPC", SMALL, 1);
-}
-
-static void
-disk_may_be_full_from_any_write_on(void)
-{
-	sweep("store.write", ":ENOSPC+", SMALL, 3);
-	sweep("spill.alloc", ":ENOSPC+", SMALL, 2);
-}
-
-static void
-disk_may_die_at_any_read_or_write(void)
-{
-	sweep("store.read", ":EIO+", SMALL, 5);
-	sweep("store.write", ":EIO+", "host_budget=0,population=grow", 83);
-}
-
-static void
-any_step_at_all_may_fail(void)
-{
-	sweep("*", ":EIO", SMALL ",population=page,faults=signal", 331);
-	sweep("*", ":ENOMEM", "host_budget=8M,store_io=file", 29);
-	sweep("*", ":EIO", "host_budget=0,population=grow", 467);
-}
-
-int
-main(int argc, char **argv)
-{
-	static const struct fault_case cases[] = {
-		CASE(every_allocation_may_fail),
-		CASE(every_frame_may_be_refused),
-		CASE(every_mapping_and_thread_may_be_refused),
-		CASE(every_move_to_the_device_may_fail),
-		CASE(every_move_off_the_device_may_fail),
-		CASE(every_page_and_guard_call_may_fail),
-		CASE(every_read_may_fail),
-		CASE(every_write_may_fail),
-		CASE(disk_may_be_full_from_any_write_on),
-		CASE(disk_may_die_at_any_read_or_write),
-		CASE(any_step_at_all_may_fail),
-	};
-
-	return fault_main(argc, argv, cases, COUNT_OF(cases));
 }
