@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line of `sluice bench`: the help text, the options, and what they may not be.
+ *
+ * Options of the space become "key=value" pairs of sluice_config_parse(), so they have one parser
+ * and one set of messages; --set reaches the keys that have no option of their own. Options that
+ * only one workload has come from its table, and are applied once the workload is known. Values
+ * that contradict each other are refused before anything is written.
+ *
+ * Leaves running and printing to cmd_bench.c and bench_report.c; --help and --list are answered
+ * here, since both tell of options.
+ *
+ * Threads: one.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "bench.h"
+#include "commands.h"
+#include "sluice/sluice.h"
+#include "workload.h"
+
+#define CHUNK_MIN_BYTES   (2u << 20)
+#define DEVICE_CHUNKS_MIN 16u /* of the default device budget */
+
+static const char bench_help[] =
+	"Usage: sluice bench APP [OPTIONS]\n"
+	"       sluice bench --list\n"
+	"\n"
+	"Run a workload over files in DIR and print times, bytes moved and what theory "
+	"expects.\n"
+	"SIZE: bytes, or with K, M, G, T (powers of 1024).\n"
+	"\n"
+	"Workload:\n"
+	"      --list                 list the workloads and their own options\n"
+	"      --footprint SIZE       size of all arrays together (512M)\n"
+	"      --seed N               seed of the generated inputs (1)\n"
+	"      --tile SIZE            what one launch declares (a third of the device "
+	"memory)\n"
+	"      --presence KIND        launch: launches declare what they use; fault: "
+	"they do not,\n"
+	"                             and run by faults (launch)\n"
+	"      --iterations N         srad_v2: iterations (2)\n"
+	"      --rows-per-launch N    pathfinder: rows that one launch goes down (1)\n"
+	"      --discard MODE         fir: none, eager or lazy: what happens to used "
+	"input (none)\n"
+	"      --taps N               fir: coefficients of the filter (16)\n"
+	"\n"
+	"Space:\n"
+	"      --device-memory SIZE   device budget (a quarter of the footprint)\n"
+	"      --host-memory SIZE     host budget, 0 for none (half of the footprint)\n"
+	"      --host-reserve SIZE    part of the host budget that volatile data leave "
+	"free\n"
+	"      --chunk SIZE           unit of residency\n"
+	"      --policy NAME          lru, dragon or uvm (lru)\n"
+	"      --population NAME      chunk, grow or page: what one fault brings in "
+	"(chunk)\n"
+	"      --threads N            kernel threads, 0 for one per CPU\n"
+	"      --readahead N          most chunks read ahead, 0 for none\n"
+	"      --set KEY=VALUE        any other setting of the space, see sluice(7); "
+	"repeatable\n"
+	"\n"
+	"Run:\n"
+	"      --dir DIR              existing directory for the files ($TMPDIR or "
+	"/var/tmp)\n"
+	"      --repeat N             run N times, times are medians (1)\n"
+	"      --verify               compare the results with a reference, bit for bit\n"
+	"      --keep                 leave the files in DIR, to be used again\n"
+	"      --json                 print one JSON object\n"
+	"  -h, --help                 print this and exit\n"
+	"\n"
+	"Exit codes: 0 done, 1 a run failed, 2 wrong command line, 3 wrong results.\n";
+
+enum {
+	OPT_LIST = 256,
+	OPT_FOOTPRINT,
+	OPT_SEED,
+	OPT_TILE,
+	OPT_PRESENCE,
+	OPT_DEVICE_MEMORY,
+	OPT_HOST_MEMORY,
+	OPT_HOST_RESERVE,
+	OPT_CHUNK,
+	OPT_POLICY,
+	OPT_POPULATION,
+	OPT_THREADS,
+	OPT_READAHEAD,
+	OPT_SET,
+	OPT_DIR,
+	OPT_REPEAT,
+	OPT_VERIFY,
+	OPT_KEEP,
+	OPT_JSON,
+	OPT_WORKLOAD /* and up: the options of all workloads */
+};
+
+static const struct option bench_options[] = {
+	{"list", no_argument, NULL, OPT_LIST},
+	{"footprint", required_argument, NULL, OPT_FOOTPRINT},
+	{"seed", required_argument, NULL, OPT_SEED},
+	{"tile", required_argument, NULL, OPT_TILE},
+	{"presence", required_argument, NULL, OPT_PRESENCE},
+	{"device-memory", required_argument, NULL, OPT_DEVICE_MEMORY},
+	{"host-memory", required_argument, NULL, OPT_HOST_MEMORY},
+	{"host-reserve", required_argument, NULL, OPT_HOST_RESERVE},
+	{"chunk", required_argument, NULL, OPT_CHUNK},
+	{"policy", required_argument, NULL, OPT_POLICY},
+	{"population", required_argument, NULL, OPT_POPULATION},
+	{"threads", required_argument, NULL, OPT_THREADS},
+	{"readahead", required_argument, NULL, OPT_READAHEAD},
+	{"set", required_argument, NULL, OPT_SET},
+	{"dir", required_argument, NULL, OPT_DIR},
+	{"repeat", required_argument, NULL, OPT_REPEAT},
+	{"verify", no_argument, NULL, OPT_VERIFY},
+	{"keep", no_argument, NULL, OPT_KEEP},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"help", no_argument, NULL, 'h'},
+};
+
+#define BENCH_OPTION_N (sizeof(bench_options) / sizeof(bench_options[0]))
+
+/* Options that are settings of the space. */
+static const struct {
+	int opt;
+	const char *option, *key;
+} space_options[] = {
+	{OPT_DEVICE_MEMORY, "--device-memory", "device_budget"},
+	{OPT_HOST_MEMORY, "--host-memory", "host_budget"},
+	{OPT_HOST_RESERVE, "--host-reserve", "host_reserve"},
+	{OPT_CHUNK, "--chunk", "chunk"},
+	{OPT_POLICY, "--policy", "policy"},
+	{OPT_POPULATION, "--population", "population"},
+	{OPT_THREADS, "--threads", "workers"},
+	{OPT_READAHEAD, "--readahead", "readahead_chunks"},
+};
+
+const char *const bench_presence_names[WORKLOAD_PRESENCE_COUNT] = {
+	[WORKLOAD_PRESENCE_LAUNCH] = "launch",
+	[WORKLOAD_PRESENCE_FAULT] = "fault",
+};
+
+/* All options of bench and of all workloads into table, which has OPTIONS_MAX entries. */
+static void
+option_table_make(struct option *table)
+{
+	const struct workload *const *w;
+	unsigned n = 0, i;
+	int code = OPT_WORKLOAD;
+
+	for (i = 0; i < BENCH_OPTION_N; i++)
+		table[n++] = bench_options[i];
+	for (w = workloads_list; *w; w++) {
+		for (i = 0; i < (*w)->n_options && n + 1 < OPTIONS_MAX; i++)
+			table[n++] = (struct option){(*w)->options[i].name,
+						     required_argument, NULL, code++};
+	}
+	table[n] = (struct option){NULL, 0, NULL, 0};
+}
+
+static int
+extra_add(struct bench *bench, int code, const char *value)
+{
+	const struct workload *const *w;
+	unsigned i = (unsigned)(code - OPT_WORKLOAD);
+
+	for (w = workloads_list; *w; w++) {
+		if (i < (*w)->n_options)
+			break;
+		i -= (*w)->n_options;
+	}
+	if (!*w || bench->n_extras == OPTIONS_MAX)
+		return command_usage("bench", "too many options");
+	bench->extra[bench->n_extras++] = (struct extra){*w, i, value};
+	return 0;
+}
+
+static int
+extra_apply(struct bench *bench, const struct extra *extra)
+{
+	const struct workload_option *option = &extra->owner->options[extra->option];
+	uint64_t value;
+	unsigned i;
+
+	if (extra->owner != bench->workload)
+		return command_usage("bench", "--%s is an option of %s, not of %s",
+				     option->name, extra->owner->name,
+				     bench->workload->name);
+	if (option->choices) {
+		for (i = 0; option->choices[i]; i++) {
+			if (strcmp(option->choices[i], extra->value) == 0) {
+				bench->params.option[extra->option] = i;
+				return 0;
+			}
+		}
+		return command_usage("bench",
+				     "--%s %s: no such choice; see sluice bench --list",
+				     option->name, extra->value);
+	}
+	if (command_number(extra->value, option->min, option->max, &value))
+		return command_usage("bench",
+				     "--%s %s: not a number from %" PRIu64 " to %" PRIu64,
+				     option->name, extra->value, option->min, option->max);
+	bench->params.option[extra->option] = value;
+	return 0;
+}
+
+/* Add the setting key=value; value may be NULL if key has the form "key=value" already. */
+static int
+pair_add(struct bench *bench, const char *from, const char *key, const char *value)
+{
+	struct pair *pair = &bench->pair[bench->n_pairs];
+	size_t key_chars = value ? strlen(key) : strcspn(key, "=");
+	unsigned i;
+	int n;
+
+	if (bench->n_pairs == PAIRS_MAX)
+		return command_usage("bench", "more than %d settings of the space",
+				     PAIRS_MAX);
+	if (!value && key[key_chars] != '=')
+		return command_usage("bench", "%s %s: not of the form KEY=VALUE", from, key);
+	n = snprintf(pair->text, sizeof(pair->text), "%s%s%s", key, value ? "=" : "",
+		     value ? value : "");
+	if (n < 0 || (size_t)n >= sizeof(pair->text))
+		return command_usage("bench", "%s: the value is too long", from);
+	if (strchr(pair->text, ','))
+		return command_usage("bench", "%s %s: one setting at a time, without a comma",
+				     from, value ? value : key);
+	for (i = 0; i < bench->n_pairs; i++) {
+		if (strncmp(bench->pair[i].text, key, key_chars) == 0 &&
+		    bench->pair[i].text[key_chars] == '=')
+			return command_usage("bench",
+					     "%s and %s both set %.*s: give one of them",
+					     bench->pair[i].from, from, (int)key_chars, key);
+	}
+	pair->from = from;
+	bench->n_pairs++;
+	return 0;
+}
+
+static int
+pair_is_given(const struct bench *bench, const char *key)
+{
+	size_t key_chars = strlen(key);
+	unsigned i;
+
+	for (i = 0; i < bench->n_pairs; i++)
+		if (strncmp(bench->pair[i].text, key, key_chars) == 0 &&
+		    bench->pair[i].text[key_chars] == '=')
+			return 1;
+	return 0;
+}
+
+static int
+size_read(const char *option, const char *text, uint64_t *out)
+{
+	int rc = sl_size_parse(text, out);
+
+	if (rc)
+		return command_usage("bench", "%s %s: %s", option, text,
+				     rc == -ERANGE ? "too large" : "not a size such as 512M");
+	return 0;
+}
+
+static int
+number_read(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+	if (command_number(text, min, max, out))
+		return command_usage("bench",
+				     "%s %s: not a number from %" PRIu64 " to %" PRIu64,
+				     option, text, min, max);
+	return 0;
+}
+
+static int
+presence_read(const char *text, enum workload_presence *out)
+{
+	unsigned i;
+
+	for (i = 0; i < WORKLOAD_PRESENCE_COUNT; i++) {
+		if (strcmp(text, bench_presence_names[i]) == 0) {
+			*out = (enum workload_presence)i;
+			return 0;
+		}
+	}
+	return command_usage("bench", "--presence %s: launch or fault", text);
+}
+
+static int
+option_take(struct bench *bench, int code)
+{
+	struct workload_params *params = &bench->params;
+	unsigned i;
+
+	if (code >= OPT_WORKLOAD)
+		return extra_add(bench, code, optarg);
+	for (i = 0; i < sizeof(space_options) / sizeof(space_options[0]); i++)
+		if (space_options[i].opt == code)
+			return pair_add(bench, space_options[i].option,
+					space_options[i].key, optarg);
+	switch (code) {
+	case OPT_FOOTPRINT:
+		return size_read("--footprint", optarg, &params->footprint_bytes);
+	case OPT_SEED:
+		return number_read("--seed", optarg, 0, UINT64_MAX - 1, &params->seed);
+	case OPT_TILE:
+		bench->tile_text = optarg;
+		return size_read("--tile", optarg, &params->tile_bytes);
+	case OPT_PRESENCE:
+		return presence_read(optarg, &params->presence);
+	case OPT_SET:
+		return pair_add(bench, "--set", optarg, NULL);
+	case OPT_DIR:
+		params->dir = optarg;
+		return 0;
+	case OPT_REPEAT:
+		return number_read("--repeat", optarg, 1, REPEAT_MAX, &bench->repeat);
+	case OPT_VERIFY:
+		params->verify = 1;
+		return 0;
+	case OPT_KEEP:
+		params->keep = 1;
+		return 0;
+	case OPT_JSON:
+		bench->json = 1;
+		return 0;
+	}
+	return command_usage("bench", "unknown option");
+}
+
+/* The budgets that a benchmark wants where nothing else says so: out of core by default. */
+static void
+budgets_default(struct bench *bench)
+{
+	struct sluice_config *config = &bench->params.config;
+	uint64_t least = DEVICE_CHUNKS_MIN * config->chunk_bytes;
+
+	if (!pair_is_given(bench, "device_budget") && !getenv("SLUICE_DEVICE_BUDGET")) {
+		config->device_budget_bytes = bench->params.footprint_bytes / 4;
+		if (config->device_budget_bytes < least)
+			config->device_budget_bytes = least;
+	}
+	if (!pair_is_given(bench, "host_budget") && !getenv("SLUICE_HOST_BUDGET")) {
+		config->host_budget_bytes = bench->params.footprint_bytes / 2;
+		if (config->host_budget_bytes < config->host_reserve_bytes + least)
+			config->host_budget_bytes = config->host_reserve_bytes + least;
+	}
+}
+
+/* What can be seen to contradict before anything is made. */
+static int
+values_check(struct bench *bench)
+{
+	const struct workload_params *params = &bench->params;
+	const struct sluice_config *config = &params->config;
+	char error[WORKLOAD_TEXT_BYTES];
+	char a[32], b[32];
+
+	if (bench->tile_text && !bench->workload->tiled)
+		return command_usage(
+			"bench",
+			"--tile does not apply to %s, which sets the size of "
+			"its launches itself",
+			bench->workload->name);
+	if (bench->tile_text && params->tile_bytes == 0)
+		return command_usage("bench", "--tile %s: a launch needs data",
+				     bench->tile_text);
+	if (config->chunk_bytes < CHUNK_MIN_BYTES ||
+	    (config->chunk_bytes & (config->chunk_bytes - 1)) != 0)
+		return command_usage("bench",
+				     "a chunk of %s: must be 2 MiB times a power of two",
+				     sl_size_format(config->chunk_bytes, a, sizeof(a)));
+	if (config->device_budget_bytes < config->chunk_bytes)
+		return command_usage("bench",
+				     "device memory of %s is less than one chunk (%s)",
+				     sl_size_format(config->device_budget_bytes, a, sizeof(a)),
+				     sl_size_format(config->chunk_bytes, b, sizeof(b)));
+	if (params->tile_bytes > config->device_budget_bytes)
+		return command_usage("bench",
+				     "a tile of %s does not fit in %s of device memory",
+				     sl_size_format(params->tile_bytes, a, sizeof(a)),
+				     sl_size_format(config->device_budget_bytes, b,
+						    sizeof(b)));
+	if (config->host_reserve_bytes > config->host_budget_bytes)
+		return command_usage(
+			"bench", "a host reserve of %s is more than the host memory of %s",
+			sl_size_format(config->host_reserve_bytes, a, sizeof(a)),
+			sl_size_format(config->host_budget_bytes, b, sizeof(b)));
+	if (workload_plan_make(bench->workload, params, &bench->plan, error))
+		return command_usage("bench", "%s", error);
+	return 0;
+}
+
+/* The workload is known: its defaults, then everything that was given. */
+static int
+options_apply(struct bench *bench)
+{
+	struct workload_params given = bench->params;
+	struct workload_params *params = &bench->params;
+	unsigned i;
+	int rc;
+
+	rc = workload_params_init(bench->workload, params);
+	if (rc)
+		return command_fail("bench", "%s", sluice_last_error());
+	params->tile_bytes = given.tile_bytes;
+	params->presence = given.presence;
+	params->verify = given.verify;
+	params->keep = given.keep;
+	if (given.footprint_bytes)
+		params->footprint_bytes = given.footprint_bytes;
+	if (given.seed != UINT64_MAX)
+		params->seed = given.seed;
+	if (given.dir)
+		params->dir = given.dir;
+	for (i = 0; i < bench->n_extras; i++) {
+		rc = extra_apply(bench, &bench->extra[i]);
+		if (rc)
+			return rc;
+	}
+	for (i = 0; i < bench->n_pairs; i++) {
+		rc = sluice_config_parse(&params->config, bench->pair[i].text);
+		if (rc)
+			return command_usage("bench", "%s: %s", bench->pair[i].from,
+					     sluice_last_error());
+	}
+	budgets_default(bench);
+	return values_check(bench);
+}
+
+static int
+workload_choose(struct bench *bench, int argc, char **argv)
+{
+	if (optind == argc)
+		return command_usage("bench", "which workload? see sluice bench --list");
+	if (optind + 1 < argc)
+		return command_usage("bench", "'%s' is one argument too many",
+				     argv[optind + 1]);
+	bench->workload = workload_find(argv[optind]);
+	if (!bench->workload)
+		return command_usage("bench", "no workload '%s'; see sluice bench --list",
+				     argv[optind]);
+	return 0;
+}
+
+static int
+list_print(void)
+{
+	const struct workload *const *w;
+	unsigned i, c;
+
+	for (w = workloads_list; *w; w++) {
+		printf("%-12s%s\n", (*w)->name, (*w)->text);
+		for (i = 0; i < (*w)->n_options; i++) {
+			const struct workload_option *option = &(*w)->options[i];
+
+			printf("%-12s  --%-18s %s (", "", option->name, option->text);
+			if (option->choices) {
+				for (c = 0; option->choices[c]; c++)
+					printf("%s%s", c ? ", " : "", option->choices[c]);
+				printf("; %s)\n", option->choices[option->initial]);
+			} else {
+				printf("%" PRIu64 " to %" PRIu64 "; %" PRIu64 ")\n",
+				       option->min, option->max, option->initial);
+			}
+		}
+	}
+	return SL_EXIT_OK;
+}
+
+int
+bench_arguments_read(struct bench *bench, int argc, char **argv, int *code)
+{
+	struct option table[OPTIONS_MAX];
+	int c, list = 0;
+
+	option_table_make(table);
+	opterr = 0;
+	optind = 1;
+	*code = SL_EXIT_OK;
+	while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(bench_help, stdout);
+			return 1;
+		}
+		if (c == OPT_LIST) {
+			list = 1;
+			continue;
+		}
+		if (c == '?' || c == ':')
+			*code = command_bad_option("bench", c, argv);
+		else
+			*code = option_take(bench, c);
+		if (*code)
+			return 1;
+	}
+	if (list) {
+		*code = optind < argc ? command_usage("bench", "--list takes no workload")
+				      : list_print();
+		return 1;
+	}
+	*code = workload_choose(bench, argc, argv);
+	if (!*code)
+		*code = options_apply(bench);
+	return *code != 0;
+}

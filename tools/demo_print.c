@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The results of `sluice demo` on stdout: a table with one column for each program, or one JSON
+ * object.
+ *
+ * Both take all they print from struct demo and change nothing in it; ratios of the measured
+ * times are made in one place for both. Rows of the table are functions that give one program's
+ * cell; bytes moved get one row for each cause that moved any.
+ *
+ * Leaves flushing, and noticing that stdout cannot be written, to cmd_demo.c.
+ *
+ * Threads: one.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "demo.h"
+#include "json.h"
+#include "sluice/sluice.h"
+#include "workload.h"
+
+static double
+seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static double
+speedup(const struct program *program)
+{
+	return program->mmap_rc || !program->ours.total_ns
+		       ? 0
+		       : (double)program->mmap.total_ns / (double)program->ours.total_ns;
+}
+
+static double
+disk_fraction(const struct program *program)
+{
+	return program->ours.total_ns ? program->disk_s / seconds(program->ours.total_ns)
+				      : 0;
+}
+
+static void
+print_row(const struct demo *demo, const char *name,
+	  void (*value)(const struct demo *demo, const struct program *program,
+			char *text, size_t text_bytes))
+{
+	char text[64];
+
+	printf("%-34s", name);
+	for (size_t i = 0; i < PROGRAM_N; i++) {
+		value(demo, &demo->programs[i], text, sizeof(text));
+		printf(" %14s", text);
+	}
+	putchar('\n');
+}
+
+static void
+value_footprint(const struct demo *demo, const struct program *program, char *text,
+		size_t text_bytes)
+{
+	(void)demo;
+	sl_size_format(program->plan.footprint_bytes, text, text_bytes);
+}
+
+static void
+value_times_device(const struct demo *demo, const struct program *program, char *text,
+		   size_t text_bytes)
+{
+	snprintf(text, text_bytes, "%.1f x",
+		 (double)program->plan.footprint_bytes / (double)demo->device_bytes);
+}
+
+static void
+value_times_both(const struct demo *demo, const struct program *program, char *text,
+		 size_t text_bytes)
+{
+	snprintf(text, text_bytes, "%.1f x",
+		 (double)program->plan.footprint_bytes /
+			 (double)(demo->device_bytes + demo->host_bytes));
+}
+
+static void
+value_time(const struct demo *demo, const struct program *program, char *text,
+	   size_t text_bytes)
+{
+	(void)demo;
+	snprintf(text, text_bytes, "%.2f s", seconds(program->ours.total_ns));
+}
+
+static void
+value_mmap_time(const struct demo *demo, const struct program *program, char *text,
+		size_t text_bytes)
+{
+	(void)demo;
+	if (program->mmap_rc)
+		snprintf(text, text_bytes, "failed");
+	else
+		snprintf(text, text_bytes, "%.2f s", seconds(program->mmap.total_ns));
+}
+
+static void
+value_speedup(const struct demo *demo, const struct program *program, char *text,
+	      size_t text_bytes)
+{
+	(void)demo;
+	if (program->mmap_rc)
+		snprintf(text, text_bytes, "-");
+	else
+		snprintf(text, text_bytes, "%.2f x", speedup(program));
+}
+
+static void
+value_same(const struct demo *demo, const struct program *program, char *text,
+	   size_t text_bytes)
+{
+	(void)demo;
+	snprintf(text, text_bytes, "%s",
+		 !program->compared ? "not compared"
+		 : program->same    ? "yes"
+				    : "NO");
+}
+
+static void
+value_disk(const struct demo *demo, const struct program *program, char *text,
+	   size_t text_bytes)
+{
+	(void)demo;
+	snprintf(text, text_bytes, "%.0f %%", 100 * disk_fraction(program));
+}
+
+static void
+value_misses(const struct demo *demo, const struct program *program, char *text,
+	     size_t text_bytes)
+{
+	(void)demo;
+	snprintf(text, text_bytes, "%" PRIu64,
+		 program->ours.after.counter[SLUICE_COUNTER_MISSES]);
+}
+
+/* Bytes moved, one row for each cause that moved any. */
+static void
+print_moves(const struct demo *demo)
+{
+	char text[64];
+
+	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++) {
+		enum sluice_counter counter = (enum sluice_counter)i;
+		uint64_t sum = 0;
+
+		if (strcmp(sluice_counter_unit(counter), "bytes") != 0)
+			continue;
+		for (size_t at = 0; at < PROGRAM_N; at++)
+			sum += demo->programs[at].ours.after.counter[i];
+		if (!sum)
+			continue;
+		printf("  %-32s", sluice_counter_name(counter));
+		for (size_t at = 0; at < PROGRAM_N; at++)
+			printf(" %14s",
+			       sl_size_format(demo->programs[at].ours.after.counter[i],
+					      text, sizeof(text)));
+		printf("   %s\n", sluice_counter_text(counter));
+	}
+}
+
+void
+demo_print_table(const struct demo *demo)
+{
+	char device[32], host[32], staging[32], limit[32];
+
+	sl_size_format(demo->device_bytes, device, sizeof(device));
+	sl_size_format(demo->host_bytes, host, sizeof(host));
+	sl_size_format(demo->staging_bytes, staging, sizeof(staging));
+	sl_size_format(demo->limit_bytes, limit, sizeof(limit));
+	printf("device memory %s, host memory %s, buffers for I/O %s; software device\n",
+	       device, host, staging);
+	printf("disk: reads %.2f GB/s, writes %.2f GB/s (%s, measured now)\n\n",
+	       demo->disk.read_bytes_per_s / 1e9, demo->disk.write_bytes_per_s / 1e9,
+	       demo->disk.direct ? "O_DIRECT" : "page cache");
+
+	printf("%-34s", "");
+	for (size_t i = 0; i < PROGRAM_N; i++)
+		printf(" %14s", demo->programs[i].workload->name);
+	putchar('\n');
+	print_row(demo, "data in files", value_footprint);
+	print_row(demo, "  over device memory", value_times_device);
+	print_row(demo, "  over device and host memory", value_times_both);
+	print_row(demo, "time with Sluice", value_time);
+	print_row(demo, "time with mmap", value_mmap_time);
+	print_row(demo, "Sluice is faster by", value_speedup);
+	print_row(demo, "same result, byte for byte", value_same);
+	print_row(demo, "fraction of the disk's rate", value_disk);
+	print_row(demo, "misses", value_misses);
+	puts("bytes by cause");
+	print_moves(demo);
+	putchar('\n');
+	if (demo->limited)
+		printf("mmap ran in a memory group of %s: as much as Sluice had.\n", limit);
+	else
+		printf("mmap ran without memory limit (%s): it could keep all its files "
+		       "in memory.\n",
+		       demo->limit_error);
+	for (size_t i = 0; i < PROGRAM_N; i++)
+		if (demo->programs[i].mmap_rc)
+			printf("%s over mmap: %s\n", demo->programs[i].workload->name,
+			       demo->programs[i].mmap_error);
+	printf("picture: %s\n", demo->options->picture);
+}
+
+static void
+json_size(struct json *json, const char *key, uint64_t value)
+{
+	json_key(json, key);
+	json_u64(json, value);
+}
+
+static void
+json_number(struct json *json, const char *key, double value)
+{
+	json_key(json, key);
+	json_double(json, value);
+}
+
+static void
+json_program(struct json *json, const struct program *program)
+{
+	json_object(json);
+	json_key(json, "name");
+	json_string(json, program->workload->name);
+	json_size(json, "footprint_bytes", program->plan.footprint_bytes);
+	json_number(json, "time_s", seconds(program->ours.total_ns));
+	if (program->mmap_rc) {
+		json_key(json, "mmap_error");
+		json_string(json, program->mmap_error);
+	} else {
+		json_number(json, "mmap_time_s", seconds(program->mmap.total_ns));
+		json_number(json, "speedup", speedup(program));
+	}
+	json_key(json, "same_result");
+	if (program->compared)
+		json_bool(json, program->same);
+	else
+		json_null(json);
+	json_number(json, "disk_fraction", disk_fraction(program));
+	json_size(json, "device_peak_bytes",
+		  program->ours.after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
+	json_size(json, "host_peak_bytes",
+		  program->ours.after.resident_peak_bytes[SLUICE_TIER_HOST]);
+	json_size(json, "samples", program->sampler->sample_n);
+	json_key(json, "counters");
+	json_object(json);
+	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++)
+		json_size(json, sluice_counter_name((enum sluice_counter)i),
+			  program->ours.after.counter[i]);
+	json_close(json);
+	json_close(json);
+}
+
+void
+demo_print_json(const struct demo *demo)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_object(&json);
+	json_key(&json, "version");
+	json_string(&json, sluice_version());
+	json_size(&json, "device_budget_bytes", demo->device_bytes);
+	json_size(&json, "host_budget_bytes", demo->host_bytes);
+	json_size(&json, "staging_bytes", demo->staging_bytes);
+	json_number(&json, "disk_read_bytes_per_s", demo->disk.read_bytes_per_s);
+	json_number(&json, "disk_write_bytes_per_s", demo->disk.write_bytes_per_s);
+	json_key(&json, "disk_direct");
+	json_bool(&json, demo->disk.direct);
+	json_key(&json, "mmap_limit_bytes");
+	if (demo->limited)
+		json_u64(&json, demo->limit_bytes);
+	else
+		json_null(&json);
+	json_key(&json, "programs");
+	json_array(&json);
+	for (size_t i = 0; i < PROGRAM_N; i++)
+		json_program(&json, &demo->programs[i]);
+	json_close(&json);
+	json_key(&json, "picture");
+	json_string(&json, demo->options->picture);
+	json_end(&json);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `sluice doctor` share: the findings, what is known of the machine, and one
+ * function for each group of checks.
+ *
+ * A check tries one thing and adds one finding, or one for each part of it; it may note in struct
+ * doctor what later checks need, and clears usable when the software device cannot work without
+ * what it found missing. It prints nothing and leaves nothing behind.
+ *
+ * cmd_doctor.c is the command, the findings, and the try of the software device as a whole;
+ * doctor_probe_uffd.c, doctor_probe_files.c and doctor_probe_machine.c have the other checks.
+ *
+ * Threads: one.
+ */
+#ifndef SL_TOOLS_DOCTOR_H
+#define SL_TOOLS_DOCTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "sluice/sluice.h"
+
+#define FINDING_MAX 64
+#define DIR_MAX     16
+#define MIB         (UINT64_C(1) << 20)
+
+enum level { LEVEL_OK, LEVEL_LIMITED, LEVEL_MISSING, LEVEL_COUNT };
+
+struct finding {
+	char name[48];
+	enum level level;
+	char text[320];
+	char advice[320]; /* "" when there is nothing to do */
+};
+
+struct doctor {
+	struct finding findings[FINDING_MAX];
+	size_t finding_n;
+	const char *dirs[DIR_MAX];
+	size_t dir_n;
+	struct sluice_config config; /* what a program would get */
+	int config_ok;
+	uint64_t available_bytes; /* memory that can be had; 0: unknown */
+	uint64_t limit_bytes;     /* what the cgroups leave; UINT64_MAX: no limit */
+	int usable;               /* 0: the software device cannot work */
+};
+
+/* Add a finding without advice; name is cut to fit. Valid as long as doctor is. */
+struct finding *finding_add(struct doctor *doctor, enum level level, const char *name,
+			    const char *fmt, ...) SL_PRINTF(4, 5);
+
+/* What to do about it. */
+void finding_advise(struct finding *finding, const char *fmt, ...) SL_PRINTF(2, 3);
+
+/* First line of a file, without its newline. 0 or -errno. */
+int doctor_line_read(const char *path, char *buf, size_t buf_bytes);
+
+/* doctor_probe_uffd.c: the door, then each feature. Clears usable if one that must be is not. */
+void doctor_check_userfaultfd(struct doctor *doctor);
+
+/* doctor_probe_files.c: in the directories of doctor->dirs. */
+void doctor_check_uring(struct doctor *doctor);
+void doctor_check_directories(struct doctor *doctor);
+
+/* doctor_probe_machine.c: memory and cgroup look at doctor->config and set what they found. */
+void doctor_check_kernel(struct doctor *doctor);
+void doctor_check_cpus(struct doctor *doctor);
+void doctor_check_memory(struct doctor *doctor);
+void doctor_check_cgroup(struct doctor *doctor);
+void doctor_check_huge_pages(struct doctor *doctor);
+void doctor_check_memlock(struct doctor *doctor);
+void doctor_check_map_count(struct doctor *doctor);
+void doctor_check_gpu(struct doctor *doctor);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The checks of `sluice doctor` for the machine and what this process may use of it: kernel, CPUs,
+ * GPU, memory, and the limits on memory, locked memory and mappings.
+ *
+ * All but the GPU is read from the kernel. The GPU's driver is loaded and asked by name, without
+ * its headers; it stays loaded, since unloading one is not safe. Nothing found here can make the
+ * software device unusable, so none of these checks clears doctor->usable.
+ *
+ * Threads: one, and those that a GPU driver may start.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "cgroup.h"
+#include "commands.h"
+#include "doctor.h"
+
+/* ---- memory ---- */
+
+void
+doctor_check_huge_pages(struct doctor *doctor)
+{
+	char line[128];
+	struct finding *finding;
+	int rc = doctor_line_read("/sys/kernel/mm/transparent_hugepage/enabled", line,
+				  sizeof(line));
+
+	if (rc) {
+		finding = finding_add(
+			doctor, LEVEL_LIMITED, "huge pages",
+			"setting unreadable (%s); chunks may be moved in 4 KiB pages",
+			strerror(-rc));
+		finding_advise(finding,
+			       "use a kernel built with CONFIG_TRANSPARENT_HUGEPAGE");
+	} else if (strstr(line, "[never]")) {
+		finding = finding_add(
+			doctor, LEVEL_LIMITED, "huge pages",
+			"switched off: chunks are moved in 4 KiB pages, slower");
+		finding_advise(finding, "echo madvise > "
+					"/sys/kernel/mm/transparent_hugepage/enabled");
+	} else {
+		finding_add(doctor, LEVEL_OK, "huge pages", "transparent huge pages: %s",
+			    strstr(line, "[always]") ? "always" : "madvise");
+	}
+}
+
+void
+doctor_check_memlock(struct doctor *doctor)
+{
+	struct finding *finding;
+	struct rlimit limit;
+	char text[32];
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit)) {
+		finding_add(doctor, LEVEL_LIMITED, "memlock limit", "%s", strerror(errno));
+		return;
+	}
+	if (limit.rlim_cur == RLIM_INFINITY || geteuid() == 0) {
+		finding_add(doctor, LEVEL_OK, "memlock limit", "%s",
+			    limit.rlim_cur == RLIM_INFINITY ? "none" : "does not bind root");
+		return;
+	}
+	sl_size_format(limit.rlim_cur, text, sizeof(text));
+	if (limit.rlim_cur >= 64 * MIB) {
+		finding_add(doctor, LEVEL_OK, "memlock limit", "%s", text);
+		return;
+	}
+	finding = finding_add(
+		doctor, LEVEL_LIMITED, "memlock limit",
+		"%s: buffers may not be registered for I/O; a little slower", text);
+	finding_advise(finding,
+		       "ulimit -l unlimited, or memlock in /etc/security/limits.conf");
+}
+
+void
+doctor_check_map_count(struct doctor *doctor)
+{
+	struct finding *finding;
+	uint64_t count;
+	char line[64];
+
+	if (doctor_line_read("/proc/sys/vm/max_map_count", line, sizeof(line)) ||
+	    command_number(line, 0, UINT64_MAX, &count)) {
+		finding_add(doctor, LEVEL_LIMITED, "max_map_count", "unreadable");
+		return;
+	}
+	if (count >= 65530) {
+		finding_add(doctor, LEVEL_OK, "max_map_count", "%" PRIu64, count);
+		return;
+	}
+	finding = finding_add(doctor, LEVEL_LIMITED, "max_map_count",
+			      "%" PRIu64
+			      ": many regions may use up the process's mappings",
+			      count);
+	finding_advise(finding, "set sysctl vm.max_map_count=65530 or more");
+}
+
+void
+doctor_check_cgroup(struct doctor *doctor)
+{
+	char limit_text[32], left_text[32];
+	struct cgroup_memory memory;
+	struct finding *finding;
+	uint64_t want;
+
+	cgroup_memory_read(&memory);
+	doctor->limit_bytes = memory.left_bytes;
+	if (memory.left_bytes == UINT64_MAX) {
+		finding_add(doctor, LEVEL_OK, "cgroup memory", "%s",
+			    memory.seen ? "no limit" : "no memory controller: no limit");
+		return;
+	}
+	sl_size_format(memory.limit_bytes, limit_text, sizeof(limit_text));
+	sl_size_format(memory.left_bytes, left_text, sizeof(left_text));
+	want = doctor->config_ok ? doctor->config.device_budget_bytes +
+					   doctor->config.host_budget_bytes +
+					   doctor->config.staging_bytes
+				 : 0;
+	if (want <= memory.left_bytes) {
+		finding_add(doctor, LEVEL_OK, "cgroup memory", "limit %s at %.200s, %s left",
+			    limit_text, memory.at, left_text);
+		return;
+	}
+	finding =
+		finding_add(doctor, LEVEL_LIMITED, "cgroup memory",
+			    "limit %s at %.200s, %s left: less than the default budgets",
+			    limit_text, memory.at, left_text);
+	finding_advise(finding,
+		       "set SLUICE_DEVICE_BUDGET and SLUICE_HOST_BUDGET to fit, or raise "
+		       "the limit");
+}
+
+void
+doctor_check_memory(struct doctor *doctor)
+{
+	char line[128], total_text[32] = "?", available_text[32], want_text[32];
+	uint64_t kib, want;
+	struct finding *finding;
+	FILE *file = fopen("/proc/meminfo", "re");
+
+	if (file) {
+		while (fgets(line, sizeof(line), file)) {
+			if (sscanf(line, "MemTotal: %" SCNu64, &kib) == 1)
+				sl_size_format(kib * 1024, total_text, sizeof(total_text));
+			else if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+				doctor->available_bytes = kib * 1024;
+		}
+		fclose(file);
+	}
+	if (!doctor->available_bytes) {
+		finding_add(doctor, LEVEL_LIMITED, "memory", "/proc/meminfo: unreadable");
+		return;
+	}
+	sl_size_format(doctor->available_bytes, available_text, sizeof(available_text));
+	if (!doctor->config_ok) {
+		finding_add(doctor, LEVEL_OK, "memory", "%s of %s available",
+			    available_text, total_text);
+		return;
+	}
+	want = doctor->config.device_budget_bytes + doctor->config.host_budget_bytes +
+	       doctor->config.staging_bytes;
+	sl_size_format(want, want_text, sizeof(want_text));
+	if (want <= doctor->available_bytes) {
+		finding_add(doctor, LEVEL_OK, "memory",
+			    "%s of %s available; the default budgets take %s",
+			    available_text, total_text, want_text);
+		return;
+	}
+	finding = finding_add(doctor, LEVEL_LIMITED, "memory",
+			      "%s of %s available, less than the budgets in force (%s)",
+			      available_text, total_text, want_text);
+	finding_advise(finding, "set SLUICE_DEVICE_BUDGET and SLUICE_HOST_BUDGET lower");
+}
+
+/* ---- machine ---- */
+
+void
+doctor_check_kernel(struct doctor *doctor)
+{
+	struct finding *finding;
+	unsigned major = 0, minor = 0;
+	struct utsname name;
+
+	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2) {
+		finding_add(doctor, LEVEL_LIMITED, "kernel", "version unreadable");
+		return;
+	}
+	if (major > 6 || (major == 6 && minor >= 8)) {
+		finding_add(doctor, LEVEL_OK, "kernel", "Linux %s %s", name.release,
+			    name.machine);
+		return;
+	}
+	if (major > 5 || (major == 5 && minor >= 7)) {
+		finding = finding_add(doctor, LEVEL_LIMITED, "kernel",
+				      "Linux %s %s: works, moves by copying",
+				      name.release, name.machine);
+		finding_advise(finding, "use 6.8 or later for full speed");
+		return;
+	}
+	finding = finding_add(doctor, LEVEL_MISSING, "kernel", "Linux %s %s is too old",
+			      name.release, name.machine);
+	finding_advise(finding, "use 5.7 or later, 6.8 for full speed");
+}
+
+void
+doctor_check_cpus(struct doctor *doctor)
+{
+	cpu_set_t set;
+	int may = sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
+	int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!may)
+		may = online; /* more CPUs than the set holds */
+	finding_add(doctor, may > 1 ? LEVEL_OK : LEVEL_LIMITED, "cpus",
+		    "%d of %d may be used%s", may, online,
+		    may > 1 ? "" : ": kernels and moves share one");
+}
+
+void
+doctor_check_gpu(struct doctor *doctor)
+{
+	/* The driver's calling convention, as far as these five calls need it. */
+	int (*init)(unsigned flags);
+	int (*driver_version)(int *version);
+	int (*device_count)(int *count);
+	int (*device_get)(int *device, int ordinal);
+	int (*device_name)(char *name, int chars, int device);
+	int count = 0, version = 0, rc;
+	struct finding *finding;
+	char names[256] = "";
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	if (!driver) {
+		finding_add(doctor, LEVEL_MISSING, "gpu",
+			    "no GPU driver: the software device is used");
+		return;
+	}
+	/* POSIX says that what dlsym() gives converts to a function; ISO C has no cast for it. */
+	*(void **)&init = dlsym(driver, "cuInit");
+	*(void **)&driver_version = dlsym(driver, "cuDriverGetVersion");
+	*(void **)&device_count = dlsym(driver, "cuDeviceGetCount");
+	*(void **)&device_get = dlsym(driver, "cuDeviceGet");
+	*(void **)&device_name = dlsym(driver, "cuDeviceGetName");
+	if (!init || !driver_version || !device_count || !device_get || !device_name) {
+		finding_add(doctor, LEVEL_MISSING, "gpu",
+			    "libcuda.so.1 lacks the driver's basic calls; the software "
+			    "device is "
+			    "used");
+		return; /* the driver stays loaded: unloading one is not safe */
+	}
+	rc = init(0);
+	if (rc || device_count(&count) || count < 1) {
+		finding = finding_add(
+			doctor, LEVEL_MISSING, "gpu",
+			"the driver finds no device (cuInit: %d); the software device "
+			"is used",
+			rc);
+		finding_advise(finding,
+			       "nvidia-smi shows whether driver and device are alive");
+		return;
+	}
+	(void)driver_version(&version);
+	for (int i = 0; i < count && i < 8; i++) {
+		char name[96] = "?";
+		size_t used = strlen(names);
+		int device;
+
+		if (!device_get(&device, i))
+			(void)device_name(name, (int)sizeof(name), device);
+		snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", name);
+	}
+	finding = finding_add(
+		doctor, LEVEL_LIMITED, "gpu",
+		"%d device%s (%.200s), driver for CUDA %d.%d; this version runs on the "
+		"software device",
+		count, count == 1 ? "" : "s", names, version / 1000, version % 1000 / 10);
+	finding_advise(finding, "nothing to do: kernels run on CPU threads");
+}
