@@ -24,7 +24,7 @@ enum sluice_intent {
 	SLUICE_USE_WRITE,      /* some bytes written, others keep their value */
 	SLUICE_USE_READ_WRITE, /* read and written */
 	SLUICE_USE_WRITE_ALL, /* every byte written, none read before: never brought in */
-	SLUICE_USE_SCRATCH,   /* contents matter neither before nor after the launch: discarded
+	SLUICE_USE_SCRATCH, /* contents matter neither before nor after the launch: discarded
 			       * lazily at its end (sluice_discard() in sluice/move.h) */
 	SLUICE_USE_COUNT
 };
