@@ -53,6 +53,8 @@ int sl_host_get(struct sl_chunk *c, enum sl_staging_use use,
 void sl_host_put(struct sl_host *h); /* held, drops: give the frame back */
 /* Free the host copy of c (not in I/O). held, drops. */
 void sl_host_drop(struct sl_chunk *c);
+/* Let the clean frame of a HOST chunk go: HOST -> STORE. Held, drops. */
+void sl_host_let_go(struct sl_chunk *c);
 /* The device took c's frame over (present without KEEP): free the record only. Held. */
 void sl_host_consumed(struct sl_chunk *c);
 /*
@@ -127,6 +129,8 @@ struct sl_pages *sl_pages_alloc(uint64_t chunk_bytes);
 /* readahead.c */
 /* Chunks [first, last] were demanded, in this order of use. Held, drops. Never fails. */
 void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last);
+/* c was used, or its frame goes: it counts to the share of read-ahead no more. Held. */
+void sl_read_ahead_release(struct sl_chunk *c);
 void sl_read_ahead_reset(struct sl_region *r);
 
 /* fault.c */

@@ -133,8 +133,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 						 SLUICE_COUNTER_DISCARD_SAVED,
 						 h->frame->bytes);
 				sl_host_list_remove(h);
-				if (c->flags & SL_READ_AHEAD)
-					c->region->space->host.read_ahead_bytes -= h->frame->bytes;
+				sl_read_ahead_release(c);
 				c->host = NULL;
 				c->flags &= SL_FLAGS_KEPT;
 				sl_chunk_set_state(c, SL_CHUNK_EMPTY);

@@ -102,10 +102,7 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 	int rc;
 
 	sl_chunk_set_state(c, SL_CHUNK_FILLING);
-	if (c->flags & SL_READ_AHEAD) {
-		c->flags &= (uint16_t)~SL_READ_AHEAD;
-		s->host.read_ahead_bytes -= bytes;
-	}
+	sl_read_ahead_release(c);
 	rc = sl_room_make(c, bytes, fill);
 	if (rc)
 		goto fail;

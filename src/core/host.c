@@ -181,12 +181,21 @@ sl_host_drop(struct sl_chunk *c)
 	if (!h)
 		return;
 	sl_host_list_remove(h);
-	if (c->flags & SL_READ_AHEAD) {
-		c->flags &= (uint16_t)~SL_READ_AHEAD;
-		c->region->space->host.read_ahead_bytes -= h->frame->bytes;
-	}
+	sl_read_ahead_release(c);
 	c->host = NULL;
 	sl_chunk_update(c);
+	sl_host_put(h);
+}
+
+void
+sl_host_let_go(struct sl_chunk *c)
+{
+	struct sl_host *h = c->host;
+
+	sl_host_list_remove(h);
+	sl_read_ahead_release(c);
+	c->host = NULL;
+	sl_chunk_set_state(c, SL_CHUNK_STORE);
 	sl_host_put(h);
 }
 
@@ -219,14 +228,7 @@ read_ahead_reclaim(struct sluice_space *s)
 	c = h->chunk;
 	if (c->flags & SL_READ_AHEAD)
 		sl_count(s, SLUICE_COUNTER_READAHEAD_WASTED, h->frame->bytes);
-	sl_host_list_remove(h);
-	if (c->flags & SL_READ_AHEAD) {
-		c->flags &= (uint16_t)~SL_READ_AHEAD;
-		s->host.read_ahead_bytes -= h->frame->bytes;
-	}
-	c->host = NULL;
-	sl_chunk_set_state(c, SL_CHUNK_STORE);
-	sl_host_put(h);
+	sl_host_let_go(c);
 	return 1;
 }
 
@@ -363,10 +365,7 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 			sl_chunk_wait(c);
 			return 1;
 		}
-		sl_host_list_remove(h);
-		c->host = NULL;
-		sl_chunk_set_state(c, SL_CHUNK_STORE);
-		sl_host_put(h);
+		sl_host_let_go(c);
 		return 1;
 	}
 	h = s->host.list[SL_HOST_DUP].head;
@@ -412,10 +411,7 @@ sl_host_settle(struct sl_chunk *c, enum sl_settle how)
 		if (c->host != h || c->state != state || h->settled)
 			return -EAGAIN;
 	}
-	if (c->flags & SL_READ_AHEAD) { /* it has left staging, and with it the share of read-ahead */
-		c->flags &= (uint16_t)~SL_READ_AHEAD;
-		s->host.read_ahead_bytes -= bytes;
-	}
+	sl_read_ahead_release(c); /* it leaves staging, and with it the share of read-ahead */
 	s->host.staging_used_bytes -= bytes;
 	h->settled = 1;
 	s->host.settled_bytes += bytes;

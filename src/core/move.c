@@ -188,16 +188,7 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 			r->write_error = 0; /* reported now */
 		}
 		if (c->state == SL_CHUNK_HOST && !(c->flags & SL_DIRTY_HOST) && c->host) {
-			struct sl_host *h = c->host;
-
-			sl_host_list_remove(h);
-			if (c->flags & SL_READ_AHEAD) {
-				c->flags &= (uint16_t)~SL_READ_AHEAD;
-				r->space->host.read_ahead_bytes -= r->chunk_bytes;
-			}
-			c->host = NULL;
-			sl_chunk_set_state(c, SL_CHUNK_STORE);
-			sl_host_put(h);
+			sl_host_let_go(c);
 		}
 	}
 	return rc;

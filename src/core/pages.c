@@ -244,10 +244,7 @@ pages_begin(struct sl_chunk *c)
 		sl_chunk_set_state(c, from);
 		return sl_fail(-ENOMEM, "fault: out of memory");
 	}
-	if (c->flags & SL_READ_AHEAD) {
-		c->flags &= (uint16_t)~SL_READ_AHEAD;
-		s->host.read_ahead_bytes -= c->region->chunk_bytes;
-	}
+	sl_read_ahead_release(c);
 	c->pages = pages;
 	/* A base frame in staging would block I/O for long: settle it, or use the store's copy. */
 	if (c->host && sl_host_settle(c, SL_SETTLE_NOW)) {

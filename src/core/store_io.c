@@ -96,10 +96,7 @@ read_done(struct sl_io *io)
 		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
 		c->read_error = (uint16_t)(-result) |
 				(io->past_end ? READ_ERROR_PAST_END : 0);
-		if (c->flags & SL_READ_AHEAD) {
-			c->flags &= (uint16_t)~SL_READ_AHEAD;
-			s->host.read_ahead_bytes -= r->chunk_bytes;
-		}
+		sl_read_ahead_release(c);
 		c->host = NULL;
 		sl_chunk_set_state(c, SL_CHUNK_STORE);
 		sl_host_put(h);
