@@ -14,7 +14,6 @@
  * that it measured what it says: launches were resident, nothing moved, the bytes were discarded.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -534,61 +533,21 @@ static const char help[] =
 	"  --config TEXT    more settings, as sluice_config_parse() takes them\n"
 	"  --warm SIZE      memory touched before anything else (2G)\n";
 
-enum option_id {
-	OPTION_MEASURE = 256,
-	OPTION_MEMORY,
-	OPTION_ROWS,
-	OPTION_COLS,
-	OPTION_WORKERS,
-	OPTION_REPEATS,
-	OPTION_CONFIG,
-	OPTION_WARM,
-	OPTION_HELP
-};
-
-static const struct option options[] = {
-	{"measure", required_argument, NULL, OPTION_MEASURE},
-	{"memory", required_argument, NULL, OPTION_MEMORY},
-	{"rows", required_argument, NULL, OPTION_ROWS},
-	{"cols", required_argument, NULL, OPTION_COLS},
-	{"workers", required_argument, NULL, OPTION_WORKERS},
-	{"repeats", required_argument, NULL, OPTION_REPEATS},
-	{"config", required_argument, NULL, OPTION_CONFIG},
-	{"warm", required_argument, NULL, OPTION_WARM},
-	{"help", no_argument, NULL, OPTION_HELP},
-	{NULL, 0, NULL, 0},
-};
-
 static void
 options_parse(int argc, char **argv, struct setup *setup, const char **measure)
 {
-	int id;
+	const struct bench_option options[] = {
+		{"measure", BENCH_OPTION_TEXT, measure, 0, 0},
+		{"memory", BENCH_OPTION_SIZE, &setup->memory_bytes, 0, 0},
+		{"rows", BENCH_OPTION_COUNT, &setup->rows, 2, 1 << 20},
+		{"cols", BENCH_OPTION_COUNT, &setup->cols, 2, 1 << 26},
+		{"workers", BENCH_OPTION_COUNT, &setup->workers, 1, 256},
+		{"repeats", BENCH_OPTION_COUNT, &setup->repeats, 1, REPEATS_MAX},
+		{"config", BENCH_OPTION_TEXT, &setup->config, 0, 0},
+		{"warm", BENCH_OPTION_SIZE, &setup->warm_bytes, 0, 0},
+	};
 
-	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (id == OPTION_MEASURE)
-			*measure = optarg;
-		else if (id == OPTION_MEMORY)
-			setup->memory_bytes = bench_parse_size("memory", optarg);
-		else if (id == OPTION_ROWS)
-			setup->rows = bench_parse_count("rows", optarg, 2, 1 << 20);
-		else if (id == OPTION_COLS)
-			setup->cols = bench_parse_count("cols", optarg, 2, 1 << 26);
-		else if (id == OPTION_WORKERS)
-			setup->workers = bench_parse_count("workers", optarg, 1, 256);
-		else if (id == OPTION_REPEATS)
-			setup->repeats = bench_parse_count("repeats", optarg, 1, REPEATS_MAX);
-		else if (id == OPTION_CONFIG)
-			setup->config = optarg;
-		else if (id == OPTION_WARM)
-			setup->warm_bytes = bench_parse_size("warm", optarg);
-		else if (id == OPTION_HELP) {
-			fputs(help, stdout);
-			exit(0);
-		} else
-			bench_usage("see --help");
-	}
-	if (optind < argc)
-		bench_usage("\"%s\" is not an option; see --help", argv[optind]);
+	bench_options_parse(argc, argv, options, sizeof(options) / sizeof(options[0]), help);
 	if (!*measure)
 		bench_usage("--measure is needed; see --help");
 }

@@ -16,7 +16,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,74 +168,26 @@ static const char help[] =
 	"  --cgroup DIR     memory cgroup to enter before the run\n"
 	"  --warm SIZE      memory touched before anything else (2G)\n";
 
-enum option_id {
-	OPTION_FILE = 256,
-	OPTION_VARIANT,
-	OPTION_SIZE,
-	OPTION_MEMORY,
-	OPTION_STAGING,
-	OPTION_CONFIG,
-	OPTION_THREADS,
-	OPTION_MILLISECONDS,
-	OPTION_SEED,
-	OPTION_CGROUP,
-	OPTION_WARM,
-	OPTION_HELP
-};
-
-static const struct option options[] = {
-	{"file", required_argument, NULL, OPTION_FILE},
-	{"variant", required_argument, NULL, OPTION_VARIANT},
-	{"size", required_argument, NULL, OPTION_SIZE},
-	{"memory", required_argument, NULL, OPTION_MEMORY},
-	{"staging", required_argument, NULL, OPTION_STAGING},
-	{"config", required_argument, NULL, OPTION_CONFIG},
-	{"threads", required_argument, NULL, OPTION_THREADS},
-	{"milliseconds", required_argument, NULL, OPTION_MILLISECONDS},
-	{"seed", required_argument, NULL, OPTION_SEED},
-	{"cgroup", required_argument, NULL, OPTION_CGROUP},
-	{"warm", required_argument, NULL, OPTION_WARM},
-	{"help", no_argument, NULL, OPTION_HELP},
-	{NULL, 0, NULL, 0},
-};
-
 static void
 options_parse(int argc, char **argv, struct reads *r, const char **variant)
 {
-	int id;
+	uint32_t milliseconds = 5000;
+	const struct bench_option options[] = {
+		{"file", BENCH_OPTION_TEXT, &r->path, 0, 0},
+		{"variant", BENCH_OPTION_TEXT, variant, 0, 0},
+		{"size", BENCH_OPTION_SIZE, &r->size_bytes, 0, 0},
+		{"memory", BENCH_OPTION_SIZE, &r->memory_bytes, 0, 0},
+		{"staging", BENCH_OPTION_SIZE, &r->staging_bytes, 0, 0},
+		{"config", BENCH_OPTION_TEXT, &r->config, 0, 0},
+		{"threads", BENCH_OPTION_COUNT, &r->threads, 1, 256},
+		{"milliseconds", BENCH_OPTION_COUNT, &milliseconds, 1, 600000},
+		{"seed", BENCH_OPTION_SIZE, &r->seed, 0, 0},
+		{"cgroup", BENCH_OPTION_TEXT, &r->cgroup, 0, 0},
+		{"warm", BENCH_OPTION_SIZE, &r->warm_bytes, 0, 0},
+	};
 
-	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (id == OPTION_FILE)
-			r->path = optarg;
-		else if (id == OPTION_VARIANT)
-			*variant = optarg;
-		else if (id == OPTION_SIZE)
-			r->size_bytes = bench_parse_size("size", optarg);
-		else if (id == OPTION_MEMORY)
-			r->memory_bytes = bench_parse_size("memory", optarg);
-		else if (id == OPTION_STAGING)
-			r->staging_bytes = bench_parse_size("staging", optarg);
-		else if (id == OPTION_CONFIG)
-			r->config = optarg;
-		else if (id == OPTION_THREADS)
-			r->threads = bench_parse_count("threads", optarg, 1, 256);
-		else if (id == OPTION_MILLISECONDS)
-			r->duration_ns = bench_parse_count("milliseconds", optarg, 1, 600000) *
-					 1000000ull;
-		else if (id == OPTION_SEED)
-			r->seed = bench_parse_size("seed", optarg);
-		else if (id == OPTION_CGROUP)
-			r->cgroup = optarg;
-		else if (id == OPTION_WARM)
-			r->warm_bytes = bench_parse_size("warm", optarg);
-		else if (id == OPTION_HELP) {
-			fputs(help, stdout);
-			exit(0);
-		} else
-			bench_usage("see --help");
-	}
-	if (optind < argc)
-		bench_usage("\"%s\" is not an option; see --help", argv[optind]);
+	bench_options_parse(argc, argv, options, sizeof(options) / sizeof(options[0]), help);
+	r->duration_ns = milliseconds * 1000000ull;
 	if (!r->path || !*variant)
 		bench_usage("--file and --variant are needed; see --help");
 	if (!r->size_bytes || r->size_bytes % BENCH_ALIGN)
@@ -263,7 +214,6 @@ main(int argc, char **argv)
 			  .memory_bytes = 512u << 20,
 			  .staging_bytes = 32u << 20,
 			  .warm_bytes = 2ull << 30,
-			  .duration_ns = 5000000000ull,
 			  .threads = 1,
 			  .seed = 1};
 	struct sluice_space *space = NULL;

@@ -24,7 +24,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -531,49 +530,6 @@ static const char help[] =
 	"  --cgroup DIR        memory cgroup to enter before the run\n"
 	"  --warm SIZE         memory touched before anything else (2G)\n";
 
-enum option_id {
-	OPTION_FILE = 256,
-	OPTION_CREATE,
-	OPTION_VARIANT,
-	OPTION_OP,
-	OPTION_SIZE,
-	OPTION_MEMORY,
-	OPTION_HOST,
-	OPTION_STAGING,
-	OPTION_TILE,
-	OPTION_CONFIG,
-	OPTION_THREADS,
-	OPTION_BUFFERS,
-	OPTION_BUFFER,
-	OPTION_IO_THREADS,
-	OPTION_READAHEAD,
-	OPTION_CGROUP,
-	OPTION_WARM,
-	OPTION_HELP
-};
-
-static const struct option options[] = {
-	{"file", required_argument, NULL, OPTION_FILE},
-	{"create", no_argument, NULL, OPTION_CREATE},
-	{"variant", required_argument, NULL, OPTION_VARIANT},
-	{"op", required_argument, NULL, OPTION_OP},
-	{"size", required_argument, NULL, OPTION_SIZE},
-	{"memory", required_argument, NULL, OPTION_MEMORY},
-	{"host", required_argument, NULL, OPTION_HOST},
-	{"staging", required_argument, NULL, OPTION_STAGING},
-	{"tile", required_argument, NULL, OPTION_TILE},
-	{"config", required_argument, NULL, OPTION_CONFIG},
-	{"threads", required_argument, NULL, OPTION_THREADS},
-	{"buffers", required_argument, NULL, OPTION_BUFFERS},
-	{"buffer", required_argument, NULL, OPTION_BUFFER},
-	{"io-threads", required_argument, NULL, OPTION_IO_THREADS},
-	{"readahead", required_argument, NULL, OPTION_READAHEAD},
-	{"cgroup", required_argument, NULL, OPTION_CGROUP},
-	{"warm", required_argument, NULL, OPTION_WARM},
-	{"help", no_argument, NULL, OPTION_HELP},
-	{NULL, 0, NULL, 0},
-};
-
 static enum bench_op
 op_parse(const char *text)
 {
@@ -583,60 +539,37 @@ op_parse(const char *text)
 	bench_usage("--op: \"%s\" is not read, write or rmw", text);
 }
 
-/* Fill s from the command line; *variant NULL: create the file. */
+/* Fill s from the command line; *create: no run, and no *variant. */
 static void
 options_parse(int argc, char **argv, struct stream *s, const char **variant, int *create)
 {
-	int op_seen = 0;
-	int id;
+	const char *op = NULL;
+	const struct bench_option options[] = {
+		{"file", BENCH_OPTION_TEXT, &s->path, 0, 0},
+		{"create", BENCH_OPTION_FLAG, create, 0, 0},
+		{"variant", BENCH_OPTION_TEXT, variant, 0, 0},
+		{"op", BENCH_OPTION_TEXT, &op, 0, 0},
+		{"size", BENCH_OPTION_SIZE, &s->size_bytes, 0, 0},
+		{"memory", BENCH_OPTION_SIZE, &s->memory_bytes, 0, 0},
+		{"host", BENCH_OPTION_SIZE, &s->host_bytes, 0, 0},
+		{"staging", BENCH_OPTION_SIZE, &s->staging_bytes, 0, 0},
+		{"tile", BENCH_OPTION_SIZE, &s->tile_bytes, 0, 0},
+		{"config", BENCH_OPTION_TEXT, &s->config, 0, 0},
+		{"threads", BENCH_OPTION_COUNT, &s->threads, 1, 64},
+		{"buffers", BENCH_OPTION_COUNT, &s->buffers, 2, SLOTS_MAX},
+		{"buffer", BENCH_OPTION_SIZE, &s->buffer_bytes, 0, 0},
+		{"io-threads", BENCH_OPTION_COUNT, &s->io_threads, 1, IO_THREADS_MAX},
+		{"readahead", BENCH_OPTION_COUNT, &s->readahead_kib, 4, 1 << 20},
+		{"cgroup", BENCH_OPTION_TEXT, &s->cgroup, 0, 0},
+		{"warm", BENCH_OPTION_SIZE, &s->warm_bytes, 0, 0},
+	};
 
-	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (id == OPTION_FILE)
-			s->path = optarg;
-		else if (id == OPTION_CREATE)
-			*create = 1;
-		else if (id == OPTION_VARIANT)
-			*variant = optarg;
-		else if (id == OPTION_OP)
-			s->op = op_parse(optarg), op_seen = 1;
-		else if (id == OPTION_SIZE)
-			s->size_bytes = bench_parse_size("size", optarg);
-		else if (id == OPTION_MEMORY)
-			s->memory_bytes = bench_parse_size("memory", optarg);
-		else if (id == OPTION_HOST)
-			s->host_bytes = bench_parse_size("host", optarg);
-		else if (id == OPTION_STAGING)
-			s->staging_bytes = bench_parse_size("staging", optarg);
-		else if (id == OPTION_TILE)
-			s->tile_bytes = bench_parse_size("tile", optarg);
-		else if (id == OPTION_CONFIG)
-			s->config = optarg;
-		else if (id == OPTION_THREADS)
-			s->threads = bench_parse_count("threads", optarg, 1, 64);
-		else if (id == OPTION_BUFFERS)
-			s->buffers = bench_parse_count("buffers", optarg, 2, SLOTS_MAX);
-		else if (id == OPTION_BUFFER)
-			s->buffer_bytes = bench_parse_size("buffer", optarg);
-		else if (id == OPTION_IO_THREADS)
-			s->io_threads = bench_parse_count("io-threads", optarg, 1,
-							  IO_THREADS_MAX);
-		else if (id == OPTION_READAHEAD)
-			s->readahead_kib = bench_parse_count("readahead", optarg, 4, 1 << 20);
-		else if (id == OPTION_CGROUP)
-			s->cgroup = optarg;
-		else if (id == OPTION_WARM)
-			s->warm_bytes = bench_parse_size("warm", optarg);
-		else if (id == OPTION_HELP) {
-			fputs(help, stdout);
-			exit(0);
-		} else
-			bench_usage("see --help");
-	}
-	if (optind < argc)
-		bench_usage("\"%s\" is not an option; see --help", argv[optind]);
-	if (!s->path || (!*create && (!*variant || !op_seen)))
+	bench_options_parse(argc, argv, options, sizeof(options) / sizeof(options[0]), help);
+	if (!s->path || (!*create && (!*variant || !op)))
 		bench_usage("--file, and --create or --variant and --op, are needed; see "
 			    "--help");
+	if (op)
+		s->op = op_parse(op);
 	if (!s->size_bytes || s->size_bytes % BLOCK_BYTES || !s->buffer_bytes ||
 	    s->buffer_bytes % BENCH_ALIGN || s->size_bytes % s->buffer_bytes ||
 	    !s->tile_bytes || s->tile_bytes % BLOCK_BYTES)

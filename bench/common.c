@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -117,6 +118,58 @@ bench_parse_count(const char *option, const char *text, uint32_t min, uint32_t m
 		bench_usage("--%s: \"%s\" is not a number from %u to %u", option, text,
 			    min, max);
 	return (uint32_t)value;
+}
+
+static void
+option_set(const struct bench_option *option, const char *text)
+{
+	switch (option->kind) {
+	case BENCH_OPTION_TEXT:
+		*(const char **)option->value = text;
+		break;
+	case BENCH_OPTION_SIZE:
+		*(uint64_t *)option->value = bench_parse_size(option->name, text);
+		break;
+	case BENCH_OPTION_COUNT:
+		*(uint32_t *)option->value = bench_parse_count(option->name, text,
+							       option->min, option->max);
+		break;
+	case BENCH_OPTION_FLAG:
+		*(int *)option->value = 1;
+		break;
+	}
+}
+
+void
+bench_options_parse(int argc, char **argv, const struct bench_option *options, size_t n,
+		    const char *help)
+{
+	struct option table[BENCH_OPTIONS_MAX + 2] = {{0}};
+	int at;
+
+	if (n > BENCH_OPTIONS_MAX)
+		bench_fail("%zu options, at most %d", n, BENCH_OPTIONS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		table[i].name = options[i].name;
+		table[i].has_arg = options[i].kind == BENCH_OPTION_FLAG ? no_argument
+									: required_argument;
+	}
+	table[n].name = "help";
+	for (;;) {
+		int id = getopt_long(argc, argv, "", table, &at);
+
+		if (id == -1)
+			break;
+		if (id == '?')
+			bench_usage("see --help");
+		if ((size_t)at == n) {
+			fputs(help, stdout);
+			exit(0);
+		}
+		option_set(&options[at], optarg);
+	}
+	if (optind < argc)
+		bench_usage("\"%s\" is not an option; see --help", argv[optind]);
 }
 
 /* Four sums: one would make the loop wait for each addition. */

@@ -42,6 +42,26 @@ _Noreturn void bench_skip(const char *fmt, ...) __attribute__((format(printf, 1,
 uint64_t bench_parse_size(const char *option, const char *text);
 uint32_t bench_parse_count(const char *option, const char *text, uint32_t min, uint32_t max);
 
+/*
+ * The command line: --NAME VALUE or --NAME=VALUE, put where the row says; what is not given stays as it
+ * is. --help prints the text and ends the process with 0; anything else that is no row's ends it with 2.
+ */
+enum bench_option_kind {
+	BENCH_OPTION_TEXT,  /* const char *value */
+	BENCH_OPTION_SIZE,  /* uint64_t value */
+	BENCH_OPTION_COUNT, /* uint32_t value, from min to max */
+	BENCH_OPTION_FLAG   /* int value: 1 */
+};
+struct bench_option {
+	const char *name;
+	enum bench_option_kind kind;
+	void *value;
+	uint32_t min, max;
+};
+#define BENCH_OPTIONS_MAX 32
+void bench_options_parse(int argc, char **argv, const struct bench_option *options,
+			 size_t n, const char *help);
+
 /* The inner loops. words: how many 64-bit words, a multiple of 8. Any thread. */
 uint64_t bench_sum(const uint64_t *data, size_t words);
 void bench_fill(uint64_t *data, size_t words, uint64_t first_value);

@@ -154,8 +154,13 @@ int workload_output_compare(struct workload_env *env, unsigned array,
 			    enum workload_element kind, uint64_t first, size_t n,
 			    const void *expected) SLUICE_MUST_CHECK;
 
-/* Memory for a reference, checked against what the machine has free. */
-int workload_reference_room(struct workload_env *env, uint64_t bytes) SLUICE_MUST_CHECK;
+/*
+ * Run a reference in memory of its own: bytes of zeros, freed afterwards. What it returns, or -ENOMEM
+ * where that is more than the machine can spare.
+ */
+int workload_reference_run(struct workload_env *env, uint64_t bytes,
+			   int (*reference)(struct workload_env *env,
+					    void *memory)) SLUICE_MUST_CHECK;
 
 /* ---- files (files.c) ---- */
 

@@ -539,8 +539,8 @@ memory_available(void)
 	return kib << 10;
 }
 
-int
-workload_reference_room(struct workload_env *env, uint64_t bytes)
+static int
+reference_room(struct workload_env *env, uint64_t bytes)
 {
 	uint64_t have = memory_available();
 
@@ -551,4 +551,22 @@ workload_reference_room(struct workload_env *env, uint64_t bytes)
 				     " MiB that are free: verify a smaller footprint",
 				     env->workload->name, bytes >> 20, have >> 20);
 	return 0;
+}
+
+int
+workload_reference_run(struct workload_env *env, uint64_t bytes,
+		       int (*reference)(struct workload_env *env, void *memory))
+{
+	int rc = reference_room(env, bytes);
+	void *memory;
+
+	if (rc)
+		return rc;
+	memory = calloc(1, bytes);
+	if (!memory)
+		return workload_fail(env, -ENOMEM, "%s: out of memory for the reference",
+				     env->workload->name);
+	rc = reference(env, memory);
+	free(memory);
+	return rc;
 }

@@ -27,7 +27,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ARRAY_INPUT, ARRAY_OUTPUT, ARRAY_CONSTANT, ARRAY_COUNT };
@@ -343,8 +342,9 @@ fir_expect(const struct workload_env *env, struct workload_expectation *out)
 
 /* One output at a time, in pieces that bring the taps - 1 samples before them. */
 static int
-reference_pieces(struct workload_env *env, float *x, float *want)
+reference_pieces(struct workload_env *env, void *memory)
 {
+	float *want = memory, *x = want + CHECK_ELEMENTS;
 	uint64_t n = env->plan.cols;
 	unsigned taps = (unsigned)env->params->option[OPTION_TAPS];
 	float h[TAPS_MAX];
@@ -381,14 +381,8 @@ reference_pieces(struct workload_env *env, float *x, float *want)
 static int
 fir_reference(struct workload_env *env)
 {
-	float *memory = calloc(2 * CHECK_ELEMENTS + TAPS_MAX, sizeof(*memory));
-	int rc;
-
-	if (!memory)
-		return workload_fail(env, -ENOMEM, "out of memory for the reference");
-	rc = reference_pieces(env, memory + CHECK_ELEMENTS, memory);
-	free(memory);
-	return rc;
+	return workload_reference_run(env, (2 * CHECK_ELEMENTS + TAPS_MAX) * sizeof(float),
+				      reference_pieces);
 }
 
 static const struct workload_ops fir_ops = {

@@ -27,7 +27,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { ARRAY_TEMP, ARRAY_POWER, ARRAY_OUT, ARRAY_COUNT };
 
@@ -269,9 +268,10 @@ hotspot_expect(const struct workload_env *env, struct workload_expectation *out)
 
 /* One row at a time, every neighbour by its clamped index, rows of temp in a ring of three. */
 static int
-reference_rows(struct workload_env *env, float *memory)
+reference_rows(struct workload_env *env, void *room)
 {
 	uint64_t r = env->plan.cols;
+	float *memory = room;
 	struct hotspot_constants k = constants_make(r);
 	float *ring[3] = {memory, memory + r, memory + 2 * r};
 	float *power = memory + 3 * r;
@@ -319,14 +319,8 @@ reference_rows(struct workload_env *env, float *memory)
 static int
 hotspot_reference(struct workload_env *env)
 {
-	float *memory = malloc(5 * env->plan.cols * sizeof(*memory));
-	int rc;
-
-	if (!memory)
-		return workload_fail(env, -ENOMEM, "out of memory for the reference");
-	rc = reference_rows(env, memory);
-	free(memory);
-	return rc;
+	return workload_reference_run(env, 5 * env->plan.cols * sizeof(float),
+				      reference_rows);
 }
 
 static const struct workload_ops hotspot_ops = {

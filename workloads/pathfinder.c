@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ARRAY_DATA, ARRAY_RESULT, ARRAY_TMP, ARRAY_COUNT };
@@ -231,10 +230,10 @@ pathfinder_expect(const struct workload_env *env, struct workload_expectation *o
 }
 
 static int
-reference_rows(struct workload_env *env, int32_t *memory)
+reference_rows(struct workload_env *env, void *room)
 {
 	uint64_t rows = env->plan.rows, cols = env->plan.cols;
-	int32_t *cost = memory, *next = memory + cols, *data = memory + 2 * cols;
+	int32_t *cost = room, *next = cost + cols, *data = cost + 2 * cols;
 	uint64_t row, x;
 	int rc;
 
@@ -268,14 +267,8 @@ reference_rows(struct workload_env *env, int32_t *memory)
 static int
 pathfinder_reference(struct workload_env *env)
 {
-	int32_t *memory = malloc(3 * env->plan.cols * sizeof(*memory));
-	int rc;
-
-	if (!memory)
-		return workload_fail(env, -ENOMEM, "out of memory for the reference");
-	rc = reference_rows(env, memory);
-	free(memory);
-	return rc;
+	return workload_reference_run(env, 3 * env->plan.cols * sizeof(int32_t),
+				      reference_rows);
 }
 
 static const struct workload_ops pathfinder_ops = {

@@ -28,7 +28,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ARRAY_J, ARRAY_C, ARRAY_N, ARRAY_S, ARRAY_W, ARRAY_E, ARRAY_COUNT };
@@ -473,25 +472,15 @@ reference_iterate(struct workload_env *env, const float *j, float *next, float *
 }
 
 static int
-srad_reference(struct workload_env *env)
+reference_images(struct workload_env *env, void *memory)
 {
 	uint64_t iterations = env->params->option[OPTION_ITERATIONS];
 	uint64_t r = env->plan.cols;
 	uint64_t n = r * r;
-	float *memory, *j, *next, *c;
+	float *j = memory, *next = j + n, *c = next + n;
 	uint64_t i;
 	int rc;
 
-	rc = workload_reference_room(env, 3 * n * sizeof(*memory));
-	if (rc)
-		return rc;
-	memory = malloc(3 * n * sizeof(*memory));
-	if (!memory)
-		return workload_fail(env, -ENOMEM,
-				     "srad_v2: out of memory for the reference");
-	j = memory;
-	next = memory + n;
-	c = memory + 2 * n;
 	rc = workload_input_read(env, ARRAY_J, 0, n, j);
 	for (i = 0; !rc && i < iterations; i++) {
 		float *done = j;
@@ -503,8 +492,15 @@ srad_reference(struct workload_env *env)
 	}
 	for (i = 0; !rc && i < r; i++)
 		rc = workload_output_compare(env, ARRAY_J, WORKLOAD_F32, i * r, r, j + i * r);
-	free(memory);
 	return rc;
+}
+
+static int
+srad_reference(struct workload_env *env)
+{
+	return workload_reference_run(env,
+				      3 * env->plan.cols * env->plan.cols * sizeof(float),
+				      reference_images);
 }
 
 static const struct workload_ops srad_ops = {

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { ARRAY_A, ARRAY_B, ARRAY_C, ARRAY_COUNT };
 
@@ -134,15 +133,13 @@ vectoradd_expect(const struct workload_env *env, struct workload_expectation *ou
 }
 
 static int
-vectoradd_reference(struct workload_env *env)
+reference_pieces(struct workload_env *env, void *memory)
 {
 	uint64_t n = env->plan.cols;
-	float *a = malloc(2 * sizeof(*a) * CHECK_ELEMENTS);
+	float *a = memory;
 	uint64_t first;
 	int rc = 0;
 
-	if (!a)
-		return workload_fail(env, -ENOMEM, "out of memory for the reference");
 	for (first = 0; !rc && first < n; first += CHECK_ELEMENTS) {
 		size_t i, m = kernel_min(CHECK_ELEMENTS, n - first);
 		float *b = a + CHECK_ELEMENTS;
@@ -159,8 +156,14 @@ vectoradd_reference(struct workload_env *env)
 			rc = workload_progress(env, "verify",
 					       (double)(first + m) / (double)n);
 	}
-	free(a);
 	return rc;
+}
+
+static int
+vectoradd_reference(struct workload_env *env)
+{
+	return workload_reference_run(env, 2 * sizeof(float) * CHECK_ELEMENTS,
+				      reference_pieces);
 }
 
 static const struct workload_ops vectoradd_ops = {

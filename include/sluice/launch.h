@@ -64,6 +64,18 @@ SLUICE_API int sluice_stream_create(struct sluice_space *space,
 SLUICE_API void sluice_stream_destroy(struct sluice_stream *stream);
 
 /*
+ * CUDA device: make a stream of the program's own (native: a CUstream or cudaStream_t, which must
+ * outlive *out) known to the space, so that launches on it can be begun and ended; and the
+ * CUstream of a stream, for enqueuing on it (stream NULL: the space's default stream, which is
+ * the program's default stream). Errors: -ENOTSUP on a device whose streams are not native (native
+ * returns NULL there), -ENOMEM. Any thread. Do not block.
+ */
+SLUICE_API int sluice_stream_wrap(struct sluice_space *space, void *native,
+				  struct sluice_stream **out) SLUICE_MUST_CHECK;
+SLUICE_API void *sluice_stream_native(struct sluice_space *space,
+				      struct sluice_stream *stream);
+
+/*
  * Wait until everything enqueued on the stream before this call is done. Returns the
  * stream's first error since the last call and clears it; launches enqueued behind a
  * failed one until then are not run (-ECANCELED is not reported again). Blocks on the

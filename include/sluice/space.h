@@ -62,6 +62,17 @@ enum sluice_miss {
 	SLUICE_MISS_COUNT
 };
 
+/*
+ * What a kernel of a launch with declared uses may touch (CUDA device). Where nothing is declared, any
+ * address may be touched, whatever this says.
+ */
+enum sluice_reach {
+	SLUICE_REACH_DECLARED, /* what it declares; another address is an error, as any wild pointer */
+	SLUICE_REACH_ANY, /* anything: what is not declared stays readable in host memory. Slow:
+			   * nothing moves while such a kernel runs */
+	SLUICE_REACH_COUNT
+};
+
 /* Which thread serves a fault (software device). */
 enum sluice_fault_delivery {
 	SLUICE_FAULTS_AUTO,   /* per region: THREAD where allowed, SIGNAL for random
@@ -100,6 +111,10 @@ struct sluice_config {
 				       * budget */
 	uint64_t address_bytes;       /* addresses reserved for the space */
 	uint64_t chunk_bytes;         /* 2 MiB times a power of two */
+	uint64_t large_chunk_bytes; /* of regions that have at least 16 of them; 0: what the
+				     * device is best with (CUDA: 16 MiB, as far as the budget
+				     * holds 32 of them; software: chunk_bytes) */
+	uint32_t device_number; /* which of several GPUs, from 0 */
 	uint32_t workers; /* kernel threads of the software device; 0: one per CPU */
 	uint32_t readahead_chunks; /* most chunks read ahead of a recognised pattern; 0:
 				    * off */
@@ -109,6 +124,7 @@ struct sluice_config {
 	enum sluice_policy policy;
 	enum sluice_population population;
 	enum sluice_miss miss;
+	enum sluice_reach reach;
 	enum sluice_fault_delivery faults;
 	enum sluice_store_io store_io;
 	int checking; /* 1: checking mode: wrong intents and touches of discarded data are

@@ -4,12 +4,37 @@
  * only if its rank is higher than every rank it holds; debug builds (SL_LOCK_CHECK) keep
  * the held ranks per thread and assert this, that only the owner unlocks, and that a wait
  * holds nothing else.
+ *
+ * What clang's -Wthread-safety can check without running anything is said by the SL_ macros
+ * below; `./dev check compile` runs it. They are empty under gcc. On a definition they stand in
+ * front, and cannot name parameters there: a static function that needs a parameter's lock gets
+ * a prototype for it.
  */
 #ifndef SL_BASE_LOCK_H
 #define SL_BASE_LOCK_H
 
 #include <pthread.h>
 #include <stdint.h>
+
+#ifdef __clang__
+#define SL_LOCK_ATTRIBUTE(what) __attribute__((what))
+#else
+#define SL_LOCK_ATTRIBUTE(what)
+#endif
+/* A type whose objects can be held. */
+#define SL_CAPABILITY(name)  SL_LOCK_ATTRIBUTE(capability(name))
+/* The caller holds them, before and after; the function may release and retake them between. */
+#define SL_REQUIRES(...)     SL_LOCK_ATTRIBUTE(requires_capability(__VA_ARGS__))
+/* The caller does not hold them: the function takes them itself. */
+#define SL_EXCLUDES(...)     SL_LOCK_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+#define SL_ACQUIRE(...)      SL_LOCK_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define SL_RELEASE(...)      SL_LOCK_ATTRIBUTE(release_capability(__VA_ARGS__))
+/* Acquired if the function returns 0, which is how ours say success. */
+#define SL_ACQUIRE_IF_0(...) SL_LOCK_ATTRIBUTE(try_acquire_capability(0, __VA_ARGS__))
+/* Returning at all means that it is held. */
+#define SL_ASSERT_HELD(...)  SL_LOCK_ATTRIBUTE(assert_capability(__VA_ARGS__))
+/* The body is not checked; a comment there says why. */
+#define SL_NO_LOCK_CHECK     SL_LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
 /* The lock order, outermost first. */
 enum sl_lock_rank {
@@ -22,6 +47,9 @@ enum sl_lock_rank {
 	SL_RANK_SPACE,
 	/* A stream's queue, the worker pool, an event of the software device. */
 	SL_RANK_STREAM,
+	/* The order in which a GPU's copies are enqueued: driver calls that enqueue, and wait for
+	 * nothing, are made under it. */
+	SL_RANK_MOVES,
 	/* Free lists of frames. System calls that give memory back are made outside
 	 * it. */
 	SL_RANK_FRAMES,
@@ -35,7 +63,7 @@ enum sl_lock_rank {
 	SL_RANK_COUNT
 };
 
-struct sl_mutex {
+struct SL_CAPABILITY("mutex") sl_mutex {
 	pthread_mutex_t mutex;
 	enum sl_lock_rank rank; /* set once */
 };
@@ -46,15 +74,17 @@ struct sl_cond {
 
 void sl_mutex_init(struct sl_mutex *m, enum sl_lock_rank rank);
 void sl_mutex_fini(struct sl_mutex *m);
-void sl_mutex_lock(struct sl_mutex *m);
-void sl_mutex_unlock(struct sl_mutex *m);
-void sl_mutex_assert_held(const struct sl_mutex *m); /* no-op without SL_LOCK_CHECK */
+void sl_mutex_lock(struct sl_mutex *m) SL_ACQUIRE(m);
+void sl_mutex_unlock(struct sl_mutex *m) SL_RELEASE(m);
+/* A no-op without SL_LOCK_CHECK. */
+void sl_mutex_assert_held(const struct sl_mutex *m) SL_ASSERT_HELD(m);
 
 void sl_cond_init(struct sl_cond *c);
 void sl_cond_fini(struct sl_cond *c);
-void sl_cond_wait(struct sl_cond *c, struct sl_mutex *m);
+void sl_cond_wait(struct sl_cond *c, struct sl_mutex *m) SL_REQUIRES(m);
 /* 0, or -ETIMEDOUT once sl_now_ns() has reached deadline_ns. */
-int sl_cond_wait_until(struct sl_cond *c, struct sl_mutex *m, uint64_t deadline_ns);
+int sl_cond_wait_until(struct sl_cond *c, struct sl_mutex *m, uint64_t deadline_ns)
+	SL_REQUIRES(m);
 void sl_cond_signal(struct sl_cond *c);
 void sl_cond_broadcast(struct sl_cond *c);
 

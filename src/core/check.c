@@ -8,7 +8,7 @@
 #include "core/core.h"
 
 struct sums {
-	uint64_t device, settled, staging, spilled, pinned, heap, discarded, read_ahead;
+	uint64_t device, settled, staging, spilled, pinned, heap, discarded, read_ahead, view;
 };
 
 static int
@@ -55,14 +55,15 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 		return broken(c, "present, but its bytes are not counted");
 	if (!present && c->device_bytes && c->state != SL_CHUNK_EVICTING)
 		return broken(c, "absent, but counted as present");
-	if (in_heap != (c->state == SL_CHUNK_DEVICE && !discarded && !c->user_pins))
+	if (in_heap ? c->state != SL_CHUNK_DEVICE || c->user_pins
+		    : c->state == SL_CHUNK_DEVICE && !discarded && !c->user_pins)
 		return broken(c, "wrongly in or out of the heap (I4)");
 	if (in_heap && s->dev.heap[c->heap_slot] != c)
 		return broken(c, "heap slot of another chunk");
 	if (in_list != discarded)
 		return broken(c, "wrongly in or out of the discarded list (I4)");
 	if ((c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_POISONED ||
-	     c->state == SL_CHUNK_WRITING) &&
+	     c->state == SL_CHUNK_WRITING || (c->state == SL_CHUNK_VIEWING && c->view)) &&
 	    !c->host)
 		return broken(c, "has no frame (I3)");
 	if (c->state == SL_CHUNK_STORE && !(c->flags & SL_STORE_VALID))
@@ -72,6 +73,12 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 		return broken(c, "dirty or with a frame, against its state (I3)");
 	if (c->state == SL_CHUNK_HOST && (c->flags & SL_DIRTY_DEVICE))
 		return broken(c, "dirty on a device it is not on (I3)");
+	if (c->view && c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED &&
+	    c->state != SL_CHUNK_VIEWING)
+		return broken(c, "is shown to host code, but has left its frame (I7)");
+	if (c->view_dirty & ~c->view)
+		return broken(c, "newer in a view that does not show it (I7)");
+	sums->view += c->view ? c->region->chunk_bytes : 0;
 	if (c->host) {
 		struct sl_host *h = c->host;
 
@@ -171,6 +178,10 @@ check_space(const struct sluice_space *s)
 		return sl_fail(-EINVAL, "check: pinned bytes: %llu in chunks, %llu counted",
 			       (unsigned long long)sums.pinned,
 			       (unsigned long long)s->dev.pinned_bytes);
+	if (sums.view != s->view.bytes)
+		return sl_fail(-EINVAL, "check: views of %llu bytes, counted %llu (I7)",
+			       (unsigned long long)sums.view,
+			       (unsigned long long)s->view.bytes);
 	if (sums.heap != s->dev.heap_n)
 		return sl_fail(-EINVAL, "check: %llu chunks in a heap of %u",
 			       (unsigned long long)sums.heap, s->dev.heap_n);
@@ -189,6 +200,6 @@ sluice_space_check(struct sluice_space *space)
 	if (rc)
 		return rc;
 	rc = check_space(space);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }

@@ -59,7 +59,7 @@ uses_at(const struct sluice_launch *l, const struct sl_region *r, uint64_t offse
 }
 
 /* Report; drops the lock for host code's log line. */
-static void
+SL_HELD static void
 report(struct sl_chunk *c, const struct sl_touch *touch, const char *what)
 {
 	struct sluice_space *s = c->region->space;
@@ -75,11 +75,11 @@ report(struct sl_chunk *c, const struct sl_touch *touch, const char *what)
 				what);
 		return;
 	}
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	sl_log(SL_ERROR, "check", "host code: %s %p (offset %llu of %s) %s",
 	       touch->access == SL_ACCESS_WRITE ? "write to" : "read of", touch->addr,
 	       (unsigned long long)offset, c->region->name, what);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 }
 
 void
@@ -126,7 +126,7 @@ sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end)
 }
 
 /* Take everything off the device but what callers have pinned. Drops. */
-static int
+SL_HELD static int
 space_hide(struct sluice_space *s)
 {
 	for (size_t i = 0; i < s->n_regions; i++) {
@@ -164,7 +164,7 @@ sl_check_prepare(struct sluice_launch *l)
 
 	s->launch_waiters++;
 	while (s->prepared || s->running > scopes_count(s))
-		sl_cond_wait(&s->launch_wake, &s->lock);
+		sl_space_wait(s, &s->launch_wake);
 	s->launch_waiters--;
 	rc = space_hide(s);
 	if (!rc)

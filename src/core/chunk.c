@@ -34,7 +34,7 @@ sl_chunk_update(struct sl_chunk *c)
 	struct sl_region *r = c->region;
 	enum sl_readiness readiness = chunk_readiness(c);
 	int discarded = c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED);
-	int in_heap = c->state == SL_CHUNK_DEVICE && !discarded && !c->user_pins;
+	int may_heap = c->state == SL_CHUNK_DEVICE && !c->user_pins;
 	int in_list = c->prev || c->next || r->space->dev.discarded_head == c;
 
 	if (readiness != c->readiness) {
@@ -42,10 +42,12 @@ sl_chunk_update(struct sl_chunk *c)
 		r->ready[readiness]++;
 		c->readiness = (uint8_t)readiness;
 	}
-	if (in_heap && c->heap_slot == SL_HEAP_NONE)
-		sl_lru_insert(c);
-	else if (!in_heap && c->heap_slot != SL_HEAP_NONE)
+	if (!may_heap && c->heap_slot != SL_HEAP_NONE)
 		sl_lru_remove(c);
+	else if (may_heap && !discarded && c->heap_slot == SL_HEAP_NONE)
+		sl_lru_insert(c);
+	else if (may_heap && !discarded && in_list)
+		sl_lru_refresh(c); /* revived: the heap kept it and has not looked since */
 	if (discarded && !in_list)
 		sl_discarded_insert(c);
 	else if (!discarded && in_list)
@@ -91,7 +93,7 @@ sl_chunk_wait(struct sl_chunk *c)
 	unsigned bucket = chunk_bucket(c);
 
 	s->chunk_waiters[bucket]++;
-	sl_cond_wait(&s->chunk_wake[bucket], &s->lock);
+	sl_space_wait(s, &s->chunk_wake[bucket]);
 	s->chunk_waiters[bucket]--;
 }
 
@@ -108,9 +110,9 @@ sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes)
 	int rc;
 
 	c->lifting++;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	rc = s->device->ops->unguard(s->device, sl_chunk_addr(c) + offset, bytes);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (!--c->lifting)
 		sl_chunk_wake(c);
 	return rc;

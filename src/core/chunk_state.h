@@ -16,17 +16,19 @@
  *             was kept is an equal copy unless DIRTY_DEVICE is set.
  *   SYNCING   as DEVICE; a snapshot of it is being taken or written to the store.
  *   EVICTING  leaving the device; touches wait.
+ *   VIEWING   as HOST, and spans are on their way between the frame and host code's view of the
+ *             addresses (devices with SL_CAP_VIEW): touches wait.
  *   POISONED  a write to the store failed: what the store has is unknown; the frame has the
  *             contents and is kept until a later write succeeds.
- * In every state with an arrow in flight (READING, WRITING, FILLING, SYNCING, EVICTING) one thread or one
- * request owns the chunk; the others wait on it.
+ * In every state with an arrow in flight (READING, WRITING, FILLING, SYNCING, EVICTING, VIEWING)
+ * one thread or one request owns the chunk; the others wait on it.
  */
 #ifndef SL_CORE_CHUNK_STATE_H
 #define SL_CORE_CHUNK_STATE_H
 
 /* clang-format off */
 #define SL_CHUNK_STATES(S) \
-	S(EMPTY) S(STORE) S(READING) S(HOST) S(WRITING) S(FILLING) S(DEVICE) S(SYNCING) S(EVICTING) S(POISONED)
+	S(EMPTY) S(STORE) S(READING) S(HOST) S(WRITING) S(FILLING) S(DEVICE) S(SYNCING) S(EVICTING) S(VIEWING) S(POISONED)
 
 /*        from      to        made by            why */
 #define SL_CHUNK_MOVES(M) \
@@ -55,6 +57,12 @@
 	M(WRITING,  HOST,     write_done,        "the store is up to date") \
 	M(WRITING,  STORE,    write_done,        "the store is up to date and the frame was let go") \
 	M(WRITING,  POISONED, write_failed,      "the effect is unknown: the frame is kept") \
+	M(EMPTY,    VIEWING,  view_begin,        "host code's first touch: zeros in a frame") \
+	M(HOST,     VIEWING,  view_begin,        "host code touched it, or its view goes back") \
+	M(POISONED, VIEWING,  view_begin,        "host code touched it, or its view goes back") \
+	M(VIEWING,  EMPTY,    view_failed,       "no frame: as before") \
+	M(VIEWING,  HOST,     view_done,         "shown, or back in the frame") \
+	M(VIEWING,  POISONED, view_done,         "shown, or back in the frame") \
 	M(HOST,     STORE,    host_drop,         "clean frame let go") \
 	M(HOST,     EMPTY,    discard,           "contents declared dead") \
 	M(POISONED, EMPTY,    discard,           "contents declared dead") \

@@ -18,6 +18,10 @@
 
 enum key_type { KEY_SIZE, KEY_COUNT, KEY_FLAG, KEY_CHOICE, KEY_TEXT };
 
+/* CUDA: remapping costs by the chunk, so that smaller ones bind the link (docs/design/cuda.md). */
+#define CUDA_CHUNK_BYTES   (16u << 20)
+#define CUDA_BUDGET_CHUNKS 32u
+
 struct key {
 	const char *name;
 	enum key_type type;
@@ -30,6 +34,7 @@ static const char *const device_names[] = {"auto", "soft", "cuda", NULL};
 static const char *const policy_names[] = {"lru", "dragon", "uvm", NULL};
 static const char *const population_names[] = {"chunk", "grow", "page", NULL};
 static const char *const miss_names[] = {"serve", "fail", NULL};
+static const char *const reach_names[] = {"declared", "any", NULL};
 static const char *const faults_names[] = {"auto", "thread", "signal", NULL};
 static const char *const store_io_names[] = {"auto", "uring", "file", NULL};
 
@@ -46,6 +51,9 @@ static const struct key keys[] = {
 	{"staging", KEY_SIZE, AT(staging_bytes), NULL, "host memory for I/O in flight"},
 	{"address", KEY_SIZE, AT(address_bytes), NULL, "addresses reserved"},
 	{"chunk", KEY_SIZE, AT(chunk_bytes), NULL, "unit of residency: 2M to 64M"},
+	{"large_chunk", KEY_SIZE, AT(large_chunk_bytes), NULL,
+	 "chunk of large regions; 0: the device's choice"},
+	{"device_number", KEY_COUNT, AT(device_number), NULL, "which of several GPUs"},
 	{"workers", KEY_COUNT, AT(workers), NULL, "kernel threads; 0: one per CPU"},
 	{"readahead_chunks", KEY_COUNT, AT(readahead_chunks), NULL,
 	 "read ahead at most; 0: off"},
@@ -55,6 +63,8 @@ static const struct key keys[] = {
 	{"population", KEY_CHOICE, AT(population), population_names,
 	 "what one fault brings in"},
 	{"miss", KEY_CHOICE, AT(miss), miss_names, "touch of what a launch did not declare"},
+	{"reach", KEY_CHOICE, AT(reach), reach_names,
+	 "what kernels of a CUDA device may touch"},
 	{"faults", KEY_CHOICE, AT(faults), faults_names, "which thread serves a fault"},
 	{"store_io", KEY_CHOICE, AT(store_io), store_io_names,
 	 "how files are read and written"},
@@ -209,6 +219,31 @@ sluice_config_init(struct sluice_config *config)
 	return environment_read(config);
 }
 
+/* The chunk of large regions, and what it asks of other fields. 0 or -EINVAL. */
+static int
+large_chunk_resolve(struct sluice_config *c)
+{
+	uint64_t chunk = c->chunk_bytes;
+
+	if (!c->large_chunk_bytes) {
+		c->large_chunk_bytes = chunk;
+		if (c->device == SLUICE_DEVICE_CUDA) {
+			uint64_t large = CUDA_CHUNK_BYTES;
+
+			while (large > chunk && large * CUDA_BUDGET_CHUNKS > c->device_budget_bytes)
+				large /= 2;
+			c->large_chunk_bytes = large > chunk ? large : chunk;
+		}
+	}
+	chunk = c->large_chunk_bytes;
+	if (chunk < c->chunk_bytes || chunk > SL_CHUNK_BYTES_MAX || (chunk & (chunk - 1)))
+		return sl_fail(-EINVAL,
+			       "config: large_chunk of %llu bytes: must be a power of two from "
+			       "chunk to 64 MiB",
+			       (unsigned long long)chunk);
+	return 0;
+}
+
 /* Round to chunks, fill in what depends on other fields, refuse what cannot work. */
 int
 sl_config_resolve(struct sluice_config *c)
@@ -227,6 +262,7 @@ sl_config_resolve(struct sluice_config *c)
 			       (unsigned long long)chunk);
 	if (!sl_policy_find(c->policy) || (unsigned)c->population >= SLUICE_POPULATE_COUNT ||
 	    (unsigned)c->miss >= SLUICE_MISS_COUNT ||
+	    (unsigned)c->reach >= SLUICE_REACH_COUNT ||
 	    (unsigned)c->faults >= SLUICE_FAULTS_COUNT ||
 	    (unsigned)c->store_io >= SLUICE_STORE_IO_COUNT ||
 	    (unsigned)c->device >= SLUICE_DEVICE_COUNT)
@@ -234,6 +270,9 @@ sl_config_resolve(struct sluice_config *c)
 			       "config: a choice has a value that is not in its enum");
 	if (c->checking)
 		c->population = SLUICE_POPULATE_PAGE;
+	if (large_chunk_resolve(c))
+		return -EINVAL;
+	chunk = c->large_chunk_bytes;
 	c->device_budget_bytes = c->device_budget_bytes / chunk * chunk;
 	c->host_budget_bytes = c->host_budget_bytes / chunk * chunk;
 	if (c->device_budget_bytes < 2 * chunk)
@@ -246,6 +285,8 @@ sl_config_resolve(struct sluice_config *c)
 	c->staging_bytes = c->staging_bytes / chunk * chunk;
 	if (c->staging_bytes < 8 * chunk)
 		c->staging_bytes = 8 * chunk;
+	if (c->device == SLUICE_DEVICE_CUDA && c->staging_bytes < 32 * chunk)
+		c->staging_bytes = 32 * chunk; /* copies both ways and I/O at once */
 	if (c->host_reserve_bytes > c->host_budget_bytes)
 		return sl_fail(-EINVAL, "config: host_reserve (%llu) is larger than host_budget (%llu)",
 			       (unsigned long long)c->host_reserve_bytes,
@@ -257,7 +298,11 @@ sl_config_resolve(struct sluice_config *c)
 			       (unsigned long long)c->address_bytes);
 	c->address_bytes = (c->address_bytes + chunk - 1) / chunk * chunk;
 	wanted = c->device_budget_bytes + c->host_budget_bytes + c->staging_bytes;
-	if (c->device != SLUICE_DEVICE_CUDA && wanted > memory)
+	if (c->device == SLUICE_DEVICE_CUDA) { /* the device's budget is memory of its own */
+		wanted -= c->device_budget_bytes;
+		c->population = SLUICE_POPULATE_CHUNK;
+	}
+	if (wanted > memory)
 		return sl_fail(-ENOBUFS,
 			       "config: device, host and staging budgets add up to %llu "
 			       "bytes, this "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the pager offer each other. Each block names its file. LOCKING notes: "held"
+ * What the files of the pager offer each other. Each block names its file. LOCKING notes: SL_HELD
  * means the caller holds space->lock; "drops" means the function may release and retake it, so
  * everything looked at before must be looked at again.
  */
@@ -9,37 +9,86 @@
 
 #include "core/types.h"
 
-/* chunk.c: state, flags, waiting. All held. */
-void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state);
-void sl_chunk_update(struct sl_chunk *c); /* after flags, host, pages changed: readiness, lists */
-void sl_chunk_wake(struct sl_chunk *c);  /* somebody may wait for this chunk */
-void sl_chunk_wait(struct sl_chunk *c);  /* drops: until the chunk is woken */
-void sl_chunk_touch(struct sl_chunk *c); /* refresh: newest stamp */
+/*
+ * The space lock. To clang's analysis s->lock and c->region->space->lock are two locks, though one
+ * is the other; so it is shown one token that stands for the lock of any space. That costs nothing:
+ * no thread ever holds two of them (they have one rank, base/lock.h).
+ */
+struct SL_CAPABILITY("space lock") sl_space_token {
+	int unused; /* no object of it exists */
+};
+extern struct sl_space_token sl_space_token;
+
+#define SL_HELD     SL_REQUIRES(sl_space_token)
+#define SL_NOT_HELD SL_EXCLUDES(sl_space_token)
+
+/* SL_NO_LOCK_CHECK on the bodies: here the token and the mutex become one. */
+static inline void sl_space_lock(struct sluice_space *s) SL_ACQUIRE(sl_space_token);
+static inline void sl_space_unlock(struct sluice_space *s) SL_RELEASE(sl_space_token);
+/* On one of the space's condition variables. Drops. deadline_ns: a moment of sl_now_ns(); 0, or
+ * -ETIMEDOUT once it has come. */
+static inline void sl_space_wait(struct sluice_space *s, struct sl_cond *cond) SL_HELD;
+static inline int sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond,
+				      uint64_t deadline_ns) SL_HELD;
+
+SL_NO_LOCK_CHECK static inline void
+sl_space_lock(struct sluice_space *s)
+{
+	sl_mutex_lock(&s->lock);
+}
+
+SL_NO_LOCK_CHECK static inline void
+sl_space_unlock(struct sluice_space *s)
+{
+	sl_mutex_unlock(&s->lock);
+}
+
+SL_NO_LOCK_CHECK static inline void
+sl_space_wait(struct sluice_space *s, struct sl_cond *cond)
+{
+	sl_cond_wait(cond, &s->lock);
+}
+
+SL_NO_LOCK_CHECK static inline int
+sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond, uint64_t deadline_ns)
+{
+	return sl_cond_wait_until(cond, &s->lock, deadline_ns);
+}
+
+/* chunk.c: state, flags, waiting. */
+void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state) SL_HELD;
+void sl_chunk_update(struct sl_chunk *c) SL_HELD; /* after flags, host, pages changed: readiness, lists */
+void sl_chunk_wake(struct sl_chunk *c) SL_HELD;  /* somebody may wait for this chunk */
+void sl_chunk_wait(struct sl_chunk *c) SL_HELD;  /* drops: until the chunk is woken */
+void sl_chunk_touch(struct sl_chunk *c) SL_HELD; /* refresh: newest stamp */
 /* 1 while some thread adds a page or lifts a guard: wait before moving or guarding c. */
-int sl_chunk_is_held(const struct sl_chunk *c);
+int sl_chunk_is_held(const struct sl_chunk *c) SL_HELD;
 /* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
  * meanwhile would be lifted unseen, so c is held. Drops. */
-int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_MUST_CHECK;
-void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n);
+int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HELD SL_MUST_CHECK;
+void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
 
-/* lru.c: the device's victims. All held. */
-int sl_lru_reserve(struct sluice_space *s, uint64_t n_chunks) SL_MUST_CHECK; /* grow the heap */
-void sl_lru_insert(struct sl_chunk *c);
-void sl_lru_remove(struct sl_chunk *c);
-/* The coldest chunk of the heap, passing over those that... NULL: there is none. */
+/* lru.c: the device's victims. */
+int sl_lru_reserve(struct sluice_space *s,
+		   uint64_t n_chunks) SL_HELD SL_MUST_CHECK; /* grow the heap */
+void sl_lru_insert(struct sl_chunk *c) SL_HELD;
+void sl_lru_remove(struct sl_chunk *c) SL_HELD;
+/* A discarded chunk of the heap lives again: its stamp there may be too high. */
+void sl_lru_refresh(struct sl_chunk *c) SL_HELD;
+/* The coldest chunk of the heap that is not discarded, passing over those that... NULL: none. */
 enum sl_lru_skip {
 	SL_SKIP_NOTHING,
 	SL_SKIP_PREPARING, /* the launch being prepared needs */
 	SL_SKIP_PINNED     /* any launch has pinned, or that one needs */
 };
-struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip);
-void sl_discarded_insert(struct sl_chunk *c);
-void sl_discarded_remove(struct sl_chunk *c);
+struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip) SL_HELD;
+void sl_discarded_insert(struct sl_chunk *c) SL_HELD;
+void sl_discarded_remove(struct sl_chunk *c) SL_HELD;
 
 /* host.c: host copies, staging and settling. */
 /*
- * Get a frame for c within the staging budget, for a read (demand or ahead) or an eviction. Held,
- * drops. 0; -EAGAIN (ahead only: no room now); -ENOBUFS or the write error that blocks progress.
+ * Get a frame for c within the staging budget, for a read (demand or ahead) or an eviction. Drops.
+ * 0; -EAGAIN (ahead only: no room now); -ENOBUFS or the write error that blocks progress.
  * The new sl_host is not attached to the chunk.
  */
 enum sl_staging_use {
@@ -49,45 +98,48 @@ enum sl_staging_use {
 	SL_STAGING_EVICT   /* waits */
 };
 int sl_host_get(struct sl_chunk *c, enum sl_staging_use use,
-		struct sl_host **out) SL_MUST_CHECK;
-void sl_host_put(struct sl_host *h); /* held, drops: give the frame back */
-/* Free the host copy of c (not in I/O). held, drops. */
-void sl_host_drop(struct sl_chunk *c);
-/* Let the clean frame of a HOST chunk go: HOST -> STORE. Held, drops. */
-void sl_host_let_go(struct sl_chunk *c);
-/* The device took c's frame over (present without KEEP): free the record only. Held. */
-void sl_host_consumed(struct sl_chunk *c);
+		struct sl_host **out) SL_HELD SL_MUST_CHECK;
+void sl_host_put(struct sl_host *h) SL_HELD; /* drops: give the frame back */
+/* EMPTY to HOST: a frame of zeros. Drops. */
+int sl_host_zero(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+/* Free the host copy of c (not in I/O). Drops. */
+void sl_host_drop(struct sl_chunk *c) SL_HELD;
+/* Let the clean frame of a HOST chunk go: HOST -> STORE. Drops. */
+void sl_host_let_go(struct sl_chunk *c) SL_HELD;
+/* The device took c's frame over (present without KEEP): free the record only. */
+void sl_host_consumed(struct sl_chunk *c) SL_HELD;
 /*
  * Move c's frame from staging into the host budget, making room by the order of the host lists. 0
- * settled; -EAGAIN no room (stays in staging). Held, drops.
+ * settled; -EAGAIN no room (stays in staging). Drops.
  */
 enum sl_settle {
 	SL_SETTLE_NOW, /* over frames that can go at once */
 	SL_SETTLE_WAIT, /* and over clean ones whose write is under way, so that counters repeat */
 	SL_SETTLE_WRITE /* and over dirty ones, which are written */
 };
-int sl_host_settle(struct sl_chunk *c, enum sl_settle how) SL_MUST_CHECK;
-void sl_host_list_update(struct sl_chunk *c); /* held: put on the list its flags say */
-void sl_host_list_remove(struct sl_host *h);
-/* Dirty beyond the thresholds: start background writes. Held, drops. */
-void sl_host_clean(struct sluice_space *s);
-int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_MUST_CHECK; /* drops */
+int sl_host_settle(struct sl_chunk *c, enum sl_settle how) SL_HELD SL_MUST_CHECK;
+void sl_host_list_update(struct sl_chunk *c) SL_HELD; /* put on the list its flags say */
+void sl_host_list_remove(struct sl_host *h) SL_HELD;
+/* Dirty beyond the thresholds: start background writes. Drops. */
+void sl_host_clean(struct sluice_space *s) SL_HELD;
+int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
 
 /* store_io.c: chunk to and from the store. */
 int sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
-		  enum sl_staging_use use) SL_MUST_CHECK; /* held, drops; STORE -> READING */
-/* Begin writing a HOST or POISONED chunk; let_go: free the frame when clean. Held, drops.
+		  enum sl_staging_use use) SL_HELD SL_MUST_CHECK; /* drops; STORE -> READING */
+/* Begin writing a HOST or POISONED chunk; let_go: free the frame when clean. Drops.
  * Errors: no spill extent (-ENOSPC): the chunk is POISONED, nothing lost. */
 int sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
-		   int let_go) SL_MUST_CHECK;
-/* Write the snapshot h of a SYNCING chunk; completes to DEVICE. Held, drops. */
-void sl_snapshot_write(struct sl_chunk *c, struct sl_host *h);
-/* 0, or the error of the read that failed last, with its text. Held. */
-int sl_read_failed(const struct sl_chunk *c) SL_MUST_CHECK;
-void sl_spill_drop(struct sl_chunk *c); /* held: forget the spill extent */
-/* Page reads and writes in the calling thread, no lock held; the chunk is marked busy. */
-int sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes, void *buf) SL_MUST_CHECK;
-void sl_region_write_error(struct sl_region *r, int rc, const char *text); /* held */
+		   int let_go) SL_HELD SL_MUST_CHECK;
+/* Write the snapshot h of a SYNCING chunk; completes to DEVICE. Drops. */
+void sl_snapshot_write(struct sl_chunk *c, struct sl_host *h) SL_HELD;
+/* 0, or the error of the read that failed last, with its text. */
+int sl_read_failed(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+void sl_spill_drop(struct sl_chunk *c) SL_HELD; /* forget the spill extent */
+/* Page reads and writes in the calling thread; the chunk is marked busy. */
+int sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes,
+		 void *buf) SL_NOT_HELD SL_MUST_CHECK;
+void sl_region_write_error(struct sl_region *r, int rc, const char *text) SL_HELD;
 
 /* fill.c: bring a chunk in. */
 struct sl_fill {
@@ -97,41 +149,52 @@ struct sl_fill {
 	int no_wait_in_flight; /* faults: evict even what a launch has pinned */
 	int opportunist;       /* prefetch: -EAGAIN instead of waiting for room */
 };
-/* Make c present and whole, on the books as the intent says. Held, drops. 0 or error. */
-int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_MUST_CHECK;
-/* Book an intent on a present chunk (dirty, guard, host copy). Held, drops (guard calls). */
-int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_MUST_CHECK;
+/* Make c present and whole, on the books as the intent says. Drops. 0 or error. */
+int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
+/* Book an intent on a present chunk (dirty, guard, host copy). Drops (guard calls). */
+int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
 
 /* evict.c: take chunks out. */
-/* Reserve bytes of the device budget for c, evicting the coldest. Held, drops. */
+/* Reserve bytes of the device budget for c, evicting the coldest. Drops. */
 /* -EINPROGRESS: launches hold it all, and this is no fault: let c go, sl_room_wait(), try again. */
-int sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill) SL_MUST_CHECK;
-void sl_room_wait(struct sluice_space *s);                 /* held, drops */
-void sl_room_give(struct sluice_space *s, uint64_t bytes); /* held */
+int sl_room_make(struct sl_chunk *c, uint64_t bytes,
+		 const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
+void sl_room_wait(struct sluice_space *s) SL_HELD; /* drops */
+void sl_room_give(struct sluice_space *s, uint64_t bytes) SL_HELD;
 enum sl_evict_why {
 	SL_EVICT_ROOM,
 	SL_EVICT_REQUEST,
 	SL_EVICT_FLUSH,
 	SL_EVICT_DISCARD, /* dead, or freed: its contents go nowhere */
 };
-/* Evict a DEVICE chunk. Held, drops. On return it is in another state, or the error is why not. */
-int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_MUST_CHECK;
-int sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_MUST_CHECK; /* drops */
+/* Evict a DEVICE chunk. Drops. On return it is in another state, or the error is why not. */
+int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_HELD SL_MUST_CHECK;
+int sl_device_shrink(struct sluice_space *s,
+		     uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
 
 /* pages.c: population by page. */
 int sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch,
-		  enum sl_cause cause) SL_MUST_CHECK;
+		  enum sl_cause cause) SL_HELD SL_MUST_CHECK;
 /* Which pages to bring for a fault on page: pure. present: bitmap; out [*first, *first + *n). */
 void sl_pages_grow(const uint64_t *present, uint32_t n_pages, uint32_t page,
 		   uint32_t *first, uint32_t *n);
 struct sl_pages *sl_pages_alloc(uint64_t chunk_bytes);
 
 /* readahead.c */
-/* Chunks [first, last] were demanded, in this order of use. Held, drops. Never fails. */
-void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last);
-/* c was used, or its frame goes: it counts to the share of read-ahead no more. Held. */
-void sl_read_ahead_release(struct sl_chunk *c);
+/* Chunks [first, last] were demanded, in this order of use. Drops. Never fails. */
+void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last) SL_HELD;
+/* c was used, or its frame goes: it counts to the share of read-ahead no more. */
+void sl_read_ahead_release(struct sl_chunk *c) SL_HELD;
+/* Held, or r is known to nobody else yet. */
 void sl_read_ahead_reset(struct sl_region *r);
+
+/* view.c: host code's view (SL_CAP_VIEW) */
+/* Serve a touch of c by host code. Drops. */
+int sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD SL_MUST_CHECK;
+/* Hide what is shown of c (HOST or POISONED), its newest contents in the frame. forget: they are
+ * dead. Drop; on failure nothing is lost. */
+int sl_view_fold(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+int sl_view_forget(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 
 /* fault.c */
 int sl_touched(void *space, const struct sl_touch *touch);
@@ -139,74 +202,114 @@ int sl_touched(void *space, const struct sl_touch *touch);
 /* launch.c, mover.c */
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
-void sl_mover_queue(struct sluice_launch *l);   /* held */
-int sl_launch_prepare(struct sluice_launch *l); /* held, drops */
-int sl_launch_try_prepare(struct sluice_launch *l); /* held: 0, or -EAGAIN: not all resident */
-void sl_launch_unpin(struct sluice_launch *l);      /* held */
-uint32_t sl_scopes_count(const struct sluice_space *s); /* held: host scopes whose pins stand */
-void sl_launch_prepared(struct sluice_launch *l, int rc); /* held: the mover is done with it */
-void sl_launch_wake(struct sluice_space *s); /* held: launches, pins or room changed */
+void sl_mover_queue(struct sluice_launch *l) SL_HELD;
+int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
+int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: not all resident */
+void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
+uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
+void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
+void sl_launch_wake(struct sluice_space *s) SL_HELD; /* launches, pins or room changed */
 /* When every launch is waiting and none runs: let the newest prepared one give its pins back. */
-int sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except); /* held: 1 if so */
+int sl_launch_steal(struct sluice_space *s,
+		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
-		     enum sluice_tier tier) SL_MUST_CHECK; /* held; takes chunks */
-/* A discard behind the launches that still wait to be prepared. Held. */
+		     enum sluice_tier tier) SL_HELD SL_MUST_CHECK; /* takes chunks */
+/* A discard behind the launches that still wait to be prepared. */
 int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end,
-		     int eager) SL_MUST_CHECK;
-/* First error of a launch, with text. Held. */
-void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_PRINTF(3, 4);
-/* Wait until no launch uses chunk c (or a kernel without declared uses may). Held, drops. */
-void sl_launches_wait(struct sl_chunk *c);
-/* The same for a range. -EBUSY when this very thread holds it by sluice_launch_begin(). */
+		     int eager) SL_HELD SL_MUST_CHECK;
+/* First error of a launch, with text. */
+void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
+	SL_PRINTF(3, 4);
+/* Work is over when its pins are gone and what it did is on the books. */
+void sl_work_begin(struct sluice_space *s, struct sl_work *work,
+		   const struct sluice_launch *l) SL_HELD;
+void sl_work_end(struct sluice_space *s, struct sl_work *work) SL_HELD;
+/*
+ * Wait until what was submitted before the call and uses chunks of the range (or may: callbacks,
+ * kernels without declared uses) is over; what comes later may have pinned them when it returns.
+ * -EBUSY when this very thread holds the range by sluice_launch_begin(). Drops.
+ */
 int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
-		  const char *call) SL_MUST_CHECK;
+		  const char *call) SL_HELD SL_MUST_CHECK;
 /* stream.c: NULL is the default stream; submit counts what is pending. */
 struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);
-int sl_stream_make(struct sluice_space *s, struct sluice_stream **out) SL_MUST_CHECK;
-void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task); /* lock not held */
+/* native: wrap *native; NULL: make one. */
+int sl_stream_make(struct sluice_space *s, void *const *native, struct sluice_stream **out) SL_MUST_CHECK;
+void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task) SL_NOT_HELD;
 void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of such a task */
 
+/* reach.c: chunks that kernels reach in the host tier (SL_CAP_REACH) */
+/* Make c reachable by the launch being prepared, unless it is on the device; counts a user. Drops.
+ * -ENOBUFS: it fits nowhere. */
+int sl_reach(struct sl_chunk *c, enum sluice_intent intent) SL_HELD SL_MUST_CHECK;
+/* One step towards c not being reached any more: unmaps, or waits for a launch. Drops. */
+int sl_unreach(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+/* A reached chunk that no launch uses; NULL: none. */
+struct sl_chunk *sl_reached_idle(struct sluice_space *s) SL_HELD;
+/* Mark what the launch is to reach (SL_EXCESS); planned: take the marks off. */
+void sl_reach_plan(struct sluice_launch *l) SL_HELD;
+void sl_reach_planned(struct sluice_launch *l) SL_HELD;
+void sl_reach_end(struct sluice_launch *l) SL_HELD; /* its kernel is over */
+
+/* native.c: launches on devices whose streams are native */
+/*
+ * Ask the device when the scopes ended so far are done, so that their pins go. Whoever waits for
+ * pins calls it first. Drops.
+ */
+void sl_scopes_reap(struct sluice_space *s) SL_HELD;
+/* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
+void sl_scope_ended(struct sluice_launch *l) SL_HELD;
+/* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
+int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+/* launch.c: the end of a launch whose pins stand. Drops. */
+void sl_launch_finish(struct sluice_launch *l) SL_HELD;
+
 /* discard.c */
-/* Drop every copy outside the device and every flag: the contents are dead. Held, drops. */
-void sl_chunk_forget(struct sl_chunk *c);
-/* The whole chunk, lazily, eagerly, or because its region ends. Held, drops. */
+/* Drop every copy outside the device and every flag: the contents are dead. Drops. */
+void sl_chunk_forget(struct sl_chunk *c) SL_HELD;
+/* The whole chunk, lazily, eagerly, or because its region ends. Drops. */
 enum sl_discard_how { SL_DISCARD_LAZILY, SL_DISCARD_EAGERLY, SL_DISCARD_UNMAP };
-void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how);
-void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager); /* same */
+void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how) SL_HELD;
+void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end,
+		      int eager) SL_HELD; /* same */
 /* The same, not in its turn of the calls but when a stream has come to it: leaves alone what
  * launches have pinned, which may have been called after it. */
-void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eager);
-/* Eagerly discarded, but unmapping failed: not discarded after all. Held. */
-void sl_chunk_keep(struct sl_chunk *c);
-/* Bytes [begin, end) of c are about to be written: they live again. Held. */
-void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end);
+void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end,
+			   int eager) SL_HELD;
+/* Eagerly discarded, but unmapping failed: not discarded after all. */
+void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
+/* Bytes [begin, end) of c are about to be written: they live again. */
+void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
 
-/* check_mode.c: checking mode. All held. */
-void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch);
-int sl_check_prepare(struct sluice_launch *l) SL_MUST_CHECK; /* instead of bringing in. Drops */
-void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end);
-void sl_launch_pin(struct sluice_launch *l); /* launch.c: stamp and pin, in the order of uses */
+/* check_mode.c: checking mode. */
+void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
+int sl_check_prepare(struct sluice_launch *l) SL_HELD SL_MUST_CHECK; /* instead of bringing in. Drops */
+void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
+void sl_launch_pin(struct sluice_launch *l) SL_HELD; /* launch.c: stamp and pin, in the order of uses */
 
 /* region.c */
-struct sl_region *sl_region_at(struct sluice_space *s, const void *addr); /* held; NULL: none */
-/* The region that holds [addr, addr + size): size 0 means to its end. Held. -ENOENT with text. */
-int sl_region_find(struct sluice_space *s, const char *call, const void *addr, size_t size,
-		   struct sl_region **region, uint64_t *begin, uint64_t *end) SL_MUST_CHECK;
-int sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end, int keep) SL_MUST_CHECK;
-void sl_region_leave(struct sl_region *r); /* held: end of busy */
-/* Flush, empty and free a region that is closed (unmapping set, not busy). Held, drops. On
+struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */
+/* The region that holds [addr, addr + size): size 0 means to its end. -ENOENT with text. */
+int sl_region_find(struct sluice_space *s, const char *call, const void *addr,
+		   size_t size, struct sl_region **region, uint64_t *begin,
+		   uint64_t *end) SL_HELD SL_MUST_CHECK;
+int sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end,
+		    int keep) SL_HELD SL_MUST_CHECK;
+void sl_region_leave(struct sl_region *r) SL_HELD; /* end of busy */
+/* Flush, empty and free a region that is closed (unmapping set, not busy). Drops. On
  * failure it is open again and nothing is lost. */
-int sl_region_unmap(struct sl_region *r) SL_MUST_CHECK;
+int sl_region_unmap(struct sl_region *r) SL_HELD SL_MUST_CHECK;
 
 /* move.c */
 void sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end,
-			 struct sluice_residency *out); /* held */
+			 struct sluice_residency *out) SL_HELD;
 
 /* config.c */
 int sl_config_resolve(struct sluice_config *config) SL_MUST_CHECK;
 
 /* space.c */
 int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */
-int sl_space_enter(struct sluice_space *s) SL_MUST_CHECK; /* -ECHILD after fork; else takes lock */
+/* Take the lock. -EINVAL: s is NULL; -ECHILD after fork. */
+int sl_space_enter(struct sluice_space *s) SL_ACQUIRE_IF_0(sl_space_token) SL_MUST_CHECK;
 
 #endif

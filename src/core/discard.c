@@ -25,7 +25,7 @@ sl_chunk_forget(struct sl_chunk *c)
 }
 
 /* Note dead pages [begin, end) (bytes within the chunk); 1 when no live page is left. Held. */
-static int
+SL_HELD static int
 pages_die(struct sl_chunk *c, uint64_t begin, uint64_t end)
 {
 	uint64_t valid = sl_chunk_valid_bytes(c);
@@ -68,7 +68,7 @@ sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end)
  * Some pages of a present chunk are about to be noted dead, eagerly: a later write to them must be
  * seen, so that it counts. Bytes within the chunk. Not 0: it cannot be seen. Held, drops.
  */
-static int
+SL_HELD static int
 writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 {
 	struct sluice_space *s = c->region->space;
@@ -88,9 +88,9 @@ writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	end = (end + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES * SL_PAGE_BYTES;
 	sl_chunk_set_state(c, SL_CHUNK_SYNCING); /* writers wait until the books know of the guard */
 	c->flags |= SL_SNAPSHOT;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	rc = s->device->ops->guard(s->device, sl_chunk_addr(c) + begin, end - begin);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	c->flags &= (uint16_t)~SL_SNAPSHOT;
 	if (!rc && !c->pages)
 		c->flags |= SL_GUARDED;
@@ -123,6 +123,18 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 		case SL_CHUNK_STORE:
 		case SL_CHUNK_HOST:
 		case SL_CHUNK_POISONED:
+			if (c->flags & SL_REACHED) {
+				if (c->reach_users && how != SL_DISCARD_UNMAP)
+					return; /* a launch still uses it */
+				if (sl_unreach(c))
+					return;
+				break;
+			}
+			if (c->view) {
+				if (sl_view_forget(c))
+					return; /* what is still shown lives on */
+				break;
+			}
 			free(c->pages);
 			c->pages = NULL;
 			if (c->host) {
@@ -176,6 +188,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 		case SL_CHUNK_FILLING:
 		case SL_CHUNK_SYNCING:
 		case SL_CHUNK_EVICTING:
+		case SL_CHUNK_VIEWING:
 			sl_chunk_wait(c);
 			break;
 		case SL_CHUNK_STATE_COUNT:
@@ -185,7 +198,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 }
 
 /* late: launches called after the discard may be prepared already; what they use lives again. */
-static void
+SL_HELD static void
 range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late)
 {
 	struct sluice_space *s = r->space;
@@ -249,9 +262,9 @@ discard_run(struct sl_task *task)
 	struct discard_task *d = (struct discard_task *)task;
 	struct sluice_space *s = d->region->space;
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	sl_range_discard_late(d->region, d->begin, d->end, d->eager);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	return 0;
 }
 
@@ -263,14 +276,14 @@ discard_done(struct sl_task *task, int rc)
 
 	(void)rc;
 	sl_stream_task_done(d->stream);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	sl_region_leave(d->region);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	free(d);
 }
 
 /* Behind work that declared nothing, or whose reads are checked: when the stream comes to it. Held, drops. */
-static int
+SL_HELD static int
 discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	       struct sluice_stream *stream)
 {
@@ -280,6 +293,7 @@ discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	if (!d)
 		return sl_fail(-ENOMEM, "discard: out of memory");
 	d->task.run = discard_run;
+	d->task.at_turn = 1;
 	d->task.done = discard_done;
 	d->stream = sl_stream_of(s, stream);
 	d->region = r;
@@ -287,14 +301,14 @@ discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	d->end = end;
 	d->eager = eager;
 	r->busy++;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	sl_stream_submit(d->stream, &d->task);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	return 0;
 }
 
 /* A use by the user's pin forbids unmapping. Held. */
-static int
+SL_HELD static int
 range_is_pinned(const struct sl_region *r, uint64_t begin, uint64_t end)
 {
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
@@ -337,11 +351,12 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 	}
 	if (!stream && r->launches) {
 		rc = sl_range_wait(r, begin, end, "discard");
-		if (rc)
-			goto out;
+		if (!rc)
+			sl_range_discard_late(r, begin, end, eager);
+		goto out;
 	}
 	sl_range_discard(r, begin, end, eager);
 out:
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }

@@ -46,7 +46,7 @@ evict_counter(enum sl_evict_why why)
  * The contents of c (EVICTING) are in c->host. Find them their place: the host tier, or the store
  * when the tier is full or off, or when flushing. Leaves EVICTING. Drops.
  */
-static void
+SL_HELD static void
 evict_place(struct sl_chunk *c, enum sl_evict_why why)
 {
 	struct sluice_space *s = c->region->space;
@@ -80,7 +80,7 @@ evict_place(struct sl_chunk *c, enum sl_evict_why why)
 		return;
 }
 
-static void
+SL_HELD static void
 evict_account(struct sl_chunk *c)
 {
 	c->region->space->dev.leaving_bytes -= c->device_bytes;
@@ -89,8 +89,53 @@ evict_account(struct sl_chunk *c)
 	c->flags |= SL_WAS_EVICTED;
 }
 
-/* Contents go to a frame. */
-static int
+/* Books of a copy-out whose contents are in the frame, or soon will be. */
+SL_HELD static void
+evict_copied(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int newer)
+{
+	evict_account(c);
+	sl_count(c->region->space, evict_counter(why), c->region->chunk_bytes);
+	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED | SL_DIRTY_HOST);
+	if (newer || !(c->flags & SL_STORE_VALID))
+		c->flags |= SL_DIRTY_HOST;
+	c->host = h;
+	sl_chunk_update(c);
+}
+
+/* The frame of a chunk that is EVICTING has its contents now. On a thread of the device. */
+static void
+evict_arrived(void *cookie, int rc)
+{
+	struct sl_host *h = cookie;
+	struct sl_chunk *c = h->chunk;
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+
+	sl_space_lock(s);
+	while (c->device_bytes) /* evict_copy() is about to do the books */
+		sl_chunk_wait(c);
+	if (rc) { /* the device has lost them; what the store has is older, and stays as it is */
+		sl_fail_in(rc, "evict: chunk %llu of %s: contents lost with the device",
+			   (unsigned long long)sl_chunk_index(c), r->name);
+		sl_region_write_error(r, rc, sluice_last_error());
+		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
+		c->host = NULL;
+		c->flags &= (uint16_t)~SL_DIRTY_HOST;
+		sl_chunk_set_state(c, c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
+								: SL_CHUNK_EMPTY);
+		sl_host_put(h);
+	} else {
+		evict_place(c, SL_EVICT_ROOM);
+	}
+	sl_region_leave(r);
+	sl_space_unlock(s);
+}
+
+/*
+ * Contents go to a frame. Where the device runs ahead, room is there once the copy is enqueued: the
+ * chunk stays EVICTING until the frame has the contents, and nobody waits for that but who wants c.
+ */
+SL_HELD static int
 evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 {
 	struct sl_region *r = c->region;
@@ -104,27 +149,36 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (rc)
 		return rc;
-	sl_mutex_unlock(&s->lock);
+	if (why == SL_EVICT_ROOM && s->device->ops->absent_start) {
+		r->busy++;
+		sl_space_unlock(s);
+		rc = s->device->ops->absent_start(s->device, sl_chunk_addr(c),
+						  r->chunk_bytes, h->frame, evict_arrived, h);
+		sl_space_lock(s);
+		if (rc) {
+			sl_region_leave(r);
+			sl_host_put(h);
+			return rc;
+		}
+		evict_copied(c, h, why, newer);
+		sl_chunk_wake(c);
+		return 0;
+	}
+	sl_space_unlock(s);
 	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes, h->frame,
 				    SL_ABSENT_COPY);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (rc) {
 		sl_host_put(h);
 		return rc;
 	}
-	evict_account(c);
-	sl_count(s, evict_counter(why), r->chunk_bytes);
-	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED | SL_DIRTY_HOST);
-	if (newer || !(c->flags & SL_STORE_VALID))
-		c->flags |= SL_DIRTY_HOST;
-	c->host = h;
-	sl_chunk_update(c);
+	evict_copied(c, h, why, newer);
 	evict_place(c, why);
 	return 0;
 }
 
 /* Another copy is valid, or the contents are zeros or dead: nothing is copied. */
-static int
+SL_HELD static int
 evict_drop(struct sl_chunk *c)
 {
 	struct sl_region *r = c->region;
@@ -133,11 +187,11 @@ evict_drop(struct sl_chunk *c)
 	int kept = !dead && c->host;
 	int rc;
 
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes,
 				    kept ? c->host->frame : NULL,
 				    kept ? SL_ABSENT_KEPT : SL_ABSENT_DISCARD);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (rc)
 		return rc;
 	evict_account(c);
@@ -166,7 +220,7 @@ pages_free(struct sl_chunk *c)
 }
 
 /* A chunk populated by page without dirty pages, or dead: drop the pages. */
-static int
+SL_HELD static int
 evict_pages_drop(struct sl_chunk *c)
 {
 	struct sl_region *r = c->region;
@@ -174,9 +228,9 @@ evict_pages_drop(struct sl_chunk *c)
 	int dead = (c->flags & SL_DISCARDED) != 0;
 	int rc;
 
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	rc = s->device->ops->page_drop(s->device, sl_chunk_addr(c), r->chunk_bytes);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (rc)
 		return rc;
 	if (!r->unmapping)
@@ -200,7 +254,7 @@ evict_pages_drop(struct sl_chunk *c)
  * Base zeros: into a cleared frame. Base in the store: the pages go to a frame and from there, run
  * by run, to the store.
  */
-static int
+SL_HELD static int
 evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 {
 	struct sl_region *r = c->region;
@@ -216,12 +270,12 @@ evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 		if (rc)
 			return rc;
 	}
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	if (fresh && !on_store)
 		memset(h->frame->data, 0, r->chunk_bytes);
 	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes, h->frame,
 				    SL_ABSENT_COPY);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (rc) {
 		if (fresh)
 			sl_host_put(h);
@@ -311,7 +365,7 @@ scope_holds(const struct sl_chunk *c)
  * the caller waits for that launch, so that the choice does not depend on how far kernels are. What
  * a host scope holds is in use now: it is refreshed and passed over.
  */
-static struct sl_chunk *
+SL_HELD static struct sl_chunk *
 victim_pick(struct sluice_space *s, int skip_pinned)
 {
 	uint64_t start = s->clock;
@@ -335,15 +389,16 @@ sl_room_wait(struct sluice_space *s)
 {
 	uint64_t deadline = sl_now_ns() + 100 * 1000 * 1000;
 
+	sl_scopes_reap(s);
 	s->launch_waiters++;
-	if (sl_cond_wait_until(&s->launch_wake, &s->lock, deadline) == -ETIMEDOUT &&
+	if (sl_space_wait_until(s, &s->launch_wake, deadline) == -ETIMEDOUT &&
 	    s->running <= sl_scopes_count(s))
 		sl_launch_steal(s, s->preparing);
 	s->launch_waiters--;
 }
 
 /* No victim now: a launch or another thread must be waited for; or say why there will be none. */
-static int
+SL_HELD static int
 room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
 	struct sluice_space *s = c->region->space;
@@ -369,7 +424,7 @@ room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
  * One step towards room. What other threads are evicting counts as gone, so that the choice of
  * victims does not depend on how far they are. Drops.
  */
-static int
+SL_HELD static int
 room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
 	struct sluice_space *s = c->region->space;
@@ -380,7 +435,7 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 	if (s->dev.used_bytes - s->dev.leaving_bytes + s->dev.wanted_bytes <=
 	    s->dev.budget_bytes) {
 		s->launch_waiters++;
-		sl_cond_wait(&s->launch_wake, &s->lock);
+		sl_space_wait(s, &s->launch_wake);
 		s->launch_waiters--;
 		return 0;
 	}
@@ -429,7 +484,7 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 	int rc;
 
 	/* As sluice_pin(): one access may need two chunks, and must never find no room at all. */
-	if (budget_bytes < s->dev.pinned_bytes + 2 * s->config.chunk_bytes)
+	if (budget_bytes < s->dev.pinned_bytes + 2 * s->config.large_chunk_bytes)
 		return sl_fail(
 			-ENOBUFS,
 			"space: %llu bytes are pinned on the device; they and two chunks "
@@ -441,9 +496,10 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 		struct sl_chunk *v = victim_pick(s, 0);
 
 		if (!v || sl_chunk_pins(v)) {
+			sl_scopes_reap(s);
 			s->launch_waiters++;
-			(void)sl_cond_wait_until(&s->launch_wake, &s->lock,
-						 sl_now_ns() + 100 * 1000 * 1000);
+			(void)sl_space_wait_until(s, &s->launch_wake,
+						  sl_now_ns() + 100 * 1000 * 1000);
 			s->launch_waiters--;
 			continue;
 		}

@@ -9,7 +9,7 @@
 #include "core/core.h"
 
 /* The launch behind a touch declared its uses, and this was none of them (or against its intent). */
-static void
+SL_HELD static void
 launch_miss(struct sluice_launch *l, const struct sl_touch *touch)
 {
 	struct sluice_space *s = l->space;
@@ -24,7 +24,7 @@ launch_miss(struct sluice_launch *l, const struct sl_touch *touch)
 }
 
 /* A first write to a guarded chunk. Held, drops. */
-static int
+SL_HELD static int
 chunk_written(struct sl_chunk *c)
 {
 	struct sl_region *r = c->region;
@@ -50,7 +50,7 @@ chunk_written(struct sl_chunk *c)
 	return 0;
 }
 
-static int
+SL_HELD static int
 touch_serve(struct sl_region *r, const struct sl_touch *touch)
 {
 	struct sluice_space *s = r->space;
@@ -66,6 +66,10 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 			       touch->addr, r->name);
 	if (s->config.checking)
 		sl_check_touch(c, touch);
+	if (s->device->caps & SL_CAP_VIEW) {
+		sl_count(s, SLUICE_COUNTER_CPU_FAULTS, !touch->guarded);
+		return sl_view_touch(c, touch);
+	}
 	if (touch->guarded && !c->pages)
 		return chunk_written(c);
 	if (!touch->guarded) {
@@ -96,7 +100,7 @@ sl_touched(void *space, const struct sl_touch *touch)
 	struct sl_region *r;
 	int rc;
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	r = sl_region_at(s, touch->addr);
 	if (!r || r->unmapping) {
 		rc = sl_fail(-EFAULT, "%s touched %p, which is in no region",
@@ -106,6 +110,6 @@ sl_touched(void *space, const struct sl_touch *touch)
 		rc = touch_serve(r, touch);
 		sl_region_leave(r);
 	}
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	return rc;
 }

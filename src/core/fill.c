@@ -24,7 +24,7 @@ fill_is_total(const struct sl_fill *fill)
 }
 
 /* undo: the move failed after all. */
-static void
+SL_HELD static void
 fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
 {
 	static const enum sluice_counter counters[SL_CAUSE_COUNT] = {
@@ -46,7 +46,7 @@ fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
  * anybody is seen; where only a part of the chunk is the caller's, others may be writing the rest
  * right now, so the guard must stand before the chunk is visible.
  */
-static int
+SL_HELD static int
 fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 {
 	struct sl_region *r = c->region;
@@ -67,14 +67,14 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 	if (keep)
 		flags |= SL_PRESENT_KEEP;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	/* What lies behind the region's end reads as zeros whatever the intent. */
 	if (!h && fill_is_total(fill) && sl_chunk_valid_bytes(c) == r->chunk_bytes)
 		rc = s->device->ops->present_any(s->device, sl_chunk_addr(c), r->chunk_bytes);
 	else
 		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
 					     h ? h->frame : NULL, flags);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (rc) {
 		fill_count(c, fill, h != NULL, 1);
 		return rc;
@@ -85,6 +85,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 		sl_host_consumed(c);
 	}
 	c->device_bytes = r->chunk_bytes;
+	c->arrival = atomic_load_explicit(&s->device->moves_issued, memory_order_acquire);
 	if (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT))
 		c->flags |= SL_GUARDED;
 	if (dirty)
@@ -93,7 +94,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 }
 
 /* EMPTY, HOST, POISONED, or STORE when the old contents do not matter: to DEVICE. */
-static int
+SL_HELD static int
 fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 {
 	enum sl_chunk_state from = c->state;
@@ -140,7 +141,7 @@ read_counter(const struct sl_fill *fill)
 }
 
 /* One step of c towards being present. *failed_read: we waited for a read that failed. */
-static int
+SL_HELD static int
 fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 {
 	switch ((enum sl_chunk_state)c->state) {
@@ -159,6 +160,10 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 								      : SL_IO_DEMAND,
 				     read_counter(fill), SL_STAGING_READ);
 	case SL_CHUNK_POISONED:
+		if (c->flags & SL_REACHED)
+			return sl_unreach(c);
+		if (c->view)
+			return sl_view_fold(c);
 		if (c->pages) { /* only its pages are here: they must reach the store first */
 			int rc = sl_write_begin(c, SL_IO_DEMAND,
 						SLUICE_COUNTER_STORE_WRITE_BACK, 1);
@@ -171,8 +176,13 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 			return rc;
 		}
 		return fill_move(c, fill);
-	case SL_CHUNK_EMPTY:
 	case SL_CHUNK_HOST:
+		if (c->flags & SL_REACHED)
+			return sl_unreach(c);
+		if (c->view)
+			return fill_is_total(fill) ? sl_view_forget(c) : sl_view_fold(c);
+		return fill_move(c, fill);
+	case SL_CHUNK_EMPTY:
 		return fill_move(c, fill);
 	case SL_CHUNK_DEVICE:
 		return c->pages ? sl_evict(c, SL_EVICT_REQUEST) : 0;
@@ -184,6 +194,7 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 	case SL_CHUNK_FILLING:
 	case SL_CHUNK_SYNCING:
 	case SL_CHUNK_EVICTING:
+	case SL_CHUNK_VIEWING:
 		sl_chunk_wait(c);
 		return 0;
 	case SL_CHUNK_STATE_COUNT:

@@ -58,6 +58,10 @@ host_list_of(const struct sl_chunk *c)
 			       ? SL_HOST_DUP_CLEAN
 			       : SL_HOST_DUP;
 	case SL_CHUNK_HOST:
+		if (c->view) /* to be folded first; bounded by view.limit_bytes */
+			return SL_HOST_LIST_NONE;
+		if (c->flags & SL_REACHED)
+			return SL_HOST_REACHED;
 		if (!h->settled)
 			return clean ? SL_HOST_READ_AHEAD : SL_HOST_LIST_NONE;
 		if (clean)
@@ -71,6 +75,7 @@ host_list_of(const struct sl_chunk *c)
 	case SL_CHUNK_READING:
 	case SL_CHUNK_FILLING:
 	case SL_CHUNK_EVICTING:
+	case SL_CHUNK_VIEWING:
 	case SL_CHUNK_POISONED:
 	case SL_CHUNK_STATE_COUNT:
 		break;
@@ -85,11 +90,11 @@ host_wake(struct sluice_space *s)
 		sl_cond_broadcast(&s->host_wake);
 }
 
-static void
+SL_HELD static void
 host_wait(struct sluice_space *s)
 {
 	s->host_waiters++;
-	sl_cond_wait(&s->host_wake, &s->lock);
+	sl_space_wait(s, &s->host_wake);
 	s->host_waiters--;
 }
 
@@ -165,12 +170,12 @@ sl_host_put(struct sl_host *h)
 	assert(h->list == SL_HOST_LIST_NONE && h->chunk->host != h);
 	host_set_active(s, h, 0);
 	host_uncount(s, h);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	s->device->ops->frame_put(s->device, h->frame);
 	if (h->spare.store)
 		sl_spill_put(s->spill, &h->spare);
 	free(h);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 }
 
 void
@@ -217,7 +222,7 @@ sl_host_consumed(struct sl_chunk *c)
 }
 
 /* Drop the oldest read-ahead that nobody used. Drops the lock. 1 if there was one. */
-static int
+SL_HELD static int
 read_ahead_reclaim(struct sluice_space *s)
 {
 	struct sl_host *h = s->host.list[SL_HOST_READ_AHEAD].head;
@@ -269,7 +274,7 @@ staging_stuck(struct sluice_space *s, struct sl_chunk *c)
  * Frames of failed writes fill staging: the disk may be well again, so try one of them. Drops.
  * 1: a frame was let go; 0: there is none; else the error that the write met this time.
  */
-static int
+SL_HELD static int
 poisoned_retry(struct sluice_space *s)
 {
 	for (size_t i = 0; i < s->n_regions; i++) {
@@ -323,13 +328,13 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	}
 	s->host.staging_used_bytes += bytes;
 	s->host.staging_active++;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 
 	h = sl_calloc(1, sizeof(*h));
 	rc = h ? s->device->ops->frame_get(s->device, bytes, &h->frame)
 	       : sl_fail(-ENOMEM, "host: out of memory");
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (rc) {
 		s->host.staging_used_bytes -= bytes;
 		s->host.staging_active--;
@@ -345,7 +350,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 }
 
 /* Make one step towards room among settled frames. 1: go on; 0: nothing can go; drops. */
-static int
+SL_HELD static int
 settled_step(struct sluice_space *s, enum sl_settle how)
 {
 	struct sl_host *h;
@@ -382,6 +387,9 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 	}
 	if (how != SL_SETTLE_WRITE)
 		return 0;
+	c = sl_reached_idle(s);
+	if (c)
+		return sl_unreach(c) == 0;
 	h = s->host.list[SL_HOST_DIRTY_FILE].head;
 	if (h)
 		return sl_write_begin(h->chunk, SL_IO_WRITEBACK,
@@ -422,6 +430,30 @@ sl_host_settle(struct sl_chunk *c, enum sl_settle how)
 	return 0;
 }
 
+int
+sl_host_zero(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	struct sl_host *h;
+	int rc;
+
+	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	rc = sl_host_get(c, SL_STAGING_READ, &h);
+	if (rc) {
+		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+		return rc;
+	}
+	sl_space_unlock(s);
+	if (h->frame->dirty_memory)
+		memset(h->frame->data, 0, c->region->chunk_bytes);
+	sl_space_lock(s);
+	c->host = h;
+	c->flags |= SL_DIRTY_HOST;
+	sl_chunk_set_state(c, SL_CHUNK_HOST);
+	sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
+	return 0;
+}
+
 /*
  * Background cleaning. Thresholds are looked at when a frame settles, never by time: dirty file
  * data beyond writeback_bytes is written; volatile data beyond the budget less its reserve is
@@ -456,7 +488,7 @@ sl_host_clean(struct sluice_space *s)
  * A settled frame that is on no list: the base of a chunk that is on the device by pages, or one that
  * is being moved. Take the first out, or wait for the second. Drops. 1: go on.
  */
-static int
+SL_HELD static int
 shrink_unlisted(struct sluice_space *s)
 {
 	for (size_t i = 0; i < s->n_regions; i++) {
@@ -469,6 +501,10 @@ shrink_unlisted(struct sluice_space *s)
 				continue;
 			if (c->state == SL_CHUNK_DEVICE)
 				return sl_evict(c, SL_EVICT_REQUEST) == 0;
+			if (c->state == SL_CHUNK_HOST && (c->flags & SL_REACHED))
+				return sl_unreach(c) == 0;
+			if (c->state == SL_CHUNK_HOST && c->view)
+				return sl_view_fold(c) == 0;
 			if (c->state != SL_CHUNK_HOST) {
 				sl_chunk_wait(c);
 				return 1;

@@ -38,7 +38,7 @@ sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...)
 }
 
 /* Resolve one use to region and chunks. Held. */
-static int
+SL_HELD static int
 use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
 	    struct sl_launch_use *out)
 {
@@ -102,7 +102,7 @@ launch_fill(const struct sluice_launch *l, const struct sl_launch_use *u, uint64
 }
 
 /* Whether every chunk of the use needs nothing. Held. */
-static int
+SL_HELD static int
 use_is_ready(const struct sl_launch_use *u)
 {
 	const struct sl_region *r = u->region;
@@ -164,6 +164,33 @@ sl_launch_unpin(struct sluice_launch *l)
 }
 
 void
+sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_launch *l)
+{
+	work->launch = l;
+	work->number = ++s->work_clock;
+	work->next = NULL;
+	work->prev = s->work_newest;
+	if (work->prev)
+		work->prev->next = work;
+	else
+		s->work_oldest = work;
+	s->work_newest = work;
+}
+
+void
+sl_work_end(struct sluice_space *s, struct sl_work *work)
+{
+	if (work->prev)
+		work->prev->next = work->next;
+	else
+		s->work_oldest = work->next;
+	if (work->next)
+		work->next->prev = work->prev;
+	else
+		s->work_newest = work->prev;
+}
+
+void
 sl_launch_wake(struct sluice_space *s)
 {
 	if (s->launch_waiters)
@@ -171,7 +198,7 @@ sl_launch_wake(struct sluice_space *s)
 }
 
 /* Put on, or take off, the list of prepared launches not yet started. Held. */
-static void
+SL_HELD static void
 prepared_add(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
@@ -211,7 +238,7 @@ sl_launch_try_prepare(struct sluice_launch *l)
 }
 
 /* Device bytes the launch needs at once, each chunk once. Held. */
-static uint64_t
+SL_HELD static uint64_t
 launch_set_bytes(struct sluice_launch *l)
 {
 	uint32_t mark = ++l->space->mark_clock;
@@ -233,16 +260,49 @@ launch_set_bytes(struct sluice_launch *l)
 	return bytes;
 }
 
+/* The ranges of the uses, as far as they fit the text. */
+SL_HELD static const char *
+launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (size_t k = 0; k < l->n_uses && at + 1 < bytes; k++) {
+		const struct sl_launch_use *u = &l->uses[k];
+		int n = snprintf(text + at, bytes - at, "%s%llu of %s at %p", k ? ", " : "",
+				 (unsigned long long)(u->end - u->begin), u->region->name,
+				 (void *)(u->region->base + u->begin));
+
+		if (n < 0 || (size_t)n >= bytes - at)
+			break;
+		at += (size_t)n;
+	}
+	return text;
+}
+
 /* The declared set must fit beside what callers have pinned. Held. */
-static int
+SL_HELD static int
 launch_check_set(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 	uint64_t bytes = launch_set_bytes(l);
+	char ranges[SL_ERROR_TEXT_BYTES / 2];
 	uint64_t held = s->dev.pinned_bytes;
 
 	if (bytes + held <= s->dev.budget_bytes)
 		return 0;
+	if (s->device->caps & SL_CAP_REACH) {
+		if (bytes + held <= s->dev.budget_bytes + s->host.budget_bytes)
+			return 0;
+		return sl_fail(-ENOBUFS,
+			       "launch %llu: its %zu uses (%s) are %llu bytes, device and host "
+			       "budgets together hold %llu: tile the launch or raise a budget",
+			       (unsigned long long)l->number, l->n_uses,
+			       launch_ranges(l, ranges, sizeof(ranges)),
+			       (unsigned long long)bytes,
+			       (unsigned long long)(s->dev.budget_bytes - held +
+						    s->host.budget_bytes));
+	}
 	return sl_fail(
 		-ENOBUFS,
 		"launch %llu: its %zu uses need %llu bytes on the device at once, the "
@@ -258,7 +318,7 @@ struct cursor {
 	uint64_t chunk;
 };
 
-static void
+SL_HELD static void
 launch_read_on(struct sluice_launch *l, struct cursor *at)
 {
 	while (at->use < l->n_uses) {
@@ -278,7 +338,7 @@ launch_read_on(struct sluice_launch *l, struct cursor *at)
 }
 
 /* Bring one use in. Held, drops. */
-static int
+SL_HELD static int
 use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 {
 	struct sl_launch_use *u = &l->uses[k];
@@ -300,9 +360,10 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 		if (!l->space->policy->stamp_on_hit &&
 		    (c->state != SL_CHUNK_DEVICE || c->pages))
 			c->stamp = l->space->clock;
-		rc = sl_fill(c, &fill);
+		rc = c->flags & SL_EXCESS ? sl_reach(c, u->intent) : sl_fill(c, &fill);
 		if (rc)
 			return rc;
+		u->brought = i + 1 - u->first;
 	}
 	if (u->intent != SLUICE_USE_WRITE_ALL && u->intent != SLUICE_USE_SCRATCH)
 		sl_read_ahead(r, u->first, u->last);
@@ -315,6 +376,8 @@ use_is_present(const struct sl_launch_use *u)
 	for (uint64_t i = u->first; i <= u->last; i++) {
 		const struct sl_chunk *c = &u->region->chunks[i];
 
+		if (c->reach_users)
+			continue;
 		if ((c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING) || c->pages)
 			return 0;
 	}
@@ -344,7 +407,7 @@ launch_mark_preparing(struct sluice_launch *l, int preparing)
  * launch is prepared, so that it does not depend on how long the kernel takes, and so that a launch
  * prepared behind it can make the contents live again. Held, drops.
  */
-static void
+SL_HELD static void
 launch_dispose(struct sluice_launch *l)
 {
 	for (size_t k = 0; k < l->n_uses; k++) {
@@ -369,6 +432,9 @@ sl_launch_prepare(struct sluice_launch *l)
 		return rc;
 	if (l->space->config.checking)
 		return sl_check_prepare(l);
+	if (launch_set_bytes(l) + l->space->dev.pinned_bytes > l->space->dev.budget_bytes ||
+	    l->reach_all)
+		sl_reach_plan(l);
 	sl_launch_pin(l);
 	launch_mark_preparing(l, 1);
 	/* A fault may take a pinned chunk out again: look twice more, then let it fault. */
@@ -384,6 +450,11 @@ sl_launch_prepare(struct sluice_launch *l)
 		ahead = (struct cursor){0, l->uses[0].first};
 	}
 	launch_mark_preparing(l, 0);
+	if (l->reaches) {
+		sl_reach_planned(l);
+		if (rc)
+			sl_reach_end(l);
+	}
 	if (rc)
 		sl_launch_unpin(l);
 	else
@@ -433,14 +504,18 @@ sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
 }
 
 /* Wait until the mover has prepared l, then count it as running. Held, drops. */
-static void
+SL_HELD static void
 launch_start(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 
+	if (l->state == SL_LAUNCH_QUEUED) {
+		l->moved = 1;
+		sl_scopes_reap(s);
+	}
 	s->launch_waiters++;
 	while (l->state == SL_LAUNCH_QUEUED)
-		sl_cond_wait(&s->launch_wake, &s->lock);
+		sl_space_wait(s, &s->launch_wake);
 	s->launch_waiters--;
 	prepared_remove(l);
 	l->state = SL_LAUNCH_RUNNING;
@@ -448,7 +523,7 @@ launch_start(struct sluice_launch *l)
 }
 
 /* Unmapping that waited for the end of the launch. Held, drops. */
-static void
+SL_HELD static void
 launch_unmap_dead(struct sluice_launch *l)
 {
 	for (size_t k = 0; k < l->n_uses; k++) {
@@ -466,11 +541,13 @@ launch_unmap_dead(struct sluice_launch *l)
 }
 
 /* The kernel is over, or was never run. Held, drops. */
-static void
-launch_finish(struct sluice_launch *l)
+void
+sl_launch_finish(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 
+	if (l->reaches)
+		sl_reach_end(l);
 	if (!l->unpinned)
 		sl_launch_unpin(l);
 	l->state = SL_LAUNCH_DONE;
@@ -484,6 +561,7 @@ launch_finish(struct sluice_launch *l)
 		l->uses[k].region->launches--;
 		sl_region_leave(l->uses[k].region);
 	}
+	sl_work_end(s, &l->work);
 	sl_launch_wake(s);
 }
 
@@ -494,16 +572,16 @@ launch_run(struct sl_task *task)
 	struct sluice_space *s = l->space;
 	int rc;
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	launch_start(l);
 	rc = l->rc;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	if (!rc && l->kernel)
 		rc = s->device->ops->grid_run(s->device, l->kernel, l->grid, l->args, l);
 	if (!rc) {
-		sl_mutex_lock(&s->lock);
+		sl_space_lock(s);
 		rc = l->rc; /* misses and wrong intents */
-		sl_mutex_unlock(&s->lock);
+		sl_space_unlock(s);
 	}
 	return rc && rc == l->rc ? sl_fail_text(rc, l->error_text) : rc;
 }
@@ -528,18 +606,18 @@ launch_done(struct sl_task *task, int rc)
 
 	(void)rc;
 	sl_stream_task_done(l->stream);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (l->state != SL_LAUNCH_RUNNING)
 		launch_start(l); /* cancelled before it ran */
 	if (l->host_scope == SL_SCOPE_ENDED)
 		scope_remove(l);
-	launch_finish(l);
-	sl_mutex_unlock(&s->lock);
+	sl_launch_finish(l);
+	sl_space_unlock(s);
 	free(l);
 }
 
 /* Old contents cannot be both of no use and read, in the same bytes. Held. */
-static int
+SL_HELD static int
 uses_check(const struct sluice_launch *l)
 {
 	for (size_t i = 0; i < l->n_uses; i++) {
@@ -564,14 +642,50 @@ uses_check(const struct sluice_launch *l)
 	return 0;
 }
 
+/* Whether a launch with so many uses may touch what it does not declare. */
+static int
+launch_reaches_all(const struct sluice_space *s, size_t n_uses)
+{
+	return (s->device->caps & SL_CAP_REACH) &&
+	       (!n_uses || s->config.reach == SLUICE_REACH_ANY);
+}
+
+/* Uses of every region, behind those declared; at most room of them. Held. */
+SL_HELD static void
+uses_add_all(struct sluice_launch *l, size_t room)
+{
+	struct sluice_space *s = l->space;
+	size_t declared = l->n_uses;
+
+	l->reach_all = 1;
+	for (size_t i = 0; i < s->n_regions && room; i++, room--) {
+		struct sl_region *r = s->regions[i];
+		struct sl_launch_use *u = &l->uses[l->n_uses];
+
+		if (r->unmapping || !r->base)
+			continue;
+		memset(u, 0, sizeof(*u));
+		u->region = r;
+		u->last = r->n_chunks - 1;
+		u->end = r->size_bytes;
+		u->whole = 1;
+		u->reach = declared != 0;
+		u->declared = declared || !sl_region_is_writable(r) ? SLUICE_USE_READ
+								    : SLUICE_USE_READ_WRITE;
+		u->intent = sl_policy_intent(s->policy, r->flags, u->declared);
+		l->n_uses++;
+	}
+}
+
 /* Make a launch with its uses resolved; regions are held. Takes the lock and keeps it. */
+SL_ACQUIRE_IF_0(sl_space_token)
 static int
 launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *args,
 	      size_t args_bytes, const struct sluice_use *uses, size_t n_uses,
 	      struct sluice_launch **out)
 {
 	struct sluice_launch *l;
-	size_t uses_bytes = n_uses * sizeof(struct sl_launch_use);
+	size_t uses_bytes, all = 0;
 	int rc;
 
 	if (n_uses > LAUNCH_USES_MAX || args_bytes > LAUNCH_ARGS_BYTES_MAX ||
@@ -581,14 +695,20 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 			"launch: %zu uses (at most %u) and %zu bytes of arguments (at "
 			"most %u), none NULL",
 			n_uses, LAUNCH_USES_MAX, args_bytes, LAUNCH_ARGS_BYTES_MAX);
+	if (s && !sl_space_forked(s) && launch_reaches_all(s, n_uses)) {
+		sl_space_lock(s);
+		all = s->n_regions; /* one mapped after this is no business of the launch's */
+		sl_space_unlock(s);
+	}
+	uses_bytes = (n_uses + all) * sizeof(struct sl_launch_use);
 	l = sl_malloc(sizeof(*l) + uses_bytes + args_bytes + 16);
 	if (!l)
 		return sl_fail(-ENOMEM, "launch: out of memory");
-	memset(l, 0, sizeof(*l));
+	memset(l, 0, sizeof(*l) + uses_bytes);
 	l->space = s;
 	l->n_uses = n_uses;
 	l->uses = (struct sl_launch_use *)(l + 1);
-	l->args = (void *)(((uintptr_t)(l->uses + n_uses) + 15) & ~(uintptr_t)15);
+	l->args = (void *)(((uintptr_t)(l->uses + n_uses + all) + 15) & ~(uintptr_t)15);
 	if (args_bytes)
 		memcpy(l->args, args, args_bytes);
 	l->task.run = launch_run;
@@ -605,10 +725,12 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	if (!rc)
 		rc = uses_check(l);
 	if (rc) {
-		sl_mutex_unlock(&s->lock);
+		sl_space_unlock(s);
 		free(l);
 		return rc;
 	}
+	if (all)
+		uses_add_all(l, all);
 	l->number = ++s->launch_clock;
 	sl_count(s, SLUICE_COUNTER_LAUNCHES, 1);
 	*out = l;
@@ -616,7 +738,7 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 }
 
 /* Prepare at once when nothing is needed, else queue for the mover. Held. */
-static int
+SL_HELD static int
 launch_dispatch(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
@@ -626,6 +748,7 @@ launch_dispatch(struct sluice_launch *l)
 		l->uses[k].region->launches++;
 		l->uses[k].region->busy++;
 	}
+	sl_work_begin(s, &l->work, l);
 	if (!s->queue_head && !s->preparing && sl_launch_try_prepare(l) == 0) {
 		sl_count(s, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses > 0);
 		return 0;
@@ -636,6 +759,7 @@ launch_dispatch(struct sluice_launch *l)
 		sl_mover_queue(l);
 		return 0;
 	}
+	sl_work_end(s, &l->work);
 	for (size_t k = 0; k < l->n_uses; k++) {
 		l->uses[k].region->launches--;
 		sl_region_leave(l->uses[k].region);
@@ -651,6 +775,11 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 	struct sluice_launch *l;
 	int rc;
 
+	if (space && !(space->device->caps & SL_CAP_KERNELS))
+		return sl_fail(-ENOTSUP,
+			       "launch: the %s device runs no C functions: enqueue kernels between "
+			       "sluice_launch_begin() and sluice_launch_end()",
+			       space->device->ops->name);
 	if (!kernel || !grid.x || !grid.y || !grid.z)
 		return sl_fail(-EINVAL, "launch: %s",
 			       kernel ? "the grid is empty" : "no kernel given");
@@ -662,7 +791,7 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 	rc = launch_dispatch(l);
 	if (!rc && !n_uses)
 		space->undeclared++;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	if (rc) {
 		free(l);
 		return rc;
@@ -684,15 +813,21 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 	l->owner = pthread_self();
 	rc = launch_dispatch(l);
 	if (rc) {
-		sl_mutex_unlock(&space->lock);
+		sl_space_unlock(space);
 		free(l);
 		return rc;
 	}
 	launch_start(l);
+	if (!l->rc && (space->device->caps & SL_CAP_NATIVE)) {
+		rc = sl_scope_gate(l);
+		if (rc)
+			sl_launch_blame(l, rc, "launch %llu: %s",
+					(unsigned long long)l->number, sluice_last_error());
+	}
 	rc = l->rc;
 	if (rc) {
-		launch_finish(l);
-		sl_mutex_unlock(&space->lock);
+		sl_launch_finish(l);
+		sl_space_unlock(space);
 		sl_fail_text(rc, l->error_text);
 		free(l);
 		return rc;
@@ -701,7 +836,7 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 	if (l->next)
 		l->next->prev = l;
 	space->scopes = l;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	*out = l;
 	return 0;
 }
@@ -733,32 +868,25 @@ sluice_launch_end(struct sluice_launch *launch)
 	s = launch->space;
 	if (sl_space_forked(s)) /* the lock may be held by a thread that is not here */
 		return;
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	launch->host_scope = SL_SCOPE_ENDED;
+	if (s->device->caps & SL_CAP_NATIVE) {
+		scope_remove(launch);
+		sl_scope_ended(launch);
+		sl_space_unlock(s);
+		return;
+	}
 	if (!atomic_load(&launch->stream->pending)) {
 		scope_remove(launch);
-		launch_finish(launch);
-		sl_mutex_unlock(&s->lock);
+		sl_launch_finish(launch);
+		sl_space_unlock(s);
 		free(launch);
 		return;
 	}
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	launch->task.run = scope_end_run;
 	launch->task.skippable = 0;
 	sl_stream_submit(launch->stream, &launch->task);
-}
-
-void
-sl_launches_wait(struct sl_chunk *c)
-{
-	struct sluice_space *s = c->region->space;
-
-	s->launch_waiters++;
-	while (c->region->launches && (sl_chunk_pins(c) || s->queue_head || s->preparing))
-		sl_cond_wait(&s->launch_wake, &s->lock);
-	while (s->undeclared)
-		sl_cond_wait(&s->launch_wake, &s->lock);
-	s->launch_waiters--;
 }
 
 /* Whether launch l uses bytes [begin, end) of r. */
@@ -776,10 +904,35 @@ launch_uses(const struct sluice_launch *l, const struct sl_region *r, uint64_t b
 	return 0;
 }
 
+/* Whether work uses, or may use, chunks of [begin, end) of r. */
+static int
+work_uses(const struct sl_work *work, const struct sl_region *r, uint64_t begin, uint64_t end)
+{
+	const struct sluice_launch *l = work->launch;
+
+	if (!l)
+		return 1;
+	if (l->discard)
+		return l->uses->region == r;
+	return l->n_uses ? launch_uses(l, r, begin, end) : l->kernel != NULL;
+}
+
+/* Whether such work up to a number is not over. */
+SL_HELD static int
+work_remains(const struct sl_region *r, uint64_t begin, uint64_t end, uint64_t last)
+{
+	for (const struct sl_work *w = r->space->work_oldest; w && w->number <= last;
+	     w = w->next)
+		if (work_uses(w, r, begin, end))
+			return 1;
+	return 0;
+}
+
 int
 sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *call)
 {
 	struct sluice_space *s = r->space;
+	uint64_t last = s->work_clock;
 
 	for (struct sluice_launch *l = s->scopes; l; l = l->next) {
 		if (l->host_scope == SL_SCOPE_HELD &&
@@ -790,7 +943,10 @@ sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *cal
 				"call sluice_launch_end() first",
 				call, r->name);
 	}
-	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++)
-		sl_launches_wait(&r->chunks[i]);
+	sl_scopes_reap(s);
+	s->launch_waiters++;
+	while (work_remains(r, begin, end, last))
+		sl_space_wait(s, &s->launch_wake);
+	s->launch_waiters--;
 	return 0;
 }

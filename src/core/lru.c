@@ -3,7 +3,8 @@
  * Which chunk of the device goes next: discarded ones first in, first out; then the coldest in
  * use. A hit only stores a stamp in the chunk; the heap learns of it when the chunk comes to
  * the top, so a hit costs nothing and the order is exact all the same. Equal stamps: clean before
- * dirty, then by address.
+ * dirty, then by address. A discarded chunk stays in the heap until it comes to the top or lives
+ * again: taking it out at once would make a discard of many chunks cost their logarithms.
  * LOCKING: all of it under space->lock.
  */
 #include <assert.h>
@@ -98,14 +99,32 @@ sl_lru_remove(struct sl_chunk *c)
 	heap_down(s, last->heap_slot);
 }
 
+void
+sl_lru_refresh(struct sl_chunk *c)
+{
+	c->heap_stamp = heap_key(c);
+	heap_up(c->region->space, c->heap_slot);
+	heap_down(c->region->space, c->heap_slot);
+}
+
+static int
+is_discarded(const struct sl_chunk *c)
+{
+	return (c->flags & SL_DISCARDED) != 0; /* in the heap, so it is DEVICE */
+}
+
 /* Bring the heap's top up to date: stamps only grow, so sinking is enough. */
-static struct sl_chunk *
+SL_HELD static struct sl_chunk *
 heap_top(struct sluice_space *s)
 {
 	while (s->dev.heap_n) {
 		struct sl_chunk *c = s->dev.heap[0];
 		uint64_t key = heap_key(c);
 
+		if (is_discarded(c)) {
+			sl_lru_remove(c);
+			continue;
+		}
 		if (key <= c->heap_stamp) {
 			c->heap_stamp = key;
 			return c;
@@ -137,7 +156,7 @@ sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip)
 		struct sl_chunk *c = s->dev.heap[i];
 		uint64_t key = heap_key(c);
 
-		if (skips(c, skip))
+		if (is_discarded(c) || skips(c, skip))
 			continue;
 		if (!best || key < best_key ||
 		    (key == best_key && sl_chunk_addr(c) < sl_chunk_addr(best))) {

@@ -12,7 +12,7 @@
 /* ---- advise ----------------------------------------------------------------------------- */
 
 /* Change how a region is populated. It must be off the device while its delivery changes. */
-static int
+SL_HELD static int
 advise_population(struct sl_region *r, enum sluice_population population)
 {
 	struct sluice_space *s = r->space;
@@ -33,7 +33,8 @@ advise_population(struct sl_region *r, enum sluice_population population)
 	for (uint64_t i = 0; i < r->n_chunks && !rc; i++) {
 		struct sl_chunk *c = &r->chunks[i];
 
-		if (c->user_pins || c->state == SL_CHUNK_SYNCING)
+		/* Pinned by a launch: one that came after the wait. */
+		if (c->user_pins || sl_chunk_pins(c) || c->state == SL_CHUNK_SYNCING)
 			return 0;
 		if (c->state == SL_CHUNK_DEVICE)
 			rc = sl_evict(c, SL_EVICT_REQUEST);
@@ -60,7 +61,7 @@ advise_population(struct sl_region *r, enum sluice_population population)
 	return rc;
 }
 
-static void
+SL_HELD static void
 advise_cold(struct sl_region *r, uint64_t begin, uint64_t end)
 {
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
@@ -73,7 +74,7 @@ advise_cold(struct sl_region *r, uint64_t begin, uint64_t end)
 	}
 }
 
-static int
+SL_HELD static int
 range_prefetch(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier tier)
 {
 	uint64_t first = begin / r->chunk_bytes, last = (end - 1) / r->chunk_bytes;
@@ -128,7 +129,7 @@ sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
 	}
 	sl_region_leave(r);
 out:
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
@@ -147,7 +148,7 @@ struct move_task {
 };
 
 /* Take the range out to the tier. Pinned chunks stay. Held, drops. */
-static int
+SL_HELD static int
 range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier tier)
 {
 	int rc = 0;
@@ -157,15 +158,24 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 
 		while (!rc &&
 		       (c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING ||
+			c->state == SL_CHUNK_VIEWING ||
+			(tier != SLUICE_TIER_HOST &&
+			 (c->view || ((c->flags & SL_REACHED) && !c->reach_users))) ||
 			c->state == SL_CHUNK_SYNCING || c->state == SL_CHUNK_READING ||
 			(c->state == SL_CHUNK_DEVICE && !c->user_pins && !sl_chunk_pins(c)))) {
 			if (c->state == SL_CHUNK_DEVICE)
 				rc = sl_evict(c, SL_EVICT_REQUEST);
+			else if ((c->flags & SL_REACHED) && c->state != SL_CHUNK_VIEWING)
+				rc = sl_unreach(c);
+			else if (c->view && c->state != SL_CHUNK_VIEWING)
+				rc = sl_view_fold(c);
 			else
 				sl_chunk_wait(c);
 		}
 		if (rc || tier == SLUICE_TIER_HOST)
 			continue;
+		if (c->reach_users)
+			continue; /* a launch uses it where it is */
 		if ((c->state == SL_CHUNK_HOST && (c->flags & SL_DIRTY_HOST)) ||
 		    c->state == SL_CHUNK_POISONED)
 			rc = sl_write_begin(c, SL_IO_DEMAND,
@@ -187,7 +197,8 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 						    : "evict: a write failed");
 			r->write_error = 0; /* reported now */
 		}
-		if (c->state == SL_CHUNK_HOST && !(c->flags & SL_DIRTY_HOST) && c->host) {
+		if (c->state == SL_CHUNK_HOST && !(c->flags & (SL_DIRTY_HOST | SL_REACHED)) &&
+		    c->host) {
 			sl_host_let_go(c);
 		}
 	}
@@ -201,14 +212,14 @@ move_run(struct sl_task *task)
 	struct sluice_space *s = t->region->space;
 	int rc;
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (t->evict)
 		rc = range_evict(t->region, t->begin, t->end, t->tier);
 	else if (t->chunks)
 		rc = sl_mover_request(t->region, t->chunks, t->n, t->tier), t->chunks = NULL;
 	else
 		rc = range_prefetch(t->region, t->begin, t->end, t->tier);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	return rc;
 }
 
@@ -220,16 +231,16 @@ move_done(struct sl_task *task, int rc)
 
 	(void)rc;
 	sl_stream_task_done(t->stream);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	t->region->launches--;
 	sl_region_leave(t->region);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	free(t->chunks);
 	free(t);
 }
 
 /* Enqueue on a stream; takes chunks. Held, drops. */
-static int
+SL_HELD static int
 move_submit(struct sl_region *r, const struct move_task *what)
 {
 	struct sluice_space *s = r->space;
@@ -242,13 +253,14 @@ move_submit(struct sl_region *r, const struct move_task *what)
 	}
 	*t = *what;
 	t->task.run = move_run;
+	t->task.at_turn = 1;
 	t->task.done = move_done;
 	t->region = r;
 	r->busy++;
 	r->launches++;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	sl_stream_submit(t->stream, &t->task);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	return 0;
 }
 
@@ -271,7 +283,7 @@ sluice_prefetch(struct sluice_space *space, const void *addr, size_t size_bytes,
 	if (!rc)
 		rc = stream ? move_submit(r, &what)
 			    : range_prefetch(r, what.begin, what.end, tier);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
@@ -348,10 +360,10 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 	rc = sl_region_find(space, "prefetch_index", base, 0, &r, &what.begin, &what.end);
 	if (!rc) { /* the caller's indices are read without the lock: the region is held */
 		r->busy++;
-		sl_mutex_unlock(&space->lock);
+		sl_space_unlock(space);
 		rc = index_chunks(r, what.begin, element_bytes, index, n, what.chunks,
 				  &what.n);
-		sl_mutex_lock(&space->lock);
+		sl_space_lock(space);
 		sl_region_leave(r);
 	}
 	if (rc)
@@ -360,7 +372,7 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 		rc = move_submit(r, &what);
 	else
 		rc = sl_mover_request(r, what.chunks, what.n, tier);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
@@ -391,13 +403,13 @@ sluice_evict(struct sluice_space *space, const void *addr, size_t size_bytes,
 		rc = range_evict(r, what.begin, what.end, tier);
 	sl_region_leave(r);
 out:
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
 /* ---- pin -------------------------------------------------------------------------------- */
 
-static void
+SL_HELD static void
 chunk_unpin(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
@@ -410,7 +422,7 @@ chunk_unpin(struct sl_chunk *c)
 }
 
 /* Bring c in and pin it. Held, drops. */
-static int
+SL_HELD static int
 chunk_pin(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
@@ -462,7 +474,7 @@ sluice_pin(struct sluice_space *space, const void *addr, size_t size_bytes)
 	}
 	sl_region_leave(r);
 out:
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
@@ -486,14 +498,14 @@ sluice_unpin(struct sluice_space *space, const void *addr, size_t size_bytes)
 	for (i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++)
 		chunk_unpin(&r->chunks[i]);
 out:
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
 /* ---- residency -------------------------------------------------------------------------- */
 
 /* Add the part [from, to) (bytes within the chunk) of c. Held. */
-static void
+SL_HELD static void
 residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to,
 	      struct sluice_residency *out)
 {
@@ -512,6 +524,7 @@ residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to,
 		out->tier_bytes[SLUICE_TIER_STORE] += bytes;
 		return;
 	case SL_CHUNK_HOST:
+	case SL_CHUNK_VIEWING:
 	case SL_CHUNK_POISONED:
 		out->tier_bytes[SLUICE_TIER_HOST] += bytes;
 		break;
@@ -585,6 +598,6 @@ sluice_residency(struct sluice_space *space, const void *addr, size_t size_bytes
 	rc = sl_region_find(space, "residency", addr, size_bytes, &r, &begin, &end);
 	if (!rc)
 		sl_region_residency(r, begin, end, out);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }

@@ -64,6 +64,7 @@ sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 	l->uses->end = end;
 	r->busy++;
 	r->launches++;
+	sl_work_begin(r->space, &l->work, l);
 	sl_mover_queue(l);
 	return 0;
 }
@@ -99,7 +100,7 @@ sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_
 	return 0;
 }
 
-static void
+SL_HELD static void
 request_end(struct sluice_space *s)
 {
 	struct sl_request *q = s->request_head;
@@ -113,7 +114,7 @@ request_end(struct sluice_space *s)
 }
 
 /* Read-only look at what a prefetch would still have to read, a few chunks deep. Drops. */
-static void
+SL_HELD static void
 request_read_on(struct sl_request *q)
 {
 	for (uint64_t i = q->done; i < q->n && i < q->done + 8; i++) {
@@ -127,7 +128,7 @@ request_read_on(struct sl_request *q)
 }
 
 /* To the host tier: read, and settle if the tier has room that costs nothing. Drops. */
-static void
+SL_HELD static void
 request_to_host(struct sl_chunk *c)
 {
 	if (c->state == SL_CHUNK_STORE &&
@@ -141,7 +142,7 @@ request_to_host(struct sl_chunk *c)
 }
 
 /* One chunk of the oldest prefetch. Whatever fails is left to the use that needs it. Drops. */
-static void
+SL_HELD static void
 request_step(struct sluice_space *s)
 {
 	struct sl_request *q = s->request_head;
@@ -173,7 +174,7 @@ request_step(struct sluice_space *s)
 	sl_ignore(sl_fill(c, &fill));
 }
 
-static void
+SL_HELD static void
 launch_step(struct sluice_space *s)
 {
 	struct sluice_launch *l = queue_pop(s);
@@ -186,6 +187,7 @@ launch_step(struct sluice_space *s)
 		l->uses->region->launches--;
 		sl_region_leave(l->uses->region);
 		s->preparing = NULL;
+		sl_work_end(s, &l->work);
 		sl_launch_wake(s);
 		free(l);
 		return;
@@ -200,18 +202,18 @@ mover_main(void *arg)
 {
 	struct sluice_space *s = arg;
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	while (!s->mover_stop) {
 		if (s->queue_head)
 			launch_step(s);
 		else if (s->request_head)
 			request_step(s);
 		else
-			sl_cond_wait(&s->mover_wake, &s->lock);
+			sl_space_wait(s, &s->mover_wake);
 	}
 	while (s->request_head)
 		request_end(s);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	return NULL;
 }
 
@@ -240,10 +242,10 @@ sl_mover_stop(struct sluice_space *s)
 {
 	if (!s->mover_started)
 		return;
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	s->mover_stop = 1;
 	sl_cond_signal(&s->mover_wake);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	pthread_join(s->mover, NULL);
 	s->mover_started = 0;
 }

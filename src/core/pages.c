@@ -57,7 +57,7 @@ sl_pages_grow(const uint64_t *present, uint32_t n_pages, uint32_t page, uint32_t
 enum page_base { PAGE_BASE_ZERO, PAGE_BASE_HOST, PAGE_BASE_STORE };
 
 /* Read and present pages [first, first + n); the caller marked them filling. No lock held. */
-static int
+SL_NOT_HELD static int
 pages_move(struct sl_chunk *c, uint32_t first, uint32_t n, enum page_base base, int guard,
 	   struct sl_frame *bounce)
 {
@@ -83,7 +83,7 @@ pages_move(struct sl_chunk *c, uint32_t first, uint32_t n, enum page_base base, 
 }
 
 /* Count pages to one cause; zeros move nothing. */
-static void
+SL_HELD static void
 pages_count(struct sl_chunk *c, enum sl_cause cause, enum page_base base, uint64_t bytes)
 {
 	struct sluice_space *s = c->region->space;
@@ -99,7 +99,7 @@ pages_count(struct sl_chunk *c, enum sl_cause cause, enum page_base base, uint64
 }
 
 /* Pages of [first, first + n) that nobody has or brings. Held. */
-static uint32_t
+SL_HELD static uint32_t
 pages_missing(const struct sl_chunk *c, uint32_t first, uint32_t n)
 {
 	uint32_t missing = 0;
@@ -111,7 +111,7 @@ pages_missing(const struct sl_chunk *c, uint32_t first, uint32_t n)
 }
 
 /* Claim what nobody has or brings of [first, first + n), in claim (bit 0: page first). Held. */
-static uint32_t
+SL_HELD static uint32_t
 pages_claim(struct sl_chunk *c, uint32_t first, uint32_t n, uint64_t *claim)
 {
 	uint32_t claimed = 0;
@@ -135,7 +135,7 @@ pages_claim(struct sl_chunk *c, uint32_t first, uint32_t n, uint64_t *claim)
  * meanwhile, look again. Room is made before pages are claimed: a chunk with claimed pages may not be
  * evicted, and two threads that need each other's chunk gone would wait for ever.
  */
-static int
+SL_HELD static int
 pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cause cause)
 {
 	struct sl_region *r = c->region;
@@ -143,7 +143,7 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 	uint32_t n_pages = (uint32_t)(r->chunk_bytes / SL_PAGE_BYTES);
 	struct sl_fill room = {.cause = cause, .no_wait_in_flight = 1};
 	enum page_base base;
-	uint64_t claim[SL_BITMAP_WORDS(SL_CHUNK_BYTES_MAX / SL_PAGE_BYTES)] = {0};
+	uint64_t claim[SL_BITMAP_WORDS(SL_CHUNK_BYTES_MAX / SL_PAGE_BYTES)];
 	struct sl_frame *bounce = NULL;
 	uint32_t first = page, n = 1, left, reserved;
 	int rc;
@@ -161,17 +161,19 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 		sl_room_give(s, (uint64_t)reserved * SL_PAGE_BYTES);
 		return -EAGAIN;
 	}
+	memset(claim, 0, SL_BITMAP_WORDS(n) * sizeof(claim[0])); /* of one page: not 2 KiB */
 	left = pages_claim(c, first, n, claim);
 	if (left < reserved)
 		sl_room_give(s, (uint64_t)(reserved - left) * SL_PAGE_BYTES);
 	base = c->host                     ? PAGE_BASE_HOST
 	       : c->flags & SL_STORE_VALID ? PAGE_BASE_STORE
 					   : PAGE_BASE_ZERO;
-	sl_chunk_update(c); /* its base frame stays */
+	if (c->host)
+		sl_chunk_update(c); /* its base frame stays */
 	if (n > 1 && base == PAGE_BASE_STORE) {
-		sl_mutex_unlock(&s->lock);
+		sl_space_unlock(s);
 		rc = s->device->ops->frame_get(s->device, r->chunk_bytes, &bounce);
-		sl_mutex_lock(&s->lock);
+		sl_space_lock(s);
 		if (rc)
 			sl_room_give(s, (uint64_t)left * SL_PAGE_BYTES);
 	}
@@ -184,9 +186,9 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 		run = (uint32_t)(end - i);
 		writes = access == SL_ACCESS_WRITE && run == 1 && at == page;
 		if (!rc) {
-			sl_mutex_unlock(&s->lock);
+			sl_space_unlock(s);
 			rc = pages_move(c, at, run, base, !writes, bounce);
-			sl_mutex_lock(&s->lock);
+			sl_space_lock(s);
 			if (rc)
 				sl_room_give(s, (uint64_t)left * SL_PAGE_BYTES);
 		}
@@ -206,17 +208,18 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 		pages_count(c, cause, base, (uint64_t)run * SL_PAGE_BYTES);
 	}
 	if (bounce) {
-		sl_mutex_unlock(&s->lock);
+		sl_space_unlock(s);
 		s->device->ops->frame_put(s->device, bounce);
-		sl_mutex_lock(&s->lock);
+		sl_space_lock(s);
 	}
-	sl_chunk_update(c);
+	if (c->host)
+		sl_chunk_update(c);
 	sl_chunk_wake(c);
 	return rc;
 }
 
 /* A first write to a page that was clean. Held, drops. */
-static int
+SL_HELD static int
 page_written(struct sl_chunk *c, uint32_t page)
 {
 	struct sluice_space *s = c->region->space;
@@ -229,7 +232,7 @@ page_written(struct sl_chunk *c, uint32_t page)
 }
 
 /* Take c into page population: DEVICE with no page present. Held, drops. */
-static int
+SL_HELD static int
 pages_begin(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
@@ -237,9 +240,9 @@ pages_begin(struct sl_chunk *c)
 	struct sl_pages *pages;
 
 	sl_chunk_set_state(c, SL_CHUNK_FILLING);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	pages = sl_pages_alloc(c->region->chunk_bytes);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (!pages) {
 		sl_chunk_set_state(c, from);
 		return sl_fail(-ENOMEM, "fault: out of memory");
@@ -316,6 +319,7 @@ sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause ca
 		case SL_CHUNK_FILLING:
 		case SL_CHUNK_SYNCING:
 		case SL_CHUNK_EVICTING:
+		case SL_CHUNK_VIEWING:
 			sl_chunk_wait(c);
 			break;
 		case SL_CHUNK_STATE_COUNT:

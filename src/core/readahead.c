@@ -9,6 +9,11 @@
  * uses stand in equal distances with none between (strided), up or down; with ADVISE_SEQUENTIAL at
  * its first use. The window then doubles with every step up to config.readahead_chunks. Up to
  * SL_AHEAD_STREAMS streams a region; the one unused longest is replaced.
+ *
+ * Its mirror is write-behind: a sweep that writes by faults over a file that cannot fit would leave
+ * the disk idle until the device is full. So while there is room, every second use of such a stream
+ * evicts the chunk that would be the first to go anyway. The device still fills up, at half the rate, and
+ * the sweep as a whole moves the same bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +23,7 @@
 #define STREAM_REACH      32 /* chunks between a use and the stream it belongs to, at most */
 #define STRIDE_MAX        16
 #define STRIDE_MISSES_MAX 3
+#define BEHIND_STEPS      2 /* uses to one eviction ahead of need */
 
 void
 sl_read_ahead_reset(struct sl_region *r)
@@ -139,22 +145,14 @@ stream_step(struct sl_region *r, struct sl_ahead *a, int64_t first, int64_t last
 	return a->window;
 }
 
-void
-sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last)
+/* Start reads of what comes next in a stream. Held, drops. */
+SL_HELD static void
+stream_read(struct sl_region *r, struct sl_ahead *a, int64_t frontier, int64_t window)
 {
 	struct sluice_space *s = r->space;
-	struct sl_ahead *a;
-	int64_t next, frontier, stride, window;
+	int64_t stride = a->stride;
+	int64_t next;
 
-	if (!s->config.readahead_chunks || (r->flags & SLUICE_NO_READAHEAD) ||
-	    r->advice == SLUICE_ADVISE_RANDOM)
-		return;
-	a = stream_find(r, (int64_t)first, (int64_t)last);
-	window = stream_step(r, a, (int64_t)first, (int64_t)last);
-	if (!window)
-		return;
-	stride = a->stride;
-	frontier = stride < 0 ? a->min : a->max;
 	if (stride < 0 ? a->issued > frontier : a->issued < frontier)
 		a->issued = frontier;
 	for (next = a->issued + stride; next >= 0 && next < (int64_t)r->n_chunks;
@@ -174,4 +172,53 @@ sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last)
 		if (a->stride != stride || a->issued != next)
 			return; /* that other use is ahead of us now */
 	}
+}
+
+/*
+ * Evict the coldest chunk of the device ahead of need, if it is one that this stream has written
+ * and left behind. Only where that changes when it goes and not whether: the region cannot stay, and
+ * nothing declared what it uses. A failed eviction leaves the chunk, a failed write is kept
+ * with the region. Held, drops.
+ */
+SL_HELD static void
+stream_write_behind(struct sl_region *r, int64_t frontier)
+{
+	struct sluice_space *s = r->space;
+	struct sl_chunk *v;
+	int64_t distance;
+
+	if (!s->policy->honour_intents || r->launches || !sl_region_is_writable(r) ||
+	    sl_region_is_volatile(r) ||
+	    r->size_bytes <= s->dev.budget_bytes + s->host.budget_bytes ||
+	    s->dev.used_bytes - s->dev.leaving_bytes + s->dev.wanted_bytes + r->chunk_bytes >
+		    s->dev.budget_bytes)
+		return;
+	v = sl_lru_coldest(s, SL_SKIP_PINNED);
+	if (!v || v->region != r || v->pages || !(v->flags & SL_DIRTY_DEVICE) ||
+	    sl_chunk_is_held(v))
+		return;
+	distance = frontier - (int64_t)sl_chunk_index(v);
+	if (distance < -STREAM_REACH || distance > STREAM_REACH)
+		sl_ignore(sl_evict(v, SL_EVICT_ROOM));
+}
+
+void
+sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last)
+{
+	int64_t frontier, window;
+	struct sl_ahead *a;
+	int behind;
+
+	if (!r->space->config.readahead_chunks || (r->flags & SLUICE_NO_READAHEAD) ||
+	    r->advice == SLUICE_ADVISE_RANDOM)
+		return;
+	a = stream_find(r, (int64_t)first, (int64_t)last);
+	window = stream_step(r, a, (int64_t)first, (int64_t)last);
+	if (!window)
+		return;
+	frontier = a->stride < 0 ? a->min : a->max;
+	behind = ++a->steps % BEHIND_STEPS == 0;
+	stream_read(r, a, frontier, window);
+	if (behind)
+		stream_write_behind(r, frontier);
 }

@@ -11,6 +11,9 @@
 #include "base/log.h"
 #include "core/core.h"
 
+/* A region with at least so many large chunks has large chunks. */
+#define LARGE_CHUNKS 16u
+
 static uint64_t
 round_up(uint64_t n, uint64_t unit)
 {
@@ -59,7 +62,7 @@ sl_region_leave(struct sl_region *r)
 /* ---- addresses -------------------------------------------------------------------------- */
 
 /* First gap that takes bytes, aligned; position in the sorted list. Held. */
-static int
+SL_HELD static int
 address_find(struct sluice_space *s, uint64_t bytes, uint64_t align, char **base, size_t *at)
 {
 	char *low = s->device->base;
@@ -97,7 +100,7 @@ slots_set(struct sl_region *r, struct sl_region *value)
 }
 
 /* Take addresses and a place in the list; the heap grows with the regions. Held. */
-static int
+SL_HELD static int
 region_insert(struct sl_region *r)
 {
 	struct sluice_space *s = r->space;
@@ -206,7 +209,9 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 	r->file_writable = store && (flags & SLUICE_WRITE);
 	r->size_bytes = size;
 	r->flags = flags;
-	r->chunk_bytes = s->config.chunk_bytes;
+	r->chunk_bytes = size >= LARGE_CHUNKS * s->config.large_chunk_bytes
+				 ? s->config.large_chunk_bytes
+				 : s->config.chunk_bytes;
 	r->n_chunks = round_up(size, r->chunk_bytes) / r->chunk_bytes;
 	r->population = s->config.population;
 	r->delivery = region_delivery(s, r->population);
@@ -223,19 +228,19 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 	if (rc)
 		goto fail;
 	rc = region_insert(r);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	if (rc)
 		goto fail;
 	rc = s->device->ops->attach(s->device, r->base, r->n_chunks * r->chunk_bytes,
 				    r->delivery);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (rc) {
 		region_remove(r);
 	} else {
 		slots_set(r, r);
 		*addr = r->base;
 	}
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	if (!rc)
 		return 0;
 fail:
@@ -367,7 +372,7 @@ sluice_alloc(struct sluice_space *space, size_t size_bytes, unsigned flags, void
 /* ---- sync ------------------------------------------------------------------------------- */
 
 /* Snapshot a present chunk that is newer than its store copy and start writing it. Drops. */
-static int
+SL_HELD static int
 chunk_snapshot(struct sl_chunk *c)
 {
 	struct sl_region *r = c->region;
@@ -381,12 +386,12 @@ chunk_snapshot(struct sl_chunk *c)
 	c->flags &= (uint16_t)~SL_WRITTEN;
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (!rc) {
-		sl_mutex_unlock(&s->lock);
+		sl_space_unlock(s);
 		rc = s->device->ops->guard(s->device, sl_chunk_addr(c), r->chunk_bytes);
 		if (!rc)
 			rc = s->device->ops->snapshot(s->device, sl_chunk_addr(c),
 						      r->chunk_bytes, h->frame);
-		sl_mutex_lock(&s->lock);
+		sl_space_lock(s);
 		if (rc)
 			sl_host_put(h);
 	}
@@ -404,10 +409,24 @@ chunk_snapshot(struct sl_chunk *c)
 }
 
 /* Start what it takes to have chunk c on the store. Drops. */
-static int
+SL_HELD static int
 chunk_flush(struct sl_chunk *c, int keep)
 {
 	for (;;) {
+		if ((c->flags & SL_REACHED) && c->state != SL_CHUNK_VIEWING && !keep) {
+			int rc = sl_unreach(c);
+
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (c->view && c->state != SL_CHUNK_VIEWING) {
+			int rc = sl_view_fold(c);
+
+			if (rc)
+				return rc;
+			continue;
+		}
 		switch ((enum sl_chunk_state)c->state) {
 		case SL_CHUNK_DEVICE:
 			if (sl_chunk_is_held(c)) {
@@ -447,6 +466,7 @@ chunk_flush(struct sl_chunk *c, int keep)
 		case SL_CHUNK_FILLING:
 		case SL_CHUNK_SYNCING:
 		case SL_CHUNK_EVICTING:
+		case SL_CHUNK_VIEWING:
 			sl_chunk_wait(c);
 			break;
 		case SL_CHUNK_STATE_COUNT:
@@ -459,11 +479,12 @@ chunk_flush(struct sl_chunk *c, int keep)
  * Wait for c's write. 1 when it failed. A dirty frame is no failure: what it has was written to c
  * after the flush, and another thread has evicted it since.
  */
-static int
+SL_HELD static int
 chunk_flushed(struct sl_chunk *c)
 {
 	while (c->state == SL_CHUNK_WRITING || c->state == SL_CHUNK_SYNCING ||
-	       c->state == SL_CHUNK_EVICTING || c->state == SL_CHUNK_FILLING)
+	       c->state == SL_CHUNK_EVICTING || c->state == SL_CHUNK_FILLING ||
+	       c->state == SL_CHUNK_VIEWING)
 		sl_chunk_wait(c);
 	return c->state == SL_CHUNK_POISONED;
 }
@@ -508,7 +529,7 @@ sluice_sync(struct sluice_space *space, void *addr, size_t size_bytes)
 		return rc;
 	rc = sl_region_find(space, "sync", addr, size_bytes, &r, &begin, &end);
 	if (rc || !sl_region_is_writable(r) || sl_region_is_volatile(r)) {
-		sl_mutex_unlock(&space->lock);
+		sl_space_unlock(space);
 		return rc;
 	}
 	r->busy++;
@@ -517,14 +538,14 @@ sluice_sync(struct sluice_space *space, void *addr, size_t size_bytes)
 		int synced;
 
 		rc = sl_region_flush(r, begin, end, 1);
-		sl_mutex_unlock(&space->lock);
+		sl_space_unlock(space);
 		synced = r->store->ops->sync(r->store);
 		if (!rc)
 			rc = synced;
-		sl_mutex_lock(&space->lock);
+		sl_space_lock(space);
 	}
 	sl_region_leave(r);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
@@ -541,7 +562,7 @@ region_is_pinned(const struct sl_region *r)
 }
 
 /* Drop every chunk's contents. Nobody uses the region. Drops. */
-static int
+SL_HELD static int
 region_empty(struct sl_region *r)
 {
 	for (uint64_t i = 0; i < r->n_chunks; i++) {
@@ -564,7 +585,7 @@ region_empty(struct sl_region *r)
 }
 
 /* Find the region that starts at addr and close it to new uses; waits for what uses it. Held. */
-static int
+SL_HELD static int
 region_close(struct sluice_space *s, const char *call, void *addr, struct sl_region **out)
 {
 	struct sl_region *r = sl_region_at(s, addr);
@@ -585,7 +606,7 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 	r->unmapping = 1;
 	s->launch_waiters++;
 	while (r->busy)
-		sl_cond_wait(&s->launch_wake, &s->lock);
+		sl_space_wait(s, &s->launch_wake);
 	s->launch_waiters--;
 	*out = r;
 	return 0;
@@ -607,11 +628,11 @@ sluice_unmap(struct sluice_space *space, void *addr)
 		return rc;
 	rc = region_close(space, "unmap", addr, &r);
 	if (rc) {
-		sl_mutex_unlock(&space->lock);
+		sl_space_unlock(space);
 		return rc;
 	}
 	rc = sl_region_unmap(r);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }
 
@@ -622,28 +643,28 @@ sl_region_unmap(struct sl_region *r)
 	int rc = sl_region_flush(r, 0, r->size_bytes, 0);
 
 	if (!rc && r->store && sl_region_is_writable(r) && !(r->flags & SLUICE_VOLATILE)) {
-		sl_mutex_unlock(&s->lock);
+		sl_space_unlock(s);
 		rc = r->store->ops->sync(r->store);
-		sl_mutex_lock(&s->lock);
+		sl_space_lock(s);
 	}
 	if (!rc)
 		rc = region_empty(r);
 	s->launch_waiters++;
 	while (r->busy)
-		sl_cond_wait(&s->launch_wake, &s->lock);
+		sl_space_wait(s, &s->launch_wake);
 	s->launch_waiters--;
 	if (rc) {
 		region_reopen(r);
 		return sl_fail_in(rc, "unmap");
 	}
 	slots_set(r, NULL);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	s->device->ops->detach(s->device, r->base, r->n_chunks * r->chunk_bytes);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	region_remove(r);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	region_free(r);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	return 0;
 }
 
@@ -655,8 +676,9 @@ sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
 	int rc;
 
 	rc = map_check("remap", 0, 1, flags & ~(unsigned)SLUICE_CREATE);
-	if (!rc)
-		rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	r = sl_region_at(space, addr);
@@ -672,7 +694,7 @@ sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
 	else
 		rc = region_close(space, "remap", addr, &r);
 	if (rc) {
-		sl_mutex_unlock(&space->lock);
+		sl_space_unlock(space);
 		return rc;
 	}
 	rc = sl_region_flush(r, 0, r->size_bytes, 0);
@@ -688,6 +710,6 @@ sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
 		sl_read_ahead_reset(r);
 	}
 	region_reopen(r);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return rc;
 }

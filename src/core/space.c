@@ -56,7 +56,7 @@ sl_space_enter(struct sluice_space *s)
 			-ECHILD,
 			"the space belongs to the parent process: make one of its own "
 			"after fork");
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	return 0;
 }
 
@@ -69,10 +69,13 @@ device_create(struct sluice_space *s)
 		.frame_cache_bytes = s->config.staging_bytes,
 		.events = {.touched = sl_touched, .core = s},
 	};
+	int rc;
 
-	if (s->config.device == SLUICE_DEVICE_CUDA)
-		return sl_fail(-ENOTSUP,
-			       "space: this build has no CUDA device: use device=soft");
+	if (s->config.device == SLUICE_DEVICE_CUDA) {
+		rc = sl_device_cuda_create(&config, (int)s->config.device_number, &s->device);
+		return rc ? sl_fail_in(rc, "space: no CUDA device (device=soft does without)")
+			  : 0;
+	}
 	s->config.device = SLUICE_DEVICE_SOFT;
 	return sl_device_soft_create(&config, &s->device);
 }
@@ -115,6 +118,7 @@ space_free(struct sluice_space *s)
 	sl_cond_fini(&s->launch_wake);
 	sl_mutex_fini(&s->lock);
 	free(s->dev.heap);
+	free(s->view.chunks);
 	free(s->regions);
 	free(s);
 }
@@ -122,6 +126,7 @@ space_free(struct sluice_space *s)
 static int
 space_start(struct sluice_space *s)
 {
+	void *const legacy = NULL; /* where streams are native, the default one is the program's */
 	int rc = device_create(s);
 
 	if (rc)
@@ -139,7 +144,8 @@ space_start(struct sluice_space *s)
 		rc = sl_spill_create(s->engine, s->config.spill_dirs,
 				     s->config.store_budget_bytes, 0, &s->spill);
 	if (!rc)
-		rc = sl_stream_make(s, &s->default_stream);
+		rc = sl_stream_make(s, s->device->caps & SL_CAP_NATIVE ? &legacy : NULL,
+				    &s->default_stream);
 	if (!rc)
 		rc = sl_mover_start(s);
 	if (!rc && s->config.publish)
@@ -172,6 +178,7 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 	s->dev.budget_bytes = resolved.device_budget_bytes;
 	s->host.budget_bytes = resolved.host_budget_bytes;
 	s->host.staging_bytes = resolved.staging_bytes;
+	s->view.limit_bytes = resolved.staging_bytes / 4;
 	sl_mutex_init(&s->lock, SL_RANK_SPACE);
 	for (int i = 0; i < SL_WAIT_BUCKETS; i++)
 		sl_cond_init(&s->chunk_wake[i]);
@@ -188,7 +195,7 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 }
 
 /* Unmap every region; one whose data cannot be written gives up its data after saying so. */
-static int
+SL_HELD static int
 regions_destroy(struct sluice_space *s)
 {
 	int first = 0;
@@ -229,17 +236,18 @@ sluice_space_destroy(struct sluice_space *space)
 	sl_publisher_destroy(space->publisher);
 	space->publisher = NULL;
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
-	sl_mutex_lock(&space->lock);
+	sl_space_lock(space);
+	sl_scopes_reap(space);
 	space->launch_waiters++;
 	while (space->running || space->prepared || space->queue_head ||
 	       space->preparing || space->undeclared)
-		sl_cond_wait(&space->launch_wake, &space->lock);
+		sl_space_wait(space, &space->launch_wake);
 	space->launch_waiters--;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	sl_mover_stop(space);
-	sl_mutex_lock(&space->lock);
+	sl_space_lock(space);
 	rc = regions_destroy(space);
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	space_free(space);
 	return rc;
 }
@@ -256,10 +264,17 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
-	budget = budget_bytes / space->config.chunk_bytes * space->config.chunk_bytes;
+	/* One after the other: shrinking drops the lock, and the last to come has the last word. */
+	space->launch_waiters++;
+	while (space->resizing)
+		sl_space_wait(space, &space->launch_wake);
+	space->launch_waiters--;
+	space->resizing = 1;
+	budget = budget_bytes / space->config.large_chunk_bytes *
+		 space->config.large_chunk_bytes;
 	switch (tier) {
 	case SLUICE_TIER_DEVICE:
-		rc = budget < 2 * space->config.chunk_bytes
+		rc = budget < 2 * space->config.large_chunk_bytes
 			     ? sl_fail(-ENOBUFS, "space: a device budget of %llu is below two chunks",
 				       (unsigned long long)budget_bytes)
 			     : sl_device_shrink(space, budget);
@@ -281,7 +296,9 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	case SLUICE_TIER_COUNT:
 		break;
 	}
-	sl_mutex_unlock(&space->lock);
+	space->resizing = 0;
+	sl_launch_wake(space);
+	sl_space_unlock(space);
 	return rc;
 }
 
@@ -292,7 +309,7 @@ sluice_space_config(struct sluice_space *space, struct sluice_config *out)
 		*out = space->config;
 		return;
 	}
-	sl_mutex_lock(&space->lock);
+	sl_space_lock(space);
 	*out = space->config;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 }

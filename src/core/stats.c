@@ -39,7 +39,7 @@ sluice_stats_get(struct sluice_space *space, struct sluice_stats *out)
 	memset(out, 0, sizeof(*out));
 	if (sl_space_forked(space))
 		return;
-	sl_mutex_lock(&space->lock);
+	sl_space_lock(space);
 	memcpy(out->counter, space->counter, sizeof(out->counter));
 	out->counter[SLUICE_COUNTER_MOVE_RETRIES] += __atomic_load_n(&space->device->move_retries,
 								     __ATOMIC_RELAXED);
@@ -53,7 +53,7 @@ sluice_stats_get(struct sluice_space *space, struct sluice_stats *out)
 	out->budget_bytes[SLUICE_TIER_HOST] = space->host.budget_bytes;
 	out->budget_bytes[SLUICE_TIER_STORE] = space->config.store_budget_bytes;
 	out->staging_bytes = space->host.staging_used_bytes;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 }
 
 void
@@ -61,7 +61,7 @@ sluice_stats_reset(struct sluice_space *space)
 {
 	if (sl_space_forked(space))
 		return;
-	sl_mutex_lock(&space->lock);
+	sl_space_lock(space);
 	memset(space->counter, 0, sizeof(space->counter));
 	/* what the device counts for us starts from here: unsigned wrap makes the sum zero */
 	space->counter[SLUICE_COUNTER_MOVE_RETRIES] =
@@ -69,7 +69,7 @@ sluice_stats_reset(struct sluice_space *space)
 	space->dev.peak_bytes = space->dev.used_bytes;
 	space->host.peak_bytes = space->host.settled_bytes;
 	space->spilled_peak_bytes = space->spilled_bytes;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 }
 
 static uint64_t
@@ -136,6 +136,6 @@ sluice_regions(struct sluice_space *space, struct sluice_region_info *infos, siz
 		snprintf(info->name, sizeof(info->name), "%s", r->name);
 	}
 	*n_out = space->n_regions;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return 0;
 }

@@ -89,7 +89,7 @@ read_done(struct sl_io *io)
 	/* What lies behind the region's end reads as zeros, whatever the file has there. */
 	if (!result && bytes < r->chunk_bytes)
 		memset((char *)h->frame->data + bytes, 0, r->chunk_bytes - bytes);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (!result) {
 		sl_chunk_set_state(c, SL_CHUNK_HOST);
 	} else {
@@ -102,7 +102,7 @@ read_done(struct sl_io *io)
 		sl_host_put(h);
 	}
 	sl_region_leave(r);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 }
 
 int
@@ -143,14 +143,14 @@ sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter coun
 	io->bytes = chunk_store_bytes(c);
 	io->done = read_done;
 	io->arg = h;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	sl_store_submit(store, &io, 1);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	return 0;
 }
 
 /* Text of a failed write, kept with the region until somebody asks. */
-static void
+SL_HELD static void
 write_error_note(struct sl_chunk *c, const struct sl_io *io)
 {
 	sl_fail(io->result,
@@ -192,13 +192,13 @@ write_done(struct sl_io *io)
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (!io->result && c->pages && write_run_next(c, h, io)) {
 		uint64_t offset;
 		struct sl_store *store = chunk_place(c, &offset); /* io->store is an inner one */
 
 		sl_count(s, (enum sluice_counter)h->write_counter, io->bytes);
-		sl_mutex_unlock(&s->lock);
+		sl_space_unlock(s);
 		sl_store_submit(store, &io, 1);
 		return;
 	}
@@ -222,11 +222,11 @@ write_done(struct sl_io *io)
 		}
 	}
 	sl_region_leave(r);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 }
 
 /* A spill extent for an anonymous chunk that has none. Drops the lock. */
-static int
+SL_HELD static int
 spill_place(struct sl_chunk *c, struct sl_host *h)
 {
 	struct sluice_space *s = c->region->space;
@@ -235,7 +235,7 @@ spill_place(struct sl_chunk *c, struct sl_host *h)
 
 	if (c->region->store || c->spill)
 		return 0;
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	extent = sl_calloc(1, sizeof(*extent));
 	rc = extent ? sl_spill_alloc(s->spill, c->region->chunk_bytes, extent)
 		    : sl_fail(-ENOMEM, "spill: out of memory");
@@ -245,7 +245,7 @@ spill_place(struct sl_chunk *c, struct sl_host *h)
 		sl_fail_in(rc, "%s: chunk %llu", c->region->name,
 			   (unsigned long long)sl_chunk_index(c));
 	}
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	(void)h;
 	if (rc)
 		return rc;
@@ -262,12 +262,21 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
-	struct sl_host *h = c->host;
-	struct sl_io *io = &h->io;
+	struct sl_host *h;
 	struct sl_store *store;
+	struct sl_io *io;
 	uint64_t offset;
-	int rc;
+	int rc = 0;
 
+	while (!rc && (c->flags & SL_REACHED) && c->state != SL_CHUNK_VIEWING)
+		rc = sl_unreach(c);
+	if (!rc)
+		rc = sl_view_fold(c);
+
+	if (rc || (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED))
+		return rc; /* the fold dropped the lock, and somebody was faster */
+	h = c->host;
+	io = &h->io;
 	r->busy++;
 	sl_chunk_set_state(c, SL_CHUNK_WRITING);
 	rc = spill_place(c, h);
@@ -293,9 +302,9 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 		assert(rc);
 	}
 	sl_count(s, counter, io->bytes);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	sl_store_submit(store, &io, 1);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	return 0;
 }
 
@@ -307,7 +316,7 @@ snapshot_done(struct sl_io *io)
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
 
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	if (io->result) {
 		write_error_note(c, io);
 	} else {
@@ -322,7 +331,7 @@ snapshot_done(struct sl_io *io)
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	sl_host_put(h);
 	sl_region_leave(r);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 }
 
 void
@@ -344,9 +353,9 @@ sl_snapshot_write(struct sl_chunk *c, struct sl_host *h)
 	io->done = snapshot_done;
 	io->arg = h;
 	sl_count(s, SLUICE_COUNTER_STORE_WRITE_SYNC, io->bytes);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	sl_store_submit(store, &io, 1);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 }
 
 int

@@ -25,7 +25,7 @@ sl_stream_task_done(struct sluice_stream *stream)
 }
 
 int
-sl_stream_make(struct sluice_space *s, struct sluice_stream **out)
+sl_stream_make(struct sluice_space *s, void *const *native, struct sluice_stream **out)
 {
 	struct sluice_stream *stream = sl_calloc(1, sizeof(*stream));
 	int rc;
@@ -33,7 +33,8 @@ sl_stream_make(struct sluice_space *s, struct sluice_stream **out)
 	if (!stream)
 		return sl_fail(-ENOMEM, "stream: out of memory");
 	stream->space = s;
-	rc = s->device->ops->stream_create(s->device, &stream->stream);
+	rc = native ? s->device->ops->stream_wrap(s->device, *native, &stream->stream)
+		    : s->device->ops->stream_create(s->device, &stream->stream);
 	if (rc) {
 		free(stream);
 		return rc;
@@ -49,17 +50,46 @@ sluice_stream_create(struct sluice_space *space, struct sluice_stream **out)
 
 	if (rc)
 		return rc;
-	sl_mutex_unlock(&space->lock);
-	return sl_stream_make(space, out);
+	sl_space_unlock(space);
+	return sl_stream_make(space, NULL, out);
+}
+
+int
+sluice_stream_wrap(struct sluice_space *space, void *native, struct sluice_stream **out)
+{
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	sl_space_unlock(space);
+	if (!(space->device->caps & SL_CAP_NATIVE))
+		return sl_fail(-ENOTSUP, "stream: the %s device has no streams of its own to wrap",
+			       space->device->ops->name);
+	return sl_stream_make(space, &native, out);
+}
+
+void *
+sluice_stream_native(struct sluice_space *space, struct sluice_stream *stream)
+{
+	if (!(space->device->caps & SL_CAP_NATIVE))
+		return NULL;
+	return space->device->ops->stream_native(sl_stream_of(space, stream)->stream);
 }
 
 void
 sluice_stream_destroy(struct sluice_stream *stream)
 {
+	struct sluice_space *s;
+
 	if (!stream)
 		return;
-	if (!sl_space_forked(stream->space))
-		stream->space->device->ops->stream_destroy(stream->stream);
+	s = stream->space;
+	if (!sl_space_forked(s)) {
+		sl_space_lock(s);
+		sl_scopes_reap(s);
+		sl_space_unlock(s);
+		s->device->ops->stream_destroy(stream->stream);
+	}
 	free(stream);
 }
 
@@ -70,12 +100,14 @@ sluice_stream_synchronize(struct sluice_space *space, struct sluice_stream *stre
 
 	if (rc)
 		return rc;
-	sl_mutex_unlock(&space->lock);
+	sl_scopes_reap(space);
+	sl_space_unlock(space);
 	return space->device->ops->stream_synchronize(sl_stream_of(space, stream)->stream);
 }
 
 struct callback_task {
 	struct sl_task task;
+	struct sl_work work;
 	struct sluice_stream *stream;
 	sluice_host_fn fn;
 	void *arg;
@@ -86,6 +118,9 @@ callback_run(struct sl_task *task)
 {
 	struct callback_task *t = (struct callback_task *)task;
 
+	if (t->stream->space->device->caps & SL_CAP_NATIVE)
+		return t->stream->space->device->ops->stream_call(t->stream->stream, t->fn,
+								  t->arg);
 	t->fn(t->arg);
 	return 0;
 }
@@ -98,10 +133,11 @@ callback_done(struct sl_task *task, int rc)
 
 	(void)rc;
 	sl_stream_task_done(t->stream);
-	sl_mutex_lock(&s->lock);
+	sl_space_lock(s);
 	s->undeclared--;
+	sl_work_end(s, &t->work);
 	sl_launch_wake(s);
-	sl_mutex_unlock(&s->lock);
+	sl_space_unlock(s);
 	free(t);
 }
 
@@ -128,7 +164,8 @@ sluice_stream_callback(struct sluice_space *space, struct sluice_stream *stream,
 	t->fn = fn;
 	t->arg = arg;
 	space->undeclared++;
-	sl_mutex_unlock(&space->lock);
+	sl_work_begin(space, &t->work, NULL);
+	sl_space_unlock(space);
 	sl_stream_submit(t->stream, &t->task);
 	return 0;
 }
@@ -141,7 +178,7 @@ sluice_event_create(struct sluice_space *space, struct sluice_event **out)
 
 	if (rc)
 		return rc;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	event = sl_calloc(1, sizeof(*event));
 	if (!event)
 		return sl_fail(-ENOMEM, "event: out of memory");
@@ -173,7 +210,7 @@ sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (rc)
 		return rc;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return space->device->ops->event_record(sl_stream_of(space, stream)->stream,
 						event->event);
 }
@@ -186,7 +223,7 @@ sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (rc)
 		return rc;
-	sl_mutex_unlock(&space->lock);
+	sl_space_unlock(space);
 	return space->device->ops->event_wait(sl_stream_of(space, stream)->stream,
 					      event->event);
 }

@@ -13,10 +13,13 @@
  *     host.staging_used_bytes = sum of the other frames, never above host.staging_bytes.
  *  I3 a chunk has contents in at least one place unless it is EMPTY; DIRTY_DEVICE: only on the
  *     device; DIRTY_HOST: the frame is newer than the store; neither: every copy is equal.
- *  I4 a chunk is in the device heap if and only if it is DEVICE, not discarded and not pinned by
- *     the user; in the discarded list if and only if DISCARDED and DEVICE.
+ *  I4 a chunk is in the discarded list if and only if DISCARDED and DEVICE. Every chunk that is
+ *     DEVICE, not discarded and not pinned by the user is in the device heap; a discarded one may
+ *     still be there (lru.c passes over it and takes it out when it comes to the top); no other is.
  *  I5 a settled frame is on exactly one host list, the one host_list_of() names.
  *  I6 region->ready[] counts its chunks by readiness.
+ *  I7 host code's view shows spans only of chunks in HOST, POISONED or VIEWING; view.bytes is
+ *     the sum of their chunk sizes.
  */
 #ifndef SL_CORE_TYPES_H
 #define SL_CORE_TYPES_H
@@ -58,11 +61,13 @@ enum sl_chunk_flag {
 	SL_COLD = 1 << 8,        /* advised DONT_NEED: first victim */
 	SL_WRITTEN = 1 << 9,     /* SYNCING: written to since the snapshot */
 	SL_SNAPSHOT = 1 << 10,   /* SYNCING: the snapshot is being copied now */
-	SL_PREPARING = 1 << 11 /* needed by the launch that the mover is preparing now */
+	SL_PREPARING = 1 << 11, /* needed by the launch that the mover is preparing now */
+	SL_REACHED = 1 << 12, /* HOST: the frame is mapped for kernels */
+	SL_EXCESS = 1 << 13   /* that launch is to reach it: no room on the device */
 };
 
 /* What an empty chunk keeps of its flags: they are not about contents. */
-#define SL_FLAGS_KEPT (SL_WAS_EVICTED | SL_PREPARING)
+#define SL_FLAGS_KEPT (SL_WAS_EVICTED | SL_PREPARING | SL_EXCESS)
 
 #define SL_HEAP_NONE       UINT32_MAX
 #define SL_CHUNK_BYTES_MAX (64u << 20)
@@ -82,6 +87,7 @@ enum sl_host_list {
 	SL_HOST_DUP_CLEAN,  /* also on the device, store valid: free to drop */
 	SL_HOST_CLEAN,      /* store valid (or being written): costs a read later */
 	SL_HOST_DUP,        /* also on the device, nowhere else: costs a copy-out later */
+	SL_HOST_REACHED,    /* mapped for kernels: costs an unmapping */
 	SL_HOST_DIRTY_FILE, /* must be written first */
 	SL_HOST_DIRTY_VOLATILE,
 	SL_HOST_READ_AHEAD, /* staging: read ahead and not used yet */
@@ -116,6 +122,7 @@ struct sl_chunk {
 	struct sl_chunk *prev, *next; /* discarded list */
 	uint64_t *dead;      /* discarded pages (bitmap) while only some are, else NULL */
 	uint64_t stamp;      /* order of last use: smaller is colder */
+	uint64_t arrival;    /* number of the move that brought it (device.h) */
 	uint64_t heap_stamp; /* the stamp by which the heap knows it */
 	uint64_t device_bytes; /* counted to the device budget now */
 	uint32_t heap_slot;    /* SL_HEAP_NONE: not in the heap */
@@ -124,6 +131,9 @@ struct sl_chunk {
 	uint16_t user_pins;    /* sluice_pin() */
 	uint16_t flags;        /* enum sl_chunk_flag */
 	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
+	uint32_t view;       /* spans that host code's view shows (bit k: span k) */
+	uint32_t view_dirty; /* of them: may be newer than the frame */
+	uint16_t reach_users; /* launches prepared and not finished that reach it in the host tier */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
@@ -148,6 +158,7 @@ struct sl_ahead {
 	int64_t issued;  /* last chunk read ahead */
 	uint32_t window; /* steps ahead now */
 	uint32_t misses; /* steps in a row that did not show the stride */
+	uint32_t steps;  /* uses since the stream was found that showed one */
 	uint64_t stamp;
 };
 #define SL_AHEAD_STREAMS 4
@@ -183,6 +194,8 @@ struct sl_launch_use {
 	uint64_t first, last;        /* chunks */
 	enum sluice_intent intent;   /* as the policy sees it */
 	enum sluice_intent declared; /* as the caller gave it */
+	int reach; /* not declared: need not be on the device, only reachable */
+	uint64_t brought; /* chunks brought in so far, from the first */
 	int whole;                   /* pinned and stamped as a whole region */
 	int first_partial; /* the use covers only a part of its first / last chunk */
 	int last_partial;
@@ -203,8 +216,19 @@ enum sl_scope {
 	SL_SCOPE_ENDED /* its pins go when the stream comes to it */
 };
 
+/*
+ * What was submitted and is not over, launches and callbacks, in order of submission; so that a wait
+ * can end with what was there when it began.
+ */
+struct sl_work {
+	struct sl_work *prev, *next;
+	uint64_t number;                    /* rises along the list */
+	const struct sluice_launch *launch; /* NULL: a callback, which may touch anything */
+};
+
 struct sluice_launch {
 	struct sl_task task; /* first: the stream's handle */
+	struct sl_work work;
 	struct sluice_space *space;
 	struct sluice_stream *stream;
 	struct sluice_launch *next, *prev; /* mover's queue, or list of prepared launches */
@@ -215,6 +239,9 @@ struct sluice_launch {
 	int discard;     /* not a launch: a discard that keeps its place among launches */
 	int discard_eager;
 	int rc;
+	int moved;   /* it had to wait for the mover */
+	int reach_all; /* it may touch what it does not declare: uses cover every region */
+	int reaches; /* some of its chunks are reached in the host tier */
 	uint64_t number; /* counts from 1, for texts */
 	sluice_kernel kernel;
 	struct sluice_grid grid;
@@ -272,6 +299,12 @@ struct sluice_space {
 		uint64_t staging_active;   /* frames in I/O, filling or evicting */
 		struct sl_host_queue list[SL_HOST_LIST_COUNT];
 	} host;
+	struct {
+		uint64_t limit_bytes; /* set once: of chunks with a view at once */
+		uint64_t bytes;
+		struct sl_chunk **chunks; /* oldest first */
+		uint32_t n, max;
+	} view;
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */
 	uint64_t launch_clock;
@@ -287,8 +320,12 @@ struct sluice_space {
 	struct sluice_launch *prepared; /* prepared, not started; newest first */
 	struct sluice_launch *scopes;   /* host scopes whose pins stand */
 	struct sl_request *request_head, *request_tail;
+	struct sluice_stream *ended_streams; /* those with scopes in ended */
 	uint32_t running;    /* launches running or held by a host scope */
 	uint32_t undeclared; /* launches without uses and callbacks not yet done */
+	struct sl_work *work_oldest, *work_newest;
+	uint64_t work_clock; /* number of the newest ever */
+	int resizing;   /* a thread changes a budget, and may have dropped the lock */
 	int eager_used; /* an eager discard met a launch: ends of launches must look */
 
 	struct sl_cond chunk_wake[SL_WAIT_BUCKETS]; /* a chunk's state changed */
@@ -303,6 +340,11 @@ struct sluice_space {
 
 struct sluice_stream {
 	struct sluice_space *space;
+	struct sluice_launch *ended; /* native streams: scopes ended, of which the device has not
+				      * been asked yet; newest first. space->lock */
+	uint32_t n_ended;
+	struct sluice_stream *ended_next; /* space->ended_streams; space->lock */
+	int on_ended_list;
 	struct sl_stream *stream;
 	atomic_uint pending; /* tasks submitted and not done */
 };

@@ -18,6 +18,16 @@
  * SL_ABSENT_COPY gives it back: the software device lends the memory itself, a GPU
  * copies.
  *
+ * A device may be *ahead* of its moves (a GPU): present() then returns when the copy is
+ * enqueued. Moves are numbered; moves_issued and moves_done say how far they are, and
+ * whatever runs on the device is held back with stream_gate() until its moves are done. The
+ * device itself keeps order among moves of one span and of one frame: a frame that was given
+ * back, or kept, is not written to by anybody before the copy that reads it has ended.
+ *
+ * A device may have a *view*: host code has page tables of its own at the same addresses, and
+ * sees nothing of what is present on the device. view_* move spans of it. Touches of host code
+ * are then touches of the view.
+ *
  * Threads: any function from any thread at once unless said otherwise. None takes the
  * space lock. Errors: 0 or -errno with a text naming the call and the address.
  */
@@ -33,12 +43,23 @@
 #define SL_SPAN_BYTES (2u << 20) /* smallest span */
 #define SL_PAGE_BYTES 4096u
 
+/* What a device can do beyond holding spans. */
+enum sl_device_cap {
+	SL_CAP_KERNELS = 1, /* grid_run(): kernels are C functions */
+	SL_CAP_FAULTS = 2,  /* a kernel's touch of an absent span is an event, not the end */
+	SL_CAP_GUARDS = 4,  /* writes to guarded spans are seen; else guard() changes nothing */
+	SL_CAP_PAGES = 8,   /* page_fill(), page_drop() */
+	SL_CAP_VIEW = 16,   /* host code has a view of its own: view_* */
+	SL_CAP_REACH = 32,  /* reach(): an absent span can be mapped to its host frame */
+	SL_CAP_NATIVE = 64 /* streams are queues of the device: tasks enqueue, see sl_task */
+};
+
 struct sl_device;
 struct sl_stream; /* the device's part of a sluice_stream */
 struct sl_event;
 
 /* Host memory for I/O. data is valid and stable while core holds the frame (but see
- * KEEP). */
+ * KEEP), until absent() brings contents: they may lie elsewhere then. */
 struct sl_frame {
 	void *data;
 	uint64_t bytes;
@@ -101,6 +122,13 @@ struct sl_task {
 	int (*run)(struct sl_task *task);
 	void (*done)(struct sl_task *task, int rc); /* exactly once; may free the task */
 	int skippable;
+	/*
+	 * Where streams are native, run() is called at once, on the submitting thread, to
+	 * enqueue what there is to do on the stream, and done() on a thread of the device when
+	 * the stream has come to its end. With at_turn set run() itself is called there and
+	 * then, before done(); work submitted later does not wait for it.
+	 */
+	int at_turn;
 	struct sl_task *next; /* the stream's */
 };
 
@@ -146,6 +174,33 @@ struct sl_device_ops {
 	int (*absent)(struct sl_device *dev, void *addr, uint64_t bytes,
 		      struct sl_frame *frame, enum sl_absent_how how);
 
+	/*
+	 * absent(SL_ABSENT_COPY) of a device that is ahead: returns when the copy is enqueued and
+	 * the span is no longer mapped; the bytes of device memory can be used by the next
+	 * present(). done(cookie, rc) is called once, from a thread of the device that may block,
+	 * when frame has the contents, or never will (rc, text set). NULL: use absent(). On
+	 * failure of the call itself the span is present as before and done is not called.
+	 */
+	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,
+			    struct sl_frame *frame, void (*done)(void *cookie, int rc),
+			    void *cookie);
+
+	/* SL_CAP_REACH: map an absent span to frame, so that kernels read and write it over the
+	 * link; unreach: undo. No kernel that may touch the span runs meanwhile. */
+	int (*reach)(struct sl_device *dev, void *addr, uint64_t bytes,
+		     struct sl_frame *frame);
+	int (*unreach)(struct sl_device *dev, void *addr, uint64_t bytes);
+
+	/*
+	 * SL_CAP_VIEW: spans of SL_SPAN_BYTES of host code's view. show: an absent one gets the
+	 * contents of src (NULL: zeros); guard: its first write is a touch (WRITE, guarded),
+	 * until view_unguard(). hide: make it absent, with its contents to dst (NULL: they are
+	 * lost); a racing write of host code is either in dst or touches again.
+	 */
+	int (*view_show)(struct sl_device *dev, void *addr, const void *src, int guard);
+	int (*view_unguard)(struct sl_device *dev, void *addr);
+	int (*view_hide)(struct sl_device *dev, void *addr, void *dst);
+
 	/* Copy the contents of a whole present span into frame; it stays present (guard
 	 * it first to know about later writes). */
 	int (*snapshot)(struct sl_device *dev, const void *addr, uint64_t bytes,
@@ -173,6 +228,15 @@ struct sl_device_ops {
 	int (*grid_run)(struct sl_device *dev, sluice_kernel kernel,
 			struct sluice_grid grid, void *args, void *launch);
 
+	/* SL_CAP_NATIVE: later work of the stream waits until move has been done. Enqueues only. */
+	int (*stream_gate)(struct sl_stream *stream, uint64_t move);
+	/* SL_CAP_NATIVE: a stream made of the caller's own (a CUstream), which outlives it. */
+	int (*stream_wrap)(struct sl_device *dev, void *native, struct sl_stream **out);
+	void *(*stream_native)(struct sl_stream *stream);
+	/* SL_CAP_NATIVE: call fn(arg) in its turn on the stream; later work waits for its end. It
+	 * may call neither this library nor the driver. Enqueues only. */
+	int (*stream_call)(struct sl_stream *stream, void (*fn)(void *arg), void *arg);
+
 	/* Streams and events, with the semantics of sluice/launch.h. submit blocks while
 	 * 256 tasks are queued. synchronize returns and clears the first error. */
 	int (*stream_create)(struct sl_device *dev, struct sl_stream **out);
@@ -191,13 +255,20 @@ struct sl_device {
 	const struct sl_device_ops *ops;
 	void *base; /* addresses reserved for the space; span-aligned */
 	size_t bytes;
+	unsigned caps; /* enum sl_device_cap; set once */
 	uint32_t workers;
+	/* Moves to the device: number of the last one enqueued, and of the last one done. Equal,
+	 * and not counted at all, where present() waits. Stored with release order. */
+	_Atomic uint64_t moves_issued, moves_done;
 	int kernel_touches; /* 1: THREAD delivery also serves touches from system calls */
 	uint64_t move_retries; /* atomic: moves the system refused at first */
 };
 
 struct sl_device_config {
 	size_t address_bytes;
+	/* Software device: take this range, which the caller has reserved (mapped) and goes on
+	 * owning; NULL: reserve one. */
+	void *address_base;
 	uint32_t workers;           /* 0: one per CPU */
 	uint64_t frame_cache_bytes; /* free frames kept for reuse at most */
 	struct sl_device_events events;
@@ -206,6 +277,13 @@ struct sl_device_config {
 /* The software device. -EPERM / -ENOTSUP: userfaultfd refused or missing (text says which
  * system setting allows it). Blocks on starting threads. */
 int sl_device_soft_create(const struct sl_device_config *config,
+			  struct sl_device **out) SL_MUST_CHECK;
+
+/*
+ * A CUDA device, number ordinal. -ENOTSUP: no driver, no GPU, or one that lacks what it takes;
+ * the text says which. Blocks on opening the driver and a context.
+ */
+int sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 			  struct sl_device **out) SL_MUST_CHECK;
 
 /* Wrappers that own the device they wrap. fault: asks sl_fault_point("device.present"

@@ -72,6 +72,12 @@ sleep_until(uint64_t ns)
 		;
 }
 
+/* Here, since the attribute needs the parameter. */
+static void held_insert_locked(struct delay_store *ds, struct sl_io *io)
+	SL_REQUIRES(ds->lock);
+static uint64_t link_serve_locked(struct delay_store *ds, uint64_t now_ns)
+	SL_REQUIRES(ds->lock);
+
 /* io->start_ns is the time to hand it on. */
 static void
 held_insert_locked(struct delay_store *ds, struct sl_io *io)

@@ -80,6 +80,27 @@ step_is_whole_free(const struct spill_step *step)
 	return step->held_pages > 0 && step->free_pages == step->held_pages;
 }
 
+struct growth;
+
+/* Here, since the attribute needs the parameter. */
+static void pages_mark_locked(struct sl_spill *spill, struct spill_dir *dir, size_t first,
+			      size_t n, int take) SL_REQUIRES(spill->lock);
+static int growth_choose_locked(struct sl_spill *spill, struct spill_dir *dir,
+				size_t want_pages, struct growth *out)
+	SL_REQUIRES(spill->lock);
+static void pages_hold_locked(struct sl_spill *spill, struct spill_dir *dir, size_t first,
+			      size_t n, int held) SL_REQUIRES(spill->lock);
+static int dir_grow_locked(struct sl_spill *spill, struct spill_dir *dir,
+			   size_t want_pages, size_t *out) SL_REQUIRES(spill->lock);
+static int dir_take_locked(struct sl_spill *spill, struct spill_dir *dir, size_t n,
+			   size_t *out) SL_REQUIRES(spill->lock);
+static void pages_punch_locked(struct sl_spill *spill, struct spill_dir *dir,
+			       size_t first, size_t n) SL_REQUIRES(spill->lock);
+static void step_punch_locked(struct sl_spill *spill) SL_REQUIRES(spill->lock);
+static void room_make_locked(struct sl_spill *spill, size_t n) SL_REQUIRES(spill->lock);
+static int dirs_take_locked(struct sl_spill *spill, uint64_t bytes, struct sl_extent *out)
+	SL_REQUIRES(spill->lock);
+
 /* Set (take != 0) or clear bits, keeping the steps' counts. */
 static void
 pages_mark_locked(struct sl_spill *spill, struct spill_dir *dir, size_t first, size_t n,

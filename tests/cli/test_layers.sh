@@ -33,14 +33,19 @@ layer_check "core knows no back end" \
 layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \
-	'base/|device/device\.h|sluice/' src/device/*_dev.c
+	'base/|device/(device|wrap_dev)\.h|sluice/' src/device/*_dev.c
 layer_check "a store knows neither core nor device" 'base/|store/|sluice/' src/store/*.[ch]
+layer_check "a trace knows nothing but base and the public words" 'base/|trace/|sluice/' src/trace/*.[ch]
+layer_check "plans stand on traces" 'base/|trace/|plan/|sluice/' src/plan/*.[ch]
+layer_check "the simulator stands on plans" 'base/|trace/|plan/|sim/|sluice/' src/sim/*.[ch]
 layer_check "compat stands on the public API" 'base/|compat/|sluice/' src/compat/*.[ch]
 layer_check "examples use the public API" 'sluice/|example\.h' examples/*.[ch]
 layer_check "workloads use the public API" 'sluice/|workloads/|[a-z_]+\.h' workloads/*.[ch]
-# doctor probes the engines; stat shares the name of the socket with the publisher.
+# doctor probes the engines and the GPU's driver; stat shares the name of the socket with the
+# publisher.
 layer_check "tools have no other door into the library" \
-	'sluice/|base/|tools/|workloads/|[a-z_]+\.h|store/store\.h|core/publish\.h' tools/*.[ch]
+	'sluice/|base/|tools/|workloads/|[a-z_]+\.h|store/store\.h|device/cuda/cuda_driver\.h|core/publish\.h|trace/|plan/|sim/' \
+	tools/*.[ch]
 
 if [ "$looked" -lt 60 ]; then
 	echo "only $looked files were looked at: the tree has moved, change this test"

@@ -190,7 +190,88 @@ read_ahead_reads_the_same_bytes_as_without(void)
 	}
 }
 
+/* ---- write-behind ------------------------------------------------------------------------- */
+
+#define SWEEP_DEVICE 64u
+
+struct swept {
+	uint64_t early, all; /* evictions after 60 chunks, and in the end */
+};
+
+/* declared: by launches, which say what they use; else host code writes the first word. */
+static struct swept
+sweep_run(const char *config, unsigned flags, int declared)
+{
+	struct sluice_space *s = space_make(config);
+	const char *path = file_path("f");
+	char *p = region_map(s, path, 0, CHUNKS * CHUNK,
+			     SLUICE_WRITE | SLUICE_CREATE | flags);
+	struct swept swept = {0};
+
+	for (uint64_t i = 0; i < CHUNKS; i++) {
+		if (declared)
+			use(s, at_chunk(p, i), CHUNK, SLUICE_USE_WRITE_ALL);
+		else
+			*(uint64_t *)(void *)at_chunk(p, i) = pattern(i + 2, 0);
+		if (i == 59) {
+			space_sync(s);
+			swept.early = counter(s, SLUICE_COUNTER_EVICTIONS);
+		}
+	}
+	space_sync(s);
+	swept.all = counter(s, SLUICE_COUNTER_EVICTIONS);
+	CHECK_EQ(counter(s, SLUICE_COUNTER_D2H_EVICT), swept.all * CHUNK);
+	CHECK_EQ(counter(s, SLUICE_COUNTER_ZERO_FILL), CHUNKS * CHUNK);
+	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK_EQ(store_writes(s), CHUNKS * CHUNK); /* each chunk once */
+	CHECK_EQ(store_reads(s), 0);
+	space_end(s);
+	for (uint64_t i = 0; i < CHUNKS && !declared; i++)
+		file_expect(path, i * CHUNK, 8, i + 2, 0);
+	return swept;
+}
+
+/* Faults on the touching thread: what they start is over when it goes on. */
+#define SWEEP "device_budget=128M,staging=64M,readahead_chunks=8,faults=signal"
+
+static void
+what_a_sweep_has_written_goes_early_and_moves_no_byte_more(void)
+{
+	struct swept swept = sweep_run(SWEEP, 0, 0);
+
+	CHECK_EQ(swept.early, 14); /* every second use from the 34th on */
+	CHECK_EQ(swept.all, CHUNKS - SWEEP_DEVICE);
+}
+
+static void
+nothing_goes_early_where_it_could_stay_or_is_not_known(void)
+{
+	static const struct {
+		const char *config;
+		unsigned flags;
+		int declared;
+		uint64_t all;
+	} runs[] = {
+		{SWEEP ",device_budget=256M", 0, 0, 0}, /* it fits */
+		{SWEEP ",host_budget=64M", 0, 0, CHUNKS - SWEEP_DEVICE},
+		{SWEEP ",policy=dragon", 0, 0, CHUNKS - SWEEP_DEVICE},
+		{SWEEP ",policy=uvm", 0, 0, CHUNKS - SWEEP_DEVICE},
+		{SWEEP, SLUICE_NO_READAHEAD, 0, CHUNKS - SWEEP_DEVICE},
+		{SWEEP, 0, 1, CHUNKS - SWEEP_DEVICE},
+	};
+
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		struct swept swept = sweep_run(runs[i].config, runs[i].flags,
+					       runs[i].declared);
+
+		CHECK_EQ(swept.early, 0);
+		CHECK_EQ(swept.all, runs[i].all);
+	}
+}
+
 static const struct api_case cases[] = {
+	CASE(what_a_sweep_has_written_goes_early_and_moves_no_byte_more),
+	CASE(nothing_goes_early_where_it_could_stay_or_is_not_known),
 	CASE(sequential_use_is_recognised_at_the_third_chunk),
 	CASE(backward_use_is_recognised_at_the_third_chunk),
 	CASE(strides_are_recognised_at_the_third_use_and_read_nothing_between),

@@ -8,6 +8,10 @@
  * some 50 times more than moving a used one, so free memory is kept on the full lists up
  * to a limit given by core.
  *
+ * Zero fills want memory that is cleared. One thread clears it ahead, off the path of
+ * the fault: a few frames for each size that was asked for, within the same limit. It
+ * starts when a fill had to clear for itself and sleeps when nobody takes what it made.
+ *
  * Free lists are guesses where it costs nothing to be wrong: memory may be missing in a
  * "full" slot (present() fills the holes), and a slot found not empty is emptied. Lists
  * change under frames.lock; madvise, mmap and moves are made outside it. Slot tables are
@@ -15,6 +19,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/fault_point.h"
@@ -23,6 +28,12 @@
 
 #define SEGMENT_BYTES     (256ul << 20)
 #define SEGMENT_SLOTS_MIN 4u
+#define CLEAR_MAX         4u           /* frames cleared ahead, of a size ... */
+#define CLEAR_BYTES_MAX   (16ul << 20) /* ... and their bytes, but for one frame */
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* 5.14 */
+#endif
 
 struct soft_segment {
 	struct soft_segment *next;
@@ -38,6 +49,7 @@ void
 sl_soft_frames_init(struct soft *soft, uint64_t limit_bytes)
 {
 	sl_mutex_init(&soft->frames.lock, SL_RANK_FRAMES);
+	sl_cond_init(&soft->frames.wanted);
 	soft->frames.limit_bytes = limit_bytes;
 }
 
@@ -53,6 +65,7 @@ sl_soft_frames_fini(struct soft *soft)
 		munmap(segment, segment->table_bytes);
 		segment = next;
 	}
+	sl_cond_fini(&soft->frames.wanted);
 	sl_mutex_fini(&soft->frames.lock);
 }
 
@@ -145,18 +158,79 @@ segment_add(struct soft *soft, int class)
 	return 0;
 }
 
+/* Here, since the attribute needs the parameter. */
+static struct soft_frame *slot_pop_locked(struct soft_frames *frames, int class,
+					  enum soft_take what) SL_REQUIRES(frames->lock);
+static int room_make_locked(struct soft_frames *frames, int class, uint64_t bytes,
+			    struct soft_frame **dropped) SL_REQUIRES(frames->lock);
+
+static struct soft_frame *
+full_pop_locked(struct soft_frames *frames, int class)
+{
+	struct soft_frame *frame = list_pop(&frames->full[class]);
+
+	if (frame)
+		frames->full_bytes -= frame->frame.bytes;
+	return frame;
+}
+
+static struct soft_frame *
+clear_pop_locked(struct soft_frames *frames, int class)
+{
+	struct soft_frame *frame = list_pop(&frames->clear[class]);
+
+	if (!frame)
+		return NULL;
+	frames->full_bytes -= frame->frame.bytes;
+	frames->n_clear[class]--;
+	return frame;
+}
+
+/* A zero fill of the class: have more ready for the next one if there was none for this. */
+static void
+clear_ask_locked(struct soft_frames *frames, int class, int had)
+{
+	unsigned *target = &frames->target[class];
+	uint64_t next = *target ? *target * 2 : 1;
+
+	if (!had && next <= CLEAR_MAX && (next << class) * SL_SPAN_BYTES <= CLEAR_BYTES_MAX)
+		*target = (unsigned)next;
+	else if (!*target)
+		*target = 1;
+	if (frames->started && !frames->clearing && frames->n_clear[class] < *target)
+		sl_cond_signal(&frames->wanted);
+}
+
+/* A slot with memory, for contents or for zeros; NULL: there is none. */
+static struct soft_frame *
+memory_pop_locked(struct soft_frames *frames, int class, enum soft_take what)
+{
+	struct soft_frame *frame;
+
+	if (what == SOFT_TAKE_CLEAR) {
+		frame = clear_pop_locked(frames, class);
+		clear_ask_locked(frames, class, frame != NULL);
+		return frame ? frame : full_pop_locked(frames, class);
+	}
+	frame = full_pop_locked(frames, class);
+	if (frame)
+		return frame;
+	frame = clear_pop_locked(frames, class);
+	if (frame) /* others need the memory more */
+		frames->target[class] /= 2;
+	return frame;
+}
+
 /* A slot from the lists; NULL: a segment must be added. */
 static struct soft_frame *
 slot_pop_locked(struct soft_frames *frames, int class, enum soft_take what)
 {
 	struct soft_frame *frame = NULL;
 
-	if (what == SOFT_TAKE_FULL) {
-		frame = list_pop(&frames->full[class]);
-		if (frame) {
-			frames->full_bytes -= frame->frame.bytes;
+	if (what == SOFT_TAKE_FULL || what == SOFT_TAKE_CLEAR) {
+		frame = memory_pop_locked(frames, class, what);
+		if (frame)
 			return frame;
-		}
 	}
 	if (what == SOFT_TAKE_SCRATCH)
 		frame = list_pop(&frames->scratch[class]);
@@ -226,11 +300,12 @@ room_make_locked(struct soft_frames *frames, int class, uint64_t bytes,
 {
 	for (int other = 0; other < SL_SOFT_CLASSES; other++) {
 		while (frames->full_bytes + bytes > frames->limit_bytes && other != class) {
-			struct soft_frame *frame = list_pop(&frames->full[other]);
+			struct soft_frame *frame = full_pop_locked(frames, other);
 
 			if (!frame)
+				frame = clear_pop_locked(frames, other);
+			if (!frame)
 				break;
-			frames->full_bytes -= frame->frame.bytes;
 			list_push(dropped, frame);
 		}
 	}
@@ -281,31 +356,6 @@ sl_soft_frame_give_scratch(struct soft *soft, struct soft_frame *frame)
 	sl_mutex_unlock(&soft->frames.lock);
 }
 
-void
-sl_soft_frame_empty(struct soft *soft, struct soft_frame *frame)
-{
-	struct soft_frame *other;
-	size_t done = 0;
-	int rc;
-
-	if (soft->can_move && !frame->small &&
-	    sl_soft_frames_have_room(soft, frame->frame.bytes) &&
-	    !sl_soft_frame_take(soft, frame->frame.bytes, SOFT_TAKE_HOLLOW, &other)) {
-		rc = sl_uffd_move(soft->arena_fd, other->frame.data, frame->frame.data,
-				  frame->frame.bytes, SL_UFFD_HOLES_OK | SL_UFFD_NO_WAKE,
-				  &done, &soft->dev.move_retries);
-		other->memory = SOFT_MEMORY_OWN;
-		if (rc)
-			memory_drop(other);
-		sl_soft_frame_give(soft, other);
-		if (!rc) {
-			frame->memory = SOFT_MEMORY_NONE;
-			return;
-		}
-	}
-	memory_drop(frame);
-}
-
 int
 sl_soft_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 {
@@ -314,7 +364,8 @@ sl_soft_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 
 	if (rc)
 		return rc;
-	frame->frame.dirty_memory = frame->memory == SOFT_MEMORY_OWN;
+	frame->frame.dirty_memory = frame->frame.dirty_memory &&
+				    frame->memory == SOFT_MEMORY_OWN;
 	/* Core may fill it at any time from here on: what was hollow counts as full. */
 	*out = &frame->frame;
 	return 0;
@@ -332,4 +383,114 @@ sl_soft_frame_put(struct sl_device *dev, struct sl_frame *frame)
 	if (slot->memory == SOFT_MEMORY_NONE)
 		slot->memory = SOFT_MEMORY_OWN;
 	sl_soft_frame_give(sl_soft_of(dev), slot);
+}
+
+/* The class whose clear list is below its target; -1: none. */
+static int
+clear_class_locked(const struct soft_frames *frames)
+{
+	for (int class = 0; class < SL_SOFT_CLASSES; class ++)
+		if (frames->n_clear[class] < frames->target[class])
+			return class;
+	return -1;
+}
+
+/*
+ * A slot to clear: used memory, or an empty slot if the cache has room for what it will
+ * hold. NULL: neither; the class waits until it is asked for again.
+ */
+static struct soft_frame *
+clear_pick_locked(struct soft_frames *frames, int class)
+{
+	uint64_t bytes = (uint64_t)SL_SPAN_BYTES << class;
+	struct soft_frame *frame = full_pop_locked(frames, class);
+
+	if (!frame && frames->full_bytes + bytes <= frames->limit_bytes)
+		frame = list_pop(&frames->hollow[class]);
+	return frame;
+}
+
+/* All zeros afterwards. 0, or -1: no memory. */
+static int
+frame_clear(struct soft_frame *frame)
+{
+	if (frame->memory == SOFT_MEMORY_OWN) {
+		memset(frame->frame.data, 0, frame->frame.bytes);
+		return 0;
+	}
+	if (madvise(frame->frame.data, frame->frame.bytes, MADV_POPULATE_WRITE))
+		return -1;
+	frame->memory = SOFT_MEMORY_OWN;
+	return 0;
+}
+
+static void *
+clear_main(void *arg)
+{
+	struct soft *soft = arg;
+	struct soft_frames *frames = &soft->frames;
+
+	sl_mutex_lock(&frames->lock);
+	while (!frames->stopping) {
+		int class = clear_class_locked(frames);
+		struct soft_frame *frame = class < 0 ? NULL
+						     : clear_pick_locked(frames, class);
+		int failed;
+
+		if (!frame) {
+			frames->clearing = 0;
+			sl_cond_wait(&frames->wanted, &frames->lock);
+			frames->clearing = 1;
+			continue;
+		}
+		sl_mutex_unlock(&frames->lock);
+		failed = frame_clear(frame);
+		sl_mutex_lock(&frames->lock);
+		if (!failed &&
+		    frames->full_bytes + frame->frame.bytes <= frames->limit_bytes) {
+			frames->full_bytes += frame->frame.bytes;
+			frames->n_clear[class]++;
+			frame->frame.dirty_memory = 0;
+			list_push(&frames->clear[class], frame);
+			continue;
+		}
+		frames->target[class] = 0;
+		sl_mutex_unlock(&frames->lock);
+		sl_soft_frame_give(soft, frame);
+		sl_mutex_lock(&frames->lock);
+	}
+	sl_mutex_unlock(&frames->lock);
+	return NULL;
+}
+
+int
+sl_soft_frames_start(struct soft *soft)
+{
+	struct soft_frames *frames = &soft->frames;
+	int rc;
+
+	if (!soft->can_move)
+		return 0;
+	frames->clearing = 1;
+	rc = sl_soft_thread_start(&frames->thread, clear_main, soft, "sl-clear");
+	if (rc)
+		return rc;
+	sl_mutex_lock(&frames->lock);
+	frames->started = 1;
+	sl_mutex_unlock(&frames->lock);
+	return 0;
+}
+
+void
+sl_soft_frames_stop(struct soft *soft)
+{
+	struct soft_frames *frames = &soft->frames;
+
+	if (!frames->started)
+		return;
+	sl_mutex_lock(&frames->lock);
+	frames->stopping = 1;
+	sl_cond_signal(&frames->wanted);
+	sl_mutex_unlock(&frames->lock);
+	pthread_join(frames->thread, NULL);
 }

@@ -110,6 +110,21 @@ static void __attribute__((noinline)) worker_run(struct soft_worker *worker)
 	worker->in_block = 0;
 }
 
+/* Here, since the attribute needs the parameter. */
+static struct soft_grid *grid_pick_locked(struct soft_pool *pool) SL_REQUIRES(pool->lock);
+static void worker_enter_locked(struct soft_pool *pool, struct soft_worker *worker,
+				struct soft_grid *grid) SL_REQUIRES(pool->lock);
+static void worker_exit_locked(struct soft_pool *pool, struct soft_worker *worker)
+	SL_REQUIRES(pool->lock);
+static void grid_help_locked(struct soft *soft, struct soft_pool *pool,
+			     struct soft_grid *grid) SL_REQUIRES(pool->lock);
+static void pool_wake_locked(struct soft_pool *pool, uint64_t blocks)
+	SL_REQUIRES(pool->lock);
+static void grid_remove_locked(struct soft_pool *pool, struct soft_grid *grid)
+	SL_REQUIRES(pool->lock);
+static struct soft_worker *worker_find_locked(struct soft_pool *pool, pid_t tid)
+	SL_REQUIRES(pool->lock);
+
 static struct soft_grid *
 grid_pick_locked(struct soft_pool *pool)
 {
@@ -250,11 +265,10 @@ grid_remove_locked(struct soft_pool *pool, struct soft_grid *grid)
 		pool->newest = before;
 }
 
-/* Help with the grid on the calling thread. Called and returns with the lock held. */
+/* Help with the grid on the calling thread. Drops the lock and retakes it. */
 static void
-grid_help_locked(struct soft *soft, struct soft_grid *grid)
+grid_help_locked(struct soft *soft, struct soft_pool *pool, struct soft_grid *grid)
 {
-	struct soft_pool *pool = &soft->pool;
 	struct soft_worker worker = {.soft = soft, .tid = gettid()};
 	struct soft_worker **link;
 
@@ -307,7 +321,7 @@ sl_soft_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid
 	pool->newest = &grid;
 	pool_wake_locked(pool, pool->n_slots ? grid.total - 1 : 0);
 	if (pool->n_slots)
-		grid_help_locked(soft, &grid);
+		grid_help_locked(soft, pool, &grid);
 	while (grid.refs || grid_has_blocks(&grid))
 		sl_cond_wait(&grid.done, &pool->lock);
 	grid_remove_locked(pool, &grid);

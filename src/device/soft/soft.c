@@ -62,6 +62,7 @@ soft_destroy(struct sl_device *dev)
 	 * looks for its thread among the pool's. */
 	sl_soft_touch_stop(soft);
 	sl_soft_pool_stop(soft);
+	sl_soft_frames_stop(soft);
 	if (soft->mapping)
 		munmap(soft->mapping, soft->mapping_bytes);
 	sl_soft_frames_fini(soft);
@@ -110,7 +111,7 @@ static const struct sl_device_ops soft_ops = {
 
 /* Addresses without memory; trims to BASE_ALIGN are left mapped, they cost nothing. */
 static int
-soft_reserve(struct soft *soft, size_t bytes)
+soft_reserve(struct soft *soft, void *base, size_t bytes)
 {
 	uintptr_t start;
 	void *p;
@@ -118,17 +119,23 @@ soft_reserve(struct soft *soft, size_t bytes)
 	if (!bytes || bytes % SL_SPAN_BYTES || bytes > SIZE_MAX / 2)
 		return sl_fail(-EINVAL, "device: address range of %zu bytes: must be a multiple of %u",
 			       bytes, SL_SPAN_BYTES);
-	p = mmap(NULL, bytes + BASE_ALIGN, PROT_NONE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (base)
+		p = mmap(base, bytes, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	else
+		p = mmap(NULL, bytes + BASE_ALIGN, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return sl_fail(-ENOMEM,
 			       "device: reserving %zu bytes of addresses: %s: lower the "
 			       "address range or raise ulimit -v",
 			       bytes, sl_errno_name(errno));
-	soft->mapping = p;
-	soft->mapping_bytes = bytes + BASE_ALIGN;
+	if (!base)
+		soft->mapping = p;
+	soft->mapping_bytes = base ? bytes : bytes + BASE_ALIGN;
 	(void)madvise(p, soft->mapping_bytes, MADV_DONTFORK);
-	start = ((uintptr_t)p + BASE_ALIGN - 1) & ~(uintptr_t)(BASE_ALIGN - 1);
+	start = base ? (uintptr_t)base
+		     : ((uintptr_t)p + BASE_ALIGN - 1) & ~(uintptr_t)(BASE_ALIGN - 1);
 	soft->dev.base = (void *)start;
 	soft->dev.bytes = bytes;
 
@@ -204,6 +211,7 @@ soft_open(struct soft *soft)
 			"device: /proc/self/pagemap: %s: /proc must be mounted and "
 			"readable (after setuid: PR_SET_DUMPABLE)",
 			sl_errno_name(errno));
+	soft->drops_tables = soft->can_move && sl_soft_tables_probe(soft);
 	return 0;
 }
 
@@ -221,6 +229,7 @@ soft_create(const struct sl_device_config *config, struct sl_device **out)
 	if (!soft)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	soft->dev.ops = &soft_ops;
+	soft->dev.caps = SL_CAP_KERNELS | SL_CAP_FAULTS | SL_CAP_GUARDS | SL_CAP_PAGES;
 	soft->dev.workers = config->workers ? config->workers
 					    : (uint32_t)(cpus > 0 ? cpus : 1);
 	soft->events = config->events;
@@ -236,7 +245,9 @@ soft_create(const struct sl_device_config *config, struct sl_device **out)
 
 	rc = soft_open(soft);
 	if (!rc)
-		rc = soft_reserve(soft, config->address_bytes);
+		rc = soft_reserve(soft, config->address_base, config->address_bytes);
+	if (!rc)
+		rc = sl_soft_frames_start(soft);
 	if (!rc)
 		rc = sl_soft_touch_start(soft);
 	if (!rc)

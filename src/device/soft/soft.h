@@ -72,11 +72,20 @@ struct soft_segment; /* a mapped piece of the arena: frame.c */
 struct soft_frames {
 	struct sl_mutex lock;                        /* SL_RANK_FRAMES: all below */
 	struct soft_frame *full[SL_SOFT_CLASSES];    /* memory OWN */
+	struct soft_frame *clear[SL_SOFT_CLASSES];   /* memory OWN, all zeros */
 	struct soft_frame *hollow[SL_SOFT_CLASSES];  /* memory NONE */
 	struct soft_frame *scratch[SL_SOFT_CLASSES]; /* NONE, was used in small pages */
 	struct soft_segment *segments;
-	uint64_t full_bytes;  /* on the full lists */
+	uint64_t full_bytes;  /* on the full and the clear lists */
 	uint64_t limit_bytes; /* set once: of full_bytes */
+	/* Clearing ahead of zero fills: the thread keeps n_clear[] up to target[]. */
+	unsigned n_clear[SL_SOFT_CLASSES];
+	unsigned target[SL_SOFT_CLASSES];
+	struct sl_cond wanted; /* a clear list is below its target, or the end */
+	int clearing;          /* the thread looks for work of its own accord */
+	int stopping;
+	int started; /* of create and destroy */
+	pthread_t thread;
 };
 
 /* One grid_run() call; lives on its caller's stack while refs or blocks remain. */
@@ -141,7 +150,8 @@ struct soft_touch {
 struct soft {
 	struct sl_device dev; /* first */
 	struct sl_device_events events;
-	int can_move;   /* set once */
+	int can_move;     /* set once */
+	int drops_tables; /* set once: absent memory is touched in small pages, see span.c */
 	int can_poison; /* set once: a system call's touch can be made to fail */
 	int thread_fd;  /* set once: faults as messages */
 	int signal_fd;  /* set once: faults as SIGBUS */
@@ -168,6 +178,8 @@ int sl_soft_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
 			 const char *name) SL_MUST_CHECK;
 
 /* span.c */
+/* Whether the kernel frees the empty page table that a touch leaves when told to. */
+int sl_soft_tables_probe(const struct soft *soft);
 int sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes,
 		   enum sl_delivery delivery);
 void sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes);
@@ -197,20 +209,30 @@ int sl_soft_pages_present(const struct soft *soft, const void *addr, uint64_t by
 			  uint64_t *map) SL_MUST_CHECK;
 
 /* frame.c */
-enum soft_take { SOFT_TAKE_FULL, SOFT_TAKE_HOLLOW, SOFT_TAKE_SCRATCH, SOFT_TAKE_COUNT };
+enum soft_take {
+	SOFT_TAKE_FULL,
+	SOFT_TAKE_CLEAR,
+	SOFT_TAKE_HOLLOW,
+	SOFT_TAKE_SCRATCH,
+	SOFT_TAKE_COUNT
+};
 void sl_soft_frames_init(struct soft *soft, uint64_t limit_bytes);
 void sl_soft_frames_fini(struct soft *soft);
+/* The thread that clears ahead; needed only where memory is moved. */
+int sl_soft_frames_start(struct soft *soft) SL_MUST_CHECK;
+void sl_soft_frames_stop(struct soft *soft);
 int sl_soft_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
 void sl_soft_frame_put(struct sl_device *dev, struct sl_frame *frame);
-/* Take a slot. FULL prefers memory, the others have none. -ENOMEM, -EINVAL (no span size). */
+/*
+ * Take a slot. FULL prefers memory, whatever is in it; CLEAR prefers memory that is all zeros
+ * (frame.dirty_memory tells), then any; the others have none. -ENOMEM, -EINVAL (no span size).
+ */
 int sl_soft_frame_take(struct soft *soft, uint64_t bytes, enum soft_take what,
 		       struct soft_frame **out) SL_MUST_CHECK;
 /* Give a slot back to the list that its memory says; drops memory beyond the limit. */
 void sl_soft_frame_give(struct soft *soft, struct soft_frame *frame);
 /* Give an emptied slot back that held small pages. */
 void sl_soft_frame_give_scratch(struct soft *soft, struct soft_frame *frame);
-/* Make the frame's address empty, keeping its memory in the cache where there is room. */
-void sl_soft_frame_empty(struct soft *soft, struct soft_frame *frame);
 /* Whether the cache would keep another bytes. */
 int sl_soft_frames_have_room(struct soft *soft, uint64_t bytes);
 

@@ -14,12 +14,21 @@
  * moved out to an empty scratch slot and copied from there into the frame: the frame
  * keeps its huge page and, where pages were missing, its contents.
  *
+ * Tables. A touch of absent memory, before it becomes an event, leaves an empty page table
+ * where small pages are allowed, or, where huge ones are and it is a write, allocates and
+ * clears a huge page in vain (some 50-90 us). A huge page that is moved to a place with a
+ * page table is split into 512. So: small pages, and the table is dropped just before
+ * the move, if the kernel frees empty tables when told to (6.14, sl_soft_tables_probe());
+ * else huge pages. A touch may slip in between and cost the huge page; that is looked
+ * for, so that the pieces are not kept.
+ *
  * Core never calls two of these for one span at once; nothing here takes a lock across a
  * call.
  */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "base/bitmap.h"
@@ -31,8 +40,22 @@
 #define MADV_POPULATE_WRITE 23 /* 5.14 */
 #endif
 
+/* PAGEMAP_SCAN, 6.7: as the kernel's interface has it. */
+struct scan_arg {
+	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+	uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+struct scan_region {
+	uint64_t start, end, categories;
+};
+#define IOC_PAGEMAP_SCAN _IOWR('f', 16, struct scan_arg)
+#define PAGE_IS_PRESENT  (1u << 3)
+#define PAGE_IS_SWAPPED  (1u << 4)
+#define PAGE_IS_HUGE     (1u << 6)
+
 #define SPAN_PAGES   (SL_SPAN_BYTES / SL_PAGE_BYTES)
 #define RETURN_TRIES 50
+#define TABLE_TRIES  50u
 
 static size_t
 piece_of(const struct soft *soft, const void *addr)
@@ -133,6 +156,67 @@ range_close(void *addr, size_t bytes)
 	return 0;
 }
 
+/* Whether no page of the range is any of categories (inverted: whether each is one of them). */
+static int
+range_has_none(const struct soft *soft, const void *addr, uint64_t bytes,
+	       uint64_t categories, int inverted)
+{
+	struct scan_region first;
+	struct scan_arg arg = {
+		.size = sizeof(arg),
+		.start = (uintptr_t)addr,
+		.end = (uintptr_t)addr + bytes,
+		.vec = (uintptr_t)&first,
+		.vec_len = 1,
+		.max_pages = 1,
+		.category_inverted = inverted ? categories : 0,
+		.category_anyof_mask = categories,
+		.return_mask = categories,
+	};
+
+	return ioctl(soft->pagemap_fd, IOC_PAGEMAP_SCAN, &arg) == 0;
+}
+
+static int
+range_is_huge(const struct soft *soft, const void *addr, uint64_t bytes)
+{
+	return range_has_none(soft, addr, bytes, PAGE_IS_HUGE, 1);
+}
+
+/* Drop the empty page tables of a range that holds nothing; 0: it holds something, and keeps it. */
+static int
+tables_drop(const struct soft *soft, void *addr, uint64_t bytes)
+{
+	if (!range_has_none(soft, addr, bytes, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0))
+		return 0;
+	range_drop(addr, bytes);
+	return 1;
+}
+
+int
+sl_soft_tables_probe(const struct soft *soft)
+{
+	size_t room = 2 * SL_SPAN_BYTES;
+	char *map = mmap(NULL, room, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int huge = 0;
+	char *p;
+
+	if (map == MAP_FAILED)
+		return 0;
+	p = map + (-(uintptr_t)map & (SL_SPAN_BYTES - 1));
+	if (!madvise(p, SL_SPAN_BYTES, MADV_NOHUGEPAGE)) {
+		*(volatile char *)p = 1; /* makes a table */
+		range_drop(p, SL_SPAN_BYTES);
+		if (!madvise(p, SL_SPAN_BYTES, MADV_HUGEPAGE)) {
+			*(volatile char *)p = 1; /* huge only where no table is left */
+			huge = range_is_huge(soft, p, SL_SPAN_BYTES);
+		}
+	}
+	munmap(map, room);
+	return huge;
+}
+
 int
 sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
 {
@@ -160,9 +244,9 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 			rc = -errno;
 		/* Pages that the system merges (KSM) cannot be moved. */
 		(void)madvise(addr, bytes, MADV_UNMERGEABLE);
-		/* Not for size: without it a missing fault leaves an empty page table behind, and a
-		 * huge page that is moved there must be split into 512 first. */
-		(void)madvise(addr, bytes, MADV_HUGEPAGE);
+		/* Not for size: see "Tables" at the head of this file. */
+		(void)madvise(addr, bytes,
+			      soft->drops_tables ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 	}
 	if (!rc) {
 		step = "registering with userfaultfd";
@@ -291,16 +375,29 @@ span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes, v
 	     int guard)
 {
 	const char *step = "move";
+	unsigned races = 0;
+	int holes_filled = 0;
 	size_t done = 0;
 	size_t part;
 	int rc;
 
-	for (int holes_filled = 0;; holes_filled = 1) {
+	if (soft->drops_tables)
+		(void)tables_drop(soft, addr, bytes);
+	for (;;) {
 		rc = sl_uffd_move(fd, (char *)addr + done, (char *)src + done, bytes - done,
 				  SL_UFFD_NO_WAKE, &part, &soft->dev.move_retries);
 		done += part;
+		/* A touch since has made a table again, just when the move looked. */
+		if (rc == -EEXIST && soft->drops_tables &&
+		    tables_drop(soft, (char *)addr + done, bytes - done)) {
+			if (++races < TABLE_TRIES)
+				continue;
+			rc = -EAGAIN;
+			break;
+		}
 		if (rc != -ENOENT || holes_filled)
 			break;
+		holes_filled = 1;
 		if (madvise((char *)src + done, bytes - done, MADV_POPULATE_WRITE)) {
 			rc = -errno;
 			step = "memory for the frame";
@@ -347,8 +444,13 @@ frame_present(struct soft *soft, void *addr, uint64_t bytes, struct soft_frame *
 	}
 	*moved = 0;
 	if (soft->can_move && !(flags & SL_PRESENT_GUARD_STRICT)) {
+		int huge = soft->drops_tables &&
+			   range_is_huge(soft, frame->frame.data, bytes);
+
 		rc = span_move_in(soft, fd, waits, addr, bytes, frame->frame.data, guard);
 		if (!rc) {
+			if (huge && !range_is_huge(soft, addr, bytes))
+				frame->small = 1;
 			sl_soft_range_set_small(soft, addr, bytes, frame->small);
 			*moved = 1;
 			return 0;
@@ -381,10 +483,10 @@ present_own(struct soft *soft, void *addr, uint64_t bytes, unsigned flags, int a
 			sl_uffd_wake(fd, addr, bytes);
 		return rc;
 	}
-	rc = sl_soft_frame_take(soft, bytes, SOFT_TAKE_FULL, &frame);
+	rc = sl_soft_frame_take(soft, bytes, any ? SOFT_TAKE_FULL : SOFT_TAKE_CLEAR, &frame);
 	if (rc)
 		return rc;
-	if (frame->memory == SOFT_MEMORY_OWN && !any)
+	if (frame->memory == SOFT_MEMORY_OWN && frame->frame.dirty_memory && !any)
 		memset(frame->frame.data, 0, bytes);
 	rc = frame_present(soft, addr, bytes, frame, flags, &moved);
 	frame->memory = moved ? SOFT_MEMORY_NONE : SOFT_MEMORY_OWN;
@@ -530,29 +632,26 @@ absent_by_scratch(struct soft *soft, int fd, void *addr, uint64_t bytes,
 }
 
 /*
- * All pages, to a frame that has memory of its own or may have: first to an empty slot, so that
- * the frame still has its contents if the span refuses to go.
+ * All pages, to a frame that has memory of its own or may have: to an empty slot, which the frame
+ * then takes for its own. So the frame still has its contents if the span refuses to go, and
+ * its memory is free for others without being moved.
  */
 static int
 absent_by_slot(struct soft *soft, int fd, void *addr, uint64_t bytes, struct soft_frame *frame)
 {
 	struct soft_frame *slot;
-	size_t done;
 	int rc = sl_soft_frame_take(soft, bytes, SOFT_TAKE_HOLLOW, &slot);
 
 	if (rc)
 		return rc;
 	rc = span_move_out(soft, fd, addr, bytes, slot->frame.data);
 	if (!rc) {
-		sl_soft_frame_empty(soft, frame);
-		rc = sl_uffd_move(soft->arena_fd, frame->frame.data, slot->frame.data,
-				  bytes, SL_UFFD_PATIENT | SL_UFFD_NO_WAKE, &done,
-				  &soft->dev.move_retries);
-		if (rc) /* nobody knows the slot: what cannot be moved is copied */
-			memcpy((char *)frame->frame.data + done,
-			       (char *)slot->frame.data + done, bytes - done);
-		slot->memory = rc ? SOFT_MEMORY_OWN : SOFT_MEMORY_NONE;
-		rc = 0;
+		void *data = slot->frame.data;
+
+		slot->frame.data = frame->frame.data;
+		slot->small = frame->small;
+		slot->memory = SOFT_MEMORY_OWN;
+		frame->frame.data = data;
 	}
 	sl_soft_frame_give(soft, slot);
 	return rc;
@@ -638,29 +737,25 @@ sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 	       enum sl_absent_how how)
 {
 	struct soft *soft = sl_soft_of(dev);
-	struct soft_frame *slot = frame ? frame->private : NULL;
+	struct soft_frame *slot;
 	int fd;
 	int rc = sl_soft_range_fd(soft, "absent", addr, bytes, &fd, NULL);
 
 	if (rc)
 		return rc;
-	if ((how == SL_ABSENT_DISCARD) != !frame || (frame && frame->bytes != bytes))
+	if (how == SL_ABSENT_DISCARD ? frame != NULL : !frame || frame->bytes != bytes)
 		return sl_fail(-EINVAL, "absent: span %p, %llu bytes: frame does not fit",
 			       addr, (unsigned long long)bytes);
-	switch (how) {
-	case SL_ABSENT_DISCARD:
+	if (how == SL_ABSENT_DISCARD) {
 		absent_discard(soft, addr, bytes);
 		return 0;
-	case SL_ABSENT_KEPT:
-		if (slot->memory == SOFT_MEMORY_OWN) {
-			/* It was copied in: the frame has been valid all the time. */
-			range_drop(addr, bytes);
-			sl_soft_range_set_small(soft, addr, bytes, 0);
-			return 0;
-		}
-		break;
-	case SL_ABSENT_COPY:
-		break;
+	}
+	slot = frame->private;
+	if (how == SL_ABSENT_KEPT && slot->memory == SOFT_MEMORY_OWN) {
+		/* It was copied in: the frame has been valid all the time. */
+		range_drop(addr, bytes);
+		sl_soft_range_set_small(soft, addr, bytes, 0);
+		return 0;
 	}
 	return soft->can_move ? absent_by_move(soft, fd, addr, bytes, slot)
 			      : absent_by_copy(soft, fd, addr, bytes, slot);

@@ -74,6 +74,9 @@ count_spin(_Atomic uint64_t *count, uint64_t target)
 	return 1;
 }
 
+/* Here, since the attribute needs the parameter. */
+static struct sl_task *task_pop_locked(struct sl_stream *stream) SL_REQUIRES(stream->lock);
+
 static struct sl_task *
 task_pop_locked(struct sl_stream *stream)
 {

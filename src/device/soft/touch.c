@@ -27,7 +27,9 @@
  * never removed (others may have chained to them), and passing on what is not ours as if
  * they were not there. All other signals are blocked while a touch is served, so that no
  * handler of the program can touch and wait for itself. The list of devices is a fixed
- * array of ranges that handlers read without a lock. A forked child passes everything on.
+ * array of ranges that handlers read without a lock. A forked child passes everything on;
+ * the handlers know it by a page that fork clears, so that a fault need not ask for the
+ * process's number.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +65,9 @@ static struct listed_device listed[DEVICES_MAX];
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf: changes of the list */
 static pid_t list_pid; /* process that installed the handlers; under list_lock, then constant */
 static struct sigaction before_segv, before_bus; /* set once, before the handlers stand */
+/* On a page that fork clears: not 0 in the process that list_pid names. NULL: the system has
+ * no such pages. Under list_lock; read in handlers. */
+static _Atomic(_Atomic int *) list_mark;
 
 /*
  * Codes of the signals that handler threads send (a thread may send another one only
@@ -235,6 +240,15 @@ refused_arrived(siginfo_t *info, void *context)
 	signal_pass_on(SIGBUS, &real, context);
 }
 
+/* Whether the handlers were installed by this process and not by one that it was forked from. */
+static int
+process_is_ours(void)
+{
+	const _Atomic int *mark = atomic_load_explicit(&list_mark, memory_order_acquire);
+
+	return mark ? atomic_load_explicit(mark, memory_order_relaxed) : getpid() == list_pid;
+}
+
 static uint8_t
 piece_at(const struct soft *soft, uintptr_t addr)
 {
@@ -282,7 +296,7 @@ on_signal(int sig, siginfo_t *info, void *context)
 	struct soft *soft;
 	int rc;
 
-	if (getpid() != list_pid) {
+	if (!process_is_ours()) {
 		signal_pass_on(sig, info, context);
 		goto out;
 	}
@@ -316,6 +330,30 @@ out:
 	errno = saved_errno;
 }
 
+/* This process is the one from now on. */
+static void
+list_own_locked(void)
+{
+	_Atomic int *mark = atomic_load(&list_mark);
+
+	if (!mark) {
+		void *p = mmap(NULL, SL_PAGE_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p != MAP_FAILED && madvise(p, SL_PAGE_BYTES, MADV_WIPEONFORK)) {
+			munmap(p, SL_PAGE_BYTES);
+			p = MAP_FAILED;
+		}
+		if (p != MAP_FAILED)
+			mark = p;
+	}
+	list_pid = getpid();
+	if (mark) {
+		atomic_store(mark, 1);
+		atomic_store_explicit(&list_mark, mark, memory_order_release);
+	}
+}
+
 static int
 handlers_install_locked(void)
 {
@@ -335,7 +373,7 @@ handlers_install_locked(void)
 		if (sigaction(SIGSEGV, NULL, &before_segv) ||
 		    sigaction(SIGBUS, NULL, &before_bus))
 			rc = -errno;
-		list_pid = getpid();
+		list_own_locked();
 		if (!rc && (sigaction(SIGSEGV, &on_stack, NULL) ||
 			    sigaction(SIGBUS, &action, NULL)))
 			rc = -errno;
@@ -349,7 +387,7 @@ handlers_install_locked(void)
 	 * are not here. */
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		atomic_store(&listed[i].soft, NULL);
-	list_pid = getpid();
+	list_own_locked();
 	return 0;
 }
 

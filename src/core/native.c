@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches on devices whose streams are native (a GPU). The program enqueues its own kernels
+ * between sluice_launch_begin() and sluice_launch_end(): begin returns when moves are decided and
+ * enqueued, and holds the stream back until they are done; nobody waits for copies.
+ *
+ * When does a scope's kernel end? Asking the device costs a driver call a launch. So ended scopes
+ * are collected by stream, and one event is recorded behind many of them: when a scope moved
+ * something (its pins are what the next one waits for), when somebody waits for pins, and when
+ * SCOPES_MAX have been collected. A launch whose chunks are all resident makes no driver call.
+ */
+#include "core/core.h"
+
+#define SCOPES_MAX 64u
+
+static int
+scopes_end_run(struct sl_task *task)
+{
+	(void)task;
+	return 0;
+}
+
+/* The device has come to the end of a batch of scopes; the newest is the task. */
+static void
+scopes_end_done(struct sl_task *task, int rc)
+{
+	struct sluice_launch *l = (struct sluice_launch *)task;
+	struct sluice_stream *stream = l->stream;
+	struct sluice_space *s = l->space;
+
+	(void)rc;
+	sl_stream_task_done(stream);
+	sl_space_lock(s);
+	while (l) {
+		struct sluice_launch *older = l->next;
+
+		sl_launch_finish(l);
+		free(l);
+		l = older;
+	}
+	sl_space_unlock(s);
+}
+
+/* Take what a stream has collected. Held. */
+SL_HELD static struct sluice_launch *
+scopes_take(struct sluice_stream *stream)
+{
+	struct sluice_stream **at = &stream->space->ended_streams;
+	struct sluice_launch *l = stream->ended;
+
+	while (*at != stream)
+		at = &(*at)->ended_next;
+	*at = stream->ended_next;
+	stream->ended = NULL;
+	stream->n_ended = 0;
+	return l;
+}
+
+SL_HELD static void
+scopes_submit(struct sluice_stream *stream)
+{
+	struct sluice_space *s = stream->space;
+	struct sluice_launch *l = scopes_take(stream);
+
+	l->task.run = scopes_end_run;
+	l->task.done = scopes_end_done;
+	l->task.skippable = 0;
+	sl_space_unlock(s);
+	sl_stream_submit(stream, &l->task);
+	sl_space_lock(s);
+}
+
+void
+sl_scopes_reap(struct sluice_space *s)
+{
+	while (s->ended_streams)
+		scopes_submit(s->ended_streams);
+}
+
+void
+sl_scope_ended(struct sluice_launch *l)
+{
+	struct sluice_stream *stream = l->stream;
+	struct sluice_space *s = l->space;
+
+	if (!stream->ended) {
+		stream->ended_next = s->ended_streams;
+		s->ended_streams = stream;
+	}
+	l->prev = NULL;
+	l->next = stream->ended;
+	stream->ended = l;
+	if (++stream->n_ended >= SCOPES_MAX || l->moved || s->launch_waiters)
+		scopes_submit(stream);
+}
+
+int
+sl_scope_gate(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	struct sl_device *dev = s->device;
+	uint64_t done = atomic_load_explicit(&dev->moves_done, memory_order_acquire);
+	uint64_t arrival = 0;
+	int rc;
+
+	if (done == atomic_load_explicit(&dev->moves_issued, memory_order_acquire))
+		return 0;
+	for (size_t k = 0; k < l->n_uses; k++) {
+		const struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			if (u->region->chunks[i].arrival > arrival)
+				arrival = u->region->chunks[i].arrival;
+		}
+	}
+	if (arrival <= done)
+		return 0;
+	sl_space_unlock(s);
+	rc = dev->ops->stream_gate(l->stream->stream, arrival);
+	sl_space_lock(s);
+	return rc;
+}

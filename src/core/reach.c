@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels reach without having it on the device (SL_CAP_REACH): a chunk in the host tier whose
+ * frame is mapped at the chunk's address, read and written over the link. Used
+ *   - for the excess of a launch whose set is larger than the device budget: what is on the device
+ *     stays, what is not is brought in as far as it fits, the rest is reached;
+ *   - for launches that declare nothing, which may touch everything there is;
+ *   - with reach=any for all that a launch does not declare, so that a kernel that touches more than
+ *     its launch says still computes right.
+ *
+ * A mapping is expensive to make (some 10 us a MiB), so it stays until the chunk is wanted on the
+ * device, or its frame by somebody else. reach_users counts the launches that use it so: meanwhile it
+ * does not move. LOCKING: as in core.h.
+ */
+#include "core/core.h"
+
+/* Map or unmap, outside the lock; the chunk is VIEWING meanwhile. */
+SL_HELD static int
+reach_change(struct sl_chunk *c, int reach)
+{
+	struct sluice_space *s = c->region->space;
+	enum sl_chunk_state back = c->state;
+	int rc;
+
+	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	sl_space_unlock(s);
+	rc = reach ? s->device->ops->reach(s->device, sl_chunk_addr(c),
+					   c->region->chunk_bytes, c->host->frame)
+		   : s->device->ops->unreach(s->device, sl_chunk_addr(c),
+					     c->region->chunk_bytes);
+	sl_space_lock(s);
+	if (!rc && reach)
+		c->flags |= SL_REACHED;
+	else if (!rc)
+		c->flags &= (uint16_t)~SL_REACHED;
+	sl_chunk_set_state(c, back);
+	return rc;
+}
+
+int
+sl_unreach(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	if (!(c->flags & SL_REACHED))
+		return 0;
+	if (c->reach_users) { /* look again when a launch has ended */
+		sl_scopes_reap(s);
+		s->launch_waiters++;
+		if (c->reach_users)
+			sl_space_wait(s, &s->launch_wake);
+		s->launch_waiters--;
+		return 0;
+	}
+	return reach_change(c, 0);
+}
+
+struct sl_chunk *
+sl_reached_idle(struct sluice_space *s)
+{
+	for (struct sl_host *h = s->host.list[SL_HOST_REACHED].head; h; h = h->next) {
+		if (!h->chunk->reach_users)
+			return h->chunk;
+	}
+	return NULL;
+}
+
+/* In the host tier, with a frame that may stay. Drops; look at the state again. */
+SL_HELD static int
+reach_step(struct sl_chunk *c, int *waited_read)
+{
+	int rc;
+
+	switch ((enum sl_chunk_state)c->state) {
+	case SL_CHUNK_EMPTY:
+		return sl_host_zero(c);
+	case SL_CHUNK_STORE:
+		rc = *waited_read ? sl_read_failed(c) : 0;
+		*waited_read = 0;
+		return rc ? rc
+			  : sl_read_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_READ_DEMAND,
+					  SL_STAGING_READ);
+	case SL_CHUNK_HOST:
+	case SL_CHUNK_POISONED:
+		if (c->view)
+			return sl_view_fold(c);
+		if (!c->host->settled) {
+			rc = sl_host_settle(c, SL_SETTLE_WRITE);
+			if (rc == -EAGAIN && c->host && !c->host->settled &&
+			    c->state == SL_CHUNK_HOST)
+				return sl_fail(
+					-ENOBUFS,
+					"%s: chunk %llu fits neither on the device nor "
+					"in "
+					"the host budget of %llu bytes: tile the launch, "
+					"or raise a budget",
+					c->region->name,
+					(unsigned long long)sl_chunk_index(c),
+					(unsigned long long)c->region->space->host.budget_bytes);
+			return rc == -EAGAIN ? 0 : rc;
+		}
+		return reach_change(c, 1);
+	case SL_CHUNK_READING:
+		*waited_read = 1;
+		sl_chunk_wait(c);
+		return 0;
+	case SL_CHUNK_WRITING:
+	case SL_CHUNK_FILLING:
+	case SL_CHUNK_EVICTING:
+	case SL_CHUNK_VIEWING:
+		sl_chunk_wait(c);
+		return 0;
+	case SL_CHUNK_DEVICE:
+	case SL_CHUNK_SYNCING:
+	case SL_CHUNK_STATE_COUNT:
+		break;
+	}
+	return 0;
+}
+
+int
+sl_reach(struct sl_chunk *c, enum sluice_intent intent)
+{
+	int waited_read = 0, rc = 0;
+
+	c->region->busy++;
+	while (!rc && c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING &&
+	       !(c->flags & SL_REACHED))
+		rc = reach_step(c, &waited_read);
+	while (!rc && c->state == SL_CHUNK_VIEWING)
+		sl_chunk_wait(c);
+	if (!rc && (c->flags & SL_REACHED)) {
+		c->reach_users++;
+		if (c->view)
+			rc = sl_view_fold(c);
+		if (intent != SLUICE_USE_READ) {
+			c->flags |= SL_DIRTY_HOST;
+			sl_chunk_revive(c, 0, c->region->chunk_bytes);
+		}
+	}
+	sl_region_leave(c->region);
+	return rc;
+}
+
+void
+sl_reach_end(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i < u->first + u->brought; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if ((c->flags & SL_REACHED) && c->reach_users)
+				c->reach_users--;
+		}
+	}
+	l->reaches = 0;
+}
+
+/* Which of the launch's chunks are to be reached: those that are off the device and do not fit. */
+void
+sl_reach_plan(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	uint64_t left = s->dev.budget_bytes - s->dev.pinned_bytes;
+	uint32_t mark = ++s->mark_clock;
+
+	for (int round = 0; round < 2; round++) { /* what is there first */
+		for (size_t k = 0; k < l->n_uses; k++) {
+			struct sl_launch_use *u = &l->uses[k];
+			uint64_t bytes = u->region->chunk_bytes;
+
+			for (uint64_t i = u->first; i <= u->last; i++) {
+				struct sl_chunk *c = &u->region->chunks[i];
+
+				if (c->mark == mark || c->user_pins ||
+				    (!round && c->state != SL_CHUNK_DEVICE &&
+				     c->state != SL_CHUNK_SYNCING))
+					continue;
+				c->mark = mark;
+				if ((u->reach && c->state != SL_CHUNK_DEVICE) || bytes > left)
+					c->flags |= SL_EXCESS;
+				else
+					left -= bytes;
+			}
+		}
+	}
+	l->reaches = 1;
+}
+
+void
+sl_reach_planned(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last; i++)
+			u->region->chunks[i].flags &= (uint16_t)~SL_EXCESS;
+	}
+}

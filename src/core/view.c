@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host code's view, on devices where host code has page tables of its own at the same addresses
+ * (SL_CAP_VIEW): a touch by host code takes the chunk to the host tier, and the span of 2 MiB that
+ * was touched is shown: its bytes are copied from the frame to the memory that host code sees. A
+ * span that is only read is shown guarded, so that the first write to it is known; a written one
+ * may be newer than the frame. Before the chunk leaves HOST the view is folded: every span of it is
+ * hidden, and what may be newer goes back into the frame.
+ *
+ * So both sides always see the newest contents at the boundaries that managed memory without
+ * concurrent access has: a launch sees what host code wrote before it, host code sees what launches
+ * wrote that it waited for. A touch of a chunk that a launch uses waits for that launch; one that
+ * the touching thread itself holds by sluice_launch_begin() cannot be served.
+ *
+ * Memory: chunks with a view count to view.limit_bytes at most; the oldest is folded for room.
+ * LOCKING: as in core.h.
+ */
+#include <string.h>
+
+#include "core/core.h"
+
+static uint32_t
+span_of(const struct sl_chunk *c, const void *addr)
+{
+	return (uint32_t)((size_t)((const char *)addr - sl_chunk_addr(c)) / SL_SPAN_BYTES);
+}
+
+static char *
+span_addr(const struct sl_chunk *c, uint32_t span)
+{
+	return sl_chunk_addr(c) + (size_t)span * SL_SPAN_BYTES;
+}
+
+/* On the list of chunks with a view. Held. */
+SL_HELD static int
+viewed_add(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	if (s->view.n == s->view.max) {
+		uint32_t max = s->view.max ? s->view.max * 2 : 64;
+		struct sl_chunk **chunks = realloc(s->view.chunks,
+						   max * sizeof(struct sl_chunk *));
+
+		if (!chunks)
+			return sl_fail(-ENOMEM, "view: out of memory");
+		s->view.chunks = chunks;
+		s->view.max = max;
+	}
+	s->view.chunks[s->view.n++] = c;
+	s->view.bytes += c->region->chunk_bytes;
+	return 0;
+}
+
+SL_HELD static void
+viewed_remove(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	uint32_t i = 0;
+
+	while (s->view.chunks[i] != c)
+		i++;
+	memmove(&s->view.chunks[i], &s->view.chunks[i + 1],
+		(s->view.n - i - 1) * sizeof(s->view.chunks[0]));
+	s->view.n--;
+	s->view.bytes -= c->region->chunk_bytes;
+}
+
+/*
+ * Hide every span of c. keep: what may be newer goes into the frame; else the contents are dead.
+ * On failure what was hidden so far is in the frame, and the rest is shown as before.
+ */
+SL_HELD static int
+view_hide(struct sl_chunk *c, int keep)
+{
+	struct sluice_space *s = c->region->space;
+	enum sl_chunk_state back = c->state;
+	int rc = 0;
+
+	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	for (uint32_t span = 0; c->view && !rc; span++) {
+		uint32_t bit = 1u << span;
+		char *dst = NULL;
+
+		if (!(c->view & bit))
+			continue;
+		if (keep && (c->view_dirty & bit))
+			dst = (char *)c->host->frame->data + (size_t)span * SL_SPAN_BYTES;
+		sl_space_unlock(s);
+		rc = s->device->ops->view_hide(s->device, span_addr(c, span), dst);
+		sl_space_lock(s);
+		if (rc)
+			break;
+		c->view &= ~bit;
+		c->view_dirty &= ~bit;
+	}
+	if (!c->view)
+		viewed_remove(c);
+	sl_chunk_set_state(c, back);
+	return rc;
+}
+
+int
+sl_view_fold(struct sl_chunk *c)
+{
+	return c->view ? view_hide(c, 1) : 0;
+}
+
+int
+sl_view_forget(struct sl_chunk *c)
+{
+	return c->view ? view_hide(c, 0) : 0;
+}
+
+/* A chunk that nobody shows any more, with a frame in staging: settle it or write it. Drops. */
+SL_HELD static void
+view_settle(struct sl_chunk *c)
+{
+	if (c->state != SL_CHUNK_HOST || c->view || !c->host || c->host->settled ||
+	    sl_host_settle(c, SL_SETTLE_WRITE) == 0)
+		return;
+	if (c->state != SL_CHUNK_HOST || c->view || !c->host || c->host->settled)
+		return;
+	if (c->flags & SL_DIRTY_HOST)
+		sl_ignore(sl_write_begin(c, SL_IO_WRITEBACK,
+					 sl_region_is_volatile(c->region)
+						 ? SLUICE_COUNTER_STORE_WRITE_SPILL
+						 : SLUICE_COUNTER_STORE_WRITE_BACK,
+					 1));
+	else if (c->flags & SL_STORE_VALID)
+		sl_host_let_go(c);
+}
+
+/* Fold the oldest views until one more chunk of c's size may be shown. Drops. */
+SL_HELD static int
+view_room(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	while (s->view.n && s->view.bytes + c->region->chunk_bytes > s->view.limit_bytes) {
+		struct sl_chunk *oldest = s->view.chunks[0];
+		int rc;
+
+		if (oldest->state == SL_CHUNK_VIEWING) {
+			sl_chunk_wait(oldest);
+			continue;
+		}
+		oldest->region->busy++;
+		rc = view_hide(oldest, 1);
+		if (!rc)
+			view_settle(oldest);
+		sl_region_leave(oldest->region);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* HOST or POISONED: show the span. Drops. */
+SL_HELD static int
+view_show(struct sl_chunk *c, uint32_t span, int write)
+{
+	struct sluice_space *s = c->region->space;
+	enum sl_chunk_state back = c->state;
+	uint32_t bit = 1u << span;
+	int rc = c->view ? 0 : viewed_add(c);
+
+	if (rc)
+		return rc;
+	c->view |= bit; /* also keeps its frame off the host lists */
+	if (write) {
+		c->view_dirty |= bit;
+		c->flags |= SL_DIRTY_HOST;
+		sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
+				(uint64_t)(span + 1) * SL_SPAN_BYTES);
+	}
+	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	sl_read_ahead_release(c);
+	sl_space_unlock(s);
+	rc = s->device->ops->view_show(s->device, span_addr(c, span),
+				       (char *)c->host->frame->data +
+					       (size_t)span * SL_SPAN_BYTES,
+				       !write);
+	sl_space_lock(s);
+	if (rc) {
+		c->view &= ~bit;
+		c->view_dirty &= ~bit;
+		if (!c->view)
+			viewed_remove(c);
+	}
+	sl_chunk_set_state(c, back);
+	return rc;
+}
+
+/* The span is shown; its first write. Drops. */
+SL_HELD static int
+view_written(struct sl_chunk *c, uint32_t span)
+{
+	struct sluice_space *s = c->region->space;
+	enum sl_chunk_state back = c->state;
+	int rc;
+
+	if (!(c->view_dirty & (1u << span)))
+		sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
+	c->view_dirty |= 1u << span;
+	c->flags |= SL_DIRTY_HOST;
+	sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
+			(uint64_t)(span + 1) * SL_SPAN_BYTES);
+	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	sl_space_unlock(s);
+	rc = s->device->ops->view_unguard(s->device, span_addr(c, span));
+	sl_space_lock(s);
+	sl_chunk_set_state(c, back);
+	return rc;
+}
+
+/* Off the device, so that host code has the newest contents. Drops. */
+SL_HELD static int
+view_recall(struct sl_chunk *c, const struct sl_touch *touch)
+{
+	uint64_t begin = sl_chunk_index(c) * c->region->chunk_bytes;
+	int rc;
+
+	if (c->user_pins)
+		return sl_fail(
+			-EBUSY,
+			"host code touched %p of %s, which sluice_pin() holds on the "
+			"device: unpin it first",
+			touch->addr, c->region->name);
+	rc = sl_range_wait(c->region, begin, begin + 1, "touch by host code");
+	if (rc || c->state != SL_CHUNK_DEVICE)
+		return rc;
+	return sl_evict(c, SL_EVICT_REQUEST);
+}
+
+int
+sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
+{
+	uint32_t span = span_of(c, touch->addr);
+	int write = touch->access == SL_ACCESS_WRITE, waited_read = 0;
+	int rc = 0;
+
+	while (!rc) {
+		switch ((enum sl_chunk_state)c->state) {
+		case SL_CHUNK_EMPTY:
+			rc = sl_host_zero(c);
+			break;
+		case SL_CHUNK_STORE:
+			rc = waited_read ? sl_read_failed(c) : 0;
+			waited_read = 0;
+			if (!rc)
+				rc = sl_read_begin(c, SL_IO_DEMAND,
+						   SLUICE_COUNTER_STORE_READ_DEMAND,
+						   SL_STAGING_READ);
+			break;
+		case SL_CHUNK_HOST:
+		case SL_CHUNK_POISONED:
+			if (c->reach_users) {
+				rc = sl_range_wait(c->region,
+						   sl_chunk_index(c) * c->region->chunk_bytes,
+						   sl_chunk_index(c) * c->region->chunk_bytes +
+							   1,
+						   "touch by host code");
+				break;
+			}
+			if (c->view & (1u << span))
+				return write ? view_written(c, span) : 0;
+			if (!c->view && c->region->space->view.bytes + c->region->chunk_bytes >
+						c->region->space->view.limit_bytes) {
+				rc = view_room(c);
+				if (!rc && c->region->space->view.n)
+					break; /* the lock was dropped: look again */
+			}
+			if (!rc &&
+			    (c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_POISONED))
+				return view_show(c, span, write);
+			break;
+		case SL_CHUNK_DEVICE:
+			rc = view_recall(c, touch);
+			break;
+		case SL_CHUNK_READING:
+			waited_read = 1;
+			sl_chunk_wait(c);
+			break;
+		case SL_CHUNK_WRITING:
+		case SL_CHUNK_FILLING:
+		case SL_CHUNK_SYNCING:
+		case SL_CHUNK_EVICTING:
+		case SL_CHUNK_VIEWING:
+			sl_chunk_wait(c);
+			break;
+		case SL_CHUNK_STATE_COUNT:
+			return 0;
+		}
+	}
+	return rc;
+}

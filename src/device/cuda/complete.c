@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Completers: a thread that watches events of several streams, each stream's in order, and calls
+ * back when they have come. While something is pending the thread asks the driver every few
+ * microseconds: an event that blocks would be told of 30 to 50 us late, and a host function
+ * holds its stream up. With nothing pending it sleeps.
+ *
+ * A done() runs with no lock held and may block; what is pending behind it waits.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fault_point.h"
+#include "device/cuda/cuda.h"
+
+#define POLL_SPIN_NS  20000u /* asked without a pause after something has come */
+#define POLL_PAUSE_NS 10000u
+
+/* Take the first pending thing of any queue whose event has come. Lock held. */
+static struct cuda_pending *
+pending_take(struct cuda_completer *completer, struct cuda_queue **from, int *result)
+{
+	const struct sl_cuda_driver *driver = completer->cuda->driver;
+
+	for (struct cuda_queue *queue = completer->queues; queue; queue = queue->next) {
+		struct cuda_pending *pending = queue->head;
+		int got;
+
+		if (!pending || queue->calling)
+			continue;
+		got = driver->cuEventQuery(pending->event);
+		if (got == CU_ERROR_NOT_READY)
+			continue;
+		queue->head = pending->next;
+		if (!queue->head)
+			queue->tail = NULL;
+		queue->calling = 1;
+		*from = queue;
+		*result = got;
+		return pending;
+	}
+	return NULL;
+}
+
+/* An emptied queue leaves the list; its stream may be destroyed. Lock held. */
+static void
+queue_settle(struct cuda_completer *completer, struct cuda_queue *queue)
+{
+	queue->calling = 0;
+	completer->n_pending--;
+	if (!queue->head) {
+		if (queue->prev)
+			queue->prev->next = queue->next;
+		else
+			completer->queues = queue->next;
+		if (queue->next)
+			queue->next->prev = queue->prev;
+		queue->next = queue->prev = NULL;
+	}
+	sl_cond_broadcast(&completer->idle);
+}
+
+static void *
+completer_main(void *arg)
+{
+	struct cuda_completer *completer = arg;
+	struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
+	uint64_t last_ns = 0;
+
+	if (sl_cuda_enter(completer->cuda))
+		return NULL;
+	sl_mutex_lock(&completer->lock);
+	while (!completer->stopping || completer->n_pending) {
+		struct cuda_queue *queue;
+		struct cuda_pending *pending;
+		int result;
+
+		if (!completer->n_pending) {
+			sl_cond_wait(&completer->work, &completer->lock);
+			last_ns = sl_now_ns();
+			continue;
+		}
+		pending = pending_take(completer, &queue, &result);
+		sl_mutex_unlock(&completer->lock);
+		if (pending) {
+			pending->done(pending,
+				      sl_cuda_rc(completer->cuda, result, "cuEventQuery"));
+			last_ns = sl_now_ns();
+		} else if (sl_now_ns() - last_ns > POLL_SPIN_NS) {
+			nanosleep(&pause, NULL);
+		}
+		sl_mutex_lock(&completer->lock);
+		if (pending)
+			queue_settle(completer, queue);
+	}
+	sl_mutex_unlock(&completer->lock);
+	sl_cuda_leave(completer->cuda);
+	return NULL;
+}
+
+int
+sl_cuda_completer_start(struct cuda *cuda, struct cuda_completer *completer, const char *name)
+{
+	sigset_t all, before;
+	int rc;
+
+	completer->cuda = cuda;
+	sl_mutex_init(&completer->lock, SL_RANK_STREAM);
+	sl_cond_init(&completer->work);
+	sl_cond_init(&completer->idle);
+	rc = -sl_fault_point("thread.create");
+	if (!rc) {
+		/* Signals are the program's. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		rc = pthread_create(&completer->thread, NULL, completer_main, completer);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	}
+	if (rc) {
+		sl_cond_fini(&completer->idle);
+		sl_cond_fini(&completer->work);
+		sl_mutex_fini(&completer->lock);
+		return sl_fail(-rc, "device: cannot start a thread: %s", strerror(rc));
+	}
+	pthread_setname_np(completer->thread, name);
+	completer->started = 1;
+	return 0;
+}
+
+void
+sl_cuda_completer_stop(struct cuda_completer *completer)
+{
+	if (!completer->started)
+		return;
+	sl_mutex_lock(&completer->lock);
+	completer->stopping = 1;
+	sl_cond_signal(&completer->work);
+	sl_mutex_unlock(&completer->lock);
+	pthread_join(completer->thread, NULL);
+	sl_cond_fini(&completer->idle);
+	sl_cond_fini(&completer->work);
+	sl_mutex_fini(&completer->lock);
+	completer->started = 0;
+}
+
+void
+sl_cuda_complete(struct cuda_completer *completer, struct cuda_queue *queue,
+		 struct cuda_pending *pending)
+{
+	pending->next = NULL;
+	sl_mutex_lock(&completer->lock);
+	if (!queue->head && !queue->calling) {
+		queue->prev = NULL;
+		queue->next = completer->queues;
+		if (queue->next)
+			queue->next->prev = queue;
+		completer->queues = queue;
+	}
+	if (queue->tail)
+		queue->tail->next = pending;
+	else
+		queue->head = pending;
+	queue->tail = pending;
+	if (!completer->n_pending++)
+		sl_cond_signal(&completer->work);
+	sl_mutex_unlock(&completer->lock);
+}
+
+void
+sl_cuda_queue_drain(struct cuda_completer *completer, struct cuda_queue *queue)
+{
+	sl_mutex_lock(&completer->lock);
+	while (queue->head || queue->calling)
+		sl_cond_wait(&completer->idle, &completer->lock);
+	sl_mutex_unlock(&completer->lock);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device: making and ending it, its addresses, and the context that driver calls need.
+ * Uses the primary context of the GPU, as the runtime of the program does, so that streams and
+ * kernels of the program and of this library are of one context; whatever context a calling thread
+ * has is put back.
+ *
+ * Order of creation: driver, context, reserved addresses, host code's view over them, copy
+ * streams, completers. destroy() undoes it backwards and takes a half-made device.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/fault_point.h"
+#include "device/cuda/cuda.h"
+
+/* Addresses are reserved aligned to the largest span. */
+#define ADDRESS_ALIGN ((size_t)SL_SPAN_BYTES << (SL_CUDA_CLASSES - 1))
+
+int
+sl_cuda_enter(struct cuda *cuda)
+{
+	return SL_CUDA(cuda->driver, cuCtxPushCurrent, cuda->context);
+}
+
+void
+sl_cuda_leave(struct cuda *cuda)
+{
+	struct cu_context *ours;
+
+	(void)cuda->driver->cuCtxPopCurrent(&ours);
+}
+
+int
+sl_cuda_rc(struct cuda *cuda, int result, const char *call)
+{
+	int none = 0;
+
+	if (__builtin_expect(result == CU_SUCCESS, 1))
+		return 0;
+	if (sl_cuda_result_is_lost(result))
+		atomic_compare_exchange_strong(&cuda->lost, &none, result);
+	return sl_cuda_errno(result, call);
+}
+
+static void
+cuda_destroy(struct sl_device *dev)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	int entered;
+
+	if (!cuda)
+		return;
+	sl_cuda_completer_stop(&cuda->streams);
+	sl_cuda_completer_stop(&cuda->outs);
+	entered = cuda->context && !sl_cuda_enter(cuda);
+	if (entered) {
+		sl_cuda_moves_stop(cuda);
+		sl_cuda_pools_fini(cuda);
+	}
+	if (cuda->view)
+		cuda->view->ops->destroy(cuda->view);
+	if (cuda->reserved)
+		(void)cuda->driver->cuMemAddressFree(cuda->reserved, cuda->dev.bytes);
+	if (entered)
+		sl_cuda_leave(cuda);
+	if (cuda->context)
+		(void)cuda->driver->cuDevicePrimaryCtxRelease(cuda->info.device);
+	if (cuda->spans)
+		munmap(cuda->spans, cuda->spans_bytes);
+	sl_mutex_fini(&cuda->moves.lock);
+	sl_mutex_fini(&cuda->pools.lock);
+	free(cuda);
+}
+
+static int
+cuda_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+
+	return cuda->view->ops->attach(cuda->view, addr, bytes, delivery);
+}
+
+static void
+cuda_detach(struct sl_device *dev, void *addr, size_t bytes)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+
+	if (!sl_cuda_enter(cuda)) {
+		for (size_t at = 0; at < bytes; at += SL_SPAN_BYTES)
+			sl_cuda_span_clear(cuda, (char *)addr + at);
+		sl_cuda_leave(cuda);
+	}
+	cuda->view->ops->detach(cuda->view, addr, bytes);
+}
+
+/* Guards are kept by core's books alone: what writes is what declares to. */
+static int
+cuda_guard(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	(void)dev;
+	(void)addr;
+	(void)bytes;
+	return 0;
+}
+
+/* ---- host code's view ------------------------------------------------------------------ */
+
+static int
+cuda_view_show(struct sl_device *dev, void *addr, const void *src, int guard)
+{
+	struct sl_device *view = sl_cuda_of(dev)->view;
+	unsigned flags = guard ? SL_PRESENT_GUARD_STRICT : 0;
+	struct sl_frame *frame = NULL;
+	int rc;
+
+	if (src) {
+		rc = view->ops->frame_get(view, SL_SPAN_BYTES, &frame);
+		if (rc)
+			return rc;
+		memcpy(frame->data, src, SL_SPAN_BYTES);
+	}
+	rc = view->ops->present(view, addr, SL_SPAN_BYTES, frame, flags);
+	if (rc && frame)
+		view->ops->frame_put(view, frame);
+	return rc;
+}
+
+static int
+cuda_view_unguard(struct sl_device *dev, void *addr)
+{
+	struct sl_device *view = sl_cuda_of(dev)->view;
+
+	return view->ops->unguard(view, addr, SL_SPAN_BYTES);
+}
+
+static int
+cuda_view_hide(struct sl_device *dev, void *addr, void *dst)
+{
+	struct sl_device *view = sl_cuda_of(dev)->view;
+	struct sl_frame *frame;
+	int rc;
+
+	if (!dst)
+		return view->ops->absent(view, addr, SL_SPAN_BYTES, NULL, SL_ABSENT_DISCARD);
+	rc = view->ops->frame_get(view, SL_SPAN_BYTES, &frame);
+	if (rc)
+		return rc;
+	rc = view->ops->absent(view, addr, SL_SPAN_BYTES, frame, SL_ABSENT_COPY);
+	if (!rc)
+		memcpy(dst, frame->data, SL_SPAN_BYTES);
+	view->ops->frame_put(view, frame);
+	return rc;
+}
+
+static const struct sl_device_ops cuda_ops = {
+	.name = "cuda",
+	.destroy = cuda_destroy,
+	.attach = cuda_attach,
+	.detach = cuda_detach,
+	.frame_get = sl_cuda_frame_get,
+	.frame_put = sl_cuda_frame_put,
+	.present = sl_cuda_present,
+	.present_any = sl_cuda_present_any,
+	.absent = sl_cuda_absent,
+	.absent_start = sl_cuda_absent_start,
+	.reach = sl_cuda_reach,
+	.unreach = sl_cuda_unreach,
+	.view_show = cuda_view_show,
+	.view_unguard = cuda_view_unguard,
+	.view_hide = cuda_view_hide,
+	.snapshot = sl_cuda_snapshot,
+	.guard = cuda_guard,
+	.unguard = cuda_guard,
+	.stream_create = sl_cuda_stream_create,
+	.stream_wrap = sl_cuda_stream_wrap,
+	.stream_native = sl_cuda_stream_native,
+	.stream_gate = sl_cuda_stream_gate,
+	.stream_call = sl_cuda_stream_call,
+	.stream_destroy = sl_cuda_stream_destroy,
+	.stream_submit = sl_cuda_stream_submit,
+	.stream_synchronize = sl_cuda_stream_synchronize,
+	.event_create = sl_cuda_event_create,
+	.event_destroy = sl_cuda_event_destroy,
+	.event_record = sl_cuda_event_record,
+	.event_wait = sl_cuda_event_wait,
+	.event_synchronize = sl_cuda_event_synchronize,
+	.event_query = sl_cuda_event_query,
+};
+
+/* ---- creation ---------------------------------------------------------------------------- */
+
+static int
+addresses_create(struct cuda *cuda, const struct sl_device_config *config)
+{
+	struct sl_device_config view = *config;
+	void *p;
+	int rc;
+
+	if (!config->address_bytes || config->address_bytes % SL_SPAN_BYTES)
+		return sl_fail(-EINVAL, "device: address range of %zu bytes: must be a multiple of %u",
+			       config->address_bytes, SL_SPAN_BYTES);
+	rc = CUDA_TRY(cuda, cuMemAddressReserve, &cuda->reserved, config->address_bytes,
+		      ADDRESS_ALIGN, 0, 0);
+	if (rc) {
+		cuda->reserved = 0;
+		return sl_fail_in(rc, "device: reserving %zu bytes of addresses",
+				  config->address_bytes);
+	}
+	cuda->dev.base = (void *)(uintptr_t)cuda->reserved;
+	cuda->dev.bytes = config->address_bytes;
+	cuda->spans_bytes = config->address_bytes / SL_SPAN_BYTES * sizeof(*cuda->spans);
+	p = mmap(NULL, cuda->spans_bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return sl_fail(-ENOMEM, "device: out of memory for its table of spans");
+	cuda->spans = p;
+	view.address_base = cuda->dev.base;
+	view.workers = 1; /* it runs no kernels */
+	return sl_device_soft_create(&view, &cuda->view);
+}
+
+static int
+cuda_open(struct cuda *cuda, const struct sl_device_config *config, int ordinal)
+{
+	int rc = sl_cuda_driver_open(&cuda->driver);
+
+	if (!rc)
+		rc = sl_cuda_device_probe(cuda->driver, ordinal, &cuda->info);
+	if (rc)
+		return rc;
+	rc = SL_CUDA(cuda->driver, cuDevicePrimaryCtxRetain, &cuda->context,
+		     cuda->info.device);
+	if (rc) {
+		cuda->context = NULL;
+		return rc;
+	}
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	rc = addresses_create(cuda, config);
+	if (!rc)
+		rc = sl_cuda_moves_start(cuda);
+	sl_cuda_leave(cuda);
+	if (!rc)
+		rc = sl_cuda_completer_start(cuda, &cuda->outs, "sl-cuda-out");
+	if (!rc)
+		rc = sl_cuda_completer_start(cuda, &cuda->streams, "sl-cuda-stream");
+	return rc;
+}
+
+int
+sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
+		      struct sl_device **out)
+{
+	struct cuda *cuda = sl_calloc(1, sizeof(*cuda));
+	int rc;
+
+	if (!cuda)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	cuda->dev.ops = &cuda_ops;
+	cuda->events = config->events;
+	cuda->pools.frame_cache_bytes = config->frame_cache_bytes;
+	sl_mutex_init(&cuda->pools.lock, SL_RANK_FRAMES);
+	sl_mutex_init(&cuda->moves.lock, SL_RANK_MOVES);
+	rc = cuda_open(cuda, config, ordinal);
+	if (rc) {
+		cuda_destroy(&cuda->dev);
+		return rc;
+	}
+	cuda->dev.caps = SL_CAP_VIEW | SL_CAP_NATIVE |
+			 (cuda->info.host_vmm ? SL_CAP_REACH : 0);
+	cuda->dev.workers = (uint32_t)cuda->info.n_multiprocessors;
+	cuda->dev.kernel_touches = cuda->view->kernel_touches;
+	*out = &cuda->dev;
+	return 0;
+}

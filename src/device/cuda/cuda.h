@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the CUDA device: what its files share. The device runs ahead of its moves: a call
+ * enqueues and returns, and the order among copies is kept by the driver's streams and events.
+ *
+ *   cuda.c       create, destroy, attach; contexts
+ *   frame.c      slabs of device memory, frames of host memory, their pools
+ *   span.c       which slab or frame stands at an address; present, absent, snapshot, reach
+ *   move.c       the two copy streams, numbers of moves, who waits for what
+ *   complete.c   threads that wait for events and call back
+ *   stream.c     streams and events of the public API
+ *
+ * Addresses. The range of the space is reserved with the driver. The GPU's view of it is what
+ * cuMemMap says; host code's view is a software device of its own over the same range (it owns
+ * the userfaultfd, the touches, and the memory that host code sees): the two have separate page
+ * tables. Slabs and frames have a second, permanent address (alias) for copies, so that a slab
+ * can be filled or drained whatever the program's address of it.
+ *
+ * Locks: cuda->pools (rank FRAMES) for the lists; cuda->moves.lock (rank MOVES) for enqueuing
+ * copies; a completer's and a stream's lock (rank STREAM). Spans have none: core moves one span
+ * at a time from one thread.
+ */
+#ifndef SL_DEVICE_CUDA_CUDA_H
+#define SL_DEVICE_CUDA_CUDA_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "device/cuda/cuda_driver.h"
+#include "device/device.h"
+
+/* Span sizes are SL_SPAN_BYTES << class. */
+#define SL_CUDA_CLASSES 6
+/* Moves enqueued and not done, at most: present() waits for the oldest beyond that. */
+#define SL_CUDA_MOVES   256u
+
+struct cuda;
+
+/* A span-sized piece of device memory. On a free list (pools) or at one span. */
+struct cuda_slab {
+	struct cuda_slab *next;
+	uint64_t handle;
+	uint64_t alias; /* permanent address, for copies */
+	int class;
+	/* The copy out of it that was enqueued last (moves.lock): a copy in waits for that on
+	 * its stream. 0: none. */
+	uint64_t out_move;
+};
+
+/* A span-sized piece of pinned host memory; frame.private points here. */
+struct cuda_frame {
+	struct sl_frame frame;
+	struct cuda_frame *next;
+	uint64_t handle; /* 0: from cuMemHostAlloc, cannot be reached at other addresses */
+	uint64_t alias;
+	int class;
+	_Atomic uint64_t in_move; /* last copy in that reads it: nobody writes before its end */
+};
+
+struct cuda_span {
+	struct cuda_slab *slab;     /* present */
+	struct cuda_frame *reached; /* absent, mapped to this frame */
+	uint64_t in_move;           /* of present */
+};
+
+/* Something to be done when an event has come. */
+struct cuda_pending {
+	struct cuda_pending *next;
+	struct cu_event *event;
+	uint64_t number;                                    /* of a copy out */
+	void (*done)(struct cuda_pending *pending, int rc); /* frees it */
+};
+
+/* A first-in-first-out of events of one stream, watched by a completer. */
+struct cuda_queue {
+	struct cuda_queue *next, *prev; /* completer's lock */
+	struct cuda_pending *head, *tail;
+	int calling; /* a done() of it is under way */
+};
+
+struct cuda_completer {
+	struct cuda *cuda;
+	struct sl_mutex lock; /* rank STREAM */
+	struct sl_cond work;  /* something pending, or stopping */
+	struct sl_cond idle;  /* some done() has returned */
+	struct cuda_queue *queues;
+	unsigned n_pending;
+	int stopping, started;
+	pthread_t thread;
+};
+
+/* Copies in are numbered by dev.moves_issued, copies out by out_issued. */
+struct cuda_moves {
+	struct sl_mutex lock; /* rank MOVES */
+	struct cu_stream *in, *out;
+	struct cu_event *in_event[SL_CUDA_MOVES]; /* of move n: n % SL_CUDA_MOVES */
+	struct cu_event *out_event[SL_CUDA_MOVES];
+	struct cuda_queue out_queue; /* of the completer outs */
+	uint64_t out_issued;         /* lock */
+	_Atomic uint64_t out_done;
+};
+
+struct cuda {
+	struct sl_device dev; /* first */
+	struct sl_device_events events;
+	const struct sl_cuda_driver *driver;
+	struct sl_cuda_device_info info;
+	struct cu_context *context;
+	struct sl_device *view;  /* host code's; owned */
+	uint64_t reserved;       /* base of the addresses; 0: none */
+	struct cuda_span *spans; /* one for every SL_SPAN_BYTES; a span uses its first */
+	size_t spans_bytes;
+	struct {
+		struct sl_mutex lock; /* rank FRAMES */
+		struct cuda_slab *slab_head[SL_CUDA_CLASSES], *slab_tail[SL_CUDA_CLASSES];
+		struct cuda_frame *frame_head[SL_CUDA_CLASSES], *frame_tail[SL_CUDA_CLASSES];
+		uint64_t slab_free_bytes, frame_free_bytes;
+		uint64_t frame_cache_bytes; /* set once: free frames kept at most */
+	} pools;
+	struct cuda_moves moves;
+	struct cuda_completer outs;    /* copies out: done() may block on I/O */
+	struct cuda_completer streams; /* ends of work on streams */
+	_Atomic int lost; /* first result after which the context is of no use */
+};
+
+static inline struct cuda *
+sl_cuda_of(struct sl_device *dev)
+{
+	return (struct cuda *)dev;
+}
+
+static inline struct cuda_span *
+sl_cuda_span(struct cuda *cuda, const void *addr)
+{
+	return &cuda->spans[(size_t)((const char *)addr - (char *)cuda->dev.base) / SL_SPAN_BYTES];
+}
+
+/* cuda.c. The driver wants a current context on the calling thread: enter pushes ours, leave
+ * pops it. Pairs around every group of driver calls. */
+int sl_cuda_enter(struct cuda *cuda) SL_MUST_CHECK;
+void sl_cuda_leave(struct cuda *cuda);
+/* The errno of a driver call on this device; notes a lost context. */
+int sl_cuda_rc(struct cuda *cuda, int result, const char *call);
+#define CUDA_TRY(cuda, call, ...) \
+	sl_cuda_rc(cuda, (cuda)->driver->call(__VA_ARGS__), #call)
+/* The class of a span size, or -EINVAL with text. */
+int sl_cuda_class(uint64_t bytes);
+
+/* frame.c. A slab that is free (its copy out may still be under way), or a fresh one. Context
+ * entered. -ENOMEM: the device has none left; text says how much there is. */
+int sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out) SL_MUST_CHECK;
+void sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab);
+int sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
+void sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *frame);
+void sl_cuda_pools_fini(struct cuda *cuda);
+/* Give device memory that waits on free lists back to the driver. */
+void sl_cuda_slabs_trim(struct cuda *cuda);
+
+/* span.c */
+int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
+		    struct sl_frame *frame, unsigned flags);
+int sl_cuda_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
+int sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes,
+		   struct sl_frame *frame, enum sl_absent_how how);
+int sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
+			 struct sl_frame *frame, void (*done)(void *cookie, int rc),
+			 void *cookie);
+int sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
+		     struct sl_frame *frame);
+int sl_cuda_reach(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame);
+int sl_cuda_unreach(struct sl_device *dev, void *addr, uint64_t bytes);
+void sl_cuda_span_clear(struct cuda *cuda, void *addr); /* detach: whatever stands there */
+
+/* move.c. Context entered in all of them. */
+int sl_cuda_moves_start(struct cuda *cuda) SL_MUST_CHECK;
+void sl_cuda_moves_stop(struct cuda *cuda);
+/* Fill slab from data (NULL: zeros); *move gets its number. Waits for nothing but room among
+ * the moves. */
+int sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
+		    uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
+/* Drain slab to data once copy in number after is done. pending->done is called at its end,
+ * with pending->event set here. */
+int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t bytes,
+		     uint64_t after, struct cuda_pending *pending) SL_MUST_CHECK;
+/* Block until copy in number move is done. */
+int sl_cuda_move_wait(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
+/* 0: copy in number move is done; -EAGAIN: not yet. */
+int sl_cuda_move_query(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
+/* Make stream wait for copy in number move. */
+int sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move) SL_MUST_CHECK;
+
+/* complete.c */
+int sl_cuda_completer_start(struct cuda *cuda, struct cuda_completer *completer,
+			    const char *name) SL_MUST_CHECK;
+void sl_cuda_completer_stop(struct cuda_completer *completer);
+/* Put pending (event recorded) behind what is in queue. */
+void sl_cuda_complete(struct cuda_completer *completer, struct cuda_queue *queue,
+		      struct cuda_pending *pending);
+/* Block until queue is empty and no done() of it runs. Not from a done(). */
+void sl_cuda_queue_drain(struct cuda_completer *completer, struct cuda_queue *queue);
+
+/* stream.c */
+int sl_cuda_stream_create(struct sl_device *dev, struct sl_stream **out);
+int sl_cuda_stream_wrap(struct sl_device *dev, void *native, struct sl_stream **out);
+void *sl_cuda_stream_native(struct sl_stream *stream);
+void sl_cuda_stream_destroy(struct sl_stream *stream);
+void sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task);
+int sl_cuda_stream_synchronize(struct sl_stream *stream);
+int sl_cuda_stream_gate(struct sl_stream *stream, uint64_t move);
+int sl_cuda_stream_call(struct sl_stream *stream, void (*fn)(void *arg), void *arg);
+int sl_cuda_event_create(struct sl_device *dev, struct sl_event **out);
+void sl_cuda_event_destroy(struct sl_event *event);
+int sl_cuda_event_record(struct sl_stream *stream, struct sl_event *event);
+int sl_cuda_event_wait(struct sl_stream *stream, struct sl_event *event);
+void sl_cuda_event_synchronize(struct sl_event *event);
+int sl_cuda_event_query(struct sl_event *event);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory: slabs of device memory and frames of pinned host memory, each with a permanent address
+ * for copies, in pools by size.
+ *
+ * A slab costs some 40 us to make; how many there are follows from the device budget, which core
+ * keeps. Where sizes are mixed, free slabs of other sizes are given back to the driver before a
+ * new one is made, so that the sum stays what core has counted. A frame costs a thousand times
+ * more (its pages are pinned one by one): free frames are kept up to frame_cache_bytes. A free one
+ * may still be read by the copy in that emptied it; as long as half of the cache has room a new one
+ * is made instead of waiting for it, so that copies both ways never wait for each other's frames.
+ *
+ * Host frames are physical memory of the driver located on the GPU's NUMA node where the driver
+ * has that, since only such memory can be mapped at the program's own addresses (reach); else
+ * ordinary pinned memory.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fault_point.h"
+#include "device/cuda/cuda.h"
+
+static uint64_t
+class_bytes(int class)
+{
+	return (uint64_t)SL_SPAN_BYTES << class;
+}
+
+int
+sl_cuda_class(uint64_t bytes)
+{
+	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
+		if (bytes == class_bytes(class))
+			return class;
+	}
+	return sl_fail(
+		-EINVAL,
+		"device: a span of %llu bytes: must be 2 MiB times a power of two up "
+		"to %llu",
+		(unsigned long long)bytes,
+		(unsigned long long)class_bytes(SL_CUDA_CLASSES - 1));
+}
+
+/*
+ * Physical memory and its permanent address. Access is granted to the device, and to the CPU for
+ * host-located memory. On failure nothing is left.
+ */
+static int
+memory_make(struct cuda *cuda, uint64_t bytes, int host, uint64_t *handle, uint64_t *alias)
+{
+	struct cu_allocation what = {
+		.type = CU_ALLOCATION_PINNED,
+		.location = {host ? CU_LOCATION_HOST_NUMA : CU_LOCATION_DEVICE,
+			     host ? cuda->info.host_node : cuda->info.device},
+	};
+	struct cu_access access[2] = {
+		{{CU_LOCATION_DEVICE, cuda->info.device}, CU_ACCESS_READ_WRITE},
+		{{CU_LOCATION_HOST_NUMA, cuda->info.host_node}, CU_ACCESS_READ_WRITE},
+	};
+	int rc;
+
+	*handle = *alias = 0;
+	rc = CUDA_TRY(cuda, cuMemCreate, handle, bytes, &what, 0);
+	if (rc)
+		return rc;
+	rc = CUDA_TRY(cuda, cuMemAddressReserve, alias, bytes, 0, 0, 0);
+	if (rc)
+		goto fail_handle;
+	rc = CUDA_TRY(cuda, cuMemMap, *alias, bytes, 0, *handle, 0);
+	if (rc)
+		goto fail_address;
+	rc = CUDA_TRY(cuda, cuMemSetAccess, *alias, bytes, access, host ? 2 : 1);
+	if (!rc)
+		return 0;
+	(void)cuda->driver->cuMemUnmap(*alias, bytes);
+fail_address:
+	(void)cuda->driver->cuMemAddressFree(*alias, bytes);
+fail_handle:
+	(void)cuda->driver->cuMemRelease(*handle);
+	return rc;
+}
+
+static void
+memory_free(struct cuda *cuda, uint64_t bytes, uint64_t handle, uint64_t alias)
+{
+	(void)cuda->driver->cuMemUnmap(alias, bytes);
+	(void)cuda->driver->cuMemAddressFree(alias, bytes);
+	(void)cuda->driver->cuMemRelease(handle);
+}
+
+/* ---- slabs ---------------------------------------------------------------------------- */
+
+static void
+slab_destroy(struct cuda *cuda, struct cuda_slab *slab)
+{
+	/* The driver frees memory that a queued copy reads only after it: but it does not say so. */
+	if (slab->out_move > atomic_load_explicit(&cuda->moves.out_done, memory_order_acquire))
+		(void)cuda->driver->cuStreamSynchronize(cuda->moves.out);
+	memory_free(cuda, class_bytes(slab->class), slab->handle, slab->alias);
+	free(slab);
+}
+
+static struct cuda_slab *
+slab_pop(struct cuda *cuda, int class)
+{
+	struct cuda_slab *slab;
+
+	sl_mutex_lock(&cuda->pools.lock);
+	slab = cuda->pools.slab_head[class];
+	if (slab) {
+		cuda->pools.slab_head[class] = slab->next;
+		if (!slab->next)
+			cuda->pools.slab_tail[class] = NULL;
+		cuda->pools.slab_free_bytes -= class_bytes(class);
+	}
+	sl_mutex_unlock(&cuda->pools.lock);
+	return slab;
+}
+
+void
+sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab)
+{
+	int class = slab->class;
+
+	slab->next = NULL;
+	sl_mutex_lock(&cuda->pools.lock);
+	if (cuda->pools.slab_tail[class])
+		cuda->pools.slab_tail[class]->next = slab;
+	else
+		cuda->pools.slab_head[class] = slab;
+	cuda->pools.slab_tail[class] = slab;
+	cuda->pools.slab_free_bytes += class_bytes(class);
+	sl_mutex_unlock(&cuda->pools.lock);
+}
+
+/* Give free slabs of other sizes back, at least bytes of them if there are as many. */
+static void
+slabs_give_back(struct cuda *cuda, int but, uint64_t bytes)
+{
+	uint64_t given = 0;
+
+	for (int class = 0; class < SL_CUDA_CLASSES && given < bytes; class ++) {
+		struct cuda_slab *slab;
+
+		if (class == but)
+			continue;
+		/* A copy in may still be under way to it. */
+		while (given < bytes && (slab = slab_pop(cuda, class))) {
+			(void)cuda->driver->cuStreamSynchronize(cuda->moves.in);
+			given += class_bytes(class);
+			slab_destroy(cuda, slab);
+		}
+	}
+}
+
+void
+sl_cuda_slabs_trim(struct cuda *cuda)
+{
+	slabs_give_back(cuda, -1, UINT64_MAX);
+}
+
+int
+sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
+{
+	struct cuda_slab *slab;
+	size_t free_bytes = 0, total_bytes = 0;
+	int class = sl_cuda_class(bytes);
+	int rc;
+
+	if (class < 0)
+		return class;
+	slab = slab_pop(cuda, class);
+	if (slab) {
+		*out = slab;
+		return 0;
+	}
+	slabs_give_back(cuda, class, bytes);
+	slab = sl_calloc(1, sizeof(*slab));
+	if (!slab)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	slab->class = class;
+	rc = memory_make(cuda, bytes, 0, &slab->handle, &slab->alias);
+	if (rc) {
+		free(slab);
+		if (rc == -ENOMEM && !cuda->driver->cuMemGetInfo(&free_bytes, &total_bytes))
+			return sl_fail(
+				-ENOMEM,
+				"device: no room for %llu more bytes: %zu of %zu are "
+				"free: another program or cudaMalloc took what the "
+				"device budget counts on; lower the budget",
+				(unsigned long long)bytes, free_bytes, total_bytes);
+		return rc;
+	}
+	*out = slab;
+	return 0;
+}
+
+/* ---- frames --------------------------------------------------------------------------- */
+
+static void
+frame_destroy(struct cuda *cuda, struct cuda_frame *frame)
+{
+	if (frame->handle)
+		memory_free(cuda, frame->frame.bytes, frame->handle, frame->alias);
+	else
+		(void)cuda->driver->cuMemFreeHost(frame->frame.data);
+	free(frame);
+}
+
+static int
+frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
+{
+	struct cuda_frame *frame = sl_calloc(1, sizeof(*frame));
+	uint64_t bytes = class_bytes(class);
+	int rc;
+
+	if (!frame)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	frame->class = class;
+	frame->frame.bytes = bytes;
+	frame->frame.private = frame;
+	if (cuda->info.host_vmm) {
+		rc = memory_make(cuda, bytes, 1, &frame->handle, &frame->alias);
+		frame->frame.data = (void *)(uintptr_t)frame->alias;
+	} else {
+		rc = CUDA_TRY(cuda, cuMemHostAlloc, &frame->frame.data, bytes,
+			      CU_HOST_ALLOC_PORTABLE);
+		frame->alias = (uintptr_t)frame->frame.data;
+	}
+	if (rc) {
+		free(frame);
+		return sl_fail_in(rc, "device: pinning %llu bytes of host memory",
+				  (unsigned long long)bytes);
+	}
+	*out = frame;
+	return 0;
+}
+
+static struct cuda_frame *
+frame_pop(struct cuda *cuda, int class)
+{
+	struct cuda_frame *frame;
+
+	sl_mutex_lock(&cuda->pools.lock);
+	frame = cuda->pools.frame_head[class];
+	if (frame) {
+		cuda->pools.frame_head[class] = frame->next;
+		if (!frame->next)
+			cuda->pools.frame_tail[class] = NULL;
+		cuda->pools.frame_free_bytes -= class_bytes(class);
+	}
+	sl_mutex_unlock(&cuda->pools.lock);
+	return frame;
+}
+
+/* One free frame of another size; NULL: none. */
+static struct cuda_frame *
+frame_pop_other(struct cuda *cuda, int but)
+{
+	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
+		struct cuda_frame *frame = class == but ? NULL : frame_pop(cuda, class);
+
+		if (frame)
+			return frame;
+	}
+	return NULL;
+}
+
+/* Back to the head: it was the next to be free. */
+static void
+frame_push_first(struct cuda *cuda, struct cuda_frame *frame)
+{
+	int class = frame->class;
+
+	sl_mutex_lock(&cuda->pools.lock);
+	frame->next = cuda->pools.frame_head[class];
+	cuda->pools.frame_head[class] = frame;
+	if (!frame->next)
+		cuda->pools.frame_tail[class] = frame;
+	cuda->pools.frame_free_bytes += class_bytes(class);
+	sl_mutex_unlock(&cuda->pools.lock);
+}
+
+static int
+frame_spare_wanted(struct cuda *cuda)
+{
+	int wanted;
+
+	sl_mutex_lock(&cuda->pools.lock);
+	wanted = cuda->pools.frame_free_bytes < cuda->pools.frame_cache_bytes / 2;
+	sl_mutex_unlock(&cuda->pools.lock);
+	return wanted;
+}
+
+int
+sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_frame *frame;
+	int class = sl_cuda_class(bytes);
+	int rc;
+
+	if (class < 0)
+		return class;
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	frame = frame_pop(cuda, class);
+	if (frame && sl_cuda_move_query(cuda, atomic_load(&frame->in_move)) == -EAGAIN &&
+	    frame_spare_wanted(cuda)) {
+		struct cuda_frame *spare;
+
+		if (!frame_make(cuda, class, &spare)) {
+			frame_push_first(cuda, frame);
+			frame = spare;
+		}
+	}
+	if (frame) {
+		rc = sl_cuda_move_wait(cuda, atomic_load(&frame->in_move));
+		if (rc)
+			sl_cuda_frame_put(dev, &frame->frame);
+	} else {
+		rc = frame_make(cuda, class, &frame);
+		/* Pinned memory has limits of its own: what other sizes keep may be what lacks. */
+		while (rc) {
+			struct cuda_frame *other = frame_pop_other(cuda, class);
+
+			if (!other)
+				break;
+			sl_ignore(sl_cuda_move_wait(cuda, atomic_load(&other->in_move)));
+			frame_destroy(cuda, other);
+			rc = frame_make(cuda, class, &frame);
+		}
+	}
+	sl_cuda_leave(cuda);
+	if (rc)
+		return rc;
+	*out = &frame->frame;
+	return 0;
+}
+
+void
+sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_frame *frame = given->private;
+	uint64_t bytes = frame->frame.bytes;
+	int class = frame->class, keep;
+
+	frame->next = NULL;
+	frame->frame.dirty_memory = 1;
+	sl_mutex_lock(&cuda->pools.lock);
+	keep = cuda->pools.frame_free_bytes + bytes <= cuda->pools.frame_cache_bytes;
+	if (keep) {
+		if (cuda->pools.frame_tail[class])
+			cuda->pools.frame_tail[class]->next = frame;
+		else
+			cuda->pools.frame_head[class] = frame;
+		cuda->pools.frame_tail[class] = frame;
+		cuda->pools.frame_free_bytes += bytes;
+	}
+	sl_mutex_unlock(&cuda->pools.lock);
+	if (keep)
+		return;
+	if (sl_cuda_enter(cuda))
+		return; /* the context is gone, and its memory with it */
+	sl_ignore(sl_cuda_move_wait(cuda, atomic_load(&frame->in_move)));
+	frame_destroy(cuda, frame);
+	sl_cuda_leave(cuda);
+}
+
+void
+sl_cuda_pools_fini(struct cuda *cuda)
+{
+	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
+		struct cuda_frame *frame;
+		struct cuda_slab *slab;
+
+		while ((frame = frame_pop(cuda, class)))
+			frame_destroy(cuda, frame);
+		while ((slab = slab_pop(cuda, class)))
+			slab_destroy(cuda, slab);
+	}
+}

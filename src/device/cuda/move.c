@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies between host and device: one stream for each direction, so that both directions of the
+ * link and both copy engines work at once. Order among them:
+ *   - copies in are numbered in the order of their stream (dev.moves_issued, moves_done);
+ *   - a copy in to a slab waits, on its stream, for the last copy out of that slab;
+ *   - a copy out of a slab waits, on its stream, for the copy in that filled it.
+ * Whoever enqueues waits for nothing but room among SL_CUDA_MOVES.
+ *
+ * Nobody watches copies in for their own sake: how far they are is asked of the driver by who
+ * wants to know.
+ */
+#include <errno.h>
+
+#include "device/cuda/cuda.h"
+
+/* Look how far copies in are, up to move number want; wait: block for it. Context entered. */
+static int
+in_progress(struct cuda *cuda, uint64_t want, int wait)
+{
+	uint64_t done = atomic_load_explicit(&cuda->dev.moves_done, memory_order_acquire);
+	struct cu_event *event = cuda->moves.in_event[want % SL_CUDA_MOVES];
+	int result;
+
+	if (want <= done)
+		return 0;
+	result = wait ? cuda->driver->cuEventSynchronize(event)
+		      : cuda->driver->cuEventQuery(event);
+	if (result == CU_ERROR_NOT_READY)
+		return -EAGAIN;
+	if (result)
+		return sl_cuda_rc(cuda, result, wait ? "cuEventSynchronize" : "cuEventQuery");
+	while (done < want &&
+	       !atomic_compare_exchange_weak_explicit(&cuda->dev.moves_done, &done, want,
+						      memory_order_release,
+						      memory_order_acquire))
+		;
+	return 0;
+}
+
+int
+sl_cuda_move_wait(struct cuda *cuda, uint64_t move)
+{
+	/* An event is recorded again SL_CUDA_MOVES later, after its own end was waited for. */
+	return in_progress(cuda, move, 1);
+}
+
+int
+sl_cuda_move_query(struct cuda *cuda, uint64_t move)
+{
+	return in_progress(cuda, move, 0);
+}
+
+int
+sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move)
+{
+	int rc = in_progress(cuda, move, 0);
+
+	if (rc != -EAGAIN)
+		return rc;
+	return CUDA_TRY(cuda, cuStreamWaitEvent, stream,
+			cuda->moves.in_event[move % SL_CUDA_MOVES], 0);
+}
+
+int
+sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
+		uint64_t bytes, uint64_t *move)
+{
+	struct cuda_moves *moves = &cuda->moves;
+	uint64_t number;
+	int rc = 0;
+
+	sl_mutex_lock(&moves->lock);
+	number = atomic_load_explicit(&cuda->dev.moves_issued, memory_order_relaxed) + 1;
+	if (number > SL_CUDA_MOVES)
+		rc = in_progress(cuda, number - SL_CUDA_MOVES, 1);
+	if (!rc &&
+	    slab->out_move > atomic_load_explicit(&moves->out_done, memory_order_acquire))
+		rc = CUDA_TRY(cuda, cuStreamWaitEvent, moves->in,
+			      moves->out_event[slab->out_move % SL_CUDA_MOVES], 0);
+	if (!rc && data)
+		rc = CUDA_TRY(cuda, cuMemcpyHtoDAsync, slab->alias, data, bytes, moves->in);
+	else if (!rc)
+		rc = CUDA_TRY(cuda, cuMemsetD8Async, slab->alias, 0, bytes, moves->in);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuEventRecord,
+			      moves->in_event[number % SL_CUDA_MOVES], moves->in);
+	if (!rc) {
+		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
+		*move = number;
+	}
+	sl_mutex_unlock(&moves->lock);
+	return rc;
+}
+
+int
+sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t bytes,
+		 uint64_t after, struct cuda_pending *pending)
+{
+	struct cuda_moves *moves = &cuda->moves;
+	uint64_t number;
+	int rc = 0;
+
+	sl_mutex_lock(&moves->lock);
+	number = moves->out_issued + 1;
+	pending->event = moves->out_event[number % SL_CUDA_MOVES];
+	/* The copy out that had this event last. */
+	if (number > SL_CUDA_MOVES &&
+	    atomic_load_explicit(&moves->out_done, memory_order_acquire) + SL_CUDA_MOVES <
+		    number)
+		rc = CUDA_TRY(cuda, cuEventSynchronize, pending->event);
+	if (!rc)
+		rc = sl_cuda_move_gate(cuda, moves->out, after);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuMemcpyDtoHAsync, data, slab->alias, bytes, moves->out);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuEventRecord, pending->event, moves->out);
+	if (!rc) {
+		moves->out_issued = number;
+		pending->number = number;
+		slab->out_move = number;
+	}
+	sl_mutex_unlock(&moves->lock);
+	return rc;
+}
+
+static int
+events_create(struct cuda *cuda, struct cu_event **events)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < SL_CUDA_MOVES && !rc; i++)
+		rc = CUDA_TRY(cuda, cuEventCreate, &events[i], CU_EVENT_UNTIMED);
+	return rc;
+}
+
+int
+sl_cuda_moves_start(struct cuda *cuda)
+{
+	struct cuda_moves *moves = &cuda->moves;
+	int least = 0, greatest = 0;
+	int rc = CUDA_TRY(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
+
+	(void)least;
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamCreateWithPriority, &moves->in,
+			      CU_STREAM_NONBLOCKING, greatest);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamCreateWithPriority, &moves->out,
+			      CU_STREAM_NONBLOCKING, greatest);
+	if (!rc)
+		rc = events_create(cuda, moves->in_event);
+	if (!rc)
+		rc = events_create(cuda, moves->out_event);
+	return rc;
+}
+
+void
+sl_cuda_moves_stop(struct cuda *cuda)
+{
+	struct cuda_moves *moves = &cuda->moves;
+
+	if (moves->in)
+		(void)cuda->driver->cuStreamSynchronize(moves->in);
+	if (moves->out)
+		(void)cuda->driver->cuStreamSynchronize(moves->out);
+	for (unsigned i = 0; i < SL_CUDA_MOVES; i++) {
+		if (moves->in_event[i])
+			(void)cuda->driver->cuEventDestroy(moves->in_event[i]);
+		if (moves->out_event[i])
+			(void)cuda->driver->cuEventDestroy(moves->out_event[i]);
+	}
+	if (moves->in)
+		(void)cuda->driver->cuStreamDestroy(moves->in);
+	if (moves->out)
+		(void)cuda->driver->cuStreamDestroy(moves->out);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands at an address of the GPU's view: nothing, a slab (present), or a frame of host
+ * memory (reached). Mapping and unmapping are not ordered by streams: a span is mapped while its
+ * contents are still on their way, since nobody uses it before it has passed stream_gate(); it is
+ * unmapped when core has seen the last launch that uses it end.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fault_point.h"
+#include "device/cuda/cuda.h"
+
+static uint64_t
+gpu_address(const void *addr)
+{
+	return (uintptr_t)addr;
+}
+
+static int
+span_map(struct cuda *cuda, void *addr, uint64_t bytes, uint64_t handle)
+{
+	struct cu_access access = {{CU_LOCATION_DEVICE, cuda->info.device},
+				   CU_ACCESS_READ_WRITE};
+	int rc = CUDA_TRY(cuda, cuMemMap, gpu_address(addr), bytes, 0, handle, 0);
+
+	if (rc)
+		return rc;
+	rc = CUDA_TRY(cuda, cuMemSetAccess, gpu_address(addr), bytes, &access, 1);
+	if (rc)
+		(void)cuda->driver->cuMemUnmap(gpu_address(addr), bytes);
+	return rc;
+}
+
+static int
+span_unmap(struct cuda *cuda, void *addr, uint64_t bytes)
+{
+	return CUDA_TRY(cuda, cuMemUnmap, gpu_address(addr), bytes);
+}
+
+/* zero: clear it when there is no frame. */
+static int
+span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *frame, int zero)
+{
+	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_slab *slab;
+	uint64_t move = 0;
+	int rc;
+
+	if (span->slab || span->reached)
+		return sl_fail(-EEXIST, "device: %p is %s already", addr,
+			       span->slab ? "present" : "reached");
+	rc = sl_cuda_slab_get(cuda, bytes, &slab);
+	if (rc)
+		return rc;
+	rc = span_map(cuda, addr, bytes, slab->handle);
+	if (rc)
+		goto fail;
+	/* What a slab held before is of this space: a span whose contents do not matter may have
+	 * it, but only once the copy out of it has ended. A copy of nothing is that order. */
+	if (frame || zero ||
+	    slab->out_move > atomic_load_explicit(&cuda->moves.out_done, memory_order_acquire))
+		rc = sl_cuda_move_in(cuda, slab, frame ? frame->data : NULL,
+				     frame || zero ? bytes : SL_PAGE_BYTES, &move);
+	if (rc) {
+		(void)span_unmap(cuda, addr, bytes);
+		goto fail;
+	}
+	span->slab = slab;
+	span->in_move = move;
+	if (frame)
+		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
+	return 0;
+fail:
+	sl_cuda_slab_put(cuda, slab);
+	return sl_fail_in(rc, "device: presenting %p", addr);
+}
+
+int
+sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+		unsigned flags)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	int rc = sl_cuda_enter(cuda);
+
+	if (rc)
+		return rc;
+	rc = span_present(cuda, addr, bytes, frame, 1);
+	sl_cuda_leave(cuda);
+	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
+		sl_cuda_frame_put(dev, frame);
+	return rc;
+}
+
+int
+sl_cuda_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	int rc = sl_cuda_enter(cuda);
+
+	if (rc)
+		return rc;
+	rc = span_present(cuda, addr, bytes, NULL, 0);
+	sl_cuda_leave(cuda);
+	return rc;
+}
+
+/* A copy out that somebody waits for, or is told of. */
+struct span_out {
+	struct cuda_pending pending; /* first */
+	struct cuda *cuda;
+	void (*done)(void *cookie, int rc);
+	void *cookie;
+	int rc;
+};
+
+static void
+out_ended(struct cuda *cuda, uint64_t number)
+{
+	uint64_t seen = atomic_load_explicit(&cuda->moves.out_done, memory_order_relaxed);
+
+	while (seen < number &&
+	       !atomic_compare_exchange_weak_explicit(&cuda->moves.out_done, &seen,
+						      number, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+static void
+out_done(struct cuda_pending *pending, int rc)
+{
+	struct span_out *out = (struct span_out *)pending;
+
+	out_ended(out->cuda, pending->number);
+	if (rc)
+		sl_fail_in(rc, "device: copy to the host");
+	out->done(out->cookie, rc);
+	free(out);
+}
+
+int
+sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
+		     struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_slab *slab = span->slab;
+	struct span_out *out;
+	int rc;
+
+	if (!slab)
+		return sl_fail(-EINVAL, "device: %p is not present", addr);
+	out = sl_calloc(1, sizeof(*out));
+	if (!out)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	out->pending.done = out_done;
+	out->cuda = cuda;
+	out->done = done;
+	out->cookie = cookie;
+	rc = sl_cuda_enter(cuda);
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
+	rc = span_unmap(cuda, addr, bytes);
+	if (!rc) {
+		rc = sl_cuda_move_out(cuda, slab, frame->data, bytes, span->in_move,
+				      &out->pending);
+		if (rc && span_map(cuda, addr, bytes, slab->handle))
+			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
+	}
+	sl_cuda_leave(cuda);
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	span->slab = NULL;
+	sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
+	sl_cuda_slab_put(cuda, slab);
+	return 0;
+}
+
+struct out_wait {
+	struct sl_mutex lock;
+	struct sl_cond wake;
+	int ended, rc;
+	char text[SL_ERROR_TEXT_BYTES];
+};
+
+static void
+out_wake(void *cookie, int rc)
+{
+	struct out_wait *wait = cookie;
+
+	sl_mutex_lock(&wait->lock);
+	wait->rc = rc;
+	if (rc)
+		snprintf(wait->text, sizeof(wait->text), "%s", sluice_last_error());
+	wait->ended = 1;
+	sl_cond_signal(&wait->wake);
+	sl_mutex_unlock(&wait->lock);
+}
+
+static int
+absent_copy(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame)
+{
+	struct out_wait wait = {0};
+	int rc;
+
+	sl_mutex_init(&wait.lock, SL_RANK_STREAM);
+	sl_cond_init(&wait.wake);
+	rc = sl_cuda_absent_start(dev, addr, bytes, frame, out_wake, &wait);
+	if (!rc) {
+		sl_mutex_lock(&wait.lock);
+		while (!wait.ended)
+			sl_cond_wait(&wait.wake, &wait.lock);
+		sl_mutex_unlock(&wait.lock);
+		rc = wait.rc ? sl_fail_text(wait.rc, wait.text) : 0;
+	}
+	sl_cond_fini(&wait.wake);
+	sl_mutex_fini(&wait.lock);
+	return rc;
+}
+
+int
+sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+	       enum sl_absent_how how)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	int rc;
+
+	if (!span->slab)
+		return sl_fail(-EINVAL, "device: %p is not present", addr);
+	if (how == SL_ABSENT_COPY)
+		return absent_copy(dev, addr, bytes, frame);
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	rc = span_unmap(cuda, addr, bytes);
+	sl_cuda_leave(cuda);
+	if (rc)
+		return rc;
+	sl_cuda_slab_put(cuda, span->slab); /* a copy in under way is before any later one */
+	span->slab = NULL;
+	return 0;
+}
+
+int
+sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
+		 struct sl_frame *frame)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_pending pending = {0};
+	int rc;
+
+	if (!span->slab)
+		return sl_fail(-EINVAL, "device: %p is not present", addr);
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	rc = sl_cuda_move_out(cuda, span->slab, frame->data, bytes, span->in_move, &pending);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuEventSynchronize, pending.event);
+	if (!rc)
+		out_ended(cuda, pending.number);
+	sl_cuda_leave(cuda);
+	return rc;
+}
+
+int
+sl_cuda_reach(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *given)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_frame *frame = given->private;
+	int rc;
+
+	if (span->slab || span->reached)
+		return sl_fail(-EEXIST, "device: %p is %s already", addr,
+			       span->slab ? "present" : "reached");
+	if (!frame->handle)
+		return sl_fail(-ENOTSUP,
+			       "device: this driver has no host-located memory: kernels "
+			       "cannot reach what is not on the device");
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	rc = span_map(cuda, addr, bytes, frame->handle);
+	sl_cuda_leave(cuda);
+	if (!rc)
+		span->reached = frame;
+	return rc;
+}
+
+int
+sl_cuda_unreach(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	int rc;
+
+	if (!span->reached)
+		return sl_fail(-EINVAL, "device: %p is not reached", addr);
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	rc = span_unmap(cuda, addr, bytes);
+	sl_cuda_leave(cuda);
+	if (!rc)
+		span->reached = NULL;
+	return rc;
+}
+
+void
+sl_cuda_span_clear(struct cuda *cuda, void *addr)
+{
+	struct cuda_span *span = sl_cuda_span(cuda, addr);
+
+	if (span->slab) {
+		(void)cuda->driver->cuMemUnmap(gpu_address(addr),
+					       (uint64_t)SL_SPAN_BYTES << span->slab->class);
+		sl_cuda_slab_put(cuda, span->slab);
+	} else if (span->reached) {
+		(void)cuda->driver->cuMemUnmap(gpu_address(addr), span->reached->frame.bytes);
+	}
+	span->slab = NULL;
+	span->reached = NULL;
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The devices, the test core and the runner of test_device_*.c: see device_suite.h.
+ *
+ * A row's device is the back end with the fault wrapper (always there) and, in half of the rows, the
+ * delay wrapper around it. The program's own handlers of SIGSEGV and SIGBUS are installed before
+ * the first device, as a host program's would be.
+ */
+#include "device_suite.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <unistd.h>
+
+const struct device_row *device_row;
+static _Atomic int failures;
+static const char *test_name;
+
+/* ---- Devices ---- */
+
+static int
+soft_create(const struct sl_device_config *config, struct sl_device **out,
+	    const char *how, int slowly)
+{
+	int rc;
+
+	setenv("SLUICE_SOFT_MOVE", how, 1);
+	rc = sl_device_soft_create(config, out);
+	if (!rc && slowly)
+		rc = sl_device_wrap_delay(*out, 20000, 40000000000u, out);
+	return rc;
+}
+
+static int
+soft_move_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	return soft_create(config, out, "move", 0);
+}
+
+static int
+soft_copy_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	return soft_create(config, out, "copy", 0);
+}
+
+static int
+soft_move_slow_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	return soft_create(config, out, "move", 1);
+}
+
+static int
+soft_copy_slow_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	return soft_create(config, out, "copy", 1);
+}
+
+static const struct device_row device_rows[] = {
+	{"soft, move", DEVICE_USERFAULT | DEVICE_SEES_PINS | DEVICE_PROMPT, soft_move_create},
+	{"soft, copy", DEVICE_USERFAULT | DEVICE_PROMPT, soft_copy_create},
+	{"soft, move, delayed", DEVICE_USERFAULT | DEVICE_SEES_PINS, soft_move_slow_create},
+	{"soft, copy, delayed", DEVICE_USERFAULT, soft_copy_slow_create},
+};
+
+/* ---- The test core ---- */
+
+const enum sl_delivery deliveries[2] = {SL_DELIVER_THREAD, SL_DELIVER_SIGNAL};
+
+char *
+span_addr(const struct core *core, int i)
+{
+	return (char *)core->dev->base + (size_t)i * core->span_bytes;
+}
+
+int
+serve_span(struct core *core, const struct sl_touch *touch)
+{
+	size_t i = ((uintptr_t)touch->addr - (uintptr_t)core->dev->base) / core->span_bytes;
+	struct span *span = &core->span[i];
+	const struct sl_device_ops *ops = core->dev->ops;
+	int rc = 0;
+
+	if (i >= SPANS)
+		return sl_fail(-EFAULT, "test core: %p", touch->addr);
+	pthread_mutex_lock(&core->lock);
+	while (span->state == SPAN_BUSY)
+		pthread_cond_wait(&core->changed, &core->lock);
+	if (core->closed) {
+		pthread_mutex_unlock(&core->lock);
+		return sl_fail(-ENOENT, "test core: closed");
+	}
+	if (span->state == SPAN_ABSENT) {
+		span->state = SPAN_BUSY;
+		pthread_mutex_unlock(&core->lock);
+		rc = ops->present(core->dev, span_addr(core, (int)i), core->span_bytes,
+				  span->frame, core->present_flags);
+		pthread_mutex_lock(&core->lock);
+		span->state = rc ? SPAN_ABSENT : SPAN_PRESENT;
+		span->dirty = 0;
+		span->guarded = core->present_flags & SL_PRESENT_GUARD_STRICT;
+		if (!rc && !(core->present_flags & SL_PRESENT_KEEP))
+			span->frame = NULL;
+		pthread_cond_broadcast(&core->changed);
+	} else if (touch->guarded && span->guarded) {
+		span->state = SPAN_BUSY;
+		pthread_mutex_unlock(&core->lock);
+		rc = ops->unguard(core->dev, span_addr(core, (int)i), core->span_bytes);
+		pthread_mutex_lock(&core->lock);
+		span->guarded = 0;
+		span->dirty = 1;
+		span->state = SPAN_PRESENT;
+		pthread_cond_broadcast(&core->changed);
+	}
+	pthread_mutex_unlock(&core->lock);
+	return rc;
+}
+
+static int
+core_touched(void *arg, const struct sl_touch *touch)
+{
+	struct core *core = arg;
+
+	core->last_addr = touch->addr;
+	core->last_access = touch->access;
+	/* A touch that comes too late for its thread may come without its launch. */
+	if (touch->launch) {
+		core->last_launch = touch->launch;
+		core->n_launched++;
+	}
+	if (touch->guarded)
+		core->n_writes_guarded++;
+	if (touch->in_thread)
+		core->n_in_thread++;
+	core->n_touches++;
+	return atomic_load(&core->serve)(core, touch);
+}
+
+int
+device_create(struct core *core, struct sl_device **out)
+{
+	struct sl_device_config config = {
+		.address_bytes = ADDRESS_BYTES,
+		.workers = WORKERS,
+		.frame_cache_bytes = 64ul << 20,
+		.events = {.touched = core_touched, .core = core},
+	};
+
+	return device_row->create(&config, out);
+}
+
+void
+core_init(struct core *core, size_t span_bytes, enum sl_delivery delivery)
+{
+	int rc;
+
+	memset(core, 0, sizeof(*core));
+	pthread_mutex_init(&core->lock, NULL);
+	pthread_cond_init(&core->changed, NULL);
+	core->span_bytes = span_bytes;
+	core->serve = serve_span;
+	rc = device_create(core, &core->dev);
+	CHECK(rc == 0);
+	if (rc)
+		exit(1);
+	rc = core->dev->ops->attach(core->dev, core->dev->base, SPANS * span_bytes, delivery);
+	CHECK(rc == 0);
+}
+
+void
+core_fini(struct core *core)
+{
+	/* A handler thread may still serve a touch whose thread was woken by another one's. */
+	pthread_mutex_lock(&core->lock);
+	core->closed = 1;
+	for (int i = 0; i < SPANS; i++) {
+		while (core->span[i].state == SPAN_BUSY)
+			pthread_cond_wait(&core->changed, &core->lock);
+		if (core->span[i].frame)
+			core->dev->ops->frame_put(core->dev, core->span[i].frame);
+	}
+	pthread_mutex_unlock(&core->lock);
+	core->dev->ops->detach(core->dev, core->dev->base, SPANS * core->span_bytes);
+	core->dev->ops->destroy(core->dev);
+	pthread_cond_destroy(&core->changed);
+	pthread_mutex_destroy(&core->lock);
+}
+
+struct sl_frame *
+frame_get(struct core *core)
+{
+	struct sl_frame *frame = NULL;
+
+	CHECK(core->dev->ops->frame_get(core->dev, core->span_bytes, &frame) == 0);
+	return frame;
+}
+
+void
+span_hold(struct core *core, int i, int value)
+{
+	struct sl_frame *frame = frame_get(core);
+
+	memset(frame->data, value, frame->bytes);
+	pthread_mutex_lock(&core->lock);
+	core->span[i].frame = frame;
+	pthread_mutex_unlock(&core->lock);
+}
+
+static uint64_t
+pattern(size_t word, uint64_t seed)
+{
+	return (word + 1) * 0x9e3779b97f4a7c15u ^ seed;
+}
+
+void
+pattern_write(void *data, size_t bytes, uint64_t seed)
+{
+	uint64_t *words = data;
+
+	for (size_t i = 0; i < bytes / sizeof(*words); i++)
+		words[i] = pattern(i, seed);
+}
+
+int
+pattern_is(const void *data, size_t bytes, uint64_t seed)
+{
+	const uint64_t *words = data;
+
+	for (size_t i = 0; i < bytes / sizeof(*words); i++)
+		if (words[i] != pattern(i, seed))
+			return 0;
+	return 1;
+}
+
+int
+all_zero(const char *data, size_t bytes)
+{
+	return !data[0] && !memcmp(data, data + 1, bytes - 1);
+}
+
+volatile uint64_t *
+span_counter(struct core *core, int span, int i)
+{
+	return (volatile uint64_t *)(span_addr(core, span) + (size_t)(i * 100 + 3) * PAGE);
+}
+
+static void
+counters_store(struct core *core, int span, int clean)
+{
+	char *data = core->span[span].frame->data;
+
+	for (int i = 0; i < COUNTERS; i++) {
+		ptrdiff_t at = (char *)(uintptr_t)span_counter(core, span, i) -
+			       span_addr(core, span);
+
+		if (clean)
+			memcpy(data + at, &core->span[span].stored[i], sizeof(uint64_t));
+		else
+			memcpy(&core->span[span].stored[i], data + at, sizeof(uint64_t));
+	}
+}
+
+void
+span_evict(struct core *core, int i)
+{
+	struct span *span = &core->span[i];
+	const struct sl_device_ops *ops = core->dev->ops;
+	int strict = (core->present_flags & SL_PRESENT_GUARD_STRICT) != 0;
+	int clean;
+	int rc;
+
+	pthread_mutex_lock(&core->lock);
+	while (span->state == SPAN_BUSY)
+		pthread_cond_wait(&core->changed, &core->lock);
+	if (span->state != SPAN_PRESENT) {
+		pthread_mutex_unlock(&core->lock);
+		return;
+	}
+	span->state = SPAN_BUSY;
+	clean = strict && !span->dirty;
+	pthread_mutex_unlock(&core->lock);
+	if (!span->frame) /* ours while busy */
+		span->frame = frame_get(core);
+	rc = ops->absent(core->dev, span_addr(core, i), core->span_bytes, span->frame,
+			 clean ? SL_ABSENT_KEPT : SL_ABSENT_COPY);
+	CHECK(rc == 0);
+	counters_store(core, i, clean);
+	pthread_mutex_lock(&core->lock);
+	span->state = SPAN_ABSENT;
+	pthread_cond_broadcast(&core->changed);
+	pthread_mutex_unlock(&core->lock);
+}
+
+int
+serve_refuse(struct core *core, const struct sl_touch *touch)
+{
+	if (!core->armed)
+		return serve_span(core, touch);
+	return sl_fail(-EIO, "test core: %p is on a broken disk", touch->addr);
+}
+
+/* ---- Kernels, host code ---- */
+
+void
+kernel_sum_pages(const struct sluice_block *block, void *args)
+{
+	struct kernel_args *a = args;
+	uint64_t linear = ((uint64_t)block->index.z * block->grid.y + block->index.y) *
+				  block->grid.x +
+			  block->index.x;
+
+	if (block->worker >= WORKERS || a->in_use[block->worker]++)
+		a->overlaps++;
+	a->sum += (uint64_t)(unsigned char)a->addr[linear * PAGE];
+	a->blocks++;
+	a->in_use[block->worker]--;
+}
+
+void
+kernel_touch_addr(const struct sluice_block *block, void *args)
+{
+	struct kernel_args *a = args;
+
+	a->blocks++;
+	if (block->index.x == 2)
+		*(volatile char *)a->addr += 1;
+}
+
+static sigjmp_buf host_left;
+static _Atomic int host_expects; /* signal that the next fault should raise; then 0 */
+void *_Atomic host_fault_addr;
+
+/* The program's own handler, installed before the first device. */
+static void
+on_host_fault(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (host_expects != sig) {
+		static const char text[] = "unexpected signal\n";
+
+		(void)!write(2, text, sizeof(text) - 1);
+		_exit(1);
+	}
+	host_expects = 0;
+	host_fault_addr = info->si_addr;
+	siglongjmp(host_left, 1);
+}
+
+void
+host_touch(volatile char *addr, int sig)
+{
+	host_expects = sig;
+	if (!sigsetjmp(host_left, 1))
+		*addr = 1;
+	CHECK(host_expects == 0);
+	host_expects = 0;
+}
+
+/* ---- The runner ---- */
+
+void
+device_check_failed(int line, const char *what)
+{
+	failures++;
+	printf("FAIL %s [%s] line %d: %s (last error: %s)\n", test_name, device_row->name,
+	       line, what, sluice_last_error());
+}
+
+int
+device_failed(void)
+{
+	return failures != 0;
+}
+
+/* Whether the row's device can be had on this machine; why not is printed. */
+static int
+row_works(void)
+{
+	struct core core = {0};
+	struct sl_device *dev;
+	int rc = device_create(&core, &dev);
+
+	if (rc == -EPERM || rc == -ENOTSUP) {
+		printf("skipped: %s: %s\n", device_row->name, sluice_last_error());
+		return 0;
+	}
+	CHECK(rc == 0);
+	if (rc)
+		exit(1);
+	dev->ops->destroy(dev);
+	return 1;
+}
+
+/* Those of the tests that belong to the row, and before or after the first device. */
+static void
+tests_run(const struct device_test *tests, size_t n, int before, const char *filter)
+{
+	for (size_t i = 0; i < n; i++) {
+		test_name = tests[i].name;
+		if (tests[i].before != before || (tests[i].needs & ~device_row->traits) ||
+		    !strstr(test_name, filter))
+			continue;
+		printf(" %s\n", test_name);
+		tests[i].run();
+	}
+}
+
+int
+device_main(const struct device_test *tests, size_t n, int argc, char **argv)
+{
+	const char *filter = argc > 1 ? argv[1] : "";
+	struct sigaction action = {.sa_sigaction = on_host_fault, .sa_flags = SA_SIGINFO};
+	size_t n_rows = sizeof(device_rows) / sizeof(device_rows[0]);
+	int ran = 0;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGBUS, &action, NULL);
+	for (size_t r = 0; r < n_rows; r++) {
+		device_row = &device_rows[r];
+		tests_run(tests, n, 1, filter);
+	}
+	for (size_t r = 0; r < n_rows; r++) {
+		device_row = &device_rows[r];
+		test_name = "creation";
+		if (!row_works())
+			continue;
+		ran = 1;
+		printf("device: %s\n", device_row->name);
+		tests_run(tests, n, 0, filter);
+	}
+	if (!ran)
+		return 77;
+	printf("%s\n", failures ? "FAILED" : "passed");
+	return failures ? 1 : 0;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guards, and pages within a span. See device_suite.h.
+ */
+#include <errno.h>
+
+#include "device_suite.h"
+
+static void
+a_guard_reports_exactly_one_write(void)
+{
+	for (int d = 0; d < 2; d++) {
+		for (int strict = 0; strict < 2; strict++) {
+			struct core core;
+			volatile char *addr;
+
+			core_init(&core, SPAN, deliveries[d]);
+			span_hold(&core, 0, 3);
+			pthread_mutex_lock(&core.lock);
+			core.span[0].state = SPAN_PRESENT;
+			core.span[0].guarded = 1;
+			pthread_mutex_unlock(&core.lock);
+			addr = span_addr(&core, 0);
+			CHECK(core.dev->ops->present(
+				      core.dev, (void *)addr, SPAN, core.span[0].frame,
+				      SL_PRESENT_KEEP | (strict ? SL_PRESENT_GUARD_STRICT
+								: SL_PRESENT_GUARD)) == 0);
+			CHECK(addr[17] == 3);
+			CHECK(core.n_touches == 0);
+			addr[PAGE + 17] = 4;
+			CHECK(core.n_touches == 1);
+			CHECK(core.n_writes_guarded == 1);
+			CHECK(core.last_access == SL_ACCESS_WRITE);
+			CHECK(((uintptr_t)core.last_addr & ~(PAGE - 1)) ==
+			      (uintptr_t)addr + PAGE);
+			CHECK(core.n_in_thread == (deliveries[d] == SL_DELIVER_SIGNAL));
+			for (size_t i = 0; i < SPAN; i += PAGE)
+				addr[i] = 5;
+			CHECK(core.n_touches == 1);
+			core_fini(&core);
+		}
+	}
+}
+
+static void
+absent_touches_say_read_or_write(void)
+{
+	for (int d = 0; d < 2; d++) {
+		struct core core;
+		volatile char *addr;
+
+		core_init(&core, SPAN, deliveries[d]);
+		addr = span_addr(&core, 0);
+		CHECK(addr[99] == 0);
+		CHECK(core.last_access == SL_ACCESS_READ);
+		addr = span_addr(&core, 1);
+		addr[99] = 1;
+		CHECK(core.last_access == SL_ACCESS_WRITE);
+		CHECK(core.n_writes_guarded == 0);
+		CHECK(core.n_touches == 2);
+		CHECK(core.last_launch == NULL);
+		core_fini(&core);
+	}
+}
+
+/* Fill the page of the touch, guarded. */
+static int
+serve_page(struct core *core, const struct sl_touch *touch)
+{
+	char *page = (char *)((uintptr_t)touch->addr & ~(PAGE - 1));
+	char data[PAGE];
+
+	if (touch->guarded)
+		return core->dev->ops->unguard(core->dev, page, PAGE);
+	memset(data, 8, PAGE);
+	return core->dev->ops->page_fill(core->dev, page, PAGE, data, 1);
+}
+
+static void
+pages_are_filled_one_by_one_and_written_once(void)
+{
+	for (int d = 0; d < 2; d++) {
+		struct core core;
+		volatile char *addr;
+
+		core_init(&core, SPAN, deliveries[d]);
+		core.serve = serve_page;
+		addr = span_addr(&core, 4);
+		for (size_t i = 0; i < 16; i++)
+			CHECK(addr[i * PAGE] == 8);
+		CHECK(core.n_touches == 16);
+		for (size_t i = 0; i < 16; i++)
+			addr[i * PAGE] = 9;
+		for (size_t i = 0; i < 16; i++)
+			addr[i * PAGE + 1] = 9;
+		CHECK(core.n_touches == 32);
+		CHECK(core.n_writes_guarded == 16);
+		core_fini(&core);
+	}
+}
+
+static void
+page_fill_skips_present_pages(void)
+{
+	struct core core;
+	const struct sl_device_ops *ops;
+	char *src = malloc(SPAN);
+	char *addr;
+
+	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	ops = core.dev->ops;
+	addr = span_addr(&core, 0);
+	memset(src, 1, SPAN);
+	CHECK(ops->page_fill(core.dev, addr, PAGE, src, 0) == 0);
+	CHECK(ops->page_fill(core.dev, addr + 7 * PAGE, 2 * PAGE, src, 0) == 0);
+	CHECK(ops->page_fill(core.dev, addr + SPAN - PAGE, PAGE, src, 0) == 0);
+	memset(src, 2, SPAN);
+	CHECK(ops->page_fill(core.dev, addr, SPAN, src, 0) == 0);
+	for (size_t i = 0; i < SPAN / PAGE; i++) {
+		int early = i == 0 || i == 7 || i == 8 || i == SPAN / PAGE - 1;
+
+		CHECK(addr[i * PAGE] == (early ? 1 : 2));
+	}
+	CHECK(ops->page_drop(core.dev, addr, SPAN) == 0);
+	CHECK(ops->page_fill(core.dev, addr, SPAN, NULL, 0) == 0);
+	CHECK(all_zero(addr, SPAN));
+	CHECK(core.n_touches == 0);
+	free(src);
+	core_fini(&core);
+}
+
+static void
+absent_pages_leave_their_part_of_the_frame(void)
+{
+	struct core core;
+	const struct sl_device_ops *ops;
+	struct sl_frame *frame;
+	char page[3 * PAGE];
+	char *addr;
+
+	core_init(&core, 2 * SPAN, SL_DELIVER_SIGNAL);
+	ops = core.dev->ops;
+	addr = span_addr(&core, 0);
+	memset(page, 1, sizeof(page));
+	CHECK(ops->page_fill(core.dev, addr + 10 * PAGE, 3 * PAGE, page, 0) == 0);
+	CHECK(ops->page_fill(core.dev, addr + SPAN, PAGE, page, 1) == 0);
+	frame = frame_get(&core);
+	memset(frame->data, 2, frame->bytes);
+	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
+	for (size_t i = 0; i < 2 * SPAN / PAGE; i++) {
+		int was = (i >= 10 && i < 13) || i == SPAN / PAGE;
+
+		CHECK(((char *)frame->data)[i * PAGE + 5] == (was ? 1 : 2));
+	}
+	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0); /* all absent again */
+	CHECK(addr[10 * PAGE] == 1 && addr[0] == 2);
+	/* A whole span in small pages goes out as well, and its frame in again. */
+	CHECK(ops->guard(core.dev, addr + PAGE, PAGE) == 0);
+	frame = frame_get(&core);
+	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
+	CHECK(((char *)frame->data)[10 * PAGE] == 1 && ((char *)frame->data)[0] == 2);
+	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0);
+	CHECK(addr[SPAN] == 1 && addr[SPAN + PAGE] == 2);
+	CHECK(core.n_touches == 0);
+	core_fini(&core);
+}
+
+static const struct device_test tests[] = {
+	TEST(a_guard_reports_exactly_one_write),
+	TEST(absent_touches_say_read_or_write),
+	TEST(pages_are_filled_one_by_one_and_written_once),
+	TEST(page_fill_skips_present_pages),
+	TEST(absent_pages_leave_their_part_of_the_frame),
+};
+
+DEVICE_MAIN(tests)

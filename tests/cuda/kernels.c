@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* C twins of kernels.cu, for the stand-in driver: the grid is shared out by blocks. */
+#include <time.h>
+
+#include "cuda/cuda_test.h"
+
+static const struct sl_standin *standin;
+
+#define PIECE 4096u
+
+struct share {
+	uint64_t begin, end;
+};
+
+static struct share
+share_of(const struct sl_standin_block *b, uint64_t n)
+{
+	uint64_t each = (n + b->grid[0] - 1) / b->grid[0];
+	uint64_t begin = each * b->index[0];
+
+	begin = begin < n ? begin : n;
+	return (struct share){begin, begin + each < n ? begin + each : n};
+}
+
+static uint64_t *
+words(const struct sl_standin_block *b, uint64_t p, uint64_t first, uint64_t n, int access)
+{
+	return standin->ptr(b, p + first * 8, n * 8, access);
+}
+
+#define U64(i) (*(const uint64_t *)params[i])
+
+static void
+fill(const struct sl_standin_block *b, void *const *params)
+{
+	struct share s = share_of(b, U64(1));
+
+	for (uint64_t i = s.begin; i < s.end; i += PIECE) {
+		uint64_t n = s.end - i < PIECE ? s.end - i : PIECE;
+		uint64_t *p = words(b, U64(0), i, n, SL_STANDIN_WRITE);
+
+		for (uint64_t k = 0; k < n; k++)
+			p[k] = (i + k) * 0x9e3779b97f4a7c15ull + U64(2);
+	}
+}
+
+static void
+add(const struct sl_standin_block *b, void *const *params)
+{
+	struct share s = share_of(b, U64(1));
+
+	for (uint64_t i = s.begin; i < s.end; i += PIECE) {
+		uint64_t n = s.end - i < PIECE ? s.end - i : PIECE;
+		uint64_t *p = words(b, U64(0), i, n, SL_STANDIN_READ | SL_STANDIN_WRITE);
+
+		for (uint64_t k = 0; k < n; k++)
+			p[k] += U64(2);
+	}
+}
+
+static void
+sum(const struct sl_standin_block *b, void *const *params)
+{
+	struct share s = share_of(b, U64(1));
+	uint64_t *out = words(b, U64(2), 0, 1, SL_STANDIN_READ | SL_STANDIN_WRITE);
+	uint64_t total = 0;
+
+	for (uint64_t i = s.begin; i < s.end; i += PIECE) {
+		uint64_t n = s.end - i < PIECE ? s.end - i : PIECE;
+		const uint64_t *p = words(b, U64(0), i, n, SL_STANDIN_READ);
+
+		for (uint64_t k = 0; k < n; k++)
+			total += p[k];
+	}
+	__atomic_fetch_add(out, total, __ATOMIC_RELAXED);
+}
+
+static void
+copy(const struct sl_standin_block *b, void *const *params)
+{
+	struct share s = share_of(b, U64(1));
+
+	for (uint64_t i = s.begin; i < s.end; i += PIECE) {
+		uint64_t n = s.end - i < PIECE ? s.end - i : PIECE;
+		const uint64_t *p = words(b, U64(0), i, n, SL_STANDIN_READ);
+		uint64_t *q = words(b, U64(2), i, n, SL_STANDIN_WRITE);
+
+		for (uint64_t k = 0; k < n; k++)
+			q[k] = p[k];
+	}
+}
+
+static void
+delay(const struct sl_standin_block *b, void *const *params)
+{
+	uint64_t ns = U64(2);
+	struct timespec pause = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+	if (b->index[0] == 0)
+		nanosleep(&pause, NULL);
+}
+
+void
+cuda_test_kernels_register(const struct sl_standin *table)
+{
+	static const struct sl_standin_kernel kernels[] = {
+		{"test_fill", fill, 3, {8, 8, 8}},   {"test_add", add, 3, {8, 8, 8}},
+		{"test_sum", sum, 3, {8, 8, 8}},     {"test_copy", copy, 3, {8, 8, 8}},
+		{"test_delay", delay, 3, {8, 8, 8}},
+	};
+
+	standin = table;
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+		table->kernel_register(&kernels[i]);
+}

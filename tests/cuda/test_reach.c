@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels reach in host memory at the address of the program: the excess of a launch larger
+ * than the device budget, launches that declare nothing, and kernels that touch more than declared.
+ */
+#include <string.h>
+
+#include "cuda/cuda_test.h"
+
+#define K 0x9e3779b97f4a7c15ull
+
+static struct cuda_test t;
+
+static void
+excess_of_a_launch_stays_in_host_memory_and_counts_no_move(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t bytes = 32 * MIB, n = bytes / 8, word = cuda_test_word(&t), sum = 0;
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	for (uint64_t i = 0; i < n; i++) {
+		p[i] = i * K;
+		sum += p[i];
+	}
+	for (int round = 0; round < 3; round++)
+		cuda_test_run(&t, s, NULL, TEST_SUM, p, n, word, SLUICE_USE_READ);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_word_read(&t, word) == 3 * sum);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_H2D_LAUNCH) == 16 * MIB);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == 0);
+	cuda_test_run(&t, s, NULL, TEST_ADD, p, n, 1, SLUICE_USE_READ_WRITE);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK_OK(sluice_space_check(s));
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(p[i] == i * K + 1);
+	/* What was reached moves to the device when it is wanted there, and back. */
+	for (uint64_t at = 0; at < n; at += MIB / 2)
+		cuda_test_run(&t, s, NULL, TEST_ADD, p + at, MIB / 2, 1,
+			      SLUICE_USE_READ_WRITE);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(p[i] == i * K + 2);
+	cuda_test_word_free(&t, word);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+launch_larger_than_device_and_host_is_refused_by_name(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 16, NULL);
+	struct sluice_launch *l;
+	struct sluice_use use;
+	void *p;
+
+	CHECK_OK(sluice_alloc(s, 64 * MIB, 0, &p));
+	use = (struct sluice_use){p, 64 * MIB, SLUICE_USE_READ_WRITE};
+	CHECK(sluice_launch_begin(s, NULL, &use, 1, &l) == -ENOBUFS);
+	CHECK(strstr(sluice_last_error(), "67108864 of anonymous at"));
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+/* The kernel reads q, which the launch does not name. */
+static void
+undeclared(const char *more, int declare_other)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, more);
+	uint64_t bytes = 24 * MIB, n = bytes / 8, word = cuda_test_word(&t), sum = 0;
+	struct sluice_launch *l;
+	struct sluice_use use;
+	uint64_t *p, *q;
+
+	CHECK_OK(sluice_alloc(s, 4 * MIB, 0, (void **)&p));
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&q));
+	for (uint64_t at = 0; at < n; at += MIB / 4) /* some of it on the device, some not */
+		cuda_test_run(&t, s, NULL, TEST_FILL, q + at, MIB / 4, at,
+			      SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	for (uint64_t i = 0; i < n; i++)
+		sum += i % (MIB / 4) * K + i / (MIB / 4) * (MIB / 4);
+	use = (struct sluice_use){p, 4 * MIB, SLUICE_USE_READ_WRITE};
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, declare_other, &l));
+	cuda_test_launch(&t, s, NULL, TEST_SUM, q, n, word);
+	sluice_launch_end(l);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_word_read(&t, word) == sum);
+	if (!declare_other) { /* and writes, too */
+		CHECK_OK(sluice_launch_begin(s, NULL, NULL, 0, &l));
+		cuda_test_launch(&t, s, NULL, TEST_ADD, q, n, 1);
+		sluice_launch_end(l);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		for (uint64_t i = 0; i < n; i += 333)
+			CHECK(q[i] == i % (MIB / 4) * K + i / (MIB / 4) * (MIB / 4) + 1);
+	}
+	cuda_test_word_free(&t, word);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_unmap(s, q));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+int
+main(void)
+{
+	cuda_test_open(&t);
+	excess_of_a_launch_stays_in_host_memory_and_counts_no_move();
+	launch_larger_than_device_and_host_is_refused_by_name();
+	undeclared(NULL, 0);
+	undeclared("reach=any", 1);
+	cuda_test_close(&t, NULL);
+	return 0;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the stand-in driver's files share. state.c keeps settings, violations, counters,
+ * injected failures and handles; device.c devices and contexts; view.c what is
+ * mapped where, memory.c physical memory, vmm.c the calls on both, plain.c cuMemAlloc; host.c pinned
+ * memory; stream.c queues and their threads, op.c what they run, copy.c and event.c what is put into
+ * them; module.c modules, launch.c launches and the blocks of kernels.
+ *
+ * One lock, the.lock, protects everything but the counters. It is not held while work
+ * runs (copies, kernels, host functions): running work holds mappings by their use count
+ * instead. the.done is broadcast whenever a piece of work ends or a context is lost.
+ *
+ * Handles given to the program are numbers that are never used again, not pointers: one that
+ * was destroyed is always known as such.
+ */
+#ifndef SL_TESTS_STANDIN_INTERNAL_H
+#define SL_TESTS_STANDIN_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/cuda/cuda_abi.h"
+#include "standin.h"
+
+#define EXPORT        __attribute__((visibility("default")))
+#define DEVICES_MAX   8
+#define GRANULE_BYTES ((size_t)2 << 20)
+#define QUEUE_MAX     1024 /* pieces of work in a stream; more wait, as in the real driver */
+#define HASH_SIZE     4096
+#define STACK_MAX     32 /* current contexts of a thread */
+#define BLOCK_THREADS 1024
+
+/* The driver's calls, as declared by the table; a definition that differs does not compile. */
+#define CUDA_SYMBOL(name, exported, need, ...) EXPORT int exported(__VA_ARGS__);
+#include "device/cuda/cuda_symbols.def"
+#undef CUDA_SYMBOL
+
+enum call {
+#define CUDA_SYMBOL(name, exported, need, ...) CALL_##name,
+#include "device/cuda/cuda_symbols.def"
+#undef CUDA_SYMBOL
+	CALL_PAGEABLE, /* counted only */
+	CALL_EXEC_COPY,
+	CALL_EXEC_MEMSET,
+	CALL_EXEC_KERNEL,
+	CALL_COUNT
+};
+
+enum needs {
+	NEEDS_NOTHING,
+	NEEDS_INIT,
+	NEEDS_VMM, /* initialised; not from a host function; a lost context does not matter */
+	NEEDS_CONTEXT /* the thread's current one, alive; not from a host function */
+};
+
+enum object_type {
+	OBJECT_MEMORY,
+	OBJECT_STREAM,
+	OBJECT_EVENT,
+	OBJECT_MODULE,
+	OBJECT_FUNCTION,
+	OBJECT_COUNT
+};
+
+/* First member of everything that has a handle. */
+struct object {
+	enum object_type type;
+	uintptr_t id; /* the handle */
+	struct object *hash_next;
+};
+
+struct stream;
+
+/* The primary context of a device. The handle is a pointer to it. */
+struct cu_context {
+	int device;
+	int refs; /* retained; 0: destroyed */
+	int lost; /* 0, or the code that everything returns */
+	struct stream *streams;
+	struct stream *legacy;
+	int peer[DEVICES_MAX]; /* access enabled to that device's plain memory */
+};
+
+/* Physical memory. */
+struct memory {
+	struct object object;
+	size_t bytes;
+	struct cu_location location;
+	int fd; /* of its pool */
+	uint64_t offset;
+	int refs; /* handles the program has not released */
+	int n_mappings;
+};
+
+struct mapping {
+	uint64_t base;
+	size_t bytes;
+	struct memory *memory;
+	unsigned char access[DEVICES_MAX]; /* CU_ACCESS_... */
+	int cpu_access;
+	int uses; /* running work that may touch it */
+	int dead; /* unmapped while in use: the last user takes it away */
+};
+
+/* A reserved range of addresses, or one plain allocation (whose mapping may end within a
+ * granule). */
+struct reservation {
+	uint64_t base;
+	size_t bytes;
+	char *shadow;
+	struct mapping **granules;
+	int plain;                  /* cuMemAlloc */
+	struct cu_context *context; /* plain only */
+};
+
+struct pinned {
+	char *data;
+	size_t bytes;
+	int registered;
+	struct cu_context *context;
+	struct pinned *next;
+};
+
+/* Point in a stream's work. */
+struct point {
+	struct stream *stream; /* a reference */
+	uint64_t seq;
+};
+
+enum op_kind {
+	OP_COPY,
+	OP_MEMSET,
+	OP_KERNEL,
+	OP_HOST,
+	OP_RECORD,
+	OP_WAIT,
+	OP_WAIT_VALUE,
+	OP_WRITE_VALUE
+};
+
+/* Where a copy reads or writes. */
+struct place {
+	uint64_t addr;
+	int gpu; /* 1: an address of the GPU's view; 0: a host pointer */
+	int device;
+};
+
+struct launch;
+
+struct op {
+	enum op_kind kind;
+	enum call call; /* for messages */
+	uint64_t seq;
+	struct op *next;
+	struct point *points; /* to wait for first */
+	size_t n_points;
+	struct place to, from;
+	size_t bytes;
+	unsigned value, value_bytes, flags;
+	void *staged; /* pageable source, copied when it was queued */
+	struct event *event;
+	cu_host_function host_function;
+	void *host_argument;
+	struct launch *launch;
+};
+
+struct stream {
+	struct object object;
+	struct cu_context *context;
+	struct stream *next; /* in the context */
+	unsigned flags;
+	int priority;
+	int capturing;
+	const void *owner; /* of a per-thread stream: mark of its thread */
+	int refs; /* the context's or program's, the worker's, and one each point */
+	int destroyed;
+	int started;             /* has a worker */
+	struct op *head, **tail; /* head is the one that runs */
+	unsigned n_queued;
+	uint64_t seq_queued, seq_done, seq_wanted; /* wanted: somebody waits up to there */
+	pthread_cond_t work;
+};
+
+struct event {
+	struct object object;
+	struct cu_context *context;
+	unsigned flags;
+	int refs;
+	int recorded;
+	struct point point;
+	uint64_t time_ns;
+};
+
+struct settings {
+	int n_devices, version, init, no_vmm, no_host_vmm, fill, strict;
+	unsigned n_blocks;
+	uint64_t device_bytes, host_bytes, late_ns, copy_bytes_per_s;
+};
+
+struct state {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	int ready;  /* cuInit has succeeded */
+	int forked; /* this is a child of a process that had initialised */
+	struct settings settings;
+	struct cu_context contexts[DEVICES_MAX];
+	uint64_t device_used[DEVICES_MAX], device_taken[DEVICES_MAX], host_used;
+	int pool_fd[DEVICES_MAX + 1]; /* the last is the host's; -1: not made */
+	uint64_t pool_end[DEVICES_MAX + 1];
+	struct object *hash[HASH_SIZE];
+	uintptr_t last_id;
+	struct reservation **reservations; /* by address */
+	size_t n_reservations, reservations_size;
+	struct pinned *pinned;
+	struct sl_standin_live live;
+	unsigned n_workers_leaving;
+};
+
+extern struct state the;
+
+/* ---- state.c ---- */
+
+/* Every call begins with it: counts, injects, checks. 0, or the code to return. context may be
+ * NULL unless NEEDS_CONTEXT. Takes no lock that is held. */
+int call_enter(enum call call, enum needs needs, struct cu_context **context);
+const char *call_name(enum call call);
+/* An injected failure of what is being run: its code, or 0. */
+int exec_enter(enum call call);
+void call_count(enum call call);
+
+/* A rule was broken: note it, return code. Without the lock or with it. */
+int violate(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* the.lock: */
+uintptr_t object_add(struct object *object, enum object_type type);
+struct object *object_find(const void *handle, enum object_type type);
+void object_remove(struct object *object);
+
+void settings_read(void);
+void *must_alloc(size_t n, size_t bytes); /* zeroed; ends the process when there is none */
+
+/* ---- device.c ---- */
+
+extern _Thread_local int in_host_function;
+
+struct cu_context *context_current(void);
+/* the.lock: the context fails from now on; the first code stays. */
+void context_lose(struct cu_context *context, int code);
+
+/* ---- view.c, all under the.lock ---- */
+
+struct reservation *reservation_find(uint64_t addr);
+/* Is the range mapped for this device with this access? 0, or what is wrong in words. */
+const char *view_check(int device, uint64_t addr, size_t bytes, int access);
+/* Pointer into the shadow, after view_check(). */
+char *view_pointer(uint64_t addr);
+/* Hold and let go of the mappings under a range. use_end: 1 if one of them was unmapped while
+ * it was held. */
+struct mapping **view_use_begin(uint64_t addr, size_t bytes, size_t *n);
+int view_use_end(struct mapping **mappings, size_t n);
+struct mapping *mapping_at(uint64_t addr);
+/* Is anything mapped, for whomever, in the range? */
+int view_has_mapping(uint64_t addr, size_t bytes);
+void mapping_use(struct mapping *mapping);
+int mapping_unuse(struct mapping *mapping);
+struct reservation *reservation_around(uint64_t addr, size_t bytes);
+struct mapping **granule_of(struct reservation *reservation, uint64_t addr);
+/* A range of its own for the CPU, and its shadow; not in the table yet. NULL: no addresses. */
+struct reservation *reservation_new(size_t bytes, size_t align_bytes);
+void reservation_insert(struct reservation *reservation);
+void reservation_remove(struct reservation *reservation);
+struct mapping *mapping_new(struct reservation *reservation, uint64_t addr, size_t bytes,
+			    struct memory *memory);
+void mapping_remove(struct reservation *reservation, struct mapping *mapping);
+/* Of the shadow: what at least one device may do. */
+int mapping_protection(const struct mapping *mapping);
+void cpu_access_drop(struct mapping *mapping);
+
+/* ---- memory.c, under the.lock ---- */
+
+static inline int
+is_granular(uint64_t n)
+{
+	return n && n % GRANULE_BYTES == 0;
+}
+
+/* One reference; NULL: beyond what the device or the host has. */
+struct memory *memory_new(size_t bytes, const struct cu_location *location);
+/* A reference or a mapping has gone. */
+void memory_put(struct memory *memory);
+/* Of a handle that the program still holds. */
+struct memory *memory_find(uint64_t handle);
+
+/* ---- plain.c, under the.lock ---- */
+
+/* Zeroed memory for a module's variables; 0 when there is none. */
+uint64_t plain_alloc(struct cu_context *context, size_t bytes);
+void plain_free(struct reservation *reservation);
+void context_memory_free(struct cu_context *context);
+
+/* ---- host.c, under the.lock ---- */
+
+struct pinned *pinned_find(const void *data);
+/* One block of pinned memory reaches into [data, data + bytes). */
+struct pinned *pinned_overlap(const void *data, size_t bytes);
+void context_pinned_free(struct cu_context *context);
+
+/* ---- stream.c, under the.lock ---- */
+
+void context_streams_create(struct cu_context *context);
+void context_streams_destroy(struct cu_context *context);
+/* Wait for all that is queued in the context now; its lost code or 0. */
+int context_drain(struct cu_context *context);
+int stream_capture(void *stream, int on); /* takes the lock itself */
+/* The first queued or running work that names the range: its call's name, or NULL. */
+const char *work_in_range(uint64_t addr, size_t bytes, int gpu);
+struct stream *stream_from_handle(struct cu_context *context, struct cu_stream *handle);
+struct op *op_new(enum op_kind kind, enum call call);
+/* Takes the operation over. 0 or a code. */
+int op_submit(struct stream *stream, struct op *op);
+
+void stream_get(struct stream *stream);
+void stream_put(struct stream *stream);
+void op_free(struct op *op);
+/* The operation waits for the point, unless it has been passed. */
+void op_wait_for(struct op *op, struct stream *stream, uint64_t seq);
+/* Somebody waits for all up to seq. */
+void stream_want(struct stream *stream, uint64_t seq);
+/* Until the point is passed or the context of its stream is lost. The caller has a reference. */
+void point_wait(struct stream *stream, uint64_t seq);
+/* Prologue of calls on a stream; the lock is taken on success, and only then. */
+int stream_enter(enum call call, struct cu_stream *handle, struct cu_context **context,
+		 struct stream **stream);
+
+/* ---- op.c, under the.lock ---- */
+
+/* What is wrong with a place now, or NULL. */
+const char *place_check(const struct place *place, size_t bytes, int access);
+/* Drops the lock while it runs. 0, or the code that the context is lost with. */
+int op_run(struct stream *stream, struct op *op);
+
+/* ---- event.c, under the.lock ---- */
+
+void event_put(struct event *event);
+
+/* ---- module.c ---- */
+
+void kernel_register(const struct sl_standin_kernel *kernel);
+/* the.lock: */
+void context_modules_free(struct cu_context *context);
+/* Without the lock. The kernel of a function; NULL with a violation when there is none. */
+const struct sl_standin_kernel *function_kernel(enum call call,
+						const struct cu_function *handle);
+/* Where the i-th argument lies in a parameter buffer. */
+size_t kernel_param_offset(const struct sl_standin_kernel *kernel, size_t index);
+
+/* ---- launch.c ---- */
+
+/* Without the lock: run the grid; 0, or the code that the context is lost with. */
+int launch_run(struct launch *launch);
+void launch_free(struct launch *launch);
+void *kernel_ptr(const struct sl_standin_block *block, uint64_t addr, size_t bytes,
+		 int access);
+void kernel_drop(const struct sl_standin_block *block, uint64_t addr, size_t bytes);
+void kernel_pause(const struct sl_standin_block *block);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stand-in driver's physical memory. It is an extent of a memfd, one file a device and one for
+ * the host; extents are never used twice, so that nothing can be fragmented and old contents
+ * cannot show through. Memory lives until it is released and unmapped everywhere.
+ *
+ * Threads: any; the.lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define HOST_POOL DEVICES_MAX
+
+static uint64_t *
+pool_used(const struct cu_location *location)
+{
+	return location->type == CU_LOCATION_DEVICE ? &the.device_used[location->id]
+						    : &the.host_used;
+}
+
+struct memory *
+memory_new(size_t bytes, const struct cu_location *location)
+{
+	int pool = location->type == CU_LOCATION_DEVICE ? location->id : HOST_POOL;
+	uint64_t *used = pool_used(location);
+	uint64_t limit = pool == HOST_POOL
+				 ? the.settings.host_bytes
+				 : the.settings.device_bytes -
+					   (the.device_taken[pool] < the.settings.device_bytes
+						    ? the.device_taken[pool]
+						    : the.settings.device_bytes);
+	struct memory *memory;
+	void *p;
+
+	if (*used > limit || bytes > limit - *used)
+		return NULL;
+	if (the.pool_fd[pool] < 0)
+		the.pool_fd[pool] = memfd_create("stand-in GPU memory", MFD_CLOEXEC);
+	if (the.pool_fd[pool] < 0 ||
+	    ftruncate(the.pool_fd[pool], (off_t)(the.pool_end[pool] + bytes)))
+		return NULL;
+	memory = must_alloc(1, sizeof(*memory));
+	memory->bytes = bytes;
+	memory->location = *location;
+	memory->fd = the.pool_fd[pool];
+	memory->offset = the.pool_end[pool];
+	memory->refs = 1;
+	the.pool_end[pool] += bytes;
+	*used += bytes;
+	if (the.settings.fill) {
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd,
+			 (off_t)memory->offset);
+		if (p == MAP_FAILED)
+			abort();
+		memset(p, the.settings.fill, bytes);
+		munmap(p, bytes);
+	}
+	return memory;
+}
+
+/* A reference or a mapping has gone. */
+void
+memory_put(struct memory *memory)
+{
+	if (memory->refs || memory->n_mappings)
+		return;
+	*pool_used(&memory->location) -= memory->bytes;
+	fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  (off_t)memory->offset, (off_t)memory->bytes);
+	if (memory->object.id)
+		object_remove(&memory->object);
+	free(memory);
+}
+
+/* ---- calls ---- */
+
+static int
+allocation_check(enum call call, const struct cu_allocation *prop)
+{
+	const struct cu_location *location = &prop->location;
+	int host = location->type == CU_LOCATION_HOST ||
+		   location->type == CU_LOCATION_HOST_NUMA;
+
+	if (the.settings.no_vmm || (host && the.settings.no_host_vmm))
+		return violate(CU_ERROR_NOT_SUPPORTED, "%s: not supported here",
+			       call_name(call));
+	if (prop->type != CU_ALLOCATION_PINNED ||
+	    (location->type != CU_LOCATION_DEVICE && !host) ||
+	    (location->type == CU_LOCATION_HOST_NUMA && location->id != 0))
+		return violate(CU_ERROR_INVALID_VALUE, "%s: type %d, location %d:%d",
+			       call_name(call), prop->type, location->type, location->id);
+	if (location->type == CU_LOCATION_DEVICE &&
+	    (location->id < 0 || location->id >= the.settings.n_devices))
+		return violate(CU_ERROR_INVALID_DEVICE, "%s: device %d", call_name(call),
+			       location->id);
+	return CU_SUCCESS;
+}
+
+int
+cuMemGetAllocationGranularity(size_t *bytes, const struct cu_allocation *prop, int option)
+{
+	int code = call_enter(CALL_cuMemGetAllocationGranularity, NEEDS_INIT, NULL);
+
+	if (!code)
+		code = allocation_check(CALL_cuMemGetAllocationGranularity, prop);
+	if (!code && option != CU_GRANULARITY_MINIMUM && option != CU_GRANULARITY_RECOMMENDED)
+		code = violate(CU_ERROR_INVALID_VALUE,
+			       "cuMemGetAllocationGranularity: option %d", option);
+	if (!code)
+		*bytes = GRANULE_BYTES;
+	return code;
+}
+
+int
+cuMemCreate(uint64_t *handle, size_t bytes, const struct cu_allocation *prop,
+	    unsigned long long flags)
+{
+	int code = call_enter(CALL_cuMemCreate, NEEDS_VMM, NULL);
+	struct memory *memory;
+
+	if (!code)
+		code = allocation_check(CALL_cuMemCreate, prop);
+	if (code)
+		return code;
+	if (!is_granular(bytes) || flags)
+		return violate(CU_ERROR_INVALID_VALUE,
+			       "cuMemCreate: %zu bytes, flags %llx", bytes, flags);
+	pthread_mutex_lock(&the.lock);
+	memory = memory_new(bytes, &prop->location);
+	if (memory) {
+		*handle = object_add(&memory->object, OBJECT_MEMORY);
+		the.live.handles++;
+	}
+	pthread_mutex_unlock(&the.lock);
+	return memory ? CU_SUCCESS : CU_ERROR_OUT_OF_MEMORY;
+}
+
+/* A handle that the program still holds. */
+struct memory *
+memory_find(uint64_t handle)
+{
+	struct memory *memory = (struct memory *)object_find((void *)(uintptr_t)handle,
+							     OBJECT_MEMORY);
+
+	return memory && memory->refs ? memory : NULL;
+}
+
+int
+cuMemRelease(uint64_t handle)
+{
+	int code = call_enter(CALL_cuMemRelease, NEEDS_VMM, NULL);
+	struct memory *memory;
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&the.lock);
+	memory = memory_find(handle);
+	if (memory) {
+		the.live.handles--;
+		memory->refs--;
+		memory_put(memory);
+	}
+	pthread_mutex_unlock(&the.lock);
+	return memory ? CU_SUCCESS
+		      : violate(CU_ERROR_INVALID_VALUE, "cuMemRelease: no such handle %#llx",
+				(unsigned long long)handle);
+}
+
+int
+cuMemRetainAllocationHandle(uint64_t *handle, void *addr)
+{
+	int code = call_enter(CALL_cuMemRetainAllocationHandle, NEEDS_VMM, NULL);
+	struct mapping *mapping;
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&the.lock);
+	mapping = mapping_at((uintptr_t)addr);
+	if (mapping && mapping->memory->object.id) {
+		mapping->memory->refs++;
+		the.live.handles++;
+		*handle = mapping->memory->object.id;
+	} else {
+		mapping = NULL;
+	}
+	pthread_mutex_unlock(&the.lock);
+	return mapping ? CU_SUCCESS
+		       : violate(CU_ERROR_INVALID_VALUE,
+				 "cuMemRetainAllocationHandle: nothing mapped at %p", addr);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the threads of the stand-in driver's streams run: copies, fills, host functions, waits for
+ * words; and whether a place in memory may be used, which copy.c asks when work is queued (then
+ * the answer is INVALID_VALUE and nothing is lost) and this file again when it runs (then it is
+ * LAUNCH_FAILED, and the context is lost), as the real driver does.
+ *
+ * Threads: a stream's own. The.lock is held but while memory is copied, a word is waited for or
+ * foreign code runs; the mappings touched are held by their use count.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "internal.h"
+
+#define POLL_NS 20000
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void
+sleep_ns(uint64_t ns)
+{
+	const struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000u),
+				       .tv_nsec = (long)(ns % 1000000000u)};
+
+	nanosleep(&pause, NULL);
+}
+
+/* What is wrong with a place now, or NULL. */
+const char *
+place_check(const struct place *place, size_t bytes, int access)
+{
+	const struct pinned *pinned;
+
+	if (place->gpu)
+		return view_check(place->device, place->addr, bytes, access);
+	pinned = pinned_find((void *)(uintptr_t)place->addr);
+	if (!pinned)
+		return "not pinned";
+	return place->addr + bytes > (uintptr_t)pinned->data + pinned->bytes
+		       ? "beyond the end of the pinned block"
+		       : NULL;
+}
+
+/* A place in use by what runs. */
+struct hold {
+	struct mapping **mappings;
+	size_t n;
+	char *data;
+};
+
+static struct hold
+place_hold(const struct place *place, size_t bytes)
+{
+	struct hold hold = {.data = (char *)(uintptr_t)place->addr};
+
+	if (place->gpu) {
+		hold.mappings = view_use_begin(place->addr, bytes, &hold.n);
+		hold.data = view_pointer(place->addr);
+	}
+	return hold;
+}
+
+/* 1: it was unmapped meanwhile. */
+static int
+place_let_go(struct hold *hold)
+{
+	return hold->mappings ? view_use_end(hold->mappings, hold->n) : 0;
+}
+
+/* The place of work that runs cannot be used: the context is lost. */
+static int
+place_lost(const struct op *op, uint64_t addr, const char *wrong)
+{
+	return violate(CU_ERROR_LAUNCH_FAILED, "%s, when it ran: %#llx + %#zx: %s",
+		       call_name(op->call), (unsigned long long)addr, op->bytes, wrong);
+}
+
+static int
+op_copy(struct op *op)
+{
+	struct hold to, from = {.data = op->staged};
+	const char *wrong;
+	int dead, pageable_to = op->flags & 1;
+
+	if (!op->staged) {
+		wrong = place_check(&op->from, op->bytes, SL_STANDIN_READ);
+		if (wrong)
+			return place_lost(op, op->from.addr, wrong);
+	}
+	wrong = pageable_to ? NULL : place_check(&op->to, op->bytes, SL_STANDIN_WRITE);
+	if (wrong)
+		return place_lost(op, op->to.addr, wrong);
+	if (!op->staged)
+		from = place_hold(&op->from, op->bytes);
+	to = place_hold(&op->to, op->bytes);
+	pthread_mutex_unlock(&the.lock);
+	memmove(to.data, from.data, op->bytes);
+	if (the.settings.copy_bytes_per_s)
+		sleep_ns((uint64_t)((double)op->bytes * 1e9 /
+				    (double)the.settings.copy_bytes_per_s));
+	pthread_mutex_lock(&the.lock);
+	dead = place_let_go(&to);
+	dead |= place_let_go(&from);
+	return dead ? place_lost(op, op->to.addr, "unmapped meanwhile") : 0;
+}
+
+static int
+op_memset(struct op *op)
+{
+	const char *wrong = place_check(&op->to, op->bytes, SL_STANDIN_WRITE);
+	struct hold to;
+
+	if (wrong)
+		return place_lost(op, op->to.addr, wrong);
+	to = place_hold(&op->to, op->bytes);
+	pthread_mutex_unlock(&the.lock);
+	if (op->value_bytes == 1)
+		memset(to.data, (int)op->value, op->bytes);
+	else
+		for (size_t i = 0; i < op->bytes; i += 4)
+			memcpy(to.data + i, &op->value, 4);
+	pthread_mutex_lock(&the.lock);
+	return place_let_go(&to) ? place_lost(op, op->to.addr, "unmapped meanwhile") : 0;
+}
+
+static int
+value_is_reached(uint32_t word, uint32_t value, unsigned how)
+{
+	switch (how) {
+	case CU_WAIT_VALUE_GEQ:
+		return (int32_t)(word - value) >= 0;
+	case CU_WAIT_VALUE_EQ:
+		return word == value;
+	case CU_WAIT_VALUE_AND:
+		return (word & value) != 0;
+	}
+	return ~(word | value) != 0;
+}
+
+static int
+op_value(struct stream *stream, struct op *op)
+{
+	int write = op->kind == OP_WRITE_VALUE, reached = 0;
+	const char *wrong;
+	struct hold hold;
+
+	while (!reached && !stream->context->lost) {
+		wrong = place_check(&op->to, 4, write ? SL_STANDIN_WRITE : SL_STANDIN_READ);
+		if (wrong)
+			return place_lost(op, op->to.addr, wrong);
+		hold = place_hold(&op->to, 4);
+		if (write)
+			__atomic_store_n((uint32_t *)hold.data, op->value, __ATOMIC_RELEASE);
+		reached = write || value_is_reached(__atomic_load_n((uint32_t *)hold.data,
+								    __ATOMIC_ACQUIRE),
+						    op->value, op->flags);
+		place_let_go(&hold);
+		if (reached)
+			break;
+		pthread_mutex_unlock(&the.lock);
+		sleep_ns(POLL_NS);
+		pthread_mutex_lock(&the.lock);
+	}
+	return 0;
+}
+
+/* With the lock, which is dropped while it runs. 0, or what the context is lost with. */
+int
+op_run(struct stream *stream, struct op *op)
+{
+	int code = 0;
+
+	switch (op->kind) {
+	case OP_COPY:
+		code = exec_enter(CALL_EXEC_COPY);
+		return code ? code : op_copy(op);
+	case OP_MEMSET:
+		code = exec_enter(CALL_EXEC_MEMSET);
+		return code ? code : op_memset(op);
+	case OP_KERNEL:
+		code = exec_enter(CALL_EXEC_KERNEL);
+		if (code)
+			return code;
+		pthread_mutex_unlock(&the.lock);
+		code = launch_run(op->launch);
+		pthread_mutex_lock(&the.lock);
+		return code;
+	case OP_HOST:
+		pthread_mutex_unlock(&the.lock);
+		in_host_function = 1;
+		op->host_function(op->host_argument);
+		in_host_function = 0;
+		pthread_mutex_lock(&the.lock);
+		return 0;
+	case OP_RECORD:
+		if (op->event->point.stream == stream && op->event->point.seq == op->seq)
+			op->event->time_ns = now_ns();
+		return 0;
+	case OP_WAIT:
+		return 0; /* its points were waited for */
+	case OP_WAIT_VALUE:
+	case OP_WRITE_VALUE:
+		return op_value(stream, op);
+	}
+	return 0;
+}
