@@ -3,8 +3,9 @@
  * What the files of `sluice bench` share: one benchmark as the command line describes it, and
  * what reads it and reports on it.
  *
- * bench_options.c fills struct bench and refuses what is contradictory; cmd_bench.c runs it;
- * bench_report.c prints the results. After the reading only the progress line in it changes.
+ * bench_options.c fills struct bench and refuses what is contradictory; cmd_bench.c runs it, with
+ * each kind of memory asked for as often as asked; bench_report.c prints the results. After the
+ * reading only the progress line and the link's rates in it change.
  *
  * Threads: one.
  */
@@ -28,6 +29,11 @@ struct bench {
 	uint64_t repeat;
 	int json;
 
+	/* Kinds of memory to run with, in this order; the first one's results are told in full. */
+	enum workload_memory memory[WORKLOAD_MEMORY_COUNT];
+	unsigned n_memories;
+	struct workload_link link; /* with a GPU, measured before the runs; else zeros */
+
 	/* Settings of the space in the order given; text is "key=value". */
 	struct pair {
 		const char *from; /* the option, for messages */
@@ -47,8 +53,16 @@ struct bench {
 	struct progress progress;
 };
 
-/* As --presence and the reports have them. */
+/* As --presence, --memory and the reports have them. */
 extern const char *const bench_presence_names[WORKLOAD_PRESENCE_COUNT];
+extern const char *const bench_memory_names[WORKLOAD_MEMORY_COUNT];
+
+/* Whether the kernels run on a GPU. */
+static inline int
+bench_is_cuda(const struct bench *bench)
+{
+	return bench->params.config.device == SLUICE_DEVICE_CUDA;
+}
 
 /*
  * Read the command line into bench, which is all zeros but for the defaults of cmd_bench(). Also
@@ -57,14 +71,14 @@ extern const char *const bench_presence_names[WORKLOAD_PRESENCE_COUNT];
 int bench_arguments_read(struct bench *bench, int argc, char **argv, int *code);
 
 /*
- * Print the n results on stdout, as a table or as one JSON object. Counters, sizes and bytes are
- * those of the last run; times are medians of all. verdict: of all runs; mismatch: what differs if
- * it is WORKLOAD_WRONG. bench_report_json(): 0, or -errno when stdout cannot be written.
+ * Print the results on stdout, as tables or as one JSON object: repeat of the first kind of memory,
+ * then of the second, and so on. Counters, sizes and bytes are those of a kind's last run; times
+ * are medians. verdict: of all runs; mismatch: what differs if it is WORKLOAD_WRONG.
+ * bench_report_json(): 0, or -errno when stdout cannot be written.
  */
 void bench_report_print(const struct bench *bench, const struct workload_result *results,
-			uint64_t n, enum workload_verdict verdict, const char *mismatch);
+			enum workload_verdict verdict, const char *mismatch);
 int bench_report_json(const struct bench *bench, const struct workload_result *results,
-		      uint64_t n, enum workload_verdict verdict,
-		      const char *mismatch) SL_MUST_CHECK;
+		      enum workload_verdict verdict, const char *mismatch) SL_MUST_CHECK;
 
 #endif

@@ -27,6 +27,7 @@
 
 #define CHUNK_MIN_BYTES   (2u << 20)
 #define DEVICE_CHUNKS_MIN 16u /* of the default device budget */
+#define HOST_SLACK_CHUNKS 32u /* of the default host budget on a GPU */
 
 static const char bench_help[] =
 	"Usage: sluice bench APP [OPTIONS]\n"
@@ -41,23 +42,43 @@ static const char bench_help[] =
 	"      --footprint SIZE       size of all arrays together (512M)\n"
 	"      --seed N               seed of the generated inputs (1)\n"
 	"      --tile SIZE            what one launch declares (a third of the device "
-	"memory)\n"
+	"memory;\n"
+	"                             on a GPU a sixteenth)\n"
 	"      --presence KIND        launch: launches declare what they use; fault: "
 	"they do not,\n"
 	"                             and run by faults (launch)\n"
 	"      --iterations N         srad_v2: iterations (2)\n"
-	"      --rows-per-launch N    pathfinder: rows that one launch goes down (1)\n"
+	"      --rows-per-launch N    pathfinder: rows that one launch goes down (1, on "
+	"a GPU "
+	"16)\n"
+	"      --wait WHEN            pathfinder: for each launch, or at the end (each, "
+	"on a "
+	"GPU end)\n"
 	"      --discard MODE         fir: none, eager or lazy: what happens to used "
 	"input (none)\n"
 	"      --taps N               fir: coefficients of the filter (16)\n"
+	"      --passes N             fir: how often the whole signal is filtered (1)\n"
+	"      --steps N              train: steps of training (6)\n"
+	"      --layers N             train: layers of the network (6)\n"
+	"\n"
+	"Device:\n"
+	"      --device NAME          soft: CPU threads; cuda: a GPU (soft)\n"
+	"      --memory LIST          what the arrays live in, one or several of sluice, "
+	"copies,\n"
+	"                             streaming, mapped, separated by commas, or all; "
+	"all "
+	"but the\n"
+	"                             first need a GPU (sluice)\n"
 	"\n"
 	"Space:\n"
 	"      --device-memory SIZE   device budget (a quarter of the footprint)\n"
-	"      --host-memory SIZE     host budget, 0 for none (half of the footprint)\n"
+	"      --host-memory SIZE     host budget, 0 for none (half of the footprint; on "
+	"a GPU\n"
+	"                             enough for all of it)\n"
 	"      --host-reserve SIZE    part of the host budget that volatile data leave "
 	"free\n"
 	"      --chunk SIZE           unit of residency\n"
-	"      --policy NAME          lru, dragon or uvm (lru)\n"
+	"      --policy NAME          lru, dragon, uvm or plan (lru)\n"
 	"      --population NAME      chunk, grow or page: what one fault brings in "
 	"(chunk)\n"
 	"      --threads N            kernel threads, 0 for one per CPU\n"
@@ -82,6 +103,8 @@ enum {
 	OPT_SEED,
 	OPT_TILE,
 	OPT_PRESENCE,
+	OPT_DEVICE,
+	OPT_MEMORY,
 	OPT_DEVICE_MEMORY,
 	OPT_HOST_MEMORY,
 	OPT_HOST_RESERVE,
@@ -105,6 +128,8 @@ static const struct option bench_options[] = {
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"tile", required_argument, NULL, OPT_TILE},
 	{"presence", required_argument, NULL, OPT_PRESENCE},
+	{"device", required_argument, NULL, OPT_DEVICE},
+	{"memory", required_argument, NULL, OPT_MEMORY},
 	{"device-memory", required_argument, NULL, OPT_DEVICE_MEMORY},
 	{"host-memory", required_argument, NULL, OPT_HOST_MEMORY},
 	{"host-reserve", required_argument, NULL, OPT_HOST_RESERVE},
@@ -129,6 +154,7 @@ static const struct {
 	int opt;
 	const char *option, *key;
 } space_options[] = {
+	{OPT_DEVICE, "--device", "device"},
 	{OPT_DEVICE_MEMORY, "--device-memory", "device_budget"},
 	{OPT_HOST_MEMORY, "--host-memory", "host_budget"},
 	{OPT_HOST_RESERVE, "--host-reserve", "host_reserve"},
@@ -143,6 +169,22 @@ const char *const bench_presence_names[WORKLOAD_PRESENCE_COUNT] = {
 	[WORKLOAD_PRESENCE_LAUNCH] = "launch",
 	[WORKLOAD_PRESENCE_FAULT] = "fault",
 };
+
+const char *const bench_memory_names[WORKLOAD_MEMORY_COUNT] = {
+	[WORKLOAD_MEMORY_SLUICE] = "sluice", [WORKLOAD_MEMORY_MMAP] = "mmap",
+	[WORKLOAD_MEMORY_COPIES] = "copies", [WORKLOAD_MEMORY_STREAMING] = "streaming",
+	[WORKLOAD_MEMORY_MAPPED] = "mapped",
+};
+
+/* Those that --memory can name, in the order of "all". */
+static const enum workload_memory memory_choices[] = {
+	WORKLOAD_MEMORY_SLUICE,
+	WORKLOAD_MEMORY_COPIES,
+	WORKLOAD_MEMORY_STREAMING,
+	WORKLOAD_MEMORY_MAPPED,
+};
+
+#define MEMORY_CHOICES (sizeof(memory_choices) / sizeof(memory_choices[0]))
 
 /* All options of bench and of all workloads into table, which has OPTIONS_MAX entries. */
 static void
@@ -277,6 +319,51 @@ number_read(const char *option, const char *text, uint64_t min, uint64_t max, ui
 }
 
 static int
+memory_add(struct bench *bench, enum workload_memory memory)
+{
+	unsigned i;
+
+	for (i = 0; i < bench->n_memories; i++)
+		if (bench->memory[i] == memory)
+			return command_usage("bench", "--memory: %s is there twice",
+					     bench_memory_names[memory]);
+	bench->memory[bench->n_memories++] = memory;
+	return 0;
+}
+
+static int
+memory_read(struct bench *bench, const char *text)
+{
+	int all = strcmp(text, "all") == 0;
+	unsigned i;
+	int rc = 0;
+
+	for (i = 0; all && !rc && i < MEMORY_CHOICES; i++)
+		rc = memory_add(bench, memory_choices[i]);
+	while (!all && !rc) {
+		size_t chars = strcspn(text, ",");
+
+		for (i = 0; i < MEMORY_CHOICES; i++) {
+			const char *name = bench_memory_names[memory_choices[i]];
+
+			if (strlen(name) == chars && strncmp(name, text, chars) == 0)
+				break;
+		}
+		if (i == MEMORY_CHOICES)
+			return command_usage(
+				"bench",
+				"--memory %.*s: sluice, copies, streaming, mapped "
+				"or all",
+				(int)chars, text);
+		rc = memory_add(bench, memory_choices[i]);
+		if (!text[chars])
+			break;
+		text += chars + 1;
+	}
+	return rc;
+}
+
+static int
 presence_read(const char *text, enum workload_presence *out)
 {
 	unsigned i;
@@ -312,6 +399,8 @@ option_take(struct bench *bench, int code)
 		return size_read("--tile", optarg, &params->tile_bytes);
 	case OPT_PRESENCE:
 		return presence_read(optarg, &params->presence);
+	case OPT_MEMORY:
+		return memory_read(bench, optarg);
 	case OPT_SET:
 		return pair_add(bench, "--set", optarg, NULL);
 	case OPT_DIR:
@@ -345,9 +434,41 @@ budgets_default(struct bench *bench)
 			config->device_budget_bytes = least;
 	}
 	if (!pair_is_given(bench, "host_budget") && !getenv("SLUICE_HOST_BUDGET")) {
-		config->host_budget_bytes = bench->params.footprint_bytes / 2;
+		/* On a GPU data are in host memory at first, all of them: in whole chunks. */
+		config->host_budget_bytes = bench_is_cuda(bench)
+						    ? bench->params.footprint_bytes +
+							      HOST_SLACK_CHUNKS *
+								      config->chunk_bytes +
+							      bench->params.footprint_bytes / 8
+						    : bench->params.footprint_bytes / 2;
 		if (config->host_budget_bytes < config->host_reserve_bytes + least)
 			config->host_budget_bytes = config->host_reserve_bytes + least;
+	}
+	/* On a GPU the disk is not what is measured: results are written when the run is over. */
+	if (bench_is_cuda(bench) && !pair_is_given(bench, "writeback") &&
+	    !getenv("SLUICE_WRITEBACK"))
+		config->writeback_bytes = config->host_budget_bytes;
+}
+
+/* Without a word about it the software device, whatever the machine has. */
+static void
+device_default(struct bench *bench)
+{
+	struct sluice_config *config = &bench->params.config;
+	unsigned i, k;
+
+	if (config->device == SLUICE_DEVICE_AUTO)
+		config->device = SLUICE_DEVICE_SOFT;
+	if (bench->n_memories == 0)
+		bench->memory[bench->n_memories++] = WORKLOAD_MEMORY_SLUICE;
+	for (i = 0; bench_is_cuda(bench) && i < bench->workload->n_options; i++) {
+		const struct workload_option *option = &bench->workload->options[i];
+		int given = 0;
+
+		for (k = 0; k < bench->n_extras; k++)
+			given |= bench->extra[k].option == i;
+		if (!given && option->cuda_initial)
+			bench->params.option[i] = option->cuda_initial;
 	}
 }
 
@@ -359,6 +480,7 @@ values_check(struct bench *bench)
 	const struct sluice_config *config = &params->config;
 	char error[WORKLOAD_TEXT_BYTES];
 	char a[32], b[32];
+	unsigned i;
 
 	if (bench->tile_text && !bench->workload->tiled)
 		return command_usage(
@@ -369,6 +491,19 @@ values_check(struct bench *bench)
 	if (bench->tile_text && params->tile_bytes == 0)
 		return command_usage("bench", "--tile %s: a launch needs data",
 				     bench->tile_text);
+	for (i = 0; i < bench->n_memories; i++) {
+		if (bench->memory[i] == WORKLOAD_MEMORY_SLUICE)
+			continue;
+		if (!bench_is_cuda(bench))
+			return command_usage("bench", "--memory %s needs --device cuda",
+					     bench_memory_names[bench->memory[i]]);
+		if (params->presence != WORKLOAD_PRESENCE_LAUNCH)
+			return command_usage(
+				"bench",
+				"--memory %s needs launches that declare what they "
+				"use: --presence launch",
+				bench_memory_names[bench->memory[i]]);
+	}
 	if (config->chunk_bytes < CHUNK_MIN_BYTES ||
 	    (config->chunk_bytes & (config->chunk_bytes - 1)) != 0)
 		return command_usage("bench",
@@ -428,6 +563,7 @@ options_apply(struct bench *bench)
 			return command_usage("bench", "%s: %s", bench->pair[i].from,
 					     sluice_last_error());
 	}
+	device_default(bench);
 	budgets_default(bench);
 	return values_check(bench);
 }
@@ -462,11 +598,17 @@ list_print(void)
 			if (option->choices) {
 				for (c = 0; option->choices[c]; c++)
 					printf("%s%s", c ? ", " : "", option->choices[c]);
-				printf("; %s)\n", option->choices[option->initial]);
+				printf("; %s", option->choices[option->initial]);
+				if (option->cuda_initial)
+					printf(", on a GPU %s",
+					       option->choices[option->cuda_initial]);
 			} else {
-				printf("%" PRIu64 " to %" PRIu64 "; %" PRIu64 ")\n",
+				printf("%" PRIu64 " to %" PRIu64 "; %" PRIu64,
 				       option->min, option->max, option->initial);
+				if (option->cuda_initial)
+					printf(", on a GPU %" PRIu64, option->cuda_initial);
 			}
+			puts(")");
 		}
 	}
 	return SL_EXIT_OK;

@@ -4,7 +4,9 @@
  *
  * Both show times, exact counters, and the bytes that theory expects beside those that moved.
  * Times are medians of all runs; counters, sizes and bytes are those of the last one. The times
- * that there are stand in one table, for both forms.
+ * that there are stand in one table, for both forms. On a GPU the kinds of memory that were run
+ * stand beside each other, each against its bound: what the kernels take when everything is
+ * resident, or its bytes at the link's rate, whichever is more.
  *
  * Runs nothing and changes nothing; what a wrong result means for the exit code is cmd_bench.c's.
  *
@@ -26,6 +28,7 @@ static const char *const policy_names[SLUICE_POLICY_COUNT] = {
 	[SLUICE_POLICY_LRU] = "lru",
 	[SLUICE_POLICY_DRAGON] = "dragon",
 	[SLUICE_POLICY_UVM] = "uvm",
+	[SLUICE_POLICY_PLAN] = "plan",
 };
 
 static const char *const population_names[SLUICE_POPULATE_COUNT] = {
@@ -59,6 +62,82 @@ median_ns(const struct workload_result *results, uint64_t n, size_t offset)
 		memcpy(&times[i], (const char *)&results[i] + offset, sizeof(times[i]));
 	qsort(times, n, sizeof(times[0]), time_compare);
 	return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
+/* The runs of memory number m. */
+static const struct workload_result *
+results_of(const struct bench *bench, const struct workload_result *results, unsigned m)
+{
+	return results + m * bench->repeat;
+}
+
+/* Of one kind of memory on a GPU. */
+struct share {
+	const char *memory;
+	double run_s, resident_s, collect_s; /* resident_s 0: it does not fit */
+	double bound_s;                      /* 0: not known */
+	const char *bound_by;
+	uint64_t h2d_bytes, d2h_bytes, collect_bytes;
+};
+
+/* What the kernels take when all is resident; 0: that was not measured. */
+static double
+kernels_s(const struct bench *bench, const struct workload_result *results)
+{
+	unsigned m;
+
+	for (m = 0; m < bench->n_memories; m++)
+		if (bench->memory[m] == WORKLOAD_MEMORY_COPIES)
+			return (double)median_ns(results_of(bench, results, m), bench->repeat,
+						 offsetof(struct workload_result, kernel_ns)) /
+			       1e9;
+	return 0;
+}
+
+static void
+bound_raise(struct share *share, double s, const char *by)
+{
+	if (s <= share->bound_s)
+		return;
+	share->bound_s = s;
+	share->bound_by = by;
+}
+
+static struct share
+share_of(const struct bench *bench, const struct workload_result *results, unsigned m)
+{
+	const struct workload_result *r = results_of(bench, results, m);
+	const struct workload_result *last = r + bench->repeat - 1;
+	const struct workload_link *link = &bench->link;
+	double in = (double)last->h2d_bytes, out = (double)last->d2h_bytes;
+	struct share share = {
+		.memory = bench_memory_names[bench->memory[m]],
+		.run_s = (double)median_ns(r, bench->repeat,
+					   offsetof(struct workload_result, run_ns)) /
+			 1e9,
+		.resident_s = (double)median_ns(r, bench->repeat,
+						offsetof(struct workload_result,
+							 round_ns[WORKLOAD_ROUND_RESIDENT])) /
+			      1e9,
+		.collect_s = (double)median_ns(r, bench->repeat,
+					       offsetof(struct workload_result, collect_ns)) /
+			     1e9,
+		.bound_by = "",
+		.h2d_bytes = last->h2d_bytes,
+		.d2h_bytes = last->d2h_bytes,
+		.collect_bytes = last->collect_bytes,
+	};
+
+	if (bench->memory[m] == WORKLOAD_MEMORY_MAPPED) {
+		/* Kernels move the bytes themselves: at least all of them, once. */
+		in = (double)last->input_bytes;
+		out = (double)last->output_bytes;
+	}
+	bound_raise(&share, kernels_s(bench, results), "kernels");
+	bound_raise(&share, in / link->in_bytes_per_s, "link in");
+	bound_raise(&share, out / link->out_bytes_per_s, "link out");
+	bound_raise(&share, (in + out) / link->both_bytes_per_s, "link both ways");
+	return share;
 }
 
 static const struct {
@@ -129,6 +208,7 @@ config_json(struct json *json, const struct bench *bench, const struct workload_
 	number_json(json, "host_reserve", config->host_reserve_bytes);
 	number_json(json, "staging", config->staging_bytes);
 	number_json(json, "chunk", config->chunk_bytes);
+	number_json(json, "large_chunk", config->large_chunk_bytes);
 	number_json(json, "workers", config->workers);
 	number_json(json, "readahead_chunks", config->readahead_chunks);
 	text_json(json, "policy", policy_names[config->policy]);
@@ -183,10 +263,51 @@ runs_json(struct json *json, const struct workload_result *results, uint64_t n)
 	json_close(json);
 }
 
+static void
+seconds_json(struct json *json, const char *key, double value)
+{
+	json_key(json, key);
+	json_double(json, value);
+}
+
+static void
+memories_json(struct json *json, const struct bench *bench,
+	      const struct workload_result *results)
+{
+	unsigned m;
+
+	seconds_json(json, "link_in_gbs", bench->link.in_bytes_per_s / 1e9);
+	seconds_json(json, "link_out_gbs", bench->link.out_bytes_per_s / 1e9);
+	seconds_json(json, "link_both_gbs", bench->link.both_bytes_per_s / 1e9);
+	seconds_json(json, "kernels_s", kernels_s(bench, results));
+	json_key(json, "memories");
+	json_array(json);
+	for (m = 0; m < bench->n_memories; m++) {
+		struct share share = share_of(bench, results, m);
+
+		json_object(json);
+		text_json(json, "memory", share.memory);
+		seconds_json(json, "run_s", share.run_s);
+		seconds_json(json, "resident_s", share.resident_s);
+		seconds_json(json, "collect_s", share.collect_s);
+		number_json(json, "h2d_bytes", share.h2d_bytes);
+		number_json(json, "d2h_bytes", share.d2h_bytes);
+		number_json(json, "collect_bytes", share.collect_bytes);
+		seconds_json(json, "bound_s", share.bound_s);
+		text_json(json, "bound_by", share.bound_by);
+		seconds_json(json, "ratio", share.run_s / share.bound_s);
+		json_key(json, "verified");
+		verdict_json(json, results_of(bench, results, m)[bench->repeat - 1].verdict);
+		json_close(json);
+	}
+	json_close(json);
+}
+
 int
 bench_report_json(const struct bench *bench, const struct workload_result *results,
-		  uint64_t n, enum workload_verdict verdict, const char *mismatch)
+		  enum workload_verdict verdict, const char *mismatch)
 {
+	uint64_t n = bench->repeat;
 	const struct workload_result *r = &results[n - 1];
 	const struct workload_expectation *expected = &r->expected;
 	struct json json;
@@ -196,6 +317,8 @@ bench_report_json(const struct bench *bench, const struct workload_result *resul
 	json_object(&json);
 	text_json(&json, "workload", bench->workload->name);
 	text_json(&json, "version", sluice_version());
+	text_json(&json, "device", bench_is_cuda(bench) ? "cuda" : "soft");
+	text_json(&json, "memory", bench_memory_names[bench->memory[0]]);
 	number_json(&json, "footprint_bytes", r->plan.footprint_bytes);
 	number_json(&json, "rows", r->plan.rows);
 	number_json(&json, "cols", r->plan.cols);
@@ -230,6 +353,8 @@ bench_report_json(const struct bench *bench, const struct workload_result *resul
 	stats_json(&json, "before_sync", &r->before_sync);
 	stats_json(&json, "after", &r->after);
 	runs_json(&json, results, n);
+	if (bench_is_cuda(bench))
+		memories_json(&json, bench, results);
 	json_key(&json, "verified");
 	verdict_json(&json, verdict);
 	if (verdict == WORKLOAD_WRONG)
@@ -256,14 +381,18 @@ head_print(const struct bench *bench, const struct workload_result *r)
 		       size_text(r->plan.window_bytes, a, sizeof(a)));
 	else
 		printf("%" PRIu64 " x %" PRIu64 "\n", r->plan.rows, r->plan.cols);
-	printf("device %s, host %s, chunks of %s, policy %s, population %s, presence %s, "
-	       "%u "
-	       "threads\n",
+	printf("%s, device %s, host %s, chunks of %s, policy %s, population %s, presence "
+	       "%s",
+	       bench_is_cuda(bench) ? "a GPU" : "CPU threads",
 	       size_text(config->device_budget_bytes, a, sizeof(a)),
 	       size_text(config->host_budget_bytes, b, sizeof(b)),
 	       size_text(config->chunk_bytes, c, sizeof(c)), policy_names[config->policy],
 	       population_names[config->population],
-	       bench_presence_names[bench->params.presence], config->workers);
+	       bench_presence_names[bench->params.presence]);
+	if (bench_is_cuda(bench))
+		putchar('\n');
+	else
+		printf(", %u threads\n", config->workers);
 	printf("%" PRIu64 " launches, the largest declares %s\n", r->launches,
 	       size_text(r->tile_bytes, a, sizeof(a)));
 }
@@ -337,17 +466,48 @@ link_print(const char *name, uint64_t moved, uint64_t expected, const char *form
 	putchar('\n');
 }
 
-void
-bench_report_print(const struct bench *bench, const struct workload_result *results,
-		   uint64_t n, enum workload_verdict verdict, const char *mismatch)
+/* One line for each kind of memory; lines of figures begin with its name. */
+static void
+memories_print(const struct bench *bench, const struct workload_result *results)
 {
-	const struct workload_result *r = &results[n - 1];
+	double kernels = kernels_s(bench, results);
+	unsigned m;
+
+	printf("\nlink %.1f GB/s in, %.1f out, %.1f both ways at once; ",
+	       bench->link.in_bytes_per_s / 1e9, bench->link.out_bytes_per_s / 1e9,
+	       bench->link.both_bytes_per_s / 1e9);
+	if (kernels > 0)
+		printf("the kernels alone take %.4f s\n", kernels);
+	else
+		puts("the kernels alone: see --memory copies");
+	printf("data in host memory at first:\n%-10s%10s%10s%10s%10s%8s  %-15s%10s%12s\n",
+	       "memory", "in MiB", "out MiB", "run s", "bound s", "ratio", "bound by",
+	       "to host s", "resident s");
+	for (m = 0; m < bench->n_memories; m++) {
+		struct share share = share_of(bench, results, m);
+
+		printf("%-10s", share.memory);
+		if (bench->memory[m] == WORKLOAD_MEMORY_MAPPED)
+			printf("%10s%10s", "-", "-");
+		else
+			printf("%10.1f%10.1f", (double)share.h2d_bytes / 0x1p20,
+			       (double)share.d2h_bytes / 0x1p20);
+		printf("%10.4f%10.4f%8.3f  %-15s%10.4f", share.run_s, share.bound_s,
+		       share.run_s / share.bound_s, share.bound_by, share.collect_s);
+		if (share.resident_s > 0)
+			printf("%12.4f", share.resident_s);
+		else
+			printf("%12s", "-");
+		putchar('\n');
+	}
+}
+
+static void
+link_table_print(const struct workload_result *r)
+{
 	const struct workload_expectation *expected = &r->expected;
 	char a[32];
 
-	head_print(bench, r);
-	times_print(results, n);
-	counters_print(r);
 	printf("\n%-20s%14s%14s\n", "link, before sync", "moved",
 	       expected->known ? "expected" : "");
 	link_print("host to device", sluice_stats_h2d_bytes(&r->before_sync),
@@ -357,6 +517,22 @@ bench_report_print(const struct bench *bench, const struct workload_result *resu
 	if (expected->known)
 		printf("(expected to within %s: chunks and tiles are not divided)\n",
 		       size_text(expected->tolerance_bytes, a, sizeof(a)));
+}
+
+void
+bench_report_print(const struct bench *bench, const struct workload_result *results,
+		   enum workload_verdict verdict, const char *mismatch)
+{
+	const struct workload_result *r = &results[bench->repeat - 1];
+
+	head_print(bench, r);
+	times_print(results, bench->repeat);
+	if (bench->memory[0] == WORKLOAD_MEMORY_SLUICE) {
+		counters_print(r);
+		link_table_print(r);
+	}
+	if (bench_is_cuda(bench))
+		memories_print(bench, results);
 	switch (verdict) {
 	case WORKLOAD_VERIFIED:
 		printf("\nverified: equal to the reference, bit for bit\n");

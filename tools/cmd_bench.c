@@ -3,8 +3,8 @@
  * `sluice bench APP`: runs a workload over real files and prints times, exact counters, and the
  * bytes that theory expects beside those that moved.
  *
- * What a workload does and checks is in workloads/; this file runs it as often as asked, and ends
- * it in order on a signal. bench_options.c reads the command line, and refuses values that
+ * What a workload does and checks is in workloads/; this file runs it as often as asked, with each
+ * kind of memory asked for, and ends it in order on a signal. bench_options.c reads the command line, and refuses values that
  * contradict each other before anything is written; bench_report.c prints.
  *
  * Exit codes: 0 done, 1 a run failed, 2 wrong command line, 3 a run gave wrong results.
@@ -53,22 +53,35 @@ progress_note(void *arg, const char *phase, double fraction)
 	progress_update(&bench->progress, phase, fraction);
 }
 
+/* What the link does, for the bound of the runs that follow. */
+static int
+link_measure(struct bench *bench)
+{
+	char error[WORKLOAD_TEXT_BYTES];
+
+	if (!bench_is_cuda(bench) ||
+	    !workload_link_measure(bench->params.config.device_number, &bench->link, error))
+		return 0;
+	return command_fail("bench", "%s", error);
+}
+
 static int
 runs_make(struct bench *bench, struct workload_result *results)
 {
 	struct workload_params params = bench->params;
 	const char *mismatch = "";
 	enum workload_verdict verdict = WORKLOAD_NOT_VERIFIED;
-	uint64_t i;
+	uint64_t i, n = bench->repeat * bench->n_memories;
 	int rc = 0;
 
 	params.cancelled = &bench_signal;
 	params.on_progress = progress_note;
 	params.arg = bench;
 	progress_begin(&bench->progress, bench->workload->name);
-	for (i = 0; !rc && i < bench->repeat; i++) {
+	for (i = 0; !rc && i < n; i++) {
 		/* Inputs are made once: only the last run takes the files away. */
-		params.keep = bench->params.keep || i + 1 < bench->repeat;
+		params.keep = bench->params.keep || i + 1 < n;
+		params.memory = bench->memory[i / bench->repeat];
 		rc = workload_run(bench->workload, &params, &results[i]);
 		if (rc)
 			break;
@@ -85,10 +98,10 @@ runs_make(struct bench *bench, struct workload_result *results)
 				     : command_fail("bench", "%s", results[i].error);
 	}
 	if (!bench->json) {
-		bench_report_print(bench, results, bench->repeat, verdict, mismatch);
+		bench_report_print(bench, results, verdict, mismatch);
 		rc = fflush(stdout) ? -EIO : 0;
 	} else {
-		rc = bench_report_json(bench, results, bench->repeat, verdict, mismatch);
+		rc = bench_report_json(bench, results, verdict, mismatch);
 	}
 	if (rc)
 		return command_fail("bench",
@@ -103,13 +116,16 @@ runs_make(struct bench *bench, struct workload_result *results)
 static int
 bench_run(struct bench *bench)
 {
-	struct workload_result *results = calloc(bench->repeat, sizeof(*results));
+	struct workload_result *results = calloc(bench->repeat * bench->n_memories,
+						 sizeof(*results));
 	int rc;
 
 	if (!results)
 		return command_fail("bench", "out of memory");
 	signals_catch();
-	rc = runs_make(bench, results);
+	rc = link_measure(bench);
+	if (!rc)
+		rc = runs_make(bench, results);
 	free(results);
 	if (bench_signal) {
 		/* Files are gone; end as the signal would have ended us. */

@@ -309,6 +309,7 @@ cmd_doctor(int argc, char **argv)
 	doctor_check_uring(&doctor);
 	doctor_check_directories(&doctor);
 	doctor_check_gpu(&doctor);
+	doctor_check_direct(&doctor);
 	check_device(&doctor);
 	if (as_json)
 		print_json(&doctor);

@@ -65,7 +65,7 @@ struct program {
 	struct workload_params params;
 	struct workload_plan plan;
 	struct workload_result ours, mmap;
-	struct sampler *sampler;
+	struct sampler sampler;
 	struct progress progress;
 	char progress_name[32];
 	int mmap_rc;          /* 0: it ran */

@@ -248,7 +248,7 @@ json_program(struct json *json, const struct program *program)
 		  program->ours.after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
 	json_size(json, "host_peak_bytes",
 		  program->ours.after.resident_peak_bytes[SLUICE_TIER_HOST]);
-	json_size(json, "samples", program->sampler->sample_n);
+	json_size(json, "samples", program->sampler.sample_n);
 	json_key(json, "counters");
 	json_object(json);
 	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++)

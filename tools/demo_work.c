@@ -110,7 +110,7 @@ sampler_main(void *arg)
 static void
 space_made(void *arg, struct sluice_space *space)
 {
-	struct sampler *sampler = ((struct program *)arg)->sampler;
+	struct sampler *sampler = &((struct program *)arg)->sampler;
 
 	sampler->space = space;
 	sampler->begin_ns = sl_now_ns();
@@ -125,7 +125,7 @@ space_made(void *arg, struct sluice_space *space)
 static void
 space_ending(void *arg, struct sluice_space *space)
 {
-	struct sampler *sampler = ((struct program *)arg)->sampler;
+	struct sampler *sampler = &((struct program *)arg)->sampler;
 
 	(void)space;
 	atomic_store(&sampler->stop, 1);
@@ -143,7 +143,7 @@ show_progress(void *arg, const char *phase, double fraction)
 {
 	struct program *program = arg;
 
-	sample_try(program->sampler);
+	sample_try(&program->sampler);
 	progress_update(&program->progress, phase, fraction);
 }
 
@@ -208,10 +208,7 @@ programs_init(struct demo *demo)
 		program->params.keep = 1; /* the mmap run uses the same inputs */
 		program->params.arg = program;
 		program->params.on_progress = show_progress;
-		program->sampler = calloc(1, sizeof(*program->sampler));
-		if (!program->sampler)
-			return command_fail("demo", "out of memory");
-		pthread_mutex_init(&program->sampler->lock, NULL);
+		pthread_mutex_init(&program->sampler.lock, NULL);
 	}
 	return SL_EXIT_OK;
 }
@@ -342,7 +339,7 @@ picture_draw(const struct demo *demo)
 	char title[128], device[32], host[32];
 
 	for (size_t i = 0; i < PROGRAM_N; i++) {
-		const struct sampler *sampler = demo->programs[i].sampler;
+		const struct sampler *sampler = &demo->programs[i].sampler;
 
 		drawn[i] = (struct picture_program){
 			.name = demo->programs[i].workload->name,
@@ -364,7 +361,7 @@ picture_draw(const struct demo *demo)
 int
 demo_work(const struct options *options, const char *dir, struct shared *shared)
 {
-	static struct demo demo; /* large: results and plans */
+	static struct demo demo; /* large: results, plans and samples */
 	int rc;
 
 	demo.options = options;

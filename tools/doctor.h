@@ -8,7 +8,8 @@
  * what it found missing. It prints nothing and leaves nothing behind.
  *
  * cmd_doctor.c is the command, the findings, and the try of the software device as a whole;
- * doctor_probe_uffd.c, doctor_probe_files.c and doctor_probe_machine.c have the other checks.
+ * doctor_probe_uffd.c, doctor_probe_files.c, doctor_probe_machine.c and doctor_probe_direct.c have the
+ * other checks.
  *
  * Threads: one.
  */
@@ -72,5 +73,8 @@ void doctor_check_huge_pages(struct doctor *doctor);
 void doctor_check_memlock(struct doctor *doctor);
 void doctor_check_map_count(struct doctor *doctor);
 void doctor_check_gpu(struct doctor *doctor);
+
+/* doctor_probe_direct.c: whether cuFile works in the first of doctor->dirs. */
+void doctor_check_direct(struct doctor *doctor);
 
 #endif

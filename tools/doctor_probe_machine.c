@@ -3,13 +3,12 @@
  * The checks of `sluice doctor` for the machine and what this process may use of it: kernel, CPUs,
  * GPU, memory, and the limits on memory, locked memory and mappings.
  *
- * All but the GPU is read from the kernel. The GPU's driver is loaded and asked by name, without
- * its headers; it stays loaded, since unloading one is not safe. Nothing found here can make the
- * software device unusable, so none of these checks clears doctor->usable.
+ * All but the GPU is read from the kernel. The GPU's driver is asked through the back end's own
+ * loader (device/cuda/cuda_driver.h), so that what is said here is what a space would find. Nothing
+ * found here can make the software device unusable, so none of these checks clears doctor->usable.
  *
  * Threads: one, and those that a GPU driver may start.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -22,6 +21,7 @@
 #include "base/size.h"
 #include "cgroup.h"
 #include "commands.h"
+#include "device/cuda/cuda_driver.h"
 #include "doctor.h"
 
 /* ---- memory ---- */
@@ -228,60 +228,40 @@ doctor_check_cpus(struct doctor *doctor)
 void
 doctor_check_gpu(struct doctor *doctor)
 {
-	/* The driver's calling convention, as far as these five calls need it. */
-	int (*init)(unsigned flags);
-	int (*driver_version)(int *version);
-	int (*device_count)(int *count);
-	int (*device_get)(int *device, int ordinal);
-	int (*device_name)(char *name, int chars, int device);
-	int count = 0, version = 0, rc;
+	const struct sl_cuda_driver *driver;
+	struct sl_cuda_device_info info;
+	char names[256] = "", memory[32];
 	struct finding *finding;
-	char names[256] = "";
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	int rc = sl_cuda_driver_open(&driver);
 
-	if (!driver) {
-		finding_add(doctor, LEVEL_MISSING, "gpu",
-			    "no GPU driver: the software device is used");
+	/* Both failures say themselves what to do, and that the software device remains. */
+	if (rc) {
+		finding_add(doctor, LEVEL_MISSING, "gpu", "%s", sluice_last_error());
 		return;
 	}
-	/* POSIX says that what dlsym() gives converts to a function; ISO C has no cast for it. */
-	*(void **)&init = dlsym(driver, "cuInit");
-	*(void **)&driver_version = dlsym(driver, "cuDriverGetVersion");
-	*(void **)&device_count = dlsym(driver, "cuDeviceGetCount");
-	*(void **)&device_get = dlsym(driver, "cuDeviceGet");
-	*(void **)&device_name = dlsym(driver, "cuDeviceGetName");
-	if (!init || !driver_version || !device_count || !device_get || !device_name) {
-		finding_add(doctor, LEVEL_MISSING, "gpu",
-			    "libcuda.so.1 lacks the driver's basic calls; the software "
-			    "device is "
-			    "used");
-		return; /* the driver stays loaded: unloading one is not safe */
-	}
-	rc = init(0);
-	if (rc || device_count(&count) || count < 1) {
-		finding = finding_add(
-			doctor, LEVEL_MISSING, "gpu",
-			"the driver finds no device (cuInit: %d); the software device "
-			"is used",
-			rc);
-		finding_advise(finding,
-			       "nvidia-smi shows whether driver and device are alive");
-		return;
-	}
-	(void)driver_version(&version);
-	for (int i = 0; i < count && i < 8; i++) {
-		char name[96] = "?";
+	for (int i = 0; i < driver->n_devices && i < 8; i++) {
 		size_t used = strlen(names);
-		int device;
 
-		if (!device_get(&device, i))
-			(void)device_name(name, (int)sizeof(name), device);
-		snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", name);
+		rc = sl_cuda_device_probe(driver, i, &info);
+		if (rc) {
+			finding_add(doctor, LEVEL_MISSING, "gpu", "%s", sluice_last_error());
+			return;
+		}
+		sl_size_format(info.memory_bytes, memory, sizeof(memory));
+		snprintf(names + used, sizeof(names) - used, "%s%s, %s", i ? "; " : "",
+			 info.name, memory);
+		if (!info.host_vmm) {
+			finding = finding_add(
+				doctor, LEVEL_LIMITED, "gpu",
+				"device %d (%s) cannot map host memory at addresses of "
+				"ours: launches must fit its memory",
+				i, info.name);
+			finding_advise(finding,
+				       "use a driver for CUDA 12.2 or later on x86-64");
+			return;
+		}
 	}
-	finding = finding_add(
-		doctor, LEVEL_LIMITED, "gpu",
-		"%d device%s (%.200s), driver for CUDA %d.%d; this version runs on the "
-		"software device",
-		count, count == 1 ? "" : "s", names, version / 1000, version % 1000 / 10);
-	finding_advise(finding, "nothing to do: kernels run on CPU threads");
+	finding_add(doctor, LEVEL_OK, "gpu", "%d device%s (%.200s), driver for CUDA %d.%d",
+		    driver->n_devices, driver->n_devices == 1 ? "" : "s", names,
+		    driver->version / 1000, driver->version % 1000 / 10);
 }

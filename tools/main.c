@@ -30,7 +30,10 @@ static const struct command commands[] = {
 	{"bench", "run a workload over files and measure it", cmd_bench},
 	{"demo", "show two programs working on files larger than memory", cmd_demo},
 	{"doctor", "say what works on this machine, and why not", cmd_doctor},
+	{"figures", "make the figures of the paper G10 from its traces", cmd_figures},
+	{"plan", "plan a trace's moves for a machine, and say what that gives", cmd_plan},
 	{"stat", "show where a live process's data are and what moved", cmd_stat},
+	{"trace", "make, show, check and describe traces of launches", cmd_trace},
 	{"version", "print the version", cmd_version},
 };
 

@@ -99,6 +99,28 @@ case $json in
 *) fail "a wrong setting is not named: $json" ;;
 esac
 
+# The GPU's line: what is missing, or what is there. The stand-in driver shows both.
+# gpu_is STATUS PART [SETTINGS ...]: the verdict, and a part of the text.
+gpu_is()
+{
+	local want=$1 part=$2
+	shift 2
+	json=$(env "$@" "$SLUICE_BIN" doctor --json --dir data | compact)
+	[ "$(status gpu)" = "$want" ] || fail "gpu with $*: not $want: $(grep '"gpu"' <<<"$json")"
+	grep '"gpu"' <<<"$json" | grep -qF "$part" || fail "gpu with $*: no '$part'"
+}
+gpu_is missing "no GPU driver" SLUICE_CUDA_LIBRARY=/nonexistent/libcuda.so.1
+gpu_is missing "software device" SLUICE_CUDA_LIBRARY=/nonexistent/libcuda.so.1
+if [ -n "${SLUICE_STANDIN_LIBRARY:-}" ]; then
+	standin=(SLUICE_CUDA_LIBRARY="$SLUICE_STANDIN_LIBRARY")
+	gpu_is ok "1 device (Stand-in GPU 0, 256 MiB), driver for CUDA 13.0" "${standin[@]}"
+	gpu_is ok "2 devices (" "${standin[@]}" CUDA_STANDIN_DEVICES=2
+	gpu_is missing "finds no device" "${standin[@]}" CUDA_STANDIN_DEVICES=0
+	gpu_is missing "too old" "${standin[@]}" CUDA_STANDIN_VERSION=11080
+	gpu_is missing "virtual memory management" "${standin[@]}" CUDA_STANDIN_NO_VMM=1
+	gpu_is limited "must fit its memory" "${standin[@]}" CUDA_STANDIN_NO_HOST_VMM=1
+fi
+
 # The same for people: a line for each check, and the verdict last.
 text=$("$SLUICE_BIN" doctor --dir data)
 grep -q '^\(ok\|limited\|missing\) *userfaultfd ' <<<"$text" || fail "no line on userfaultfd"

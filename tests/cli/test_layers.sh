@@ -29,7 +29,7 @@ cd "$root"
 layer_check "public headers include public headers only" 'sluice/' include/sluice/*.h
 layer_check "base knows nothing of paging" 'base/|sluice/error\.h' src/base/*.[ch]
 layer_check "core knows no back end" \
-	'base/|core/|sluice/|device/device\.h|store/store\.h' src/core/*.[ch]
+	'base/|core/|sluice/|device/device\.h|store/store\.h|trace/trace\.h|plan/plan\.h' src/core/*.[ch]
 layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \
@@ -44,7 +44,7 @@ layer_check "workloads use the public API" 'sluice/|workloads/|[a-z_]+\.h' workl
 # doctor probes the engines and the GPU's driver; stat shares the name of the socket with the
 # publisher.
 layer_check "tools have no other door into the library" \
-	'sluice/|base/|tools/|workloads/|[a-z_]+\.h|store/store\.h|device/cuda/cuda_driver\.h|core/publish\.h|trace/|plan/|sim/' \
+	'sluice/|base/|tools/|workloads/|[a-z_]+\.h|store/store\.h|device/cuda/(cuda_driver|gds)\.h|core/publish\.h|trace/|plan/|sim/' \
 	tools/*.[ch]
 
 if [ "$looked" -lt 60 ]; then

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What no schedule can beat: the least time of a period of a trace on a machine, and the least
+ * bytes that have to move, whoever plans. A plan's distance to it says how much planning could
+ * still gain at most.
+ *
+ * Threads: pure.
+ */
+#ifndef SL_PLAN_BOUND_H
+#define SL_PLAN_BOUND_H
+
+#include "plan/machine.h"
+#include "trace/trace.h"
+
+struct sl_bound {
+	uint64_t ticks;         /* of a period, in the long run: at least this */
+	uint64_t compute_ticks; /* all launches one after the other, nothing missing */
+	uint64_t out_bytes;     /* leave the device in a period: at least this */
+	uint64_t store_bytes;   /* of them to the store */
+};
+
+/*
+ * as_published: the machine's rates are those of the published simulation (see machine.h).
+ * Errors: -ENOMEM; -EINVAL (the machine); -ENOSPC: a launch does not fit, the text says which
+ * and how much would do.
+ */
+int sl_bound_make(const struct sl_trace *trace, const struct sl_machine *machine,
+		  int as_published, struct sl_bound *out) SL_MUST_CHECK;
+
+#endif

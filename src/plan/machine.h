@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The machine that a plan is made for and a simulation runs on: memories, links, drives and
+ * the cost of a fault. One description for planner, simulator and what-if.
+ *
+ * Units: bytes, bytes per second (decimal giga where a user writes G), nanoseconds.
+ */
+#ifndef SL_PLAN_MACHINE_H
+#define SL_PLAN_MACHINE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct sl_machine {
+	uint64_t device_bytes; /* memory of one GPU */
+	uint64_t host_bytes;   /* host memory lent to it; 0 allowed */
+	uint64_t store_bytes;  /* 0: unlimited */
+	double link_in_bps;    /* host to device */
+	double link_out_bps;   /* device to host */
+	double store_read_bps; /* store to device or host; <= link */
+	double store_write_bps;
+	double fault_ns;      /* serving one page fault by the host */
+	double store_read_ns; /* latency of one request (the artifact's SSD latency) */
+	double store_write_ns;
+	double link_ns;
+	double alloc_bps;          /* clearing fresh device memory */
+	uint32_t page_bytes;       /* unit of paging for fault-driven policies */
+	uint32_t link_batch_pages; /* pages that cross the link in one transfer step */
+	uint32_t n_gpus;           /* share host memory, store and its bandwidth; >= 1 */
+	int shares_link;           /* the GPUs hang on one link; else each has its own */
+	/* The drive, for wear: bytes that may be written in its life and the share of
+	 * over-provisioned flash the translation layer has. */
+	double drive_endurance_bytes; /* drive writes per day x capacity x days; 0: unknown */
+	uint32_t n_drives;
+};
+
+/* The machine of the paper G10, table "simulated machine": A100 with 40 GiB, PCIe 3 x16,
+ * 128 GiB host, one Z-NAND drive of 3.2 GB/s. */
+void sl_machine_g10(struct sl_machine *machine);
+
+/* Every figure possible and consistent? -EINVAL, the text names the field and its bound. */
+int sl_machine_check(const struct sl_machine *machine) SL_MUST_CHECK;
+
+#endif

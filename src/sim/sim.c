@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulator's policies by name, and the ideal: every launch at its own time with
+ * unlimited memory.
+ *
+ * The policies: paging.c (uvm, deepum, g10, lru, plan), flashneuron.c, g10_tensor.c
+ * (g10-gds, g10-host), core_run.c (core-lru and others: the pager itself). Threads: nothing is
+ * kept.
+ */
+#include "sim/core_run.h"
+#include "sim/internal.h"
+
+#include <string.h>
+
+static int
+ideal_run(const struct sl_trace *trace, const struct sl_machine *machine,
+	  const struct sl_plan *plan, const struct sl_sim_options *options,
+	  struct sl_sim_result *out)
+{
+	struct sl_sim_result result;
+	uint64_t now = 0;
+	struct sl_work work;
+	uint32_t period, launch;
+	int rc;
+
+	(void)machine;
+	(void)plan;
+	rc = sl_work_init(&work, trace, options);
+	if (rc)
+		return rc;
+	rc = sl_result_init(&result, &work, options->periods ? options->periods : 2);
+	if (rc) {
+		sl_work_fini(&work);
+		return rc;
+	}
+	for (period = 0; period < result.n_periods; period++) {
+		result.period_ticks[period] = work.ideal_ticks;
+		for (launch = 0; launch < work.n_launches; launch++) {
+			struct sl_sim_launch *l =
+				&result.launches[(size_t)period * work.n_launches + launch];
+
+			l->start_ticks = now;
+			now += work.launches[launch].ticks;
+			l->end_ticks = now;
+			l->ideal_ticks = l->compute_ticks = work.launches[launch].ticks;
+		}
+	}
+	sl_result_choose(&result, options->as_published);
+	sl_work_fini(&work);
+	*out = result;
+	return 0;
+}
+
+const struct sl_sim_policy sl_sim_ideal = {"ideal", ideal_run};
+
+const struct sl_sim_policy *const sl_sim_policies[] = {
+	&sl_sim_ideal,   &sl_sim_uvm,
+	&sl_sim_deepum,  &sl_sim_flashneuron,
+	&sl_sim_g10_gds, &sl_sim_g10_host,
+	&sl_sim_g10,     &sl_sim_lru,
+	&sl_sim_plan,    &sl_sim_core_lru,
+	&sl_sim_core_dragon, &sl_sim_core_uvm,
+	&sl_sim_core_plan, NULL,
+};
+
+const struct sl_sim_policy *
+sl_sim_policy_find(const char *name)
+{
+	const struct sl_sim_policy *const *policy;
+
+	for (policy = sl_sim_policies; *policy; policy++)
+		if (!strcmp((*policy)->name, name))
+			return *policy;
+	return NULL;
+}

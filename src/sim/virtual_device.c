@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A GPU in virtual time, as far as the pager sees it. Copies are enqueued and not waited for, as on
+ * the CUDA device: present() returns at once, and a kernel starts when what it uses has arrived;
+ * a copy out ends by a call from the completer thread. The link takes one copy at a time each way,
+ * in the order of the calls; a copy in also waits until the memory that it goes to has been left.
+ * At most AHEAD_BYTES wait for the link; present() then blocks. Clearing memory is a line of its own.
+ *
+ * Spans are SL_SPAN_BYTES, moved whole. There are no touches: kernels use what their launches
+ * declare, and what they find absent, or write behind a guard, is a failure of the machine's.
+ *
+ * Threads: the completer; calls come from all others. They take turns: only the queue of the
+ * completer is waited for, and has a lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sim/virtual.h"
+
+#define AHEAD_BYTES (64ull << 20)
+#define ALIGN_BYTES ((uint64_t)1 << 30)
+
+struct span {
+	uint64_t version;
+	uint64_t arrives; /* tick */
+	uint8_t attached, present, guarded;
+};
+
+/* Memory that was left, or will have been at tick. */
+struct left {
+	struct left *next;
+	uint64_t tick, bytes;
+};
+
+/* A copy out under way. */
+struct copy {
+	struct copy *next;
+	uint64_t tick, version;
+	struct sl_token *token;
+	void (*done)(void *cookie, int rc);
+	void *cookie;
+};
+
+struct vdev {
+	struct sl_device dev; /* first */
+	struct sl_virtual *v; /* set once */
+	void *mapping;        /* set once */
+	size_t mapping_bytes; /* set once */
+	struct span *spans;
+	struct left *left;     /* ascending */
+	uint64_t memory_bytes; /* set once */
+	uint64_t used_bytes;   /* not in left */
+
+	pthread_t completer; /* set once */
+	struct sl_mutex lock; /* all below */
+	struct sl_cond work;
+	struct copy *first, *last;
+	int stopping;
+};
+
+static struct vdev *
+vdev_of(struct sl_device *dev)
+{
+	return (struct vdev *)dev;
+}
+
+static struct span *
+span_at(struct vdev *d, const void *addr)
+{
+	return &d->spans[((const char *)addr - (const char *)d->dev.base) / SL_SPAN_BYTES];
+}
+
+/* One attached span, present or not as wanted. */
+static int
+span_check(struct vdev *d, const char *call, const void *addr, uint64_t bytes, int present)
+{
+	const struct span *s = span_at(d, addr);
+
+	if (bytes == SL_SPAN_BYTES && s->attached && s->present == present)
+		return 0;
+	sl_virtual_fail(d->v, "device: %s: %llu bytes of a span that is %s", call,
+			(unsigned long long)bytes,
+			!s->attached ? "not attached" : s->present ? "present" : "absent");
+	return sl_fail(-EINVAL, "%s", d->v->why);
+}
+
+/* ---- memory ---- */
+
+static int
+memory_leave(struct vdev *d, uint64_t tick, uint64_t bytes)
+{
+	struct left **at = &d->left, *l;
+
+	while (*at && (*at)->tick < tick)
+		at = &(*at)->next;
+	if (*at && (*at)->tick == tick) {
+		(*at)->bytes += bytes;
+	} else {
+		l = malloc(sizeof(*l));
+		if (!l)
+			return sl_fail(-ENOMEM, "device: out of memory");
+		*l = (struct left){.next = *at, .tick = tick, .bytes = bytes};
+		*at = l;
+	}
+	d->used_bytes -= bytes;
+	return 0;
+}
+
+/* What was left first. Returns when it can be used. */
+static uint64_t
+memory_take(struct vdev *d, uint64_t bytes)
+{
+	uint64_t tick = 0;
+
+	d->used_bytes += bytes;
+	if (d->used_bytes > d->memory_bytes)
+		sl_virtual_fail(d->v, "device: %llu bytes are to be present in a memory of %llu",
+				(unsigned long long)d->used_bytes,
+				(unsigned long long)d->memory_bytes);
+	else if (d->used_bytes > d->v->memory_peak_bytes)
+		d->v->memory_peak_bytes = d->used_bytes;
+	while (d->left && bytes) {
+		struct left *l = d->left;
+		uint64_t part = l->bytes < bytes ? l->bytes : bytes;
+
+		tick = l->tick;
+		bytes -= part;
+		l->bytes -= part;
+		if (!l->bytes) {
+			d->left = l->next;
+			free(l);
+		}
+	}
+	return tick;
+}
+
+/* ---- spans and frames ---- */
+
+static int
+vdev_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
+{
+	struct span *s = span_at(vdev_of(dev), addr);
+
+	(void)delivery; /* nothing touches */
+	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
+		s[i] = (struct span){.attached = 1};
+	return 0;
+}
+
+static void
+vdev_detach(struct sl_device *dev, void *addr, size_t bytes)
+{
+	struct vdev *d = vdev_of(dev);
+	struct span *s = span_at(d, addr);
+
+	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++) {
+		if (s[i].present)
+			sl_virtual_fail(d->v, "device: a region ends with spans present");
+		s[i] = (struct span){0};
+	}
+}
+
+struct vframe {
+	struct sl_frame frame; /* first */
+	struct sl_token token;
+};
+
+static int
+vdev_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
+{
+	struct vframe *f = calloc(1, sizeof(*f));
+
+	(void)dev;
+	if (!f)
+		return sl_fail(-ENOMEM, "frame: out of memory");
+	f->frame.bytes = bytes;
+	f->frame.data = &f->token;
+	*out = &f->frame;
+	return 0;
+}
+
+static void
+vdev_frame_put(struct sl_device *dev, struct sl_frame *frame)
+{
+	(void)dev;
+	free(frame);
+}
+
+static struct sl_token *
+frame_token(const struct sl_frame *frame)
+{
+	return frame->data;
+}
+
+/* ---- moves ---- */
+
+static uint64_t
+later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* No more waits for the link than may. */
+static void
+link_in_wait(struct vdev *d)
+{
+	uint64_t ahead = sl_virtual_ticks(d->v, AHEAD_BYTES, d->v->machine->link_in_bps);
+	uint64_t free_tick = d->v->line[SL_BOUND_LINK_IN].free_tick;
+
+	if (free_tick > ahead)
+		sl_turns_sleep_until(free_tick - ahead);
+}
+
+static int
+vdev_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+	     unsigned flags)
+{
+	struct vdev *d = vdev_of(dev);
+	const struct sl_machine *machine = d->v->machine;
+	struct span *s = span_at(d, addr);
+	int rc = span_check(d, "present", addr, bytes, 0);
+	uint64_t from;
+
+	if (rc)
+		return rc;
+	if (frame)
+		link_in_wait(d);
+	from = later(memory_take(d, bytes), sl_turns_now());
+	s->present = 1;
+	s->guarded = (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT)) != 0;
+	if (!frame) {
+		s->version = 0;
+		s->arrives = sl_line_add(&d->v->line[SL_BOUND_COMPUTE], from,
+					 sl_virtual_ticks(d->v, bytes, machine->alloc_bps));
+		return 0;
+	}
+	s->version = frame_token(frame)->version;
+	frame_token(frame)->busy_until =
+		sl_line_add(&d->v->line[SL_BOUND_LINK_IN], from,
+			    sl_virtual_ticks(d->v, bytes, machine->link_in_bps));
+	s->arrives = frame_token(frame)->busy_until +
+		     sl_virtual_latency(d->v, machine->link_ns);
+	if (!(flags & SL_PRESENT_KEEP))
+		vdev_frame_put(dev, frame);
+	return 0;
+}
+
+static int
+vdev_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	int rc = vdev_present(dev, addr, bytes, NULL, 0);
+
+	if (!rc)
+		span_at(vdev_of(dev), addr)->version = SL_VERSION_ANY;
+	return rc;
+}
+
+/* Put a copy out on the link; returns when it is over. The number-th may be one to lose. */
+static uint64_t
+copy_out(struct vdev *d, const struct span *s, const struct sl_token *token, uint64_t bytes,
+	 uint64_t *version)
+{
+	uint64_t from = later(later(sl_turns_now(), s->arrives), token->busy_until);
+
+	*version = ++d->v->copies_out == d->v->lose_copy ? token->version : s->version;
+	return sl_line_add(&d->v->line[SL_BOUND_LINK_OUT], from,
+			   sl_virtual_ticks(d->v, bytes, d->v->machine->link_out_bps));
+}
+
+static int
+vdev_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+	    enum sl_absent_how how)
+{
+	struct vdev *d = vdev_of(dev);
+	struct span *s = span_at(d, addr);
+	uint64_t left_tick, version;
+	int rc = span_check(d, "absent", addr, bytes, 1);
+
+	if (rc)
+		return rc;
+	left_tick = later(s->arrives, sl_turns_now());
+	switch (how) {
+	case SL_ABSENT_COPY:
+		left_tick = copy_out(d, s, frame_token(frame), bytes, &version);
+		sl_turns_sleep_until(left_tick +
+				     sl_virtual_latency(d->v, d->v->machine->link_ns));
+		frame_token(frame)->version = version;
+		break;
+	case SL_ABSENT_KEPT:
+		if (frame_token(frame)->version != s->version)
+			sl_virtual_fail(d->v,
+					"device: a frame was kept as launch %llu left it; it is "
+					"taken for clean, but launch %llu wrote the span",
+					(unsigned long long)frame_token(frame)->version,
+					(unsigned long long)s->version);
+		break;
+	case SL_ABSENT_DISCARD:
+		break;
+	}
+	s->present = s->guarded = 0;
+	return memory_leave(d, left_tick, bytes);
+}
+
+static int
+vdev_absent_start(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+		  void (*done)(void *cookie, int rc), void *cookie)
+{
+	struct vdev *d = vdev_of(dev);
+	struct span *s = span_at(d, addr);
+	struct copy *copy;
+	uint64_t end;
+	int rc = span_check(d, "absent", addr, bytes, 1);
+
+	if (rc)
+		return rc;
+	copy = calloc(1, sizeof(*copy));
+	if (!copy)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	end = copy_out(d, s, frame_token(frame), bytes, &copy->version);
+	s->present = s->guarded = 0;
+	rc = memory_leave(d, end, bytes);
+	if (rc) {
+		free(copy);
+		return rc;
+	}
+	copy->tick = end + sl_virtual_latency(d->v, d->v->machine->link_ns);
+	copy->token = frame_token(frame);
+	copy->done = done;
+	copy->cookie = cookie;
+	sl_mutex_lock(&d->lock);
+	if (d->first)
+		d->last->next = copy;
+	else
+		d->first = copy;
+	d->last = copy;
+	sl_cond_signal(&d->work);
+	sl_mutex_unlock(&d->lock);
+	return 0;
+}
+
+static int
+vdev_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl_frame *frame)
+{
+	struct vdev *d = vdev_of(dev);
+	int rc = span_check(d, "snapshot", addr, bytes, 1);
+	uint64_t version, end;
+
+	if (rc)
+		return rc;
+	end = copy_out(d, span_at(d, addr), frame_token(frame), bytes, &version);
+	sl_turns_sleep_until(end + sl_virtual_latency(d->v, d->v->machine->link_ns));
+	frame_token(frame)->version = version;
+	return 0;
+}
+
+static void
+spans_guard(struct vdev *d, const void *addr, uint64_t bytes, int guarded)
+{
+	struct span *s = span_at(d, addr);
+
+	for (uint64_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
+		s[i].guarded = (uint8_t)(guarded && s[i].present);
+}
+
+static int
+vdev_guard(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	spans_guard(vdev_of(dev), addr, bytes, 1);
+	return 0;
+}
+
+static int
+vdev_unguard(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	spans_guard(vdev_of(dev), addr, bytes, 0);
+	return 0;
+}
+
+/* Tells those who wait for a copy that it is over; they may wait in turn, as for host memory. */
+static void *
+completer_main(void *arg)
+{
+	struct vdev *d = arg;
+
+	sl_mutex_lock(&d->lock);
+	while (d->first || !d->stopping) {
+		struct copy *copy = d->first;
+
+		if (!copy) {
+			sl_cond_wait(&d->work, &d->lock);
+			continue;
+		}
+		d->first = copy->next;
+		sl_mutex_unlock(&d->lock);
+		sl_turns_sleep_until(copy->tick);
+		copy->token->version = copy->version;
+		copy->done(copy->cookie, 0);
+		free(copy);
+		sl_mutex_lock(&d->lock);
+	}
+	sl_mutex_unlock(&d->lock);
+	return NULL;
+}
+
+/* ---- kernels ---- */
+
+/* Blocks one after the other: the time that a kernel takes is the kernel's affair. */
+static int
+vdev_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid, void *args,
+	      void *launch)
+{
+	struct sluice_block block = {.grid = grid};
+
+	(void)dev;
+	(void)launch;
+	for (block.index.z = 0; block.index.z < grid.z; block.index.z++)
+		for (block.index.y = 0; block.index.y < grid.y; block.index.y++)
+			for (block.index.x = 0; block.index.x < grid.x; block.index.x++)
+				kernel(&block, args);
+	return 0;
+}
+
+static uint64_t
+spans_of(uint64_t bytes)
+{
+	return (bytes + SL_SPAN_BYTES - 1) / SL_SPAN_BYTES;
+}
+
+uint64_t
+sl_virtual_arrival(struct sl_device *dev, const void *addr, uint64_t bytes, const char *who)
+{
+	struct vdev *d = vdev_of(dev);
+	const struct span *s = span_at(d, addr);
+	uint64_t arrival = 0;
+
+	for (uint64_t i = 0; i < spans_of(bytes); i++) {
+		if (!s[i].present)
+			sl_virtual_fail(d->v, "%s: chunk %llu is absent", who,
+					(unsigned long long)i);
+		arrival = later(arrival, s[i].arrives);
+	}
+	return arrival;
+}
+
+void
+sl_virtual_read(struct sl_device *dev, const void *addr, uint64_t bytes, uint64_t version,
+		const char *who)
+{
+	struct vdev *d = vdev_of(dev);
+	const struct span *s = span_at(d, addr);
+
+	for (uint64_t i = 0; i < spans_of(bytes); i++)
+		if (s[i].version != version)
+			sl_virtual_fail(d->v,
+					"%s: chunk %llu is as launch %lld left it, not launch %llu",
+					who, (unsigned long long)i, (long long)s[i].version,
+					(unsigned long long)version);
+}
+
+void
+sl_virtual_write(struct sl_device *dev, void *addr, uint64_t bytes, uint64_t version,
+		 const char *who)
+{
+	struct vdev *d = vdev_of(dev);
+	struct span *s = span_at(d, addr);
+
+	for (uint64_t i = 0; i < spans_of(bytes); i++) {
+		if (s[i].guarded)
+			sl_virtual_fail(d->v, "%s: chunk %llu is guarded against writes", who,
+					(unsigned long long)i);
+		s[i].version = version;
+	}
+}
+
+/* ---- making ---- */
+
+static void
+vdev_free(struct vdev *d)
+{
+	while (d->left) {
+		struct left *next = d->left->next;
+
+		free(d->left);
+		d->left = next;
+	}
+	if (d->mapping)
+		munmap(d->mapping, d->mapping_bytes);
+	free(d->spans);
+	sl_cond_fini(&d->work);
+	sl_mutex_fini(&d->lock);
+	free(d);
+}
+
+static void
+vdev_destroy(struct sl_device *dev)
+{
+	struct vdev *d = vdev_of(dev);
+
+	if (!d)
+		return;
+	sl_mutex_lock(&d->lock);
+	d->stopping = 1;
+	sl_cond_signal(&d->work);
+	sl_mutex_unlock(&d->lock);
+	sl_thread_join(d->completer);
+	vdev_free(d);
+}
+
+static const struct sl_device_ops vdev_ops = {
+	.name = "virtual",
+	.destroy = vdev_destroy,
+	.attach = vdev_attach,
+	.detach = vdev_detach,
+	.frame_get = vdev_frame_get,
+	.frame_put = vdev_frame_put,
+	.present = vdev_present,
+	.present_any = vdev_present_any,
+	.absent = vdev_absent,
+	.absent_start = vdev_absent_start,
+	.snapshot = vdev_snapshot,
+	.guard = vdev_guard,
+	.unguard = vdev_unguard,
+	.grid_run = vdev_grid_run,
+	.stream_create = sl_virtual_stream_create,
+	.stream_destroy = sl_virtual_stream_destroy,
+	.stream_submit = sl_virtual_stream_submit,
+	.stream_synchronize = sl_virtual_stream_synchronize,
+};
+
+/* Addresses that nobody else has; nothing is ever there. */
+static int
+addresses_reserve(struct vdev *d, uint64_t bytes)
+{
+	d->mapping_bytes = bytes + ALIGN_BYTES;
+	d->mapping = mmap(NULL, d->mapping_bytes, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (d->mapping == MAP_FAILED) {
+		d->mapping = NULL;
+		return sl_fail(-ENOMEM, "device: no %llu addresses: %s",
+			       (unsigned long long)bytes, strerror(errno));
+	}
+	d->dev.base = (char *)d->mapping +
+		      (ALIGN_BYTES - (uintptr_t)d->mapping % ALIGN_BYTES) % ALIGN_BYTES;
+	d->dev.bytes = bytes;
+	return 0;
+}
+
+int
+sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes, uint64_t memory_bytes,
+			 struct sl_device **out)
+{
+	struct vdev *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	d->v = v;
+	d->memory_bytes = memory_bytes;
+	d->used_bytes = memory_bytes;
+	d->dev.ops = &vdev_ops;
+	d->dev.caps = SL_CAP_KERNELS | SL_CAP_GUARDS;
+	d->dev.workers = 1;
+	sl_mutex_init(&d->lock, SL_RANK_STREAM);
+	sl_cond_init(&d->work);
+	d->spans = calloc(address_bytes / SL_SPAN_BYTES, sizeof(*d->spans));
+	rc = d->spans ? addresses_reserve(d, address_bytes)
+		      : sl_fail(-ENOMEM, "device: out of memory for %llu spans",
+				(unsigned long long)(address_bytes / SL_SPAN_BYTES));
+	if (!rc)
+		rc = memory_leave(d, 0, memory_bytes);
+	if (!rc) {
+		rc = sl_thread_start(&d->completer, completer_main, d);
+		if (rc)
+			rc = sl_fail(-rc, "device: cannot start a thread: %s", strerror(rc));
+	}
+	if (rc) {
+		vdev_free(d);
+		return rc;
+	}
+	*out = &d->dev;
+	return 0;
+}

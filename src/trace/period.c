@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a trace shows although nobody said it: that its launches repeat, and which tensors
+ * keep their contents from one repetition to the next.
+ *
+ * Two launches are alike if they have the same name and use tensors of the same sizes
+ * with the same intents; which tensors is left open, since programs free and allocate
+ * anew in every step. The period is the one whose whole repetitions cover most of the
+ * trace's end (a program warms up at its begin), and more than half of it; of several the shortest. Launches are
+ * compared by a hash of 64 bits: a wrong guess costs time, never a result.
+ *
+ * Threads: a trace is worked on by one thread at a time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/trace.h"
+
+/* ---- periods ---- */
+
+static uint64_t
+hash_add(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 29;
+}
+
+static uint64_t
+launch_hash(const struct sl_trace *trace, uint32_t k)
+{
+	const struct sl_trace_launch *launch = &trace->launches[k];
+	uint64_t hash = hash_add(launch->n_uses, launch->name);
+
+	for (uint32_t i = 0; i < launch->n_uses; i++) {
+		const struct sl_trace_use *use = &trace->uses[launch->first_use + i];
+
+		hash = hash_add(hash, trace->tensors[use->tensor].size_bytes);
+		hash = hash_add(hash, (uint64_t)use->intent);
+	}
+	return hash;
+}
+
+/* match[i]: how many launches from the end on are alike with those i launches earlier
+ * (the Z-function of the launches read from the end). match[0] is not set. */
+static void
+matches_make(const uint64_t *from_end, uint32_t n, uint32_t *match)
+{
+	uint32_t left = 0, right = 0;
+
+	for (uint32_t i = 1; i < n; i++) {
+		uint32_t z = 0;
+
+		if (i < right) {
+			z = match[i - left];
+			if (z > right - i)
+				z = right - i;
+		}
+		while (i + z < n && from_end[z] == from_end[i + z])
+			z++;
+		match[i] = z;
+		if (i + z > right) {
+			left = i;
+			right = i + z;
+		}
+	}
+}
+
+/* The period, and how many whole ones stand at the end; 0: nothing repeats. */
+static uint32_t
+period_choose(const uint32_t *match, uint32_t n, uint32_t *repeats)
+{
+	uint32_t best = 0, best_covered = 0;
+
+	for (uint32_t period = 1; period <= n / 2; period++) {
+		uint32_t whole = (period + match[period]) / period;
+
+		if (whole < 2 || whole * period <= n / 2 || whole * period <= best_covered)
+			continue;
+		best = period;
+		best_covered = whole * period;
+		*repeats = whole;
+	}
+	return best;
+}
+
+int
+sl_trace_find_periods(struct sl_trace *trace)
+{
+	uint32_t n = trace->n_launches, period = 0, repeats = 0, n_periods, *first;
+	uint64_t *from_end = calloc(n + (size_t)1, sizeof(*from_end));
+	uint32_t *match = calloc(n + (size_t)1, sizeof(*match));
+
+	if (!from_end || !match) {
+		free(from_end);
+		free(match);
+		return sl_fail(-ENOMEM, "trace: no memory to compare %u launches", n);
+	}
+	for (uint32_t k = 0; k < n; k++)
+		from_end[n - 1 - k] = launch_hash(trace, k);
+	matches_make(from_end, n, match);
+	period = period_choose(match, n, &repeats);
+	free(from_end);
+	free(match);
+	if (period == 0)
+		return 0;
+
+	n_periods = repeats + (repeats * period < n); /* what comes before is one of its own */
+	first = malloc((n_periods + (size_t)1) * sizeof(*first));
+	if (!first)
+		return sl_fail(-ENOMEM, "trace: no memory for %u periods", n_periods);
+	first[0] = 0;
+	for (uint32_t i = 0; i <= repeats; i++)
+		first[n_periods - i] = n - i * period;
+	free(trace->period_first);
+	trace->period_first = first;
+	trace->n_periods = n_periods;
+	trace->max.periods = n_periods + 1;
+	trace->n_forward = SL_TRACE_NONE; /* said of other periods */
+	return 0;
+}
+
+/* ---- kinds ---- */
+
+/* What the uses say about a tensor; periods are counted from 1 here. */
+struct seen {
+	uint32_t first_period, last_period; /* 0: no use so far */
+	uint8_t is_inherited; /* in some period read, or written in part, before it was made */
+	uint8_t is_scratch; /* scratch of one launch in each period, and nothing else */
+};
+
+static void
+use_note(struct seen *seen, uint32_t period, enum sluice_intent intent)
+{
+	if (seen->last_period != period && intent != SLUICE_USE_WRITE_ALL &&
+	    intent != SLUICE_USE_SCRATCH)
+		seen->is_inherited = 1;
+	if (seen->first_period == 0) {
+		seen->first_period = period;
+		seen->is_scratch = 1;
+	}
+	if (intent != SLUICE_USE_SCRATCH || seen->last_period == period)
+		seen->is_scratch = 0;
+	seen->last_period = period;
+}
+
+/* A whole copy in writes all, a part of one leaves the rest, a copy out reads. */
+static enum sluice_intent
+copy_intent(const struct sl_trace *trace, const struct sl_trace_copy *copy)
+{
+	if (!copy->to_device)
+		return SLUICE_USE_READ;
+	return copy->bytes == trace->tensors[copy->tensor].size_bytes ? SLUICE_USE_WRITE_ALL
+								      : SLUICE_USE_WRITE;
+}
+
+static enum sl_tensor_kind
+kind_of(const struct sl_trace *trace, const struct sl_tensor *tensor, const struct seen *seen)
+{
+	/* Made and freed inside one period: nothing can come from another. */
+	int dies_inside = seen->first_period == seen->last_period && seen->first_period &&
+			  tensor->free_at != SL_TRACE_NONE &&
+			  tensor->free_at < trace->period_first[seen->first_period];
+
+	if (seen->is_inherited && !dies_inside)
+		return SL_TENSOR_GLOBAL;
+	return seen->is_scratch ? SL_TENSOR_WORKSPACE : SL_TENSOR_LOCAL;
+}
+
+int
+sl_trace_find_kinds(struct sl_trace *trace)
+{
+	struct seen *seen = calloc(trace->n_tensors + (size_t)1, sizeof(*seen));
+	uint32_t period = 1, next_copy = 0;
+
+	if (!seen)
+		return sl_fail(-ENOMEM, "trace: no memory for %u tensors", trace->n_tensors);
+	for (uint32_t k = 0; k <= trace->n_launches; k++) {
+		if (k < trace->n_launches && k == trace->period_first[period])
+			period++;
+		for (; next_copy < trace->n_copies &&
+		       trace->copies[next_copy].before_launch == k;
+		     next_copy++)
+			use_note(&seen[trace->copies[next_copy].tensor], period,
+				 copy_intent(trace, &trace->copies[next_copy]));
+		for (uint32_t i = 0;
+		     k < trace->n_launches && i < trace->launches[k].n_uses; i++) {
+			const struct sl_trace_use *use =
+				&trace->uses[trace->launches[k].first_use + i];
+
+			use_note(&seen[use->tensor], period, use->intent);
+		}
+	}
+	for (uint32_t t = 0; t < trace->n_tensors; t++)
+		trace->tensors[t].kind = kind_of(trace, &trace->tensors[t], &seen[t]);
+	free(seen);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recording a trace while a program runs: the core tells what is made, launched, copied
+ * and freed; the recorder keeps it and makes a trace of it in the end.
+ *
+ *	rc = sl_record_begin(1 << 20, "program name", &record);
+ *	...
+ *	sl_record_tensor(record, region->serial, region->size_bytes, path, now_ns);
+ *	sl_record_launch(record, begin_ns, end_ns, name, uses, n_uses);  when it is done
+ *	sl_record_free(record, region->serial, now_ns);
+ *	...
+ *	rc = sl_record_end(record, &trace, &dropped);
+ *
+ * A tensor is whatever the caller has a serial number for (a region, a part of one); no
+ * number stands for two in one recording. Times are nanoseconds of one clock; records
+ * may come in any order (launches of several streams are done out of order), the trace is
+ * in the order of their times. Launches that ran at the same time are laid one behind the
+ * other: a launch keeps its duration and starts no sooner than the one before it ended.
+ *
+ * Periods that nobody tells of are looked for in the end (sl_trace_find_periods()). Kinds
+ * of tensors follow from the uses (sl_trace_find_kinds()): one whose contents are read in
+ * some period before they are written there is global; one that a single launch of a
+ * period uses as scratch is a workspace; every other one is local. "Local" is what was
+ * seen, not a promise: a plan that drops contents must not rely on it alone.
+ *
+ * Threads: any, at once; a mutex inside, never held for more than an append. No call but
+ * begin and end blocks on anything else. Calls with record NULL do nothing, so that a
+ * hook needs no test of its own.
+ */
+#ifndef SL_TRACE_RECORD_H
+#define SL_TRACE_RECORD_H
+
+#include "trace/trace.h"
+
+struct sl_record;
+
+/* The part of a tensor that a launch uses. */
+struct sl_record_use {
+	uint64_t tensor;                   /* serial number */
+	uint64_t offset_bytes, size_bytes; /* size 0: all of it */
+	enum sluice_intent intent;
+};
+
+/* Start one; at most max_launches launches are kept, the rest only counted. source:
+ * one line for people, or NULL. -EINVAL (a bound of 0 or above SL_TRACE_LAUNCHES_MAX),
+ * -ENOMEM. */
+int sl_record_begin(uint32_t max_launches, const char *source,
+		    struct sl_record **out) SL_MUST_CHECK;
+
+/* A tensor exists from at_ns on. name: copied, cut to SL_TRACE_NAME_MAX bytes, may be
+ * NULL. */
+void sl_record_tensor(struct sl_record *record, uint64_t tensor, uint64_t size_bytes,
+		      const char *name, uint64_t at_ns);
+
+/* A launch ran from begin_ns to end_ns. Uses of tensors not told of are left out and
+ * counted as dropped; uses of a part as write-all or scratch are kept as what they are
+ * for the whole: write. */
+void sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
+		      const char *name, const struct sl_record_use *uses, size_t n_uses);
+
+/* The program itself copied between host and tensor. */
+void sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device,
+		    uint64_t bytes, uint64_t at_ns);
+
+/* The tensor is gone from at_ns on, or from its last use on if that was later. */
+void sl_record_free(struct sl_record *record, uint64_t tensor, uint64_t at_ns);
+
+/* A period (an iteration) begins. */
+void sl_record_period(struct sl_record *record, uint64_t at_ns);
+
+/* Make the trace and release the record, on failure too. dropped: how many records the
+ * trace leaves out, for want of room or of their tensor; may be NULL. -EINVAL: no
+ * launch was recorded; -ENOMEM. No other call may be under way. */
+int sl_record_end(struct sl_record *record, struct sl_trace **out,
+		  uint64_t *dropped) SL_MUST_CHECK;
+
+#endif

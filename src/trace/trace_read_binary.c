@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The binary form of a trace: tags and varints, read once from the first byte to the
+ * last. The end record closes with a CRC of everything before it. Rules of records:
+ * trace_read.c.
+ *
+ * Errors name the record (from 0) and the byte at which it begins.
+ *
+ * Threads: no state.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/trace_format.h"
+
+struct binary {
+	struct sl_trace_reader *reader;
+	const uint8_t *data;
+	size_t at, bytes;
+	/* Names seen, in order: offsets into the trace's strings. */
+	uint32_t *names;
+	uint32_t n_names, max_names;
+	char text[SL_TRACE_NAME_MAX + 1];
+};
+
+uint32_t
+sl_trace_crc(uint32_t crc, const void *data, size_t bytes)
+{
+	/* Of each half byte. */
+	static const uint32_t table[16] = {
+		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+		0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+	};
+	const uint8_t *byte = data;
+
+	crc = ~crc;
+	for (size_t i = 0; i < bytes; i++) {
+		crc ^= byte[i];
+		crc = crc >> 4 ^ table[crc & 15];
+		crc = crc >> 4 ^ table[crc & 15];
+	}
+	return ~crc;
+}
+
+static int
+truncated(void)
+{
+	return sl_fail(-EINVAL, "the file ends inside this record: it is incomplete");
+}
+
+/* Seven bits a byte, the lowest first; the shortest form only. */
+static int
+varint_take(struct binary *b, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		uint8_t byte;
+
+		if (b->at == b->bytes)
+			return truncated();
+		byte = b->data[b->at++];
+		if (shift == 63 && byte > 1)
+			break;
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte & 0x80)
+			continue;
+		if (byte == 0 && shift > 0)
+			return sl_fail(-EINVAL, "a number with needless zeros");
+		*out = value;
+		return 0;
+	}
+	return sl_fail(-EINVAL, "a number above 2^64");
+}
+
+static int
+varints_take(struct binary *b, uint64_t *out, unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < n; i++)
+		rc = varint_take(b, &out[i]);
+	return rc;
+}
+
+/* A string into b->text. */
+static int
+string_take(struct binary *b)
+{
+	uint64_t length;
+	int rc = varint_take(b, &length);
+
+	if (rc)
+		return rc;
+	if (length == 0 || length > SL_TRACE_NAME_MAX)
+		return sl_fail(-EINVAL, "a name of %" PRIu64 " bytes; it must have 1 to %u",
+			       length, SL_TRACE_NAME_MAX);
+	if (length > b->bytes - b->at)
+		return truncated();
+	memcpy(b->text, b->data + b->at, length);
+	b->text[length] = '\0';
+	b->at += length;
+	if (strlen(b->text) != length)
+		return sl_fail(-EINVAL, "a name with a zero byte");
+	return 0;
+}
+
+/* A reference to a name into b->text: 0 none, 1 a new one follows, else one seen
+ * before. */
+static int
+name_take(struct binary *b, int *is_new)
+{
+	uint64_t reference;
+	int rc = varint_take(b, &reference);
+
+	*is_new = 0;
+	b->text[0] = '\0';
+	if (rc || reference == 0)
+		return rc;
+	if (reference == 1) {
+		*is_new = 1;
+		return string_take(b);
+	}
+	if (reference - 2 >= b->n_names)
+		return sl_fail(-EINVAL, "name %" PRIu64 " of %u", reference - 2, b->n_names);
+	strcpy(b->text, sl_trace_name(b->reader->trace, b->names[reference - 2]));
+	return 0;
+}
+
+/* Remember where the trace keeps a new name. */
+static int
+name_keep(struct binary *b, uint32_t name)
+{
+	if (b->n_names == b->max_names) {
+		uint32_t more = b->max_names ? b->max_names * 2 : 256;
+		uint32_t *grown = reallocarray(b->names, more, sizeof(*grown));
+
+		if (!grown)
+			return sl_fail(-ENOMEM, "no memory for more names");
+		b->names = grown;
+		b->max_names = more;
+	}
+	b->names[b->n_names++] = name;
+	return 0;
+}
+
+static int
+tensor_take(struct binary *b)
+{
+	struct sl_trace *trace = b->reader->trace;
+	uint64_t fields[2]; /* bytes, kind */
+	int is_new = 0;
+	int rc = varints_take(b, fields, 2);
+
+	if (!rc)
+		rc = name_take(b, &is_new);
+	if (!rc)
+		rc = sl_trace_reader_tensor(b->reader, fields[0], fields[1], b->text);
+	if (!rc && is_new)
+		rc = name_keep(b, trace->tensors[trace->n_tensors - 1].name);
+	return rc;
+}
+
+static int
+uses_take(struct binary *b, uint64_t n)
+{
+	uint64_t tensor = 0, field;
+	int rc = 0;
+
+	for (uint64_t i = 0; !rc && i < n; i++) {
+		rc = varint_take(b, &field);
+		if (rc)
+			break;
+		/* The distance to the tensor before; the first one's is its number. */
+		tensor += field >> 3;
+		if (tensor > SL_TRACE_TENSORS_MAX)
+			return sl_fail(-EINVAL, "a use of tensor %" PRIu64, tensor);
+		rc = sl_trace_reader_use(b->reader, tensor, field & 7);
+	}
+	return rc;
+}
+
+static int
+launch_take(struct binary *b)
+{
+	struct sl_trace *trace = b->reader->trace;
+	uint64_t fields[4]; /* gap, ticks, fault output, fault all */
+	uint64_t start, n_uses;
+	int is_new = 0;
+	int rc = varints_take(b, fields, 4);
+
+	if (!rc)
+		rc = name_take(b, &is_new);
+	if (!rc)
+		rc = varint_take(b, &n_uses);
+	if (rc)
+		return rc;
+	if (__builtin_add_overflow(sl_trace_reader_now(b->reader), fields[0], &start))
+		return sl_fail(-EINVAL, "a launch %" PRIu64 " ticks after the one before",
+			       fields[0]);
+	rc = sl_trace_reader_launch(b->reader, start, fields[1], fields[2], fields[3],
+				    b->text);
+	if (!rc && is_new)
+		rc = name_keep(b, trace->launches[trace->n_launches - 1].name);
+	return rc ? rc : uses_take(b, n_uses);
+}
+
+static int
+end_take(struct binary *b)
+{
+	uint64_t fields[3];
+	size_t covered;
+	uint32_t crc;
+	int rc = varints_take(b, fields, 3);
+
+	if (rc)
+		return rc;
+	covered = b->at;
+	if (b->bytes - b->at < 4)
+		return truncated();
+	crc = (uint32_t)b->data[b->at] | (uint32_t)b->data[b->at + 1] << 8 |
+	      (uint32_t)b->data[b->at + 2] << 16 | (uint32_t)b->data[b->at + 3] << 24;
+	b->at += 4;
+	if (crc != sl_trace_crc(0, b->data, covered))
+		return sl_fail(-EINVAL, "the CRC does not match: the file is damaged");
+	return sl_trace_reader_end(b->reader, &(struct sl_trace_totals){fields[0], fields[1],
+									fields[2]});
+}
+
+static int
+record_take(struct binary *b)
+{
+	uint64_t tag, fields[2];
+	int rc = varint_take(b, &tag);
+
+	if (rc)
+		return rc;
+	switch (tag) {
+	case SL_TAG_END:
+		return end_take(b);
+	case SL_TAG_CLOCK:
+		rc = varint_take(b, fields);
+		return rc ? rc : sl_trace_reader_clock(b->reader, fields[0]);
+	case SL_TAG_SOURCE:
+		rc = string_take(b);
+		return rc ? rc : sl_trace_reader_source(b->reader, b->text);
+	case SL_TAG_FORWARD:
+		rc = varint_take(b, fields);
+		return rc ? rc : sl_trace_reader_forward(b->reader, fields[0]);
+	case SL_TAG_TENSOR:
+		return tensor_take(b);
+	case SL_TAG_ALLOC:
+		rc = varint_take(b, fields);
+		return rc ? rc : sl_trace_reader_alloc(b->reader, fields[0]);
+	case SL_TAG_FREE:
+		rc = varint_take(b, fields);
+		return rc ? rc : sl_trace_reader_free(b->reader, fields[0]);
+	case SL_TAG_COPY_IN:
+	case SL_TAG_COPY_OUT:
+		rc = varints_take(b, fields, 2);
+		return rc ? rc
+			  : sl_trace_reader_copy(b->reader, fields[0],
+						 tag == SL_TAG_COPY_IN, fields[1]);
+	case SL_TAG_PERIOD:
+		return sl_trace_reader_period(b->reader);
+	case SL_TAG_LAUNCH:
+		return launch_take(b);
+	}
+	return sl_fail(-EINVAL, "a record of type %" PRIu64 ", which is none", tag);
+}
+
+int
+sl_trace_read_binary(struct sl_trace_reader *r, const uint8_t *data, size_t bytes,
+		     const char *label)
+{
+	struct binary b = {.reader = r, .data = data, .at = SL_TRACE_MAGIC_BYTES, .bytes = bytes};
+	uint64_t version;
+	int rc = varint_take(&b, &version);
+
+	if (rc)
+		return sl_fail_in(rc, "%s", label);
+	if (version != SL_TRACE_VERSION)
+		return sl_fail(-ENOTSUP,
+			       "%s: version %" PRIu64 " of the trace format; this "
+			       "program reads version %u",
+			       label, version, SL_TRACE_VERSION);
+	for (uint64_t record = 0; !rc && !r->ended; record++) {
+		size_t begin = b.at;
+
+		rc = record_take(&b);
+		if (rc)
+			sl_ignore(sl_fail_in(rc, "%s: record %" PRIu64 " at byte %zu",
+					     label, record, begin)); /* rc is kept */
+	}
+	if (!rc && b.at < bytes)
+		rc = sl_fail(-EINVAL, "%s: %zu bytes behind the end record at byte %zu",
+			     label, bytes - b.at, b.at);
+	free(b.names);
+	return rc;
+}

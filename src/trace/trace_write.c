@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing trace files, in the binary and in the text form (sluice-trace(5)).
+ *
+ * Both are written in one pass in the order of the launches, so that the output may be a
+ * pipe: tensors are stated before the launch (or alloc, or copy) that first needs them.
+ * What is written reads back as the same trace, byte for byte when it is written again.
+ *
+ * Threads: no state. Blocks on writing.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/trace_format.h"
+
+struct writer {
+	const struct sl_trace *trace;
+	FILE *file;
+	int is_text;
+	uint32_t crc;
+	/* By offset of a name: its number plus 2 in the binary form; 0: not written
+	 * yet. */
+	uint32_t *names;
+	uint32_t n_names;
+	/* Tensors ordered by alloc_at and by free_at, and how far each list is
+	 * written. */
+	uint32_t *allocs, *frees;
+	uint32_t n_allocs, n_frees, next_alloc, next_free;
+	uint32_t next_copy;
+};
+
+/* ---- bytes ---- */
+
+static void
+bytes_put(struct writer *w, const void *data, size_t bytes)
+{
+	w->crc = sl_trace_crc(w->crc, data, bytes);
+	fwrite(data, 1, bytes, w->file); /* failures are the file's to keep: ferror() */
+}
+
+static void
+varint_put(struct writer *w, uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+
+	while (value > 0x7f) {
+		bytes[n++] = (uint8_t)(value | 0x80);
+		value >>= 7;
+	}
+	bytes[n++] = (uint8_t)value;
+	bytes_put(w, bytes, n);
+}
+
+static void
+string_put(struct writer *w, const char *text)
+{
+	varint_put(w, strlen(text));
+	bytes_put(w, text, strlen(text));
+}
+
+static void
+name_put(struct writer *w, uint32_t name)
+{
+	if (name == SL_TRACE_NONE) {
+		varint_put(w, 0);
+	} else if (w->names[name]) {
+		varint_put(w, w->names[name]);
+	} else {
+		varint_put(w, 1);
+		string_put(w, sl_trace_name(w->trace, name));
+		w->names[name] = 2 + w->n_names++;
+	}
+}
+
+/* " NAME", or nothing. */
+static void
+name_print(struct writer *w, uint32_t name)
+{
+	if (name != SL_TRACE_NONE)
+		fprintf(w->file, " %s", sl_trace_name(w->trace, name));
+	fputc('\n', w->file);
+}
+
+/* ---- records ---- */
+
+static void
+head_write(struct writer *w)
+{
+	const struct sl_trace *trace = w->trace;
+
+	if (w->is_text) {
+		fprintf(w->file, "%s %u\nclock %" PRIu64 "\n", SL_TRACE_WORD,
+			SL_TRACE_VERSION, trace->clock_hz);
+		if (trace->source && trace->source[0])
+			fprintf(w->file, "source %s\n", trace->source);
+		if (trace->n_forward != SL_TRACE_NONE)
+			fprintf(w->file, "forward %u\n", trace->n_forward);
+		return;
+	}
+	bytes_put(w, SL_TRACE_MAGIC, SL_TRACE_MAGIC_BYTES);
+	varint_put(w, SL_TRACE_VERSION);
+	varint_put(w, SL_TAG_CLOCK);
+	varint_put(w, trace->clock_hz);
+	if (trace->source && trace->source[0]) {
+		varint_put(w, SL_TAG_SOURCE);
+		string_put(w, trace->source);
+	}
+	if (trace->n_forward != SL_TRACE_NONE) {
+		varint_put(w, SL_TAG_FORWARD);
+		varint_put(w, trace->n_forward);
+	}
+}
+
+static void
+tensors_write(struct writer *w)
+{
+	if (w->is_text)
+		fputs("# tensor NUMBER BYTES KIND NAME\n", w->file);
+	for (uint32_t t = 0; t < w->trace->n_tensors; t++) {
+		const struct sl_tensor *tensor = &w->trace->tensors[t];
+
+		if (w->is_text) {
+			fprintf(w->file, "tensor %u %" PRIu64 " %s", t,
+				tensor->size_bytes, sl_tensor_kind_name(tensor->kind));
+			name_print(w, tensor->name);
+			continue;
+		}
+		varint_put(w, SL_TAG_TENSOR);
+		varint_put(w, tensor->size_bytes);
+		varint_put(w, tensor->kind);
+		name_put(w, tensor->name);
+	}
+}
+
+/* A record of tags and one or two numbers. */
+static void
+numbers_write(struct writer *w, enum sl_trace_tag tag, const char *word, uint64_t first,
+	      const uint64_t *second)
+{
+	if (w->is_text) {
+		fprintf(w->file, "%s %" PRIu64, word, first);
+		if (second)
+			fprintf(w->file, " %" PRIu64, *second);
+		fputc('\n', w->file);
+		return;
+	}
+	varint_put(w, tag);
+	varint_put(w, first);
+	if (second)
+		varint_put(w, *second);
+}
+
+static void
+allocs_write(struct writer *w, uint32_t k)
+{
+	for (; w->next_alloc < w->n_allocs &&
+	       w->trace->tensors[w->allocs[w->next_alloc]].alloc_at == k;
+	     w->next_alloc++)
+		numbers_write(w, SL_TAG_ALLOC, "alloc", w->allocs[w->next_alloc], NULL);
+}
+
+static void
+copies_write(struct writer *w, uint32_t k)
+{
+	for (; w->next_copy < w->trace->n_copies &&
+	       w->trace->copies[w->next_copy].before_launch == k;
+	     w->next_copy++) {
+		const struct sl_trace_copy *copy = &w->trace->copies[w->next_copy];
+
+		if (copy->to_device)
+			numbers_write(w, SL_TAG_COPY_IN, "copy-in", copy->tensor,
+				      &copy->bytes);
+		else
+			numbers_write(w, SL_TAG_COPY_OUT, "copy-out", copy->tensor,
+				      &copy->bytes);
+	}
+}
+
+static void
+frees_write(struct writer *w, uint32_t k)
+{
+	for (; w->next_free < w->n_frees &&
+	       w->trace->tensors[w->frees[w->next_free]].free_at == k;
+	     w->next_free++)
+		numbers_write(w, SL_TAG_FREE, "free", w->frees[w->next_free], NULL);
+}
+
+static void
+period_write(struct writer *w, uint32_t period)
+{
+	if (w->is_text)
+		fprintf(w->file, "period %u\n", period);
+	else
+		varint_put(w, SL_TAG_PERIOD);
+}
+
+static void
+launch_write(struct writer *w, uint32_t k, uint64_t now_ticks)
+{
+	const struct sl_trace_launch *launch = &w->trace->launches[k];
+	const struct sl_trace_use *uses = &w->trace->uses[launch->first_use];
+
+	if (w->is_text) {
+		fprintf(w->file, "launch %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+			k, launch->start_ticks, launch->ticks, launch->fault_output_ticks,
+			launch->fault_all_ticks);
+		name_print(w, launch->name);
+		for (uint32_t i = 0; i < launch->n_uses; i++)
+			fprintf(w->file, "\tuse %u %s\n", uses[i].tensor,
+				sl_trace_intent_name(uses[i].intent));
+		return;
+	}
+	varint_put(w, SL_TAG_LAUNCH);
+	varint_put(w, launch->start_ticks - now_ticks);
+	varint_put(w, launch->ticks);
+	varint_put(w, launch->fault_output_ticks);
+	varint_put(w, launch->fault_all_ticks);
+	name_put(w, launch->name);
+	varint_put(w, launch->n_uses);
+	for (uint32_t i = 0; i < launch->n_uses; i++)
+		varint_put(w, (uint64_t)(uses[i].tensor - (i ? uses[i - 1].tensor : 0)) << 3 |
+				      (uint64_t)uses[i].intent);
+}
+
+static void
+end_write(struct writer *w)
+{
+	const struct sl_trace *trace = w->trace;
+	uint32_t crc;
+
+	if (w->is_text) {
+		fprintf(w->file, "end %u %u %u\n", trace->n_launches, trace->n_tensors,
+			trace->n_uses);
+		return;
+	}
+	varint_put(w, SL_TAG_END);
+	varint_put(w, trace->n_launches);
+	varint_put(w, trace->n_tensors);
+	varint_put(w, trace->n_uses);
+	crc = w->crc;
+	bytes_put(w,
+		  (const uint8_t[]){(uint8_t)crc, (uint8_t)(crc >> 8),
+				    (uint8_t)(crc >> 16), (uint8_t)(crc >> 24)},
+		  4);
+}
+
+static void
+records_write(struct writer *w)
+{
+	const struct sl_trace *trace = w->trace;
+	uint64_t now_ticks = 0;
+	uint32_t period = 0;
+
+	head_write(w);
+	tensors_write(w);
+	if (w->is_text)
+		fputs("# launch NUMBER START TICKS WITH-OUTPUT-FAULTS WITH-ALL-FAULTS "
+		      "NAME\n",
+		      w->file);
+	for (uint32_t k = 0; k <= trace->n_launches; k++) {
+		if (k < trace->n_launches && trace->period_first[period] == k)
+			period_write(w, period++);
+		allocs_write(w, k);
+		copies_write(w, k);
+		frees_write(w, k);
+		if (k == trace->n_launches)
+			break;
+		launch_write(w, k, now_ticks);
+		now_ticks = trace->launches[k].start_ticks + trace->launches[k].ticks;
+	}
+	end_write(w);
+}
+
+/* ---- tensors by the launch of their alloc or free ---- */
+
+/* A counting sort: by launch, then by number. at: offset of the field in a tensor. */
+static int
+tensors_order(const struct sl_trace *trace, size_t at, uint32_t **out, uint32_t *n_out)
+{
+	uint32_t *first = calloc(trace->n_launches + (size_t)2, sizeof(*first));
+	uint32_t *order = malloc((trace->n_tensors + (size_t)1) * sizeof(*order));
+	uint32_t n = 0;
+
+	if (!first || !order) {
+		free(first);
+		free(order);
+		return sl_fail(-ENOMEM, "trace: no memory to write %u tensors",
+			       trace->n_tensors);
+	}
+	for (int pass = 0; pass < 2; pass++) {
+		for (uint32_t t = 0; t < trace->n_tensors; t++) {
+			uint32_t k;
+
+			memcpy(&k, (const char *)&trace->tensors[t] + at, sizeof(k));
+			if (k == SL_TRACE_NONE)
+				continue;
+			if (pass == 0) {
+				first[k + 1]++;
+				n++;
+			} else {
+				order[first[k]++] = t;
+			}
+		}
+		for (uint32_t k = 0; pass == 0 && k <= trace->n_launches; k++)
+			first[k + 1] += first[k];
+	}
+	free(first);
+	*out = order;
+	*n_out = n;
+	return 0;
+}
+
+int
+sl_trace_write(const struct sl_trace *trace, const char *path, int text)
+{
+	struct writer w = {.trace = trace, .is_text = text};
+	int to_stdout = strcmp(path, "-") == 0;
+	int rc = sl_trace_check(trace);
+	int failed;
+
+	if (rc)
+		return sl_fail_in(rc, "%s: not written", path);
+	w.names = calloc(trace->strings_bytes + 1, sizeof(*w.names));
+	if (!w.names)
+		rc = sl_fail(-ENOMEM, "trace: no memory to write %zu bytes of names",
+			     trace->strings_bytes);
+	if (!rc)
+		rc = tensors_order(trace, offsetof(struct sl_tensor, alloc_at), &w.allocs,
+				   &w.n_allocs);
+	if (!rc)
+		rc = tensors_order(trace, offsetof(struct sl_tensor, free_at), &w.frees,
+				   &w.n_frees);
+	if (rc)
+		goto out;
+	w.file = to_stdout ? stdout : fopen(path, "we");
+	if (!w.file) {
+		rc = sl_fail(-errno, "%s: %s", path, strerror(errno));
+		goto out;
+	}
+	errno = 0;
+	records_write(&w);
+	failed = fflush(w.file) || ferror(w.file);
+	if (failed)
+		rc = sl_fail(errno ? -errno : -EIO, "%s: writing: %s", path,
+			     strerror(errno ? errno : EIO));
+	if (!to_stdout && fclose(w.file) && !failed)
+		rc = sl_fail(-errno, "%s: writing: %s", path, strerror(errno));
+out:
+	free(w.names);
+	free(w.allocs);
+	free(w.frees);
+	return rc;
+}

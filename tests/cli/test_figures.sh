@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `sluice figures` on one model: tables beside published values, pictures that are XML, the same
+# bytes whatever the number of threads, models without data named, bars judged, and a failing bar
+# seen as such. Run in an empty directory.
+set -u
+: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
+data=$SLUICE_SOURCE_DIR/tests/data/g10
+failed=0
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
+[ -d "$data/results/BERT_Base" ] || { echo "no traces in $data"; exit 77; }
+
+# One model only, so that the rest is missing.
+mkdir -p one/results
+cp -r "$data/frontend" "$data/expected" one/
+cp -r "$data/results/BERT_Base" one/results/
+
+"$SLUICE_BIN" figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
+	--jobs 2 --out first --check 2>err || fail "figures: $(cat err)"
+grep -q '^ResNet152: no kernel times' err || fail "a missing model is not named on stderr"
+grep -q 'left out: ViT, Inceptionv3, ResNet152, SENet154' first/figures.md ||
+	fail "missing models are not named in the tables"
+grep -q '| BERT-256 | 8.743 / 8.743 (+0.00 %) | 23.580 / ' first/figures.md ||
+	fail "published values are not beside ours"
+grep -q '| FlashNeuron, times and failures | .* | pass |' first/figures.md ||
+	fail "no verdict on FlashNeuron"
+grep -q '^## Figure 15' first/figures.md && fail "a figure that was not asked for"
+for picture in figure2-BERT_Base figure11 figure12 figure13 figure14; do
+	[ -s "first/$picture.svg" ] || fail "no picture $picture"
+	grep -q "$picture.svg" first/figures.md || fail "$picture is not in the tables"
+	if command -v python3 >/dev/null; then
+		python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' \
+			"first/$picture.svg" || fail "$picture is not XML"
+	fi
+done
+
+"$SLUICE_BIN" figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
+	--jobs 1 --out second 2>err || fail "figures on one thread: $(cat err)"
+diff -r first second || fail "the number of threads changes the figures"
+
+# A published value that ours cannot meet is seen.
+sed -i 's/^11,BERT_Base,256,128,3.2,15.754,uvm,.*/11,BERT_Base,256,128,3.2,15.754,uvm,1/' \
+	one/expected/cycles.csv
+"$SLUICE_BIN" figures --data one --figure 11 --check >out 2>err && fail "a wrong value passes"
+grep -q '^not met: Base UVM and DeepUM+' err || fail "the bar is not named: $(cat err)"
+"$SLUICE_BIN" figures --data one --figure 11 --json >out.json 2>err || fail "json: $(cat err)"
+if command -v python3 >/dev/null; then
+	python3 - <<'PY' || fail "the JSON object"
+import json
+d = json.load(open("out.json"))
+assert "VIT" in d["missing_models"]
+cells = {c["policy"]: c for c in d["cells"]}
+assert cells["ideal"]["cycles"] == 8742558777
+assert cells["uvm"]["published_cycles"]["11"] == 1
+assert not [b for b in d["bars"] if b["what"].startswith("Base UVM and DeepUM+, times")][0]["passed"]
+PY
+fi
+
+# What cannot be.
+"$SLUICE_BIN" figures --data nowhere 2>err && fail "no data, no error"
+grep -q 'nowhere/expected/cycles.csv' err || fail "the missing file is not named: $(cat err)"
+mkdir -p empty
+cp -r "$data/expected" empty/
+"$SLUICE_BIN" figures --data empty --figure 2 2>err && fail "no traces, no error"
+echo "11,BERT_Base,256" >>one/expected/cycles.csv
+"$SLUICE_BIN" figures --data one --figure 2 2>err && fail "a cut row passes"
+grep -q 'cycles.csv: line [0-9]*: 3 fields' err || fail "the cut row is not named: $(cat err)"
+for wrong in "--figure 5" "--figure x" "--jobs 0" "--out a --update" "--update --figure 2" "extra" \
+	"--nonsense"; do
+	# shellcheck disable=SC2086
+	"$SLUICE_BIN" figures $wrong >out 2>err
+	[ $? -eq 2 ] || fail "'$wrong' is taken"
+done
+exit $failed

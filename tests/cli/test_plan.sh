@@ -1,0 +1,101 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `sluice plan`: a trace is planned, simulated and reported; the plan that is written is the plan
+# that is read; a sweep marks the smallest machines and more is never less; what cannot be done is
+# said with the launch, the option or the line.
+# Run in an empty directory.
+set -u
+: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
+failed=0
+data=$SLUICE_SOURCE_DIR/tests/data/g10
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
+# has FILE WORDS
+has()
+{
+	grep -qF -- "$2" "$1" || fail "no '$2' in $1: $(head -c 600 "$1")"
+}
+
+# value FILE KEY: of a JSON object as the tool prints it
+value()
+{
+	sed -n "s/^ *\"$2\": \([^,]*\),*\$/\1/p" "$1" | head -1
+}
+
+# refused STATUS WORDS ARGUMENTS...
+refused()
+{
+	local status=$1 words=$2
+
+	shift 2
+	"$SLUICE_BIN" plan "$@" >out 2>err
+	[ $? = "$status" ] || fail "plan $*: exit code is not $status"
+	has err "$words"
+}
+
+"$SLUICE_BIN" trace import g10 "$data" BERT_Base 256 -o bert || fail "import"
+
+# What fits runs as with unlimited memory, and nothing moves.
+"$SLUICE_BIN" plan bert --device-memory 400G --json >fits || fail "plan that fits"
+[ "$(value fits kept)" = 1 ] || fail "what fits is slower"
+[ "$(value fits device_to_host_bytes)" = 0 ] || fail "what fits moves"
+[ "$(value fits host_to_device_bytes)" = 0 ] || fail "what fits moves"
+
+# What does not: between the bound and the published planner.
+set -- bert --host-memory 0 --as-published
+"$SLUICE_BIN" plan "$@" --json -o bert.plan --svg run.svg >ours || fail "plan"
+"$SLUICE_BIN" plan "$@" --json --policy g10 >g10 || fail "plan --policy g10"
+"$SLUICE_BIN" plan "$@" --json --policy ideal >ideal || fail "plan --policy ideal"
+[ "$(value ours bound_ticks)" -le "$(value ours period_ticks)" ] || fail "under the bound"
+[ "$(value ours period_ticks)" -le "$(value g10 period_ticks)" ] || fail "slower than g10"
+[ "$(value ideal period_ticks)" = "$(value ours unlimited_ticks)" ] || fail "ideal"
+[ "$(value ours device_to_store_bytes)" -gt 0 ] || fail "nothing moved"
+[ "$(value ours device_to_host_bytes)" = 0 ] || fail "there is no host memory"
+head -1 bert.plan | grep -qx 'sluice-plan 1' || fail "plan file"
+grep -q '^<svg ' run.svg && tail -1 run.svg | grep -qx '</svg>' || fail "run.svg"
+
+# The plan that was written does the same.
+"$SLUICE_BIN" plan "$@" --json --plan bert.plan >again || fail "plan --plan"
+[ "$(value again period_ticks)" = "$(value ours period_ticks)" ] || fail "--plan differs"
+"$SLUICE_BIN" plan bert >table || fail "table"
+has table "unlimited"
+has table "at least"
+has table "device to host"
+
+# A sweep: more is never less, and the smallest that keeps enough is marked.
+"$SLUICE_BIN" plan bert --sweep device-memory=8G..48G:4,host-memory=0..32G:2 --svg s.svg \
+	--keep 0.9 >sweep || fail "sweep"
+[ "$(grep -c ' GiB .*%' sweep)" = 8 ] || fail "not eight machines"
+grep -q 'smallest that keep 90 %:$' sweep || fail "no smallest"
+tail -1 s.svg | grep -qx '</svg>' || fail "s.svg"
+"$SLUICE_BIN" plan bert --sweep device-memory=8G..48G:6 --json | sed -n 's/^ *"kept": //p' |
+	tr -d , >kept
+[ "$(wc -l <kept)" = 6 ] || fail "not six machines"
+sort -g kept | cmp -s - kept || fail "more memory is slower: $(tr '\n' ' ' <kept)"
+
+# What cannot be done.
+refused 1 "at least" bert --device-memory 1G
+refused 1 "launch" bert --device-memory 1G
+refused 1 "No such file" nothing
+refused 1 "store_read_bps" bert --link 2G
+refused 2 "which trace" --json
+refused 2 "no planner 'none'" bert --planner none
+refused 2 "no policy 'none'" bert --policy none
+refused 2 "no axis 'depth'" bert --sweep depth=1..2
+refused 2 "is not LOW..HIGH" bert --sweep device-memory=8G
+refused 2 "is no value for read" bert --store read=fast
+refused 2 "goes neither" bert --sweep device-memory=8G..16G -o x
+refused 2 "is not a share" bert --keep 2
+sed 's/^end.*//' bert.plan >short
+refused 1 "short:" bert --plan short
+"$SLUICE_BIN" trace import g10 "$data" BERT_Base 384 -o other || fail "import"
+sed 's/^period 1369/period 1368/' bert.plan >wrong
+refused 1 "1368" other --plan wrong
+
+exit $failed

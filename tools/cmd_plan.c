@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `sluice plan`: what a trace would take on a machine that need not exist, what holds it up
+ * there, and the plan by which it gets that far.
+ *
+ * Planning, simulating and the lower bound are the library's (src/plan, src/sim); this file
+ * reads the command line and calls them. Threads: one.
+ */
+#include "cmd_plan.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "commands.h"
+#include "sluice/sluice.h"
+
+static const char plan_help[] =
+	"Usage: sluice plan TRACE [MACHINE] [OPTIONS]\n"
+	"       sluice plan TRACE [MACHINE] --sweep AXIS=LOW..HIGH[:N][,AXIS=...] "
+	"[OPTIONS]\n"
+	"\n"
+	"Plan the moves of a trace's tensors on a machine, simulate the plan and say how "
+	"long\n"
+	"a period takes, what holds it up, what moves, and how long the drives last.\n"
+	"\n"
+	"Machine (default: an A100 with 40 GiB, PCIe 3 x16, 128 GiB of host memory, one "
+	"drive):\n"
+	"      --device-memory SIZE  of one GPU, as 24G\n"
+	"      --host-memory SIZE    lent to the GPUs, as 64G; may be 0\n"
+	"      --link RATE           each way, as 32G (bytes per second); or "
+	"in=RATE,out=RATE\n"
+	"      --store SPEC          read=RATE,write=RATE[,capacity=SIZE][,drives=N]\n"
+	"                            [,endurance=SIZE]; rates are of all drives "
+	"together,\n"
+	"                            endurance is what one drive may be written in its "
+	"life\n"
+	"      --gpus N              that share host memory and store\n"
+	"\n"
+	"Options:\n"
+	"      --planner NAME        sluice (default) or g10\n"
+	"      --policy NAME         what runs in the simulator: plan (default), or "
+	"ideal, uvm,\n"
+	"                            deepum, flashneuron, g10-gds, g10-host, g10, lru\n"
+	"      --plan FILE           carry out this plan instead of making one\n"
+	"      --as-published        by the rules of the published simulation\n"
+	"  -o, --output FILE         write the plan\n"
+	"      --sweep SPEC          try many machines; AXIS is device-memory, "
+	"host-memory,\n"
+	"                            store or link, N the number of values (default 10)\n"
+	"      --keep SHARE          sweep: find the smallest machines that keep this "
+	"share of\n"
+	"                            the speed with unlimited memory (default 0.95)\n"
+	"      --svg FILE            draw a picture too\n"
+	"      --json                print one JSON object\n"
+	"  -h, --help                print this and exit\n";
+
+enum {
+	OPT_DEVICE = 256,
+	OPT_HOST,
+	OPT_LINK,
+	OPT_STORE,
+	OPT_GPUS,
+	OPT_PLANNER,
+	OPT_POLICY,
+	OPT_PLAN,
+	OPT_PUBLISHED,
+	OPT_SWEEP,
+	OPT_KEEP,
+	OPT_SVG,
+	OPT_JSON
+};
+
+static const struct option long_options[] = {
+	{"device-memory", required_argument, NULL, OPT_DEVICE},
+	{"host-memory", required_argument, NULL, OPT_HOST},
+	{"link", required_argument, NULL, OPT_LINK},
+	{"store", required_argument, NULL, OPT_STORE},
+	{"gpus", required_argument, NULL, OPT_GPUS},
+	{"planner", required_argument, NULL, OPT_PLANNER},
+	{"policy", required_argument, NULL, OPT_POLICY},
+	{"plan", required_argument, NULL, OPT_PLAN},
+	{"as-published", no_argument, NULL, OPT_PUBLISHED},
+	{"output", required_argument, NULL, 'o'},
+	{"sweep", required_argument, NULL, OPT_SWEEP},
+	{"keep", required_argument, NULL, OPT_KEEP},
+	{"svg", required_argument, NULL, OPT_SVG},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+int
+plan_rate_parse(const char *text, double *out)
+{
+	static const char letters[] = "KMGT";
+	double value, unit = 1;
+	const char *letter;
+	char *end;
+
+	if ((*text < '0' || *text > '9') && *text != '.')
+		return -EINVAL;
+	value = strtod(text, &end);
+	if (*end && (letter = strchr(letters, *end)) != NULL) {
+		for (; letter >= letters; letter--)
+			unit *= 1000;
+		end++;
+	}
+	if (strcmp(end, "B/s") == 0 || strcmp(end, "B") == 0)
+		end += strlen(end);
+	if (*end || !isfinite(value) || value <= 0 || value * unit > 1e15)
+		return -EINVAL;
+	*out = value * unit;
+	return 0;
+}
+
+/* One "key=value" of --store or --link. */
+static int
+pair_take(const char *option, const char *key, const char *value, struct sl_machine *machine)
+{
+	uint64_t number;
+	int store = strcmp(option, "store") == 0, rc = -EINVAL;
+
+	if (store && strcmp(key, "read") == 0)
+		rc = plan_rate_parse(value, &machine->store_read_bps);
+	else if (store && strcmp(key, "write") == 0)
+		rc = plan_rate_parse(value, &machine->store_write_bps);
+	else if (store && strcmp(key, "capacity") == 0)
+		rc = sl_size_parse(value, &machine->store_bytes);
+	else if (store && strcmp(key, "endurance") == 0) {
+		rc = sl_size_parse(value, &number);
+		if (!rc)
+			machine->drive_endurance_bytes = (double)number;
+	} else if (store && strcmp(key, "drives") == 0) {
+		rc = command_number(value, 1, 4096, &number);
+		if (!rc)
+			machine->n_drives = (uint32_t)number;
+	} else if (!store && strcmp(key, "in") == 0)
+		rc = plan_rate_parse(value, &machine->link_in_bps);
+	else if (!store && strcmp(key, "out") == 0)
+		rc = plan_rate_parse(value, &machine->link_out_bps);
+	else
+		return command_usage("plan", "--%s has no '%s'", option, key);
+	if (rc)
+		return command_usage("plan", "--%s: '%s' is no value for %s", option,
+				     value, key);
+	return SL_EXIT_OK;
+}
+
+static int
+pairs_take(const char *option, const char *text, struct sl_machine *machine)
+{
+	SL_CLEANUP(free) char *copy = strdup(text);
+	char *rest = NULL, *pair, *value;
+	int code;
+
+	if (!copy)
+		return command_fail("plan", "out of memory");
+	for (pair = strtok_r(copy, ",", &rest); pair; pair = strtok_r(NULL, ",", &rest)) {
+		value = strchr(pair, '=');
+		if (!value)
+			return command_usage("plan", "--%s: '%s' is not KEY=VALUE",
+					     option, pair);
+		*value++ = 0;
+		code = pair_take(option, pair, value, machine);
+		if (code)
+			return code;
+	}
+	return SL_EXIT_OK;
+}
+
+static int
+machine_option(int c, struct sl_machine *machine)
+{
+	uint64_t number;
+
+	switch (c) {
+	case OPT_DEVICE:
+	case OPT_HOST:
+		if (sl_size_parse(optarg, &number))
+			return command_usage("plan", "'%s' is not a size like 24G", optarg);
+		*(c == OPT_DEVICE ? &machine->device_bytes : &machine->host_bytes) = number;
+		break;
+	case OPT_LINK:
+		if (strchr(optarg, '='))
+			return pairs_take("link", optarg, machine);
+		if (plan_rate_parse(optarg, &machine->link_in_bps))
+			return command_usage("plan", "'%s' is not a rate like 32G", optarg);
+		machine->link_out_bps = machine->link_in_bps;
+		break;
+	case OPT_STORE:
+		return pairs_take("store", optarg, machine);
+	case OPT_GPUS:
+		if (command_number(optarg, 1, 1024, &number))
+			return command_usage("plan", "--gpus %s is not a number of 1 to 1024",
+					     optarg);
+		machine->n_gpus = (uint32_t)number;
+		break;
+	}
+	return SL_EXIT_OK;
+}
+
+static int
+option_take(int c, struct plan_job *job)
+{
+	char *end;
+
+	switch (c) {
+	case 'o':
+		job->output = optarg;
+		break;
+	case OPT_PLANNER:
+		if (!sl_planner_find(optarg))
+			return command_usage("plan", "no planner '%s'", optarg);
+		job->planner = optarg;
+		break;
+	case OPT_POLICY:
+		if (!sl_sim_policy_find(optarg))
+			return command_usage("plan", "no policy '%s'", optarg);
+		job->policy = optarg;
+		break;
+	case OPT_PLAN:
+		job->plan_path = optarg;
+		break;
+	case OPT_PUBLISHED:
+		job->as_published = 1;
+		break;
+	case OPT_SWEEP:
+		job->sweep = optarg;
+		break;
+	case OPT_KEEP:
+		job->keep = strtod(optarg, &end);
+		if (end == optarg || *end || !(job->keep > 0 && job->keep <= 1))
+			return command_usage("plan", "--keep %s is not a share of 0 to 1",
+					     optarg);
+		break;
+	case OPT_SVG:
+		job->svg = optarg;
+		break;
+	case OPT_JSON:
+		job->as_json = 1;
+		break;
+	}
+	return SL_EXIT_OK;
+}
+
+/* 0: go on; else the exit code is in *code. */
+static int
+arguments_read(int argc, char **argv, struct plan_job *job, int *code)
+{
+	int c;
+
+	opterr = 0;
+	optind = 0;
+	while ((c = getopt_long(argc, argv, ":ho:", long_options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(plan_help, stdout);
+			*code = SL_EXIT_OK;
+			return 1;
+		}
+		if (c == '?' || c == ':')
+			*code = command_bad_option("plan", c, argv);
+		else if (c >= OPT_DEVICE && c <= OPT_GPUS)
+			*code = machine_option(c, &job->machine);
+		else
+			*code = option_take(c, job);
+		if (*code)
+			return 1;
+	}
+	if (argc - optind != 1) {
+		*code = command_usage("plan", optind == argc ? "which trace?"
+							     : "one trace at a time");
+		return 1;
+	}
+	job->trace_path = argv[optind];
+	if (job->sweep && (job->plan_path || job->output)) {
+		*code = command_usage("plan",
+				      "--sweep goes neither with --plan nor with -o");
+		return 1;
+	}
+	if (job->sweep && strcmp(job->policy, "plan") != 0) {
+		*code = command_usage("plan", "--sweep goes with --policy plan only");
+		return 1;
+	}
+	return 0;
+}
+
+/* ---- one run ---- */
+
+static int
+policy_takes_plan(const char *policy)
+{
+	return strcmp(policy, "plan") == 0 || strcmp(policy, "g10") == 0;
+}
+
+static int
+plan_get(const struct plan_job *job, struct sl_plan **out)
+{
+	struct sl_planner_options options = {.as_published = job->as_published};
+	const char *planner = job->planner;
+
+	if (job->plan_path)
+		return sl_plan_read(job->plan_path, out);
+	if (strcmp(job->policy, "g10") == 0)
+		planner = "g10";
+	return sl_planner_find(planner)->make(job->trace, &job->machine, &options, out);
+}
+
+static int
+job_run(const struct plan_job *job, struct plan_outcome *outcome)
+{
+	struct sl_sim_options options = {.as_published = job->as_published};
+	int rc = sl_machine_check(&job->machine);
+
+	if (!rc)
+		rc = sl_bound_make(job->trace, &job->machine, job->as_published,
+				   &outcome->bound);
+	if (!rc && policy_takes_plan(job->policy))
+		rc = plan_get(job, &outcome->plan);
+	if (!rc && job->output && !outcome->plan)
+		rc = sl_fail(-EINVAL, "policy %s makes no plan to write", job->policy);
+	if (!rc && job->output)
+		rc = sl_plan_write(outcome->plan, job->output);
+	if (!rc)
+		rc = sl_sim_policy_find(job->policy)
+			     ->run(job->trace, &job->machine, outcome->plan, &options,
+				   &outcome->result);
+	if (!rc && outcome->result.failed)
+		rc = sl_fail(-ENOSPC, "%s: %s", job->policy, outcome->result.why);
+	if (!rc && job->svg)
+		rc = plan_picture_run(job->svg, job, outcome);
+	if (!rc && job->as_json)
+		rc = plan_report_json(job, outcome);
+	else if (!rc)
+		plan_report_print(job, outcome);
+	return rc;
+}
+
+int
+cmd_plan(int argc, char **argv)
+{
+	struct plan_job job = {.planner = "sluice", .policy = "plan", .keep = 0.95};
+	struct plan_outcome outcome = {0};
+	struct sl_trace *trace = NULL;
+	int rc, code = SL_EXIT_OK;
+
+	sl_machine_g10(&job.machine);
+	if (arguments_read(argc, argv, &job, &code))
+		return code;
+	rc = sl_trace_read(job.trace_path, &trace);
+	job.trace = trace;
+	if (!rc && job.sweep)
+		code = plan_sweep_run(&job);
+	else if (!rc)
+		rc = job_run(&job, &outcome);
+	if (rc)
+		code = command_fail("plan", "%s", sluice_last_error());
+	sl_plan_destroy(outcome.plan);
+	sl_sim_result_fini(&outcome.result);
+	sl_trace_destroy(trace);
+	return code;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `sluice plan` share: what was asked for, and what came out of one run.
+ *
+ * cmd_plan.c reads the command line, plans and simulates; plan_report.c prints one run;
+ * plan_sweep.c goes through many machines; plan_picture.c draws. Threads: one, but for the
+ * sweep, which says so.
+ */
+#ifndef SL_TOOLS_CMD_PLAN_H
+#define SL_TOOLS_CMD_PLAN_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "plan/bound.h"
+#include "plan/plan.h"
+#include "sim/sim.h"
+
+#define PLAN_PHASES    10 /* of a period, in the report */
+#define SWEEP_AXES_MAX 4
+#define SWEEP_MAX      512 /* machines */
+
+struct plan_job {
+	const char *trace_path, *planner, *policy;
+	const char *plan_path; /* --plan: carry this one out instead of making one */
+	const char *output, *svg, *sweep;
+	struct sl_machine machine;
+	double keep; /* share of the speed with unlimited memory */
+	int as_json, as_published;
+	const struct sl_trace *trace;
+};
+
+struct plan_outcome {
+	struct sl_plan *plan; /* NULL: the policy takes none */
+	struct sl_sim_result result;
+	struct sl_bound bound;
+};
+
+/* Print it, as a table or as one JSON object. */
+void plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome);
+int plan_report_json(const struct plan_job *job,
+		     const struct plan_outcome *outcome) SL_MUST_CHECK;
+/* In one word: "compute", "link in", ... */
+const char *plan_bound_name(enum sl_sim_bound bound);
+
+/* Go through all machines of job->sweep and print what they keep. Returns an exit code. */
+int plan_sweep_run(const struct plan_job *job);
+
+/* plan_picture.c: errors are those of writing path. */
+int plan_picture_run(const char *path, const struct plan_job *job,
+		     const struct plan_outcome *outcome) SL_MUST_CHECK;
+struct plan_line {
+	char name[96];
+	const double *kept; /* by value of the axis; below 0: cannot run */
+};
+int plan_picture_sweep(const char *path, const char *axis, const char *const *values,
+		       uint32_t n_values, const struct plan_line *lines, uint32_t n_lines,
+		       double keep) SL_MUST_CHECK;
+
+/* "24G": memory by powers of 1024. "7G": bytes per second by powers of 1000. -EINVAL. */
+int plan_rate_parse(const char *text, double *out) SL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `sluice trace`: make, show and check files of traces, and print what a trace's tensors
+ * are like. One word behind the command says which; each has its own options.
+ *
+ * Reading, writing and checking are the library's (src/trace); vitality's table is in
+ * trace_vitality.c.
+ *
+ * Threads: one.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "cmd_trace.h"
+#include "commands.h"
+#include "json.h"
+#include "sluice/sluice.h"
+#include "trace/trace.h"
+
+static const char trace_help[] =
+	"Usage: sluice trace import g10 DIR MODEL BATCH -o FILE [--as-text] [OPTIONS]\n"
+	"       sluice trace show FILE [--text] [--json]\n"
+	"       sluice trace check FILE...\n"
+	"       sluice trace vitality FILE [--period N] [--svg FILE] [--json]\n"
+	"\n"
+	"Traces: what a program launched, with times, tensors and intents. A FILE may be "
+	"-\n"
+	"for standard input or output.\n"
+	"\n"
+	"  import    make one of the published inputs of the paper G10 in DIR\n"
+	"  show      print what is in it\n"
+	"  check     say whether it makes sense; nothing is printed for good ones\n"
+	"  vitality  print how much of the memory is in use, and how long tensors are "
+	"idle\n"
+	"\n"
+	"Options:\n"
+	"  -o, --output FILE  where import writes to\n"
+	"      --as-text      import: write the text form instead of the binary one\n"
+	"      --family NAME  import: plain, resnet, inception, senet or transformer\n"
+	"      --input HxW    import: height and width of a convolutional network's "
+	"input\n"
+	"      --border N     import: ids of a transformer below N are global\n"
+	"      --text         show: print all of it in the text form\n"
+	"      --period N     vitality: of period N (default 0)\n"
+	"      --svg FILE     vitality: draw a picture too\n"
+	"      --json         show, vitality: print one JSON object\n"
+	"  -h, --help         print this and exit\n";
+
+static const struct option long_options[] = {
+	{"output", required_argument, NULL, 'o'},
+	{"as-text", no_argument, NULL, 'T'},
+	{"family", required_argument, NULL, 'f'},
+	{"input", required_argument, NULL, 'i'},
+	{"border", required_argument, NULL, 'b'},
+	{"text", no_argument, NULL, 't'},
+	{"period", required_argument, NULL, 'p'},
+	{"svg", required_argument, NULL, 's'},
+	{"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+/* The command line of all four. given: the letters of the options that were there. */
+struct trace_options {
+	const char *output, *family, *svg;
+	uint32_t input_h, input_w, border, period;
+	char given[16];
+};
+
+static int
+failed(void)
+{
+	return command_fail("trace", "%s", sluice_last_error());
+}
+
+static int
+is_given(const struct trace_options *options, char c)
+{
+	return strchr(options->given, c) != NULL;
+}
+
+/* "299x299" or "299". */
+static int
+input_parse(const char *text, struct trace_options *options)
+{
+	const char *x = strchr(text, 'x');
+	char height[16];
+	uint64_t h, w;
+
+	if (x && (size_t)(x - text) >= sizeof(height))
+		return -EINVAL;
+	snprintf(height, sizeof(height), "%.*s", x ? (int)(x - text) : 15, text);
+	if (command_number(height, 1, 1u << 20, &h) ||
+	    command_number(x ? x + 1 : text, 1, 1u << 20, &w))
+		return -EINVAL;
+	options->input_h = (uint32_t)h;
+	options->input_w = (uint32_t)w;
+	return 0;
+}
+
+static int
+option_take(int c, struct trace_options *options)
+{
+	uint64_t number = 0;
+
+	switch (c) {
+	case 'o':
+		options->output = optarg;
+		break;
+	case 'f':
+		options->family = optarg;
+		break;
+	case 's':
+		options->svg = optarg;
+		break;
+	case 'i':
+		if (input_parse(optarg, options))
+			return command_usage("trace", "--input %s: write it like 224x224",
+					     optarg);
+		break;
+	case 'b':
+		if (command_number(optarg, 1, 1u << 16, &number))
+			return command_usage("trace",
+					     "--border %s is not a number of 1 to %u",
+					     optarg, 1u << 16);
+		options->border = (uint32_t)number;
+		break;
+	case 'p':
+		if (command_number(optarg, 0, SL_TRACE_LAUNCHES_MAX, &number))
+			return command_usage("trace", "--period %s is not a number", optarg);
+		options->period = (uint32_t)number;
+		break;
+	}
+	if (!is_given(options, (char)c))
+		options->given[strlen(options->given)] = (char)c;
+	return SL_EXIT_OK;
+}
+
+/* ---- import ---- */
+
+static int
+trace_import(int n, char **words, const struct trace_options *options)
+{
+	struct sl_import_g10 import = {
+		.family = options->family,
+		.input_h = options->input_h,
+		.input_w = options->input_w,
+		.global_border = options->border,
+	};
+	struct sl_trace *trace = NULL;
+	uint64_t batch;
+	int rc;
+
+	if (n != 4)
+		return command_usage("trace",
+				     "import takes g10 and a directory, a model and "
+				     "a batch size");
+	if (strcmp(words[0], "g10") != 0)
+		return command_usage("trace", "import knows g10, not '%s'", words[0]);
+	if (command_number(words[3], 1, UINT32_MAX, &batch))
+		return command_usage("trace", "'%s' is not a batch size", words[3]);
+	if (!options->output)
+		return command_usage("trace", "import needs -o FILE");
+	import.directory = words[1];
+	import.model = words[2];
+	import.batch = (uint32_t)batch;
+	rc = sl_trace_import_g10(&import, &trace);
+	if (!rc)
+		rc = sl_trace_write(trace, options->output, is_given(options, 'T'));
+	sl_trace_destroy(trace);
+	return rc ? failed() : SL_EXIT_OK;
+}
+
+/* ---- show ---- */
+
+/* Numbers and bytes by kind of tensor, and the sum of the launches' times. */
+struct sums {
+	uint32_t tensors[SL_TENSOR_KIND_COUNT];
+	uint64_t bytes[SL_TENSOR_KIND_COUNT];
+	uint64_t busy_ticks, copy_in_bytes, copy_out_bytes;
+	uint32_t frees;
+};
+
+static void
+sums_make(const struct sl_trace *trace, struct sums *sums)
+{
+	memset(sums, 0, sizeof(*sums));
+	for (uint32_t t = 0; t < trace->n_tensors; t++) {
+		sums->tensors[trace->tensors[t].kind]++;
+		sums->bytes[trace->tensors[t].kind] += trace->tensors[t].size_bytes;
+		sums->frees += trace->tensors[t].free_at != SL_TRACE_NONE;
+	}
+	for (uint32_t k = 0; k < trace->n_launches; k++)
+		sums->busy_ticks += trace->launches[k].ticks;
+	for (uint32_t i = 0; i < trace->n_copies; i++)
+		*(trace->copies[i].to_device
+			  ? &sums->copy_in_bytes
+			  : &sums->copy_out_bytes) += trace->copies[i].bytes;
+}
+
+static void
+show_json(const struct sl_trace *trace, const struct sums *sums)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_object(&json);
+	json_key(&json, "source");
+	json_string(&json, trace->source);
+	json_key(&json, "clock_hz");
+	json_u64(&json, trace->clock_hz);
+	json_key(&json, "periods");
+	json_u64(&json, trace->n_periods);
+	json_key(&json, "launches");
+	json_u64(&json, trace->n_launches);
+	json_key(&json, "forward_launches");
+	if (trace->n_forward == SL_TRACE_NONE)
+		json_null(&json);
+	else
+		json_u64(&json, trace->n_forward);
+	json_key(&json, "uses");
+	json_u64(&json, trace->n_uses);
+	json_key(&json, "busy_ticks");
+	json_u64(&json, sums->busy_ticks);
+	json_key(&json, "tensors");
+	json_object(&json);
+	for (unsigned kind = 0; kind < SL_TENSOR_KIND_COUNT; kind++) {
+		json_key(&json, sl_tensor_kind_name((enum sl_tensor_kind)kind));
+		json_object(&json);
+		json_key(&json, "number");
+		json_u64(&json, sums->tensors[kind]);
+		json_key(&json, "bytes");
+		json_u64(&json, sums->bytes[kind]);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_key(&json, "copy_in_bytes");
+	json_u64(&json, sums->copy_in_bytes);
+	json_key(&json, "copy_out_bytes");
+	json_u64(&json, sums->copy_out_bytes);
+	json_end(&json);
+}
+
+static void
+show_table(const struct sl_trace *trace, const struct sums *sums)
+{
+	uint64_t all = 0;
+	char size[32];
+
+	printf("source    %s\n", trace->source && trace->source[0] ? trace->source : "-");
+	printf("launches  %u", trace->n_launches);
+	if (trace->n_forward != SL_TRACE_NONE)
+		printf(", %u forward", trace->n_forward);
+	printf(" (%u period%s)\n", trace->n_periods, trace->n_periods == 1 ? "" : "s");
+	printf("time      %.6f s (%" PRIu64 " ticks at %" PRIu64 " Hz)\n",
+	       (double)sums->busy_ticks / (double)trace->clock_hz, sums->busy_ticks,
+	       trace->clock_hz);
+	for (unsigned kind = 0; kind < SL_TENSOR_KIND_COUNT; kind++) {
+		all += sums->bytes[kind];
+		printf("%-9s %u tensors, %s (%" PRIu64 " bytes)\n",
+		       sl_tensor_kind_name((enum sl_tensor_kind)kind), sums->tensors[kind],
+		       sl_size_format(sums->bytes[kind], size, sizeof(size)),
+		       sums->bytes[kind]);
+	}
+	printf("all       %u tensors, %s (%" PRIu64 " bytes)\n", trace->n_tensors,
+	       sl_size_format(all, size, sizeof(size)), all);
+	printf("uses      %u\n", trace->n_uses);
+	if (trace->n_copies > 0)
+		printf("copies    %u, %" PRIu64 " bytes in, %" PRIu64 " bytes out\n",
+		       trace->n_copies, sums->copy_in_bytes, sums->copy_out_bytes);
+	if (sums->frees > 0)
+		printf("frees     %u\n", sums->frees);
+}
+
+static int
+trace_show(int n, char **words, const struct trace_options *options)
+{
+	struct sl_trace *trace;
+	struct sums sums;
+	int rc;
+
+	if (n != 1)
+		return command_usage("trace", "show takes one file");
+	if (is_given(options, 't') && is_given(options, 'j'))
+		return command_usage("trace",
+				     "--text and --json are two forms; take one");
+	if (sl_trace_read(words[0], &trace))
+		return failed();
+	rc = 0;
+	sums_make(trace, &sums);
+	if (is_given(options, 't'))
+		rc = sl_trace_write(trace, "-", 1);
+	else if (is_given(options, 'j'))
+		show_json(trace, &sums);
+	else
+		show_table(trace, &sums);
+	sl_trace_destroy(trace);
+	return rc ? failed() : SL_EXIT_OK;
+}
+
+/* ---- check ---- */
+
+static int
+trace_check(int n, char **words, const struct trace_options *options)
+{
+	int exit_code = SL_EXIT_OK;
+
+	(void)options;
+	if (n == 0)
+		return command_usage("trace", "check takes at least one file");
+	for (int i = 0; i < n; i++) {
+		struct sl_trace *trace = NULL;
+
+		if (sl_trace_read(words[i], &trace))
+			exit_code = failed();
+		sl_trace_destroy(trace);
+	}
+	return exit_code;
+}
+
+/* ---- vitality ---- */
+
+static int
+trace_vitality_run(int n, char **words, const struct trace_options *options)
+{
+	struct sl_trace *trace;
+	int rc;
+
+	if (n != 1)
+		return command_usage("trace", "vitality takes one file");
+	if (sl_trace_read(words[0], &trace))
+		return failed();
+	rc = trace_vitality_print(trace, options->period, is_given(options, 'j'),
+				  options->svg);
+	sl_trace_destroy(trace);
+	return rc ? failed() : SL_EXIT_OK;
+}
+
+/* ---- which ---- */
+
+static const struct part {
+	const char *name;
+	const char *options; /* the letters it takes */
+	int (*run)(int n, char **words, const struct trace_options *options);
+} parts[] = {
+	{"import", "oTfib", trace_import},
+	{"show", "tj", trace_show},
+	{"check", "", trace_check},
+	{"vitality", "psj", trace_vitality_run},
+};
+
+static int
+part_run(const struct part *part, int n, char **words, const struct trace_options *options)
+{
+	for (const char *c = options->given; *c; c++) {
+		if (strchr(part->options, *c))
+			continue;
+		for (const struct option *option = long_options; option->name; option++)
+			if (option->val == *c)
+				return command_usage("trace", "%s does not take --%s",
+						     part->name, option->name);
+	}
+	return part->run(n, words, options);
+}
+
+int
+cmd_trace(int argc, char **argv)
+{
+	struct trace_options options = {0};
+	int c, rc;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(trace_help, stdout);
+			return SL_EXIT_OK;
+		}
+		if (c == '?' || c == ':')
+			return command_bad_option("trace", c, argv);
+		rc = option_take(c, &options);
+		if (rc)
+			return rc;
+	}
+	if (optind == argc)
+		return command_usage("trace", "import, show, check or vitality?");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strcmp(parts[i].name, argv[optind]) == 0)
+			return part_run(&parts[i], argc - optind - 1, argv + optind + 1,
+					&options);
+	return command_usage("trace", "'%s' is not one of import, show, check and vitality",
+			     argv[optind]);
+}

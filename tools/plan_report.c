@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints one run of `sluice plan`: time, its parts, what moved, and wear.
+ *
+ * A phase is a tenth of the period's launch time with unlimited memory. What binds in it is
+ * what its launches waited for the longest, or compute where they waited for less than a
+ * hundredth. Threads: one.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "cmd_plan.h"
+#include "json.h"
+
+#define YEAR_S (365.25 * 24 * 3600)
+
+struct phase {
+	uint32_t first, end; /* launches */
+	uint64_t ideal_ticks, ticks;
+	uint64_t waited[SL_BOUND_COUNT];
+	enum sl_sim_bound bound;
+};
+
+const char *
+plan_bound_name(enum sl_sim_bound bound)
+{
+	switch (bound) {
+	case SL_BOUND_COMPUTE:
+		return "compute";
+	case SL_BOUND_LINK_IN:
+		return "link in";
+	case SL_BOUND_LINK_OUT:
+		return "link out";
+	case SL_BOUND_STORE_READ:
+		return "store read";
+	case SL_BOUND_STORE_WRITE:
+		return "store write";
+	case SL_BOUND_COUNT:
+		break;
+	}
+	return "?";
+}
+
+static const struct sl_sim_launch *
+launches_of(const struct sl_sim_result *result)
+{
+	return result->launches + (size_t)result->best_period * result->n_launches;
+}
+
+static uint32_t
+phases_make(const struct sl_sim_result *result, struct phase phases[PLAN_PHASES])
+{
+	const struct sl_sim_launch *launches = launches_of(result);
+	uint64_t before = 0;
+	uint32_t count = 0, k = 0;
+
+	while (k < result->n_launches && count < PLAN_PHASES) {
+		struct phase *phase = &phases[count++];
+
+		*phase = (struct phase){.first = k};
+		do {
+			const struct sl_sim_launch *launch = &launches[k++];
+			uint64_t ticks = launch->end_ticks - launch->start_ticks;
+
+			phase->ticks += ticks;
+			phase->ideal_ticks += launch->ideal_ticks;
+			if (ticks > launch->ideal_ticks)
+				phase->waited[launch->bound] += ticks - launch->ideal_ticks;
+			before += launch->ideal_ticks;
+		} while (k < result->n_launches &&
+			 (double)before < (double)result->ideal_ticks * count / PLAN_PHASES);
+		phase->end = k;
+		phase->bound = SL_BOUND_COMPUTE;
+		for (int b = SL_BOUND_LINK_IN; b < SL_BOUND_COUNT; b++)
+			if (phase->waited[b] > phase->ticks / 100 &&
+			    (phase->bound == SL_BOUND_COMPUTE ||
+			     phase->waited[b] > phase->waited[phase->bound]))
+				phase->bound = (enum sl_sim_bound)b;
+	}
+	return count;
+}
+
+static double
+seconds(const struct plan_job *job, uint64_t ticks)
+{
+	return (double)ticks / (double)job->trace->clock_hz;
+}
+
+/* Years until the drives have been written their fill; INFINITY: never, or unknown. */
+static double
+drive_years(const struct plan_job *job, const struct plan_outcome *outcome)
+{
+	double period = seconds(job, outcome->result.best_ticks);
+	double written = (double)outcome->result.bytes[SL_PATH_STORE_OUT];
+
+	if (written <= 0 || job->machine.drive_endurance_bytes <= 0)
+		return INFINITY;
+	return job->machine.drive_endurance_bytes * job->machine.n_drives /
+	       (written / period * job->machine.n_gpus) / YEAR_S;
+}
+
+static const char *const path_names[SL_PATH_COUNT] = {
+	[SL_PATH_STORE_IN] = "store to device",
+	[SL_PATH_STORE_OUT] = "device to store",
+	[SL_PATH_HOST_IN] = "host to device",
+	[SL_PATH_HOST_OUT] = "device to host",
+};
+
+void
+plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome)
+{
+	const struct sl_sim_result *result = &outcome->result;
+	double period = seconds(job, result->best_ticks);
+	double years = drive_years(job, outcome);
+	struct phase phases[PLAN_PHASES];
+	uint32_t count = phases_make(result, phases);
+	char text[32], other[32];
+
+	printf("trace       %s (%u launches)\n", job->trace_path, result->n_launches);
+	printf("machine     %s device",
+	       sl_size_format(job->machine.device_bytes, text, sizeof(text)));
+	printf(", %s host, link %.4g GB/s in %.4g out, store %.4g GB/s read %.4g write\n",
+	       sl_size_format(job->machine.host_bytes, other, sizeof(other)),
+	       job->machine.link_in_bps / 1e9, job->machine.link_out_bps / 1e9,
+	       job->machine.store_read_bps / 1e9, job->machine.store_write_bps / 1e9);
+	printf("policy      %s", job->policy);
+	if (outcome->plan)
+		printf(", plan by %s, %u steps", outcome->plan->planner,
+		       outcome->plan->n_steps);
+	printf("\n\nperiod      %.6f s\n", period);
+	printf("unlimited   %.6f s: %.2f %% of that speed is kept\n",
+	       seconds(job, result->ideal_ticks),
+	       100.0 * (double)result->ideal_ticks / (double)result->best_ticks);
+	printf("at least    %.6f s by any schedule: %.2f %% above that\n",
+	       seconds(job, outcome->bound.ticks),
+	       100.0 * ((double)result->best_ticks / (double)outcome->bound.ticks - 1));
+	printf("\n%-16s %10s %10s %8s  %s\n", "launches", "time", "unlimited", "waits",
+	       "bound by");
+	for (uint32_t i = 0; i < count; i++) {
+		const struct phase *phase = &phases[i];
+		double waits = phase->ticks > phase->ideal_ticks
+				       ? (double)(phase->ticks - phase->ideal_ticks)
+				       : 0;
+
+		snprintf(text, sizeof(text), "%u-%u", phase->first, phase->end - 1);
+		printf("%-16s %8.3f s %8.3f s %6.1f %%  %s\n", text,
+		       seconds(job, phase->ticks), seconds(job, phase->ideal_ticks),
+		       100.0 * waits / (double)phase->ticks, plan_bound_name(phase->bound));
+	}
+	printf("\n");
+	for (int path = 0; path < SL_PATH_COUNT; path++)
+		printf("%-16s %s a period, %.3f GB/s\n", path_names[path],
+		       sl_size_format(result->bytes[path], text, sizeof(text)),
+		       (double)result->bytes[path] / period / 1e9);
+	if (isfinite(years))
+		printf("%-16s %.2f years at this rate\n", "drives last", years);
+	else
+		printf("%-16s %s\n", "drives last",
+		       result->bytes[SL_PATH_STORE_OUT]
+			       ? "unknown: give --store endurance="
+			       : "nothing is written to them");
+}
+
+int
+plan_report_json(const struct plan_job *job, const struct plan_outcome *outcome)
+{
+	static const char *const path_keys[SL_PATH_COUNT] = {
+		[SL_PATH_STORE_IN] = "store_to_device_bytes",
+		[SL_PATH_STORE_OUT] = "device_to_store_bytes",
+		[SL_PATH_HOST_IN] = "host_to_device_bytes",
+		[SL_PATH_HOST_OUT] = "device_to_host_bytes",
+	};
+	const struct sl_sim_result *result = &outcome->result;
+	struct phase phases[PLAN_PHASES];
+	uint32_t count = phases_make(result, phases);
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_object(&json);
+	json_key(&json, "trace");
+	json_string(&json, job->trace_path);
+	json_key(&json, "policy");
+	json_string(&json, job->policy);
+	json_key(&json, "planner");
+	json_string(&json, outcome->plan ? outcome->plan->planner : NULL);
+	json_key(&json, "steps");
+	json_u64(&json, outcome->plan ? outcome->plan->n_steps : 0);
+	json_key(&json, "device_memory_bytes");
+	json_u64(&json, job->machine.device_bytes);
+	json_key(&json, "host_memory_bytes");
+	json_u64(&json, job->machine.host_bytes);
+	json_key(&json, "clock_hz");
+	json_u64(&json, job->trace->clock_hz);
+	json_key(&json, "period_ticks");
+	json_u64(&json, result->best_ticks);
+	json_key(&json, "unlimited_ticks");
+	json_u64(&json, result->ideal_ticks);
+	json_key(&json, "bound_ticks");
+	json_u64(&json, outcome->bound.ticks);
+	json_key(&json, "period_seconds");
+	json_double(&json, seconds(job, result->best_ticks));
+	json_key(&json, "kept");
+	json_double(&json, (double)result->ideal_ticks / (double)result->best_ticks);
+	json_key(&json, "faults");
+	json_u64(&json, result->faults);
+	for (int path = 0; path < SL_PATH_COUNT; path++) {
+		json_key(&json, path_keys[path]);
+		json_u64(&json, result->bytes[path]);
+	}
+	json_key(&json, "drive_years");
+	json_double(&json, drive_years(job, outcome));
+	json_key(&json, "phases");
+	json_array(&json);
+	for (uint32_t i = 0; i < count; i++) {
+		json_object(&json);
+		json_key(&json, "first_launch");
+		json_u64(&json, phases[i].first);
+		json_key(&json, "last_launch");
+		json_u64(&json, phases[i].end - 1);
+		json_key(&json, "ticks");
+		json_u64(&json, phases[i].ticks);
+		json_key(&json, "unlimited_ticks");
+		json_u64(&json, phases[i].ideal_ticks);
+		json_key(&json, "bound_by");
+		json_string(&json, plan_bound_name(phases[i].bound));
+		json_close(&json);
+	}
+	json_close(&json);
+	json_close(&json);
+	return json_end(&json);
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `sluice plan --sweep`: the same trace on many machines, and the smallest of them that keep
+ * a given share of the speed with unlimited memory.
+ *
+ * Every combination of the axes' values is one machine, planned for with a short search; the
+ * planner's own prediction is its result. A machine that has at least as much of everything
+ * as another one can carry out the other one's plan, so it is never said to be slower.
+ *
+ * Threads: one for each processor, at most THREADS_MAX, each taking the next machine; the
+ * results do not depend on who takes which.
+ */
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "cmd_plan.h"
+#include "commands.h"
+#include "json.h"
+#include "sluice/sluice.h"
+
+#define THREADS_MAX 8
+#define VALUES_MAX  128
+#define CANDIDATES  10 /* of each search */
+#define LINES_MAX   8  /* of the picture */
+
+enum axis_kind { AXIS_DEVICE, AXIS_HOST, AXIS_STORE, AXIS_LINK, AXIS_DRIVES, AXIS_COUNT };
+
+static const char *const axis_names[AXIS_COUNT] = {
+	[AXIS_DEVICE] = "device-memory", [AXIS_HOST] = "host-memory",
+	[AXIS_STORE] = "store",          [AXIS_LINK] = "link",
+	[AXIS_DRIVES] = "drives",
+};
+
+struct axis {
+	enum axis_kind kind;
+	uint32_t count;
+	double value[VALUES_MAX]; /* rising: bytes, bytes per second, drives */
+	char text[VALUES_MAX][24];
+};
+
+struct sweep {
+	const struct plan_job *job;
+	struct axis axes[SWEEP_AXES_MAX];
+	uint32_t n_axes, count; /* of machines */
+	double kept[SWEEP_MAX]; /* share of the speed; below 0: cannot run */
+	double ideal_ns;
+	atomic_uint next;
+	atomic_int failed;    /* -errno of a failure that is not the machine's */
+	char why[512];        /* its text */
+	pthread_mutex_t lock; /* of why */
+};
+
+/* ---- axes ---- */
+
+static int
+value_parse(enum axis_kind kind, const char *text, double *out)
+{
+	uint64_t number;
+
+	switch (kind) {
+	case AXIS_DEVICE:
+	case AXIS_HOST:
+		if (sl_size_parse(text, &number))
+			return -EINVAL;
+		*out = (double)number;
+		return 0;
+	case AXIS_STORE:
+	case AXIS_LINK:
+		return plan_rate_parse(text, out);
+	case AXIS_DRIVES:
+		if (command_number(text, 1, 4096, &number))
+			return -EINVAL;
+		*out = (double)number;
+		return 0;
+	case AXIS_COUNT:
+		break;
+	}
+	return -EINVAL;
+}
+
+static void
+value_print(enum axis_kind kind, double value, char *text, size_t bytes)
+{
+	switch (kind) {
+	case AXIS_DEVICE:
+	case AXIS_HOST:
+		sl_size_format((uint64_t)value, text, bytes);
+		return;
+	case AXIS_STORE:
+	case AXIS_LINK:
+		snprintf(text, bytes, "%.4g GB/s", value / 1e9);
+		return;
+	case AXIS_DRIVES:
+		snprintf(text, bytes, "%.0f drives", value);
+		return;
+	case AXIS_COUNT:
+		break;
+	}
+}
+
+/* "device-memory=8G..80G:10" */
+static int
+axis_parse(struct axis *axis, char *text)
+{
+	char *low = strchr(text, '='), *high, *number;
+	double first, last;
+	uint64_t count = 10;
+	int kind;
+
+	if (!low)
+		return command_usage("plan", "--sweep: '%s' is not AXIS=LOW..HIGH", text);
+	*low++ = 0;
+	for (kind = 0; kind < AXIS_COUNT; kind++)
+		if (strcmp(axis_names[kind], text) == 0)
+			break;
+	if (kind == AXIS_COUNT)
+		return command_usage("plan", "--sweep: no axis '%s'", text);
+	axis->kind = (enum axis_kind)kind;
+	high = strstr(low, "..");
+	if (!high)
+		return command_usage("plan", "--sweep: %s: '%s' is not LOW..HIGH", text, low);
+	*high = 0;
+	high += 2;
+	number = strchr(high, ':');
+	if (number)
+		*number++ = 0;
+	if (value_parse(axis->kind, low, &first) ||
+	    value_parse(axis->kind, high, &last) || first > last)
+		return command_usage("plan", "--sweep: %s: not a range", text);
+	if (axis->kind == AXIS_DRIVES && last - first + 1 < VALUES_MAX)
+		count = (uint64_t)(last - first) + 1;
+	if (number && command_number(number, 2, VALUES_MAX, &count))
+		return command_usage("plan", "--sweep: %s: 2 to %d values", text, VALUES_MAX);
+	if (last <= first)
+		count = 1;
+	axis->count = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		double value = first;
+
+		if (i)
+			value += (last - first) * (double)i / (double)(count - 1);
+		if (axis->kind == AXIS_DRIVES)
+			value = round(value);
+		if ((axis->kind == AXIS_DEVICE || axis->kind == AXIS_HOST) &&
+		    i + 1 < count && i)
+			value = floor(value / (1 << 26)) * (1 << 26); /* whole 64 MiB */
+		if (axis->count && value <= axis->value[axis->count - 1])
+			continue;
+		axis->value[axis->count] = value;
+		value_print(axis->kind, value, axis->text[axis->count],
+			    sizeof(axis->text[0]));
+		axis->count++;
+	}
+	return SL_EXIT_OK;
+}
+
+static int
+axes_parse(struct sweep *sweep)
+{
+	SL_CLEANUP(free) char *copy = strdup(sweep->job->sweep);
+	char *rest = NULL, *text;
+	int code;
+
+	if (!copy)
+		return command_fail("plan", "out of memory");
+	sweep->count = 1;
+	for (text = strtok_r(copy, ",", &rest); text; text = strtok_r(NULL, ",", &rest)) {
+		if (sweep->n_axes == SWEEP_AXES_MAX)
+			return command_usage("plan", "--sweep: at most %d axes",
+					     SWEEP_AXES_MAX);
+		code = axis_parse(&sweep->axes[sweep->n_axes], text);
+		if (code)
+			return code;
+		for (uint32_t i = 0; i < sweep->n_axes; i++)
+			if (sweep->axes[i].kind == sweep->axes[sweep->n_axes].kind)
+				return command_usage("plan", "--sweep: %s twice",
+						     axis_names[sweep->axes[i].kind]);
+		sweep->count *= sweep->axes[sweep->n_axes++].count;
+		if (sweep->count > SWEEP_MAX)
+			return command_usage("plan", "--sweep: more than %d machines",
+					     SWEEP_MAX);
+	}
+	if (!sweep->n_axes)
+		return command_usage("plan", "--sweep: no axis");
+	return SL_EXIT_OK;
+}
+
+/* Number of the value of an axis for machine i; the first axis varies slowest. */
+static uint32_t
+axis_at(const struct sweep *sweep, uint32_t i, uint32_t axis)
+{
+	for (uint32_t a = sweep->n_axes - 1; a > axis; a--)
+		i /= sweep->axes[a].count;
+	return i % sweep->axes[axis].count;
+}
+
+/* ---- machines ---- */
+
+static void
+machine_make(const struct sweep *sweep, uint32_t i, struct sl_machine *machine)
+{
+	const struct sl_machine *base = &sweep->job->machine;
+
+	*machine = *base;
+	for (uint32_t a = 0; a < sweep->n_axes; a++) {
+		double value = sweep->axes[a].value[axis_at(sweep, i, a)];
+
+		switch (sweep->axes[a].kind) {
+		case AXIS_DEVICE:
+			machine->device_bytes = (uint64_t)value;
+			break;
+		case AXIS_HOST:
+			machine->host_bytes = (uint64_t)value;
+			break;
+		case AXIS_STORE: /* reads; writes in the proportion of --store */
+			machine->store_write_bps *= value / machine->store_read_bps;
+			machine->store_read_bps = value;
+			break;
+		case AXIS_LINK:
+			machine->link_out_bps *= value / machine->link_in_bps;
+			machine->link_in_bps = value;
+			break;
+		case AXIS_DRIVES: /* as fast together as that many of --store's */
+			machine->store_read_bps *= value / machine->n_drives;
+			machine->store_write_bps *= value / machine->n_drives;
+			machine->n_drives = (uint32_t)value;
+			break;
+		case AXIS_COUNT:
+			break;
+		}
+	}
+	/* The link bounds the store. */
+	machine->store_read_bps = fmin(machine->store_read_bps, machine->link_in_bps);
+	machine->store_write_bps = fmin(machine->store_write_bps, machine->link_out_bps);
+}
+
+static void
+machine_run(struct sweep *sweep, uint32_t i)
+{
+	const struct plan_job *job = sweep->job;
+	struct sl_planner_options options = {.as_published = job->as_published,
+					     .candidates_max = CANDIDATES};
+	struct sl_machine machine;
+	struct sl_plan *plan = NULL;
+	int rc;
+
+	machine_make(sweep, i, &machine);
+	rc = sl_planner_find(job->planner)->make(job->trace, &machine, &options, &plan);
+	sweep->kept[i] = -1;
+	if (!rc && plan->predicted_ns)
+		sweep->kept[i] = fmin(1, sweep->ideal_ns / (double)plan->predicted_ns);
+	if (rc && rc != -ENOSPC) {
+		pthread_mutex_lock(&sweep->lock);
+		if (!atomic_exchange(&sweep->failed, rc))
+			snprintf(sweep->why, sizeof(sweep->why), "%s", sluice_last_error());
+		pthread_mutex_unlock(&sweep->lock);
+	}
+	sl_plan_destroy(plan);
+}
+
+static void *
+sweep_thread(void *arg)
+{
+	struct sweep *sweep = arg;
+	uint32_t i;
+
+	while (!atomic_load(&sweep->failed) &&
+	       (i = atomic_fetch_add(&sweep->next, 1)) < sweep->count)
+		machine_run(sweep, i);
+	return NULL;
+}
+
+/* 1: machine i has at least as much of everything as machine j. */
+static int
+machine_is_over(const struct sweep *sweep, uint32_t i, uint32_t j)
+{
+	for (uint32_t a = 0; a < sweep->n_axes; a++)
+		if (axis_at(sweep, i, a) < axis_at(sweep, j, a))
+			return 0;
+	return 1;
+}
+
+static void
+sweep_machines(struct sweep *sweep)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_t threads[THREADS_MAX];
+	int count = 0;
+
+	while (count < THREADS_MAX - 1 && count < cpus - 1 &&
+	       !pthread_create(&threads[count], NULL, sweep_thread, sweep))
+		count++;
+	sweep_thread(sweep);
+	while (count)
+		pthread_join(threads[--count], NULL);
+	/* Rising numbers: a machine that another one is over has the lower number. */
+	for (uint32_t i = 0; i < sweep->count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (sweep->kept[j] > sweep->kept[i] && machine_is_over(sweep, i, j))
+				sweep->kept[i] = sweep->kept[j];
+}
+
+/* Keeps enough, and no machine that it is over does. */
+static int
+machine_is_least(const struct sweep *sweep, uint32_t i)
+{
+	if (sweep->kept[i] < sweep->job->keep)
+		return 0;
+	for (uint32_t j = 0; j < i; j++)
+		if (sweep->kept[j] >= sweep->job->keep && machine_is_over(sweep, i, j))
+			return 0;
+	return 1;
+}
+
+/* ---- what is printed ---- */
+
+static void
+sweep_print(const struct sweep *sweep)
+{
+	int found = 0;
+
+	printf("%s: %.6f s a period with unlimited memory\n\n", sweep->job->trace_path,
+	       sweep->ideal_ns / 1e9);
+	for (uint32_t a = 0; a < sweep->n_axes; a++)
+		printf("%-15s", axis_names[sweep->axes[a].kind]);
+	printf("%12s %8s\n", "period", "kept");
+	for (uint32_t i = 0; i < sweep->count; i++) {
+		for (uint32_t a = 0; a < sweep->n_axes; a++)
+			printf("%-15s", sweep->axes[a].text[axis_at(sweep, i, a)]);
+		if (sweep->kept[i] < 0)
+			printf("%12s %8s\n", "-", "-");
+		else
+			printf("%10.4f s %6.2f %%%s\n",
+			       sweep->ideal_ns / 1e9 / sweep->kept[i], 100 * sweep->kept[i],
+			       machine_is_least(sweep, i) ? "  <- smallest" : "");
+	}
+	printf("\nsmallest that keep %.4g %%:", 100 * sweep->job->keep);
+	for (uint32_t i = 0; i < sweep->count; i++) {
+		if (!machine_is_least(sweep, i))
+			continue;
+		found = 1;
+		for (uint32_t a = 0; a < sweep->n_axes; a++)
+			printf("%s%s", a ? ", " : "\n  ",
+			       sweep->axes[a].text[axis_at(sweep, i, a)]);
+	}
+	printf("%s\n", found ? "" : " none of these");
+}
+
+static int
+sweep_json(const struct sweep *sweep)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_object(&json);
+	json_key(&json, "trace");
+	json_string(&json, sweep->job->trace_path);
+	json_key(&json, "unlimited_seconds");
+	json_double(&json, sweep->ideal_ns / 1e9);
+	json_key(&json, "keep");
+	json_double(&json, sweep->job->keep);
+	json_key(&json, "machines");
+	json_array(&json);
+	for (uint32_t i = 0; i < sweep->count; i++) {
+		json_object(&json);
+		for (uint32_t a = 0; a < sweep->n_axes; a++) {
+			json_key(&json, axis_names[sweep->axes[a].kind]);
+			json_double(&json, sweep->axes[a].value[axis_at(sweep, i, a)]);
+		}
+		json_key(&json, "kept");
+		if (sweep->kept[i] < 0)
+			json_null(&json);
+		else
+			json_double(&json, sweep->kept[i]);
+		json_key(&json, "smallest");
+		json_bool(&json, machine_is_least(sweep, i));
+		json_close(&json);
+	}
+	json_close(&json);
+	json_close(&json);
+	return json_end(&json);
+}
+
+/* The first axis from left to right, a line for each combination of the others. */
+static int
+sweep_picture(const struct sweep *sweep)
+{
+	const struct axis *first = &sweep->axes[0];
+	struct plan_line lines[LINES_MAX];
+	double kept[LINES_MAX][VALUES_MAX];
+	const char *values[VALUES_MAX];
+	uint32_t others = sweep->count / first->count;
+	uint32_t n_lines = others < LINES_MAX ? others : LINES_MAX;
+
+	for (uint32_t v = 0; v < first->count; v++)
+		values[v] = first->text[v];
+	for (uint32_t l = 0; l < n_lines; l++) {
+		uint32_t other = n_lines > 1 ? l * (others - 1) / (n_lines - 1) : 0;
+		size_t used = 0;
+
+		lines[l].name[0] = 0;
+		for (uint32_t a = 1; a < sweep->n_axes && used < sizeof(lines[l].name); a++)
+			used += (size_t)snprintf(lines[l].name + used,
+						 sizeof(lines[l].name) - used, "%s%s %s",
+						 a > 1 ? ", " : "",
+						 axis_names[sweep->axes[a].kind],
+						 sweep->axes[a].text[axis_at(sweep, other, a)]);
+		for (uint32_t v = 0; v < first->count; v++)
+			kept[l][v] = sweep->kept[v * others + other];
+		lines[l].kept = kept[l];
+	}
+	return plan_picture_sweep(sweep->job->svg, axis_names[first->kind], values,
+				  first->count, lines, n_lines, sweep->job->keep);
+}
+
+int
+plan_sweep_run(const struct plan_job *job)
+{
+	SL_CLEANUP(free) struct sweep *sweep = calloc(1, sizeof(*sweep));
+	uint64_t ticks = 0;
+	int code, rc = 0;
+
+	if (!sweep)
+		return command_fail("plan", "out of memory");
+	sweep->job = job;
+	code = axes_parse(sweep);
+	if (code)
+		return code;
+	for (uint32_t k = job->trace->period_first[0]; k < job->trace->period_first[1]; k++)
+		ticks += job->trace->launches[k].ticks;
+	sweep->ideal_ns = (double)ticks * 1e9 / (double)job->trace->clock_hz;
+	pthread_mutex_init(&sweep->lock, NULL);
+	sweep_machines(sweep);
+	pthread_mutex_destroy(&sweep->lock);
+	if (sweep->failed)
+		return command_fail("plan", "%s", sweep->why);
+	if (job->svg)
+		rc = sweep_picture(sweep);
+	if (!rc && job->as_json)
+		rc = sweep_json(sweep);
+	else if (!rc)
+		sweep_print(sweep);
+	return rc ? command_fail("plan", "%s", sluice_last_error()) : SL_EXIT_OK;
+}
