@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the workloads: the state of one run (struct workload_env), what a workload's functions
- * may call during it, and the contract of the two kinds of memory a run can work on.
+ * may call during it, the description of its kernels, and the contract of the kinds of memory a run
+ * can work on.
  *
  * A workload sees its arrays as plain pointers in env->base[], launches kernels with
- * workload_launch(), and never knows which memory is behind them. The order of a run is in
- * run.c; files.c makes and removes the files; memory_sluice.c and memory_mmap.c are the two
- * kinds of memory.
+ * workload_launch(), and never knows which memory is behind them, nor which device. The order of
+ * a run is in run.c; files.c makes and removes the files; memory_sluice.c, memory_mmap.c and
+ * cuda/memory_*.c are the kinds of memory.
  *
  * Threads: all functions on the thread of workload_run().
  */
@@ -21,7 +22,39 @@
  * a microsecond) does not matter, small enough that a few workers share a chunk evenly. */
 #define WORKLOAD_BLOCK_ELEMENTS (16u << 10)
 
+#define WORKLOAD_KERNEL_ARGS_MAX 512u
+#define WORKLOAD_POINTERS_MAX    6u
+#define WORKLOAD_HOST_COPY_MAX   (64u << 10)
+
 struct workload_env;
+
+/* What one piece of a kernel touches through one of its pointers: elements of 4 bytes, counted
+ * from where the pointer points. n 0: nothing. */
+struct workload_touch {
+	uint64_t first, n;
+	int read, write;
+};
+
+/*
+ * A kernel: works on n elements (its arguments say how many) in pieces, in any order, any number at
+ * once.
+ * Its arguments are one structure, at most WORKLOAD_KERNEL_ARGS_MAX bytes, whose pointers into
+ * the arrays are known, so that a memory may give it other ones.
+ */
+struct workload_kernel {
+	const char *name;       /* of its twin in cuda/kernels.cu */
+	uint32_t soft_elements; /* of one piece on the software device */
+	uint32_t cuda_elements; /* on a GPU: as in cuda/kernels.cu */
+	size_t args_bytes;
+	unsigned n_pointers;
+	size_t pointer[WORKLOAD_POINTERS_MAX];  /* where in the arguments */
+	uint64_t (*elements)(const void *args); /* n */
+	/* Elements [begin, end): begin is a multiple of the piece's size. */
+	void (*piece)(const void *args, uint64_t begin, uint64_t end);
+	/* What that touches, at most: n_pointers entries, all zero on entry. */
+	void (*touch)(const void *args, uint64_t begin, uint64_t end,
+		      struct workload_touch *touch);
+};
 
 /* What a kind of memory does. All: 0 or -errno with env's error text set. */
 struct workload_memory_ops {
@@ -30,8 +63,8 @@ struct workload_memory_ops {
 	int (*map)(struct workload_env *env, unsigned array, const char *path);
 	int (*sync)(struct workload_env *env, unsigned array);
 	int (*unmap)(struct workload_env *env, unsigned array);
-	int (*launch)(struct workload_env *env, sluice_kernel kernel, uint32_t blocks,
-		      const void *args, size_t args_bytes, const struct sluice_use *uses,
+	int (*launch)(struct workload_env *env, const struct workload_kernel *kernel,
+		      uint64_t n, const void *args, const struct sluice_use *uses,
 		      size_t n_uses);
 	int (*wait)(struct workload_env *env); /* until all launches are done */
 	int (*pace)(struct workload_env *env); /* until few launches are not done */
@@ -40,10 +73,24 @@ struct workload_memory_ops {
 	int (*pin)(struct workload_env *env, void *addr, size_t bytes);
 	int (*unpin)(struct workload_env *env, void *addr, size_t bytes);
 	void (*stats)(struct workload_env *env, struct sluice_stats *out);
+	/* As workload_host_copy(), after a wait. NULL: host code reads the array itself. */
+	int (*host_copy)(struct workload_env *env, unsigned array, uint64_t first,
+			 uint64_t cols, uint64_t stride, uint64_t rows, void *out);
+	/*
+	 * Rounds (workload.h), where there are any: begin, with everything of the last one done and
+	 * the arrays as their files or workload_run() left them; 1: not this round. end, after a
+	 * wait: bring the results of the measured round to host memory. NULL: a run is one round.
+	 */
+	int (*round_begin)(struct workload_env *env, enum workload_round round);
+	int (*round_end)(struct workload_env *env, enum workload_round round);
 };
 
 extern const struct workload_memory_ops workload_memory_sluice;
+extern const struct workload_memory_ops workload_memory_sluice_cuda;
 extern const struct workload_memory_ops workload_memory_mmap;
+extern const struct workload_memory_ops workload_memory_copies;
+extern const struct workload_memory_ops workload_memory_streaming;
+extern const struct workload_memory_ops workload_memory_mapped;
 
 struct workload_env {
 	const struct workload *workload;
@@ -56,6 +103,8 @@ struct workload_env {
 	const struct workload_memory_ops *memory;
 	void *memory_state;              /* of memory */
 	void *base[WORKLOAD_ARRAYS_MAX]; /* NULL: not mapped */
+	/* Rounds: what arrays changed in place were before the first one; else NULL. */
+	void *pristine[WORKLOAD_ARRAYS_MAX];
 };
 
 /* Set the run's error text, return rc. */
@@ -74,12 +123,35 @@ uint64_t workload_now_ns(void);
 /* ---- running ---- */
 
 /*
- * Launch kernel over blocks (a one-dimensional grid). With presence "fault" the uses are
- * dropped. Returns once enqueued; errors of earlier launches may come from any later call.
+ * Launch kernel. With presence "fault" the uses are dropped. Returns once enqueued; errors of
+ * earlier launches may come from any later call.
  */
-int workload_launch(struct workload_env *env, sluice_kernel kernel, uint64_t blocks,
-		    const void *args, size_t args_bytes, const struct sluice_use *uses,
+int workload_launch(struct workload_env *env, const struct workload_kernel *kernel,
+		    const void *args, const struct sluice_use *uses,
 		    unsigned n_uses) SLUICE_MUST_CHECK;
+
+/*
+ * Wait for everything launched, then copy rows of cols elements, each stride after the one before,
+ * from element first of an array to out, one row behind the other: what host code needs of a large
+ * array between launches. At most WORKLOAD_HOST_COPY_MAX bytes.
+ */
+int workload_host_copy(struct workload_env *env, unsigned array, uint64_t first,
+		       uint64_t cols, uint64_t stride, uint64_t rows,
+		       void *out) SLUICE_MUST_CHECK;
+
+/* A launch on threads of this machine: what workload_soft_block(), a kernel of the software
+ * device, is given. */
+struct workload_soft_args {
+	const struct workload_kernel *kernel;
+	uint64_t n;
+	_Alignas(16) unsigned char args[WORKLOAD_KERNEL_ARGS_MAX];
+};
+
+uint32_t workload_soft_blocks(const struct workload_kernel *kernel, uint64_t n);
+size_t workload_soft_make(struct workload_soft_args *soft,
+			  const struct workload_kernel *kernel, uint64_t n,
+			  const void *args);
+void workload_soft_block(const struct sluice_block *block, void *args);
 
 /* Wait for everything launched. */
 int workload_wait(struct workload_env *env) SLUICE_MUST_CHECK;
@@ -155,8 +227,8 @@ int workload_output_compare(struct workload_env *env, unsigned array,
 			    const void *expected) SLUICE_MUST_CHECK;
 
 /*
- * Run a reference in memory of its own: bytes of zeros, freed afterwards. What it returns, or -ENOMEM
- * where that is more than the machine can spare.
+ * Run a reference in memory of its own: bytes of zeros, freed afterwards. What it returns, or
+ * -ENOMEM where that is more than the machine can spare.
  */
 int workload_reference_run(struct workload_env *env, uint64_t bytes,
 			   int (*reference)(struct workload_env *env,
@@ -172,5 +244,8 @@ void workload_files_spoil(struct workload_env *env); /* before a run: what it wi
 void workload_files_close(struct workload_env *env); /* removes unless params->keep */
 int workload_file_path(struct workload_env *env, unsigned array, char *path,
 		       size_t bytes) SLUICE_MUST_CHECK;
+/* Elements [first, first + n) of an array's file, as it is. */
+int workload_file_read(struct workload_env *env, unsigned array, uint64_t first, size_t n,
+		       void *out) SLUICE_MUST_CHECK;
 
 #endif

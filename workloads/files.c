@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files of a run, all in one directory of their own, "DIR/sluice-NAME": inputs are generated
- * through a bounded buffer and written past the page cache where the file system allows it; a
- * stamp beside each says what it was generated from, so that a kept file is used again only if
- * it is exactly what this run needs. The stamp is written last and taken away before a run that
- * changes the file, so a run that was killed leaves files that the next one makes again.
+ * through a bounded buffer, by a few threads, and written past the page cache where the file
+ * system allows it; a stamp beside each says what it was generated from, so that a kept file is
+ * used again only if it is exactly what this run needs. The stamp is written last and taken away
+ * before a run that changes the file, so a run that was killed leaves files that the next one makes
+ * again.
  *
  * Space on the disk is checked before anything is written. A lock file keeps two runs apart.
  * The last part compares outputs with what a reference says.
  *
- * Threads: that of workload_run().
+ * Threads: that of workload_run(), and the fillers while a buffer is filled.
  */
 #include "env.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +26,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define PIECE_BYTES   (8u << 20) /* buffer of the generator */
-#define ALIGN_BYTES   4096u      /* of direct I/O */
+#define PIECE_BYTES   (4u << 20) /* of the generator's buffer, for each filler */
+#define FILLERS_MAX   8
+#define ALIGN_BYTES   4096u /* of direct I/O */
 #define STAMP_BYTES   512
 #define LOCK_ATTEMPTS 8 /* a lock file may be removed while we open it */
 
@@ -312,10 +315,58 @@ piece_write(struct workload_env *env, const char *path, int fd, const char *data
 	return 0;
 }
 
+struct filler {
+	pthread_t thread;
+	int started;
+	struct workload_env *env;
+	unsigned array;
+	uint64_t first; /* elements */
+	size_t n;
+	void *to;
+};
+
+static void *
+filler_run(void *arg)
+{
+	const struct filler *f = arg;
+
+	f->env->workload->ops->fill(&f->env->plan, f->array, f->env->params->seed,
+				    f->first, f->n, f->to);
+	return NULL;
+}
+
+/* Elements of an array from byte offset on into buffer. What has no thread is done by this one. */
+static void
+buffer_fill(struct workload_env *env, unsigned array, uint64_t offset, size_t bytes,
+	    char *buffer)
+{
+	struct filler filler[FILLERS_MAX];
+	unsigned n = 0, i;
+	size_t at;
+
+	for (at = 0; at < bytes; at += PIECE_BYTES, n++) {
+		struct filler *f = &filler[n];
+		size_t piece = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+
+		*f = (struct filler){.env = env,
+				     .array = array,
+				     .first = (offset + at) / 4,
+				     .n = piece / 4,
+				     .to = buffer + at};
+		f->started = at + piece < bytes &&
+			     pthread_create(&f->thread, NULL, filler_run, f) == 0;
+		if (!f->started)
+			filler_run(f);
+	}
+	for (i = 0; i < n; i++)
+		if (filler[i].started)
+			pthread_join(filler[i].thread, NULL);
+}
+
 /* done, total: bytes of all inputs, for the progress. */
 static int
-array_generate(struct workload_env *env, unsigned array, void *buffer, uint64_t *done,
-	       uint64_t total)
+array_generate(struct workload_env *env, unsigned array, void *buffer,
+	       size_t buffer_bytes, uint64_t *done, uint64_t total)
 {
 	const struct workload_array *a = &env->plan.array[array];
 	char path[PATH_MAX];
@@ -332,13 +383,12 @@ array_generate(struct workload_env *env, unsigned array, void *buffer, uint64_t 
 	if (fd < 0)
 		return workload_fail(env, -errno, "%s: %s", path, strerror(errno));
 
-	for (offset = 0; !rc && offset < a->size_bytes; offset += PIECE_BYTES) {
-		size_t bytes = PIECE_BYTES;
+	for (offset = 0; !rc && offset < a->size_bytes; offset += buffer_bytes) {
+		size_t bytes = buffer_bytes;
 
 		if (a->size_bytes - offset < bytes)
 			bytes = (size_t)(a->size_bytes - offset);
-		env->workload->ops->fill(&env->plan, array, env->params->seed, offset / 4,
-					 bytes / 4, buffer);
+		buffer_fill(env, array, offset, bytes, buffer);
 		*done += bytes;
 		rc = workload_progress(env, "generate", (double)*done / (double)total);
 		/* Direct I/O writes whole blocks: the rest of the last one is cut off below. */
@@ -361,6 +411,8 @@ int
 workload_files_generate(struct workload_env *env)
 {
 	uint64_t done = 0, total = 0;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t buffer_bytes;
 	void *buffer;
 	unsigned i;
 	int rc = 0;
@@ -370,12 +422,14 @@ workload_files_generate(struct workload_env *env)
 			total += env->plan.array[i].size_bytes;
 	if (total == 0)
 		return 0;
-	if (posix_memalign(&buffer, ALIGN_BYTES, PIECE_BYTES))
+	buffer_bytes = PIECE_BYTES *
+		       (size_t)(cpus < 1 ? 1 : (cpus > FILLERS_MAX ? FILLERS_MAX : cpus));
+	if (posix_memalign(&buffer, ALIGN_BYTES, buffer_bytes))
 		return workload_fail(env, -ENOMEM,
 				     "out of memory for the generator's buffer");
 	for (i = 0; !rc && i < env->plan.n_arrays; i++)
 		if (array_is_generated(&env->plan.array[i]) && !stamp_is_valid(env, i))
-			rc = array_generate(env, i, buffer, &done, total);
+			rc = array_generate(env, i, buffer, buffer_bytes, &done, total);
 	free(buffer);
 	return rc;
 }
@@ -429,9 +483,9 @@ workload_files_drop_cache(struct workload_env *env)
 
 /* ---- verification ---- */
 
-/* Read [first, first + n) elements of an array's file. */
-static int
-file_read(struct workload_env *env, unsigned array, uint64_t first, size_t n, void *out)
+int
+workload_file_read(struct workload_env *env, unsigned array, uint64_t first, size_t n,
+		   void *out)
 {
 	char path[PATH_MAX];
 	char *to = out;
@@ -472,7 +526,7 @@ workload_input_read(struct workload_env *env, unsigned array, uint64_t first, si
 	const struct workload_array *a = &env->plan.array[array];
 
 	if (a->role == WORKLOAD_INPUT && !a->spoiled)
-		return file_read(env, array, first, n, out);
+		return workload_file_read(env, array, first, n, out);
 	env->workload->ops->fill(&env->plan, array, env->params->seed, first, n, out);
 	return 0;
 }
@@ -506,7 +560,7 @@ workload_output_compare(struct workload_env *env, unsigned array, enum workload_
 	have = calloc(n, sizeof(*have));
 	if (!have)
 		return workload_fail(env, -ENOMEM, "out of memory for comparing");
-	rc = file_read(env, array, first, n, have);
+	rc = workload_file_read(env, array, first, n, have);
 	if (!rc && memcmp(have, want, n * sizeof(*have)) != 0) {
 		for (i = 0; i + 1 < n && have[i] == want[i]; i++)
 			;

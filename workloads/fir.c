@@ -6,6 +6,8 @@
  * and rounded to chunks. A window that has been filtered is never read again: with --discard the
  * program says so, and the pager need not copy it back to make room.
  *
+ * With --passes the whole is done several times over, each time from the beginning.
+ *
  * The input is mapped for reading; with policy uvm also for writing, because there every page
  * that was on the device counts as dirty, which is what the published baseline measures. The
  * constant data hold the coefficients and, twice, the last samples of the window before (the
@@ -18,7 +20,7 @@
  *
  * Threads: see env.h; the kernel runs on any number of workers.
  */
-#include "kernel.h"
+#include "fir_kernel.h"
 
 #include "env.h"
 #include "list.h"
@@ -31,14 +33,16 @@
 
 enum { ARRAY_INPUT, ARRAY_OUTPUT, ARRAY_CONSTANT, ARRAY_COUNT };
 
-enum { OPTION_DISCARD, OPTION_TAPS };
+enum { OPTION_DISCARD, OPTION_TAPS, OPTION_PASSES };
 
 enum { DISCARD_NONE, DISCARD_EAGER, DISCARD_LAZY };
 
-#define TAPS_MAX       64u
 #define STRIP          256u        /* outputs that one inner loop works on */
 #define BLOCK_ELEMENTS (64u << 10) /* a multiple of STRIP */
 #define CHECK_ELEMENTS (1u << 20)  /* of the reference at a time */
+
+#define CUDA_CHUNK_BYTES \
+	(16ull << 20) /* most that the chunk of a large region is by default */
 
 /* Proportions, in hundredths: all of it, input (and output), constant data, window. */
 #define PART_ALL      1160u
@@ -59,29 +63,12 @@ static const struct workload_option fir_options[] = {
 			 .text = "coefficients of the filter",
 			 .initial = 16,
 			 .min = 2,
-			 .max = TAPS_MAX},
-};
-
-/* The head of the constant data. */
-struct fir_state {
-	float h[TAPS_MAX];
-	float history[2][TAPS_MAX]; /* the taps - 1 samples before a window, oldest first */
-};
-
-struct fir_args {
-	const float *x; /* window */
-	float *y;
-	struct fir_state *state;
-	uint64_t n; /* elements of the window: at least TAPS_MAX */
-	unsigned taps;
-	unsigned turn; /* history[turn] is read, the other one written */
-};
-
-struct fir_init_args {
-	float *constant;
-	uint64_t n;
-	float h[TAPS_MAX];
-	unsigned taps;
+			 .max = FIR_TAPS_MAX},
+	[OPTION_PASSES] = {.name = "passes",
+			   .text = "how often the whole signal is filtered",
+			   .initial = 1,
+			   .min = 1,
+			   .max = 1000},
 };
 
 static uint64_t
@@ -93,11 +80,23 @@ part_chunks(uint64_t footprint, unsigned part, uint64_t chunk)
 	return chunks ? chunks : 1;
 }
 
+/* What windows are multiples of: chunks; on a GPU large ones, as soon as they are larger. */
+static uint64_t
+plan_chunk(const struct workload_params *params)
+{
+	uint64_t chunk = params->config.chunk_bytes ? params->config.chunk_bytes : 2ull << 20;
+
+	if (params->config.device == SLUICE_DEVICE_CUDA && chunk < CUDA_CHUNK_BYTES &&
+	    params->footprint_bytes / PART_ALL * PART_WINDOW >= CUDA_CHUNK_BYTES)
+		return CUDA_CHUNK_BYTES;
+	return chunk;
+}
+
 static int
 fir_plan(const struct workload_params *params, struct workload_plan *plan, char *error)
 {
-	uint64_t chunk = params->config.chunk_bytes ? params->config.chunk_bytes : 2ull << 20;
 	uint64_t footprint = params->footprint_bytes;
+	uint64_t chunk = plan_chunk(params);
 	uint64_t window = part_chunks(footprint, PART_WINDOW, chunk);
 	uint64_t chunks = part_chunks(footprint, PART_INPUT, chunk);
 	int uvm = params->config.policy == SLUICE_POLICY_UVM;
@@ -111,6 +110,10 @@ fir_plan(const struct workload_params *params, struct workload_plan *plan, char 
 					    "least %" PRIu64 " are needed",
 					    footprint, chunk,
 					    2 * chunk * PART_ALL / PART_INPUT);
+	if (params->option[OPTION_PASSES] > 1 && params->option[OPTION_DISCARD] != DISCARD_NONE)
+		return workload_plan_refuse(
+			error, "fir: input that is discarded cannot be filtered "
+			       "again: --passes 1 or --discard none");
 	plan->rows = (chunks + window - 1) / window; /* the last one may be shorter */
 	plan->cols = chunks * chunk / 4;
 	plan->window_bytes = window * chunk;
@@ -121,6 +124,7 @@ fir_plan(const struct workload_params *params, struct workload_plan *plan, char 
 		.flags = uvm ? SLUICE_READ | SLUICE_WRITE : SLUICE_READ,
 		.size_bytes = chunks * chunk,
 		.spoiled = uvm && params->option[OPTION_DISCARD] != DISCARD_NONE,
+		.discarded = params->option[OPTION_DISCARD] != DISCARD_NONE,
 	};
 	plan->array[ARRAY_OUTPUT] = (struct workload_array){
 		.name = "output",
@@ -132,6 +136,7 @@ fir_plan(const struct workload_params *params, struct workload_plan *plan, char 
 		.name = "constant",
 		.role = WORKLOAD_ANONYMOUS,
 		.size_bytes = part_chunks(footprint, PART_CONSTANT, chunk) * chunk,
+		.kept = 1,
 	};
 	return 0;
 }
@@ -164,17 +169,40 @@ coefficients_make(float *h, unsigned taps)
 
 /* ---- kernels ---- */
 
+static uint64_t
+init_elements(const void *args)
+{
+	return ((const struct fir_init_args *)args)->n;
+}
+
 static void
-init_kernel(const struct sluice_block *block, void *args)
+init_piece(const void *args, uint64_t begin, uint64_t end)
 {
 	const struct fir_init_args *a = args;
-	uint64_t begin, end;
 
-	kernel_block_range(block->index.x, BLOCK_ELEMENTS, 0, a->n, &begin, &end);
 	memset(a->constant + begin, 0, (end - begin) * sizeof(*a->constant));
 	if (begin == 0)
 		memcpy(a->constant, a->h, a->taps * sizeof(a->h[0]));
 }
+
+static void
+init_touch(const void *args, uint64_t begin, uint64_t end, struct workload_touch *touch)
+{
+	(void)args;
+	touch[0] = (struct workload_touch){.first = begin, .n = end - begin, .write = 1};
+}
+
+static const struct workload_kernel init_kernel = {
+	.name = "workload_fir_init",
+	.soft_elements = BLOCK_ELEMENTS,
+	.cuda_elements = KERNEL_CUDA_ELEMENTS,
+	.args_bytes = sizeof(struct fir_init_args),
+	.n_pointers = 1,
+	.pointer = {offsetof(struct fir_init_args, constant)},
+	.elements = init_elements,
+	.piece = init_piece,
+	.touch = init_touch,
+};
 
 /* n outputs, at most STRIP; the taps - 1 samples before x[0] must be there. */
 static void
@@ -186,29 +214,34 @@ strip_filter(const float *restrict x, float *restrict y, uint64_t n,
 	uint64_t i;
 
 	for (i = 0; i < n; i++)
-		sum[i] = h[0] * x[i];
+		sum[i] = fir_first(h[0], x[i]);
 	for (j = 1; j < taps; j++) {
 		const float *shifted = x - j;
 		const float hj = h[j];
 
 		for (i = 0; i < n; i++)
-			sum[i] += hj * shifted[i];
+			sum[i] = fir_add(sum[i], hj, shifted[i]);
 	}
 	memcpy(y, sum, n * sizeof(*y));
 }
 
+static uint64_t
+fir_elements(const void *args)
+{
+	return ((const struct fir_args *)args)->n;
+}
+
 static void
-fir_kernel(const struct sluice_block *block, void *args)
+fir_piece(const void *args, uint64_t begin, uint64_t end)
 {
 	const struct fir_args *a = args;
 	unsigned past = a->taps - 1;
-	float h[TAPS_MAX];
-	uint64_t i, end;
+	float h[FIR_TAPS_MAX];
+	uint64_t i = begin;
 
 	memcpy(h, a->state->h, a->taps * sizeof(h[0]));
-	kernel_block_range(block->index.x, BLOCK_ELEMENTS, 0, a->n, &i, &end);
 	if (i == 0) { /* the first strip has its past in another window */
-		float x[TAPS_MAX + STRIP];
+		float x[FIR_TAPS_MAX + STRIP];
 		uint64_t n = kernel_min(STRIP, end);
 
 		memcpy(x, a->state->history[a->turn], past * sizeof(x[0]));
@@ -223,6 +256,32 @@ fir_kernel(const struct sluice_block *block, void *args)
 		       past * sizeof(float));
 }
 
+static void
+fir_touch(const void *args, uint64_t begin, uint64_t end, struct workload_touch *touch)
+{
+	const struct fir_args *a = args;
+	uint64_t before = kernel_min(begin, a->taps - 1);
+
+	touch[0] = (struct workload_touch){.first = begin - before,
+					   .n = end - begin + before,
+					   .read = 1};
+	touch[1] = (struct workload_touch){.first = begin, .n = end - begin, .write = 1};
+	touch[2] = (struct workload_touch){.n = sizeof(*a->state) / 4, .read = 1, .write = 1};
+}
+
+static const struct workload_kernel fir_kernel = {
+	.name = "workload_fir",
+	.soft_elements = BLOCK_ELEMENTS,
+	.cuda_elements = KERNEL_CUDA_ELEMENTS,
+	.args_bytes = sizeof(struct fir_args),
+	.n_pointers = 3,
+	.pointer = {offsetof(struct fir_args, x), offsetof(struct fir_args, y),
+		    offsetof(struct fir_args, state)},
+	.elements = fir_elements,
+	.piece = fir_piece,
+	.touch = fir_touch,
+};
+
 /* ---- the run ---- */
 
 static int
@@ -235,14 +294,9 @@ constant_init(struct workload_env *env)
 		.taps = (unsigned)env->params->option[OPTION_TAPS],
 	};
 	struct sluice_use use = workload_use(env, ARRAY_CONSTANT, 0, n, SLUICE_USE_WRITE_ALL);
-	int rc;
 
 	coefficients_make(args.h, args.taps);
-	rc = env->memory->pin(env, env->base[ARRAY_CONSTANT], n * 4);
-	if (!rc)
-		rc = workload_launch(env, init_kernel, workload_blocks(n, BLOCK_ELEMENTS),
-				     &args, sizeof(args), &use, 1);
-	return rc;
+	return workload_launch(env, &init_kernel, &args, &use, 1);
 }
 
 static int
@@ -257,8 +311,9 @@ window_discard(struct workload_env *env, void *window, uint64_t bytes)
 	return 0;
 }
 
+/* One pass: done is what earlier ones have filtered, all is what there is to do. */
 static int
-windows_filter(struct workload_env *env)
+windows_filter(struct workload_env *env, uint64_t done, uint64_t all)
 {
 	uint64_t total = env->plan.cols;
 	uint64_t window = env->plan.window_bytes / 4;
@@ -282,14 +337,12 @@ windows_filter(struct workload_env *env)
 
 		args.x = (const float *)env->base[ARRAY_INPUT] + first;
 		args.y = (float *)env->base[ARRAY_OUTPUT] + first;
-		rc = workload_launch(env, fir_kernel,
-				     workload_blocks(args.n, BLOCK_ELEMENTS), &args,
-				     sizeof(args), uses, ARRAY_COUNT);
+		rc = workload_launch(env, &fir_kernel, &args, uses, ARRAY_COUNT);
 		if (!rc)
 			rc = window_discard(env, (float *)env->base[ARRAY_INPUT] + first,
 					    args.n * 4);
 		if (!rc)
-			rc = workload_tile_done(env, first + args.n, total);
+			rc = workload_tile_done(env, done + first + args.n, all);
 	}
 	return rc;
 }
@@ -298,12 +351,17 @@ static int
 fir_run(struct workload_env *env)
 {
 	uint64_t bytes = env->plan.array[ARRAY_CONSTANT].size_bytes;
+	uint64_t passes = env->params->option[OPTION_PASSES], n = env->plan.cols;
 	int rc, rc_unpin;
 
-	rc = constant_init(env);
+	rc = env->memory->pin(env, env->base[ARRAY_CONSTANT], bytes);
 	if (rc)
 		return rc;
-	rc = windows_filter(env);
+	for (uint64_t pass = 0; !rc && pass < passes; pass++) {
+		rc = constant_init(env);
+		if (!rc)
+			rc = windows_filter(env, pass * n, passes * n);
+	}
 	if (!rc)
 		rc = workload_wait(env);
 	rc_unpin = env->memory->unpin(env, env->base[ARRAY_CONSTANT], bytes);
@@ -320,6 +378,8 @@ fir_expect(const struct workload_env *env, struct workload_expectation *out)
 	uint64_t last = input - (env->plan.rows - 1) * window;
 	uint64_t budget = env->config.device_budget_bytes;
 
+	if (env->params->option[OPTION_PASSES] > 1)
+		return;
 	out->known = 1;
 	out->h2d_bytes = input;
 	snprintf(out->h2d_formula, sizeof(out->h2d_formula), "I");
@@ -347,7 +407,7 @@ reference_pieces(struct workload_env *env, void *memory)
 	float *want = memory, *x = want + CHECK_ELEMENTS;
 	uint64_t n = env->plan.cols;
 	unsigned taps = (unsigned)env->params->option[OPTION_TAPS];
-	float h[TAPS_MAX];
+	float h[FIR_TAPS_MAX];
 	uint64_t first;
 	int rc = 0;
 
@@ -381,7 +441,8 @@ reference_pieces(struct workload_env *env, void *memory)
 static int
 fir_reference(struct workload_env *env)
 {
-	return workload_reference_run(env, (2 * CHECK_ELEMENTS + TAPS_MAX) * sizeof(float),
+	return workload_reference_run(env,
+				      (2 * CHECK_ELEMENTS + FIR_TAPS_MAX) * sizeof(float),
 				      reference_pieces);
 }
 
@@ -393,10 +454,13 @@ static const struct workload_ops fir_ops = {
 	.reference = fir_reference,
 };
 
+static const struct workload_kernel *const fir_kernels[] = {&init_kernel, &fir_kernel, NULL};
+
 const struct workload workload_fir = {
 	.name = "fir",
 	.text = "a filter over a signal, window by window, with or without discard",
 	.options = fir_options,
 	.n_options = sizeof(fir_options) / sizeof(fir_options[0]),
 	.ops = &fir_ops,
+	.kernels = fir_kernels,
 };

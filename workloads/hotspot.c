@@ -18,7 +18,7 @@
  *
  * Threads: see env.h; the kernel runs on any number of workers.
  */
-#include "kernel.h"
+#include "hotspot_kernel.h"
 
 #include "env.h"
 #include "list.h"
@@ -32,20 +32,6 @@ enum { ARRAY_TEMP, ARRAY_POWER, ARRAY_OUT, ARRAY_COUNT };
 
 #define GRID_STEP 1024u /* rows come in multiples of it */
 #define CELL      64u   /* of the smooth input fields */
-
-struct hotspot_constants {
-	float step_over_cap;
-	float per_rx, per_ry, per_rz; /* 1/R */
-	float ambient;
-};
-
-struct hotspot_args {
-	const float *temp, *power;
-	float *out;
-	uint64_t r;
-	uint64_t first, n;
-	struct hotspot_constants k;
-};
 
 static struct hotspot_constants
 constants_make(uint64_t r)
@@ -157,35 +143,32 @@ row_inside(const struct hotspot_args *h, const float *restrict row,
 	uint64_t x;
 
 	for (x = x0; x < x1; x++)
-		out[x] = row[x] +
-			 k.step_over_cap *
-				 (power[x] + (south[x] + north[x] - 2.0f * row[x]) * k.per_ry +
-				  (row[x + 1] + row[x - 1] - 2.0f * row[x]) * k.per_rx +
-				  (k.ambient - row[x]) * k.per_rz);
+		out[x] = hotspot_cell(&k, row[x], power[x], north[x], south[x],
+				      row[x - 1], row[x + 1]);
 }
 
 static void
 row_edge(const struct hotspot_args *h, const float *row, const float *north,
 	 const float *south, const float *power, float *out, uint64_t x)
 {
-	const struct hotspot_constants k = h->k;
-	float west = row[x > 0 ? x - 1 : x];
-	float east = row[x + 1 < h->r ? x + 1 : x];
+	out[x] = hotspot_cell(&h->k, row[x], power[x], north[x], south[x],
+			      row[x > 0 ? x - 1 : x], row[x + 1 < h->r ? x + 1 : x]);
+}
 
-	out[x] = row[x] + k.step_over_cap * (power[x] +
-					     (south[x] + north[x] - 2.0f * row[x]) * k.per_ry +
-					     (east + west - 2.0f * row[x]) * k.per_rx +
-					     (k.ambient - row[x]) * k.per_rz);
+static uint64_t
+hotspot_elements(const void *args)
+{
+	return ((const struct hotspot_args *)args)->n;
 }
 
 static void
-hotspot_kernel(const struct sluice_block *block, void *args)
+hotspot_piece(const void *args, uint64_t begin, uint64_t end)
 {
 	const struct hotspot_args *h = args;
 	uint64_t r = h->r;
-	uint64_t i, end;
+	uint64_t i = h->first + begin;
 
-	kernel_block_range(block->index.x, WORKLOAD_BLOCK_ELEMENTS, h->first, h->n, &i, &end);
+	end += h->first;
 	while (i < end) {
 		uint64_t y = i / r, x0 = i % r;
 		uint64_t x1 = kernel_min(r, x0 + (end - i));
@@ -203,6 +186,34 @@ hotspot_kernel(const struct sluice_block *block, void *args)
 		row_inside(h, row, north, south, power, out, x0, x1);
 	}
 }
+
+static void
+hotspot_touch(const void *args, uint64_t begin, uint64_t end, struct workload_touch *touch)
+{
+	const struct hotspot_args *h = args;
+	uint64_t first = h->first + begin, n = end - begin;
+	uint64_t halo_begin = workload_less(first, h->r);
+	uint64_t halo_end = kernel_min(h->r * h->r, first + n + h->r);
+
+	touch[0] = (struct workload_touch){.first = halo_begin,
+					   .n = halo_end - halo_begin,
+					   .read = 1};
+	touch[1] = (struct workload_touch){.first = first, .n = n, .read = 1};
+	touch[2] = (struct workload_touch){.first = first, .n = n, .write = 1};
+}
+
+static const struct workload_kernel hotspot_kernel = {
+	.name = "workload_hotspot",
+	.soft_elements = WORKLOAD_BLOCK_ELEMENTS,
+	.cuda_elements = KERNEL_CUDA_ELEMENTS,
+	.args_bytes = sizeof(struct hotspot_args),
+	.n_pointers = 3,
+	.pointer = {offsetof(struct hotspot_args, temp), offsetof(struct hotspot_args, power),
+		    offsetof(struct hotspot_args, out)},
+	.elements = hotspot_elements,
+	.piece = hotspot_piece,
+	.touch = hotspot_touch,
+};
 
 static int
 hotspot_run(struct workload_env *env)
@@ -232,9 +243,7 @@ hotspot_run(struct workload_env *env)
 			workload_use(env, ARRAY_OUT, args.first, args.n, SLUICE_USE_WRITE_ALL),
 		};
 
-		rc = workload_launch(env, hotspot_kernel,
-				     workload_blocks(args.n, WORKLOAD_BLOCK_ELEMENTS),
-				     &args, sizeof(args), uses, ARRAY_COUNT);
+		rc = workload_launch(env, &hotspot_kernel, &args, uses, ARRAY_COUNT);
 		if (!rc)
 			rc = workload_tile_done(env, args.first + args.n, total);
 	}
@@ -256,7 +265,8 @@ hotspot_expect(const struct workload_env *env, struct workload_expectation *out)
 		out->d2h_bytes = workload_less(2 * array, budget / 3 * 2);
 		snprintf(out->d2h_formula, sizeof(out->d2h_formula), "max(0, 2F/3 - 2G/3)");
 		break;
-	case SLUICE_POLICY_UVM: /* power as well: no published figure */
+	case SLUICE_POLICY_UVM:  /* power as well: no published figure */
+	case SLUICE_POLICY_PLAN: /* one pass: as lru, unless rows repeat */
 	case SLUICE_POLICY_COUNT:
 		return;
 	}
@@ -331,9 +341,12 @@ static const struct workload_ops hotspot_ops = {
 	.reference = hotspot_reference,
 };
 
+static const struct workload_kernel *const hotspot_kernels[] = {&hotspot_kernel, NULL};
+
 const struct workload workload_hotspot = {
 	.name = "hotspot",
 	.text = "one step of a 5-point stencil over temperature and power",
 	.tiled = 1,
 	.ops = &hotspot_ops,
+	.kernels = hotspot_kernels,
 };

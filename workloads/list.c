@@ -11,8 +11,13 @@
 #include <strings.h>
 
 const struct workload *const workloads_list[] = {
-	&workload_vectoradd, &workload_hotspot, &workload_pathfinder,
-	&workload_srad,      &workload_fir,     NULL,
+	&workload_vectoradd,
+	&workload_hotspot,
+	&workload_pathfinder,
+	&workload_srad,
+	&workload_fir,
+	&workload_train,
+	NULL,
 };
 
 const struct workload *

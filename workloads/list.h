@@ -15,5 +15,6 @@ extern const struct workload workload_hotspot;
 extern const struct workload workload_pathfinder;
 extern const struct workload workload_srad;
 extern const struct workload workload_fir;
+extern const struct workload workload_train;
 
 #endif

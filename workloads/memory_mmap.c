@@ -202,18 +202,19 @@ mmap_sync(struct workload_env *env, unsigned array)
 }
 
 static int
-mmap_launch(struct workload_env *env, sluice_kernel kernel, uint32_t blocks,
-	    const void *args, size_t args_bytes, const struct sluice_use *uses, size_t n_uses)
+mmap_launch(struct workload_env *env, const struct workload_kernel *kernel, uint64_t n,
+	    const void *args, const struct sluice_use *uses, size_t n_uses)
 {
 	struct memory_mmap *m = env->memory_state;
+	struct workload_soft_args soft; /* used in place: the launch is over on return */
 
-	(void)args_bytes; /* used in place: the launch is over on return */
+	workload_soft_make(&soft, kernel, n, args);
 	(void)uses;
 	(void)n_uses;
 	pthread_mutex_lock(&m->lock);
-	m->kernel = kernel;
-	m->args = args;
-	m->grid = (struct sluice_grid){.x = blocks, .y = 1, .z = 1};
+	m->kernel = workload_soft_block;
+	m->args = &soft;
+	m->grid = (struct sluice_grid){.x = workload_soft_blocks(kernel, n), .y = 1, .z = 1};
 	atomic_store(&m->next_block, 0);
 	m->working = m->n_threads;
 	m->round++;

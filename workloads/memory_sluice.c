@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run's memory as a Sluice space: the workloads' services of env.h in terms of the public API.
- * One stream carries all launches, discards and events of a run.
+ * One stream carries all launches, discards and events of a run. On a GPU the kernels are enqueued
+ * by ourselves, through cuda/cuda_run.c, between the begin and the end of a launch; files are read
+ * in the first round, the measured one begins with all data in the host tier.
  *
  * pace() keeps at most PACE_LAUNCHES tiles enqueued and not done: enough for the library to see
- * what comes next, few enough that progress is real and a cancelled run ends soon.
+ * what comes next, few enough that progress is real and a cancelled run ends soon. On a GPU tiles
+ * are short, and their moves are enqueued when they are: more.
  *
  * Threads: that of workload_run(); kernels run on the space's workers.
  */
 #include "env.h"
 
+#include "cuda_run.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PACE_LAUNCHES 4
+#define PACE_LAUNCHES      4
+#define PACE_LAUNCHES_CUDA 32
 
 struct memory_sluice {
 	struct sluice_space *space;
 	struct sluice_stream *stream;
-	struct sluice_event *event[PACE_LAUNCHES]; /* a ring */
-	unsigned next_event;
+	struct workload_cuda *cuda;                     /* NULL: the software device */
+	struct sluice_event *event[PACE_LAUNCHES_CUDA]; /* a ring */
+	unsigned n_events, next_event;
 };
 
 static int
@@ -40,11 +47,25 @@ space_open(struct workload_env *env)
 	if (env->params->on_space_made)
 		env->params->on_space_made(env->params->arg, m->space);
 	rc = sluice_stream_create(m->space, &m->stream);
-	for (i = 0; !rc && i < PACE_LAUNCHES; i++)
+	m->n_events = env->config.device == SLUICE_DEVICE_CUDA ? PACE_LAUNCHES_CUDA
+							       : PACE_LAUNCHES;
+	for (i = 0; !rc && i < m->n_events; i++)
 		rc = sluice_event_create(m->space, &m->event[i]);
 	if (rc)
 		return workload_fail_library(env, rc, "stream");
 	return 0;
+}
+
+static int
+space_open_cuda(struct workload_env *env)
+{
+	struct memory_sluice *m;
+	int rc = space_open(env);
+
+	if (rc)
+		return rc;
+	m = env->memory_state;
+	return workload_cuda_open(env, env->config.device_number, &m->cuda);
 }
 
 static void
@@ -57,7 +78,8 @@ space_close(struct workload_env *env)
 		return;
 	if (m->stream)
 		sluice_stream_destroy(m->stream);
-	for (i = 0; i < PACE_LAUNCHES; i++)
+	workload_cuda_close(m->cuda);
+	for (i = 0; i < m->n_events; i++)
 		if (m->event[i])
 			sluice_event_destroy(m->event[i]);
 	if (m->space) {
@@ -105,16 +127,33 @@ space_unmap(struct workload_env *env, unsigned array)
 }
 
 static int
-space_launch(struct workload_env *env, sluice_kernel kernel, uint32_t blocks,
-	     const void *args, size_t args_bytes, const struct sluice_use *uses,
-	     size_t n_uses)
+space_launch(struct workload_env *env, const struct workload_kernel *kernel, uint64_t n,
+	     const void *args, const struct sluice_use *uses, size_t n_uses)
 {
 	struct memory_sluice *m = env->memory_state;
-	struct sluice_grid grid = {.x = blocks, .y = 1, .z = 1};
-	int rc = sluice_launch(m->space, m->stream, kernel, grid, args, args_bytes, uses,
-			       n_uses);
+	struct sluice_grid grid = {.x = workload_soft_blocks(kernel, n), .y = 1, .z = 1};
+	struct workload_soft_args soft;
+	size_t bytes = workload_soft_make(&soft, kernel, n, args);
+	int rc = sluice_launch(m->space, m->stream, workload_soft_block, grid, &soft,
+			       bytes, uses, n_uses);
 
 	return rc ? workload_fail_library(env, rc, "launch") : 0;
+}
+
+static int
+space_launch_cuda(struct workload_env *env, const struct workload_kernel *kernel,
+		  uint64_t n, const void *args, const struct sluice_use *uses, size_t n_uses)
+{
+	struct memory_sluice *m = env->memory_state;
+	struct sluice_launch *launch;
+	int rc = sluice_launch_begin(m->space, m->stream, uses, n_uses, &launch);
+
+	if (rc)
+		return workload_fail_library(env, rc, "launch");
+	rc = workload_cuda_launch(env, m->cuda, kernel, n, args,
+				  sluice_stream_native(m->space, m->stream));
+	sluice_launch_end(launch);
+	return rc;
 }
 
 static int
@@ -133,9 +172,9 @@ space_pace(struct workload_env *env)
 	struct sluice_event *event = m->event[m->next_event];
 	int rc;
 
-	sluice_event_synchronize(event); /* of PACE_LAUNCHES tiles ago */
+	sluice_event_synchronize(event); /* of n_events tiles ago */
 	rc = sluice_event_record(m->space, m->stream, event);
-	m->next_event = (m->next_event + 1) % PACE_LAUNCHES;
+	m->next_event = (m->next_event + 1) % m->n_events;
 	return rc ? workload_fail_library(env, rc, "event") : 0;
 }
 
@@ -173,6 +212,161 @@ space_stats(struct workload_env *env, struct sluice_stats *out)
 
 	sluice_stats_get(m->space, out);
 }
+
+/* Straight from the device: a touch by host code would take whole chunks off it. */
+static int
+space_host_copy_cuda(struct workload_env *env, unsigned array, uint64_t first,
+		     uint64_t cols, uint64_t stride, uint64_t rows, void *out)
+{
+	struct memory_sluice *m = env->memory_state;
+	struct sluice_use use = workload_use(env, array, first,
+					     (rows - 1) * stride + cols, SLUICE_USE_READ);
+	struct sluice_launch *launch;
+	int rc = sluice_launch_begin(m->space, m->stream, &use, 1, &launch);
+
+	if (rc)
+		return workload_fail_library(env, rc, "copy to host code");
+	rc = workload_cuda_host_copy(env, m->cuda, (uintptr_t)use.addr, cols, stride,
+				     rows, out, sluice_stream_native(m->space, m->stream));
+	sluice_launch_end(launch);
+	return rc;
+}
+
+/* Whether a second round finds everything on the device: all arrays fit in the budget at once, and
+ * none was discarded. */
+static int
+footprint_stays(const struct workload_env *env)
+{
+	uint64_t chunk = env->config.large_chunk_bytes > env->config.chunk_bytes
+				 ? env->config.large_chunk_bytes
+				 : env->config.chunk_bytes;
+	uint64_t bytes = 0;
+	unsigned i;
+
+	for (i = 0; i < env->plan.n_arrays; i++) {
+		if (env->plan.array[i].discarded)
+			return 0;
+		bytes += (env->plan.array[i].size_bytes + chunk - 1) / chunk * chunk;
+	}
+	return bytes <= env->config.device_budget_bytes;
+}
+
+/*
+ * The whole array to the host tier. What host code has written lies in its view until it is used:
+ * a way over the device, in pieces, puts it where the other data are.
+ */
+static int
+array_to_host(struct workload_env *env, unsigned array, int over_device)
+{
+	struct memory_sluice *m = env->memory_state;
+	const struct workload_array *a = &env->plan.array[array];
+	uint64_t step = over_device ? env->config.device_budget_bytes / 4 : a->size_bytes;
+	uint64_t at;
+	int rc = 0;
+
+	if (step < env->config.large_chunk_bytes)
+		step = env->config.large_chunk_bytes;
+	for (at = 0; !rc && at < a->size_bytes; at += step) {
+		char *addr = (char *)env->base[array] + at;
+		uint64_t bytes = a->size_bytes - at < step ? a->size_bytes - at : step;
+		struct sluice_use use = {addr, bytes, SLUICE_USE_READ};
+		struct sluice_launch *launch;
+
+		if (over_device) {
+			rc = sluice_launch_begin(m->space, m->stream, &use, 1, &launch);
+			if (!rc) {
+				sluice_launch_end(launch);
+				rc = sluice_stream_synchronize(m->space, m->stream);
+			}
+		}
+		if (!rc)
+			rc = sluice_evict(m->space, addr, bytes, SLUICE_TIER_HOST, NULL);
+	}
+	return rc ? workload_fail_library(env, rc, a->name) : 0;
+}
+
+/* An array that the last round discarded, from its file again. */
+static int
+array_renew(struct workload_env *env, unsigned array)
+{
+	char path[PATH_MAX];
+	int rc = workload_file_path(env, array, path, sizeof(path));
+
+	if (!rc)
+		rc = space_unmap(env, array);
+	if (rc)
+		return rc;
+	env->base[array] = NULL;
+	return space_map(env, array, path);
+}
+
+static int
+space_round_begin(struct workload_env *env, enum workload_round round)
+{
+	struct memory_sluice *m = env->memory_state;
+	unsigned i;
+	int rc = 0;
+
+	switch (round) {
+	case WORKLOAD_ROUND_WARM:
+	case WORKLOAD_ROUND_COUNT:
+		return 0;
+	case WORKLOAD_ROUND_RESIDENT:
+		return footprint_stays(env) ? 0 : 1;
+	case WORKLOAD_ROUND_MEASURED:
+		for (i = 0; !rc && i < env->plan.n_arrays; i++) {
+			int discarded = env->plan.array[i].discarded;
+
+			rc = discarded ? array_renew(env, i) : 0;
+			if (!rc)
+				rc = array_to_host(env, i,
+						   discarded || env->pristine[i] != NULL);
+		}
+		sluice_stats_reset(m->space);
+		return rc;
+	}
+	return 0;
+}
+
+static int
+space_round_end(struct workload_env *env, enum workload_round round)
+{
+	struct memory_sluice *m = env->memory_state;
+	struct workload_result *result = env->result;
+	struct sluice_stats stats;
+	unsigned i;
+	int rc = 0;
+
+	if (round != WORKLOAD_ROUND_MEASURED)
+		return 0;
+	result->h2d_bytes = sluice_stats_h2d_bytes(&result->before_sync);
+	result->d2h_bytes = sluice_stats_d2h_bytes(&result->before_sync);
+	for (i = 0; !rc && i < env->plan.n_arrays; i++)
+		if (env->plan.array[i].role == WORKLOAD_OUTPUT ||
+		    env->plan.array[i].role == WORKLOAD_IN_PLACE)
+			rc = array_to_host(env, i, 0);
+	sluice_stats_get(m->space, &stats);
+	result->collect_bytes = sluice_stats_d2h_bytes(&stats) - result->d2h_bytes;
+	return rc;
+}
+
+const struct workload_memory_ops workload_memory_sluice_cuda = {
+	.open = space_open_cuda,
+	.close = space_close,
+	.map = space_map,
+	.sync = space_sync,
+	.unmap = space_unmap,
+	.launch = space_launch_cuda,
+	.wait = space_wait,
+	.pace = space_pace,
+	.discard = space_discard,
+	.pin = space_pin,
+	.unpin = space_unpin,
+	.stats = space_stats,
+	.host_copy = space_host_copy_cuda,
+	.round_begin = space_round_begin,
+	.round_end = space_round_end,
+};
 
 const struct workload_memory_ops workload_memory_sluice = {
 	.open = space_open,

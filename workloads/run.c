@@ -12,6 +12,7 @@
  */
 #include "env.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,10 +24,14 @@
 #define CHUNK_BYTES_DEFAULT (2ull << 20)
 #define FOOTPRINT_DEFAULT   (512ull << 20)
 #define FOOTPRINT_MAX       (1ull << 46)
+#define LARGE_REGION_CHUNKS 16 /* of a region from which on it has large chunks */
 
 static const struct workload_memory_ops *const memory_kinds[WORKLOAD_MEMORY_COUNT] = {
 	[WORKLOAD_MEMORY_SLUICE] = &workload_memory_sluice,
 	[WORKLOAD_MEMORY_MMAP] = &workload_memory_mmap,
+	[WORKLOAD_MEMORY_COPIES] = &workload_memory_copies,
+	[WORKLOAD_MEMORY_STREAMING] = &workload_memory_streaming,
+	[WORKLOAD_MEMORY_MAPPED] = &workload_memory_mapped,
 };
 
 int
@@ -93,19 +98,71 @@ workload_progress(struct workload_env *env, const char *phase, double fraction)
 /* ---- running ---- */
 
 int
-workload_launch(struct workload_env *env, sluice_kernel kernel, uint64_t blocks,
-		const void *args, size_t args_bytes, const struct sluice_use *uses,
-		unsigned n_uses)
+workload_launch(struct workload_env *env, const struct workload_kernel *kernel,
+		const void *args, const struct sluice_use *uses, unsigned n_uses)
 {
-	if (blocks == 0 || blocks > UINT32_MAX)
-		return workload_fail(env, -EINVAL, "%s: a launch of %" PRIu64 " blocks",
-				     env->workload->name, blocks);
+	uint64_t n = kernel->elements(args);
+
+	if (n == 0 || n > (uint64_t)kernel->soft_elements * INT32_MAX ||
+	    n > (uint64_t)kernel->cuda_elements * INT32_MAX)
+		return workload_fail(env, -EINVAL, "%s: a launch over %" PRIu64 " elements",
+				     env->workload->name, n);
 	workload_note_tile(env, uses, n_uses);
 	if (env->params->presence == WORKLOAD_PRESENCE_FAULT)
 		n_uses = 0;
 	env->result->launches++;
-	return env->memory->launch(env, kernel, (uint32_t)blocks, args, args_bytes, uses,
-				   n_uses);
+	return env->memory->launch(env, kernel, n, args, uses, n_uses);
+}
+
+int
+workload_host_copy(struct workload_env *env, unsigned array, uint64_t first,
+		   uint64_t cols, uint64_t stride, uint64_t rows, void *out)
+{
+	const uint32_t *from = (const uint32_t *)env->base[array] + first;
+	uint64_t row;
+	int rc = env->memory->wait(env);
+
+	if (rc)
+		return rc;
+	if (rows * cols * 4 > WORKLOAD_HOST_COPY_MAX)
+		return workload_fail(env, -EINVAL,
+				     "%s: a copy of %" PRIu64 " x %" PRIu64
+				     " elements to host code",
+				     env->workload->name, rows, cols);
+	if (env->memory->host_copy)
+		return env->memory->host_copy(env, array, first, cols, stride, rows, out);
+	for (row = 0; row < rows; row++)
+		memcpy((uint32_t *)out + row * cols, from + row * stride, cols * 4);
+	return 0;
+}
+
+uint32_t
+workload_soft_blocks(const struct workload_kernel *kernel, uint64_t n)
+{
+	return (uint32_t)workload_blocks(n, kernel->soft_elements);
+}
+
+/* Returns how many bytes of *soft there are. */
+size_t
+workload_soft_make(struct workload_soft_args *soft, const struct workload_kernel *kernel,
+		   uint64_t n, const void *args)
+{
+	assert(kernel->args_bytes <= sizeof(soft->args));
+	soft->kernel = kernel;
+	soft->n = n;
+	memcpy(soft->args, args, kernel->args_bytes);
+	return offsetof(struct workload_soft_args, args) + kernel->args_bytes;
+}
+
+void
+workload_soft_block(const struct sluice_block *block, void *args)
+{
+	const struct workload_soft_args *soft = args;
+	uint64_t each = soft->kernel->soft_elements;
+	uint64_t begin = block->index.x * each;
+
+	soft->kernel->piece(soft->args, begin,
+			    begin + each < soft->n ? begin + each : soft->n);
 }
 
 int
@@ -149,16 +206,32 @@ workload_note_tile(struct workload_env *env, const struct sluice_use *uses, unsi
 		env->result->tile_bytes = bytes;
 }
 
+/* The chunk of large regions, if any array is one. */
+static uint64_t
+large_chunk_bytes(const struct workload_env *env)
+{
+	uint64_t large = env->config.large_chunk_bytes;
+	unsigned i;
+
+	for (i = 0; i < env->plan.n_arrays; i++)
+		if (large > env->config.chunk_bytes &&
+		    env->plan.array[i].size_bytes >= LARGE_REGION_CHUNKS * large)
+			return large;
+	return env->config.chunk_bytes;
+}
+
 uint64_t
 workload_tile_elements(struct workload_env *env, unsigned n_arrays, uint64_t halo_bytes)
 {
-	uint64_t chunk = env->config.chunk_bytes;
+	uint64_t chunk = large_chunk_bytes(env);
 	uint64_t set = env->params->tile_bytes;
-	uint64_t halo = 2 * workload_chunks_up(env, halo_bytes);
+	uint64_t halo = 2 * ((halo_bytes + chunk - 1) / chunk * chunk);
 	uint64_t piece;
 
+	/* A GPU has a few tiles on the device at once: one computes while others move. */
 	if (set == 0)
-		set = env->config.device_budget_bytes / 3;
+		set = env->config.device_budget_bytes /
+		      (env->config.device == SLUICE_DEVICE_CUDA ? 16 : 3);
 	piece = workload_less(set, halo) / n_arrays / chunk * chunk;
 	return (piece ? piece : chunk) / 4;
 }
@@ -221,23 +294,97 @@ arrays_unmap(struct workload_env *env)
 	return 0;
 }
 
+/* What in-place arrays are before the first round, from their files. */
+static int
+pristine_read(struct workload_env *env)
+{
+	unsigned i;
+	int rc = 0;
+
+	for (i = 0; !rc && i < env->plan.n_arrays; i++) {
+		uint64_t bytes = env->plan.array[i].size_bytes;
+
+		if (env->plan.array[i].role != WORKLOAD_IN_PLACE)
+			continue;
+		env->pristine[i] = calloc(1, bytes);
+		if (!env->pristine[i])
+			return workload_fail(env, -ENOMEM,
+					     "out of memory for a copy of %s (%" PRIu64
+					     " MiB)",
+					     env->plan.array[i].name, bytes >> 20);
+		rc = workload_file_read(env, i, 0, bytes / 4, env->pristine[i]);
+	}
+	return rc;
+}
+
+/* Begin, run, wait: 0, 1 (the memory has no such round), or an error. */
+static int
+round_run(struct workload_env *env, enum workload_round round)
+{
+	struct workload_result *result = env->result;
+	uint64_t t0;
+	unsigned i;
+	int rc;
+
+	if (round == WORKLOAD_ROUND_MEASURED)
+		for (i = 0; i < env->plan.n_arrays; i++)
+			if (env->pristine[i])
+				memcpy(env->base[i], env->pristine[i],
+				       env->plan.array[i].size_bytes);
+	rc = env->memory->round_begin(env, round);
+	if (rc)
+		return rc;
+	result->launches = 0;
+	t0 = workload_now_ns();
+	rc = env->workload->ops->run(env);
+	if (!rc)
+		rc = env->memory->wait(env);
+	result->round_ns[round] = workload_now_ns() - t0;
+	if (round == WORKLOAD_ROUND_MEASURED)
+		env->memory->stats(env, &result->before_sync);
+	if (!rc)
+		rc = env->memory->round_end(env, round);
+	result->collect_ns = workload_now_ns() - t0 - result->round_ns[round];
+	return rc;
+}
+
+/* The kernels over mapped arrays: once, or in rounds. */
+static int
+kernels_run(struct workload_env *env)
+{
+	struct workload_result *result = env->result;
+	uint64_t t0 = workload_now_ns();
+	unsigned round;
+	int rc = 0;
+
+	if (!env->memory->round_begin) {
+		rc = env->workload->ops->run(env);
+		if (!rc)
+			rc = env->memory->wait(env);
+		result->run_ns = workload_now_ns() - t0;
+		env->memory->stats(env, &result->before_sync);
+		result->h2d_bytes = sluice_stats_h2d_bytes(&result->before_sync);
+		result->d2h_bytes = sluice_stats_d2h_bytes(&result->before_sync);
+		return rc;
+	}
+	for (round = 0; rc >= 0 && round < WORKLOAD_ROUND_COUNT; round++)
+		rc = round_run(env, (enum workload_round)round);
+	result->run_ns = result->round_ns[WORKLOAD_ROUND_MEASURED];
+	return rc < 0 ? rc : 0;
+}
+
 /* From a made memory to unmapped arrays: what is measured. */
 static int
 env_run_mapped(struct workload_env *env)
 {
 	struct workload_result *result = env->result;
-	uint64_t t0, t1;
+	uint64_t t1;
 	int rc;
 
-	t0 = workload_now_ns();
-	rc = env->workload->ops->run(env);
-	if (!rc)
-		rc = env->memory->wait(env);
-	t1 = workload_now_ns();
-	result->run_ns = t1 - t0;
-	env->memory->stats(env, &result->before_sync);
+	rc = kernels_run(env);
 	if (rc)
 		return rc;
+	t1 = workload_now_ns();
 
 	rc = arrays_sync(env);
 	if (!rc)
@@ -252,9 +399,13 @@ env_run(struct workload_env *env)
 {
 	struct workload_result *result = env->result;
 	uint64_t t0 = workload_now_ns();
-	int rc;
+	unsigned i;
+	int rc = 0;
 
-	rc = env->memory->open(env);
+	if (env->memory->round_begin)
+		rc = pristine_read(env);
+	if (!rc)
+		rc = env->memory->open(env);
 	if (!rc) {
 		result->config = env->config;
 		rc = arrays_map(env);
@@ -263,6 +414,8 @@ env_run(struct workload_env *env)
 			rc = env_run_mapped(env);
 	}
 	env->memory->close(env);
+	for (i = 0; i < env->plan.n_arrays; i++)
+		free(env->pristine[i]);
 	result->total_ns = result->map_ns + result->run_ns + result->unmap_ns;
 	return rc;
 }
@@ -271,7 +424,8 @@ static void
 env_expect(struct workload_env *env)
 {
 	memset(&env->result->expected, 0, sizeof(env->result->expected));
-	if (env->params->memory == WORKLOAD_MEMORY_SLUICE &&
+	/* In rounds all data begin and end in host memory: other forms than the published ones. */
+	if (env->params->memory == WORKLOAD_MEMORY_SLUICE && !env->memory->round_begin &&
 	    env->params->presence == WORKLOAD_PRESENCE_LAUNCH &&
 	    env->config.population == SLUICE_POPULATE_CHUNK)
 		env->workload->ops->expect(env, &env->result->expected);
@@ -326,6 +480,13 @@ params_check(struct workload_env *env)
 	if (params->presence >= WORKLOAD_PRESENCE_COUNT ||
 	    params->memory >= WORKLOAD_MEMORY_COUNT)
 		return workload_fail(env, -EINVAL, "unknown presence or memory");
+	if (params->memory >= WORKLOAD_MEMORY_COPIES &&
+	    (params->config.device != SLUICE_DEVICE_CUDA ||
+	     params->presence != WORKLOAD_PRESENCE_LAUNCH))
+		return workload_fail(
+			env, -EINVAL,
+			"this kind of memory needs a GPU and launches that declare "
+			"what they use");
 	for (i = 0; i < env->workload->n_options; i++) {
 		const struct workload_option *option = &env->workload->options[i];
 
@@ -416,6 +577,9 @@ workload_run(const struct workload *workload, const struct workload_params *para
 	rc = params_check(env);
 	if (!rc) {
 		env->memory = memory_kinds[params->memory];
+		if (params->memory == WORKLOAD_MEMORY_SLUICE &&
+		    params->config.device == SLUICE_DEVICE_CUDA)
+			env->memory = &workload_memory_sluice_cuda;
 		rc = workload_plan_make(workload, params, &env->plan, result->error);
 	}
 	if (!rc) {

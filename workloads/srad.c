@@ -19,7 +19,7 @@
  *
  * Threads: see env.h; the kernels run on any number of workers.
  */
-#include "kernel.h"
+#include "srad_kernel.h"
 
 #include "env.h"
 #include "list.h"
@@ -36,7 +36,6 @@ enum { OPTION_ITERATIONS };
 
 #define GRID_STEP 16u
 #define CORNER    128u
-#define LAMBDA    0.5f
 
 static const struct workload_option srad_options[] = {
 	[OPTION_ITERATIONS] = {.name = "iterations",
@@ -44,13 +43,6 @@ static const struct workload_option srad_options[] = {
 			       .initial = 2,
 			       .min = 1,
 			       .max = 1000},
-};
-
-struct srad_args {
-	float *j, *c, *n, *s, *w, *e;
-	uint64_t r;
-	uint64_t first, count;
-	float q0; /* q0 squared */
 };
 
 static int
@@ -109,21 +101,6 @@ srad_fill(const struct workload_plan *plan, unsigned array, uint64_t seed, uint6
 
 /* ---- kernels ---- */
 
-/* One pixel of kernel 1: j its value, then its neighbours'. */
-static inline float
-coefficient(float j, float dn, float ds, float dw, float de, float q0)
-{
-	float gradient = (dn * dn + ds * ds + dw * dw + de * de) / (j * j);
-	float laplace = (dn + ds + dw + de) / j;
-	float num = 0.5f * gradient - 0.0625f * (laplace * laplace);
-	float den = 1.0f + 0.25f * laplace;
-	float q = num / (den * den);
-	float c = 1.0f / (1.0f + (q - q0) / (q0 * (1.0f + q0)));
-
-	c = c < 0.0f ? 0.0f : c;
-	return c > 1.0f ? 1.0f : c;
-}
-
 struct row {
 	const float *restrict here, *restrict north, *restrict south;
 	float *restrict c, *restrict n, *restrict s, *restrict w, *restrict e;
@@ -142,7 +119,7 @@ gradient_edge(const struct row *row, uint64_t x, uint64_t r)
 	row->s[x] = ds;
 	row->w[x] = dw;
 	row->e[x] = de;
-	row->c[x] = coefficient(j, dn, ds, dw, de, row->q0);
+	row->c[x] = srad_coefficient(j, dn, ds, dw, de, row->q0);
 }
 
 static void
@@ -164,19 +141,24 @@ gradient_inside(const struct row *row, uint64_t x0, uint64_t x1)
 		s[x] = ds;
 		w[x] = dw;
 		e[x] = de;
-		c[x] = coefficient(j, dn, ds, dw, de, q0);
+		c[x] = srad_coefficient(j, dn, ds, dw, de, q0);
 	}
 }
 
+static uint64_t
+srad_elements(const void *args)
+{
+	return ((const struct srad_args *)args)->count;
+}
+
 static void
-gradient_kernel(const struct sluice_block *block, void *args)
+gradient_piece(const void *args, uint64_t begin, uint64_t end)
 {
 	const struct srad_args *a = args;
 	uint64_t r = a->r;
-	uint64_t i, end;
+	uint64_t i = a->first + begin;
 
-	kernel_block_range(block->index.x, WORKLOAD_BLOCK_ELEMENTS, a->first, a->count,
-			   &i, &end);
+	end += a->first;
 	while (i < end) {
 		uint64_t y = i / r, x0 = i % r;
 		uint64_t x1 = kernel_min(r, x0 + (end - i));
@@ -211,23 +193,18 @@ update_inside(const struct srad_args *a, const float *restrict c,
 	float *restrict j = a->j + start;
 	uint64_t x;
 
-	for (x = x0; x < x1; x++) {
-		float divergence = c[x] * n[x] + c_south[x] * s[x] + c[x] * w[x] +
-				   c[x + 1] * e[x];
-
-		j[x] = j[x] + 0.25f * LAMBDA * divergence;
-	}
+	for (x = x0; x < x1; x++)
+		j[x] = srad_updated(j[x], c[x], c_south[x], c[x + 1], n[x], s[x], w[x], e[x]);
 }
 
 static void
-update_kernel(const struct sluice_block *block, void *args)
+update_piece(const void *args, uint64_t begin, uint64_t end)
 {
 	const struct srad_args *a = args;
 	uint64_t r = a->r;
-	uint64_t i, end;
+	uint64_t i = a->first + begin;
 
-	kernel_block_range(block->index.x, WORKLOAD_BLOCK_ELEMENTS, a->first, a->count,
-			   &i, &end);
+	end += a->first;
 	while (i < end) {
 		uint64_t y = i / r, x0 = i % r;
 		uint64_t x1 = kernel_min(r, x0 + (end - i));
@@ -238,36 +215,97 @@ update_kernel(const struct sluice_block *block, void *args)
 		i += x1 - x0;
 		if (x1 == r) { /* the last column has itself as its eastern neighbour */
 			uint64_t x = start + --x1;
-			float divergence = a->c[x] * a->n[x] + c_south[x1] * a->s[x] +
-					   a->c[x] * a->w[x] + a->c[x] * a->e[x];
 
-			a->j[x] = a->j[x] + 0.25f * LAMBDA * divergence;
+			a->j[x] = srad_updated(a->j[x], a->c[x], c_south[x1], a->c[x],
+					       a->n[x], a->s[x], a->w[x], a->e[x]);
 		}
 		update_inside(a, c, c_south, start, x0, x1);
 	}
 }
 
+static void
+gradient_touch(const void *args, uint64_t begin, uint64_t end, struct workload_touch *touch)
+{
+	const struct srad_args *a = args;
+	uint64_t first = a->first + begin, n = end - begin;
+	uint64_t halo_begin = workload_less(first, a->r);
+	uint64_t halo_end = kernel_min(a->r * a->r, first + n + a->r);
+	unsigned i;
+
+	touch[ARRAY_J] = (struct workload_touch){.first = halo_begin,
+						 .n = halo_end - halo_begin,
+						 .read = 1};
+	for (i = ARRAY_C; i < ARRAY_COUNT; i++)
+		touch[i] = (struct workload_touch){.first = first, .n = n, .write = 1};
+}
+
+static void
+update_touch(const void *args, uint64_t begin, uint64_t end, struct workload_touch *touch)
+{
+	const struct srad_args *a = args;
+	uint64_t first = a->first + begin, n = end - begin;
+	unsigned i;
+
+	for (i = 0; i < ARRAY_COUNT; i++)
+		touch[i] = (struct workload_touch){.first = first, .n = n, .read = 1};
+	touch[ARRAY_J].write = 1;
+	touch[ARRAY_C].n = kernel_min(a->r * a->r, first + n + a->r) - first;
+}
+
+/* In the order of the arrays. */
+#define POINTERS                                                                      \
+	{                                                                             \
+		offsetof(struct srad_args, j), offsetof(struct srad_args, c),         \
+			offsetof(struct srad_args, n), offsetof(struct srad_args, s), \
+			offsetof(struct srad_args, w), offsetof(struct srad_args, e)  \
+	}
+
+static const struct workload_kernel gradient_kernel = {
+	.name = "workload_srad_gradient",
+	.soft_elements = WORKLOAD_BLOCK_ELEMENTS,
+	.cuda_elements = KERNEL_CUDA_ELEMENTS,
+	.args_bytes = sizeof(struct srad_args),
+	.n_pointers = ARRAY_COUNT,
+	.pointer = POINTERS,
+	.elements = srad_elements,
+	.piece = gradient_piece,
+	.touch = gradient_touch,
+};
+
+static const struct workload_kernel update_kernel = {
+	.name = "workload_srad_update",
+	.soft_elements = WORKLOAD_BLOCK_ELEMENTS,
+	.cuda_elements = KERNEL_CUDA_ELEMENTS,
+	.args_bytes = sizeof(struct srad_args),
+	.n_pointers = ARRAY_COUNT,
+	.pointer = POINTERS,
+	.elements = srad_elements,
+	.piece = update_piece,
+	.touch = update_touch,
+};
+
 /* ---- the run ---- */
 
-/* q0 squared from the corner of an image with r columns. */
-static float
-corner_q0(const float *j, uint64_t r)
+/* q0 squared from the corner of the image, when all launches are done. */
+static int
+corner_q0(struct workload_env *env, float *out)
 {
-	float sum = 0, sum2 = 0, mean, variance;
+	float corner[CORNER * CORNER], sum = 0, sum2 = 0, mean, variance;
 	const float size = CORNER * CORNER;
-	uint64_t x, y;
+	unsigned i;
+	int rc;
 
-	for (y = 0; y < CORNER; y++) {
-		for (x = 0; x < CORNER; x++) {
-			float value = j[y * r + x];
-
-			sum += value;
-			sum2 += value * value;
-		}
+	rc = workload_host_copy(env, ARRAY_J, 0, CORNER, env->plan.cols, CORNER, corner);
+	if (rc)
+		return rc;
+	for (i = 0; i < CORNER * CORNER; i++) {
+		sum += corner[i];
+		sum2 += corner[i] * corner[i];
 	}
 	mean = sum / size;
 	variance = sum2 / size - mean * mean;
-	return variance / (mean * mean);
+	*out = variance / (mean * mean);
+	return 0;
 }
 
 static int
@@ -284,9 +322,7 @@ gradient_launch(struct workload_env *env, const struct srad_args *args)
 	for (i = ARRAY_C; i < ARRAY_COUNT; i++)
 		uses[i] = workload_use(env, i, args->first, args->count,
 				       SLUICE_USE_WRITE_ALL);
-	return workload_launch(env, gradient_kernel,
-			       workload_blocks(args->count, WORKLOAD_BLOCK_ELEMENTS),
-			       args, sizeof(*args), uses, ARRAY_COUNT);
+	return workload_launch(env, &gradient_kernel, args, uses, ARRAY_COUNT);
 }
 
 static int
@@ -303,9 +339,7 @@ update_launch(struct workload_env *env, const struct srad_args *args)
 				     SLUICE_USE_READ);
 	for (i = ARRAY_N; i < ARRAY_COUNT; i++)
 		uses[i] = workload_use(env, i, args->first, args->count, SLUICE_USE_READ);
-	return workload_launch(env, update_kernel,
-			       workload_blocks(args->count, WORKLOAD_BLOCK_ELEMENTS),
-			       args, sizeof(*args), uses, ARRAY_COUNT);
+	return workload_launch(env, &update_kernel, args, uses, ARRAY_COUNT);
 }
 
 static int
@@ -329,10 +363,9 @@ srad_run(struct workload_env *env)
 
 	for (pass = 0; pass < passes; pass++) {
 		if (pass % 2 == 0) {
-			rc = workload_wait(env);
+			rc = corner_q0(env, &args.q0);
 			if (rc)
 				return rc;
-			args.q0 = corner_q0(args.j, r);
 		}
 		for (args.first = 0; args.first < total; args.first += tile) {
 			args.count = kernel_min(tile, total - args.first);
@@ -385,6 +418,7 @@ srad_expect(const struct workload_env *env, struct workload_expectation *out)
 		snprintf(out->d2h_formula, sizeof(out->d2h_formula), "%" PRIu64 "F - G",
 			 2 * iterations);
 		break;
+	case SLUICE_POLICY_PLAN: /* depends on what is planned: at most as lru */
 	case SLUICE_POLICY_COUNT:
 		out->known = 0;
 		break;
@@ -463,7 +497,7 @@ reference_iterate(struct workload_env *env, const float *j, float *next, float *
 				coeff * (pixel(j, r, y, x > 0 ? x - 1 : 0) - here) +
 				pixel(c, r, y, x + 1) * (pixel(j, r, y, x + 1) - here);
 
-			next[y * r + x] = here + 0.25f * LAMBDA * divergence;
+			next[y * r + x] = here + 0.25f * SRAD_LAMBDA * divergence;
 		}
 		rc = workload_progress(env, "verify",
 				       done + share / 2 * (1 + (double)y / (double)r));
@@ -511,6 +545,12 @@ static const struct workload_ops srad_ops = {
 	.reference = srad_reference,
 };
 
+static const struct workload_kernel *const srad_kernels[] = {
+	&gradient_kernel,
+	&update_kernel,
+	NULL,
+};
+
 const struct workload workload_srad = {
 	.name = "srad_v2",
 	.text = "diffusion of an image: five volatile arrays, two passes per iteration",
@@ -518,4 +558,5 @@ const struct workload workload_srad = {
 	.options = srad_options,
 	.n_options = sizeof(srad_options) / sizeof(srad_options[0]),
 	.ops = &srad_ops,
+	.kernels = srad_kernels,
 };

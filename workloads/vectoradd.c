@@ -9,7 +9,7 @@
  *
  * Threads: see env.h; the kernel runs on any number of workers.
  */
-#include "kernel.h"
+#include "vectoradd_kernel.h"
 
 #include "env.h"
 #include "list.h"
@@ -22,12 +22,6 @@
 enum { ARRAY_A, ARRAY_B, ARRAY_C, ARRAY_COUNT };
 
 #define CHECK_ELEMENTS (1u << 20) /* of the reference at a time */
-
-struct vectoradd_args {
-	const float *a, *b;
-	float *c;
-	uint64_t first, n;
-};
 
 static int
 vectoradd_plan(const struct workload_params *params, struct workload_plan *plan, char *error)
@@ -70,20 +64,47 @@ vectoradd_fill(const struct workload_plan *plan, unsigned array, uint64_t seed,
 		to[i] = workload_unit(seed * ARRAY_COUNT + array, first + i) * 2048 - 1024;
 }
 
+static uint64_t
+vectoradd_elements(const void *args)
+{
+	return ((const struct vectoradd_args *)args)->n;
+}
+
 static void
-vectoradd_kernel(const struct sluice_block *block, void *args)
+vectoradd_piece(const void *args, uint64_t begin, uint64_t end)
 {
 	const struct vectoradd_args *v = args;
 	const float *restrict a = v->a;
 	const float *restrict b = v->b;
 	float *restrict c = v->c;
-	uint64_t i, begin, end;
+	uint64_t i;
 
-	kernel_block_range(block->index.x, WORKLOAD_BLOCK_ELEMENTS, v->first, v->n,
-			   &begin, &end);
-	for (i = begin; i < end; i++)
-		c[i] = a[i] + b[i];
+	for (i = v->first + begin; i < v->first + end; i++)
+		c[i] = vectoradd_sum(a[i], b[i]);
 }
+
+static void
+vectoradd_touch(const void *args, uint64_t begin, uint64_t end, struct workload_touch *touch)
+{
+	const struct vectoradd_args *v = args;
+	uint64_t first = v->first + begin, n = end - begin;
+
+	touch[0] = touch[1] = (struct workload_touch){.first = first, .n = n, .read = 1};
+	touch[2] = (struct workload_touch){.first = first, .n = n, .write = 1};
+}
+
+static const struct workload_kernel vectoradd_kernel = {
+	.name = "workload_vectoradd",
+	.soft_elements = WORKLOAD_BLOCK_ELEMENTS,
+	.cuda_elements = KERNEL_CUDA_ELEMENTS,
+	.args_bytes = sizeof(struct vectoradd_args),
+	.n_pointers = 3,
+	.pointer = {offsetof(struct vectoradd_args, a), offsetof(struct vectoradd_args, b),
+		    offsetof(struct vectoradd_args, c)},
+	.elements = vectoradd_elements,
+	.piece = vectoradd_piece,
+	.touch = vectoradd_touch,
+};
 
 static int
 vectoradd_run(struct workload_env *env)
@@ -107,9 +128,7 @@ vectoradd_run(struct workload_env *env)
 			workload_use(env, ARRAY_C, first, args.n, SLUICE_USE_WRITE_ALL),
 		};
 
-		rc = workload_launch(env, vectoradd_kernel,
-				     workload_blocks(args.n, WORKLOAD_BLOCK_ELEMENTS),
-				     &args, sizeof(args), uses, ARRAY_COUNT);
+		rc = workload_launch(env, &vectoradd_kernel, &args, uses, ARRAY_COUNT);
 		if (!rc)
 			rc = workload_tile_done(env, first + args.n, n);
 	}
@@ -174,9 +193,12 @@ static const struct workload_ops vectoradd_ops = {
 	.reference = vectoradd_reference,
 };
 
+static const struct workload_kernel *const vectoradd_kernels[] = {&vectoradd_kernel, NULL};
+
 const struct workload workload_vectoradd = {
 	.name = "vectorAdd",
 	.text = "c = a + b over three files: streaming",
 	.tiled = 1,
 	.ops = &vectoradd_ops,
+	.kernels = vectoradd_kernels,
 };

@@ -9,6 +9,10 @@
  * space, map, run, sync, unmap, and verify if asked. The same job can run over mmap()ed files
  * and threads instead of a space (WORKLOAD_MEMORY_MMAP): same kernels, same tiles, same files.
  *
+ * With config.device SLUICE_DEVICE_CUDA the kernels are those for a GPU, on a space or on what one
+ * would write without it (enum workload_memory). SLUICE_KERNELS in the environment names their PTX;
+ * else it is looked for beside the program and in the share directory next to it.
+ *
  * What it leaves to the caller: parsing options, memory limits of the process, what to print.
  *
  * Threads: one run per call and thread; runs of the same workload in the same directory exclude
@@ -35,12 +39,29 @@ enum workload_presence {
 	WORKLOAD_PRESENCE_COUNT
 };
 
-/* What the arrays live in. */
+/* What the arrays live in. The last three need a GPU (or its stand-in) and keep the arrays in
+ * pinned host memory; they are what one writes without a space. */
 enum workload_memory {
-	WORKLOAD_MEMORY_SLUICE, /* a space made from params->config */
+	WORKLOAD_MEMORY_SLUICE, /* a space made from params->config, with its device */
 	WORKLOAD_MEMORY_MMAP, /* shared file mappings and config.workers threads; no limit of its
 				 * own: the caller may limit the process */
+	WORKLOAD_MEMORY_COPIES, /* all arrays on the device, copied in before and out after the
+				 * kernels; heeds no budget: the ideal */
+	WORKLOAD_MEMORY_STREAMING, /* what a launch uses is copied to and from one of three buffers
+				    * within the device budget, on streams of their own */
+	WORKLOAD_MEMORY_MAPPED, /* kernels read and write host memory over the link */
 	WORKLOAD_MEMORY_COUNT
+};
+
+/*
+ * On a GPU the kernels are run several times over the same mapped arrays. What counts begins with
+ * the data in host memory, so that neither the disk nor the first pinning of memory is in it.
+ */
+enum workload_round {
+	WORKLOAD_ROUND_WARM,     /* reads files, pins host memory, loads kernels */
+	WORKLOAD_ROUND_RESIDENT, /* everything is on the device already, if it fits there */
+	WORKLOAD_ROUND_MEASURED, /* all in host memory at first: result->run_ns and the counters */
+	WORKLOAD_ROUND_COUNT
 };
 
 enum workload_verdict {
@@ -56,11 +77,13 @@ struct workload_option {
 	const char *text; /* one line for people */
 	const char *const *choices; /* NULL-terminated names of the values 0, 1, ...; NULL: number */
 	uint64_t initial;
-	uint64_t min, max; /* of a number */
+	uint64_t min, max;     /* of a number */
+	uint64_t cuda_initial; /* on a GPU; 0: as initial */
 };
 
 struct workload_env;
 struct workload_params;
+struct workload_kernel;
 
 /* What an array is for the run. */
 enum workload_role {
@@ -78,6 +101,8 @@ struct workload_array {
 	unsigned flags; /* of sluice_map() */
 	uint64_t size_bytes;
 	int spoiled; /* 1: an input whose file is undefined after the run (discarded) */
+	int discarded; /* 1: the run discards it: what a second one needs has to be read again */
+	int kept; /* 1: small, and used whole by every launch: who copies by hand leaves it there */
 };
 
 /* The sizes that follow from a footprint. */
@@ -117,6 +142,7 @@ struct workload {
 	const struct workload_option *options;
 	unsigned n_options;
 	const struct workload_ops *ops;
+	const struct workload_kernel *const *kernels; /* for a GPU, ended by NULL; NULL: none */
 };
 
 /* All workloads, ended by NULL. */
@@ -168,9 +194,13 @@ struct workload_result {
 	uint64_t unmap_ns;    /* final sync and unmap: outputs are on the medium */
 	uint64_t total_ns;    /* map + run + unmap */
 	uint64_t verify_ns;
+	uint64_t round_ns[WORKLOAD_ROUND_COUNT]; /* on a GPU; 0: there was no such round */
+	uint64_t kernel_ns; /* WORKLOAD_MEMORY_COPIES: the resident round by the GPU's own clock */
+	uint64_t h2d_bytes, d2h_bytes; /* copied over the link within run_ns, by whomever */
+	uint64_t collect_ns, collect_bytes; /* on a GPU, after run_ns: results to host memory */
 
 	struct sluice_config config;     /* in force, defaults resolved */
-	struct sluice_stats before_sync; /* zeros with WORKLOAD_MEMORY_MMAP, like after */
+	struct sluice_stats before_sync; /* zeros without a space, like after */
 	struct sluice_stats after;       /* after the unmapping */
 	struct workload_expectation expected;
 
@@ -203,6 +233,20 @@ int workload_plan_make(const struct workload *workload, const struct workload_pa
  */
 int workload_run(const struct workload *workload, const struct workload_params *params,
 		 struct workload_result *result) SLUICE_MUST_CHECK;
+
+/* What the link of a GPU does, copying from and to pinned memory in pieces of 16 MiB. */
+struct workload_link {
+	double in_bytes_per_s, out_bytes_per_s;
+	double both_bytes_per_s; /* sum of both ways, copied at once */
+};
+
+/*
+ * Measure the link of GPU number ordinal. error: WORKLOAD_TEXT_BYTES for the reason of a failure.
+ * Errors: -ENOTSUP (no driver, no GPU), -ENOMEM, what the driver says. Any thread. Blocks for a
+ * fraction of a second.
+ */
+int workload_link_measure(unsigned ordinal, struct workload_link *link,
+			  char *error) SLUICE_MUST_CHECK;
 
 /*
  * Remove what runs of this workload left in dir (after keep). Nothing there is fine.

@@ -17,7 +17,9 @@
  *   -ENOBUFS    a budget is too small: for one chunk, or for what a launch declares
  *   -ENOSPC     the disk, or the store budget, is full: free space, then try again
  *   -EIO        reading or writing the store failed; data still held in memory is kept
- *   -EBUSY      the range is pinned or in a launch that only the caller can end
+ *   -EBUSY      the range is pinned or in a launch that only the caller can end; or the stream
+ *               is being captured
+ *   -EDEADLK    a block of a kernel acquires while it holds (sluice/fetch.h)
  *   -EFAULT     a kernel touched an address outside its region or its declared uses
  *   -EPERM      the system refuses a mechanism; the text says which setting allows it
  *   -ENOTSUP    this machine or device cannot do it

@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 enum sluice_advice {
-	SLUICE_ADVISE_NORMAL,     /* read-ahead by what is seen; the space's population */
+	SLUICE_ADVISE_NORMAL,     /* read-ahead by what is seen; the space's population; not
+				   * measured, unless config.measure says so */
 	SLUICE_ADVISE_SEQUENTIAL, /* read ahead at once and to the full window */
 	SLUICE_ADVISE_RANDOM,     /* no read-ahead; 4 KiB pages, faults in the faulting
 				   * thread */
@@ -19,6 +20,7 @@ enum sluice_advice {
 	SLUICE_ADVISE_DONT_NEED,  /* first victims from now on (contents are kept) */
 	SLUICE_ADVISE_READ_MOSTLY, /* keep the host copy while the data are on the
 				    * device */
+	SLUICE_ADVISE_MEASURE, /* the whole region is measured, as by config.measure */
 	SLUICE_ADVISE_COUNT
 };
 
@@ -30,8 +32,8 @@ enum sluice_discard_mode {
 };
 
 /*
- * Advise on [addr, addr + size), within one region (SEQUENTIAL, RANDOM, NORMAL: on the
- * whole region). A hint: never changes results. Errors: -ENOENT, -EINVAL. Any thread.
+ * Advise on [addr, addr + size), within one region (SEQUENTIAL, RANDOM, NORMAL,
+ * MEASURE: on the whole region). A hint: never changes results. Errors: -ENOENT, -EINVAL. Any thread.
  * RANDOM and NORMAL may block on moving the region out; the others do not block.
  */
 SLUICE_API int sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,

@@ -4,6 +4,7 @@
 #define SLUICE_SLUICE_H
 
 #include "sluice/error.h"
+#include "sluice/fetch.h"
 #include "sluice/launch.h"
 #include "sluice/move.h"
 #include "sluice/region.h"

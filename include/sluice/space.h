@@ -30,7 +30,7 @@ enum sluice_tier {
 
 /* Which device runs kernels. */
 enum sluice_device_kind {
-	SLUICE_DEVICE_AUTO, /* the best one this machine has */
+	SLUICE_DEVICE_AUTO, /* the software device: it runs C kernels anywhere */
 	SLUICE_DEVICE_SOFT, /* CPU threads and userfaultfd */
 	SLUICE_DEVICE_CUDA,
 	SLUICE_DEVICE_COUNT
@@ -43,6 +43,8 @@ enum sluice_policy {
 	SLUICE_POLICY_DRAGON, /* least recently launched; only map-time flags honoured */
 	SLUICE_POLICY_UVM,    /* least recently migrated; no intents, everything written
 			       * back */
+	SLUICE_POLICY_PLAN,   /* as LRU; launches that repeat are planned: what is used
+			       * farthest in the future goes first, the rest comes early */
 	SLUICE_POLICY_COUNT
 };
 
@@ -112,7 +114,7 @@ struct sluice_config {
 	uint64_t address_bytes;       /* addresses reserved for the space */
 	uint64_t chunk_bytes;         /* 2 MiB times a power of two */
 	uint64_t large_chunk_bytes; /* of regions that have at least 16 of them; 0: what the
-				     * device is best with (CUDA: 16 MiB, as far as the budget
+				     * device is best with (CUDA: 32 MiB, as far as the budget
 				     * holds 32 of them; software: chunk_bytes) */
 	uint32_t device_number; /* which of several GPUs, from 0 */
 	uint32_t workers; /* kernel threads of the software device; 0: one per CPU */
@@ -129,6 +131,11 @@ struct sluice_config {
 	enum sluice_store_io store_io;
 	int checking; /* 1: checking mode: wrong intents and touches of discarded data are
 		       * reported with their address; slow */
+	int measure; /* 1: measured dirtiness (CUDA device): what a launch may have written, by
+		      * READ_WRITE or by declaring nothing, is hashed on the device as it comes in
+		      * and before it would go out, and not copied out if it is unchanged. The host
+		      * copy stays for that while there is room. Not for programs whose kernels
+		      * fill the device and wait for the host */
 	int publish;  /* 1: `sluice stat` may read this process's counters */
 	char spill_dirs[1024]; /* directories for spill files, separated by ':' */
 };

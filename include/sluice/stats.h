@@ -25,6 +25,7 @@ extern "C" {
 	M(D2H_SYNC,          "d2h_sync",             "bytes",  "device to host, sync or unmap") \
 	M(CLEAN_DROP,        "clean_drop",           "bytes",  "dropped from the device without copy: another copy was valid") \
 	M(DISCARD_SAVED,     "discard_saved",        "bytes",  "dropped from the device without copy: contents were discarded") \
+	M(MEASURED_CLEAN,    "measured_clean",       "bytes",  "not copied out though it may have been written: measured to be unchanged") \
 	M(ZERO_FILL,         "zero_fill",            "bytes",  "presented as zeros or for write-all, nothing moved") \
 	M(STORE_READ_DEMAND, "store_read_demand",    "bytes",  "store to host, waited for") \
 	M(STORE_READ_AHEAD,  "store_read_ahead",     "bytes",  "store to host, read ahead of a pattern") \
@@ -40,11 +41,18 @@ extern "C" {
 	M(MISSES,            "misses",               "count",  "kernel touches of what its launch did not declare") \
 	M(LAUNCHES,          "launches",             "count",  "launches begun") \
 	M(LAUNCHES_RESIDENT, "launches_resident",    "count",  "launches whose uses were all resident") \
+	M(HASHES,            "hashes",               "count",  "hashes of chunks made by the device, to measure them") \
 	M(EVICTIONS,         "evictions",            "count",  "chunks removed from the device to make room") \
 	M(DISCARDS,          "discards",             "bytes",  "declared dead") \
 	M(INTENT_ERRORS,     "intent_errors",        "count",  "wrong intents found by checking mode") \
 	M(IO_ERRORS,         "io_errors",            "count",  "failed reads and writes of the store") \
 	M(MOVE_RETRIES,      "move_retries",         "count",  "moves that the system refused at first") \
+	M(PLANS,             "plans",                "count",  "plans made for launches that repeat (policy plan)") \
+	M(PLAN_LAUNCHES,     "plan_launches",        "count",  "launches that went as a plan expected") \
+	M(PLAN_DIVERGENCES,  "plan_divergences",     "count",  "plans given up: a launch was another than expected") \
+	M(PLAN_PREFETCHED,   "plan_prefetched",      "bytes",  "of h2d_prefetch: brought in by a plan") \
+	M(PLAN_PREFETCH_USED,"plan_prefetch_used",   "bytes",  "of plan_prefetched: used by a launch of the plan") \
+	M(PLAN_PREFETCH_WASTED,"plan_prefetch_wasted","bytes", "of plan_prefetched: gone, or its plan ended, before that") \
 	M(WAITS_IN_FLIGHT,   "waits_in_flight",      "count",  "times a move waited for a running launch")
 
 enum sluice_counter {

@@ -9,12 +9,16 @@
  * another one prints what was wrong and aborts, the first time the code path runs and not
  * when two threads happen to meet. Without it these are the pthread calls alone.
  *
+ * Threads on a virtual clock (turns.h) wait and wake there.
+ *
  * Failures of the pthread calls mean a destroyed or overwritten mutex: asserted, not
  * returned. Not for signal handlers that can interrupt a holder.
  *
  * SL_NO_LOCK_CHECK here: pthread.h says nothing about its mutexes to clang's analysis.
  */
 #include "base/lock.h"
+
+#include "base/turns.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -203,7 +207,10 @@ void
 sl_cond_wait(struct sl_cond *c, struct sl_mutex *m)
 {
 	check_before_wait(m);
-	must_be_zero(pthread_cond_wait(&c->cond, &m->mutex));
+	if (sl_turns_on())
+		(void)sl_turns_wait(c, m, SL_TURNS_NEVER);
+	else
+		must_be_zero(pthread_cond_wait(&c->cond, &m->mutex));
 }
 
 int
@@ -216,6 +223,8 @@ sl_cond_wait_until(struct sl_cond *c, struct sl_mutex *m, uint64_t deadline_ns)
 	int rc;
 
 	check_before_wait(m);
+	if (sl_turns_on())
+		return sl_turns_wait_ns(c, m, deadline_ns);
 	rc = pthread_cond_timedwait(&c->cond, &m->mutex, &deadline);
 	if (rc == ETIMEDOUT)
 		return -ETIMEDOUT;
@@ -226,11 +235,17 @@ sl_cond_wait_until(struct sl_cond *c, struct sl_mutex *m, uint64_t deadline_ns)
 void
 sl_cond_signal(struct sl_cond *c)
 {
-	must_be_zero(pthread_cond_signal(&c->cond));
+	if (sl_turns_on())
+		sl_turns_wake(c, 0);
+	else
+		must_be_zero(pthread_cond_signal(&c->cond));
 }
 
 void
 sl_cond_broadcast(struct sl_cond *c)
 {
-	must_be_zero(pthread_cond_broadcast(&c->cond));
+	if (sl_turns_on())
+		sl_turns_wake(c, 1);
+	else
+		must_be_zero(pthread_cond_broadcast(&c->cond));
 }

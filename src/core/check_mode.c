@@ -9,6 +9,9 @@
  * ends in -EFAULT with the address, host code gets an error line in the log, and
  * intent_errors counts both. Slow: a fault for every 4 KiB page of every launch.
  *
+ * A device whose kernels do not fault cannot tell what they touch; there checking mode finds host
+ * code that touches data of a launch which it has not waited for.
+ *
  * LOCKING: all of it under space->lock; what drops it says so.
  */
 #include <stdio.h>
@@ -16,6 +19,24 @@
 
 #include "base/log.h"
 #include "core/core.h"
+
+/* Host code touched what a launch uses, between two synchronisations. */
+void
+sl_check_host(struct sl_chunk *c, const struct sl_touch *touch)
+{
+	struct sluice_space *s = c->region->space;
+	char name[sizeof(c->region->name)];
+
+	if (!s->config.checking || !sl_chunk_pins(c))
+		return;
+	sl_count(s, SLUICE_COUNTER_INTENT_ERRORS, 1);
+	snprintf(name, sizeof(name), "%s", c->region->name);
+	sl_space_unlock(s);
+	sl_log(SL_ERROR, "check",
+	       "host code %s %p of %s while a launch uses it: synchronise the stream first",
+	       touch->access == SL_ACCESS_WRITE ? "writes" : "reads", touch->addr, name);
+	sl_space_lock(s);
+}
 
 /* What the launch's uses say about an address. */
 struct verdict {
@@ -162,10 +183,8 @@ sl_check_prepare(struct sluice_launch *l)
 	struct sluice_space *s = l->space;
 	int rc;
 
-	s->launch_waiters++;
 	while (s->prepared || s->running > scopes_count(s))
-		sl_space_wait(s, &s->launch_wake);
-	s->launch_waiters--;
+		sl_launch_wait(s);
 	rc = space_hide(s);
 	if (!rc)
 		sl_launch_pin(l);

@@ -23,7 +23,7 @@ chunk_readiness(const struct sl_chunk *c)
 	if (c->state != SL_CHUNK_DEVICE || c->pages || (c->flags & SL_DISCARDED))
 		return SL_READY_NOT;
 	if ((c->flags & (SL_DIRTY_DEVICE | SL_GUARDED | SL_COLD)) != SL_DIRTY_DEVICE ||
-	    c->host || c->dead)
+	    (c->host && !c->measured) || c->dead)
 		return SL_READY_READ;
 	return SL_READY_WRITE;
 }
@@ -70,10 +70,22 @@ sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state)
 	sl_chunk_wake(c);
 }
 
+int
+sl_chunk_lost(const struct sl_chunk *c)
+{
+	if (!(c->flags & SL_LOST))
+		return 0;
+	return sl_fail(-EIO,
+		       "chunk %llu of %s: its contents were lost with the device: overwrite all of it, "
+		       "or discard it",
+		       (unsigned long long)sl_chunk_index(c), c->region->name);
+}
+
 static unsigned
 chunk_bucket(const struct sl_chunk *c)
 {
-	return (unsigned)(((uintptr_t)c / sizeof(*c)) % SL_WAIT_BUCKETS);
+	/* Not by where malloc put c: who wakes whom in vain should repeat as well. */
+	return (unsigned)((uintptr_t)sl_chunk_addr(c) / SL_SPAN_BYTES % SL_WAIT_BUCKETS);
 }
 
 void

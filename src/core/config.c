@@ -18,8 +18,9 @@
 
 enum key_type { KEY_SIZE, KEY_COUNT, KEY_FLAG, KEY_CHOICE, KEY_TEXT };
 
-/* CUDA: remapping costs by the chunk, so that smaller ones bind the link (docs/design/cuda.md). */
-#define CUDA_CHUNK_BYTES   (16u << 20)
+/* CUDA: remapping costs by the chunk, so that smaller ones bind the link: copies both ways reach
+ * 87, 93, 100 % of it with 16, 32, 64 MiB (docs/design/cuda.md). */
+#define CUDA_CHUNK_BYTES   (32u << 20)
 #define CUDA_BUDGET_CHUNKS 32u
 
 struct key {
@@ -31,7 +32,7 @@ struct key {
 };
 
 static const char *const device_names[] = {"auto", "soft", "cuda", NULL};
-static const char *const policy_names[] = {"lru", "dragon", "uvm", NULL};
+static const char *const policy_names[] = {"lru", "dragon", "uvm", "plan", NULL};
 static const char *const population_names[] = {"chunk", "grow", "page", NULL};
 static const char *const miss_names[] = {"serve", "fail", NULL};
 static const char *const reach_names[] = {"declared", "any", NULL};
@@ -69,6 +70,8 @@ static const struct key keys[] = {
 	{"store_io", KEY_CHOICE, AT(store_io), store_io_names,
 	 "how files are read and written"},
 	{"checking", KEY_FLAG, AT(checking), NULL, "report wrong intents; slow"},
+	{"measure", KEY_FLAG, AT(measure), NULL,
+	 "find out by hashing what kernels have written (CUDA)"},
 	{"publish", KEY_FLAG, AT(publish), NULL, "let `sluice stat` read the counters"},
 	{"spill_dirs", KEY_TEXT, AT(spill_dirs), NULL, "directories for spill files"},
 };
@@ -244,11 +247,10 @@ large_chunk_resolve(struct sluice_config *c)
 	return 0;
 }
 
-/* Round to chunks, fill in what depends on other fields, refuse what cannot work. */
 int
-sl_config_resolve(struct sluice_config *c)
+sl_config_round(struct sluice_config *c)
 {
-	uint64_t chunk = c->chunk_bytes, memory = sl_memory_limit(), wanted;
+	uint64_t chunk = c->chunk_bytes;
 
 	if (c->struct_bytes != sizeof(*c))
 		return sl_fail(
@@ -297,11 +299,22 @@ sl_config_resolve(struct sluice_config *c)
 		return sl_fail(-EINVAL, "config: address of %llu bytes: 16 chunks to 64T",
 			       (unsigned long long)c->address_bytes);
 	c->address_bytes = (c->address_bytes + chunk - 1) / chunk * chunk;
-	wanted = c->device_budget_bytes + c->host_budget_bytes + c->staging_bytes;
-	if (c->device == SLUICE_DEVICE_CUDA) { /* the device's budget is memory of its own */
-		wanted -= c->device_budget_bytes;
+	if (c->device == SLUICE_DEVICE_CUDA)
 		c->population = SLUICE_POPULATE_CHUNK;
-	}
+	return 0;
+}
+
+int
+sl_config_resolve(struct sluice_config *c)
+{
+	uint64_t memory = sl_memory_limit(), wanted;
+	int rc = sl_config_round(c);
+
+	if (rc)
+		return rc;
+	wanted = c->device_budget_bytes + c->host_budget_bytes + c->staging_bytes;
+	if (c->device == SLUICE_DEVICE_CUDA) /* the device's budget is memory of its own */
+		wanted -= c->device_budget_bytes;
 	if (wanted > memory)
 		return sl_fail(-ENOBUFS,
 			       "config: device, host and staging budgets add up to %llu "

@@ -58,6 +58,7 @@ sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond, uint64_t deadl
 /* chunk.c: state, flags, waiting. */
 void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state) SL_HELD;
 void sl_chunk_update(struct sl_chunk *c) SL_HELD; /* after flags, host, pages changed: readiness, lists */
+int sl_chunk_lost(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK; /* 0, or -EIO: SL_LOST */
 void sl_chunk_wake(struct sl_chunk *c) SL_HELD;  /* somebody may wait for this chunk */
 void sl_chunk_wait(struct sl_chunk *c) SL_HELD;  /* drops: until the chunk is woken */
 void sl_chunk_touch(struct sl_chunk *c) SL_HELD; /* refresh: newest stamp */
@@ -148,6 +149,8 @@ struct sl_fill {
 	enum sl_cause cause;
 	int no_wait_in_flight; /* faults: evict even what a launch has pinned */
 	int opportunist;       /* prefetch: -EAGAIN instead of waiting for room */
+	struct sluice_launch *launch; /* being prepared: -ESTALE instead of waiting for room that
+				       * pins, or a new budget, have taken from it meanwhile */
 };
 /* Make c present and whole, on the books as the intent says. Drops. 0 or error. */
 int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
@@ -160,6 +163,8 @@ int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST
 int sl_room_make(struct sl_chunk *c, uint64_t bytes,
 		 const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
 void sl_room_wait(struct sluice_space *s) SL_HELD; /* drops */
+/* 1: a sluice_launch_begin() holds c, and its end may wait for the very launch that wants room. */
+int sl_scope_holds(const struct sl_chunk *c);
 void sl_room_give(struct sluice_space *s, uint64_t bytes) SL_HELD;
 enum sl_evict_why {
 	SL_EVICT_ROOM,
@@ -171,6 +176,21 @@ enum sl_evict_why {
 int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_HELD SL_MUST_CHECK;
 int sl_device_shrink(struct sluice_space *s,
 		     uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
+
+/* measure.c: whether what may have been written was */
+/* Whether c is to be hashed for a use of this intent. */
+int sl_measure_wanted(const struct sl_chunk *c, enum sluice_intent intent) SL_HELD;
+/* Hash c, whose contents are those of base; sets c->measured and c->arrival. The caller owns c (FILLING,
+ * SYNCING). Drops; a failure leaves c not measured. */
+void sl_measure_start(struct sl_chunk *c, enum sl_measured base) SL_HELD;
+/* 1: c (EVICTING, SYNCING) is as it was then, and another copy of that is valid. Drops. */
+int sl_measure_unchanged(struct sl_chunk *c) SL_HELD;
+/* The other copies of c, which is present, are about to change. Drops. */
+void sl_measure_end(struct sl_chunk *c) SL_HELD;
+/* Hash nothing from here to resume, and wait for what is hashed now. Blocks on copies and on kernels
+ * that keep a hash from running. */
+void sl_measure_stop(struct sluice_space *s) SL_NOT_HELD;
+void sl_measure_resume(struct sluice_space *s) SL_NOT_HELD;
 
 /* pages.c: population by page. */
 int sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch,
@@ -204,11 +224,17 @@ int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
 void sl_mover_queue(struct sluice_launch *l) SL_HELD;
 int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
+/* What is to be on the device of the launch being prepared does not fit beside pins any more. */
+int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
 int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: not all resident */
 void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
 uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
-void sl_launch_wake(struct sluice_space *s) SL_HELD; /* launches, pins or room changed */
+void sl_launch_wake(struct sluice_space *s) SL_HELD;
+/* Until launches, pins or room may have changed; may return early: look again. Drops.
+ * -ETIMEDOUT once deadline_ns has come. */
+void sl_launch_wait(struct sluice_space *s) SL_HELD;
+int sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns) SL_HELD; /* launches, pins or room changed */
 /* When every launch is waiting and none runs: let the newest prepared one give its pins back. */
 int sl_launch_steal(struct sluice_space *s,
 		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
@@ -231,11 +257,20 @@ void sl_work_end(struct sluice_space *s, struct sl_work *work) SL_HELD;
  */
 int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
 		  const char *call) SL_HELD SL_MUST_CHECK;
+/* The same for another thread, by its number; 0: the calling one. */
+int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
+		      pid_t thread) SL_HELD SL_MUST_CHECK;
+/* Uses of a launch as text, as far as they fit; returns text. */
+const char *sl_launch_ranges(const struct sluice_launch *l, char *text,
+			     size_t bytes) SL_HELD;
 /* stream.c: NULL is the default stream; submit counts what is pending. */
 struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);
 /* native: wrap *native; NULL: make one. */
 int sl_stream_make(struct sluice_space *s, void *const *native, struct sluice_stream **out) SL_MUST_CHECK;
 void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task) SL_NOT_HELD;
+/* -EBUSY: work on it would become part of a graph (sl_device_ops.stream_check). NULL: the default
+ * stream, which cannot be captured. */
+int sl_stream_check(struct sluice_space *s, struct sluice_stream *stream) SL_NOT_HELD SL_MUST_CHECK;
 void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of such a task */
 
 /* reach.c: chunks that kernels reach in the host tier (SL_CAP_REACH) */
@@ -252,15 +287,22 @@ void sl_reach_planned(struct sluice_launch *l) SL_HELD;
 void sl_reach_end(struct sluice_launch *l) SL_HELD; /* its kernel is over */
 
 /* native.c: launches on devices whose streams are native */
-/*
- * Ask the device when the scopes ended so far are done, so that their pins go. Whoever waits for
- * pins calls it first. Drops.
- */
-void sl_scopes_reap(struct sluice_space *s) SL_HELD;
+/* Finish the scopes that the device has done, and ask it about those ended since. 1: pins may have
+ * gone, or the lock was dropped. */
+int sl_scopes_reap(struct sluice_space *s) SL_HELD;
+/* Only the first. */
+int sl_scopes_drain(struct sluice_space *s) SL_HELD;
 /* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
 void sl_scope_ended(struct sluice_launch *l) SL_HELD;
+/* The latest move among what a prepared scope uses; 0: all have been done. */
+uint64_t sl_scope_arrival(const struct sluice_launch *l) SL_HELD;
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+/* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move
+ * after which they are there. Errors as sluice_launch_begin(). */
+int sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
+		  struct sluice_launch **out, uint64_t *arrival) SL_MUST_CHECK;
+void sl_scope_close(struct sluice_launch *l);
 /* launch.c: the end of a launch whose pins stand. Drops. */
 void sl_launch_finish(struct sluice_launch *l) SL_HELD;
 
@@ -284,6 +326,8 @@ void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
 /* check_mode.c: checking mode. */
 void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 int sl_check_prepare(struct sluice_launch *l) SL_HELD SL_MUST_CHECK; /* instead of bringing in. Drops */
+/* The same for host code's view. Drops. */
+void sl_check_host(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
 void sl_launch_pin(struct sluice_launch *l) SL_HELD; /* launch.c: stamp and pin, in the order of uses */
 
@@ -305,6 +349,9 @@ void sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end
 			 struct sluice_residency *out) SL_HELD;
 
 /* config.c */
+/* Round to chunks, fill in what depends on other fields, refuse what cannot work; resolve: and what
+ * is more than this machine's memory. */
+int sl_config_round(struct sluice_config *config) SL_MUST_CHECK;
 int sl_config_resolve(struct sluice_config *config) SL_MUST_CHECK;
 
 /* space.c */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/plan_run.h"
 
 void
 sl_chunk_forget(struct sl_chunk *c)
@@ -119,6 +120,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 	for (;;) {
 		switch ((enum sl_chunk_state)c->state) {
 		case SL_CHUNK_EMPTY:
+			c->flags &= (uint16_t)~SL_LOST;
 			return;
 		case SL_CHUNK_STORE:
 		case SL_CHUNK_HOST:
@@ -169,6 +171,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 			free(c->dead);
 			c->dead = NULL;
 			sl_chunk_update(c);
+			c->flags &= (uint16_t)~SL_DIRTY_HOST; /* revived, it has no frame any more */
 			if (c->host)
 				sl_host_drop(c);
 			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED))
@@ -197,6 +200,30 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 	}
 }
 
+/* On its way somewhere, or held: sl_chunk_discard() would wait first. */
+SL_HELD static int
+chunk_is_moving(const struct sl_chunk *c)
+{
+	switch ((enum sl_chunk_state)c->state) {
+	case SL_CHUNK_READING:
+	case SL_CHUNK_WRITING:
+	case SL_CHUNK_FILLING:
+	case SL_CHUNK_SYNCING:
+	case SL_CHUNK_EVICTING:
+	case SL_CHUNK_VIEWING:
+		return 1;
+	case SL_CHUNK_DEVICE:
+		return sl_chunk_is_held(c);
+	case SL_CHUNK_EMPTY:
+	case SL_CHUNK_STORE:
+	case SL_CHUNK_HOST:
+	case SL_CHUNK_POISONED:
+	case SL_CHUNK_STATE_COUNT:
+		break;
+	}
+	return 0;
+}
+
 /* late: launches called after the discard may be prepared already; what they use lives again. */
 SL_HELD static void
 range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late)
@@ -204,6 +231,7 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 	struct sluice_space *s = r->space;
 
 	sl_count(s, SLUICE_COUNTER_DISCARDS, end - begin);
+	sl_plan_run_discard(r, begin, end);
 	r->busy++;
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
 		struct sl_chunk *c = &r->chunks[i];
@@ -211,6 +239,9 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		uint64_t from = begin > base ? begin - base : 0;
 		uint64_t to = end - base < r->chunk_bytes ? end - base : r->chunk_bytes;
 
+		/* Such a launch may come while the chunk is waited for: wait first, then look. */
+		while (late && chunk_is_moving(c) && !sl_chunk_pins(c))
+			sl_chunk_wait(c);
 		if (late && sl_chunk_pins(c))
 			continue;
 		/* The common case first: present, nothing else to let go. */
@@ -227,7 +258,7 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
 		else
 			sl_chunk_update(c);
-		if (s->config.checking) {
+		if (sl_checks_kernels(s)) {
 			if (c->state == SL_CHUNK_DEVICE && !c->user_pins)
 				sl_ignore(sl_evict(c, SL_EVICT_REQUEST)); /* or it is not seen */
 			sl_check_discarded(c, from, to);
@@ -329,19 +360,22 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 
 	if (mode != SLUICE_DISCARD_EAGER && mode != SLUICE_DISCARD_LAZY)
 		return sl_fail(-EINVAL, "discard: unknown mode %d", (int)mode);
+	rc = sl_stream_check(space, stream);
+	if (rc)
+		return rc;
 	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "discard", addr, size_bytes, &r, &begin, &end);
 	if (rc)
 		goto out;
-	eager = eager || space->config.checking; /* every later touch must be seen */
+	eager = eager || sl_checks_kernels(space); /* every later touch must be seen */
 	if (eager && mode == SLUICE_DISCARD_EAGER && range_is_pinned(r, begin, end)) {
 		rc = sl_fail(-EBUSY, "discard: %p: the range is pinned: unpin it first",
 			     addr);
 		goto out;
 	}
-	if (stream && (space->undeclared || space->config.checking)) {
+	if (stream && (space->undeclared || sl_checks_kernels(space))) {
 		rc = discard_submit(r, begin, end, eager, stream);
 		goto out;
 	}

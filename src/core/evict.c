@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/plan_run.h"
 
 void
 sl_room_give(struct sluice_space *s, uint64_t bytes)
@@ -86,6 +87,8 @@ evict_account(struct sl_chunk *c)
 	c->region->space->dev.leaving_bytes -= c->device_bytes;
 	sl_room_give(c->region->space, c->device_bytes);
 	c->device_bytes = 0;
+	c->measured = SL_MEASURED_NOT;
+	sl_plan_run_evicted(c);
 	c->flags |= SL_WAS_EVICTED;
 }
 
@@ -121,6 +124,8 @@ evict_arrived(void *cookie, int rc)
 		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
 		c->host = NULL;
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
+		if (!(c->flags & SL_STORE_VALID))
+			c->flags |= SL_LOST;
 		sl_chunk_set_state(c, c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
 								: SL_CHUNK_EMPTY);
 		sl_host_put(h);
@@ -177,7 +182,8 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	return 0;
 }
 
-/* Another copy is valid, or the contents are zeros or dead: nothing is copied. */
+/* Another copy is valid, or the contents are zeros or dead: nothing is copied. What is dirty and not
+ * dead was measured to be as that copy. */
 SL_HELD static int
 evict_drop(struct sl_chunk *c)
 {
@@ -202,7 +208,9 @@ evict_drop(struct sl_chunk *c)
 		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
 		return 0;
 	}
-	c->flags &= (uint16_t)~SL_GUARDED;
+	if (c->flags & SL_DIRTY_DEVICE)
+		sl_count(s, SLUICE_COUNTER_MEASURED_CLEAN, r->chunk_bytes);
+	c->flags &= (uint16_t) ~(SL_GUARDED | SL_DIRTY_DEVICE);
 	if (kept || (c->flags & SL_STORE_VALID))
 		sl_count(s, SLUICE_COUNTER_CLEAN_DROP, r->chunk_bytes);
 	sl_chunk_set_state(c, kept                        ? SL_CHUNK_HOST
@@ -328,7 +336,7 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 		rc = evict_pages_copy(c, why);
 	else if (c->pages)
 		rc = evict_pages_drop(c);
-	else if (evict_copies(c))
+	else if (evict_copies(c) && !sl_measure_unchanged(c))
 		rc = evict_copy(c, why);
 	else
 		rc = evict_drop(c);
@@ -343,13 +351,14 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 	return rc;
 }
 
-/* 1 when a sluice_launch_begin() holds c: its end may wait for the very launch that wants room. */
-static int
-scope_holds(const struct sl_chunk *c)
+int
+sl_scope_holds(const struct sl_chunk *c)
 {
 	uint64_t index = sl_chunk_index(c);
 
 	for (const struct sluice_launch *l = c->region->space->scopes; l; l = l->next) {
+		if (l->unpinned)
+			continue;
 		for (size_t k = 0; k < l->n_uses; k++) {
 			const struct sl_launch_use *u = &l->uses[k];
 
@@ -373,12 +382,12 @@ victim_pick(struct sluice_space *s, int skip_pinned)
 
 	for (v = s->dev.discarded_head; v; v = v->next) {
 		if (!sl_chunk_pins(v) ||
-		    (!skip_pinned && !(v->flags & SL_PREPARING) && !scope_holds(v)))
+		    (!skip_pinned && !(v->flags & SL_PREPARING) && !sl_scope_holds(v)))
 			return v;
 	}
 	for (;;) {
 		v = sl_lru_coldest(s, skip_pinned ? SL_SKIP_PINNED : SL_SKIP_PREPARING);
-		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start || !scope_holds(v))
+		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start || !sl_scope_holds(v))
 			return v;
 		sl_chunk_touch(v);
 	}
@@ -389,12 +398,9 @@ sl_room_wait(struct sluice_space *s)
 {
 	uint64_t deadline = sl_now_ns() + 100 * 1000 * 1000;
 
-	sl_scopes_reap(s);
-	s->launch_waiters++;
-	if (sl_space_wait_until(s, &s->launch_wake, deadline) == -ETIMEDOUT &&
+	if (sl_launch_wait_until(s, deadline) == -ETIMEDOUT &&
 	    s->running <= sl_scopes_count(s))
 		sl_launch_steal(s, s->preparing);
-	s->launch_waiters--;
 }
 
 /* No victim now: a launch or another thread must be waited for; or say why there will be none. */
@@ -413,6 +419,13 @@ room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 			c->region->name, (unsigned long long)sl_chunk_index(c),
 			(unsigned long long)s->dev.pinned_bytes,
 			(unsigned long long)s->dev.budget_bytes);
+	if (fill->launch && fill->launch->fetch &&
+	    sl_now_ns() > fill->launch->room_deadline_ns)
+		return sl_fail(-ENOBUFS,
+			       "%s: chunk %llu: what is on the device is in use by launches that "
+			       "have not ended, perhaps behind the kernel that fetches: synchronise "
+			       "before it, or raise the device budget",
+			       c->region->name, (unsigned long long)sl_chunk_index(c));
 	sl_count(s, SLUICE_COUNTER_WAITS_IN_FLIGHT, 1);
 	if (!fill->no_wait_in_flight)
 		return -EINPROGRESS;
@@ -428,15 +441,14 @@ SL_HELD static int
 room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
 	struct sluice_space *s = c->region->space;
-	int skip = fill->no_wait_in_flight || fill->opportunist;
+	int skip = fill->no_wait_in_flight || fill->opportunist ||
+		   (fill->launch && fill->launch->fetch);
 	struct sl_chunk *v;
 	int rc;
 
 	if (s->dev.used_bytes - s->dev.leaving_bytes + s->dev.wanted_bytes <=
 	    s->dev.budget_bytes) {
-		s->launch_waiters++;
-		sl_space_wait(s, &s->launch_wake);
-		s->launch_waiters--;
+		sl_launch_wait(s);
 		return 0;
 	}
 	v = victim_pick(s, skip);
@@ -496,11 +508,7 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 		struct sl_chunk *v = victim_pick(s, 0);
 
 		if (!v || sl_chunk_pins(v)) {
-			sl_scopes_reap(s);
-			s->launch_waiters++;
-			(void)sl_space_wait_until(s, &s->launch_wake,
-						  sl_now_ns() + 100 * 1000 * 1000);
-			s->launch_waiters--;
+			(void)sl_launch_wait_until(s, sl_now_ns() + 100 * 1000 * 1000);
 			continue;
 		}
 		rc = sl_evict(v, SL_EVICT_REQUEST);

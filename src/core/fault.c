@@ -64,7 +64,7 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 	if (touch->access == SL_ACCESS_WRITE && !sl_region_is_writable(r))
 		return sl_fail(-EACCES, "write to %p: %s is mapped without SLUICE_WRITE",
 			       touch->addr, r->name);
-	if (s->config.checking)
+	if (sl_checks_kernels(s))
 		sl_check_touch(c, touch);
 	if (s->device->caps & SL_CAP_VIEW) {
 		sl_count(s, SLUICE_COUNTER_CPU_FAULTS, !touch->guarded);
@@ -74,7 +74,7 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 		return chunk_written(c);
 	if (!touch->guarded) {
 		sl_count(s, l ? SLUICE_COUNTER_FAULTS : SLUICE_COUNTER_CPU_FAULTS, 1);
-		if (l && l->n_uses && !s->config.checking)
+		if (l && l->n_uses && !sl_checks_kernels(s))
 			launch_miss(l, touch);
 	}
 	if (c->state == SL_CHUNK_DEVICE ? c->pages != NULL

@@ -54,6 +54,8 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 	struct sl_host *h = fill_is_total(fill) ? NULL : c->host;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
+	int measure = sl_measure_wanted(c, fill->intent);
+	enum sl_measured base = SL_MEASURED_NOT;
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
@@ -61,11 +63,15 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 	if (!dirty || !writable)
 		flags |= fill->partial && writable ? SL_PRESENT_GUARD_STRICT
 						   : SL_PRESENT_GUARD;
-	if (h && !dirty)
+	if (h && (!dirty || measure))
 		keep = sl_host_settle(c, fill->cause == SL_CAUSE_LAUNCH ? SL_SETTLE_WAIT
 									: SL_SETTLE_NOW) == 0;
 	if (keep)
 		flags |= SL_PRESENT_KEEP;
+	if (measure && h && (keep || sl_store_is_newest(c)))
+		base = SL_MEASURED_COPY;
+	else if (measure && !h && !r->store) /* a file may have what is not zeros behind these */
+		base = SL_MEASURED_ZERO;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
 	sl_space_unlock(s);
 	/* What lies behind the region's end reads as zeros whatever the intent. */
@@ -90,7 +96,22 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 		c->flags |= SL_GUARDED;
 	if (dirty)
 		c->flags |= SL_DIRTY_DEVICE;
+	sl_measure_start(c, base);
+	if (dirty && !c->measured)
+		sl_host_drop(c); /* kept in vain */
 	return 0;
+}
+
+/*
+ * c is present and as its other copies; the use may write it. Others wait while it is hashed: until
+ * then no launch that writes may be let go.
+ */
+SL_HELD static void
+book_measure(struct sl_chunk *c)
+{
+	sl_chunk_set_state(c, SL_CHUNK_SYNCING);
+	sl_measure_start(c, SL_MEASURED_COPY);
+	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 }
 
 /* EMPTY, HOST, POISONED, or STORE when the old contents do not matter: to DEVICE. */
@@ -116,13 +137,16 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
 		sl_host_drop(c);
 	}
+	c->flags &= (uint16_t)~SL_LOST;
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	return 0;
 
 fail:
 	if (from == SL_CHUNK_EMPTY)
-		c->flags &= SL_FLAGS_KEPT;
+		c->flags &= SL_FLAGS_KEPT | SL_LOST;
 	sl_chunk_set_state(c, from);
+	if (rc == -EINPROGRESS && fill->launch && sl_launch_is_outgrown(fill->launch))
+		return -ESTALE;
 	if (rc == -EINPROGRESS) { /* a kernel that is to give us room may need c by a fault itself */
 		sl_room_wait(s);
 		return 0;
@@ -183,6 +207,8 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 			return fill_is_total(fill) ? sl_view_forget(c) : sl_view_fold(c);
 		return fill_move(c, fill);
 	case SL_CHUNK_EMPTY:
+		if (!fill_is_total(fill) && sl_chunk_lost(c))
+			return -EIO;
 		return fill_move(c, fill);
 	case SL_CHUNK_DEVICE:
 		return c->pages ? sl_evict(c, SL_EVICT_REQUEST) : 0;
@@ -214,6 +240,9 @@ sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 		return 0;
 	if (c->readiness == SL_READY_WRITE)
 		return 0;
+	if (!(c->flags & (SL_DIRTY_DEVICE | SL_DISCARDED)) &&
+	    (c->host || sl_store_is_newest(c)) && sl_measure_wanted(c, fill->intent))
+		book_measure(c);
 	c->flags |= SL_DIRTY_DEVICE;
 	c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
 	if (sl_region_is_writable(r))
@@ -223,7 +252,8 @@ sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 	sl_chunk_update(c);
 	if (guarded)
 		rc = sl_chunk_unguard(c, 0, r->chunk_bytes);
-	if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DIRTY_DEVICE) && !c->pages)
+	if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DIRTY_DEVICE) && !c->pages &&
+	    !c->measured)
 		sl_host_drop(c); /* older than the device's now */
 	return rc;
 }

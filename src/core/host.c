@@ -381,6 +381,7 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 		if (c->flags & SL_DIRTY_HOST) {
 			c->flags &= (uint16_t)~SL_DIRTY_HOST;
 			c->flags |= SL_DIRTY_DEVICE;
+			c->measured = SL_MEASURED_NOT;
 		}
 		sl_host_drop(c);
 		return 1;
@@ -435,8 +436,10 @@ sl_host_zero(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_host *h;
-	int rc;
+	int rc = sl_chunk_lost(c);
 
+	if (rc)
+		return rc;
 	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
 	rc = sl_host_get(c, SL_STAGING_READ, &h);
 	if (rc) {

@@ -10,11 +10,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/core.h"
+#include "core/plan_run.h"
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u
 #define LAUNCH_USES_MAX       65536u
+/* How long an acquire of a kernel waits for room that launches hold. */
+#define FETCH_ROOM_NS         ((uint64_t)10 * 1000 * 1000 * 1000)
+#define PLANS_MAX             64u /* of one launch, when pins are taken while it is brought in */
 
 static const char *const intent_names[SLUICE_USE_COUNT] = {
 	[SLUICE_USE_READ] = "read",
@@ -43,6 +48,7 @@ use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
 	    struct sl_launch_use *out)
 {
 	struct sl_region *r;
+	uint64_t inside;
 	int rc;
 
 	if ((unsigned)use->intent >= SLUICE_USE_COUNT)
@@ -59,18 +65,20 @@ use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
 			       "launch: use %zu declares %s, but %s is mapped without "
 			       "SLUICE_WRITE",
 			       i, intent_names[use->intent], r->name);
+	inside = r->chunk_bytes - 1;
+	out->reach = 0;
+	out->brought = 0;
 	out->region = r;
 	out->intent = sl_policy_intent(s->policy, r->flags, use->intent);
 	out->declared = use->intent;
-	out->first = out->begin / r->chunk_bytes;
-	out->last = (out->end - 1) / r->chunk_bytes;
-	out->first_partial = out->begin % r->chunk_bytes != 0 ||
-			     out->end < (out->first + 1) * r->chunk_bytes;
-	out->last_partial = out->first == out->last ? out->first_partial
-						    : out->end % r->chunk_bytes != 0 &&
-							      out->end != r->size_bytes;
-	if (out->first == out->last && out->begin % r->chunk_bytes == 0 &&
-	    out->end == r->size_bytes)
+	out->first = out->begin >> r->chunk_shift; /* no division: this is on every launch */
+	out->last = (out->end - 1) >> r->chunk_shift;
+	out->first_partial = (out->begin & inside) != 0 ||
+			     out->end < (out->first + 1) << r->chunk_shift;
+	out->last_partial = out->first == out->last
+				    ? out->first_partial
+				    : (out->end & inside) != 0 && out->end != r->size_bytes;
+	if (out->first == out->last && (out->begin & inside) == 0 && out->end == r->size_bytes)
 		out->first_partial = out->last_partial = 0;
 	out->whole = out->first == 0 && out->last == r->n_chunks - 1;
 	return 0;
@@ -91,11 +99,12 @@ use_fill(const struct sl_launch_use *u, uint64_t index)
  * that declared nothing, a callback, or one that has given its pins back and waits again.
  */
 static struct sl_fill
-launch_fill(const struct sluice_launch *l, const struct sl_launch_use *u, uint64_t index)
+launch_fill(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t index)
 {
 	const struct sluice_space *s = l->space;
 	struct sl_fill fill = use_fill(u, index);
 
+	fill.launch = l;
 	if (s->undeclared || (s->queue_head && s->queue_head->number < l->number))
 		fill.partial = 1;
 	return fill;
@@ -126,7 +135,7 @@ void
 sl_launch_pin(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
-	int stamp = s->policy->stamp_on_hit;
+	int stamp = s->policy->stamp_on_hit && !l->planned;
 
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
@@ -145,6 +154,8 @@ sl_launch_pin(struct sluice_launch *l)
 			r->chunks[i].pins++;
 		}
 	}
+	if (l->planned)
+		sl_plan_run_stamp(l);
 }
 
 void
@@ -197,6 +208,27 @@ sl_launch_wake(struct sluice_space *s)
 		sl_cond_broadcast(&s->launch_wake);
 }
 
+void
+sl_launch_wait(struct sluice_space *s)
+{
+	s->launch_waiters++;
+	if (!sl_scopes_reap(s))
+		sl_space_wait(s, &s->launch_wake);
+	s->launch_waiters--;
+}
+
+int
+sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns)
+{
+	int rc = 0;
+
+	s->launch_waiters++;
+	if (!sl_scopes_reap(s))
+		rc = sl_space_wait_until(s, &s->launch_wake, deadline_ns);
+	s->launch_waiters--;
+	return rc;
+}
+
 /* Put on, or take off, the list of prepared launches not yet started. Held. */
 SL_HELD static void
 prepared_add(struct sluice_launch *l)
@@ -225,12 +257,13 @@ prepared_remove(struct sluice_launch *l)
 int
 sl_launch_try_prepare(struct sluice_launch *l)
 {
-	if (l->space->config.checking && l->n_uses)
+	if (sl_checks_kernels(l->space) && l->n_uses)
 		return -EAGAIN;
 	for (size_t k = 0; k < l->n_uses; k++) {
 		if (!use_is_ready(&l->uses[k]) || l->uses[k].intent == SLUICE_USE_SCRATCH)
 			return -EAGAIN;
 	}
+	sl_plan_run_note(l);
 	sl_launch_pin(l);
 	l->state = SL_LAUNCH_PREPARED;
 	prepared_add(l);
@@ -261,8 +294,8 @@ launch_set_bytes(struct sluice_launch *l)
 }
 
 /* The ranges of the uses, as far as they fit the text. */
-SL_HELD static const char *
-launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
+const char *
+sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
 {
 	size_t at = 0;
 
@@ -278,6 +311,29 @@ launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
 		at += (size_t)n;
 	}
 	return text;
+}
+
+int
+sl_launch_is_outgrown(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	uint32_t mark = ++s->mark_clock;
+	uint64_t bytes = 0;
+
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (c->mark == mark)
+				continue;
+			c->mark = mark;
+			if (!c->user_pins && (!(c->flags & SL_EXCESS) || c->device_bytes))
+				bytes += u->region->chunk_bytes;
+		}
+	}
+	return bytes + s->dev.pinned_bytes > s->dev.budget_bytes;
 }
 
 /* The declared set must fit beside what callers have pinned. Held. */
@@ -298,7 +354,7 @@ launch_check_set(struct sluice_launch *l)
 			       "launch %llu: its %zu uses (%s) are %llu bytes, device and host "
 			       "budgets together hold %llu: tile the launch or raise a budget",
 			       (unsigned long long)l->number, l->n_uses,
-			       launch_ranges(l, ranges, sizeof(ranges)),
+			       sl_launch_ranges(l, ranges, sizeof(ranges)),
 			       (unsigned long long)bytes,
 			       (unsigned long long)(s->dev.budget_bytes - held +
 						    s->host.budget_bytes));
@@ -418,6 +474,54 @@ launch_dispose(struct sluice_launch *l)
 	}
 }
 
+/* Forget what was reached, before a look from the start. Held. */
+SL_HELD static void
+launch_unreach(struct sluice_launch *l)
+{
+	int reaches = l->reaches;
+
+	if (reaches)
+		sl_reach_end(l);
+	l->reaches = reaches;
+	for (size_t k = 0; k < l->n_uses; k++)
+		l->uses[k].brought = 0;
+}
+
+/* Everything in, or reached. -ESTALE: pins or a new budget have taken room. Held, drops. */
+SL_HELD static int
+launch_bring(struct sluice_launch *l)
+{
+	int rc = 0;
+
+	/* A fault may take a pinned chunk out again: look twice more, then let it fault. */
+	for (int round = 0; round < 3; round++) {
+		struct cursor ahead = {0, l->n_uses ? l->uses[0].first : 0};
+		int present = 1;
+
+		launch_unreach(l);
+		for (size_t k = 0; k < l->n_uses && !rc; k++)
+			rc = use_bring(l, k, &ahead);
+		for (size_t k = 0; k < l->n_uses && !rc; k++)
+			present = present && use_is_present(&l->uses[k]);
+		if (rc || present)
+			break;
+	}
+	return rc;
+}
+
+/* Which of its chunks are to be on the device; -ENOBUFS: they fit nowhere. Held. */
+SL_HELD static int
+launch_plan(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	int rc = launch_check_set(l);
+
+	if (!rc && (launch_set_bytes(l) + s->dev.pinned_bytes > s->dev.budget_bytes ||
+		    l->reach_all))
+		sl_reach_plan(l);
+	return rc;
+}
+
 /*
  * Bring in and pin everything the launch declares. Called by the mover, one launch at a time.
  * Held, drops. On failure nothing stays pinned.
@@ -425,29 +529,29 @@ launch_dispose(struct sluice_launch *l)
 int
 sl_launch_prepare(struct sluice_launch *l)
 {
-	struct cursor ahead = {0, l->n_uses ? l->uses[0].first : 0};
-	int rc = launch_check_set(l);
+	int rc;
 
+	if (sl_checks_kernels(l->space)) {
+		rc = launch_check_set(l);
+		return rc ? rc : sl_check_prepare(l);
+	}
+	sl_plan_run_note(l);
+	rc = launch_plan(l);
 	if (rc)
 		return rc;
-	if (l->space->config.checking)
-		return sl_check_prepare(l);
-	if (launch_set_bytes(l) + l->space->dev.pinned_bytes > l->space->dev.budget_bytes ||
-	    l->reach_all)
-		sl_reach_plan(l);
 	sl_launch_pin(l);
 	launch_mark_preparing(l, 1);
-	/* A fault may take a pinned chunk out again: look twice more, then let it fault. */
-	for (int round = 0; round < 3; round++) {
-		int present = 1;
-
-		for (size_t k = 0; k < l->n_uses && !rc; k++)
-			rc = use_bring(l, k, &ahead);
-		for (size_t k = 0; k < l->n_uses && !rc; k++)
-			present = present && use_is_present(&l->uses[k]);
-		if (rc || present)
-			break;
-		ahead = (struct cursor){0, l->uses[0].first};
+	rc = launch_bring(l);
+	for (unsigned tries = 0; rc == -ESTALE; tries++) {
+		launch_unreach(l);
+		sl_reach_planned(l);
+		rc = tries < PLANS_MAX ? launch_plan(l)
+				       : sl_fail(-ENOBUFS,
+						 "launch %llu: pins and budgets change faster than "
+						 "it can be brought in",
+						 (unsigned long long)l->number);
+		if (!rc)
+			rc = launch_bring(l);
 	}
 	launch_mark_preparing(l, 0);
 	if (l->reaches) {
@@ -475,6 +579,24 @@ sl_launch_prepared(struct sluice_launch *l, int rc)
 	sl_launch_wake(l->space);
 }
 
+/*
+ * An ended scope keeps its pins until its stream comes to it, and the stream may wait for the very
+ * launch that wants room. Its kernels can do without: they fault. Held; 1 if pins went.
+ */
+SL_HELD static int
+scope_steal(struct sluice_space *s)
+{
+	struct sluice_launch *l = s->device->caps & SL_CAP_FAULTS ? s->scopes : NULL;
+
+	while (l && (l->host_scope != SL_SCOPE_ENDED || l->unpinned || !l->n_uses))
+		l = l->next;
+	if (!l)
+		return 0;
+	sl_launch_unpin(l);
+	l->unpinned = 1;
+	return 1;
+}
+
 int
 sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
 {
@@ -483,7 +605,7 @@ sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
 	while (l && (l == except || l->unpinned || !l->n_uses))
 		l = l->next;
 	if (!l)
-		return 0;
+		return scope_steal(s);
 	prepared_remove(l);
 	sl_launch_unpin(l);
 	for (size_t k = 0; k < l->n_uses; k++) { /* it has yet to see what was discarded after it */
@@ -509,14 +631,8 @@ launch_start(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 
-	if (l->state == SL_LAUNCH_QUEUED) {
-		l->moved = 1;
-		sl_scopes_reap(s);
-	}
-	s->launch_waiters++;
 	while (l->state == SL_LAUNCH_QUEUED)
-		sl_space_wait(s, &s->launch_wake);
-	s->launch_waiters--;
+		sl_launch_wait(s);
 	prepared_remove(l);
 	l->state = SL_LAUNCH_RUNNING;
 	s->running++;
@@ -554,7 +670,7 @@ sl_launch_finish(struct sluice_launch *l)
 	s->running--;
 	if (!l->n_uses && l->kernel)
 		s->undeclared--;
-	if (s->config.checking)
+	if (sl_checks_kernels(s))
 		launch_dispose(l); /* where a touch of dead pages is an error, after the kernel */
 	launch_unmap_dead(l);
 	for (size_t k = 0; k < l->n_uses; k++) {
@@ -704,7 +820,8 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	l = sl_malloc(sizeof(*l) + uses_bytes + args_bytes + 16);
 	if (!l)
 		return sl_fail(-ENOMEM, "launch: out of memory");
-	memset(l, 0, sizeof(*l) + uses_bytes);
+	memset(l, 0, offsetof(struct sluice_launch, error_text));
+	l->error_text[0] = '\0';
 	l->space = s;
 	l->n_uses = n_uses;
 	l->uses = (struct sl_launch_use *)(l + 1);
@@ -719,6 +836,7 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 		free(l);
 		return rc;
 	}
+	sl_scopes_drain(s); /* it may drop the lock: before anything is looked up */
 	l->stream = sl_stream_of(s, stream);
 	for (size_t i = 0; i < n_uses && !rc; i++)
 		rc = use_resolve(s, &uses[i], i, &l->uses[i]);
@@ -737,6 +855,33 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	return 0;
 }
 
+/*
+ * Where moves are enqueued and not waited for, the launching thread may as well do the mover's part,
+ * if the mover has nothing to do: that saves waking it, and being woken. 1: done. Drops.
+ */
+SL_HELD static int
+launch_prepare_here(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	int rc;
+
+	if (!(s->device->caps & SL_CAP_NATIVE))
+		return 0;
+	/* A kernel that waits for what it fetches does not wait its turn: what is prepared now may
+	 * wait for that kernel's end. */
+	if (!l->fetch &&
+	    (s->queue_head || s->preparing || s->mover_busy || sl_plan_run_is_due(s)))
+		return 0;
+	if (!l->fetch)
+		s->preparing = l;
+	rc = sl_launch_prepare(l);
+	if (!l->fetch)
+		s->preparing = NULL;
+	sl_launch_prepared(l, rc);
+	sl_cond_signal(&s->mover_wake); /* something may have been queued meanwhile */
+	return 1;
+}
+
 /* Prepare at once when nothing is needed, else queue for the mover. Held. */
 SL_HELD static int
 launch_dispatch(struct sluice_launch *l)
@@ -749,14 +894,18 @@ launch_dispatch(struct sluice_launch *l)
 		l->uses[k].region->busy++;
 	}
 	sl_work_begin(s, &l->work, l);
-	if (!s->queue_head && !s->preparing && sl_launch_try_prepare(l) == 0) {
+	if ((l->fetch ||
+	     (!s->queue_head && !s->preparing && !sl_plan_run_is_due(s))) &&
+	    sl_launch_try_prepare(l) == 0) {
 		sl_count(s, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses > 0);
 		return 0;
 	}
 	rc = launch_check_set(l);
 	if (!rc) {
 		l->state = SL_LAUNCH_QUEUED;
-		sl_mover_queue(l);
+		l->moved = 1;
+		if (!launch_prepare_here(l))
+			sl_mover_queue(l);
 		return 0;
 	}
 	sl_work_end(s, &l->work);
@@ -800,17 +949,46 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 	return 0;
 }
 
-int
-sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
-		    const struct sluice_use *uses, size_t n_uses, struct sluice_launch **out)
+/* The system's number of this thread; asked for once. */
+static pid_t
+thread_number(const struct sluice_space *s)
+{
+	static _Thread_local struct {
+		pid_t number;
+		uint32_t fork_count;
+	} mine;
+
+	if (!mine.number || mine.fork_count != s->fork_count) {
+		mine.number = gettid();
+		mine.fork_count = s->fork_count;
+	}
+	return mine.number;
+}
+
+/* A prepared scope on the list. On success the lock is held. */
+SL_ACQUIRE_IF_0(sl_space_token) static int
+scope_begin(struct sluice_space *space, struct sluice_stream *stream,
+	    const struct sluice_use *uses, size_t n_uses, int fetch, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
-	int rc = launch_create(space, stream, NULL, 0, uses, n_uses, &l);
+	int rc;
 
+	if (space && !n_uses && !(space->device->caps & (SL_CAP_FAULTS | SL_CAP_REACH)))
+		return sl_fail(-ENOTSUP,
+			       "launch: this %s device cannot map host memory for kernels: declare "
+			       "what the launch uses",
+			       space->device->ops->name);
+	rc = launch_create(space, stream, NULL, 0, uses, n_uses, &l);
 	if (rc)
 		return rc;
 	l->host_scope = SL_SCOPE_HELD;
-	l->owner = pthread_self();
+	l->owner = thread_number(space);
+	if (fetch) {
+		l->fetch = 1;
+		l->room_deadline_ns = sl_now_ns() + FETCH_ROOM_NS;
+		l->n_uses = n_uses; /* what may be reached beside is the kernel's launch's business */
+		l->reach_all = 0;
+	}
 	rc = launch_dispatch(l);
 	if (rc) {
 		sl_space_unlock(space);
@@ -818,12 +996,6 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 		return rc;
 	}
 	launch_start(l);
-	if (!l->rc && (space->device->caps & SL_CAP_NATIVE)) {
-		rc = sl_scope_gate(l);
-		if (rc)
-			sl_launch_blame(l, rc, "launch %llu: %s",
-					(unsigned long long)l->number, sluice_last_error());
-	}
 	rc = l->rc;
 	if (rc) {
 		sl_launch_finish(l);
@@ -836,9 +1008,58 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 	if (l->next)
 		l->next->prev = l;
 	space->scopes = l;
-	sl_space_unlock(space);
 	*out = l;
 	return 0;
+}
+
+int
+sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
+		    const struct sluice_use *uses, size_t n_uses, struct sluice_launch **out)
+{
+	struct sluice_launch *l;
+	int rc = sl_stream_check(space, stream);
+
+	if (rc)
+		return rc;
+	rc = scope_begin(space, stream, uses, n_uses, 0, &l);
+	if (rc)
+		return rc;
+	if (space->device->caps & SL_CAP_NATIVE)
+		rc = sl_scope_gate(l);
+	sl_space_unlock(space);
+	if (rc) {
+		sluice_launch_end(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+int
+sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
+	      struct sluice_launch **out, uint64_t *arrival)
+{
+	struct sluice_launch *l;
+	int rc = scope_begin(s, NULL, uses, n_uses, 1, &l);
+
+	if (rc)
+		return rc;
+	*arrival = sl_scope_arrival(l);
+	sl_space_unlock(s);
+	*out = l;
+	return 0;
+}
+
+void
+sl_scope_close(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	sl_space_lock(s);
+	scope_remove(l);
+	sl_launch_finish(l);
+	sl_space_unlock(s);
+	free(l);
 }
 
 uint32_t
@@ -931,22 +1152,29 @@ work_remains(const struct sl_region *r, uint64_t begin, uint64_t end, uint64_t l
 int
 sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *call)
 {
+	return sl_range_wait_for(r, begin, end, call, 0);
+}
+
+int
+sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
+		  pid_t thread)
+{
 	struct sluice_space *s = r->space;
 	uint64_t last = s->work_clock;
 
+	if (!thread)
+		thread = thread_number(s);
+
 	for (struct sluice_launch *l = s->scopes; l; l = l->next) {
-		if (l->host_scope == SL_SCOPE_HELD &&
-		    pthread_equal(l->owner, pthread_self()) && launch_uses(l, r, begin, end))
+		if (l->host_scope == SL_SCOPE_HELD && l->owner == thread &&
+		    launch_uses(l, r, begin, end))
 			return sl_fail(
 				-EBUSY,
 				"%s: %s is in a sluice_launch_begin() of this thread: "
 				"call sluice_launch_end() first",
 				call, r->name);
 	}
-	sl_scopes_reap(s);
-	s->launch_waiters++;
 	while (work_remains(r, begin, end, last))
-		sl_space_wait(s, &s->launch_wake);
-	s->launch_waiters--;
+		sl_launch_wait(s);
 	return 0;
 }

@@ -23,7 +23,7 @@ advise_population(struct sl_region *r, enum sluice_population population)
 					    : r->delivery;
 	int rc = 0;
 
-	if (population == r->population)
+	if (population == r->population || !(s->device->caps & SL_CAP_PAGES))
 		return 0;
 	rc = sl_range_wait(r, 0, r->size_bytes, "advise");
 	if (rc)
@@ -108,6 +108,8 @@ sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
 	case SLUICE_ADVISE_NORMAL:
 	case SLUICE_ADVISE_SEQUENTIAL:
 		r->advice = advice;
+		if (advice == SLUICE_ADVISE_NORMAL)
+			r->measure = 0;
 		sl_read_ahead_reset(r);
 		rc = advise_population(r, space->config.population);
 		break;
@@ -123,6 +125,9 @@ sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
 		break;
 	case SLUICE_ADVISE_READ_MOSTLY:
 		r->advice = advice;
+		break;
+	case SLUICE_ADVISE_MEASURE:
+		r->measure = 1;
 		break;
 	case SLUICE_ADVISE_COUNT:
 		break;
@@ -276,6 +281,9 @@ sluice_prefetch(struct sluice_space *space, const void *addr, size_t size_bytes,
 		return sl_fail(-EINVAL,
 			       "prefetch: to the device or to the host, not to tier %d",
 			       (int)tier);
+	rc = sl_stream_check(space, stream);
+	if (rc)
+		return rc;
 	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
@@ -387,6 +395,9 @@ sluice_evict(struct sluice_space *space, const void *addr, size_t size_bytes,
 	if (tier != SLUICE_TIER_HOST && tier != SLUICE_TIER_STORE)
 		return sl_fail(-EINVAL, "evict: to the host or to the store, not to tier %d",
 			       (int)tier);
+	rc = sl_stream_check(space, stream);
+	if (rc)
+		return rc;
 	rc = sl_space_enter(space);
 	if (rc)
 		return rc;

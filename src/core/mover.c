@@ -7,7 +7,9 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/turns.h"
 #include "core/core.h"
+#include "core/plan_run.h"
 
 /* In the order of the calls: a launch that gave its pins back comes before what was called later. A
  * discard has the number of the launch before it. */
@@ -204,12 +206,21 @@ mover_main(void *arg)
 
 	sl_space_lock(s);
 	while (!s->mover_stop) {
-		if (s->queue_head)
-			launch_step(s);
-		else if (s->request_head)
-			request_step(s);
-		else
+		if (s->preparing) { /* a launching thread does our part */
 			sl_space_wait(s, &s->mover_wake);
+		} else if (sl_plan_run_is_due(s)) { /* before the next launch is looked at */
+			s->mover_busy = 1;
+			sl_plan_run_step(s);
+			s->mover_busy = 0;
+		} else if (s->queue_head) {
+			launch_step(s);
+		} else if (s->request_head) {
+			s->mover_busy = 1;
+			request_step(s);
+			s->mover_busy = 0;
+		} else {
+			sl_space_wait(s, &s->mover_wake);
+		}
 	}
 	while (s->request_head)
 		request_end(s);
@@ -228,7 +239,7 @@ sl_mover_start(struct sluice_space *s)
 		 * where it would wait for the mover. */
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = pthread_create(&s->mover, NULL, mover_main, s);
+		rc = sl_thread_start(&s->mover, mover_main, s);
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	}
 	if (rc)
@@ -246,6 +257,6 @@ sl_mover_stop(struct sluice_space *s)
 	s->mover_stop = 1;
 	sl_cond_signal(&s->mover_wake);
 	sl_space_unlock(s);
-	pthread_join(s->mover, NULL);
+	sl_thread_join(s->mover);
 	s->mover_started = 0;
 }

@@ -9,6 +9,8 @@
  * something (its pins are what the next one waits for), when somebody waits for pins, and when
  * SCOPES_MAX have been collected. A launch whose chunks are all resident makes no driver call.
  */
+#include <stdio.h>
+
 #include "core/core.h"
 
 #define SCOPES_MAX 64u
@@ -20,17 +22,66 @@ scopes_end_run(struct sl_task *task)
 	return 0;
 }
 
-/* The device has come to the end of a batch of scopes; the newest is the task. */
+/* The device failed before the end of these scopes: what synchronize is to name. */
+static void
+scopes_failed(const struct sluice_launch *newest)
+{
+	struct sluice_stream *stream = newest->stream;
+	const struct sluice_launch *oldest = newest;
+	char ranges[sizeof(stream->failed) - 64];
+
+	while (oldest->next)
+		oldest = oldest->next;
+	sl_space_lock(newest->space);
+	if (!stream->failed[0] && oldest == newest)
+		snprintf(stream->failed, sizeof(stream->failed), "launch %llu (%s)",
+			 (unsigned long long)newest->number,
+			 sl_launch_ranges(newest, ranges, sizeof(ranges)));
+	else if (!stream->failed[0])
+		snprintf(stream->failed, sizeof(stream->failed), "launches %llu (%s) to %llu",
+			 (unsigned long long)oldest->number,
+			 sl_launch_ranges(oldest, ranges, sizeof(ranges)),
+			 (unsigned long long)newest->number);
+	sl_space_unlock(newest->space);
+}
+
+/*
+ * The device has come to the end of a batch of scopes; the newest is the task. The batch goes on a
+ * stack without the space lock, and whoever takes that lock next for a launch finishes it: a thread
+ * of the device would only fight the launching threads for it. A waiter must not miss it: it counts
+ * itself in launch_waiters, then looks at the stack, then sleeps; here the order is the other way
+ * round, so one of the two sees the other.
+ */
 static void
 scopes_end_done(struct sl_task *task, int rc)
 {
-	struct sluice_launch *l = (struct sluice_launch *)task;
-	struct sluice_stream *stream = l->stream;
-	struct sluice_space *s = l->space;
+	struct sluice_launch *newest = (struct sluice_launch *)task, *oldest = newest;
+	struct sluice_space *s = newest->space;
 
-	(void)rc;
-	sl_stream_task_done(stream);
-	sl_space_lock(s);
+	if (rc)
+		scopes_failed(newest);
+	sl_stream_task_done(newest->stream);
+	while (oldest->next)
+		oldest = oldest->next;
+	oldest->next = atomic_load(&s->reaped);
+	while (!atomic_compare_exchange_weak(&s->reaped, &oldest->next, newest))
+		;
+	if (atomic_load(&s->launch_waiters)) {
+		sl_space_lock(s);
+		sl_scopes_drain(s);
+		sl_space_unlock(s);
+	}
+}
+
+int
+sl_scopes_drain(struct sluice_space *s)
+{
+	struct sluice_launch *l = NULL;
+
+	if (atomic_load(&s->reaped))
+		l = atomic_exchange(&s->reaped, NULL);
+	if (!l)
+		return 0;
 	while (l) {
 		struct sluice_launch *older = l->next;
 
@@ -38,7 +89,7 @@ scopes_end_done(struct sl_task *task, int rc)
 		free(l);
 		l = older;
 	}
-	sl_space_unlock(s);
+	return 1;
 }
 
 /* Take what a stream has collected. Held. */
@@ -70,11 +121,16 @@ scopes_submit(struct sluice_stream *stream)
 	sl_space_lock(s);
 }
 
-void
+int
 sl_scopes_reap(struct sluice_space *s)
 {
-	while (s->ended_streams)
+	int done = sl_scopes_drain(s);
+
+	while (s->ended_streams) {
 		scopes_submit(s->ended_streams);
+		done = 1;
+	}
+	return done;
 }
 
 void
@@ -94,16 +150,14 @@ sl_scope_ended(struct sluice_launch *l)
 		scopes_submit(stream);
 }
 
-int
-sl_scope_gate(struct sluice_launch *l)
+uint64_t
+sl_scope_arrival(const struct sluice_launch *l)
 {
-	struct sluice_space *s = l->space;
-	struct sl_device *dev = s->device;
-	uint64_t done = atomic_load_explicit(&dev->moves_done, memory_order_acquire);
+	const struct sl_device *dev = l->space->device;
 	uint64_t arrival = 0;
-	int rc;
 
-	if (done == atomic_load_explicit(&dev->moves_issued, memory_order_acquire))
+	if (atomic_load_explicit(&dev->moves_done, memory_order_acquire) ==
+	    atomic_load_explicit(&dev->moves_issued, memory_order_acquire))
 		return 0;
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
@@ -113,7 +167,18 @@ sl_scope_gate(struct sluice_launch *l)
 				arrival = u->region->chunks[i].arrival;
 		}
 	}
-	if (arrival <= done)
+	return arrival;
+}
+
+int
+sl_scope_gate(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	struct sl_device *dev = s->device;
+	uint64_t arrival = sl_scope_arrival(l);
+	int rc;
+
+	if (arrival <= atomic_load_explicit(&dev->moves_done, memory_order_acquire))
 		return 0;
 	sl_space_unlock(s);
 	rc = dev->ops->stream_gate(l->stream->stream, arrival);

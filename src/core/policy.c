@@ -14,6 +14,7 @@ static const struct sl_policy policies[SLUICE_POLICY_COUNT] = {
 	[SLUICE_POLICY_LRU] = {"lru", 1, 1, 1},
 	[SLUICE_POLICY_DRAGON] = {"dragon", 1, 0, 1},
 	[SLUICE_POLICY_UVM] = {"uvm", 0, 0, 0},
+	[SLUICE_POLICY_PLAN] = {"plan", 1, 1, 1}, /* as lru, until launches repeat: plan_run.h */
 };
 
 const struct sl_policy *

@@ -134,6 +134,8 @@ policy_name(enum sluice_policy policy)
 		return "dragon";
 	case SLUICE_POLICY_UVM:
 		return "uvm";
+	case SLUICE_POLICY_PLAN:
+		return "plan";
 	case SLUICE_POLICY_COUNT:
 		break;
 	}

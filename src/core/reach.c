@@ -45,11 +45,8 @@ sl_unreach(struct sl_chunk *c)
 	if (!(c->flags & SL_REACHED))
 		return 0;
 	if (c->reach_users) { /* look again when a launch has ended */
-		sl_scopes_reap(s);
-		s->launch_waiters++;
 		if (c->reach_users)
-			sl_space_wait(s, &s->launch_wake);
-		s->launch_waiters--;
+			sl_launch_wait(s);
 		return 0;
 	}
 	return reach_change(c, 0);

@@ -85,10 +85,11 @@ stream_book(struct sl_ahead *a, int64_t first, int64_t last)
 		a->up_mask = last - a->max < 64 ? a->up_mask << (last - a->max) : 0;
 		a->max = last;
 		moved = 1;
-	} else if (first < a->min) {
+	}
+	if (first < a->min) { /* a use may reach beyond both */
 		a->down_mask = a->min - first < 64 ? a->down_mask << (a->min - first) : 0;
 		a->min = first;
-		moved = -1;
+		moved = moved ? moved : -1;
 	}
 	mask_set(&a->up_mask, a->max - last, a->max - first);
 	mask_set(&a->down_mask, first - a->min, last - a->min);

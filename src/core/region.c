@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "core/core.h"
+#include "core/plan_run.h"
 
 /* A region with at least so many large chunks has large chunks. */
 #define LARGE_CHUNKS 16u
@@ -185,7 +186,7 @@ region_delivery(const struct sluice_space *s, enum sluice_population population)
 	if (s->config.faults == SLUICE_FAULTS_SIGNAL)
 		return SL_DELIVER_SIGNAL;
 	if (s->config.faults == SLUICE_FAULTS_AUTO &&
-	    population == SLUICE_POPULATE_PAGE && !s->config.checking)
+	    population == SLUICE_POPULATE_PAGE && !sl_checks_kernels(s))
 		return SL_DELIVER_SIGNAL;
 	return SL_DELIVER_THREAD;
 }
@@ -212,6 +213,7 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 	r->chunk_bytes = size >= LARGE_CHUNKS * s->config.large_chunk_bytes
 				 ? s->config.large_chunk_bytes
 				 : s->config.chunk_bytes;
+	r->chunk_shift = (unsigned)__builtin_ctzll(r->chunk_bytes);
 	r->n_chunks = round_up(size, r->chunk_bytes) / r->chunk_bytes;
 	r->population = s->config.population;
 	r->delivery = region_delivery(s, r->population);
@@ -384,6 +386,13 @@ chunk_snapshot(struct sl_chunk *c)
 	sl_chunk_set_state(c, SL_CHUNK_SYNCING);
 	c->flags |= SL_SNAPSHOT;
 	c->flags &= (uint16_t)~SL_WRITTEN;
+	if (sl_store_is_newest(c) && sl_measure_unchanged(c)) {
+		c->flags &= (uint16_t)~SL_SNAPSHOT;
+		sl_count(s, SLUICE_COUNTER_MEASURED_CLEAN, r->chunk_bytes);
+		sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+		return 0;
+	}
+	sl_measure_end(c);
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (!rc) {
 		sl_space_unlock(s);
@@ -500,14 +509,24 @@ sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end, int keep)
 	uint64_t last = (end - 1) / r->chunk_bytes;
 	int earlier = r->write_error;
 	int rc = 0, unwritten = 0;
+	char text[SL_ERROR_TEXT_BYTES];
 
 	if (!sl_region_is_writable(r) || sl_region_is_volatile(r))
 		return 0;
 	if (earlier)
 		sl_fail(earlier, "%s", r->write_error_text);
 	r->write_error = 0;
-	for (uint64_t i = first; i <= last && !rc; i++)
-		rc = chunk_flush(&r->chunks[i], keep);
+	/* What one chunk cannot do (its device is lost) is no reason to give up the others. */
+	for (uint64_t i = first; i <= last; i++) {
+		int one = chunk_flush(&r->chunks[i], keep);
+
+		if (one && !rc) {
+			rc = one;
+			snprintf(text, sizeof(text), "%s", sluice_last_error());
+		}
+	}
+	if (rc)
+		sl_fail_text(rc, text);
 	for (uint64_t i = first; i <= last; i++)
 		unwritten |= chunk_flushed(&r->chunks[i]);
 	if (!rc && r->write_error)
@@ -604,10 +623,9 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 	if (r->unmapping)
 		return sl_fail(-ENOENT, "%s: another thread has unmapped %s", call, r->name);
 	r->unmapping = 1;
-	s->launch_waiters++;
+	sl_plan_run_forget(r);
 	while (r->busy)
-		sl_space_wait(s, &s->launch_wake);
-	s->launch_waiters--;
+		sl_launch_wait(s);
 	*out = r;
 	return 0;
 }
@@ -649,10 +667,8 @@ sl_region_unmap(struct sl_region *r)
 	}
 	if (!rc)
 		rc = region_empty(r);
-	s->launch_waiters++;
 	while (r->busy)
-		sl_space_wait(s, &s->launch_wake);
-	s->launch_waiters--;
+		sl_launch_wait(s);
 	if (rc) {
 		region_reopen(r);
 		return sl_fail_in(rc, "unmap");

@@ -11,7 +11,9 @@
 
 #include "base/log.h"
 #include "core/core.h"
+#include "core/plan_run.h"
 #include "core/publish.h"
+#include "core/space_on.h"
 
 #define ENGINE_DEPTH 64u
 
@@ -118,6 +120,7 @@ space_free(struct sluice_space *s)
 	sl_cond_fini(&s->launch_wake);
 	sl_mutex_fini(&s->lock);
 	free(s->dev.heap);
+	sl_plan_run_destroy(s->plan);
 	free(s->view.chunks);
 	free(s->regions);
 	free(s);
@@ -127,7 +130,7 @@ static int
 space_start(struct sluice_space *s)
 {
 	void *const legacy = NULL; /* where streams are native, the default one is the program's */
-	int rc = device_create(s);
+	int rc = s->device ? 0 : device_create(s);
 
 	if (rc)
 		return rc;
@@ -139,13 +142,15 @@ space_start(struct sluice_space *s)
 		s->slots = NULL;
 		return sl_fail(-ENOMEM, "space: out of memory for its table of regions");
 	}
-	rc = engine_create(s);
+	rc = s->engine ? 0 : engine_create(s);
 	if (!rc)
 		rc = sl_spill_create(s->engine, s->config.spill_dirs,
 				     s->config.store_budget_bytes, 0, &s->spill);
 	if (!rc)
 		rc = sl_stream_make(s, s->device->caps & SL_CAP_NATIVE ? &legacy : NULL,
 				    &s->default_stream);
+	if (!rc && s->config.policy == SLUICE_POLICY_PLAN)
+		rc = sl_plan_run_create(&s->plan);
 	if (!rc)
 		rc = sl_mover_start(s);
 	if (!rc && s->config.publish)
@@ -153,32 +158,30 @@ space_start(struct sluice_space *s)
 	return rc;
 }
 
-int
-sluice_space_create(const struct sluice_config *config, struct sluice_space **out)
+/* device and engine: taken over, also on failure; NULL: as the configuration says. */
+static int
+space_create(const struct sluice_config *resolved, struct sl_device *device,
+	     struct sl_engine *engine, struct sluice_space **out)
 {
-	struct sluice_config resolved;
-	struct sluice_space *s;
-	int rc = 0;
+	struct sluice_space *s = sl_calloc(1, sizeof(*s));
+	int rc;
 
-	if (config)
-		resolved = *config;
-	else
-		rc = sluice_config_init(&resolved);
-	if (!rc)
-		rc = sl_config_resolve(&resolved);
-	if (rc)
-		return rc;
-	s = sl_calloc(1, sizeof(*s));
-	if (!s)
+	if (!s) {
+		if (device)
+			device->ops->destroy(device);
+		sl_engine_destroy(engine);
 		return sl_fail(-ENOMEM, "space: out of memory");
+	}
 	fork_watch();
-	s->config = resolved;
-	s->policy = sl_policy_find(resolved.policy);
+	s->device = device;
+	s->engine = engine;
+	s->config = *resolved;
+	s->policy = sl_policy_find(resolved->policy);
 	s->fork_count = atomic_load(&fork_count);
-	s->dev.budget_bytes = resolved.device_budget_bytes;
-	s->host.budget_bytes = resolved.host_budget_bytes;
-	s->host.staging_bytes = resolved.staging_bytes;
-	s->view.limit_bytes = resolved.staging_bytes / 4;
+	s->dev.budget_bytes = resolved->device_budget_bytes;
+	s->host.budget_bytes = resolved->host_budget_bytes;
+	s->host.staging_bytes = resolved->staging_bytes;
+	s->view.limit_bytes = resolved->staging_bytes / 4;
 	sl_mutex_init(&s->lock, SL_RANK_SPACE);
 	for (int i = 0; i < SL_WAIT_BUCKETS; i++)
 		sl_cond_init(&s->chunk_wake[i]);
@@ -192,6 +195,35 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 	}
 	*out = s;
 	return 0;
+}
+
+int
+sluice_space_create(const struct sluice_config *config, struct sluice_space **out)
+{
+	struct sluice_config resolved;
+	int rc = 0;
+
+	if (config)
+		resolved = *config;
+	else
+		rc = sluice_config_init(&resolved);
+	if (!rc)
+		rc = sl_config_resolve(&resolved);
+	return rc ? rc : space_create(&resolved, NULL, NULL, out);
+}
+
+int
+sl_space_create_on(const struct sluice_config *config, struct sl_device *device,
+		   struct sl_engine *engine, struct sluice_space **out)
+{
+	struct sluice_config resolved = *config;
+	int rc = sl_config_round(&resolved);
+
+	if (!rc)
+		return space_create(&resolved, device, engine, out);
+	device->ops->destroy(device);
+	sl_engine_destroy(engine);
+	return rc;
 }
 
 /* Unmap every region; one whose data cannot be written gives up its data after saying so. */
@@ -237,12 +269,9 @@ sluice_space_destroy(struct sluice_space *space)
 	space->publisher = NULL;
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
 	sl_space_lock(space);
-	sl_scopes_reap(space);
-	space->launch_waiters++;
 	while (space->running || space->prepared || space->queue_head ||
 	       space->preparing || space->undeclared)
-		sl_space_wait(space, &space->launch_wake);
-	space->launch_waiters--;
+		sl_launch_wait(space);
 	sl_space_unlock(space);
 	sl_mover_stop(space);
 	sl_space_lock(space);
@@ -265,10 +294,8 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	if (rc)
 		return rc;
 	/* One after the other: shrinking drops the lock, and the last to come has the last word. */
-	space->launch_waiters++;
 	while (space->resizing)
-		sl_space_wait(space, &space->launch_wake);
-	space->launch_waiters--;
+		sl_launch_wait(space);
 	space->resizing = 1;
 	budget = budget_bytes / space->config.large_chunk_bytes *
 		 space->config.large_chunk_bytes;

@@ -3,6 +3,9 @@
  * Streams, events and host callbacks of the public API, on the device's streams. Adds the space,
  * the count of pending tasks and the default stream.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "core/core.h"
 
 struct sluice_stream *
@@ -16,6 +19,14 @@ sl_stream_submit(struct sluice_stream *stream, struct sl_task *task)
 {
 	atomic_fetch_add(&stream->pending, 1);
 	stream->space->device->ops->stream_submit(stream->stream, task);
+}
+
+int
+sl_stream_check(struct sluice_space *s, struct sluice_stream *stream)
+{
+	if (!s || !stream || !(s->device->caps & SL_CAP_NATIVE) || sl_space_forked(s))
+		return 0;
+	return s->device->ops->stream_check(stream->stream);
 }
 
 void
@@ -89,6 +100,9 @@ sluice_stream_destroy(struct sluice_stream *stream)
 		sl_scopes_reap(s);
 		sl_space_unlock(s);
 		s->device->ops->stream_destroy(stream->stream);
+		sl_space_lock(s);
+		sl_scopes_drain(s);
+		sl_space_unlock(s);
 	}
 	free(stream);
 }
@@ -96,13 +110,29 @@ sluice_stream_destroy(struct sluice_stream *stream)
 int
 sluice_stream_synchronize(struct sluice_space *space, struct sluice_stream *stream)
 {
-	int rc = sl_space_enter(space);
+	char failed[sizeof(stream->failed)], text[SL_ERROR_TEXT_BYTES];
+	int rc = sl_stream_check(space, stream);
 
+	if (rc)
+		return rc;
+	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	sl_scopes_reap(space);
 	sl_space_unlock(space);
-	return space->device->ops->stream_synchronize(sl_stream_of(space, stream)->stream);
+	stream = sl_stream_of(space, stream);
+	rc = space->device->ops->stream_synchronize(stream->stream);
+	if (rc)
+		snprintf(text, sizeof(text), "%s", sluice_last_error());
+	sl_space_lock(space);
+	sl_scopes_drain(space);
+	memcpy(failed, stream->failed, sizeof(failed));
+	stream->failed[0] = '\0';
+	sl_space_unlock(space);
+	if (!rc)
+		return 0;
+	sl_fail_text(rc, text);
+	return failed[0] ? sl_fail_in(rc, "%s", failed) : rc;
 }
 
 struct callback_task {
@@ -150,6 +180,9 @@ sluice_stream_callback(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (!fn)
 		return sl_fail(-EINVAL, "callback: no function given");
+	rc = sl_stream_check(space, stream);
+	if (rc)
+		return rc;
 	t = sl_calloc(1, sizeof(*t));
 	if (!t)
 		return sl_fail(-ENOMEM, "callback: out of memory");

@@ -12,7 +12,8 @@
  *  I2 host.settled_bytes = sum of settled frames, never above host.budget_bytes;
  *     host.staging_used_bytes = sum of the other frames, never above host.staging_bytes.
  *  I3 a chunk has contents in at least one place unless it is EMPTY; DIRTY_DEVICE: only on the
- *     device; DIRTY_HOST: the frame is newer than the store; neither: every copy is equal.
+ *     device (a measured chunk: maybe not only there, and then it may have a frame besides, as it
+ *     was when it was measured); DIRTY_HOST: the frame is newer than the store; neither: every copy is equal.
  *  I4 a chunk is in the discarded list if and only if DISCARDED and DEVICE. Every chunk that is
  *     DEVICE, not discarded and not pinned by the user is in the device heap; a discarded one may
  *     still be there (lru.c passes over it and takes it out when it comes to the top); no other is.
@@ -38,6 +39,7 @@
 #include "sluice/sluice.h"
 #include "store/store.h"
 
+struct sl_plan_run;
 struct sl_publisher;
 
 /* Why bytes move: each direction has its own counters (sluice/stats.h). */
@@ -63,7 +65,10 @@ enum sl_chunk_flag {
 	SL_SNAPSHOT = 1 << 10,   /* SYNCING: the snapshot is being copied now */
 	SL_PREPARING = 1 << 11, /* needed by the launch that the mover is preparing now */
 	SL_REACHED = 1 << 12, /* HOST: the frame is mapped for kernels */
-	SL_EXCESS = 1 << 13   /* that launch is to reach it: no room on the device */
+	SL_EXCESS = 1 << 13,  /* that launch is to reach it: no room on the device */
+	SL_LOST = 1 << 14,    /* EMPTY: the device failed and took the contents with it; whoever needs
+			       * them gets an error, whoever overwrites or discards them does not */
+	SL_PLANNED = 1 << 15  /* brought to the device by a plan, and not used yet */
 };
 
 /* What an empty chunk keeps of its flags: they are not about contents. */
@@ -71,6 +76,14 @@ enum sl_chunk_flag {
 
 #define SL_HEAP_NONE       UINT32_MAX
 #define SL_CHUNK_BYTES_MAX (64u << 20)
+
+/* Whether the device has hashed the contents that a chunk came with (measure.c). */
+enum sl_measured {
+	SL_MEASURED_NOT,
+	SL_MEASURED_COPY, /* they are in the host frame, if it is kept, and in a store that is valid */
+	SL_MEASURED_ZERO, /* they were zeros, of which there is no copy */
+	SL_MEASURED_COUNT
+};
 
 /* Pages of a chunk that is populated by page. One allocation; bitmaps of the chunk's pages. */
 struct sl_pages {
@@ -137,13 +150,15 @@ struct sl_chunk {
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
+	uint8_t measured;  /* enum sl_measured; not but where it is on the device */
 };
 
 /* What a launch can do with the chunk as it is, without any move. */
 enum sl_readiness {
 	SL_READY_NOT,  /* must be brought in */
 	SL_READY_READ, /* present: reads need nothing; writes need the books changed */
-	SL_READY_WRITE, /* present, known dirty, not guarded, no host copy: writes need nothing */
+	SL_READY_WRITE, /* present, known dirty, not guarded, no host copy (or measured, so that a
+			 * write will be found): writes need nothing */
 	SL_READINESS_COUNT
 };
 
@@ -167,7 +182,8 @@ struct sl_region {
 	struct sluice_space *space; /* set once */
 	char *base;                 /* set once */
 	uint64_t size_bytes;        /* set once: what the caller asked for */
-	uint64_t chunk_bytes;       /* set once */
+	uint64_t chunk_bytes;       /* set once; a power of two */
+	unsigned chunk_shift;       /* set once: its logarithm */
 	uint64_t n_chunks;          /* set once */
 	struct sl_chunk *chunks;    /* set once */
 	struct sl_store *store;     /* the mapped file, NULL: anonymous. Set once */
@@ -175,6 +191,7 @@ struct sl_region {
 	int file_writable;          /* set once: the file is open for writing */
 	unsigned flags;             /* enum sluice_map_flag */
 	enum sluice_advice advice;
+	int measure; /* advised so */
 	enum sluice_population population;
 	enum sl_delivery delivery;
 	uint64_t ready[SL_READINESS_COUNT];
@@ -234,15 +251,20 @@ struct sluice_launch {
 	struct sluice_launch *next, *prev; /* mover's queue, or list of prepared launches */
 	enum sl_launch_state state;
 	enum sl_scope host_scope;
-	pthread_t owner; /* of a host scope */
+	pid_t owner;     /* thread of a host scope */
 	int unpinned;    /* PREPARED, but preparing failed: nothing is pinned */
 	int discard;     /* not a launch: a discard that keeps its place among launches */
 	int discard_eager;
 	int rc;
+	int fetch; /* for a kernel that waits for it: it takes no room that a launch may hold for
+		    * as long as that kernel runs, and gives up at room_deadline_ns */
+	uint64_t room_deadline_ns;
 	int moved;   /* it had to wait for the mover */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches; /* some of its chunks are reached in the host tier */
 	uint64_t number; /* counts from 1, for texts */
+	int noted;       /* policy plan has seen it */
+	uint64_t planned, plan_generation; /* its number in that plan; 0: in none */
 	sluice_kernel kernel;
 	struct sluice_grid grid;
 	size_t n_uses;
@@ -305,6 +327,10 @@ struct sluice_space {
 		struct sl_chunk **chunks; /* oldest first */
 		uint32_t n, max;
 	} view;
+	struct {
+		uint32_t running; /* calls to the device under way */
+		uint32_t stops; /* reasons not to hash now */
+	} measure;
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */
 	uint64_t launch_clock;
@@ -314,6 +340,7 @@ struct sluice_space {
 	/* The mover. */
 	pthread_t mover;
 	int mover_started, mover_stop;
+	int mover_busy; /* with a prefetch */
 	struct sl_cond mover_wake;
 	struct sluice_launch *queue_head, *queue_tail; /* launches to prepare, in call order */
 	struct sluice_launch *preparing;               /* the one being worked on */
@@ -331,11 +358,15 @@ struct sluice_space {
 	struct sl_cond chunk_wake[SL_WAIT_BUCKETS]; /* a chunk's state changed */
 	struct sl_cond host_wake;   /* staging or settled room may be there */
 	struct sl_cond launch_wake; /* a launch changed state, pins were dropped */
-	uint32_t host_waiters, launch_waiters;
+	uint32_t host_waiters;
+	/* Changed under the lock; atomic: pairs with reaped, see native.c */
+	_Atomic uint32_t launch_waiters;
+	struct sluice_launch *_Atomic reaped; /* scopes that the device has done; a stack */
 	uint32_t chunk_waiters[SL_WAIT_BUCKETS];
 
 	struct sluice_stream *default_stream; /* set once */
 	struct sl_publisher *publisher;       /* set once */
+	struct sl_plan_run *plan; /* set once; policy plan only, else NULL: plan_run.h */
 };
 
 struct sluice_stream {
@@ -344,6 +375,7 @@ struct sluice_stream {
 				      * been asked yet; newest first. space->lock */
 	uint32_t n_ended;
 	struct sluice_stream *ended_next; /* space->ended_streams; space->lock */
+	char failed[SL_ERROR_TEXT_BYTES / 2]; /* launches that the device failed in; space->lock */
 	int on_ended_list;
 	struct sl_stream *stream;
 	atomic_uint pending; /* tasks submitted and not done */
@@ -388,10 +420,24 @@ sl_chunk_pins(const struct sl_chunk *c)
 	return c->pins + c->region->whole_pins;
 }
 
+/* Checking mode looks at what kernels touch: where their touches are seen. */
+static inline int
+sl_checks_kernels(const struct sluice_space *s)
+{
+	return s->config.checking && (s->device->caps & SL_CAP_FAULTS);
+}
+
 static inline int
 sl_region_is_volatile(const struct sl_region *r)
 {
 	return !r->store || (r->flags & SLUICE_VOLATILE);
+}
+
+/* The store has the newest of what is not on the device. */
+static inline int
+sl_store_is_newest(const struct sl_chunk *c)
+{
+	return (c->flags & (SL_STORE_VALID | SL_DIRTY_HOST)) == SL_STORE_VALID;
 }
 
 static inline int

@@ -227,8 +227,10 @@ view_recall(struct sl_chunk *c, const struct sl_touch *touch)
 			"host code touched %p of %s, which sluice_pin() holds on the "
 			"device: unpin it first",
 			touch->addr, c->region->name);
-	rc = sl_range_wait(c->region, begin, begin + 1, "touch by host code");
-	if (rc || c->state != SL_CHUNK_DEVICE)
+	rc = sl_range_wait_for(c->region, begin, begin + 1, "touch by host code",
+			       touch->thread);
+	/* A launch that was called meanwhile may have pinned it: that one is waited for, too. */
+	if (rc || c->state != SL_CHUNK_DEVICE || sl_chunk_pins(c))
 		return rc;
 	return sl_evict(c, SL_EVICT_REQUEST);
 }
@@ -240,6 +242,7 @@ sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 	int write = touch->access == SL_ACCESS_WRITE, waited_read = 0;
 	int rc = 0;
 
+	sl_check_host(c, touch);
 	while (!rc) {
 		switch ((enum sl_chunk_state)c->state) {
 		case SL_CHUNK_EMPTY:
@@ -256,11 +259,10 @@ sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 		case SL_CHUNK_HOST:
 		case SL_CHUNK_POISONED:
 			if (c->reach_users) {
-				rc = sl_range_wait(c->region,
-						   sl_chunk_index(c) * c->region->chunk_bytes,
-						   sl_chunk_index(c) * c->region->chunk_bytes +
-							   1,
-						   "touch by host code");
+				uint64_t at = sl_chunk_index(c) * c->region->chunk_bytes;
+
+				rc = sl_range_wait_for(c->region, at, at + 1,
+						       "touch by host code", touch->thread);
 				break;
 			}
 			if (c->view & (1u << span))

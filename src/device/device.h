@@ -36,6 +36,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "sluice/launch.h"
@@ -93,6 +94,7 @@ struct sl_touch {
 			* NULL: host code */
 	int in_thread; /* 1: called on the touching thread itself, inside a signal
 			* handler */
+	pid_t thread;  /* the system's number of the touching thread; 0: the calling one */
 };
 
 /* What core does for a device. Set once at creation. */
@@ -206,6 +208,18 @@ struct sl_device_ops {
 	int (*snapshot)(struct sl_device *dev, const void *addr, uint64_t bytes,
 			struct sl_frame *frame);
 
+	/*
+	 * Whether a present span is as it was. measure: hash what it holds, behind the move that
+	 * brings it and ahead of whatever has passed the gate of moves_issued then: the hash counts
+	 * as a move. Enqueues, but for the first time. unchanged: hash it again: 1 the same since
+	 * the last measure, 0 not, negative: not known. Nobody writes to the span meanwhile. Waits
+	 * for the hash: tens of microseconds, or as long as the program's kernels leave it no room.
+	 * Two different contents have equal hashes with a chance of 2^-128, if whoever chose them
+	 * does not know the device's key. NULL: cannot.
+	 */
+	int (*measure)(struct sl_device *dev, const void *addr, uint64_t bytes);
+	int (*unchanged)(struct sl_device *dev, const void *addr, uint64_t bytes);
+
 	/* Guard present pages of a range: their next write is an event. unguard: let
 	 * writes through and wake threads that wait. Absent pages are left alone. */
 	int (*guard)(struct sl_device *dev, void *addr, uint64_t bytes);
@@ -228,11 +242,17 @@ struct sl_device_ops {
 	int (*grid_run)(struct sl_device *dev, sluice_kernel kernel,
 			struct sluice_grid grid, void *args, void *launch);
 
+	/* Whether move has been done: 0, -EAGAIN, or why it never will. NULL: moves are always
+	 * done. */
+	int (*move_query)(struct sl_device *dev, uint64_t move);
 	/* SL_CAP_NATIVE: later work of the stream waits until move has been done. Enqueues only. */
 	int (*stream_gate)(struct sl_stream *stream, uint64_t move);
 	/* SL_CAP_NATIVE: a stream made of the caller's own (a CUstream), which outlives it. */
 	int (*stream_wrap)(struct sl_device *dev, void *native, struct sl_stream **out);
 	void *(*stream_native)(struct sl_stream *stream);
+	/* SL_CAP_NATIVE: 0, or -EBUSY (text set): the program is capturing the stream into a graph,
+	 * and what is enqueued would become part of it. Enqueues nothing. */
+	int (*stream_check)(struct sl_stream *stream);
 	/* SL_CAP_NATIVE: call fn(arg) in its turn on the stream; later work waits for its end. It
 	 * may call neither this library nor the driver. Enqueues only. */
 	int (*stream_call)(struct sl_stream *stream, void (*fn)(void *arg), void *arg);

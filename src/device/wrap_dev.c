@@ -161,6 +161,24 @@ wrap_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl
 }
 
 static int
+wrap_measure(struct sl_device *dev, const void *addr, uint64_t bytes)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = inner->ops->measure(inner, addr, bytes);
+
+	sl_wrap_dev_count(dev);
+	return rc;
+}
+
+static int
+wrap_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+
+	return inner->ops->unchanged(inner, addr, bytes);
+}
+
+static int
 wrap_guard(struct sl_device *dev, void *addr, uint64_t bytes)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
@@ -242,6 +260,8 @@ static const struct sl_device_ops wrap_ops = {
 	.view_unguard = wrap_view_unguard,
 	.view_hide = wrap_view_hide,
 	.snapshot = wrap_snapshot,
+	.measure = wrap_measure,
+	.unchanged = wrap_unchanged,
 	.guard = wrap_guard,
 	.unguard = wrap_unguard,
 	.page_fill = wrap_page_fill,
@@ -288,6 +308,8 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	WRAP(view_unguard);
 	WRAP(view_hide);
 	WRAP(snapshot);
+	WRAP(measure);
+	WRAP(unchanged);
 	WRAP(guard);
 	WRAP(unguard);
 	WRAP(page_fill);

@@ -330,11 +330,16 @@ sl_store_open(struct sl_engine *engine, const char *path, int flags, struct sl_s
 			       "create only "
 			       "with write",
 			       path, (unsigned)flags);
+	if (engine->ops->open_temporary)
+		return sl_fail(-ENOTSUP, "open: %s: the %s engine has no files", path,
+			       engine->ops->kind);
 	return store_open(engine, path, flags, 0, out);
 }
 
 int
 sl_store_open_temporary(struct sl_engine *engine, const char *dir, struct sl_store **out)
 {
+	if (engine->ops->open_temporary)
+		return engine->ops->open_temporary(engine, dir, out);
 	return store_open(engine, dir, 0, 1, out);
 }

@@ -24,6 +24,9 @@ struct sl_engine_ops {
 	void (*submit)(struct sl_engine *engine, struct sl_io **ios, size_t n);
 	/* Stop and join the threads, free. Nothing is queued or in flight. */
 	void (*destroy)(struct sl_engine *engine);
+	/* An engine whose stores are no files (a simulated one): instead of a file in dir, which
+	 * is nobody's business then. NULL: stores are files. */
+	int (*open_temporary)(struct sl_engine *engine, const char *dir, struct sl_store **out);
 };
 
 struct sl_engine {

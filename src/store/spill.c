@@ -633,7 +633,7 @@ dirs_parse(struct sl_spill *spill, const char *dirs, int allow_memory)
 			return sl_fail(-EINVAL, "spill: more than %u directories", DIRS_MAX);
 		memcpy(path, at, length);
 		path[length] = '\0';
-		rc = dir_check(path, allow_memory);
+		rc = spill->engine->ops->open_temporary ? 0 : dir_check(path, allow_memory);
 		if (rc)
 			return rc;
 		spill->dirs[spill->n_dirs].path = sl_strdup(path);

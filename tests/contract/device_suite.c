@@ -2,11 +2,15 @@
 /*
  * The devices, the test core and the runner of test_device_*.c: see device_suite.h.
  *
- * A row's device is the back end with the fault wrapper (always there) and, in half of the rows, the
- * delay wrapper around it. The program's own handlers of SIGSEGV and SIGBUS are installed before
+ * A row's device is the back end with the fault wrapper (the software device always has it) and, in
+ * half of its rows, the delay wrapper around it. The CUDA device is the stand-in driver's where
+ * SLUICE_STANDIN_LIBRARY names one, else what the machine has. The program's own handlers of SIGSEGV and SIGBUS are installed before
  * the first device, as a host program's would be.
  */
 #include "device_suite.h"
+
+#include "cuda_driver/standin.h"
+#include "device/cuda/cuda_driver.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -56,11 +60,22 @@ soft_copy_slow_create(const struct sl_device_config *config, struct sl_device **
 	return soft_create(config, out, "copy", 1);
 }
 
+static int
+cuda_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	const char *standin = getenv("SLUICE_STANDIN_LIBRARY");
+
+	if (standin)
+		setenv("SLUICE_CUDA_LIBRARY", standin, 0);
+	return sl_device_cuda_create(config, 0, out);
+}
+
 static const struct device_row device_rows[] = {
 	{"soft, move", DEVICE_USERFAULT | DEVICE_SEES_PINS | DEVICE_PROMPT, soft_move_create},
 	{"soft, copy", DEVICE_USERFAULT | DEVICE_PROMPT, soft_copy_create},
 	{"soft, move, delayed", DEVICE_USERFAULT | DEVICE_SEES_PINS, soft_move_slow_create},
 	{"soft, copy, delayed", DEVICE_USERFAULT, soft_copy_slow_create},
+	{"cuda", DEVICE_PROMPT | DEVICE_CUDA, cuda_create},
 };
 
 /* ---- The test core ---- */
@@ -73,12 +88,109 @@ span_addr(const struct core *core, int i)
 	return (char *)core->dev->base + (size_t)i * core->span_bytes;
 }
 
+/* Host code's view is shown by spans of the smallest size. */
+static int
+view_show(struct core *core, char *addr, const char *src, int guard)
+{
+	const struct sl_device_ops *ops = core->dev->ops;
+	size_t at;
+	int rc = 0;
+
+	for (at = 0; at < core->span_bytes && !rc; at += SPAN)
+		rc = ops->view_show(core->dev, addr + at, src ? src + at : NULL, guard);
+	if (rc)
+		for (at -= SPAN; at; at -= SPAN)
+			CHECK(ops->view_hide(core->dev, addr + at - SPAN, NULL) == 0);
+	return rc;
+}
+
+int
+host_show(struct core *core, char *addr, struct sl_frame *frame, unsigned flags)
+{
+	const unsigned guards = SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT;
+	int rc;
+
+	if (!(core->dev->caps & SL_CAP_VIEW))
+		return core->dev->ops->present(core->dev, addr, core->span_bytes, frame, flags);
+	rc = view_show(core, addr, frame ? frame->data : NULL, (flags & guards) != 0);
+	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
+		core->dev->ops->frame_put(core->dev, frame);
+	return rc;
+}
+
+int
+host_hide(struct core *core, char *addr, struct sl_frame *frame, int kept)
+{
+	const struct sl_device_ops *ops = core->dev->ops;
+	char *to = frame && !kept ? frame->data : NULL;
+	int rc = 0;
+
+	if (!(core->dev->caps & SL_CAP_VIEW))
+		return ops->absent(core->dev, addr, core->span_bytes, frame,
+				   kept	   ? SL_ABSENT_KEPT
+				   : frame ? SL_ABSENT_COPY
+					   : SL_ABSENT_DISCARD);
+	for (size_t at = 0; at < core->span_bytes && !rc; at += SPAN)
+		rc = ops->view_hide(core->dev, addr + at, to ? to + at : NULL);
+	return rc;
+}
+
+static int
+host_unguard(struct core *core, char *addr)
+{
+	const struct sl_device_ops *ops = core->dev->ops;
+	int rc = 0;
+
+	if (!(core->dev->caps & SL_CAP_VIEW))
+		return ops->unguard(core->dev, addr, core->span_bytes);
+	for (size_t at = 0; at < core->span_bytes && !rc; at += SPAN)
+		rc = ops->view_unguard(core->dev, addr + at);
+	return rc;
+}
+
+/* A copy by the driver, behind every move. */
+static void
+driver_copy(void *to, uint64_t from, uint64_t to_device, const void *data, size_t bytes)
+{
+	const struct sl_cuda_driver *driver;
+	struct cu_context *context;
+
+	CHECK(sl_cuda_driver_open(&driver) == 0);
+	CHECK(driver->cuDevicePrimaryCtxRetain(&context, 0) == 0);
+	CHECK(driver->cuCtxPushCurrent(context) == 0);
+	CHECK(driver->cuCtxSynchronize() == 0);
+	if (to)
+		CHECK(driver->cuMemcpyDtoHAsync(to, from, bytes, NULL) == 0);
+	else
+		CHECK(driver->cuMemcpyHtoDAsync(to_device, data, bytes, NULL) == 0);
+	CHECK(driver->cuCtxSynchronize() == 0);
+	CHECK(driver->cuCtxPopCurrent(&context) == 0);
+	CHECK(driver->cuDevicePrimaryCtxRelease(0) == 0);
+}
+
+void
+device_peek(struct core *core, const void *addr, void *to, size_t bytes)
+{
+	if (core->dev->caps & SL_CAP_VIEW)
+		driver_copy(to, (uintptr_t)addr, 0, NULL, bytes);
+	else
+		memcpy(to, addr, bytes);
+}
+
+void
+device_poke(struct core *core, void *addr, const void *from, size_t bytes)
+{
+	if (core->dev->caps & SL_CAP_VIEW)
+		driver_copy(NULL, 0, (uintptr_t)addr, from, bytes);
+	else
+		memcpy(addr, from, bytes);
+}
+
 int
 serve_span(struct core *core, const struct sl_touch *touch)
 {
 	size_t i = ((uintptr_t)touch->addr - (uintptr_t)core->dev->base) / core->span_bytes;
 	struct span *span = &core->span[i];
-	const struct sl_device_ops *ops = core->dev->ops;
 	int rc = 0;
 
 	if (i >= SPANS)
@@ -93,8 +205,8 @@ serve_span(struct core *core, const struct sl_touch *touch)
 	if (span->state == SPAN_ABSENT) {
 		span->state = SPAN_BUSY;
 		pthread_mutex_unlock(&core->lock);
-		rc = ops->present(core->dev, span_addr(core, (int)i), core->span_bytes,
-				  span->frame, core->present_flags);
+		rc = host_show(core, span_addr(core, (int)i), span->frame,
+			       core->present_flags);
 		pthread_mutex_lock(&core->lock);
 		span->state = rc ? SPAN_ABSENT : SPAN_PRESENT;
 		span->dirty = 0;
@@ -105,7 +217,7 @@ serve_span(struct core *core, const struct sl_touch *touch)
 	} else if (touch->guarded && span->guarded) {
 		span->state = SPAN_BUSY;
 		pthread_mutex_unlock(&core->lock);
-		rc = ops->unguard(core->dev, span_addr(core, (int)i), core->span_bytes);
+		rc = host_unguard(core, span_addr(core, (int)i));
 		pthread_mutex_lock(&core->lock);
 		span->guarded = 0;
 		span->dirty = 1;
@@ -238,6 +350,40 @@ all_zero(const char *data, size_t bytes)
 	return !data[0] && !memcmp(data, data + 1, bytes - 1);
 }
 
+void
+device_pattern_write(struct core *core, void *addr, size_t bytes, uint64_t seed)
+{
+	char *data = malloc(bytes);
+
+	pattern_write(data, bytes, seed);
+	device_poke(core, addr, data, bytes);
+	free(data);
+}
+
+int
+device_pattern_is(struct core *core, const void *addr, size_t bytes, uint64_t seed)
+{
+	char *data = malloc(bytes);
+	int is;
+
+	device_peek(core, addr, data, bytes);
+	is = pattern_is(data, bytes, seed);
+	free(data);
+	return is;
+}
+
+int
+device_all_zero(struct core *core, const void *addr, size_t bytes)
+{
+	char *data = malloc(bytes);
+	int is;
+
+	device_peek(core, addr, data, bytes);
+	is = all_zero(data, bytes);
+	free(data);
+	return is;
+}
+
 volatile uint64_t *
 span_counter(struct core *core, int span, int i)
 {
@@ -264,7 +410,6 @@ void
 span_evict(struct core *core, int i)
 {
 	struct span *span = &core->span[i];
-	const struct sl_device_ops *ops = core->dev->ops;
 	int strict = (core->present_flags & SL_PRESENT_GUARD_STRICT) != 0;
 	int clean;
 	int rc;
@@ -281,8 +426,7 @@ span_evict(struct core *core, int i)
 	pthread_mutex_unlock(&core->lock);
 	if (!span->frame) /* ours while busy */
 		span->frame = frame_get(core);
-	rc = ops->absent(core->dev, span_addr(core, i), core->span_bytes, span->frame,
-			 clean ? SL_ABSENT_KEPT : SL_ABSENT_COPY);
+	rc = host_hide(core, span_addr(core, i), span->frame, clean);
 	CHECK(rc == 0);
 	counters_store(core, i, clean);
 	pthread_mutex_lock(&core->lock);
@@ -372,9 +516,53 @@ device_failed(void)
 	return failures != 0;
 }
 
-/* Whether the row's device can be had on this machine; why not is printed. */
+/* The stand-in driver saw every rule kept, and everything came back. */
+static void
+standin_check(void)
+{
+	const char *library = getenv("SLUICE_STANDIN_LIBRARY");
+	const struct sl_standin *standin;
+	struct sl_standin_live live;
+	char text[512];
+
+	if (!(device_row->traits & DEVICE_CUDA) || !library)
+		return;
+	standin = sl_standin_open(library);
+	CHECK(standin != NULL);
+	if (!standin)
+		return;
+	if (standin->violations())
+		printf("  rule broken: %s\n", standin->last_violation(text, sizeof(text)));
+	CHECK(standin->violations() == 0);
+	standin->violations_reset();
+	standin->live(&live);
+	CHECK(live.handles + live.mappings + live.reservations + live.plain + live.pinned +
+		      live.registered + live.streams + live.events + live.contexts ==
+	      0);
+}
+
+static const struct {
+	unsigned cap;
+	const char *name;
+} cap_names[] = {
+	{SL_CAP_KERNELS, "SL_CAP_KERNELS"}, {SL_CAP_FAULTS, "SL_CAP_FAULTS"},
+	{SL_CAP_GUARDS, "SL_CAP_GUARDS"},   {SL_CAP_PAGES, "SL_CAP_PAGES"},
+	{SL_CAP_VIEW, "SL_CAP_VIEW"},	    {SL_CAP_REACH, "SL_CAP_REACH"},
+	{SL_CAP_NATIVE, "SL_CAP_NATIVE"},
+};
+
+static const char *
+cap_name(unsigned caps)
+{
+	for (size_t i = 0; i < sizeof(cap_names) / sizeof(cap_names[0]); i++)
+		if (caps & cap_names[i].cap)
+			return cap_names[i].name;
+	return "a capability without a name";
+}
+
+/* Whether the row's device can be had on this machine; why not is printed. *caps: its own. */
 static int
-row_works(void)
+row_works(unsigned *caps)
 {
 	struct core core = {0};
 	struct sl_device *dev;
@@ -387,21 +575,29 @@ row_works(void)
 	CHECK(rc == 0);
 	if (rc)
 		exit(1);
+	*caps = dev->caps;
 	dev->ops->destroy(dev);
 	return 1;
 }
 
 /* Those of the tests that belong to the row, and before or after the first device. */
 static void
-tests_run(const struct device_test *tests, size_t n, int before, const char *filter)
+tests_run(const struct device_test *tests, size_t n, int before, unsigned caps,
+	  const char *filter)
 {
 	for (size_t i = 0; i < n; i++) {
 		test_name = tests[i].name;
 		if (tests[i].before != before || (tests[i].needs & ~device_row->traits) ||
 		    !strstr(test_name, filter))
 			continue;
+		if (tests[i].caps & ~caps) {
+			printf(" %s: left out: the device has no %s\n", test_name,
+			       cap_name(tests[i].caps & ~caps));
+			continue;
+		}
 		printf(" %s\n", test_name);
 		tests[i].run();
+		standin_check();
 	}
 }
 
@@ -411,6 +607,7 @@ device_main(const struct device_test *tests, size_t n, int argc, char **argv)
 	const char *filter = argc > 1 ? argv[1] : "";
 	struct sigaction action = {.sa_sigaction = on_host_fault, .sa_flags = SA_SIGINFO};
 	size_t n_rows = sizeof(device_rows) / sizeof(device_rows[0]);
+	unsigned caps = 0;
 	int ran = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -418,16 +615,16 @@ device_main(const struct device_test *tests, size_t n, int argc, char **argv)
 	sigaction(SIGBUS, &action, NULL);
 	for (size_t r = 0; r < n_rows; r++) {
 		device_row = &device_rows[r];
-		tests_run(tests, n, 1, filter);
+		tests_run(tests, n, 1, 0, filter);
 	}
 	for (size_t r = 0; r < n_rows; r++) {
 		device_row = &device_rows[r];
 		test_name = "creation";
-		if (!row_works())
+		if (!row_works(&caps))
 			continue;
 		ran = 1;
 		printf("device: %s\n", device_row->name);
-		tests_run(tests, n, 0, filter);
+		tests_run(tests, n, 0, caps, filter);
 	}
 	if (!ran)
 		return 77;

@@ -6,7 +6,12 @@
  * The core is a table of spans whose states change under one lock, as the real core's do; it serves
  * touches by presenting the frame that it holds for a span. Tests that need something else replace
  * its serve function. Each test makes a device of its own and runs over every row of the table that
- * has what the test needs: a new back end is a row in device_suite.c.
+ * has what the test needs: a new back end is a row in device_suite.c. What a test needs beyond the
+ * contract of every device it names as capabilities (enum sl_device_cap); a device that lacks one
+ * leaves the test out and says so.
+ *
+ * Where host code sees no present span (SL_CAP_VIEW), contents are read and written by copies
+ * (device_peek(), device_poke()), and the core serves touches by what host code's view is shown.
  *
  * A test is a function named as the sentence it shows. Programs are plain: 0 pass, 1 fail, 77 when
  * the system refuses every device, with the reason. With an argument they run only the tests whose
@@ -48,7 +53,8 @@
 enum device_trait {
 	DEVICE_USERFAULT = 1 << 0, /* stands on userfaultfd: what allows it is in its errors */
 	DEVICE_SEES_PINS = 1 << 1, /* a page pinned by I/O makes a move fail; copies cannot know */
-	DEVICE_PROMPT = 1 << 2 /* nothing slows it down on purpose */
+	DEVICE_PROMPT = 1 << 2, /* nothing slows it down on purpose */
+	DEVICE_CUDA = 1 << 3    /* present contents are reached through the driver */
 };
 
 struct device_row {
@@ -67,12 +73,14 @@ struct device_test {
 	const char *name;
 	void (*run)(void);
 	unsigned needs; /* enum device_trait: left out on rows that lack one of them */
+	unsigned caps;  /* enum sl_device_cap: the same */
 	int before; /* run before this process has had a thread: a child of it will have some */
 };
 /* clang-format off */
-#define TEST(function)               {#function, function, 0, 0}
-#define TEST_NEEDS(function, needs)  {#function, function, needs, 0}
-#define TEST_BEFORE(function, needs) {#function, function, needs, 1}
+#define TEST(function)               {#function, function, 0, 0, 0}
+#define TEST_NEEDS(function, needs)  {#function, function, needs, 0, 0}
+#define TEST_CAPS(function, caps)    {#function, function, 0, caps, 0}
+#define TEST_BEFORE(function, needs) {#function, function, needs, 0, 1}
 #define DEVICE_MAIN(tests)                                                               \
 	int                                                                              \
 	main(int argc, char **argv)                                                      \
@@ -130,6 +138,20 @@ void core_fini(struct core *core);
 struct sl_frame *frame_get(struct core *core);
 /* The contents of an absent span: every byte is value. */
 void span_hold(struct core *core, int i, int value);
+/*
+ * Make an absent span usable by host code with the contents of frame (NULL: zeros): presented, or
+ * shown where host code has a view of its own; and take it away again, its contents into frame (NULL:
+ * they are lost). flags as present()'s; kept: nobody wrote to it since.
+ */
+int host_show(struct core *core, char *addr, struct sl_frame *frame, unsigned flags);
+int host_hide(struct core *core, char *addr, struct sl_frame *frame, int kept);
+/* Read and write what is present, whoever can: host code, or copies of the driver. */
+void device_peek(struct core *core, const void *addr, void *to, size_t bytes);
+void device_poke(struct core *core, void *addr, const void *from, size_t bytes);
+/* pattern_write(), pattern_is() and all_zero() of present contents. */
+void device_pattern_write(struct core *core, void *addr, size_t bytes, uint64_t seed);
+int device_pattern_is(struct core *core, const void *addr, size_t bytes, uint64_t seed);
+int device_all_zero(struct core *core, const void *addr, size_t bytes);
 /* The address of a span's counter: each in a page of its own, far apart. */
 volatile uint64_t *span_counter(struct core *core, int span, int i);
 /* Make a present span absent: a clean one is dropped, a dirty one copied, its counters kept in stored. */

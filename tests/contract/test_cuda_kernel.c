@@ -253,6 +253,7 @@ unmapping_what_a_kernel_holds_loses_the_context(void)
 	word_wait(&words[2], 1);
 	OK(cuMemUnmap, cuda.range, CHUNK);
 	noted(1, "unmapped while in use by a kernel");
+	OK(cuMemAddressFree, cuda.range, RANGE); /* what the kernel holds stays */
 	atomic_store(&words[3], 0);
 	GIVES(CU_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize, cuda.stream);
 }

@@ -214,6 +214,27 @@ late_work_shows_a_wait_that_is_missing(void)
 }
 
 static void
+a_slow_link_shows_in_the_time_of_events(void)
+{
+	struct cu_event *begin, *end;
+	float ms = 0;
+	char *data;
+
+	setenv("CUDA_STANDIN_COPY_BYTES_PER_S", "40M", 1);
+	up();
+	map_chunk(0);
+	data = pinned(CHUNK);
+	OK(cuEventCreate, &begin, CU_EVENT_PLAIN);
+	OK(cuEventCreate, &end, CU_EVENT_PLAIN);
+	OK(cuEventRecord, begin, cuda.stream);
+	OK(cuMemcpyHtoDAsync, cuda.range, data, CHUNK, cuda.stream);
+	OK(cuEventRecord, end, cuda.stream);
+	OK(cuStreamSynchronize, cuda.stream);
+	OK(cuEventElapsedTime, &ms, begin, end);
+	CHECK(ms >= 49.9f); /* a sleep is never shorter than asked for */
+}
+
+static void
 a_capturing_stream_is_not_waited_for(void)
 {
 	int status;
@@ -255,7 +276,7 @@ pinned_memory_has_a_limit(void)
 	OK(cuMemCreate, &handle, CHUNK, &on_host, 0);
 	GIVES(CU_ERROR_OUT_OF_MEMORY, cuMemCreate, &handle, CHUNK, &on_host, 0);
 	GIVES(CU_ERROR_OUT_OF_MEMORY, cuMemHostAlloc, &data, 4096, 0);
-	GIVES(CU_ERROR_OUT_OF_MEMORY, cuMemHostRegister, &failures, sizeof(failures), 0);
+	GIVES(CU_ERROR_OUT_OF_MEMORY, cuMemHostRegister, &cuda, sizeof(cuda), 0);
 	noted(0, "");
 }
 
@@ -361,6 +382,7 @@ static const struct cuda_test tests[] = {
 	OURS(a_context_can_be_lost_at_will),
 	OURS(several_devices_have_memory_and_access_of_their_own),
 	OURS(late_work_shows_a_wait_that_is_missing),
+	OURS(a_slow_link_shows_in_the_time_of_events),
 	OURS(a_capturing_stream_is_not_waited_for),
 	OURS(memory_may_be_new_but_not_zero),
 	OURS(pinned_memory_has_a_limit),

@@ -193,6 +193,35 @@ words_are_waited_for_and_written(void)
 }
 
 static void
+more_work_than_a_queue_holds_is_done_all_the_same(void)
+{
+	enum { PIECES = 3000 };
+
+	up();
+	map_chunk(0);
+	for (uint32_t i = 0; i < PIECES; i++)
+		OK(cuMemsetD32Async, cuda.range, i, 1, cuda.stream);
+	CHECK(word_at(cuda.range) == PIECES - 1);
+	noted(0, "");
+}
+
+static void
+a_thread_has_a_default_stream_of_its_own_if_it_wants(void)
+{
+	_Atomic uint32_t *gate;
+
+	up();
+	map_chunk(0);
+	gate = gate_close(CU_PER_THREAD_STREAM);
+	OK(cuMemsetD32Async, cuda.range, 4, 1, CU_PER_THREAD_STREAM);
+	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, CU_PER_THREAD_STREAM);
+	gate_open(gate);
+	OK(cuStreamSynchronize, CU_PER_THREAD_STREAM);
+	CHECK(word_at(cuda.range) == 4);
+	noted(0, "");
+}
+
+static void
 a_destroyed_stream_finishes_its_work(void)
 {
 	_Atomic uint32_t *gate;
@@ -281,6 +310,8 @@ static const struct cuda_test tests[] = {
 	BOTH(the_legacy_stream_waits_for_blocking_streams_and_they_for_it),
 	BOTH(host_functions_run_in_order_and_may_not_call_the_driver),
 	BOTH(words_are_waited_for_and_written),
+	BOTH(more_work_than_a_queue_holds_is_done_all_the_same),
+	BOTH(a_thread_has_a_default_stream_of_its_own_if_it_wants),
 	BOTH(a_destroyed_stream_finishes_its_work),
 	BOTH(calls_want_a_context_and_mapping_does_not),
 	BOTH(a_thread_starts_without_a_context),

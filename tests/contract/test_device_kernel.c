@@ -150,10 +150,10 @@ system_calls_may_touch_with_thread_delivery_only(void)
 }
 
 static const struct device_test tests[] = {
-	TEST(a_grid_runs_every_block_once_and_serves_its_touches),
-	TEST(kernels_that_touch_outside_regions_end_with_efault),
-	TEST(a_refused_touch_ends_the_kernel_and_nothing_else),
-	TEST(system_calls_may_touch_with_thread_delivery_only),
+	TEST_CAPS(a_grid_runs_every_block_once_and_serves_its_touches, SL_CAP_KERNELS),
+	TEST_CAPS(kernels_that_touch_outside_regions_end_with_efault, SL_CAP_KERNELS),
+	TEST_CAPS(a_refused_touch_ends_the_kernel_and_nothing_else, SL_CAP_KERNELS),
+	TEST_CAPS(system_calls_may_touch_with_thread_delivery_only, SL_CAP_KERNELS),
 };
 
 DEVICE_MAIN(tests)

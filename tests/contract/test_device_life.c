@@ -32,8 +32,8 @@ ranges_are_attached_and_detached(void)
 	for (int i = 0; i < 20; i++) {
 		CHECK(ops->attach(core.dev, other, SPAN, deliveries[i % 2]) == 0);
 		CHECK(ops->present(core.dev, other, SPAN, NULL, 0) == 0);
-		CHECK(all_zero(other, SPAN)); /* nothing left of the one before */
-		memset(other, 1, SPAN);
+		CHECK(device_all_zero(&core, other, SPAN)); /* nothing left of the one before */
+		device_pattern_write(&core, other, SPAN, 1);
 		ops->detach(core.dev, other, SPAN);
 	}
 	host_touch(other, SIGSEGV);
@@ -209,9 +209,10 @@ works_without_privilege_or_says_why_not(void)
 static const struct device_test tests[] = {
 	TEST(ranges_are_attached_and_detached),
 	TEST(two_devices_do_not_meet),
-	TEST(injected_failures_change_nothing),
+	TEST_CAPS(injected_failures_change_nothing, SL_CAP_PAGES | SL_CAP_GUARDS),
 	TEST(creation_fails_cleanly_wherever_it_fails),
-	TEST_NEEDS(the_delay_wrapper_is_never_faster_than_its_link, DEVICE_PROMPT),
+	{"the_delay_wrapper_is_never_faster_than_its_link",
+	 the_delay_wrapper_is_never_faster_than_its_link, DEVICE_PROMPT, SL_CAP_PAGES, 0},
 	TEST_BEFORE(works_without_privilege_or_says_why_not, DEVICE_USERFAULT | DEVICE_PROMPT),
 };
 

@@ -21,10 +21,10 @@ a_guard_reports_exactly_one_write(void)
 			core.span[0].guarded = 1;
 			pthread_mutex_unlock(&core.lock);
 			addr = span_addr(&core, 0);
-			CHECK(core.dev->ops->present(
-				      core.dev, (void *)addr, SPAN, core.span[0].frame,
-				      SL_PRESENT_KEEP | (strict ? SL_PRESENT_GUARD_STRICT
-								: SL_PRESENT_GUARD)) == 0);
+			CHECK(host_show(&core, (char *)addr, core.span[0].frame,
+					SL_PRESENT_KEEP |
+						(strict ? SL_PRESENT_GUARD_STRICT
+							: SL_PRESENT_GUARD)) == 0);
 			CHECK(addr[17] == 3);
 			CHECK(core.n_touches == 0);
 			addr[PAGE + 17] = 4;
@@ -168,9 +168,9 @@ absent_pages_leave_their_part_of_the_frame(void)
 static const struct device_test tests[] = {
 	TEST(a_guard_reports_exactly_one_write),
 	TEST(absent_touches_say_read_or_write),
-	TEST(pages_are_filled_one_by_one_and_written_once),
-	TEST(page_fill_skips_present_pages),
-	TEST(absent_pages_leave_their_part_of_the_frame),
+	TEST_CAPS(pages_are_filled_one_by_one_and_written_once, SL_CAP_PAGES),
+	TEST_CAPS(page_fill_skips_present_pages, SL_CAP_PAGES),
+	TEST_CAPS(absent_pages_leave_their_part_of_the_frame, SL_CAP_PAGES),
 };
 
 DEVICE_MAIN(tests)

@@ -33,7 +33,7 @@ contents_survive_every_way_in_and_out(void)
 				pattern_write(frame->data, frame->bytes, seed);
 				CHECK(ops->present(core.dev, addr, sizes[s], frame,
 						   guards[g % 3] | keep) == 0);
-				CHECK(pattern_is(addr, sizes[s], seed));
+				CHECK(device_pattern_is(&core, addr, sizes[s], seed));
 				if (!keep)
 					frame = frame_get(&core);
 				CHECK(ops->absent(core.dev, addr, sizes[s], frame,
@@ -50,6 +50,28 @@ contents_survive_every_way_in_and_out(void)
 
 static void
 a_kept_frame_is_overwritten_by_absent_copy(void)
+{
+	struct core core;
+	struct sl_frame *frame;
+	char *addr;
+
+	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	frame = frame_get(&core);
+	addr = span_addr(&core, 3);
+	for (uint64_t round = 0; round < 3; round++) {
+		pattern_write(frame->data, frame->bytes, round);
+		CHECK(core.dev->ops->present(core.dev, addr, SPAN, frame, SL_PRESENT_KEEP) == 0);
+		device_pattern_write(&core, addr, SPAN, round + 77);
+		CHECK(core.dev->ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_COPY) == 0);
+		CHECK(pattern_is(frame->data, SPAN, round + 77));
+	}
+	CHECK(core.n_touches == 0);
+	core.dev->ops->frame_put(core.dev, frame);
+	core_fini(&core);
+}
+
+static void
+a_kept_frame_is_overwritten_by_what_faults_wrote(void)
 {
 	for (int g = 0; g < 2; g++) {
 		struct core core;
@@ -85,15 +107,15 @@ no_frame_gives_zeros_whatever_the_cache_holds(void)
 			char *addr = span_addr(&core, 0);
 
 			CHECK(ops->present(core.dev, addr, 2 * SPAN, NULL, guard) == 0);
-			CHECK(all_zero(addr, 2 * SPAN));
+			CHECK(device_all_zero(&core, addr, 2 * SPAN));
 			CHECK(ops->unguard(core.dev, addr, 2 * SPAN) == 0);
-			pattern_write(addr, 2 * SPAN, 9);
+			device_pattern_write(&core, addr, 2 * SPAN, 9);
 			CHECK(ops->absent(core.dev, addr, 2 * SPAN, NULL,
 					  SL_ABSENT_DISCARD) == 0);
 		}
 		CHECK(ops->present_any(core.dev, span_addr(&core, 1), 2 * SPAN) == 0);
-		pattern_write(span_addr(&core, 1), 2 * SPAN, 3);
-		CHECK(pattern_is(span_addr(&core, 1), 2 * SPAN, 3));
+		device_pattern_write(&core, span_addr(&core, 1), 2 * SPAN, 3);
+		CHECK(device_pattern_is(&core, span_addr(&core, 1), 2 * SPAN, 3));
 		CHECK(ops->absent(core.dev, span_addr(&core, 1), 2 * SPAN, NULL,
 				  SL_ABSENT_DISCARD) == 0);
 	}
@@ -119,6 +141,31 @@ discarded_span_is_absent(void)
 		CHECK(core.n_touches == 1);
 		core_fini(&core);
 	}
+}
+
+static void
+presenting_over_a_present_span_is_refused_and_loses_nothing(void)
+{
+	struct core core;
+	const struct sl_device_ops *ops;
+	struct sl_frame *frame;
+	char *addr;
+
+	core_init(&core, 2 * SPAN, SL_DELIVER_THREAD);
+	ops = core.dev->ops;
+	addr = span_addr(&core, 2);
+	CHECK(ops->present(core.dev, addr, 2 * SPAN, NULL, 0) == 0);
+	device_pattern_write(&core, addr, 2 * SPAN, 11);
+	frame = frame_get(&core);
+	pattern_write(frame->data, frame->bytes, 4);
+	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == -EEXIST);
+	CHECK(pattern_is(frame->data, frame->bytes, 4));
+	CHECK(device_pattern_is(&core, addr, 2 * SPAN, 11));
+	CHECK(ops->absent(core.dev, addr, 2 * SPAN, NULL, SL_ABSENT_DISCARD) == 0);
+	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0);
+	CHECK(device_pattern_is(&core, addr, 2 * SPAN, 4));
+	CHECK(core.n_touches == 0);
+	core_fini(&core);
 }
 
 static void
@@ -158,12 +205,12 @@ snapshot_copies_and_leaves_the_span_present(void)
 	ops = core.dev->ops;
 	addr = span_addr(&core, 1);
 	CHECK(ops->present(core.dev, addr, SPAN, NULL, 0) == 0);
-	pattern_write(addr, SPAN, 6);
+	device_pattern_write(&core, addr, SPAN, 6);
 	frame = frame_get(&core);
 	CHECK(ops->guard(core.dev, addr, SPAN) == 0);
 	CHECK(ops->snapshot(core.dev, addr, SPAN, frame) == 0);
 	CHECK(pattern_is(frame->data, SPAN, 6));
-	CHECK(pattern_is(addr, SPAN, 6));
+	CHECK(device_pattern_is(&core, addr, SPAN, 6));
 	CHECK(core.n_touches == 0);
 	ops->frame_put(core.dev, frame);
 	core_fini(&core);
@@ -282,8 +329,11 @@ static const struct device_test tests[] = {
 	TEST(contents_survive_every_way_in_and_out),
 	TEST(a_kept_frame_is_overwritten_by_absent_copy),
 	TEST(no_frame_gives_zeros_whatever_the_cache_holds),
-	TEST(discarded_span_is_absent),
-	TEST(presenting_over_present_pages_is_refused_and_loses_nothing),
+	TEST_CAPS(a_kept_frame_is_overwritten_by_what_faults_wrote,
+		  SL_CAP_FAULTS | SL_CAP_GUARDS),
+	TEST_CAPS(discarded_span_is_absent, SL_CAP_FAULTS),
+	TEST(presenting_over_a_present_span_is_refused_and_loses_nothing),
+	TEST_CAPS(presenting_over_present_pages_is_refused_and_loses_nothing, SL_CAP_PAGES),
 	TEST(snapshot_copies_and_leaves_the_span_present),
 	TEST(frames_are_reused),
 	TEST(frame_sizes_that_are_no_span_are_refused),

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-static struct cu_function *functions[TEST_KERNEL_COUNT];
 static const char *const names[TEST_KERNEL_COUNT] = {
 	[TEST_FILL] = "test_fill", [TEST_ADD] = "test_add",     [TEST_SUM] = "test_sum",
 	[TEST_COPY] = "test_copy", [TEST_DELAY] = "test_delay",
+	[TEST_FETCH] = "test_fetch", [TEST_FETCH_WRONG] = "test_fetch_wrong",
 };
 
 static void
@@ -41,13 +41,22 @@ file_read(const char *path)
 void
 cuda_test_open(struct cuda_test *t)
 {
+	cuda_test_open_device(t, 0);
+}
+
+void
+cuda_test_open_device(struct cuda_test *t, int device)
+{
 	const char *library = getenv("SLUICE_CUDA_LIBRARY");
 	const char *ptx = getenv("SLUICE_TEST_PTX");
 	char *image;
 
 	memset(t, 0, sizeof(*t));
+	t->device = device;
 	if (sl_cuda_driver_open(&t->driver))
 		skip(sluice_last_error());
+	if (t->driver->n_devices <= device)
+		skip("it takes more GPUs than this machine has");
 	t->standin = library ? sl_standin_open(library) : NULL;
 	if (t->standin) {
 		cuda_test_kernels_register(t->standin);
@@ -58,12 +67,12 @@ cuda_test_open(struct cuda_test *t)
 		image = file_read(ptx);
 	}
 	CHECK(image);
-	CHECK_OK(SL_CUDA(t->driver, cuDevicePrimaryCtxRetain, &t->context, 0));
+	CHECK_OK(SL_CUDA(t->driver, cuDevicePrimaryCtxRetain, &t->context, device));
 	CHECK_OK(SL_CUDA(t->driver, cuCtxSetCurrent, t->context));
 	CHECK_OK(SL_CUDA(t->driver, cuModuleLoadData, &t->module, image));
 	free(image);
 	for (int i = 0; i < TEST_KERNEL_COUNT; i++)
-		CHECK_OK(SL_CUDA(t->driver, cuModuleGetFunction, &functions[i], t->module,
+		CHECK_OK(SL_CUDA(t->driver, cuModuleGetFunction, &t->function[i], t->module,
 				 names[i]));
 }
 
@@ -83,8 +92,17 @@ cuda_test_launch_on(const struct cuda_test *t, struct cu_stream *stream,
 	void *params[] = {&p, &n, &third};
 	unsigned blocks = t->standin ? 2 : 2048;
 
-	CHECK_OK(SL_CUDA(t->driver, cuLaunchKernel, functions[kernel], blocks, 1, 1, 256,
+	CHECK_OK(SL_CUDA(t->driver, cuLaunchKernel, t->function[kernel], blocks, 1, 1, 256,
 			 1, 1, 0, stream, params, NULL));
+}
+
+void
+cuda_test_launch_params(const struct cuda_test *t, struct cu_stream *stream,
+			enum test_kernel kernel, unsigned blocks, unsigned threads,
+			void **params)
+{
+	CHECK_OK(SL_CUDA(t->driver, cuLaunchKernel, t->function[kernel], blocks, 1, 1, threads, 1,
+			 1, 0, stream, params, NULL));
 }
 
 void
@@ -137,7 +155,7 @@ cuda_test_close(struct cuda_test *t, struct sluice_space *space)
 	}
 	CHECK_OK(SL_CUDA(t->driver, cuModuleUnload, t->module));
 	CHECK_OK(SL_CUDA(t->driver, cuCtxSetCurrent, NULL));
-	CHECK_OK(SL_CUDA(t->driver, cuDevicePrimaryCtxRelease, 0));
+	CHECK_OK(SL_CUDA(t->driver, cuDevicePrimaryCtxRelease, t->device));
 	if (t->standin) {
 		struct sl_standin_live live;
 
@@ -157,8 +175,8 @@ cuda_test_word(const struct cuda_test *t)
 {
 	uint64_t word;
 
-	CHECK_OK(SL_CUDA(t->driver, cuMemAlloc, &word, 8));
-	CHECK_OK(SL_CUDA(t->driver, cuMemsetD8Async, word, 0, 8, NULL));
+	CHECK_OK(SL_CUDA(t->driver, cuMemAlloc, &word, 64));
+	CHECK_OK(SL_CUDA(t->driver, cuMemsetD8Async, word, 0, 64, NULL));
 	CHECK_OK(SL_CUDA(t->driver, cuCtxSynchronize));
 	return word;
 }

@@ -27,13 +27,6 @@
 	} while (0)
 #define CHECK_OK(call) CHECK((call) == 0)
 
-struct cuda_test {
-	const struct sl_cuda_driver *driver;
-	const struct sl_standin *standin; /* NULL: a real driver */
-	struct cu_context *context;
-	struct cu_module *module;
-};
-
 /* Kernels; n in elements of 8 bytes. One thread an element, any grid. */
 enum test_kernel {
 	TEST_FILL,  /* (p, n, seed): p[i] = i * 0x9e3779b97f4a7c15 + seed */
@@ -41,17 +34,34 @@ enum test_kernel {
 	TEST_SUM,   /* (p, n, out): *out += sum of p[i] (atomic) */
 	TEST_COPY,  /* (p, n, q): q[i] = p[i] */
 	TEST_DELAY, /* (p, n, ns): busy for about ns; touches nothing */
+	TEST_FETCH, /* (view, p, n, tile, add, out, failed): fetches its tiles itself */
+	TEST_FETCH_WRONG, /* (view, p, rcs[4]): breaks the rules of fetching */
 	TEST_KERNEL_COUNT
+};
+
+struct cuda_test {
+	const struct sl_cuda_driver *driver;
+	const struct sl_standin *standin; /* NULL: a real driver */
+	struct cu_context *context;
+	struct cu_module *module;
+	struct cu_function *function[TEST_KERNEL_COUNT];
+	int device;
 };
 
 /* Open the driver and the kernels; ends the program with 77 when there is neither. */
 void cuda_test_open(struct cuda_test *t);
+/* The same for device number device; its context is then the thread's current one. */
+void cuda_test_open_device(struct cuda_test *t, int device);
 /* Enqueue a kernel on stream (a sluice stream's native one). */
 void cuda_test_launch(const struct cuda_test *t, struct sluice_space *space,
 		      struct sluice_stream *stream, enum test_kernel kernel, void *p,
 		      uint64_t n, uint64_t third);
 void cuda_test_launch_on(const struct cuda_test *t, struct cu_stream *stream,
 			 enum test_kernel kernel, uint64_t p, uint64_t n, uint64_t third);
+/* The same with any parameters; blocks and threads of the grid. */
+void cuda_test_launch_params(const struct cuda_test *t, struct cu_stream *stream,
+			     enum test_kernel kernel, unsigned blocks, unsigned threads,
+			     void **params);
 /* Begin, launch, end, over one range. */
 void cuda_test_run(const struct cuda_test *t, struct sluice_space *space,
 		   struct sluice_stream *stream, enum test_kernel kernel, void *p,
@@ -62,7 +72,7 @@ struct sluice_space *cuda_test_space(uint64_t device_mib, uint64_t host_mib,
 uint64_t cuda_test_counter(struct sluice_space *space, enum sluice_counter counter);
 /* Ends well: invariants hold, nothing leaks, the stand-in saw no rule broken. */
 void cuda_test_close(struct cuda_test *t, struct sluice_space *space);
-/* Memory of the device that only kernels and copies see (8 bytes, zero). */
+/* Memory of the device that only kernels and copies see (64 bytes, zero; read: its first word). */
 uint64_t cuda_test_word(const struct cuda_test *t);
 uint64_t cuda_test_word_read(const struct cuda_test *t, uint64_t word);
 void cuda_test_word_free(const struct cuda_test *t, uint64_t word);

@@ -94,10 +94,13 @@ struct memory {
 	int n_mappings;
 };
 
+struct reservation;
+
 struct mapping {
 	uint64_t base;
 	size_t bytes;
-	struct memory *memory;
+	struct reservation *home;
+	struct memory *memory;             /* NULL once it is dead */
 	unsigned char access[DEVICES_MAX]; /* CU_ACCESS_... */
 	int cpu_access;
 	int uses; /* running work that may touch it */
@@ -111,7 +114,9 @@ struct reservation {
 	size_t bytes;
 	char *shadow;
 	struct mapping **granules;
-	int plain;                  /* cuMemAlloc */
+	size_t n_dead; /* mappings that only running work keeps in the shadow */
+	int freed;     /* no longer in the table: goes with the last dead mapping */
+	int plain;     /* cuMemAlloc */
 	struct cu_context *context; /* plain only */
 };
 

@@ -138,28 +138,11 @@ global_add(struct module *module, const char *name, size_t bytes)
 	return CU_SUCCESS;
 }
 
-/* The kernels of a shared object, which stays loaded. */
-static int
-library_register(const char *path)
-{
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	const struct sl_standin_kernel *table = library ? dlsym(library,
-								"sl_standin_kernels")
-							: NULL;
-
-	if (!table)
-		return violate(CU_ERROR_INVALID_IMAGE, "cuModuleLoadData: %s: no kernels",
-			       path);
-	for (; table->name; table++)
-		kernel_register(table);
-	return CU_SUCCESS;
-}
-
 /* Read our own kind of image, a line at a time. Without the lock. */
 static int
 image_read(struct module *module, const char *text)
 {
-	char line[512], name[64], path[500];
+	char line[512], name[64];
 	size_t bytes;
 	int code = CU_SUCCESS;
 
@@ -176,8 +159,6 @@ image_read(struct module *module, const char *text)
 			pthread_mutex_lock(&the.lock);
 			code = global_add(module, name, bytes);
 			pthread_mutex_unlock(&the.lock);
-		} else if (sscanf(line, "library %499[^\n]", path) == 1) {
-			code = library_register(path);
 		} else if (*line) {
 			code = violate(CU_ERROR_INVALID_IMAGE,
 				       "cuModuleLoadData: cannot read '%s'", line);

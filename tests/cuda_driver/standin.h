@@ -32,6 +32,8 @@
  *   CUDA_STANDIN_LATE_US         queued work waits until somebody waits for it, at most so long (0)
  *   CUDA_STANDIN_COPY_BYTES_PER_S   copies take at least that (unlimited)
  *   CUDA_STANDIN_STRICT          set: violations or leaks end the process with 97 at exit
+ *   CUDA_STANDIN_QUIET           set: what was left at exit is not printed
+ *   CUDA_STANDIN_VERBOSE         set: violations are printed as they happen
  *
  * Threads: everything from any thread. One stream is one thread.
  */
@@ -156,10 +158,8 @@ sl_standin_open(const char *path)
 
 /*
  * What cuModuleLoadData() takes: text that begins with SL_STANDIN_IMAGE, followed by lines
- * "global NAME BYTES" (a zeroed variable in device memory) and "library PATH" (a shared object
- * with an array sl_standin_kernels[] that ends with a NULL name; its kernels are registered); or
- * PTX or an ELF image, of which only the names count: a function's C twin must have been
- * registered under the same name.
+ * "global NAME BYTES" (a zeroed variable in device memory); or PTX, or an ELF image, of which only
+ * the names count: a function's C twin must have been registered under the same name.
  */
 #define SL_STANDIN_IMAGE "sl-standin-module\n"
 

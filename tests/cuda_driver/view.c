@@ -143,6 +143,14 @@ reservation_insert(struct reservation *new)
 	the.n_reservations++;
 }
 
+static void
+reservation_free(struct reservation *old)
+{
+	munmap(old->shadow, old->bytes);
+	free(old->granules);
+	free(old);
+}
+
 void
 reservation_remove(struct reservation *old)
 {
@@ -152,9 +160,9 @@ reservation_remove(struct reservation *old)
 		(the.n_reservations - i - 1) * sizeof(old));
 	the.n_reservations--;
 	munmap((void *)(uintptr_t)old->base, old->bytes);
-	munmap(old->shadow, old->bytes);
-	free(old->granules);
-	free(old);
+	old->freed = 1;
+	if (!old->n_dead)
+		reservation_free(old);
 }
 
 /* ---- the GPU's view ---- */
@@ -203,15 +211,17 @@ mapping_use(struct mapping *mapping)
 static void
 mapping_gone(struct mapping *mapping)
 {
-	struct reservation *reservation = reservation_find(mapping->base);
+	struct reservation *home = mapping->home;
 
+	if (mapping->dead)
+		home->n_dead--;
 	/* What was mapped there since keeps its place. */
-	for (size_t i = 0; reservation && i < mapping->bytes; i += GRANULE_BYTES)
-		if (mapping->base + i - reservation->base < reservation->bytes &&
-		    !*granule_of(reservation, mapping->base + i))
-			address_clear(reservation->shadow +
-					      (mapping->base + i - reservation->base),
+	for (size_t i = 0; i < mapping->bytes && !home->freed; i += GRANULE_BYTES)
+		if (!*granule_of(home, mapping->base + i))
+			address_clear(home->shadow + (mapping->base + i - home->base),
 				      GRANULE_BYTES);
+	if (home->freed && !home->n_dead)
+		reservation_free(home);
 	free(mapping);
 }
 
@@ -275,6 +285,7 @@ mapping_new(struct reservation *reservation, uint64_t addr, size_t bytes, struct
 
 	mapping->base = addr;
 	mapping->bytes = bytes;
+	mapping->home = reservation;
 	mapping->memory = memory;
 	if (mmap(reservation->shadow + (addr - reservation->base), memory->bytes, PROT_NONE,
 		 MAP_SHARED | MAP_FIXED, memory->fd, (off_t)memory->offset) == MAP_FAILED) {
@@ -305,10 +316,12 @@ mapping_remove(struct reservation *reservation, struct mapping *mapping)
 		*granule_of(reservation, mapping->base + i) = NULL;
 	cpu_access_drop(mapping);
 	mapping->memory = NULL;
-	if (mapping->uses)
+	if (mapping->uses) {
 		mapping->dead = 1;
-	else
+		reservation->n_dead++;
+	} else {
 		mapping_gone(mapping);
+	}
 	memory->n_mappings--;
 	memory_put(memory);
 }

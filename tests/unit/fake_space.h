@@ -26,6 +26,7 @@ fake_space_make(uint64_t n_chunks)
 	f->region.space = &f->space;
 	f->region.base = (char *)(uintptr_t)0x100000000;
 	f->region.chunk_bytes = SL_SPAN_BYTES;
+	f->region.chunk_shift = 21;
 	f->region.n_chunks = n_chunks;
 	f->region.size_bytes = n_chunks * SL_SPAN_BYTES;
 	f->region.chunks = f->chunks;

@@ -209,6 +209,55 @@ discarded_chunks_leave_first_in_first_out(void **state)
 }
 
 static void
+discarded_chunks_stay_in_the_heap_but_are_no_victims(void **state)
+{
+	struct fake_space *f = fake_space_make(4);
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++)
+		chunk_use(&f->chunks[i], i + 1, 0);
+	for (uint64_t i = 0; i < 3; i += 2) { /* the top, and one below */
+		f->chunks[i].flags |= SL_DISCARDED;
+		sl_chunk_update(&f->chunks[i]);
+	}
+	assert_int_equal(f->space.dev.heap_n, 4);
+	assert_ptr_equal(sl_lru_coldest(&f->space, SL_SKIP_NOTHING), &f->chunks[1]);
+	assert_int_equal(f->space.dev.heap_n, 3); /* the top has left */
+	assert_int_equal(f->chunks[0].heap_slot, SL_HEAP_NONE);
+	f->chunks[1].pins = 1; /* nor by the search behind what is passed over */
+	assert_ptr_equal(sl_lru_coldest(&f->space, SL_SKIP_PINNED), &f->chunks[3]);
+	f->chunks[1].pins = 0;
+	f->chunks[0].flags = 0; /* both live again: one comes back, one never left */
+	sl_chunk_update(&f->chunks[0]);
+	f->chunks[2].flags = 0;
+	sl_chunk_update(&f->chunks[2]);
+	assert_int_equal(f->space.dev.heap_n, 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(coldest_take(f), i);
+	assert_int_equal(coldest_take(f), -1);
+	fake_space_free(f);
+}
+
+static void
+a_chunk_that_lives_again_is_as_cold_as_it_says(void **state)
+{
+	struct fake_space *f = fake_space_make(3);
+
+	(void)state;
+	chunk_use(&f->chunks[0], 4, 0);
+	chunk_use(&f->chunks[1], 5, 0);
+	chunk_use(&f->chunks[2], 5, SL_DIRTY_DEVICE);
+	f->chunks[2].flags |= SL_DISCARDED;
+	sl_chunk_update(&f->chunks[2]);
+	f->chunks[2].flags = SL_COLD; /* colder than what the heap knew it by */
+	sl_chunk_update(&f->chunks[2]);
+	assert_int_equal(coldest_take(f), 2);
+	assert_int_equal(coldest_take(f), 0);
+	assert_int_equal(coldest_take(f), 1);
+	fake_space_free(f);
+}
+
+static void
 heap_grows_and_refuses_what_it_cannot_number(void **state)
 {
 	struct sluice_space space = {0};
@@ -235,6 +284,8 @@ main(void)
 		T(pinned_chunks_can_be_passed_over),
 		T(random_stamps_come_out_sorted),
 		T(discarded_chunks_leave_first_in_first_out),
+		T(discarded_chunks_stay_in_the_heap_but_are_no_victims),
+		T(a_chunk_that_lives_again_is_as_cold_as_it_says),
 		T(heap_grows_and_refuses_what_it_cannot_number),
 	};
 

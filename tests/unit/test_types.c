@@ -8,7 +8,7 @@
 #include "core/types.h"
 #include "unit/fake_space.h"
 
-#define CHUNK_RECORD_BYTES_MAX 104u
+#define CHUNK_RECORD_BYTES_MAX 120u
 
 static void
 record_of_a_chunk_is_small(void **state)

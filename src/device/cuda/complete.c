@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -31,7 +32,8 @@ pending_take(struct cuda_completer *completer, struct cuda_queue **from, int *re
 
 		if (!pending || queue->calling)
 			continue;
-		got = driver->cuEventQuery(pending->event);
+		got = pending->whole_stream ? driver->cuStreamQuery(pending->stream)
+					    : driver->cuEventQuery(pending->event);
 		if (got == CU_ERROR_NOT_READY)
 			continue;
 		queue->head = pending->next;
@@ -43,6 +45,13 @@ pending_take(struct cuda_completer *completer, struct cuda_queue **from, int *re
 		return pending;
 	}
 	return NULL;
+}
+
+static int
+pending_await(struct cuda *cuda, struct cuda_pending *pending)
+{
+	return pending->whole_stream ? cuda->driver->cuStreamSynchronize(pending->stream)
+				     : cuda->driver->cuEventSynchronize(pending->event);
 }
 
 /* An emptied queue leaves the list; its stream may be destroyed. Lock held. */
@@ -63,6 +72,18 @@ queue_settle(struct cuda_completer *completer, struct cuda_queue *queue)
 	sl_cond_broadcast(&completer->idle);
 }
 
+/* Tell who starts us whether there is a context to ask. */
+static void
+completer_enter(struct cuda_completer *completer)
+{
+	int rc = sl_cuda_enter(completer->cuda);
+
+	sl_mutex_lock(&completer->lock);
+	completer->entered = rc ? rc : 1;
+	sl_cond_broadcast(&completer->idle);
+	sl_mutex_unlock(&completer->lock);
+}
+
 static void *
 completer_main(void *arg)
 {
@@ -70,8 +91,10 @@ completer_main(void *arg)
 	struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
 	uint64_t last_ns = 0;
 
-	if (sl_cuda_enter(completer->cuda))
+	completer_enter(completer);
+	if (completer->entered < 0)
 		return NULL;
+	(void)prctl(PR_SET_TIMERSLACK, 1000ul); /* or each pause takes 50 us more */
 	sl_mutex_lock(&completer->lock);
 	while (!completer->stopping || completer->n_pending) {
 		struct cuda_queue *queue;
@@ -85,6 +108,9 @@ completer_main(void *arg)
 		}
 		pending = pending_take(completer, &queue, &result);
 		sl_mutex_unlock(&completer->lock);
+		/* The driver did not say, but the work goes on: it is over when it is over. */
+		if (pending && result && !sl_cuda_result_is_lost(result))
+			result = pending_await(completer->cuda, pending);
 		if (pending) {
 			pending->done(pending,
 				      sl_cuda_rc(completer->cuda, result, "cuEventQuery"));
@@ -127,7 +153,12 @@ sl_cuda_completer_start(struct cuda *cuda, struct cuda_completer *completer, con
 	}
 	pthread_setname_np(completer->thread, name);
 	completer->started = 1;
-	return 0;
+	sl_mutex_lock(&completer->lock);
+	while (!completer->entered)
+		sl_cond_wait(&completer->idle, &completer->lock);
+	rc = completer->entered;
+	sl_mutex_unlock(&completer->lock);
+	return rc < 0 ? sl_fail(rc, "device: a thread cannot enter the context") : 0;
 }
 
 void

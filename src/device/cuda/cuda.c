@@ -56,8 +56,9 @@ cuda_destroy(struct sl_device *dev)
 	sl_cuda_completer_stop(&cuda->streams);
 	sl_cuda_completer_stop(&cuda->outs);
 	entered = cuda->context && !sl_cuda_enter(cuda);
-	if (entered) {
+	if (cuda->context) { /* much of it can be given back without one that can be entered */
 		sl_cuda_moves_stop(cuda);
+		sl_cuda_hash_fini(cuda);
 		sl_cuda_pools_fini(cuda);
 	}
 	if (cuda->view)
@@ -70,17 +71,47 @@ cuda_destroy(struct sl_device *dev)
 		(void)cuda->driver->cuDevicePrimaryCtxRelease(cuda->info.device);
 	if (cuda->spans)
 		munmap(cuda->spans, cuda->spans_bytes);
+	sl_cond_fini(&cuda->hash.idle);
+	sl_mutex_fini(&cuda->hash.lock);
 	sl_mutex_fini(&cuda->moves.lock);
 	sl_mutex_fini(&cuda->pools.lock);
 	free(cuda);
+}
+
+/* First span of a range of addresses, or -1: not all of the space. */
+static int64_t
+span_index(const struct cuda *cuda, const void *addr, uint64_t bytes)
+{
+	uint64_t offset = (uint64_t)((const char *)addr - (const char *)cuda->dev.base);
+
+	if ((const char *)addr < (const char *)cuda->dev.base || offset % SL_SPAN_BYTES ||
+	    bytes > cuda->dev.bytes || offset > cuda->dev.bytes - bytes)
+		return -1;
+	return (int64_t)(offset / SL_SPAN_BYTES);
+}
+
+int
+sl_cuda_attached(struct cuda *cuda, const void *addr, uint64_t bytes)
+{
+	int64_t first = span_index(cuda, addr, bytes);
+
+	if (first >= 0 && cuda->attached[first] &&
+	    cuda->attached[first + (int64_t)((bytes - 1) / SL_SPAN_BYTES)])
+		return 0;
+	return sl_fail(-EINVAL, "device: %p, %llu bytes: no spans of an attached range", addr,
+		       (unsigned long long)bytes);
 }
 
 static int
 cuda_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
+	int rc = cuda->view->ops->attach(cuda->view, addr, bytes, delivery);
 
-	return cuda->view->ops->attach(cuda->view, addr, bytes, delivery);
+	if (!rc)
+		memset(cuda->attached + span_index(cuda, addr, bytes), 1,
+		       bytes / SL_SPAN_BYTES);
+	return rc;
 }
 
 static void
@@ -93,6 +124,7 @@ cuda_detach(struct sl_device *dev, void *addr, size_t bytes)
 			sl_cuda_span_clear(cuda, (char *)addr + at);
 		sl_cuda_leave(cuda);
 	}
+	memset(cuda->attached + span_index(cuda, addr, bytes), 0, bytes / SL_SPAN_BYTES);
 	cuda->view->ops->detach(cuda->view, addr, bytes);
 }
 
@@ -104,6 +136,22 @@ cuda_guard(struct sl_device *dev, void *addr, uint64_t bytes)
 	(void)addr;
 	(void)bytes;
 	return 0;
+}
+
+static int
+cuda_move_query(struct sl_device *dev, uint64_t move)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	int rc;
+
+	if (move <= atomic_load_explicit(&dev->moves_done, memory_order_acquire))
+		return 0;
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	rc = sl_cuda_move_query(cuda, move);
+	sl_cuda_leave(cuda);
+	return rc;
 }
 
 /* ---- host code's view ------------------------------------------------------------------ */
@@ -172,11 +220,15 @@ static const struct sl_device_ops cuda_ops = {
 	.view_unguard = cuda_view_unguard,
 	.view_hide = cuda_view_hide,
 	.snapshot = sl_cuda_snapshot,
+	.measure = sl_cuda_measure,
+	.unchanged = sl_cuda_unchanged,
 	.guard = cuda_guard,
 	.unguard = cuda_guard,
 	.stream_create = sl_cuda_stream_create,
 	.stream_wrap = sl_cuda_stream_wrap,
 	.stream_native = sl_cuda_stream_native,
+	.stream_check = sl_cuda_stream_check,
+	.move_query = cuda_move_query,
 	.stream_gate = sl_cuda_stream_gate,
 	.stream_call = sl_cuda_stream_call,
 	.stream_destroy = sl_cuda_stream_destroy,
@@ -211,12 +263,14 @@ addresses_create(struct cuda *cuda, const struct sl_device_config *config)
 	}
 	cuda->dev.base = (void *)(uintptr_t)cuda->reserved;
 	cuda->dev.bytes = config->address_bytes;
-	cuda->spans_bytes = config->address_bytes / SL_SPAN_BYTES * sizeof(*cuda->spans);
+	cuda->spans_bytes = config->address_bytes / SL_SPAN_BYTES *
+			    (sizeof(*cuda->spans) + sizeof(*cuda->attached));
 	p = mmap(NULL, cuda->spans_bytes, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return sl_fail(-ENOMEM, "device: out of memory for its table of spans");
 	cuda->spans = p;
+	cuda->attached = (unsigned char *)(cuda->spans + config->address_bytes / SL_SPAN_BYTES);
 	view.address_base = cuda->dev.base;
 	view.workers = 1; /* it runs no kernels */
 	return sl_device_soft_create(&view, &cuda->view);
@@ -265,6 +319,7 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	cuda->pools.frame_cache_bytes = config->frame_cache_bytes;
 	sl_mutex_init(&cuda->pools.lock, SL_RANK_FRAMES);
 	sl_mutex_init(&cuda->moves.lock, SL_RANK_MOVES);
+	sl_cuda_hash_init(cuda);
 	rc = cuda_open(cuda, config, ordinal);
 	if (rc) {
 		cuda_destroy(&cuda->dev);

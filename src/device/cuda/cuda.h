@@ -7,6 +7,7 @@
  *   frame.c      slabs of device memory, frames of host memory, their pools
  *   span.c       which slab or frame stands at an address; present, absent, snapshot, reach
  *   move.c       the two copy streams, numbers of moves, who waits for what
+ *   hash.c       hashes of spans, for measured dirtiness
  *   complete.c   threads that wait for events and call back
  *   stream.c     streams and events of the public API
  *
@@ -62,12 +63,16 @@ struct cuda_span {
 	struct cuda_slab *slab;     /* present */
 	struct cuda_frame *reached; /* absent, mapped to this frame */
 	uint64_t in_move;           /* of present */
+	uint64_t hash_move;         /* of the last measure; 0: none since present */
+	uint32_t hash_slot;         /* where its sums lie, from 1; kept for the next; 0: none yet */
 };
 
 /* Something to be done when an event has come. */
 struct cuda_pending {
 	struct cuda_pending *next;
 	struct cu_event *event;
+	struct cu_stream *stream; /* NULL: the default one */
+	int whole_stream; /* no event could be recorded: it ends with all work of stream */
 	uint64_t number;                                    /* of a copy out */
 	void (*done)(struct cuda_pending *pending, int rc); /* frees it */
 };
@@ -87,6 +92,7 @@ struct cuda_completer {
 	struct cuda_queue *queues;
 	unsigned n_pending;
 	int stopping, started;
+	int entered; /* lock: 1 the thread has its context, negative: why it has not */
 	pthread_t thread;
 };
 
@@ -101,6 +107,29 @@ struct cuda_moves {
 	_Atomic uint64_t out_done;
 };
 
+#define SL_CUDA_HASH_LANES 4u
+
+/* Where one thread compares: sums of now in device memory, both in host memory. */
+struct cuda_hash_lane {
+	struct cu_stream *stream;
+	uint64_t scratch; /* device address */
+	uint64_t *sums;   /* pinned: 2 words now, 2 words then */
+	int busy;         /* hash.lock */
+};
+
+struct cuda_hash {
+	struct sl_mutex lock; /* rank STREAM; all below */
+	struct sl_cond idle;
+	int ready; /* 1: yes; 0: not tried; negative: why it never will be */
+	struct cu_module *module;
+	struct cu_function *function;
+	uint64_t key[4]; /* set once ready, as the next */
+	struct cuda_hash_lane lane[SL_CUDA_HASH_LANES];
+	uint64_t lanes_memory, *lanes_sums;
+	uint64_t *block; /* device memory of slots, block by block */
+	uint32_t n_blocks, n_slots, max_blocks;
+};
+
 struct cuda {
 	struct sl_device dev; /* first */
 	struct sl_device_events events;
@@ -110,7 +139,8 @@ struct cuda {
 	struct sl_device *view;  /* host code's; owned */
 	uint64_t reserved;       /* base of the addresses; 0: none */
 	struct cuda_span *spans; /* one for every SL_SPAN_BYTES; a span uses its first */
-	size_t spans_bytes;
+	unsigned char *attached; /* the same; behind them */
+	size_t spans_bytes;      /* of both */
 	struct {
 		struct sl_mutex lock; /* rank FRAMES */
 		struct cuda_slab *slab_head[SL_CUDA_CLASSES], *slab_tail[SL_CUDA_CLASSES];
@@ -119,6 +149,7 @@ struct cuda {
 		uint64_t frame_cache_bytes; /* set once: free frames kept at most */
 	} pools;
 	struct cuda_moves moves;
+	struct cuda_hash hash;
 	struct cuda_completer outs;    /* copies out: done() may block on I/O */
 	struct cuda_completer streams; /* ends of work on streams */
 	_Atomic int lost; /* first result after which the context is of no use */
@@ -129,6 +160,9 @@ sl_cuda_of(struct sl_device *dev)
 {
 	return (struct cuda *)dev;
 }
+
+/* Whether all of [addr, addr + bytes) is attached; 0 or -EINVAL with text. */
+int sl_cuda_attached(struct cuda *cuda, const void *addr, uint64_t bytes) SL_MUST_CHECK;
 
 static inline struct cuda_span *
 sl_cuda_span(struct cuda *cuda, const void *addr)
@@ -190,6 +224,12 @@ int sl_cuda_move_query(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
 /* Make stream wait for copy in number move. */
 int sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move) SL_MUST_CHECK;
 
+/* hash.c */
+void sl_cuda_hash_init(struct cuda *cuda);
+void sl_cuda_hash_fini(struct cuda *cuda); /* context entered, nobody measures */
+int sl_cuda_measure(struct sl_device *dev, const void *addr, uint64_t bytes);
+int sl_cuda_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes);
+
 /* complete.c */
 int sl_cuda_completer_start(struct cuda *cuda, struct cuda_completer *completer,
 			    const char *name) SL_MUST_CHECK;
@@ -204,6 +244,7 @@ void sl_cuda_queue_drain(struct cuda_completer *completer, struct cuda_queue *qu
 int sl_cuda_stream_create(struct sl_device *dev, struct sl_stream **out);
 int sl_cuda_stream_wrap(struct sl_device *dev, void *native, struct sl_stream **out);
 void *sl_cuda_stream_native(struct sl_stream *stream);
+int sl_cuda_stream_check(struct sl_stream *stream);
 void sl_cuda_stream_destroy(struct sl_stream *stream);
 void sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task);
 int sl_cuda_stream_synchronize(struct sl_stream *stream);

@@ -219,6 +219,7 @@ frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 	frame->class = class;
 	frame->frame.bytes = bytes;
 	frame->frame.private = frame;
+	frame->frame.dirty_memory = 1; /* the driver does not promise zeros */
 	if (cuda->info.host_vmm) {
 		rc = memory_make(cuda, bytes, 1, &frame->handle, &frame->alias);
 		frame->frame.data = (void *)(uintptr_t)frame->alias;
@@ -362,8 +363,10 @@ sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 	sl_mutex_unlock(&cuda->pools.lock);
 	if (keep)
 		return;
-	if (sl_cuda_enter(cuda))
-		return; /* the context is gone, and its memory with it */
+	if (sl_cuda_enter(cuda)) { /* beyond what is kept, but not lost: destroy frees it */
+		frame_push_first(cuda, frame);
+		return;
+	}
 	sl_ignore(sl_cuda_move_wait(cuda, atomic_load(&frame->in_move)));
 	frame_destroy(cuda, frame);
 	sl_cuda_leave(cuda);

@@ -7,6 +7,9 @@
  *   - a copy out of a slab waits, on its stream, for the copy in that filled it.
  * Whoever enqueues waits for nothing but room among SL_CUDA_MOVES.
  *
+ * A copy that was enqueued and cannot be numbered (its event fails) is waited for: what it reads and
+ * writes is the caller's again when the call has failed.
+ *
  * Nobody watches copies in for their own sake: how far they are is asked of the driver by who
  * wants to know.
  */
@@ -42,7 +45,9 @@ int
 sl_cuda_move_wait(struct cuda *cuda, uint64_t move)
 {
 	/* An event is recorded again SL_CUDA_MOVES later, after its own end was waited for. */
-	return in_progress(cuda, move, 1);
+	int rc = in_progress(cuda, move, 1);
+
+	return atomic_load(&cuda->lost) ? 0 : rc; /* without a context nothing runs any more */
 }
 
 int
@@ -82,9 +87,12 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		rc = CUDA_TRY(cuda, cuMemcpyHtoDAsync, slab->alias, data, bytes, moves->in);
 	else if (!rc)
 		rc = CUDA_TRY(cuda, cuMemsetD8Async, slab->alias, 0, bytes, moves->in);
-	if (!rc)
+	if (!rc) {
 		rc = CUDA_TRY(cuda, cuEventRecord,
 			      moves->in_event[number % SL_CUDA_MOVES], moves->in);
+		if (rc)
+			(void)cuda->driver->cuStreamSynchronize(moves->in);
+	}
 	if (!rc) {
 		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
 		*move = number;
@@ -113,8 +121,11 @@ sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t
 		rc = sl_cuda_move_gate(cuda, moves->out, after);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuMemcpyDtoHAsync, data, slab->alias, bytes, moves->out);
-	if (!rc)
+	if (!rc) {
 		rc = CUDA_TRY(cuda, cuEventRecord, pending->event, moves->out);
+		if (rc)
+			(void)cuda->driver->cuStreamSynchronize(moves->out);
+	}
 	if (!rc) {
 		moves->out_issued = number;
 		pending->number = number;
@@ -134,6 +145,22 @@ events_create(struct cuda *cuda, struct cu_event **events)
 	return rc;
 }
 
+/* The first memset loads its kernel, which may wait for kernels that run; better now. */
+static int
+memset_warm(struct cuda *cuda)
+{
+	uint64_t word;
+	int rc = CUDA_TRY(cuda, cuMemAlloc, &word, SL_PAGE_BYTES);
+
+	if (rc)
+		return rc;
+	rc = CUDA_TRY(cuda, cuMemsetD8Async, word, 0, SL_PAGE_BYTES, cuda->moves.in);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamSynchronize, cuda->moves.in);
+	(void)cuda->driver->cuMemFree(word);
+	return rc;
+}
+
 int
 sl_cuda_moves_start(struct cuda *cuda)
 {
@@ -148,6 +175,8 @@ sl_cuda_moves_start(struct cuda *cuda)
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuStreamCreateWithPriority, &moves->out,
 			      CU_STREAM_NONBLOCKING, greatest);
+	if (!rc)
+		rc = memset_warm(cuda);
 	if (!rc)
 		rc = events_create(cuda, moves->in_event);
 	if (!rc)

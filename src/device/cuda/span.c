@@ -46,8 +46,12 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 	struct cuda_span *span = sl_cuda_span(cuda, addr);
 	struct cuda_slab *slab;
 	uint64_t move = 0;
-	int rc;
+	int rc = sl_cuda_attached(cuda, addr, bytes);
 
+	if (!rc && atomic_load(&cuda->lost))
+		rc = sl_cuda_errno(atomic_load(&cuda->lost), "device: the context was lost");
+	if (rc)
+		return rc;
 	if (span->slab || span->reached)
 		return sl_fail(-EEXIST, "device: %p is %s already", addr,
 			       span->slab ? "present" : "reached");
@@ -69,6 +73,7 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 	}
 	span->slab = slab;
 	span->in_move = move;
+	span->hash_move = 0;
 	if (frame)
 		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
 	return 0;
@@ -241,7 +246,7 @@ sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 		return rc;
 	rc = span_unmap(cuda, addr, bytes);
 	sl_cuda_leave(cuda);
-	if (rc)
+	if (rc && !atomic_load(&cuda->lost)) /* a lost context has no mappings */
 		return rc;
 	sl_cuda_slab_put(cuda, span->slab); /* a copy in under way is before any later one */
 	span->slab = NULL;
@@ -310,6 +315,8 @@ sl_cuda_unreach(struct sl_device *dev, void *addr, uint64_t bytes)
 		return rc;
 	rc = span_unmap(cuda, addr, bytes);
 	sl_cuda_leave(cuda);
+	if (rc && atomic_load(&cuda->lost))
+		rc = 0; /* no kernel runs any more */
 	if (!rc)
 		span->reached = NULL;
 	return rc;

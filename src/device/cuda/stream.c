@@ -89,6 +89,28 @@ sl_cuda_stream_native(struct sl_stream *stream)
 	return stream->native;
 }
 
+int
+sl_cuda_stream_check(struct sl_stream *stream)
+{
+	struct cuda *cuda = stream->cuda;
+	int status = CU_CAPTURE_NONE, rc;
+
+	/* The default stream cannot be captured, and costs no call. */
+	if (!stream->native || stream->native == CU_LEGACY_STREAM)
+		return 0;
+	rc = sl_cuda_enter(cuda);
+	if (rc)
+		return rc;
+	rc = CUDA_TRY(cuda, cuStreamIsCapturing, stream->native, &status);
+	sl_cuda_leave(cuda);
+	if (!rc && status != CU_CAPTURE_NONE)
+		return sl_fail(-EBUSY,
+			       "stream: it is being captured into a graph: end the capture, then "
+			       "launch the graph between sluice_launch_begin() and "
+			       "sluice_launch_end() with what the graph uses");
+	return rc;
+}
+
 static void
 end_free(struct stream_end *end)
 {
@@ -170,12 +192,11 @@ task_end(struct cuda_pending *pending, int rc)
 	task->done(task, rc);
 }
 
-/* A record with an event, used before or new. Context entered. */
-static int
-end_get(struct sl_stream *stream, struct stream_end **out)
+/* A record used before, or a new one. */
+static struct stream_end *
+end_get(struct sl_stream *stream)
 {
 	struct stream_end *end;
-	int rc;
 
 	sl_mutex_lock(&stream->lock);
 	end = (struct stream_end *)stream->spare;
@@ -185,28 +206,36 @@ end_get(struct sl_stream *stream, struct stream_end **out)
 	if (!end) {
 		end = sl_calloc(1, sizeof(*end));
 		if (!end)
-			return sl_fail(-ENOMEM, "stream: out of memory");
+			return NULL;
 		end->stream = stream;
 		end->pending.done = task_end;
-		rc = sl_cuda_rc(stream->cuda,
-				stream->cuda->driver->cuEventCreate(&end->pending.event,
-								    CU_EVENT_UNTIMED),
-				"cuEventCreate");
+		end->pending.stream = stream->native;
+	}
+	return end;
+}
+
+/* Record the event of end, made now if need be. Context entered. */
+static int
+end_record(struct sl_stream *stream, struct stream_end *end)
+{
+	struct cuda *cuda = stream->cuda;
+	int rc;
+
+	if (!end->pending.event) {
+		rc = CUDA_TRY(cuda, cuEventCreate, &end->pending.event, CU_EVENT_UNTIMED);
 		if (rc) {
 			end->pending.event = NULL;
-			end_free(end);
 			return rc;
 		}
 	}
-	*out = end;
-	return 0;
+	return CUDA_TRY(cuda, cuEventRecord, end->pending.event, stream->native);
 }
 
 void
 sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task)
 {
 	struct cuda *cuda = stream->cuda;
-	struct stream_end *end = NULL;
+	struct stream_end *end = end_get(stream);
 	int rc = sl_cuda_enter(cuda);
 	int entered = !rc;
 
@@ -218,29 +247,28 @@ sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task)
 								  : task->run(task);
 	if (rc && rc != -ECANCELED)
 		stream_blame(stream, rc);
-	if (entered && !end_get(stream, &end)) {
+	if (end) {
+		/* Where the event fails, the end of the task is the end of all that the stream has:
+		 * what it used is not let go before that, whatever fails. */
+		int recorded = entered ? end_record(stream, end) : rc;
+
 		end->task = task;
 		end->rc = rc;
-		rc = CUDA_TRY(cuda, cuEventRecord, end->pending.event, stream->native);
-		if (!rc) {
+		end->pending.whole_stream = recorded != 0;
+		if (entered)
 			sl_cuda_leave(cuda);
-			atomic_fetch_add(&stream->n_pending, 1);
-			sl_cuda_complete(&cuda->streams, &stream->queue, &end->pending);
-			return;
-		}
-		if (!end->rc)
-			stream_blame(stream, rc);
-		end_free(end);
+		atomic_fetch_add(&stream->n_pending, 1);
+		sl_cuda_complete(&cuda->streams, &stream->queue, &end->pending);
+		return;
 	}
-	/* Nobody can tell its end but the device standing still. */
+	/* No memory for a record: wait here. */
 	if (entered) {
-		if (!rc)
-			rc = -ENOMEM;
 		(void)cuda->driver->cuStreamSynchronize(stream->native);
 		sl_cuda_leave(cuda);
 	}
-	sl_cuda_queue_drain(&cuda->streams, &stream->queue);
-	task->done(task, rc);
+	if (!pthread_equal(pthread_self(), cuda->streams.thread))
+		sl_cuda_queue_drain(&cuda->streams, &stream->queue);
+	task->done(task, rc ? rc : sl_fail(-ENOMEM, "stream: out of memory"));
 }
 
 int

@@ -451,6 +451,7 @@ message_touched(struct soft *soft, const struct uffd_msg *msg, struct soft_grid 
 		.access = write ? SL_ACCESS_WRITE : SL_ACCESS_READ,
 		.guarded = guarded,
 		.launch = grid ? grid->launch : NULL,
+		.thread = (pid_t)msg->arg.pagefault.feat.ptid,
 	};
 
 	(void)atomic_load_explicit(&soft->touch.n_attached, memory_order_acquire);

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy=plan: launches that repeat are noted, a planner (plan/plan.h) decides once where their
+ * data are to be when, and the pager does that for as long as the launches go on as expected.
+ *
+ *	plan_build.c   from noted launches to a plan: outside the space lock, knows no chunk
+ *	plan_cost.c    in which order chunks are given up, so that the fewest bytes move
+ *	plan_run.c     noting, matching, carrying out: under the space lock, and on the mover
+ *
+ * What a plan decides: which chunk is the next victim (the one used farthest in the future), and
+ * what comes in, or goes out, before it must. A wrong plan costs time, never a result: contents
+ * are dropped only where the program discarded them. The rules are in docs/design/policy.md.
+ */
+#ifndef SL_CORE_PLAN_RUN_H
+#define SL_CORE_PLAN_RUN_H
+
+#include "core/core.h"
+#include "plan/plan.h"
+
+/* Most that is noted of the past, and so the longest period that can be found: half of it. */
+#define SL_PLAN_NOTES_MAX 4096u
+#define SL_PLAN_USES_MAX  32768u
+/* Most that a plan may consist of: pieces of regions, and uses of them in a period. */
+#define SL_PLAN_RANGES_MAX 8192u
+#define SL_PLAN_AT_MAX     (1u << 19)
+
+/* A use as it was noted. The region is alive as long as the note. */
+struct sl_plan_use {
+	struct sl_region *region; /* only compared where the lock is not held */
+	uint64_t first, last;     /* chunks */
+	uint64_t chunk_bytes;
+	enum sluice_intent intent;
+	int first_partial, last_partial;
+	int pinned; /* by the user: stays where it is whatever happens */
+	int dies;   /* not a use: discarded behind the launch */
+};
+
+struct sl_plan_note {
+	uint64_t hash; /* of all its uses: the same launch again has the same */
+	uint32_t first_use, n_uses;
+};
+
+struct sl_plan_input {
+	const struct sl_plan_note *notes; /* oldest first */
+	uint32_t n_notes;
+	const struct sl_plan_use *uses;
+	uint64_t device_bytes, host_bytes; /* room for what is not pinned */
+};
+
+/* A piece of a region that the launches of a period use whole or not at all. */
+struct sl_plan_range {
+	struct sl_region *region;
+	uint64_t first, last; /* chunks */
+	uint64_t bytes;
+	uint32_t first_at; /* the first launch of the period that uses it */
+};
+
+/* A use of a range by a launch of the period. */
+struct sl_plan_at {
+	uint32_t range;
+	uint32_t distance; /* launches until the next one that uses it: 1 to the period */
+	uint32_t keep;     /* the same as the order of victims has it: longer if it is cheap to lose */
+	enum sluice_intent intent;
+	int dies; /* discarded behind this use, before the next */
+};
+
+/* What is to be done once a launch is prepared, for those behind it. */
+struct sl_plan_move {
+	enum sl_plan_verb verb;
+	uint32_t range;
+	uint32_t distance;         /* launches until it is used */
+	enum sluice_intent intent; /* of that use */
+};
+
+struct sl_planned {
+	uint32_t period; /* launches */
+	int fits;        /* everything has room at once: there is nothing to decide */
+	int useless;     /* LRU moves as little */
+	uint64_t lru_bytes, plan_bytes; /* in and out in a period, on paper; 0: not known */
+	uint32_t slack; /* how much longer keep can be than distance, but for what costs nothing */
+	uint64_t bytes;  /* of all ranges */
+	uint64_t predicted_ns;
+	uint64_t *hashes; /* of the period's launches */
+	struct sl_plan_range *ranges;
+	uint32_t n_ranges;
+	struct sl_region **regions; /* of the ranges, each once */
+	uint32_t n_regions;
+	uint32_t *at_first; /* period + 1 */
+	struct sl_plan_at *at;
+	uint32_t *move_first; /* period + 1 */
+	struct sl_plan_move *moves;
+};
+
+/* ---- plan_build.c ---- */
+
+/*
+ * Find the period at the end of the notes and ask the planner about it. Pure but for the log: the
+ * same input gives the same plan. 0; -ENOENT: nothing repeats; -E2BIG, -ENOMEM, and -ENOSPC and
+ * what else the planner says. Not under the space lock.
+ */
+int sl_planned_make(const struct sl_plan_input *input, struct sl_planned **out) SL_MUST_CHECK;
+void sl_planned_destroy(struct sl_planned *planned); /* NULL is fine */
+
+/* ---- plan_cost.c ---- */
+
+/* Fill keep of all uses, slack, useless and the bytes. -ENOMEM. */
+int sl_plan_order(struct sl_planned *planned, uint64_t device_bytes) SL_MUST_CHECK;
+/* cost: ways that losing it behind this use costs, 0 to 2; part: eighths of a period for a way. */
+uint32_t sl_plan_keep(const struct sl_planned *planned, const struct sl_plan_at *a,
+		      unsigned cost, uint32_t part);
+
+/* ---- plan_run.c ---- */
+
+struct sl_plan_run;
+
+int sl_plan_run_create(struct sl_plan_run **out) SL_MUST_CHECK;
+void sl_plan_run_destroy(struct sl_plan_run *run); /* NULL is fine; the mover has ended */
+
+/*
+ * Each does nothing in a space with another policy.
+ *
+ * note: l is about to be pinned for the first time; in call order. Matches it with the plan in
+ * force, or falls back to LRU, or notes it. stamp: its pins stand (instead of an LRU stamp; only
+ * if l->planned). discard: [begin, end) of r dies in its turn of the calls. forget: r is about to end. evicted: c has left the device.
+ */
+void sl_plan_run_note(struct sluice_launch *l) SL_HELD;
+void sl_plan_run_stamp(struct sluice_launch *l) SL_HELD;
+void sl_plan_run_discard(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD;
+void sl_plan_run_forget(struct sl_region *r) SL_HELD;
+void sl_plan_run_evicted(struct sl_chunk *c) SL_HELD;
+
+/* 1: the mover has something to do before the next launch may be prepared; step does it, drops. */
+int sl_plan_run_is_due(const struct sluice_space *s) SL_HELD;
+void sl_plan_run_step(struct sluice_space *s) SL_HELD;
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door for whoever brings a device and a store of his own: the simulator, which runs the pager
+ * on a virtual device, store and clock (src/sim/core_run.c). Everybody else makes a space by
+ * sluice_space_create(), which chooses them by the configuration.
+ */
+#ifndef SL_CORE_SPACE_ON_H
+#define SL_CORE_SPACE_ON_H
+
+#include "device/device.h"
+#include "sluice/space.h"
+#include "store/store.h"
+
+/*
+ * As sluice_space_create(), but on this device and engine: they are taken over, also on failure. The
+ * device sends no touches. The budgets are not compared with this machine's memory; the
+ * configuration's choices of device and store are not looked at.
+ */
+int sl_space_create_on(const struct sluice_config *config, struct sl_device *device,
+		       struct sl_engine *engine, struct sluice_space **out) SL_MUST_CHECK;
+
+#endif

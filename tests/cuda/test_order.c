@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of copies, on the device itself and without a wait that the contract does not promise. On
+ * the stand-in driver copies are slow (the program runs itself with CUDA_STANDIN_COPY_BYTES_PER_S set),
+ * so a copy that should wait for another one and does not is there first, and what it carries shows.
+ * Nothing is timed: a long copy is put before a short one, and who is done first is looked at.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda/cuda_test.h"
+#include "device/device.h"
+
+#define K     0x9e3779b97f4a7c15ull
+#define SPAN  ((uint64_t)SL_SPAN_BYTES)
+#define LONG  (16 * SPAN)
+#define TRIES 5 /* of what a busy machine may spoil */
+
+static struct cuda_test t;
+static struct sl_device *dev;
+static char *base;
+
+static int
+touched(void *core, const struct sl_touch *touch)
+{
+	(void)core;
+	return sl_fail(-14, "test: host code touched %p", touch->addr);
+}
+
+static void
+device_open(uint64_t frame_cache_bytes)
+{
+	struct sl_device_config config = {
+		.address_bytes = 1ul << 30,
+		.frame_cache_bytes = frame_cache_bytes,
+		.events = {.touched = touched},
+	};
+
+	CHECK_OK(sl_device_cuda_create(&config, 0, &dev));
+	base = dev->base;
+	CHECK_OK(dev->ops->attach(dev, base, 256 * MIB, SL_DELIVER_THREAD));
+}
+
+static void
+device_close(void)
+{
+	dev->ops->detach(dev, base, 256 * MIB);
+	dev->ops->destroy(dev);
+}
+
+static struct sl_frame *
+frame_with(uint64_t bytes, uint64_t seed)
+{
+	struct sl_frame *frame;
+	uint64_t *words;
+
+	CHECK_OK(dev->ops->frame_get(dev, bytes, &frame));
+	words = frame->data;
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		words[i] = i * K + seed;
+	return frame;
+}
+
+static int
+words_are(const uint64_t *words, uint64_t bytes, uint64_t seed)
+{
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		if (words[i] != i * K + seed)
+			return 0;
+	return 1;
+}
+
+/* Whether a present span has these words: behind its own move, and waiting for nothing else. */
+static int
+span_is(const void *addr, uint64_t bytes, uint64_t seed)
+{
+	uint64_t *words = malloc(bytes);
+	struct sl_stream *stream;
+	int are;
+
+	CHECK(words);
+	CHECK_OK(dev->ops->stream_create(dev, &stream));
+	CHECK_OK(dev->ops->stream_gate(stream, dev->moves_issued));
+	CHECK_OK(SL_CUDA(t.driver, cuMemcpyDtoHAsync, words, (uintptr_t)addr, bytes,
+			 dev->ops->stream_native(stream)));
+	CHECK_OK(dev->ops->stream_synchronize(stream));
+	dev->ops->stream_destroy(stream);
+	are = words_are(words, bytes, seed);
+	free(words);
+	return are;
+}
+
+/* Until copy in number move is done. */
+static void
+move_await(uint64_t move)
+{
+	struct sl_stream *stream;
+
+	CHECK_OK(dev->ops->stream_create(dev, &stream));
+	CHECK_OK(dev->ops->stream_gate(stream, move));
+	CHECK_OK(dev->ops->stream_synchronize(stream));
+	dev->ops->stream_destroy(stream);
+}
+
+struct out {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int done, rc;
+};
+
+static void
+out_done(void *cookie, int rc)
+{
+	struct out *out = cookie;
+
+	pthread_mutex_lock(&out->lock);
+	out->rc = rc;
+	out->done++;
+	pthread_cond_signal(&out->changed);
+	pthread_mutex_unlock(&out->lock);
+}
+
+static int
+out_is_done(struct out *out)
+{
+	int done;
+
+	pthread_mutex_lock(&out->lock);
+	done = out->done;
+	pthread_mutex_unlock(&out->lock);
+	return done;
+}
+
+static void
+out_await(struct out *out)
+{
+	pthread_mutex_lock(&out->lock);
+	while (!out->done)
+		pthread_cond_wait(&out->changed, &out->lock);
+	CHECK(out->done == 1 && out->rc == 0);
+	out->done = 0;
+	pthread_mutex_unlock(&out->lock);
+}
+
+#define OUT {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0}
+
+/* ---- tests -------------------------------------------------------------------------------- */
+
+static void
+both_directions_are_under_way_at_once(void)
+{
+	struct out out = OUT;
+	int in_first = 0, out_first = 0;
+
+	device_open(512 * MIB);
+	for (int try = 0; try < TRIES && !(in_first && out_first); try++) {
+		struct sl_frame *to = frame_with(LONG, 0), *small = frame_with(SPAN, 3);
+		uint64_t move;
+
+		/* A long copy out: a short one in, begun later, is done before it. */
+		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 1), 0));
+		move_await(dev->moves_issued);
+		CHECK_OK(dev->ops->absent_start(dev, base, LONG, to, out_done, &out));
+		CHECK_OK(dev->ops->present(dev, base + 128 * MIB, SPAN, small, 0));
+		move_await(dev->moves_issued);
+		in_first |= !out_is_done(&out);
+		out_await(&out);
+		CHECK(words_are(to->data, LONG, 1));
+		/* And the other way round. */
+		CHECK_OK(dev->ops->present(dev, base, LONG, to, 0));
+		move = dev->moves_issued;
+		small = frame_with(SPAN, 0);
+		CHECK_OK(dev->ops->absent_start(dev, base + 128 * MIB, SPAN, small, out_done,
+						&out));
+		out_await(&out);
+		out_first |= dev->moves_done < move;
+		CHECK(words_are(small->data, SPAN, 3));
+		CHECK(span_is(base, LONG, 1));
+		CHECK(dev->moves_done <= dev->moves_issued);
+		dev->ops->frame_put(dev, small);
+		CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
+	}
+	if (t.standin)
+		CHECK(in_first && out_first);
+	device_close();
+}
+
+/* The streams of copies are busy with something long: what comes next queues. */
+static void
+out_is_kept_busy(struct out *out, struct sl_frame **to)
+{
+	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 5), 0));
+	move_await(dev->moves_issued);
+	*to = frame_with(LONG, 6);
+	CHECK_OK(dev->ops->absent_start(dev, base, LONG, *to, out_done, out));
+}
+
+static void
+copy_in_waits_for_the_copy_out_of_its_slab(void)
+{
+	struct out long_out = OUT, out = OUT;
+
+	device_open(512 * MIB);
+	for (int round = 0; round < 2; round++) {
+		struct sl_frame *to = frame_with(SPAN, 0), *long_to;
+		char *a = base + 128 * MIB, *b = base + 160 * MIB;
+
+		CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 11), 0));
+		out_is_kept_busy(&long_out, &long_to);
+		CHECK_OK(dev->ops->absent_start(dev, a, SPAN, to, out_done, &out));
+		/* The only free slab is the one that is on its way out. */
+		if (t.standin)
+			t.standin->calls_reset();
+		if (round)
+			CHECK_OK(dev->ops->present(dev, b, SPAN, NULL, 0));
+		else
+			CHECK_OK(dev->ops->present(dev, b, SPAN, frame_with(SPAN, 12), 0));
+		if (t.standin && !round)
+			CHECK(t.standin->calls("cuStreamWaitEvent") >= 1);
+		move_await(dev->moves_issued);
+		out_await(&out);
+		CHECK(words_are(to->data, SPAN, 11));
+		if (!round)
+			CHECK(span_is(b, SPAN, 12));
+		out_await(&long_out);
+		CHECK(words_are(long_to->data, LONG, 5));
+		dev->ops->frame_put(dev, to);
+		dev->ops->frame_put(dev, long_to);
+		CHECK_OK(dev->ops->absent(dev, b, SPAN, NULL, SL_ABSENT_DISCARD));
+	}
+	device_close();
+}
+
+static void
+span_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
+{
+	struct out long_out = OUT, out = OUT;
+	struct sl_frame *to, *long_to;
+	struct sl_stream *stream;
+
+	device_open(512 * MIB);
+	to = frame_with(SPAN, 0);
+	CHECK_OK(dev->ops->present(dev, base + 128 * MIB, SPAN, frame_with(SPAN, 21), 0));
+	out_is_kept_busy(&long_out, &long_to);
+	CHECK_OK(dev->ops->absent_start(dev, base + 128 * MIB, SPAN, to, out_done, &out));
+	CHECK_OK(dev->ops->present_any(dev, base + 160 * MIB, SPAN));
+	CHECK_OK(dev->ops->stream_create(dev, &stream));
+	CHECK_OK(dev->ops->stream_gate(stream, dev->moves_issued));
+	cuda_test_launch_on(&t, dev->ops->stream_native(stream), TEST_FILL,
+			    (uintptr_t)base + 160 * MIB, SPAN / 8, 22);
+	CHECK_OK(dev->ops->stream_synchronize(stream));
+	out_await(&out);
+	CHECK(words_are(to->data, SPAN, 21));
+	CHECK(span_is(base + 160 * MIB, SPAN, 22));
+	out_await(&long_out);
+	dev->ops->stream_destroy(stream);
+	dev->ops->frame_put(dev, to);
+	dev->ops->frame_put(dev, long_to);
+	device_close();
+}
+
+static void
+frame_that_was_given_back_is_not_written_while_a_copy_reads_it(uint64_t cache_bytes)
+{
+	char *a = base + 128 * MIB;
+	struct sl_frame *frames[4], *frame;
+
+	device_open(cache_bytes);
+	a = base + 128 * MIB;
+	for (uint64_t round = 0; round < 3; round++) {
+		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 31), 0));
+		/* Behind the long one: consumed at once, read later. */
+		CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 32 + round), 0));
+		for (int i = 0; i < 4; i++)
+			frames[i] = frame_with(SPAN, 99);
+		for (int i = 0; i < 4; i++)
+			dev->ops->frame_put(dev, frames[i]);
+		CHECK(span_is(a, SPAN, 32 + round));
+		CHECK(span_is(base, LONG, 31));
+		/* Kept: it is ours again behind the copy in, and a copy out may have it. */
+		CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
+		CHECK_OK(dev->ops->absent(dev, a, SPAN, NULL, SL_ABSENT_DISCARD));
+		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 41), 0));
+		frame = frame_with(SPAN, 42);
+		CHECK_OK(dev->ops->present(dev, a, SPAN, frame, SL_PRESENT_KEEP));
+		CHECK_OK(dev->ops->absent(dev, a, SPAN, frame, SL_ABSENT_COPY));
+		CHECK(words_are(frame->data, SPAN, 42));
+		CHECK_OK(dev->ops->present(dev, a, SPAN, frame, SL_PRESENT_KEEP));
+		CHECK_OK(dev->ops->absent(dev, a, SPAN, frame, SL_ABSENT_KEPT));
+		CHECK(words_are(frame->data, SPAN, 42));
+		dev->ops->frame_put(dev, frame);
+		CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
+	}
+	device_close();
+}
+
+static void
+slab_of_a_span_that_went_before_it_had_come_is_clean(void)
+{
+	char *a, *b;
+
+	device_open(512 * MIB);
+	a = base + 128 * MIB;
+	b = base + 160 * MIB;
+	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 1), 0));
+	CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 2), 0));
+	CHECK_OK(dev->ops->absent(dev, a, SPAN, NULL, SL_ABSENT_DISCARD));
+	CHECK_OK(dev->ops->present(dev, b, SPAN, frame_with(SPAN, 3), 0));
+	CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 4), 0));
+	CHECK(span_is(b, SPAN, 3));
+	CHECK(span_is(a, SPAN, 4));
+	device_close();
+}
+
+/* More moves than are numbered at once, both ways, and every one ends once. */
+static void
+many_moves_end_once_each_with_their_contents(void)
+{
+	enum { SPANS = 6, MOVES = 300 };
+	struct out out[SPANS] = {OUT, OUT, OUT, OUT, OUT, OUT};
+	struct sl_frame *frame[SPANS];
+	uint64_t seed[SPANS];
+
+	device_open(64 * MIB);
+	for (int i = 0; i < SPANS; i++)
+		frame[i] = frame_with(SPAN, seed[i] = (uint64_t)i);
+	for (int n = 0; n < MOVES; n++) {
+		int i = n % SPANS;
+		char *addr = base + (uint64_t)i * SPAN;
+
+		if (n >= SPANS)
+			out_await(&out[i]);
+		if (n % 37 == 0)
+			CHECK(words_are(frame[i]->data, SPAN, seed[i]));
+		if (n % 97 == 5) {
+			dev->ops->frame_put(dev, frame[i]);
+			frame[i] = frame_with(SPAN, seed[i] = (uint64_t)n);
+		}
+		CHECK_OK(dev->ops->present(dev, addr, SPAN, frame[i], SL_PRESENT_KEEP));
+		CHECK_OK(dev->ops->absent_start(dev, addr, SPAN, frame[i], out_done, &out[i]));
+	}
+	for (int i = 0; i < SPANS; i++) {
+		out_await(&out[i]);
+		CHECK(words_are(frame[i]->data, SPAN, seed[i]));
+		dev->ops->frame_put(dev, frame[i]);
+	}
+	CHECK(dev->moves_issued == MOVES);
+	device_close();
+}
+
+static void
+launch_behind_a_prefetch_waits_for_its_copies(void)
+{
+	struct sluice_space *s = cuda_test_space(32, 64, NULL);
+	uint64_t n = 8 * MIB / 8, word = cuda_test_word(&t), sum = 0;
+	struct sluice_residency where;
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&p));
+	for (uint64_t i = 0; i < n; i++) {
+		p[i] = i * K;
+		sum += p[i];
+	}
+	CHECK_OK(sluice_prefetch(s, p, n * 8, SLUICE_TIER_DEVICE, NULL));
+	do {
+		usleep(200);
+		CHECK_OK(sluice_residency(s, p, n * 8, &where));
+	} while (where.tier_bytes[SLUICE_TIER_DEVICE] < n * 8);
+	cuda_test_run(&t, s, NULL, TEST_SUM, p, n, word, SLUICE_USE_READ);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_word_read(&t, word) == sum);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_LAUNCHES_RESIDENT) == 1);
+	cuda_test_word_free(&t, word);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+run(void)
+{
+	cuda_test_open(&t);
+	both_directions_are_under_way_at_once();
+	copy_in_waits_for_the_copy_out_of_its_slab();
+	span_of_any_contents_waits_for_the_copy_out_of_its_slab();
+	frame_that_was_given_back_is_not_written_while_a_copy_reads_it(512 * MIB);
+	frame_that_was_given_back_is_not_written_while_a_copy_reads_it(2 * MIB);
+	slab_of_a_span_that_went_before_it_had_come_is_clean();
+	many_moves_end_once_each_with_their_contents();
+	launch_behind_a_prefetch_waits_for_its_copies();
+	cuda_test_close(&t, NULL);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const rates[] = {"1G", "0"};
+	int status;
+	pid_t pid;
+
+	(void)argv;
+	if (argc > 1 || !getenv("SLUICE_CUDA_LIBRARY")) {
+		run();
+		return 0;
+	}
+	/* Slow copies; then fast ones, but late. */
+	for (int i = 0; i < 2; i++) {
+		pid = fork();
+		CHECK(pid >= 0);
+		if (!pid) {
+			setenv("CUDA_STANDIN_COPY_BYTES_PER_S", rates[i], 1);
+			setenv("CUDA_STANDIN_LATE_US", i ? "20000" : "0", 1);
+			setenv("CUDA_STANDIN_FILL", "165", 1);
+			execl("/proc/self/exe", "test_order", "once", (char *)NULL);
+			_exit(127);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status))
+			return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	}
+	return 0;
+}
