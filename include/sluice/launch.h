@@ -135,6 +135,43 @@ SLUICE_API int sluice_launch_begin(struct sluice_space *space, struct sluice_str
 				   struct sluice_launch **out) SLUICE_MUST_CHECK;
 SLUICE_API void sluice_launch_end(struct sluice_launch *launch);
 
+/*
+ * What a tile of n elements from element first on uses of one array: the bytes of its own elements
+ * and, of arrays that are read around them (a stencil's rows), some before and behind, cut at the
+ * ends of the array. element_bytes 0: the whole array with every tile.
+ */
+struct sluice_tile_use {
+	const void *addr;     /* element 0 */
+	size_t size_bytes;    /* of the array */
+	size_t element_bytes; /* of one element of the work */
+	size_t before_bytes, behind_bytes;
+	enum sluice_intent intent;
+};
+
+/* Enqueue the kernel over [first, first + n) on the stream. 0, or what sluice_launch_tiles() is to
+ * return. Must not wait for the stream. */
+typedef int (*sluice_tile_fn)(void *arg, uint64_t first, uint64_t n);
+
+/*
+ * How many elements a tile has: a sixteenth of the device budget, so that a few tiles are on their way
+ * while one computes, rounded to whole chunks of every array so that write-all covers them, and at
+ * least one. Never more than what fits. Errors: -EINVAL (no use has elements, unknown intent),
+ * -ENOBUFS (not even one element fits beside what every tile uses). Any thread. Does not block.
+ */
+SLUICE_API int sluice_tile_elements(struct sluice_space *space,
+				    const struct sluice_tile_use *uses, size_t n_uses,
+				    uint64_t *out) SLUICE_MUST_CHECK;
+
+/*
+ * Work on n elements in tiles: for each, sluice_launch_begin() with what it uses, fn(arg, first, n),
+ * sluice_launch_end(). uses: at most 16. Returns once all are enqueued, or with the first error of
+ * begin or fn; earlier tiles are then enqueued and run. Errors as sluice_tile_elements() and
+ * sluice_launch_begin(). Any thread. Blocks while the device is full of tiles that are not done.
+ */
+SLUICE_API int sluice_launch_tiles(struct sluice_space *space, struct sluice_stream *stream,
+				   const struct sluice_tile_use *uses, size_t n_uses,
+				   uint64_t n, sluice_tile_fn fn, void *arg) SLUICE_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

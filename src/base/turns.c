@@ -149,7 +149,8 @@ sl_turns_wait_ns(struct sl_cond *c, struct sl_mutex *m, uint64_t deadline_ns)
 
 	/* Rounded up: the deadline has come when the clock says so. */
 	ticks = (ticks + 999999999u) / 1000000000u;
-	return turn_wait(c, ticks < SL_TURNS_NEVER ? (uint64_t)ticks : SL_TURNS_NEVER, &m->mutex)
+	return turn_wait(c, ticks < SL_TURNS_NEVER ? (uint64_t)ticks : SL_TURNS_NEVER,
+			 &m->mutex)
 		       ? -ETIMEDOUT
 		       : 0;
 }

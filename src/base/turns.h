@@ -37,7 +37,8 @@ int sl_turns_mine(void); /* 1: the calling thread takes turns */
 static inline int
 sl_turns_on(void)
 {
-	return atomic_load_explicit(&sl_turns_threads, memory_order_relaxed) && sl_turns_mine();
+	return atomic_load_explicit(&sl_turns_threads, memory_order_relaxed) &&
+	       sl_turns_mine();
 }
 
 /*

@@ -90,7 +90,6 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 			dirty = 1;
 		sl_host_consumed(c);
 	}
-	c->device_bytes = r->chunk_bytes;
 	c->arrival = atomic_load_explicit(&s->device->moves_issued, memory_order_acquire);
 	if (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT))
 		c->flags |= SL_GUARDED;
@@ -138,6 +137,7 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 		sl_host_drop(c);
 	}
 	c->flags &= (uint16_t)~SL_LOST;
+	c->device_bytes = bytes; /* until here reserved, and nobody's */
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	return 0;
 

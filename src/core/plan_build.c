@@ -337,21 +337,15 @@ machine_make(const struct sl_plan_input *input, struct sl_machine *machine)
 	machine->store_write_bps = STORE_WRITE_BPS;
 }
 
-/*
- * How far each use is from the next, and the planner's steps by launch. What a launch uses itself
- * needs no step: it is there when its steps are carried out.
- */
+/* How far each use of a range is from the next, and each step from the use that it is for (0: the
+ * launch itself uses it, so it is there when its steps are carried out). */
 static int
-moves_lay(struct builder *b, const struct sl_plan *plan)
+distances_lay(struct sl_planned *planned, const struct sl_plan *plan, uint32_t *for_step)
 {
-	struct sl_planned *planned = b->planned;
-	uint32_t period = planned->period, step = plan ? plan->n_steps : 0, n = 0;
+	uint32_t period = planned->period, step = plan ? plan->n_steps : 0;
 	SL_CLEANUP(free) uint64_t *next = sl_calloc(planned->n_ranges + 1, sizeof(*next));
-	SL_CLEANUP(free) uint8_t *intent = sl_calloc(planned->n_ranges + 1, sizeof(*intent));
 
-	free(planned->moves);
-	planned->moves = sl_calloc(step + 1, sizeof(*planned->moves));
-	if (!next || !intent || !planned->moves)
+	if (!next)
 		return sl_fail(-ENOMEM, "plan: out of memory");
 	for (uint64_t k = 2 * (uint64_t)period; k-- > 0;) {
 		uint32_t at = (uint32_t)(k % period);
@@ -364,32 +358,60 @@ moves_lay(struct builder *b, const struct sl_plan *plan)
 				planned->ranges[a->range].first_at = at;
 			}
 			next[a->range] = k;
-			intent[a->range] = (uint8_t)a->intent;
 		}
-		while (k < period && step && plan->steps[step - 1].launch == k) {
-			const struct sl_plan_step *from = &plan->steps[--step];
+		for (; k < period && step && plan->steps[step - 1].launch == k; step--)
+			for_step[step - 1] = (uint32_t)(next[plan->steps[step - 1].tensor] - k);
+	}
+	return 0;
+}
 
-			if (next[from->tensor] == k)
+/*
+ * The planner's steps by launch. A range comes to the device during the launch before the one that
+ * uses it, which costs no room that somebody else could use; what the planner would like to have
+ * earlier is read from the store then.
+ */
+static int
+moves_lay(struct sl_planned *planned, const struct sl_plan *plan, const uint32_t *for_step)
+{
+	uint32_t period = planned->period, n = 0, *first = planned->move_first;
+
+	planned->moves = sl_calloc(2 * (size_t)plan->n_steps + 1, sizeof(*planned->moves));
+	if (!planned->moves)
+		return sl_fail(-ENOMEM, "plan: out of memory");
+	for (int placing = 0; placing < 2; placing++) {
+		for (uint32_t i = 0; i < plan->n_steps; i++) {
+			struct sl_plan_move move = {.verb = plan->steps[i].verb,
+						    .range = plan->steps[i].tensor,
+						    .distance = for_step[i]};
+			uint32_t at = plan->steps[i].launch;
+
+			if (!move.distance)
 				continue;
-			planned->moves[n++] = (struct sl_plan_move){
-				.verb = from->verb,
-				.range = from->tensor,
-				.distance = (uint32_t)(next[from->tensor] - k),
-				.intent = (enum sluice_intent)intent[from->tensor]};
+			if (placing)
+				planned->moves[first[at]++] = move;
+			else
+				first[at]++;
+			if (move.verb != SL_PLAN_PREFETCH || move.distance == 1)
+				continue;
+			at = (at + move.distance - 1) % period;
+			move.distance = 1;
+			if (placing)
+				planned->moves[first[at]++] = move;
+			else
+				first[at]++;
 		}
-		if (k < period)
-			planned->move_first[at] = n;
-	}
-	/* They came from the last launch to the first, and backwards: turn them round. */
-	for (uint32_t i = 0; i < n / 2; i++) {
-		struct sl_plan_move swap = planned->moves[i];
+		if (placing)
+			break;
+		for (uint32_t k = 0; k <= period; k++) { /* from counts to where each begins */
+			uint32_t count = first[k];
 
-		planned->moves[i] = planned->moves[n - 1 - i];
-		planned->moves[n - 1 - i] = swap;
+			first[k] = n;
+			n += count;
+		}
 	}
-	for (uint32_t k = 0; k < period; k++)
-		planned->move_first[k] = n - planned->move_first[k];
-	planned->move_first[period] = n;
+	/* Each has moved to where the next begins. */
+	memmove(first + 1, first, period * sizeof(*first));
+	first[0] = 0;
 	return 0;
 }
 
@@ -434,10 +456,10 @@ planner_ask(struct builder *b)
 	struct sl_machine machine;
 	struct sl_trace *trace;
 	struct sl_plan *plan = NULL;
-	SL_CLEANUP(free) uint32_t *last = NULL;
+	SL_CLEANUP(free) uint32_t *last = NULL, *for_step = NULL;
 	int rc;
 
-	rc = moves_lay(b, NULL);
+	rc = distances_lay(planned, NULL, NULL);
 	planned->fits = planned->bytes <= b->input->device_bytes;
 	if (rc || planned->fits)
 		return rc;
@@ -456,7 +478,11 @@ planner_ask(struct builder *b)
 	if (!rc) {
 		sl_plan_sort(plan);
 		planned->predicted_ns = plan->predicted_ns;
-		rc = moves_lay(b, plan);
+		for_step = sl_calloc(plan->n_steps + 1, sizeof(*for_step));
+		rc = for_step ? distances_lay(planned, plan, for_step)
+			      : sl_fail(-ENOMEM, "plan: out of memory");
+		if (!rc)
+			rc = moves_lay(planned, plan, for_step);
 	}
 	sl_plan_destroy(plan);
 	sl_trace_destroy(trace);

@@ -27,7 +27,6 @@
 #define NOTES_MIN      4u
 #define STAMP_WINDOW   ((uint64_t)1 << 36) /* launches of one plan, and its stamps */
 #define STRIKES_MAX    10u                 /* each doubles what is noted before the next attempt */
-#define READS_AHEAD    4u                  /* chunks that a move has the store read at once */
 #define PIN_WAIT_NS    (100 * 1000 * 1000ull)
 #define PIN_WAITS_MAX  3u /* in a row without a launch running */
 
@@ -415,15 +414,21 @@ moving_is_over(const struct moving *m)
 	return !m->run->active || m->run->generation != m->generation || m->s->mover_stop;
 }
 
-/* Contents that are dead, or what is used farthest in the future; not what the launch uses. */
+/*
+ * Contents that are dead, or what is used farthest in the future. NULL: the launch itself uses
+ * that, so it is left to the next one to take it.
+ */
 SL_HELD static struct sl_chunk *
 victim_pick(const struct moving *m)
 {
-	for (struct sl_chunk *v = m->s->dev.discarded_head; v; v = v->next) {
+	struct sl_chunk *v;
+
+	for (v = m->s->dev.discarded_head; v; v = v->next) {
 		if (!(v->flags & SL_PREPARING))
 			return v;
 	}
-	return sl_lru_coldest(m->s, SL_SKIP_PREPARING);
+	v = sl_lru_coldest(m->s, SL_SKIP_NOTHING);
+	return v && (v->flags & SL_PREPARING) ? NULL : v;
 }
 
 /*
@@ -489,35 +494,49 @@ chunk_is_outside(const struct sl_chunk *c)
 	       c->state == SL_CHUNK_READING || c->state == SL_CHUNK_WRITING;
 }
 
-/* Have the store read what comes next of a range, so that it is not one read at a time. Drops. */
+/* Have the store read a range: frames of read-ahead, so no more than that may have. Drops. */
 SL_HELD static void
-range_read_on(const struct moving *m, const struct sl_plan_range *range, uint64_t from)
+range_read(const struct moving *m, const struct sl_plan_range *range)
 {
-	struct sluice_space *s = m->s;
-	uint64_t room = s->dev.budget_bytes - s->dev.used_bytes;
+	const struct sluice_space *s = m->s;
 
-	for (uint64_t i = from; i < range_chunks(range) && i < from + READS_AHEAD; i++) {
+	for (uint64_t i = 0; i < range_chunks(range) && !moving_is_over(m); i++) {
 		struct sl_chunk *c = range_chunk(range, i);
 
-		if ((i - from + 1) * c->region->chunk_bytes > room && i > from)
-			return; /* it might have to stay outside */
-		if (c->state == SL_CHUNK_STORE &&
-		    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH,
-				  SL_STAGING_LAUNCH))
+		if (c->state != SL_CHUNK_STORE)
+			continue;
+		if (s->host.read_ahead_bytes + c->region->chunk_bytes >
+		    s->host.staging_bytes / 2)
 			return;
-		if (moving_is_over(m))
+		if (sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_AHEAD,
+				  SL_STAGING_AHEAD))
 			return;
 	}
 }
 
+/* How the next launch uses a range of its own. */
+static enum sluice_intent
+intent_next(const struct moving *m, uint32_t range)
+{
+	uint32_t at = plan_position(m->run, m->number + 1);
+
+	for (uint32_t i = m->planned->at_first[at]; i < m->planned->at_first[at + 1]; i++) {
+		if (m->planned->at[i].range == range)
+			return m->planned->at[i].intent;
+	}
+	return SLUICE_USE_READ;
+}
+
+/* Bring a range in that the next launch uses. Drops. */
 SL_HELD static void
-range_prefetch(const struct moving *m, const struct sl_plan_move *move)
+range_prefetch(const struct moving *m, uint32_t number_of_range)
 {
 	struct sluice_space *s = m->s;
-	const struct sl_plan_range *range = &m->planned->ranges[move->range];
-	uint64_t number = m->number + move->distance;
+	const struct sl_plan_range *range = &m->planned->ranges[number_of_range];
+	enum sluice_intent intent = intent_next(m, number_of_range);
+	uint64_t number = m->number + 1;
 	struct sl_region *r = range->region;
-	int writes = move->intent == SLUICE_USE_WRITE || move->intent == SLUICE_USE_READ_WRITE;
+	int writes = intent == SLUICE_USE_WRITE || intent == SLUICE_USE_READ_WRITE;
 	/* partial: nothing says that nobody writes to it meanwhile. */
 	struct sl_fill fill = {.intent = writes ? SLUICE_USE_READ_WRITE : SLUICE_USE_READ,
 			       .cause = SL_CAUSE_PREFETCH,
@@ -531,7 +550,7 @@ range_prefetch(const struct moving *m, const struct sl_plan_move *move)
 			continue;
 		if (room_make(m, r->chunk_bytes, number))
 			return;
-		range_read_on(m, range, i);
+		range_read(m, range);
 		if (moving_is_over(m) || !chunk_is_outside(c))
 			continue;
 		if (sl_fill(c, &fill))
@@ -615,7 +634,10 @@ moves_run(struct sluice_space *s)
 
 		switch (move->verb) {
 		case SL_PLAN_PREFETCH:
-			range_prefetch(&m, move);
+			if (move->distance == 1)
+				range_prefetch(&m, move->range);
+			else
+				range_read(&m, &m.planned->ranges[move->range]);
 			break;
 		case SL_PLAN_EVICT_HOST:
 		case SL_PLAN_EVICT_STORE:

@@ -68,8 +68,7 @@ struct sl_plan_at {
 struct sl_plan_move {
 	enum sl_plan_verb verb;
 	uint32_t range;
-	uint32_t distance;         /* launches until it is used */
-	enum sluice_intent intent; /* of that use */
+	uint32_t distance; /* launches until it is used; to be prefetched: 1, or it is only read */
 };
 
 struct sl_planned {

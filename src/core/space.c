@@ -75,7 +75,8 @@ device_create(struct sluice_space *s)
 
 	if (s->config.device == SLUICE_DEVICE_CUDA) {
 		rc = sl_device_cuda_create(&config, (int)s->config.device_number, &s->device);
-		return rc ? sl_fail_in(rc, "space: no CUDA device (device=soft does without)")
+		return rc ? sl_fail_in(rc,
+				       "space: no CUDA device (device=soft does without)")
 			  : 0;
 	}
 	s->config.device = SLUICE_DEVICE_SOFT;

@@ -34,12 +34,12 @@ struct replay {
 	struct sl_device *device; /* the space's */
 	struct sluice_space *space;
 	struct sluice_stream *stream;
-	char **addr;             /* by tensor; NULL: not used */
-	uint64_t *version;       /* by tensor, as the kernels have come; SL_VERSION_ANY: dead */
+	char **addr;       /* by tensor; NULL: not used */
+	uint64_t *version; /* by tensor, as the kernels have come; SL_VERSION_ANY: dead */
 	struct sluice_use *uses; /* of one launch */
 	struct sl_sim_result *result;
-	uint64_t number;    /* launches that have run: versions are these */
-	uint64_t end_ticks; /* of the last launch */
+	uint64_t number;               /* launches that have run: versions are these */
+	uint64_t end_ticks;            /* of the last launch */
 	uint64_t busy[SL_BOUND_COUNT]; /* of the lines, then */
 };
 
@@ -69,10 +69,9 @@ launch_book(struct replay *r, struct sl_sim_launch *out, uint64_t start, uint64_
 	out->end_ticks = now;
 	out->ideal_ticks = ticks;
 	out->stall_ticks = start - r->end_ticks;
-	out->host_used_pages =
-		stats.resident_bytes[SLUICE_TIER_HOST] / r->machine->page_bytes;
-	out->device_used_pages =
-		stats.resident_bytes[SLUICE_TIER_DEVICE] / r->machine->page_bytes;
+	out->host_used_pages = stats.resident_bytes[SLUICE_TIER_HOST] / r->machine->page_bytes;
+	out->device_used_pages = stats.resident_bytes[SLUICE_TIER_DEVICE] /
+				 r->machine->page_bytes;
 	for (int b = SL_BOUND_COMPUTE + 1; b < SL_BOUND_COUNT; b++) {
 		uint64_t waited = sl_line_busy(&r->v.line[b], start) - r->busy[b];
 		uint64_t busy = sl_line_busy(&r->v.line[b], now);
@@ -112,12 +111,13 @@ launch_kernel(const struct sluice_block *block, void *args)
 		uint64_t at;
 
 		who_format(who, sizeof(who), l->period, l->launch, tensor);
-		at = sl_virtual_arrival(r->device, r->addr[tensor], tensor_bytes(r, tensor), who);
+		at = sl_virtual_arrival(r->device, r->addr[tensor],
+					tensor_bytes(r, tensor), who);
 		if (at > arrival)
 			arrival = at;
 		if (!r->work.overwrites[i] && r->version[tensor] != SL_VERSION_ANY)
-			sl_virtual_read(r->device, r->addr[tensor], tensor_bytes(r, tensor),
-					r->version[tensor], who);
+			sl_virtual_read(r->device, r->addr[tensor],
+					tensor_bytes(r, tensor), r->version[tensor], who);
 	}
 	sl_turns_sleep_until(arrival);
 	start = sl_turns_now();
@@ -128,14 +128,15 @@ launch_kernel(const struct sluice_block *block, void *args)
 
 		if (r->work.writes[i]) {
 			who_format(who, sizeof(who), l->period, l->launch, tensor);
-			sl_virtual_write(r->device, r->addr[tensor], tensor_bytes(r, tensor),
-					 r->number, who);
+			sl_virtual_write(r->device, r->addr[tensor],
+					 tensor_bytes(r, tensor), r->number, who);
 			r->version[tensor] = r->number;
 		}
 		if (!r->work.lasts[tensor] && r->work.death[tensor] == l->launch + 1)
 			r->version[tensor] = SL_VERSION_ANY;
 	}
-	launch_book(r, &r->result->launches[(size_t)l->period * r->work.n_launches + l->launch],
+	launch_book(r,
+		    &r->result->launches[(size_t)l->period * r->work.n_launches + l->launch],
 		    start, w->ticks);
 }
 
@@ -163,8 +164,8 @@ kernel_launch(struct replay *r, sluice_kernel kernel, uint32_t period, uint32_t 
 {
 	const struct replay_launch l = {.replay = r, .period = period, .launch = launch};
 
-	return sluice_launch(r->space, r->stream, kernel, (struct sluice_grid){1, 1, 1}, &l,
-			     sizeof(l), r->uses, n_uses);
+	return sluice_launch(r->space, r->stream, kernel, (struct sluice_grid){1, 1, 1},
+			     &l, sizeof(l), r->uses, n_uses);
 }
 
 static int
@@ -222,8 +223,10 @@ period_book(struct replay *r, uint32_t period, const struct sluice_stats *stats)
 
 	bytes[SL_PATH_STORE_IN] = sluice_stats_store_read_bytes(stats);
 	bytes[SL_PATH_STORE_OUT] = sluice_stats_store_write_bytes(stats);
-	bytes[SL_PATH_HOST_IN] = above(sluice_stats_h2d_bytes(stats), bytes[SL_PATH_STORE_IN]);
-	bytes[SL_PATH_HOST_OUT] = above(sluice_stats_d2h_bytes(stats), bytes[SL_PATH_STORE_OUT]);
+	bytes[SL_PATH_HOST_IN] = above(sluice_stats_h2d_bytes(stats),
+				       bytes[SL_PATH_STORE_IN]);
+	bytes[SL_PATH_HOST_OUT] = above(sluice_stats_d2h_bytes(stats),
+					bytes[SL_PATH_STORE_OUT]);
 }
 
 static int
@@ -392,11 +395,12 @@ options_check(const struct sl_machine *machine, const struct sl_sim_options *opt
 	if (rc)
 		return rc;
 	if (machine->n_gpus > 1)
-		return sl_fail(-EINVAL, "simulator: the pager runs on one GPU here, not on %u",
+		return sl_fail(-EINVAL,
+			       "simulator: the pager runs on one GPU here, not on %u",
 			       machine->n_gpus);
 	if (options->flash)
-		return sl_fail(-EINVAL,
-			       "simulator: the pager's store tells no flash: use another policy");
+		return sl_fail(-EINVAL, "simulator: the pager's store tells no flash: "
+					"use another policy");
 	return 0;
 }
 
@@ -406,7 +410,7 @@ sl_core_run(enum sluice_policy policy, const struct sl_trace *trace,
 	    uint64_t lose_copy, struct sl_sim_result *out, struct sl_core_report *report)
 {
 	/* A plan is made when launches have repeated, and shows in the periods after that. */
-	uint32_t n_periods = options->periods			? options->periods
+	uint32_t n_periods = options->periods               ? options->periods
 			     : policy == SLUICE_POLICY_PLAN ? 5
 							    : 2;
 	struct sl_sim_result result;

@@ -54,13 +54,13 @@ ideal_run(const struct sl_trace *trace, const struct sl_machine *machine,
 const struct sl_sim_policy sl_sim_ideal = {"ideal", ideal_run};
 
 const struct sl_sim_policy *const sl_sim_policies[] = {
-	&sl_sim_ideal,   &sl_sim_uvm,
-	&sl_sim_deepum,  &sl_sim_flashneuron,
-	&sl_sim_g10_gds, &sl_sim_g10_host,
-	&sl_sim_g10,     &sl_sim_lru,
-	&sl_sim_plan,    &sl_sim_core_lru,
+	&sl_sim_ideal,       &sl_sim_uvm,
+	&sl_sim_deepum,      &sl_sim_flashneuron,
+	&sl_sim_g10_gds,     &sl_sim_g10_host,
+	&sl_sim_g10,         &sl_sim_lru,
+	&sl_sim_plan,        &sl_sim_core_lru,
 	&sl_sim_core_dragon, &sl_sim_core_uvm,
-	&sl_sim_core_plan, NULL,
+	&sl_sim_core_plan,   NULL,
 };
 
 const struct sl_sim_policy *

@@ -28,7 +28,8 @@
 #include "store/engine.h"
 
 /* Versions: 0 is zeros. */
-#define SL_VERSION_ANY UINT64_MAX /* undefined contents: whoever needs them must not find these */
+#define SL_VERSION_ANY \
+	UINT64_MAX /* undefined contents: whoever needs them must not find these */
 
 /* What sl_frame.data points to. */
 struct sl_token {
@@ -38,7 +39,7 @@ struct sl_token {
 
 /* Something that does one thing after the other. */
 struct sl_line {
-	uint64_t free_tick; /* when what was begun will be over */
+	uint64_t free_tick;  /* when what was begun will be over */
 	uint64_t busy_ticks; /* in sum */
 };
 
@@ -48,8 +49,8 @@ struct sl_virtual {
 	struct sl_line line[SL_BOUND_COUNT]; /* links and drive; SL_BOUND_COMPUTE: clearing memory */
 	int failed;
 	char why[SL_ERROR_TEXT_BYTES];
-	uint64_t copies_out;   /* from the device, from 1 */
-	uint64_t lose_copy;    /* the number of one that brings nothing: for the test of the checks */
+	uint64_t copies_out; /* from the device, from 1 */
+	uint64_t lose_copy; /* the number of one that brings nothing: for the test of the checks */
 	uint64_t memory_peak_bytes; /* of the device, in use or still being left */
 };
 

@@ -53,7 +53,7 @@ struct vdev {
 	uint64_t memory_bytes; /* set once */
 	uint64_t used_bytes;   /* not in left */
 
-	pthread_t completer; /* set once */
+	pthread_t completer;  /* set once */
 	struct sl_mutex lock; /* all below */
 	struct sl_cond work;
 	struct copy *first, *last;
@@ -82,7 +82,9 @@ span_check(struct vdev *d, const char *call, const void *addr, uint64_t bytes, i
 		return 0;
 	sl_virtual_fail(d->v, "device: %s: %llu bytes of a span that is %s", call,
 			(unsigned long long)bytes,
-			!s->attached ? "not attached" : s->present ? "present" : "absent");
+			!s->attached ? "not attached"
+			: s->present ? "present"
+				     : "absent");
 	return sl_fail(-EINVAL, "%s", d->v->why);
 }
 
@@ -237,9 +239,9 @@ vdev_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 		return 0;
 	}
 	s->version = frame_token(frame)->version;
-	frame_token(frame)->busy_until =
-		sl_line_add(&d->v->line[SL_BOUND_LINK_IN], from,
-			    sl_virtual_ticks(d->v, bytes, machine->link_in_bps));
+	frame_token(frame)->busy_until = sl_line_add(&d->v->line[SL_BOUND_LINK_IN], from,
+						     sl_virtual_ticks(d->v, bytes,
+								      machine->link_in_bps));
 	s->arrives = frame_token(frame)->busy_until +
 		     sl_virtual_latency(d->v, machine->link_ns);
 	if (!(flags & SL_PRESENT_KEEP))
@@ -259,8 +261,8 @@ vdev_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
 
 /* Put a copy out on the link; returns when it is over. The number-th may be one to lose. */
 static uint64_t
-copy_out(struct vdev *d, const struct span *s, const struct sl_token *token, uint64_t bytes,
-	 uint64_t *version)
+copy_out(struct vdev *d, const struct span *s, const struct sl_token *token,
+	 uint64_t bytes, uint64_t *version)
 {
 	uint64_t from = later(later(sl_turns_now(), s->arrives), token->busy_until);
 
@@ -290,11 +292,12 @@ vdev_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *
 		break;
 	case SL_ABSENT_KEPT:
 		if (frame_token(frame)->version != s->version)
-			sl_virtual_fail(d->v,
-					"device: a frame was kept as launch %llu left it; it is "
-					"taken for clean, but launch %llu wrote the span",
-					(unsigned long long)frame_token(frame)->version,
-					(unsigned long long)s->version);
+			sl_virtual_fail(
+				d->v,
+				"device: a frame was kept as launch %llu left it; it is "
+				"taken for clean, but launch %llu wrote the span",
+				(unsigned long long)frame_token(frame)->version,
+				(unsigned long long)s->version);
 		break;
 	case SL_ABSENT_DISCARD:
 		break;
@@ -304,8 +307,8 @@ vdev_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *
 }
 
 static int
-vdev_absent_start(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
-		  void (*done)(void *cookie, int rc), void *cookie)
+vdev_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
+		  struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
 {
 	struct vdev *d = vdev_of(dev);
 	struct span *s = span_at(d, addr);
@@ -408,8 +411,8 @@ completer_main(void *arg)
 
 /* Blocks one after the other: the time that a kernel takes is the kernel's affair. */
 static int
-vdev_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid, void *args,
-	      void *launch)
+vdev_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid grid,
+	      void *args, void *launch)
 {
 	struct sluice_block block = {.grid = grid};
 
@@ -453,8 +456,7 @@ sl_virtual_read(struct sl_device *dev, const void *addr, uint64_t bytes, uint64_
 
 	for (uint64_t i = 0; i < spans_of(bytes); i++)
 		if (s[i].version != version)
-			sl_virtual_fail(d->v,
-					"%s: chunk %llu is as launch %lld left it, not launch %llu",
+			sl_virtual_fail(d->v, "%s: chunk %llu is as launch %lld left it, not launch %llu",
 					who, (unsigned long long)i, (long long)s[i].version,
 					(unsigned long long)version);
 }
@@ -468,8 +470,8 @@ sl_virtual_write(struct sl_device *dev, void *addr, uint64_t bytes, uint64_t ver
 
 	for (uint64_t i = 0; i < spans_of(bytes); i++) {
 		if (s[i].guarded)
-			sl_virtual_fail(d->v, "%s: chunk %llu is guarded against writes", who,
-					(unsigned long long)i);
+			sl_virtual_fail(d->v, "%s: chunk %llu is guarded against writes",
+					who, (unsigned long long)i);
 		s[i].version = version;
 	}
 }
@@ -548,8 +550,8 @@ addresses_reserve(struct vdev *d, uint64_t bytes)
 }
 
 int
-sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes, uint64_t memory_bytes,
-			 struct sl_device **out)
+sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes,
+			 uint64_t memory_bytes, struct sl_device **out)
 {
 	struct vdev *d = calloc(1, sizeof(*d));
 	int rc;

@@ -73,7 +73,8 @@ contents_move(struct sl_virtual *v, const struct sl_io *io)
 
 	if (io->offset % SL_SPAN_BYTES || io->bytes % SL_SPAN_BYTES) {
 		sl_virtual_fail(v, "store: %llu bytes at %llu are no whole spans",
-				(unsigned long long)io->bytes, (unsigned long long)io->offset);
+				(unsigned long long)io->bytes,
+				(unsigned long long)io->offset);
 		return -EIO;
 	}
 	rc = versions_reserve(f, io->offset + io->bytes);
@@ -201,7 +202,7 @@ side_bound(enum sl_io_op op)
 static struct sl_io *
 side_pop(struct side *side)
 {
-	for (int class = 0; class < SL_IO_CLASS_COUNT; class++) {
+	for (int class = 0; class < SL_IO_CLASS_COUNT; class ++) {
 		struct sl_io *io = side->first[class];
 
 		if (!io)
@@ -240,11 +241,12 @@ side_serve(struct engine *e, enum sl_io_op op)
 		return;
 	token = io->buf;
 	side->serving = io;
-	side->served_tick = sl_line_add(
-		&e->v->line[side_bound(op)],
-		read && token->busy_until > now ? token->busy_until : now,
-		sl_virtual_ticks(e->v, io->bytes,
-				 read ? machine->store_read_bps : machine->store_write_bps));
+	side->served_tick = sl_line_add(&e->v->line[side_bound(op)],
+					read && token->busy_until > now ? token->busy_until
+									: now,
+					sl_virtual_ticks(e->v, io->bytes,
+							 read ? machine->store_read_bps
+							      : machine->store_write_bps));
 }
 
 /* A request whose time has come, or NULL. */
@@ -265,8 +267,9 @@ side_next(const struct side *side)
 {
 	uint64_t next = side->serving ? side->served_tick : SL_TURNS_NEVER;
 
-	return side->late_first && side->late_first->start_ns < next ? side->late_first->start_ns
-								     : next;
+	return side->late_first && side->late_first->start_ns < next
+		       ? side->late_first->start_ns
+		       : next;
 }
 
 static void *

@@ -15,8 +15,8 @@
 #define STREAM_TASKS 256u
 
 struct sl_stream {
-	pthread_t thread; /* set once */
-	struct sl_mutex lock; /* all below */
+	pthread_t thread;       /* set once */
+	struct sl_mutex lock;   /* all below */
 	struct sl_cond work;    /* a task came, or stopping */
 	struct sl_cond settled; /* a task is done, or there is room */
 	struct sl_task *first, *last;

@@ -55,8 +55,8 @@ struct result cuFileDriverClose(void)
 }
 #endif
 END
-"$CC" -shared -fPIC -o cufile.so cufile.c || { fail "the stand-in for cuFile is not built"; exit 1; }
-"$CC" -shared -fPIC -DLACKING -o lacking.so cufile.c || exit 1
+"$CC" -D_GNU_SOURCE -shared -fPIC -o cufile.so cufile.c || { fail "the stand-in for cuFile is not built"; exit 1; }
+"$CC" -D_GNU_SOURCE -shared -fPIC -DLACKING -o lacking.so cufile.c || exit 1
 mkdir data
 
 # direct_is PART [SETTINGS ...]: a part of the line; the rest of the output is in $text.

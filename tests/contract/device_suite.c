@@ -111,7 +111,8 @@ host_show(struct core *core, char *addr, struct sl_frame *frame, unsigned flags)
 	int rc;
 
 	if (!(core->dev->caps & SL_CAP_VIEW))
-		return core->dev->ops->present(core->dev, addr, core->span_bytes, frame, flags);
+		return core->dev->ops->present(core->dev, addr, core->span_bytes, frame,
+					       flags);
 	rc = view_show(core, addr, frame ? frame->data : NULL, (flags & guards) != 0);
 	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
 		core->dev->ops->frame_put(core->dev, frame);
@@ -127,7 +128,7 @@ host_hide(struct core *core, char *addr, struct sl_frame *frame, int kept)
 
 	if (!(core->dev->caps & SL_CAP_VIEW))
 		return ops->absent(core->dev, addr, core->span_bytes, frame,
-				   kept	   ? SL_ABSENT_KEPT
+				   kept    ? SL_ABSENT_KEPT
 				   : frame ? SL_ABSENT_COPY
 					   : SL_ABSENT_DISCARD);
 	for (size_t at = 0; at < core->span_bytes && !rc; at += SPAN)
@@ -547,7 +548,7 @@ static const struct {
 } cap_names[] = {
 	{SL_CAP_KERNELS, "SL_CAP_KERNELS"}, {SL_CAP_FAULTS, "SL_CAP_FAULTS"},
 	{SL_CAP_GUARDS, "SL_CAP_GUARDS"},   {SL_CAP_PAGES, "SL_CAP_PAGES"},
-	{SL_CAP_VIEW, "SL_CAP_VIEW"},	    {SL_CAP_REACH, "SL_CAP_REACH"},
+	{SL_CAP_VIEW, "SL_CAP_VIEW"},       {SL_CAP_REACH, "SL_CAP_REACH"},
 	{SL_CAP_NATIVE, "SL_CAP_NATIVE"},
 };
 

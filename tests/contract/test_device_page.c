@@ -22,9 +22,8 @@ a_guard_reports_exactly_one_write(void)
 			pthread_mutex_unlock(&core.lock);
 			addr = span_addr(&core, 0);
 			CHECK(host_show(&core, (char *)addr, core.span[0].frame,
-					SL_PRESENT_KEEP |
-						(strict ? SL_PRESENT_GUARD_STRICT
-							: SL_PRESENT_GUARD)) == 0);
+					SL_PRESENT_KEEP | (strict ? SL_PRESENT_GUARD_STRICT
+								  : SL_PRESENT_GUARD)) == 0);
 			CHECK(addr[17] == 3);
 			CHECK(core.n_touches == 0);
 			addr[PAGE + 17] = 4;

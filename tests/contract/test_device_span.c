@@ -60,7 +60,8 @@ a_kept_frame_is_overwritten_by_absent_copy(void)
 	addr = span_addr(&core, 3);
 	for (uint64_t round = 0; round < 3; round++) {
 		pattern_write(frame->data, frame->bytes, round);
-		CHECK(core.dev->ops->present(core.dev, addr, SPAN, frame, SL_PRESENT_KEEP) == 0);
+		CHECK(core.dev->ops->present(core.dev, addr, SPAN, frame,
+					     SL_PRESENT_KEEP) == 0);
 		device_pattern_write(&core, addr, SPAN, round + 77);
 		CHECK(core.dev->ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_COPY) == 0);
 		CHECK(pattern_is(frame->data, SPAN, round + 77));

@@ -113,8 +113,8 @@ kernel(const char *name, struct cu_stream *stream, const void *p, uint64_t n, ui
 	int rc = SL_CUDA(t.driver, cuModuleGetFunction, &function, t.module, name);
 
 	return rc ? rc
-		  : SL_CUDA(t.driver, cuLaunchKernel, function, 2, 1, 1, 256, 1, 1, 0, stream,
-			    params, NULL);
+		  : SL_CUDA(t.driver, cuLaunchKernel, function, 2, 1, 1, 256, 1, 1, 0,
+			    stream, params, NULL);
 }
 
 /* ---- no driver, or none that does --------------------------------------------------------- */
@@ -354,8 +354,8 @@ tried(struct script *s, int rc)
 
 /* A kernel on a tile that changes its seed (content of word i: i * K + seed). */
 static void
-script_launch(struct script *s, uint64_t *base, struct tile *tile, int i, const char *name,
-	      uint64_t value, enum sluice_intent intent)
+script_launch(struct script *s, uint64_t *base, struct tile *tile, int i,
+	      const char *name, uint64_t value, enum sluice_intent intent)
 {
 	uint64_t *p = base + (uint64_t)i * WORDS;
 	struct sluice_use use = {p, TILE, intent};
@@ -409,7 +409,7 @@ script_run(struct script *s)
 		uint64_t *p = s->anon + (uint64_t)i * WORDS;
 
 		if (tried(s, word_read(p, &value)) == 0 && !s->anon_tile[i].unknown &&
-		    value != s->anon_tile[i].new && value != s->anon_tile[i].old) {
+		    value != s->anon_tile[i].new &&value != s->anon_tile[i].old) {
 			printf("tile %d: %llx, expected %llx or %llx\n", i,
 			       (unsigned long long)value,
 			       (unsigned long long)s->anon_tile[i].new,
@@ -423,7 +423,8 @@ script_run(struct script *s)
 	tried(s, sluice_event_record(s->space, s->stream, s->event));
 	tried(s, sluice_event_wait(s->space, NULL, s->event));
 	for (int i = 0; i < TILES; i++)
-		script_launch(s, s->anon, s->anon_tile, i, "test_add", 3, SLUICE_USE_READ_WRITE);
+		script_launch(s, s->anon, s->anon_tile, i, "test_add", 3,
+			      SLUICE_USE_READ_WRITE);
 	for (int i = 0; i < TILES; i++)
 		script_launch(s, s->file, s->file_tile, i, "test_add", 9,
 			      SLUICE_USE_READ_WRITE);
@@ -448,9 +449,10 @@ script_open(struct script *s, uint64_t *base)
 	CHECK(write(fd, base, TILES * TILE) == (ssize_t)(TILES * TILE));
 	close(fd);
 	CHECK_OK(sluice_config_init(&config));
-	CHECK_OK(sluice_config_parse(&config, "device=cuda,device_budget=6M,host_budget=8M,"
-					      "staging=8M,address=1G,chunk=2M,large_chunk=2M,"
-					      "readahead_chunks=2"));
+	CHECK_OK(sluice_config_parse(&config,
+				     "device=cuda,device_budget=6M,host_budget=8M,"
+				     "staging=8M,address=1G,chunk=2M,large_chunk=2M,"
+				     "readahead_chunks=2"));
 	if (tried(s, sluice_space_create(&config, &s->space)))
 		return -1;
 	if (tried(s, sluice_stream_create(s->space, &s->stream)))
@@ -486,8 +488,8 @@ script_contents(struct script *s, const char *what)
 
 			if (!sig && word_is(&tile[i / WORDS], i % WORDS, value))
 				continue;
-			printf("%s: %s, tile %d, word %d: signal %d, %llx\n", what, names[r],
-			       (int)(i / WORDS), (int)(i % WORDS), sig,
+			printf("%s: %s, tile %d, word %d: signal %d, %llx\n", what,
+			       names[r], (int)(i / WORDS), (int)(i % WORDS), sig,
 			       (unsigned long long)value);
 			exit(1);
 		}
@@ -510,7 +512,8 @@ script_file(struct script *s, const char *what, uint64_t *words, int exact)
 		if (exact ? word_is(tile, i % WORDS, words[i])
 			  : seed == 0 || seed == 7 || seed == 16 || seed == 9)
 			continue;
-		printf("%s: the file's word %d of tile %d has seed %llx, neither old nor new\n",
+		printf("%s: the file's word %d of tile %d has seed %llx, neither old nor "
+		       "new\n",
 		       what, (int)(i % WORDS), (int)(i / WORDS), (unsigned long long)seed);
 		exit(1);
 	}
@@ -519,10 +522,16 @@ script_file(struct script *s, const char *what, uint64_t *words, int exact)
 static int
 call_gives_back(const char *name)
 {
-	static const char *const names[] = {"cuMemUnmap",	   "cuMemAddressFree",
-					    "cuMemRelease",	   "cuEventDestroy_v2",
-					    "cuStreamDestroy_v2",  "cuMemFreeHost",
-					    "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
+	static const char *const names[] = {"cuMemUnmap",
+					    "cuMemAddressFree",
+					    "cuMemRelease",
+					    "cuEventDestroy_v2",
+					    "cuStreamDestroy_v2",
+					    "cuMemFreeHost",
+					    "cuMemFree_v2",
+					    "cuModuleUnload",
+					    "cuCtxPushCurrent_v2",
+					    "cuCtxPopCurrent_v2",
 					    "cuDevicePrimaryCtxRelease_v2"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -540,7 +549,8 @@ live_check(const struct sl_standin_live *before, const char *what)
 	t.standin->live(&now);
 	if (!memcmp(&now, before, sizeof(now)) && !t.standin->violations())
 		return;
-	printf("%s: left: %zd handles, %zd mappings, %zd reservations, %zd pinned, %zd streams, "
+	printf("%s: left: %zd handles, %zd mappings, %zd reservations, %zd pinned, %zd "
+	       "streams, "
 	       "%zd events; %s\n",
 	       what, now.handles - before->handles, now.mappings - before->mappings,
 	       now.reservations - before->reservations, now.pinned - before->pinned,
@@ -571,8 +581,8 @@ script_with(const char *name, const char *spec, int lost)
 	while (SL_CUDA(t.driver, cuCtxGetCurrent, &context) == 0 && context != t.context)
 		CHECK(!t.driver->cuCtxPopCurrent(&context)); /* of a pop that failed */
 	if (!fired && s.errors) {
-		printf("%s: nothing was injected, but %u calls failed: %s\n", spec, s.errors,
-		       sluice_last_error());
+		printf("%s: nothing was injected, but %u calls failed: %s\n", spec,
+		       s.errors, sluice_last_error());
 		exit(1);
 	}
 	if (s.space) {
@@ -608,8 +618,8 @@ driver_error_at_each_call(void)
 		unsigned n = 1;
 		char spec[64];
 
-		if (late && !strstr(call_names[i], "Async") && !strstr(call_names[i], "Stream") &&
-		    !strstr(call_names[i], "Event"))
+		if (late && !strstr(call_names[i], "Async") &&
+		    !strstr(call_names[i], "Stream") && !strstr(call_names[i], "Event"))
 			continue;
 		/* The first ones, then ever fewer; or each of them. */
 		for (int fired = 1; fired; n = all ? n + 1 : FEWER * n, runs++) {
@@ -654,10 +664,10 @@ static void
 context_is_lost_at_any_point(void)
 {
 	static const char *const specs[] = {
-		"exec.kernel:1:700", "exec.kernel:3:700",  "exec.kernel:7:719",
+		"exec.kernel:1:700",  "exec.kernel:3:700", "exec.kernel:7:719",
 		"exec.kernel:12:700", "exec.copy:1:700",   "exec.copy:2:719",
-		"exec.copy:5:700",   "exec.copy:9:700",	   "exec.memset:1:700",
-		"*:700:700",	     "*:900:700",	   "*:1200:700",
+		"exec.copy:5:700",    "exec.copy:9:700",   "exec.memset:1:700",
+		"*:700:700",          "*:900:700",         "*:1200:700",
 	};
 
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
@@ -748,11 +758,13 @@ a_captured_stream_is_refused(void)
 			t.standin->calls("cuEventQuery");
 		CHECK(calls == 0); /* nothing enqueued */
 		/* Another stream works meanwhile. */
-		cuda_test_run(&t, s, NULL, TEST_FILL, p, 4 * MIB / 8, 5, SLUICE_USE_WRITE_ALL);
+		cuda_test_run(&t, s, NULL, TEST_FILL, p, 4 * MIB / 8, 5,
+			      SLUICE_USE_WRITE_ALL);
 		CHECK_OK(sluice_stream_synchronize(s, NULL));
 		CHECK(t.standin->stream_capture(native, 0) == 0);
 		CHECK(t.standin->stream_capture(sluice_stream_native(s, own), 0) == 0);
-		cuda_test_run(&t, s, stream, TEST_ADD, p, 4 * MIB / 8, 1, SLUICE_USE_READ_WRITE);
+		cuda_test_run(&t, s, stream, TEST_ADD, p, 4 * MIB / 8, 1,
+			      SLUICE_USE_READ_WRITE);
 		CHECK_OK(sluice_stream_synchronize(s, stream));
 	}
 	CHECK(((uint64_t *)p)[77] == 77 * K + 6);
@@ -898,34 +910,36 @@ static const struct failure_case {
 	{"no_driver", no_driver, 0, "SLUICE_CUDA_LIBRARY", "/nowhere/libcuda.so.1", NULL, NULL},
 	{"old_driver", old_driver, 1, "CUDA_STANDIN_VERSION", "11080", NULL, NULL},
 	{"no_device", no_device, 1, "CUDA_STANDIN_DEVICES", "0", NULL, NULL},
-	{"driver_that_does_not_start", driver_that_does_not_start, 1, "CUDA_STANDIN_INIT", "999",
-	 NULL, NULL},
-	{"no_virtual_memory_management", no_virtual_memory_management, 1, "CUDA_STANDIN_NO_VMM",
-	 "1", NULL, NULL},
-	{"device_number_that_is_not_there", device_number_that_is_not_there, 1, NULL, NULL, NULL,
-	 NULL},
-	{"out_of_device_memory_below_the_budget", out_of_device_memory_below_the_budget, 1, NULL,
+	{"driver_that_does_not_start", driver_that_does_not_start, 1, "CUDA_STANDIN_INIT",
+	 "999", NULL, NULL},
+	{"no_virtual_memory_management", no_virtual_memory_management, 1,
+	 "CUDA_STANDIN_NO_VMM", "1", NULL, NULL},
+	{"device_number_that_is_not_there", device_number_that_is_not_there, 1, NULL,
 	 NULL, NULL, NULL},
-	{"pinned_memory_is_refused", pinned_memory_is_refused, 1, "CUDA_STANDIN_HOST_BYTES",
-	 "24M", NULL, NULL},
+	{"out_of_device_memory_below_the_budget", out_of_device_memory_below_the_budget,
+	 1, NULL, NULL, NULL, NULL},
+	{"pinned_memory_is_refused", pinned_memory_is_refused, 1,
+	 "CUDA_STANDIN_HOST_BYTES", "24M", NULL, NULL},
 	{"pinned_memory_is_refused (no host VMM)", pinned_memory_is_refused, 1,
 	 "CUDA_STANDIN_HOST_BYTES", "24M", "CUDA_STANDIN_NO_HOST_VMM", "1"},
-	{"a_program_that_also_uses_cumemalloc", a_program_that_also_uses_cumemalloc, 0, NULL,
-	 NULL, NULL, NULL},
+	{"a_program_that_also_uses_cumemalloc", a_program_that_also_uses_cumemalloc, 0,
+	 NULL, NULL, NULL, NULL},
 	{"driver_error_at_each_call", driver_error_at_each_call, 1, NULL, NULL, NULL, NULL},
-	{"driver_error_at_each_call (late)", driver_error_at_each_call, 1, "CUDA_STANDIN_LATE_US",
-	 "200", "CUDA_STANDIN_NO_HOST_VMM", "1"},
-	{"context_is_lost_at_any_point", context_is_lost_at_any_point, 1, NULL, NULL, NULL, NULL},
+	{"driver_error_at_each_call (late)", driver_error_at_each_call, 1,
+	 "CUDA_STANDIN_LATE_US", "200", "CUDA_STANDIN_NO_HOST_VMM", "1"},
+	{"context_is_lost_at_any_point", context_is_lost_at_any_point, 1, NULL, NULL,
+	 NULL, NULL},
 	{"context_is_lost_at_any_point (late)", context_is_lost_at_any_point, 1,
 	 "CUDA_STANDIN_LATE_US", "2000", NULL, NULL},
-	{"lost_context_names_launch_and_ranges", lost_context_names_launch_and_ranges, 0, NULL,
-	 NULL, NULL, NULL},
-	{"a_captured_stream_is_refused", a_captured_stream_is_refused, 1, NULL, NULL, NULL, NULL},
-	{"fork_leaves_the_space_with_the_parent", fork_leaves_the_space_with_the_parent, 0, NULL,
-	 NULL, NULL, NULL},
-	{"two_processes_on_one_gpu", two_processes_on_one_gpu, 0, NULL, NULL, NULL, NULL},
-	{"host_code_cannot_have_what_kernels_hold", host_code_cannot_have_what_kernels_hold, 0,
+	{"lost_context_names_launch_and_ranges", lost_context_names_launch_and_ranges, 0,
 	 NULL, NULL, NULL, NULL},
+	{"a_captured_stream_is_refused", a_captured_stream_is_refused, 1, NULL, NULL,
+	 NULL, NULL},
+	{"fork_leaves_the_space_with_the_parent", fork_leaves_the_space_with_the_parent,
+	 0, NULL, NULL, NULL, NULL},
+	{"two_processes_on_one_gpu", two_processes_on_one_gpu, 0, NULL, NULL, NULL, NULL},
+	{"host_code_cannot_have_what_kernels_hold",
+	 host_code_cannot_have_what_kernels_hold, 0, NULL, NULL, NULL, NULL},
 };
 
 /* The end of what a case that failed has said. */

@@ -157,26 +157,37 @@ one_changed_byte_is_found(void)
 	space_end(s, p);
 }
 
-/* Data that only changed places: words, units, pages. */
+/* Data that only changed places: the words of a unit, and units near and far. */
 static void
 moved_data_are_found(void)
 {
-	static const uint64_t distance[] = {1, 2, 512, CHUNK_N / 2};
+	static const uint64_t distance[] = {1, 2, 64, 512, CHUNK_N / 2};
 	struct sluice_space *s = cuda_test_space(16, 64, "measure=1");
+	struct sluice_use use;
 	uint64_t *p = data_make(s, CHUNK, 7);
 
-	for (unsigned k = 0; k < 4; k++) {
-		uint64_t a = 4096, b = a + distance[k], was_a = p[a], was_b = p[b];
-		struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+	use = (struct sluice_use){p, CHUNK, SLUICE_USE_READ_WRITE};
+	for (unsigned k = 0; k < sizeof(distance) / sizeof(distance[0]); k++) {
+		uint64_t words = distance[k] == 1 ? 1 : 2, was[2][2];
+		uint64_t *a = p + 4096, *b = a + distance[k];
 		struct sluice_launch *l;
 
+		for (uint64_t w = 0; w < words; w++) {
+			was[0][w] = a[w];
+			was[1][w] = b[w];
+		}
 		CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
-		cuda_test_launch(&t, s, NULL, TEST_ADD, p + a, 1, was_b - was_a);
-		cuda_test_launch(&t, s, NULL, TEST_ADD, p + b, 1, was_a - was_b);
+		for (uint64_t w = 0; w < words; w++) {
+			cuda_test_launch(&t, s, NULL, TEST_ADD, a + w, 1,
+					 was[1][w] - was[0][w]);
+			cuda_test_launch(&t, s, NULL, TEST_ADD, b + w, 1,
+					 was[0][w] - was[1][w]);
+		}
 		sluice_launch_end(l);
 		CHECK_OK(sluice_evict(s, p, CHUNK, SLUICE_TIER_HOST, NULL));
 		CHECK(d2h(s) == (k + 1) * CHUNK);
-		CHECK(p[a] == was_b && p[b] == was_a);
+		for (uint64_t w = 0; w < words; w++)
+			CHECK(a[w] == was[1][w] && b[w] == was[0][w]);
 	}
 	space_end(s, p);
 }

@@ -145,7 +145,10 @@ out_await(struct out *out)
 	pthread_mutex_unlock(&out->lock);
 }
 
-#define OUT {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0}
+#define OUT                                                               \
+	{                                                                 \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 \
+	}
 
 /* ---- tests -------------------------------------------------------------------------------- */
 
@@ -173,8 +176,8 @@ both_directions_are_under_way_at_once(void)
 		CHECK_OK(dev->ops->present(dev, base, LONG, to, 0));
 		move = dev->moves_issued;
 		small = frame_with(SPAN, 0);
-		CHECK_OK(dev->ops->absent_start(dev, base + 128 * MIB, SPAN, small, out_done,
-						&out));
+		CHECK_OK(dev->ops->absent_start(dev, base + 128 * MIB, SPAN, small,
+						out_done, &out));
 		out_await(&out);
 		out_first |= dev->moves_done < move;
 		CHECK(words_are(small->data, SPAN, 3));

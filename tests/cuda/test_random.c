@@ -98,10 +98,11 @@ words_check(const struct actor *a, const struct region *r, const uint64_t *p, ui
 	for (uint64_t i = at; i < at + n; i++) {
 		if (r->dead[i / WORDS] || p[i] == r->model[i])
 			continue;
-		fprintf(stderr, "thread %d, %s, word %llu of %llu (%s): %llx, expected %llx\n",
-			a->number, r->file < 0 ? "anonymous" : r->path, (unsigned long long)i,
-			(unsigned long long)r->n, where, (unsigned long long)p[i],
-			(unsigned long long)r->model[i]);
+		fprintf(stderr,
+			"thread %d, %s, word %llu of %llu (%s): %llx, expected %llx\n",
+			a->number, r->file < 0 ? "anonymous" : r->path,
+			(unsigned long long)i, (unsigned long long)r->n, where,
+			(unsigned long long)p[i], (unsigned long long)r->model[i]);
 		exit(1);
 	}
 }
@@ -249,7 +250,8 @@ do_sum_shared(struct actor *a)
 {
 	struct sluice_stream *stream = a->stream[below(a, STREAMS)];
 
-	cuda_test_run(&t, space, stream, TEST_SUM, shared, shared_n, a->word, SLUICE_USE_READ);
+	cuda_test_run(&t, space, stream, TEST_SUM, shared, shared_n, a->word,
+		      SLUICE_USE_READ);
 	a->sum += shared_sum;
 	CHECK(sum_read(a, stream) == a->sum);
 }
@@ -336,7 +338,8 @@ do_prefetch(struct actor *a, struct region *r)
 
 	range_pick(a, r, 2000, &at, &n);
 	CHECK_OK(sluice_prefetch(space, r->p + at, n * 8,
-				 below(a, 3) ? SLUICE_TIER_DEVICE : SLUICE_TIER_HOST, stream));
+				 below(a, 3) ? SLUICE_TIER_DEVICE : SLUICE_TIER_HOST,
+				 stream));
 }
 
 static void

@@ -98,8 +98,8 @@ sl_cuda_attached(struct cuda *cuda, const void *addr, uint64_t bytes)
 	if (first >= 0 && cuda->attached[first] &&
 	    cuda->attached[first + (int64_t)((bytes - 1) / SL_SPAN_BYTES)])
 		return 0;
-	return sl_fail(-EINVAL, "device: %p, %llu bytes: no spans of an attached range", addr,
-		       (unsigned long long)bytes);
+	return sl_fail(-EINVAL, "device: %p, %llu bytes: no spans of an attached range",
+		       addr, (unsigned long long)bytes);
 }
 
 static int
@@ -270,7 +270,8 @@ addresses_create(struct cuda *cuda, const struct sl_device_config *config)
 	if (p == MAP_FAILED)
 		return sl_fail(-ENOMEM, "device: out of memory for its table of spans");
 	cuda->spans = p;
-	cuda->attached = (unsigned char *)(cuda->spans + config->address_bytes / SL_SPAN_BYTES);
+	cuda->attached = (unsigned char *)(cuda->spans +
+					   config->address_bytes / SL_SPAN_BYTES);
 	view.address_base = cuda->dev.base;
 	view.workers = 1; /* it runs no kernels */
 	return sl_device_soft_create(&view, &cuda->view);

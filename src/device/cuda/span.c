@@ -49,7 +49,8 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 	int rc = sl_cuda_attached(cuda, addr, bytes);
 
 	if (!rc && atomic_load(&cuda->lost))
-		rc = sl_cuda_errno(atomic_load(&cuda->lost), "device: the context was lost");
+		rc = sl_cuda_errno(atomic_load(&cuda->lost),
+				   "device: the context was lost");
 	if (rc)
 		return rc;
 	if (span->slab || span->reached)

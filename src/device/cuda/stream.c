@@ -105,7 +105,8 @@ sl_cuda_stream_check(struct sl_stream *stream)
 	sl_cuda_leave(cuda);
 	if (!rc && status != CU_CAPTURE_NONE)
 		return sl_fail(-EBUSY,
-			       "stream: it is being captured into a graph: end the capture, then "
+			       "stream: it is being captured into a graph: end the "
+			       "capture, then "
 			       "launch the graph between sluice_launch_begin() and "
 			       "sluice_launch_end() with what the graph uses");
 	return rc;
