@@ -396,11 +396,11 @@ victim_pick(struct sluice_space *s, int skip_pinned)
 void
 sl_room_wait(struct sluice_space *s)
 {
-	uint64_t deadline = sl_now_ns() + 100 * 1000 * 1000;
+	uint64_t deadline = sl_now_ns() + sl_plan_run_patience(s) * 100 * 1000 * 1000;
 
 	if (sl_launch_wait_until(s, deadline) == -ETIMEDOUT &&
-	    s->running <= sl_scopes_count(s))
-		sl_launch_steal(s, s->preparing);
+	    s->running <= sl_scopes_count(s) && sl_launch_steal(s, s->preparing))
+		sl_plan_run_stalled(s);
 }
 
 /* No victim now: a launch or another thread must be waited for; or say why there will be none. */

@@ -25,9 +25,10 @@
 #define KERNEL_BPS      4 /* bytes that a kernel works on in a nanosecond */
 #define KERNEL_NS       20000
 
-#define PIECES       16u /* a range is at most this part of the device, so that parts of it can stay */
-#define TRIED_MAX    48u /* schedules that the planner may try */
-#define NO_RANGE     UINT32_MAX
+#define PIECES \
+	16u /* a range is at most this part of the device, so that parts of it can stay */
+#define TRIED_MAX 48u /* schedules that the planner may try */
+#define NO_RANGE  UINT32_MAX
 
 /* ---- the period ---- */
 
@@ -43,7 +44,8 @@ period_find(const struct sl_plan_input *input, uint32_t *period)
 	for (uint32_t k = 0; k < input->n_notes && !rc; k++) {
 		char name[17];
 
-		snprintf(name, sizeof(name), "%016llx", (unsigned long long)input->notes[k].hash);
+		snprintf(name, sizeof(name), "%016llx",
+			 (unsigned long long)input->notes[k].hash);
 		rc = sl_trace_add_launch(trace, 1, name, NULL);
 	}
 	if (!rc)
@@ -108,7 +110,8 @@ cuts_make(struct builder *b)
 		return sl_fail(-ENOMEM, "plan: out of memory");
 	for (uint32_t k = 0; k < period; k++) {
 		for (uint32_t i = 0; i < b->notes[k].n_uses; i++) {
-			const struct sl_plan_use *use = &b->input->uses[b->notes[k].first_use + i];
+			const struct sl_plan_use *use =
+				&b->input->uses[b->notes[k].first_use + i];
 
 			if (use->pinned)
 				continue;
@@ -203,7 +206,8 @@ at_add(struct builder *b, uint32_t range, enum sluice_intent intent)
 		struct sl_plan_at *at;
 
 		if (b->n_at >= SL_PLAN_AT_MAX)
-			return sl_fail(-E2BIG, "plan: the launches use ranges more than %u times",
+			return sl_fail(-E2BIG,
+				       "plan: the launches use ranges more than %u times",
 				       SL_PLAN_AT_MAX);
 		at = realloc(planned->at, max * sizeof(*at));
 		if (!at)
@@ -236,7 +240,8 @@ use_ranges(struct builder *b, const struct sl_plan_use *use)
 		if (b->cuts[i].range == NO_RANGE)
 			rc = cut_ranges(b, i);
 		for (uint32_t k = 0; !rc && k < b->cuts[i].n_pieces; k++)
-			rc = at_add(b, b->cuts[i].range + k, range_intent(use, b->cuts[i].chunk));
+			rc = at_add(b, b->cuts[i].range + k,
+				    range_intent(use, b->cuts[i].chunk));
 		if (i + 1 == b->n_cuts || b->cuts[i + 1].region != use->region)
 			break;
 	}
@@ -305,16 +310,18 @@ trace_make(const struct sl_planned *planned, struct sl_trace **out)
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < planned->n_ranges && !rc; i++)
-		rc = sl_trace_add_tensor(trace, planned->ranges[i].bytes, SL_TENSOR_GLOBAL, NULL,
-					 NULL);
+		rc = sl_trace_add_tensor(trace, planned->ranges[i].bytes,
+					 SL_TENSOR_GLOBAL, NULL, NULL);
 	for (uint32_t k = 0; k < planned->period && !rc; k++) {
 		uint64_t bytes = 0;
 
 		for (uint32_t i = planned->at_first[k]; i < planned->at_first[k + 1]; i++)
 			bytes += planned->ranges[planned->at[i].range].bytes;
 		rc = sl_trace_add_launch(trace, KERNEL_NS + bytes / KERNEL_BPS, NULL, NULL);
-		for (uint32_t i = planned->at_first[k]; i < planned->at_first[k + 1] && !rc; i++)
-			rc = sl_trace_add_use(trace, planned->at[i].range, planned->at[i].intent);
+		for (uint32_t i = planned->at_first[k];
+		     i < planned->at_first[k + 1] && !rc; i++)
+			rc = sl_trace_add_use(trace, planned->at[i].range,
+					      planned->at[i].intent);
 	}
 	if (!rc)
 		rc = sl_trace_check(trace);
@@ -360,7 +367,8 @@ distances_lay(struct sl_planned *planned, const struct sl_plan *plan, uint32_t *
 			next[a->range] = k;
 		}
 		for (; k < period && step && plan->steps[step - 1].launch == k; step--)
-			for_step[step - 1] = (uint32_t)(next[plan->steps[step - 1].tensor] - k);
+			for_step[step - 1] = (uint32_t)(next[plan->steps[step - 1].tensor] -
+							k);
 	}
 	return 0;
 }
@@ -385,8 +393,12 @@ moves_lay(struct sl_planned *planned, const struct sl_plan *plan, const uint32_t
 						    .distance = for_step[i]};
 			uint32_t at = plan->steps[i].launch;
 
-			if (!move.distance)
+			if (!move.distance && move.verb != SL_PLAN_PREFETCH)
 				continue;
+			if (!move.distance) { /* for the launch itself: too late */
+				move.distance = 1;
+				at = (at + period - 1) % period;
+			}
 			if (placing)
 				planned->moves[first[at]++] = move;
 			else
@@ -431,7 +443,8 @@ deaths_lay(struct builder *b, uint32_t *last)
 		for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++)
 			last[planned->at[i].range] = i;
 		for (uint32_t i = 0; i < b->notes[at].n_uses; i++) {
-			const struct sl_plan_use *use = &b->input->uses[b->notes[at].first_use + i];
+			const struct sl_plan_use *use =
+				&b->input->uses[b->notes[at].first_use + i];
 
 			if (!use->dies || use->pinned)
 				continue;
@@ -519,9 +532,10 @@ sl_planned_make(const struct sl_plan_input *input, struct sl_planned **out)
 		return rc;
 	}
 	sl_log(SL_INFO, "plan",
-	       "%u launches repeat, with %u ranges of %llu bytes in a device of %llu: %s; on "
-	       "paper lru moves %llu bytes in a period, the plan %llu, slack %u", period,
-	       b.planned->n_ranges, (unsigned long long)b.planned->bytes,
+	       "%u launches repeat, with %u ranges of %llu bytes in a device of %llu: "
+	       "%s; on "
+	       "paper lru moves %llu bytes in a period, the plan %llu, slack %u",
+	       period, b.planned->n_ranges, (unsigned long long)b.planned->bytes,
 	       (unsigned long long)input->device_bytes,
 	       b.planned->fits      ? "all fits"
 	       : b.planned->useless ? "lru is as good"

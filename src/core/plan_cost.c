@@ -19,7 +19,7 @@
 
 #define PERIODS_WARM  4u
 #define PERIODS_COUNT 4u
-#define WORK_MAX      400000000u /* steps on paper at most; more: farthest next use, untried */
+#define WORK_MAX      100000000u /* steps on paper at most; more: farthest next use, untried */
 #define DEAD_PERIODS  4u         /* what costs nothing looks so much farther away */
 
 /* In eighths of a period, for each way saved. */
@@ -32,8 +32,8 @@ struct paper {
 	const struct sl_planned *planned;
 	uint64_t device_bytes;
 	uint64_t used_bytes, moved_bytes;
-	uint64_t *due;    /* by range: next use, as it looks; LRU: the last one, turned round */
-	uint32_t *mark;   /* by range: launch that uses it */
+	uint64_t *due; /* by range: next use, as it looks; LRU: the last one, turned round */
+	uint32_t *mark; /* by range: launch that uses it */
 	uint8_t *present, *dirty;
 	uint8_t *returns; /* by use: the next use needs the contents */
 	uint8_t *costs;   /* by use: as it was in the last period */
@@ -107,7 +107,8 @@ sl_plan_keep(const struct sl_planned *planned, const struct sl_plan_at *a, unsig
 {
 	if (!cost)
 		return a->distance + DEAD_PERIODS * planned->period;
-	return a->distance + (cost == 1 ? (uint32_t)((uint64_t)planned->period * part / 8) : 0);
+	return a->distance +
+	       (cost == 1 ? (uint32_t)((uint64_t)planned->period * part / 8) : 0);
 }
 
 /* One launch. part: of parts, or LRU. */
@@ -131,7 +132,8 @@ paper_launch(struct paper *p, uint64_t number, unsigned part)
 		p->costs[i] = (uint8_t)cost;
 		p->due[a->range] = part == LRU_TRIED
 					   ? UINT64_MAX - number
-					   : number + sl_plan_keep(planned, a, cost, parts[part]);
+					   : number + sl_plan_keep(planned, a, cost,
+								   parts[part]);
 		if (part == LRU_TRIED && a->dies)
 			p->due[a->range] = UINT64_MAX; /* discarded ones go first there, too */
 	}

@@ -23,12 +23,12 @@
 
 #include "core/plan_run.h"
 
-#define HASHES         (2 * SL_PLAN_NOTES_MAX) /* of the table: a power of two */
-#define NOTES_MIN      4u
-#define STAMP_WINDOW   ((uint64_t)1 << 36) /* launches of one plan, and its stamps */
-#define STRIKES_MAX    10u                 /* each doubles what is noted before the next attempt */
-#define PIN_WAIT_NS    (100 * 1000 * 1000ull)
-#define PIN_WAITS_MAX  3u /* in a row without a launch running */
+#define HASHES       (2 * SL_PLAN_NOTES_MAX) /* of the table: a power of two */
+#define NOTES_MIN    4u
+#define STAMP_WINDOW ((uint64_t)1 << 36) /* launches of one plan, and its stamps */
+#define STRIKES_MAX  10u /* each doubles what is noted before the next attempt */
+#define PIN_WAIT_NS  (100 * 1000 * 1000ull)
+#define PATIENCE     20u /* such waits in a row without a launch running */
 
 struct sl_plan_run {
 	/* What was launched; nothing while a plan is in force. */
@@ -37,18 +37,19 @@ struct sl_plan_run {
 	uint32_t n_notes, n_uses;
 	uint64_t hashes[HASHES];            /* of the notes; 0: free */
 	const struct sluice_stream *stream; /* of all notes */
-	uint32_t hits; /* last launches in a row that had been noted before */
+	uint32_t hits;     /* last launches in a row that had been noted before */
 	uint32_t next_try; /* hits at which the planner is asked */
 	int make_due, move_due;
+	int making; /* the mover reads the notes, without the lock: nobody writes them */
 	uint32_t strikes; /* plans in a row that did not hold for two periods */
 
 	struct sl_planned *planned; /* the newest; freed by the mover or in the end */
 	int active;
 	int settled; /* LRU does as well: launches are compared and not noted, nothing is moved */
 	uint64_t settled_bytes; /* room on the device, for which that holds */
-	uint64_t generation; /* of plans; changes when one ends, too */
-	uint64_t number;     /* launches matched: the last one is number - 1, modulo the period */
-	uint64_t base;       /* stamp of a use at launch number n: base - n */
+	uint64_t generation;    /* of plans; changes when one ends, too */
+	uint64_t number; /* launches matched: the last one is number - 1, modulo the period */
+	uint64_t base; /* stamp of a use at launch number n: base - n */
 };
 
 int
@@ -97,10 +98,31 @@ launch_hash(const struct sluice_launch *l)
 	return hash ? hash : 1;
 }
 
+static uint32_t
+hash_slot(uint64_t hash)
+{
+	return (uint32_t)(hash >> 32) % HASHES;
+}
+
+/* With each note goes all that stands behind its place: in the end nothing is left. */
+static void
+hashes_drop(struct sl_plan_run *run)
+{
+	for (uint32_t k = 0; k < run->n_notes; k++) {
+		uint32_t slot = hash_slot(run->notes[k].hash);
+
+		for (; run->hashes[slot]; slot = (slot + 1) % HASHES)
+			run->hashes[slot] = 0;
+	}
+}
+
 static void
 notes_clear(struct sl_plan_run *run)
 {
-	memset(run->hashes, 0, sizeof(run->hashes));
+	if (run->n_notes >= HASHES / 32)
+		memset(run->hashes, 0, sizeof(run->hashes));
+	else /* a few notes are no reason to go through all the table */
+		hashes_drop(run);
 	run->n_notes = run->n_uses = 0;
 	run->hits = 0;
 	run->next_try = NOTES_MIN << run->strikes;
@@ -111,7 +133,7 @@ notes_clear(struct sl_plan_run *run)
 static int
 hash_keep(struct sl_plan_run *run, uint64_t hash)
 {
-	uint32_t slot = (uint32_t)(hash >> 32) % HASHES;
+	uint32_t slot = hash_slot(hash);
 
 	for (; run->hashes[slot]; slot = (slot + 1) % HASHES)
 		if (run->hashes[slot] == hash)
@@ -151,14 +173,16 @@ launch_note(struct sl_plan_run *run, const struct sluice_launch *l, uint64_t has
 		if (!l->n_uses || l->n_uses > SL_PLAN_USES_MAX / 4)
 			return;
 	}
-	while (run->n_notes == SL_PLAN_NOTES_MAX || run->n_uses + l->n_uses > SL_PLAN_USES_MAX) {
+	while (run->n_notes == SL_PLAN_NOTES_MAX ||
+	       run->n_uses + l->n_uses > SL_PLAN_USES_MAX) {
 		if (run->n_notes < 2)
 			notes_clear(run);
 		else
 			notes_halve(run);
 	}
-	run->notes[run->n_notes++] = (struct sl_plan_note){
-		.hash = hash, .first_use = run->n_uses, .n_uses = (uint32_t)l->n_uses};
+	run->notes[run->n_notes++] = (struct sl_plan_note){.hash = hash,
+							   .first_use = run->n_uses,
+							   .n_uses = (uint32_t)l->n_uses};
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
@@ -340,7 +364,8 @@ sl_plan_run_stamp(struct sluice_launch *l)
 			if (!(c->flags & SL_PLANNED))
 				continue;
 			c->flags &= (uint16_t)~SL_PLANNED;
-			sl_count(s, SLUICE_COUNTER_PLAN_PREFETCH_USED, c->region->chunk_bytes);
+			sl_count(s, SLUICE_COUNTER_PLAN_PREFETCH_USED,
+				 c->region->chunk_bytes);
 		}
 	}
 }
@@ -363,8 +388,8 @@ sl_plan_run_discard(struct sl_region *r, uint64_t begin, uint64_t end)
 	uint64_t last = end == r->size_bytes ? r->n_chunks : end / r->chunk_bytes;
 
 	/* While the mover looks at the notes they stay as they are. */
-	if (!run || run->active || run->settled || run->make_due || !run->n_notes ||
-	    first >= last || run->n_uses == SL_PLAN_USES_MAX)
+	if (!run || run->active || run->settled || run->make_due || run->making ||
+	    !run->n_notes || first >= last || run->n_uses == SL_PLAN_USES_MAX)
 		return;
 	run->uses[run->n_uses++] = (struct sl_plan_use){.region = r,
 							.first = first,
@@ -395,6 +420,19 @@ sl_plan_run_forget(struct sl_region *r)
 		notes_clear(run);
 		return;
 	}
+}
+
+unsigned
+sl_plan_run_patience(const struct sluice_space *s)
+{
+	return s->plan && s->plan->active ? PATIENCE : 1;
+}
+
+void
+sl_plan_run_stalled(struct sluice_space *s)
+{
+	if (s->plan && s->plan->active)
+		plan_diverged(s);
 }
 
 /* ---- moves ---- */
@@ -446,7 +484,7 @@ victim_wait(const struct moving *m, const struct sl_chunk *v)
 		if (sl_launch_wait_until(m->s, sl_now_ns() + PIN_WAIT_NS) != -ETIMEDOUT ||
 		    m->s->running)
 			idle = 0;
-		else if (++idle == PIN_WAITS_MAX) {
+		else if (++idle == PATIENCE) {
 			plan_diverged(m->s); /* kernels wait for something that is none of ours */
 			return -EBUSY;
 		}
@@ -474,7 +512,8 @@ room_make(const struct moving *m, uint64_t bytes, uint64_t number)
 		}
 		v = victim_pick(m);
 		if (!v || (!(v->flags & SL_DISCARDED) &&
-			   sl_chunk_stamp(v) >= m->run->base - number - m->planned->slack && !(v->flags & SL_COLD)))
+			   sl_chunk_stamp(v) >= m->run->base - number - m->planned->slack &&
+			   !(v->flags & SL_COLD)))
 			return -EAGAIN;
 		if (sl_chunk_pins(v)) {
 			if (victim_wait(m, v))
@@ -679,11 +718,12 @@ plan_make(struct sluice_space *s)
 			    u->region->chunks[u->last].user_pins;
 	}
 	run->planned = NULL;
+	run->making = 1;
 	sl_space_unlock(s);
 	sl_planned_destroy(old);
 	rc = sl_planned_make(&input, &planned);
 	sl_space_lock(s);
-	run->make_due = 0;
+	run->make_due = run->making = 0;
 	run->planned = planned;
 	if (rc == -ENOENT || run->generation != generation)
 		return; /* not yet; or a region of it is gone */
@@ -702,7 +742,7 @@ plan_make(struct sluice_space *s)
 int
 sl_plan_run_is_due(const struct sluice_space *s)
 {
-	return s->plan && (s->plan->make_due || s->plan->move_due);
+	return s->plan && (s->plan->make_due || s->plan->making || s->plan->move_due);
 }
 
 void

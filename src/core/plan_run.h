@@ -18,8 +18,8 @@
 #include "plan/plan.h"
 
 /* Most that is noted of the past, and so the longest period that can be found: half of it. */
-#define SL_PLAN_NOTES_MAX 4096u
-#define SL_PLAN_USES_MAX  32768u
+#define SL_PLAN_NOTES_MAX  4096u
+#define SL_PLAN_USES_MAX   32768u
 /* Most that a plan may consist of: pieces of regions, and uses of them in a period. */
 #define SL_PLAN_RANGES_MAX 8192u
 #define SL_PLAN_AT_MAX     (1u << 19)
@@ -59,7 +59,7 @@ struct sl_plan_range {
 struct sl_plan_at {
 	uint32_t range;
 	uint32_t distance; /* launches until the next one that uses it: 1 to the period */
-	uint32_t keep;     /* the same as the order of victims has it: longer if it is cheap to lose */
+	uint32_t keep; /* the same as the order of victims has it: longer if it is cheap to lose */
 	enum sluice_intent intent;
 	int dies; /* discarded behind this use, before the next */
 };
@@ -77,7 +77,7 @@ struct sl_planned {
 	int useless;     /* LRU moves as little */
 	uint64_t lru_bytes, plan_bytes; /* in and out in a period, on paper; 0: not known */
 	uint32_t slack; /* how much longer keep can be than distance, but for what costs nothing */
-	uint64_t bytes;  /* of all ranges */
+	uint64_t bytes; /* of all ranges */
 	uint64_t predicted_ns;
 	uint64_t *hashes; /* of the period's launches */
 	struct sl_plan_range *ranges;
@@ -127,6 +127,13 @@ void sl_plan_run_stamp(struct sluice_launch *l) SL_HELD;
 void sl_plan_run_discard(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD;
 void sl_plan_run_forget(struct sl_region *r) SL_HELD;
 void sl_plan_run_evicted(struct sl_chunk *c) SL_HELD;
+
+/*
+ * A plan has launches wait for the end of the one before them, so what looks like a standstill is
+ * seldom one: how many times longer to wait. And: it was one, the plan ends.
+ */
+unsigned sl_plan_run_patience(const struct sluice_space *s) SL_HELD;
+void sl_plan_run_stalled(struct sluice_space *s) SL_HELD;
 
 /* 1: the mover has something to do before the next launch may be prepared; step does it, drops. */
 int sl_plan_run_is_due(const struct sluice_space *s) SL_HELD;

@@ -5,7 +5,7 @@
  * is emptied by copying them (greedy garbage collection). What the program wrote and what the
  * flash had to write are counted, and so are erases: write amplification and wear.
  *
- * And the life of a drive by the bytes written to it (the paper G10's formula: endurance
+ * And the life of a drive by the bytes written to it (capacity x writes a day x days, over what is written a day: endurance
  * divided by the rate of writing).
  *
  * What it leaves to others: time. Bandwidth and latency are the machine's (plan/machine.h).

@@ -85,7 +85,8 @@ void sl_sim_result_fini(struct sl_sim_result *result);
  */
 struct sl_sim_policy {
 	const char *name; /* "ideal" "uvm" "deepum" "flashneuron" "g10-gds" "g10-host" "g10"
-			   * "lru" "plan" */
+			   * "lru" "plan"; the pager itself: "core-lru" "core-dragon"
+			   * "core-uvm" "core-plan" (core_run.h) */
 	int (*run)(const struct sl_trace *trace, const struct sl_machine *machine,
 		   const struct sl_plan *plan, const struct sl_sim_options *options,
 		   struct sl_sim_result *out);

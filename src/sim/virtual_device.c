@@ -30,7 +30,6 @@ struct span {
 
 /* Memory that was left, or will have been at tick. */
 struct left {
-	struct left *next;
 	uint64_t tick, bytes;
 };
 
@@ -49,7 +48,8 @@ struct vdev {
 	void *mapping;        /* set once */
 	size_t mapping_bytes; /* set once */
 	struct span *spans;
-	struct left *left;     /* ascending */
+	struct left *left; /* ascending, n_left from first_left; room for each span of memory */
+	size_t first_left, n_left;
 	uint64_t memory_bytes; /* set once */
 	uint64_t used_bytes;   /* not in left */
 
@@ -90,24 +90,44 @@ span_check(struct vdev *d, const char *call, const void *addr, uint64_t bytes, i
 
 /* ---- memory ---- */
 
-static int
+/* What can be used now is one. */
+static void
+left_merge(struct vdev *d)
+{
+	struct left *left = d->left + d->first_left;
+	uint64_t now = sl_turns_now();
+
+	while (d->n_left > 1 && left[1].tick <= now) {
+		left[1].bytes += left[0].bytes;
+		left++;
+		d->first_left++;
+		d->n_left--;
+	}
+}
+
+static void
 memory_leave(struct vdev *d, uint64_t tick, uint64_t bytes)
 {
-	struct left **at = &d->left, *l;
+	struct left *left;
+	size_t at;
 
-	while (*at && (*at)->tick < tick)
-		at = &(*at)->next;
-	if (*at && (*at)->tick == tick) {
-		(*at)->bytes += bytes;
-	} else {
-		l = malloc(sizeof(*l));
-		if (!l)
-			return sl_fail(-ENOMEM, "device: out of memory");
-		*l = (struct left){.next = *at, .tick = tick, .bytes = bytes};
-		*at = l;
-	}
 	d->used_bytes -= bytes;
-	return 0;
+	if (d->v->failed) /* more may have been taken than there is */
+		return;
+	left_merge(d);
+	left = d->left + d->first_left;
+	at = d->n_left;
+	while (at && left[at - 1].tick > tick)
+		at--;
+	if (at && left[at - 1].tick == tick) {
+		left[at - 1].bytes += bytes;
+		return;
+	}
+	memmove(d->left, left, at * sizeof(*left));
+	memmove(d->left + at + 1, left + at, (d->n_left - at) * sizeof(*left));
+	d->left[at] = (struct left){tick, bytes};
+	d->first_left = 0;
+	d->n_left++;
 }
 
 /* What was left first. Returns when it can be used. */
@@ -123,16 +143,16 @@ memory_take(struct vdev *d, uint64_t bytes)
 				(unsigned long long)d->memory_bytes);
 	else if (d->used_bytes > d->v->memory_peak_bytes)
 		d->v->memory_peak_bytes = d->used_bytes;
-	while (d->left && bytes) {
-		struct left *l = d->left;
+	while (d->n_left && bytes) {
+		struct left *l = &d->left[d->first_left];
 		uint64_t part = l->bytes < bytes ? l->bytes : bytes;
 
 		tick = l->tick;
 		bytes -= part;
 		l->bytes -= part;
 		if (!l->bytes) {
-			d->left = l->next;
-			free(l);
+			d->first_left++;
+			d->n_left--;
 		}
 	}
 	return tick;
@@ -179,7 +199,7 @@ vdev_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 		return sl_fail(-ENOMEM, "frame: out of memory");
 	f->frame.bytes = bytes;
 	f->frame.data = &f->token;
-	*out = &f->frame;
+	*out = (struct sl_frame *)f;
 	return 0;
 }
 
@@ -303,7 +323,8 @@ vdev_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *
 		break;
 	}
 	s->present = s->guarded = 0;
-	return memory_leave(d, left_tick, bytes);
+	memory_leave(d, left_tick, bytes);
+	return 0;
 }
 
 static int
@@ -323,11 +344,7 @@ vdev_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		return sl_fail(-ENOMEM, "device: out of memory");
 	end = copy_out(d, s, frame_token(frame), bytes, &copy->version);
 	s->present = s->guarded = 0;
-	rc = memory_leave(d, end, bytes);
-	if (rc) {
-		free(copy);
-		return rc;
-	}
+	memory_leave(d, end, bytes);
 	copy->tick = end + sl_virtual_latency(d->v, d->v->machine->link_ns);
 	copy->token = frame_token(frame);
 	copy->done = done;
@@ -481,12 +498,7 @@ sl_virtual_write(struct sl_device *dev, void *addr, uint64_t bytes, uint64_t ver
 static void
 vdev_free(struct vdev *d)
 {
-	while (d->left) {
-		struct left *next = d->left->next;
-
-		free(d->left);
-		d->left = next;
-	}
+	free(d->left);
 	if (d->mapping)
 		munmap(d->mapping, d->mapping_bytes);
 	free(d->spans);
@@ -567,12 +579,14 @@ sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes,
 	sl_mutex_init(&d->lock, SL_RANK_STREAM);
 	sl_cond_init(&d->work);
 	d->spans = calloc(address_bytes / SL_SPAN_BYTES, sizeof(*d->spans));
-	rc = d->spans ? addresses_reserve(d, address_bytes)
-		      : sl_fail(-ENOMEM, "device: out of memory for %llu spans",
-				(unsigned long long)(address_bytes / SL_SPAN_BYTES));
-	if (!rc)
-		rc = memory_leave(d, 0, memory_bytes);
+	d->left = calloc(memory_bytes / SL_SPAN_BYTES + 1, sizeof(*d->left));
+	if (d->spans && d->left)
+		rc = addresses_reserve(d, address_bytes);
+	else
+		rc = sl_fail(-ENOMEM, "device: out of memory for %llu spans",
+			     (unsigned long long)(address_bytes / SL_SPAN_BYTES));
 	if (!rc) {
+		memory_leave(d, 0, memory_bytes);
 		rc = sl_thread_start(&d->completer, completer_main, d);
 		if (rc)
 			rc = sl_fail(-rc, "device: cannot start a thread: %s", strerror(rc));

@@ -42,34 +42,32 @@ struct engine {
 
 /* ---- files ---- */
 
-/* Room for versions up to offset + bytes. 0 or -ENOMEM. */
-static int
+/* Room for the versions up to end, if there is memory. */
+static void
 versions_reserve(struct file *f, uint64_t end)
 {
 	uint64_t n = (end + SL_SPAN_BYTES - 1) / SL_SPAN_BYTES, max;
 	uint64_t *grown;
 
 	if (n <= f->n_versions)
-		return 0;
+		return;
 	max = 2 * f->n_versions > n ? 2 * f->n_versions : n;
 	grown = realloc(f->versions, max * sizeof(*grown));
 	if (!grown)
-		return -ENOMEM;
+		return;
 	for (uint64_t i = f->n_versions; i < max; i++)
 		grown[i] = SL_VERSION_ANY;
 	f->versions = grown;
 	f->n_versions = max;
-	return 0;
 }
 
 /* The turn of a request on the line is over: its contents have moved. */
 static int
 contents_move(struct sl_virtual *v, const struct sl_io *io)
 {
-	struct file *f = (struct file *)io->store;
-	struct sl_token *token = io->buf;
 	uint64_t first = io->offset / SL_SPAN_BYTES, n = io->bytes / SL_SPAN_BYTES;
-	int rc;
+	const struct file *f = (const struct file *)io->store;
+	struct sl_token *token = io->buf;
 
 	if (io->offset % SL_SPAN_BYTES || io->bytes % SL_SPAN_BYTES) {
 		sl_virtual_fail(v, "store: %llu bytes at %llu are no whole spans",
@@ -77,9 +75,8 @@ contents_move(struct sl_virtual *v, const struct sl_io *io)
 				(unsigned long long)io->offset);
 		return -EIO;
 	}
-	rc = versions_reserve(f, io->offset + io->bytes);
-	if (rc)
-		return rc;
+	if (first + n > f->n_versions)
+		return -ENOMEM;
 	for (uint64_t i = first; i < first + n; i++) {
 		if (io->op == SL_IO_WRITE)
 			f->versions[i] = token->version;
@@ -94,13 +91,15 @@ contents_move(struct sl_virtual *v, const struct sl_io *io)
 static void
 file_submit(struct sl_store *store, struct sl_io **ios, size_t n)
 {
-	struct engine *e = ((struct file *)store)->engine;
+	struct file *f = (struct file *)store;
+	struct engine *e = f->engine;
 
 	sl_mutex_lock(&e->lock);
 	for (size_t i = 0; i < n; i++) {
 		struct sl_io *io = ios[i];
 		struct side *side = &e->side[io->op];
 
+		versions_reserve(f, io->offset + io->bytes);
 		io->next = NULL;
 		io->moved_bytes = 0;
 		io->past_end = 0;
@@ -141,7 +140,10 @@ file_sync(struct sl_store *store)
 static int
 file_extend(struct sl_store *store, uint64_t bytes)
 {
-	if (versions_reserve((struct file *)store, bytes))
+	struct file *f = (struct file *)store;
+
+	versions_reserve(f, bytes);
+	if (bytes > f->n_versions * SL_SPAN_BYTES)
 		return sl_fail(-ENOMEM, "%s: out of memory", store->name);
 	if (store->size_bytes < bytes)
 		store->size_bytes = bytes;

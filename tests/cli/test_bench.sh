@@ -60,6 +60,8 @@ wrong_command_lines_are_refused() {
 	refused "--discard is an option of fir, not of hotspot" hotspot --discard eager
 	refused "--discard later: no such choice" fir --discard later
 	refused "--taps 1: not a number from 2" fir --taps 1
+	refused "cannot be filtered again" fir --passes 2 --discard lazy
+	refused "a footprint of at least" train --footprint 64M --device-memory 32M
 	refused "--tile does not apply to pathfinder" pathfinder --tile 8M
 	refused "does not fit in" hotspot --tile 64M --device-memory 32M
 	refused "less than one chunk" hotspot --device-memory 1M
@@ -169,6 +171,28 @@ results_and_traffic_are_right() {
 	runs_right fir --taps 63
 }
 
+# Launches that repeat: planned, the same results, and no more bytes than with lru.
+repeating_launches_are_planned() {
+	local app lru plan
+	local -A more=([train]="--steps 6" [srad_v2]="--iterations 6" [fir]="--passes 6")
+
+	for app in train srad_v2 fir; do
+		# shellcheck disable=SC2086
+		bench "$app" --footprint 80M --device-memory 40M --host-memory 32M --dir "$dir" \
+			--verify --json ${more[$app]}
+		[ "$code" = 0 ] || fail "$app, lru: exit $code: $(cat "$dir/err")"
+		lru=$(($(value h2d_bytes) + $(value d2h_bytes)))
+		# shellcheck disable=SC2086
+		bench "$app" --footprint 80M --device-memory 40M --host-memory 32M --dir "$dir" \
+			--verify --json --policy plan ${more[$app]}
+		[ "$code" = 0 ] || fail "$app, plan: exit $code: $(cat "$dir/err")"
+		grep -q '^  "verified": true' "$dir/out" || fail "$app, plan: not verified"
+		grep -q '"plans": 1,' "$dir/out" || fail "$app: not one plan"
+		plan=$(($(value h2d_bytes) + $(value d2h_bytes)))
+		[ "$plan" -lt "$lru" ] || fail "$app: $plan bytes with a plan, $lru with lru"
+	done
+}
+
 results_are_right_by_faults() {
 	local app population
 
@@ -232,6 +256,7 @@ if [ "$code" != 0 ] && grep -qE "userfaultfd" "$dir/err"; then
 	exit 1
 fi
 results_and_traffic_are_right
+repeating_launches_are_planned
 results_are_right_by_faults
 kept_inputs_are_used_again_and_wrong_results_are_found
 a_signal_ends_the_run_and_leaves_nothing

@@ -86,7 +86,8 @@ cyclic_scan_moves_what_belady_says(void)
 		CHECK_EQ(stats.counter[SLUICE_COUNTER_PLAN_DIVERGENCES], 0);
 		CHECK_EQ(stats.counter[SLUICE_COUNTER_PLAN_PREFETCH_WASTED], 0);
 		/* Found when the second sweep is over, or by a quarter of one later. */
-		CHECK(stats.counter[SLUICE_COUNTER_PLAN_LAUNCHES] >= n * sweeps + n - n / 4 - 1);
+		CHECK(stats.counter[SLUICE_COUNTER_PLAN_LAUNCHES] >=
+		      n * sweeps + n - n / 4 - 1);
 	}
 }
 
@@ -136,11 +137,13 @@ plan_never_moves_more_than_lru(void)
 	for (int k = 0; k < 4; k++) {
 		for (uint64_t host = 0; host <= 64; host += 64) {
 			struct sluice_stats lru = passes_run("lru", budgets[k], host, 10, 0);
-			struct sluice_stats plan = passes_run("plan", budgets[k], host, 10, 0);
+			struct sluice_stats plan = passes_run("plan", budgets[k], host,
+							      10, 0);
 
 			printf("B %llu, host %llu: lru %llu, plan %llu chunks\n",
 			       (unsigned long long)budgets[k], (unsigned long long)host,
-			       (unsigned long long)moved(&lru), (unsigned long long)moved(&plan));
+			       (unsigned long long)moved(&lru),
+			       (unsigned long long)moved(&plan));
 			CHECK_EQ(plan.counter[SLUICE_COUNTER_PLANS], 1);
 			CHECK(moved(&plan) < moved(&lru));
 		}
@@ -212,7 +215,7 @@ what_comes_next_is_brought_in_while_something_else_runs(void)
 	}
 	space_sync(s);
 	brought = counter(s, SLUICE_COUNTER_PLAN_PREFETCHED);
-	CHECK(brought >= n * CHUNK);
+	CHECK(brought >= (rounds - 4) * (n - 3) * CHUNK);
 	CHECK_EQ(brought, counter(s, SLUICE_COUNTER_H2D_PREFETCH));
 	CHECK(counter(s, SLUICE_COUNTER_PLAN_PREFETCH_USED) + CHUNK >= brought);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_PLAN_PREFETCH_WASTED), 0);
@@ -231,7 +234,8 @@ another_launch_ends_the_plan_and_changes_no_result(void)
 {
 	struct sluice_space *s = space_of(5, "host_budget=0,policy=plan");
 	uint64_t n = 9, size = n * CHUNK;
-	char *base = region_map(s, file_make("data", size, 0), 0, 0, SLUICE_READ | SLUICE_WRITE);
+	char *base = region_map(s, file_make("data", size, 0), 0, 0,
+				SLUICE_READ | SLUICE_WRITE);
 	char *other = region_alloc(s, 3 * CHUNK);
 	uint64_t added = 0;
 
@@ -242,12 +246,12 @@ another_launch_ends_the_plan_and_changes_no_result(void)
 				       SLUICE_USE_READ_WRITE, 1);
 		/* In the middle of a period: something else, then backwards, then by faults. */
 		for (uint64_t k = 0; k < n / 2; k++)
-			launch(s, KERNEL_ADD, at_chunk(base, k), CHUNK, SLUICE_USE_READ_WRITE,
-			       1);
+			launch(s, KERNEL_ADD, at_chunk(base, k), CHUNK,
+			       SLUICE_USE_READ_WRITE, 1);
 		launch(s, KERNEL_FILL, other, 3 * CHUNK, SLUICE_USE_WRITE_ALL, 5);
 		for (uint64_t k = n; k-- > n / 2;)
-			launch(s, KERNEL_ADD, at_chunk(base, k), CHUNK, SLUICE_USE_READ_WRITE,
-			       1);
+			launch(s, KERNEL_ADD, at_chunk(base, k), CHUNK,
+			       SLUICE_USE_READ_WRITE, 1);
 		added++;
 		space_sync(s);
 		CHECK_EQ(counter(s, SLUICE_COUNTER_PLANS), (uint64_t)turn + 1);
@@ -298,7 +302,8 @@ region_of_a_plan_goes_in_the_middle_of_it(void)
 		char *going = region_alloc(s, 5 * CHUNK);
 
 		for (uint64_t k = 0; k < 5; k++)
-			launch(s, KERNEL_FILL, at_chunk(kept, k), CHUNK, SLUICE_USE_WRITE_ALL, k);
+			launch(s, KERNEL_FILL, at_chunk(kept, k), CHUNK,
+			       SLUICE_USE_WRITE_ALL, k);
 		for (int i = 0; i < 4; i++) {
 			sweep(s, kept, 5, SLUICE_USE_READ);
 			sweep(s, going, 5, SLUICE_USE_READ_WRITE);
@@ -344,8 +349,9 @@ host_code_and_pins_live_with_a_plan(void)
 				{pinned, CHUNK, SLUICE_USE_READ},
 			};
 
-			CHECK(sluice_launch(s, NULL, kernel_range, (struct sluice_grid){2, 1, 1},
-					    &args, sizeof(args), uses, 2) == 0);
+			CHECK(sluice_launch(s, NULL, kernel_range,
+					    (struct sluice_grid){2, 1, 1}, &args,
+					    sizeof(args), uses, 2) == 0);
 		}
 		CHECK(sluice_stream_synchronize(s, NULL) == 0);
 		CHECK_EQ(*word, 2 * i + 1);
@@ -372,10 +378,12 @@ only_what_the_program_discards_is_dropped(void)
 
 	for (uint64_t i = 0; i < rounds; i++) {
 		for (uint64_t k = 0; k < 6; k++) {
-			launch(s, KERNEL_FILL, at_chunk(kept, k), CHUNK, SLUICE_USE_WRITE_ALL, i);
-			launch(s, KERNEL_FILL, at_chunk(dead, k), CHUNK, SLUICE_USE_WRITE_ALL, i);
-			CHECK(sluice_discard(s, at_chunk(dead, k), CHUNK, SLUICE_DISCARD_LAZY,
-					     NULL) == 0);
+			launch(s, KERNEL_FILL, at_chunk(kept, k), CHUNK,
+			       SLUICE_USE_WRITE_ALL, i);
+			launch(s, KERNEL_FILL, at_chunk(dead, k), CHUNK,
+			       SLUICE_USE_WRITE_ALL, i);
+			CHECK(sluice_discard(s, at_chunk(dead, k), CHUNK,
+					     SLUICE_DISCARD_LAZY, NULL) == 0);
 		}
 	}
 	space_sync(s);
@@ -401,12 +409,13 @@ worker_run(void *arg)
 
 	for (uint64_t i = 0; i < w->rounds; i++) {
 		for (uint64_t k = 0; k < w->chunks; k++) {
-			struct kernel_args args = {at_chunk(w->base, k), CHUNK, 1, KERNEL_ADD};
+			struct kernel_args args = {at_chunk(w->base, k), CHUNK, 1,
+						   KERNEL_ADD};
 			struct sluice_use one = {args.addr, CHUNK, SLUICE_USE_READ_WRITE};
 
 			CHECK(sluice_launch(w->s, w->stream, kernel_range,
-					    (struct sluice_grid){2, 1, 1}, &args, sizeof(args),
-					    &one, 1) == 0);
+					    (struct sluice_grid){2, 1, 1}, &args,
+					    sizeof(args), &one, 1) == 0);
 		}
 		if (i % 3 == 2)
 			CHECK(sluice_stream_synchronize(w->s, w->stream) == 0);
@@ -458,8 +467,8 @@ checking_mode_knows_no_plan(void)
 
 	for (int i = 0; i < 5; i++)
 		for (uint64_t k = 0; k < 6; k++)
-			launch(s, KERNEL_FILL, at_chunk(base, k), CHUNK, SLUICE_USE_WRITE_ALL,
-			       (uint64_t)i);
+			launch(s, KERNEL_FILL, at_chunk(base, k), CHUNK,
+			       SLUICE_USE_WRITE_ALL, (uint64_t)i);
 	space_sync(s);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_PLANS), 0);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_INTENT_ERRORS), 0);

@@ -30,6 +30,7 @@ sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void 
 
 	if (rc)
 		return rc;
+	sl_soft_move_begin(soft, addr, bytes);
 	sl_soft_range_set_small(soft, addr, bytes, 1);
 	while (at < bytes) {
 		uint64_t run = bytes - at;
@@ -46,9 +47,12 @@ sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void 
 		if (rc == -EEXIST)
 			at += SL_PAGE_BYTES;
 		else if (rc)
-			return sl_fail(rc, "page fill: %p: %s",
-				       (void *)((char *)addr + at), sl_errno_name(rc));
+			break;
 	}
+	sl_soft_move_end(soft, addr, bytes);
+	if (at < bytes)
+		return sl_fail(rc, "page fill: %p: %s", (void *)((char *)addr + at),
+			       sl_errno_name(rc));
 	if (waits)
 		sl_uffd_wake(fd, addr, bytes); /* those who wait for a page that was there */
 	return 0;
@@ -64,16 +68,17 @@ sl_soft_page_drop(struct sl_device *dev, void *addr, uint64_t bytes)
 
 	if (rc)
 		return rc;
+	sl_soft_move_begin(soft, addr, bytes);
 	if (!whole)
 		sl_soft_range_set_small(soft, addr, bytes, 1);
-	if (madvise(addr, bytes, MADV_DONTNEED)) {
+	if (madvise(addr, bytes, MADV_DONTNEED))
 		rc = -errno;
-		return sl_fail(rc, "page drop: %p, %llu bytes: %s", addr,
-			       (unsigned long long)bytes, sl_errno_name(rc));
-	}
-	if (whole)
+	else if (whole)
 		sl_soft_range_set_small(soft, addr, bytes, 0);
-	return 0;
+	sl_soft_move_end(soft, addr, bytes);
+	return rc ? sl_fail(rc, "page drop: %p, %llu bytes: %s", addr,
+			    (unsigned long long)bytes, sl_errno_name(rc))
+		  : 0;
 }
 
 int

@@ -69,7 +69,7 @@ soft_destroy(struct sl_device *dev)
 	if (soft->zeros)
 		munmap(soft->zeros, SL_SPAN_BYTES);
 	if (soft->piece)
-		munmap((void *)soft->piece, soft->n_pieces);
+		munmap((void *)soft->piece, soft->n_pieces * sizeof(*soft->piece));
 	if (soft->thread_fd >= 0)
 		close(soft->thread_fd);
 	if (soft->signal_fd >= 0)
@@ -140,7 +140,7 @@ soft_reserve(struct soft *soft, void *base, size_t bytes)
 	soft->dev.bytes = bytes;
 
 	soft->n_pieces = bytes / SL_SPAN_BYTES;
-	p = mmap(NULL, soft->n_pieces, PROT_READ | PROT_WRITE,
+	p = mmap(NULL, soft->n_pieces * sizeof(*soft->piece), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return sl_fail(-ENOMEM, "device: table of %zu spans: %s", soft->n_pieces,

@@ -41,13 +41,16 @@
 #define SL_SOFT_HANDLERS_MIN 2u
 #define SL_SOFT_HANDLERS_MAX 64u
 
-/* What is known of each SL_SPAN_BYTES of the address range; bits of soft->piece[]. Written by
- * attach, detach and the one mover of a span; read by anyone (relaxed: an address
- * comes to a reader through core, which orders it). */
+/* What is known of each SL_SPAN_BYTES of the address range; bits of soft->piece[]. The first three
+ * are written by attach, detach and the movers of a span; read by anyone (relaxed: an address
+ * comes to a reader through core, which orders it). The others keep apart who changes pages:
+ * movers, which core sends, and refusals of system calls, of which core knows nothing. */
 enum {
 	SL_SOFT_PIECE_THREAD = 1, /* attached, faults go to handler threads */
 	SL_SOFT_PIECE_SIGNAL = 2, /* attached, faults are signals */
-	SL_SOFT_PIECE_SMALL = 4   /* may hold 4 KiB pages, or only some of them */
+	SL_SOFT_PIECE_SMALL = 4,  /* may hold 4 KiB pages, or only some of them */
+	SL_SOFT_PIECE_REFUSED = 8, /* a handler has put something at a page, and takes it away */
+	SL_SOFT_PIECE_MOVER = 16 /* one for each mover there; to the last bit */
 };
 
 /* Where the memory of a frame is. */
@@ -159,8 +162,8 @@ struct soft {
 	int pagemap_fd; /* set once */
 	void *mapping;  /* what munmap() gets */
 	size_t mapping_bytes;
-	char *zeros;            /* SL_SPAN_BYTES, read only */
-	_Atomic uint8_t *piece; /* n_pieces */
+	char *zeros;             /* SL_SPAN_BYTES, read only */
+	_Atomic uint16_t *piece; /* n_pieces */
 	size_t n_pieces;
 	struct soft_frames frames;
 	struct soft_pool pool;
@@ -199,6 +202,17 @@ int sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr
 		     uint64_t bytes, int *fd, int *waits) SL_MUST_CHECK;
 /* Set or clear SL_SOFT_PIECE_SMALL on the pieces that the range touches. */
 void sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int small);
+/*
+ * Around whatever puts pages into an attached range or takes them away. begin waits while a system
+ * call's touch is being refused there, some ms; until end none is. Nothing to do, and nothing
+ * done, where delivery is SIGNAL. May be called inside signal handlers.
+ */
+void sl_soft_move_begin(struct soft *soft, const void *addr, uint64_t bytes);
+void sl_soft_move_end(struct soft *soft, const void *addr, uint64_t bytes);
+/* For a handler thread that makes touches of a page fail: 1: until end nobody moves there. 0:
+ * somebody does, or the range is no longer attached. Waits for other refusals. */
+int sl_soft_refuse_begin(struct soft *soft, const void *page) SL_MUST_CHECK;
+void sl_soft_refuse_end(struct soft *soft, const void *page);
 
 /* page.c */
 int sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void *src,

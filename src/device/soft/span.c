@@ -22,14 +22,22 @@
  * else huge pages. A touch may slip in between and cost the huge page; that is looked
  * for, so that the pieces are not kept.
  *
+ * Some kernels (6.18) forget to count: a move that meets a touch begins again, moves pages and takes
+ * what it has just brought for what stood there before: -EEXIST, and pages that no return value
+ * tells of. range_move() counts them.
+ *
  * Core never calls two of these for one span at once; nothing here takes a lock across a
- * call.
+ * call. Who else changes pages of a span is a handler thread that refuses a system call's
+ * touch (touch.c): what it puts there for a moment must neither stop a move nor, when it
+ * is taken away, take what a move has brought. So a refusal gives way to
+ * movers, and movers wait for the end of a refusal: move_begin(), refuse_begin().
  */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "base/bitmap.h"
 #include "base/log.h"
@@ -53,9 +61,11 @@ struct scan_region {
 #define PAGE_IS_SWAPPED  (1u << 4)
 #define PAGE_IS_HUGE     (1u << 6)
 
-#define SPAN_PAGES   (SL_SPAN_BYTES / SL_PAGE_BYTES)
-#define RETURN_TRIES 50
-#define TABLE_TRIES  50u
+#define SPAN_PAGES      (SL_SPAN_BYTES / SL_PAGE_BYTES)
+#define RETURN_TRIES    50
+#define TABLE_TRIES     50u
+#define REFUSE_TRIES    200 /* of REFUSAL_POLL_NS: as long as a few refusals last */
+#define REFUSAL_POLL_NS 50000
 
 static size_t
 piece_of(const struct soft *soft, const void *addr)
@@ -68,7 +78,7 @@ sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr,
 		 uint64_t bytes, int *fd, int *waits)
 {
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)soft->dev.base;
-	uint8_t first;
+	uint16_t first;
 
 	if (!bytes || offset >= soft->dev.bytes || bytes > soft->dev.bytes - offset ||
 	    offset % SL_PAGE_BYTES || bytes % SL_PAGE_BYTES)
@@ -91,12 +101,97 @@ sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int
 	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
 
 	for (size_t i = piece_of(soft, addr); i <= last; i++) {
-		uint8_t piece = atomic_load_explicit(&soft->piece[i], memory_order_relaxed);
+		uint16_t piece = atomic_load_explicit(&soft->piece[i], memory_order_relaxed);
 
-		if (!small != !(piece & SL_SOFT_PIECE_SMALL))
-			atomic_store_explicit(&soft->piece[i], piece ^ SL_SOFT_PIECE_SMALL,
-					      memory_order_relaxed);
+		if (small && !(piece & SL_SOFT_PIECE_SMALL))
+			atomic_fetch_or_explicit(&soft->piece[i], SL_SOFT_PIECE_SMALL,
+						 memory_order_relaxed);
+		else if (!small && (piece & SL_SOFT_PIECE_SMALL))
+			atomic_fetch_and_explicit(&soft->piece[i],
+						  (uint16_t)~SL_SOFT_PIECE_SMALL,
+						  memory_order_relaxed);
 	}
+}
+
+static void
+refusal_poll(void)
+{
+	static const struct timespec pause = {0, REFUSAL_POLL_NS};
+
+	nanosleep(&pause, NULL);
+}
+
+/*
+ * A refusal ends after some ms without waiting for anybody, so this does, too. Acquire and release
+ * here and below pair with each other: what the other put there is gone.
+ */
+void
+sl_soft_move_begin(struct soft *soft, const void *addr, uint64_t bytes)
+{
+	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+
+	for (size_t i = piece_of(soft, addr); i <= last; i++) {
+		uint16_t piece = atomic_load_explicit(&soft->piece[i], memory_order_relaxed);
+
+		if (!(piece & SL_SOFT_PIECE_THREAD))
+			continue;
+		for (;;) {
+			if (piece & SL_SOFT_PIECE_REFUSED) {
+				refusal_poll();
+				piece = atomic_load_explicit(&soft->piece[i],
+							     memory_order_relaxed);
+				continue;
+			}
+			if (atomic_compare_exchange_weak_explicit(
+				    &soft->piece[i], &piece,
+				    (uint16_t)(piece + SL_SOFT_PIECE_MOVER),
+				    memory_order_acquire, memory_order_relaxed))
+				break;
+		}
+	}
+}
+
+void
+sl_soft_move_end(struct soft *soft, const void *addr, uint64_t bytes)
+{
+	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+
+	for (size_t i = piece_of(soft, addr); i <= last; i++)
+		if (atomic_load_explicit(&soft->piece[i], memory_order_relaxed) &
+		    SL_SOFT_PIECE_THREAD)
+			atomic_fetch_sub_explicit(&soft->piece[i], SL_SOFT_PIECE_MOVER,
+						  memory_order_release);
+}
+
+int
+sl_soft_refuse_begin(struct soft *soft, const void *page)
+{
+	_Atomic uint16_t *at = &soft->piece[piece_of(soft, page)];
+	uint16_t piece = atomic_load_explicit(at, memory_order_relaxed);
+
+	for (int tries = 0; tries < REFUSE_TRIES;) {
+		if (piece & SL_SOFT_PIECE_REFUSED) {
+			refusal_poll();
+			tries++;
+			piece = atomic_load_explicit(at, memory_order_relaxed);
+			continue;
+		}
+		if (!(piece & SL_SOFT_PIECE_THREAD) || piece >= SL_SOFT_PIECE_MOVER)
+			return 0;
+		if (atomic_compare_exchange_weak_explicit(at, &piece,
+							  piece | SL_SOFT_PIECE_REFUSED,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return 1;
+	}
+	return 0;
+}
+
+void
+sl_soft_refuse_end(struct soft *soft, const void *page)
+{
+	atomic_fetch_and_explicit(&soft->piece[piece_of(soft, page)],
+				  (uint16_t)~SL_SOFT_PIECE_REFUSED, memory_order_release);
 }
 
 static int
@@ -222,8 +317,8 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 {
 	struct soft *soft = sl_soft_of(dev);
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)dev->base;
-	uint8_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_PIECE_SIGNAL
-						     : SL_SOFT_PIECE_THREAD;
+	uint16_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_PIECE_SIGNAL
+						      : SL_SOFT_PIECE_THREAD;
 	const char *step = "mmap";
 	int rc = 0;
 
@@ -277,6 +372,8 @@ sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes)
 
 	rc = sl_soft_range_fd(soft, "detach", addr, bytes, &fd, NULL);
 	assert(!rc);
+	/* Without an end: a refusal that comes too late finds a range that is not attached. */
+	sl_soft_move_begin(soft, addr, bytes);
 	for (size_t i = piece_of(soft, addr), n = bytes / SL_SPAN_BYTES; n > 0; i++, n--)
 		atomic_store_explicit(&soft->piece[i], 0, memory_order_relaxed);
 	rc = range_close(addr, bytes);
@@ -312,6 +409,62 @@ pages_whole(const struct soft *soft, const void *addr, uint64_t bytes, int *whol
 			*whole = 0;
 	}
 	return 0;
+}
+
+/*
+ * How many of the pages from the start are at dst and no longer at src. The caller knows that nothing
+ * was at dst, or else that everything was at src: so they have been moved.
+ */
+static int
+pages_count_moved(const struct soft *soft, const char *dst, const char *src, size_t bytes,
+		  size_t *n_moved)
+{
+	size_t look = bytes < SL_SPAN_BYTES ? bytes : SL_SPAN_BYTES;
+	uint64_t at_dst[SL_BITMAP_WORDS(SPAN_PAGES)];
+	uint64_t at_src[SL_BITMAP_WORDS(SPAN_PAGES)];
+	size_t n = look / SL_PAGE_BYTES;
+	size_t have;
+	size_t left;
+	int rc = sl_soft_pages_present(soft, dst, look, at_dst);
+
+	if (!rc)
+		rc = sl_soft_pages_present(soft, src, look, at_src);
+	if (rc)
+		return rc;
+	have = sl_bitmap_next_clear(at_dst, 0, n);
+	left = sl_bitmap_next_set(at_src, 0, n);
+	*n_moved = have < left ? have : left;
+	return 0;
+}
+
+/* As sl_uffd_move(), but *done is right (see the head of this file). Nothing is at dst or, holes or
+ * not, everything is at src. */
+static int
+range_move(struct soft *soft, int fd, void *dst, void *src, size_t bytes, unsigned flags,
+	   size_t *done)
+{
+	size_t moved = 0;
+	int rc;
+
+	for (;;) {
+		size_t part;
+
+		rc = sl_uffd_move(fd, (char *)dst + moved, (char *)src + moved,
+				  bytes - moved, flags, &part, &soft->dev.move_retries);
+		moved += part;
+		if (rc != -EEXIST)
+			break;
+		if (pages_count_moved(soft, (char *)dst + moved, (char *)src + moved,
+				      bytes - moved, &part) ||
+		    !part)
+			break;
+		moved += part * SL_PAGE_BYTES; /* further each time: an end is certain */
+		rc = 0;
+		if (moved == bytes)
+			break;
+	}
+	*done = moved;
+	return rc;
 }
 
 /* Copy src to the absent span. The pages are guarded until all are there, and after if guard. */
@@ -353,9 +506,9 @@ span_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
 {
 	for (int tries = 0; bytes && tries < RETURN_TRIES; tries++) {
 		size_t back;
-		int rc = sl_uffd_move(fd, home, src, bytes,
-				      SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE,
-				      &back, &soft->dev.move_retries);
+		int rc = range_move(soft, fd, home, src, bytes,
+				    SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE,
+				    &back);
 
 		if (!rc)
 			return;
@@ -384,8 +537,8 @@ span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes, v
 	if (soft->drops_tables)
 		(void)tables_drop(soft, addr, bytes);
 	for (;;) {
-		rc = sl_uffd_move(fd, (char *)addr + done, (char *)src + done, bytes - done,
-				  SL_UFFD_NO_WAKE, &part, &soft->dev.move_retries);
+		rc = range_move(soft, fd, (char *)addr + done, (char *)src + done,
+				bytes - done, SL_UFFD_NO_WAKE, &part);
 		done += part;
 		/* A touch since has made a table again, just when the move looked. */
 		if (rc == -EEXIST && soft->drops_tables &&
@@ -494,18 +647,15 @@ present_own(struct soft *soft, void *addr, uint64_t bytes, unsigned flags, int a
 	return rc;
 }
 
-int
-sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
-		unsigned flags)
+/* present() of a frame. */
+static int
+present_frame(struct soft *soft, void *addr, uint64_t bytes, struct sl_frame *frame,
+	      unsigned flags)
 {
-	struct soft *soft = sl_soft_of(dev);
-	struct soft_frame *slot;
+	struct soft_frame *slot = frame->private;
 	int moved;
 	int rc;
 
-	if (!frame)
-		return present_own(soft, addr, bytes, flags, 0);
-	slot = frame->private;
 	if (frame->bytes != bytes || slot->memory == SOFT_MEMORY_LENT)
 		return sl_fail(-EINVAL,
 			       "present: span %p, %llu bytes: frame of %llu bytes, %s", addr,
@@ -523,10 +673,43 @@ sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fra
 	return 0;
 }
 
+/* Whether a call may look at what is known of the range. */
+static int
+range_check(const struct soft *soft, const char *call, const void *addr, uint64_t bytes)
+{
+	int fd;
+
+	return sl_soft_range_fd(soft, call, addr, bytes, &fd, NULL);
+}
+
+int
+sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+		unsigned flags)
+{
+	struct soft *soft = sl_soft_of(dev);
+	int rc = range_check(soft, "present", addr, bytes);
+
+	if (rc)
+		return rc;
+	sl_soft_move_begin(soft, addr, bytes);
+	rc = frame ? present_frame(soft, addr, bytes, frame, flags)
+		   : present_own(soft, addr, bytes, flags, 0);
+	sl_soft_move_end(soft, addr, bytes);
+	return rc;
+}
+
 int
 sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
 {
-	return present_own(sl_soft_of(dev), addr, bytes, 0, 1);
+	struct soft *soft = sl_soft_of(dev);
+	int rc = range_check(soft, "present", addr, bytes);
+
+	if (rc)
+		return rc;
+	sl_soft_move_begin(soft, addr, bytes);
+	rc = present_own(soft, addr, bytes, 0, 1);
+	sl_soft_move_end(soft, addr, bytes);
+	return rc;
 }
 
 /*
@@ -571,9 +754,8 @@ static int
 span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, void *dst)
 {
 	size_t done;
-	int rc = sl_uffd_move(soft->arena_fd, dst, addr, bytes,
-			      SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE, &done,
-			      &soft->dev.move_retries);
+	int rc = range_move(soft, soft->arena_fd, dst, addr, bytes,
+			    SL_UFFD_HOLES_OK | SL_UFFD_PATIENT | SL_UFFD_NO_WAKE, &done);
 
 	if (!rc)
 		return 0;
@@ -719,9 +901,8 @@ absent_discard(struct soft *soft, void *addr, uint64_t bytes)
 	if (soft->can_move && !range_is_small(soft, addr, bytes) &&
 	    sl_soft_frames_have_room(soft, bytes) &&
 	    !sl_soft_frame_take(soft, bytes, SOFT_TAKE_HOLLOW, &frame)) {
-		rc = sl_uffd_move(soft->arena_fd, frame->frame.data, addr, bytes,
-				  SL_UFFD_HOLES_OK | SL_UFFD_NO_WAKE, &done,
-				  &soft->dev.move_retries);
+		rc = range_move(soft, soft->arena_fd, frame->frame.data, addr, bytes,
+				SL_UFFD_HOLES_OK | SL_UFFD_NO_WAKE, &done);
 		frame->memory = SOFT_MEMORY_OWN;
 		frame->small = rc != 0;
 		sl_soft_frame_give(soft, frame);
@@ -732,17 +913,12 @@ absent_discard(struct soft *soft, void *addr, uint64_t bytes)
 	sl_soft_range_set_small(soft, addr, bytes, 0);
 }
 
-int
-sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
-	       enum sl_absent_how how)
+static int
+span_absent(struct soft *soft, int fd, void *addr, uint64_t bytes, struct sl_frame *frame,
+	    enum sl_absent_how how)
 {
-	struct soft *soft = sl_soft_of(dev);
 	struct soft_frame *slot;
-	int fd;
-	int rc = sl_soft_range_fd(soft, "absent", addr, bytes, &fd, NULL);
 
-	if (rc)
-		return rc;
 	if (how == SL_ABSENT_DISCARD ? frame != NULL : !frame || frame->bytes != bytes)
 		return sl_fail(-EINVAL, "absent: span %p, %llu bytes: frame does not fit",
 			       addr, (unsigned long long)bytes);
@@ -759,6 +935,22 @@ sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 	}
 	return soft->can_move ? absent_by_move(soft, fd, addr, bytes, slot)
 			      : absent_by_copy(soft, fd, addr, bytes, slot);
+}
+
+int
+sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+	       enum sl_absent_how how)
+{
+	struct soft *soft = sl_soft_of(dev);
+	int fd;
+	int rc = sl_soft_range_fd(soft, "absent", addr, bytes, &fd, NULL);
+
+	if (rc)
+		return rc;
+	sl_soft_move_begin(soft, addr, bytes);
+	rc = span_absent(soft, fd, addr, bytes, frame, how);
+	sl_soft_move_end(soft, addr, bytes);
+	return rc;
 }
 
 int

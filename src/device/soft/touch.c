@@ -17,11 +17,14 @@
  * SIGBUS that the touch deserves in the same way (its touch is refused twice before). No
  * signal reaches a thread that touches inside a system call: there the page is poisoned
  * for a moment and the call fails with EFAULT; a kernel that made it goes on, and has
- * failed all the same.
+ * failed all the same. Meanwhile nobody moves anything there (sl_soft_refuse_begin()), and
+ * user code that meets the poison tries again when it is gone.
  *
  * A message may be read just before another touch's move wakes its thread: such a touch
  * is served although nobody waits for it any more. Core finds the page present and does
- * nothing.
+ * nothing. If it is refused (the span has gone again, or its region), the thread is
+ * somewhere else by now, perhaps in a system call that touches nothing: where the kernel
+ * tells what a thread sleeps in, it is left alone.
  *
  * SIGSEGV and SIGBUS handlers belong to the process: installed with the first device,
  * never removed (others may have chained to them), and passing on what is not ours as if
@@ -53,6 +56,7 @@
 #define DEVICES_MAX 64u
 #define GUARD_TRIES 100 /* of 2 ms */
 #define PLACE_TRIES 50  /* of 20 us */
+#define MET_TRIES   8   /* touches in a row that meet poison which is gone by then */
 
 /* A device that the handlers know; a free one has soft NULL. */
 struct listed_device {
@@ -80,6 +84,9 @@ enum {
 
 /* Host code: where the last CODE_REFUSED interrupted this thread. */
 static _Thread_local uintptr_t refused_pc __attribute__((tls_model("initial-exec")));
+/* User code: the touch that met poison last, and how often in a row none was left to be seen. */
+static _Thread_local uintptr_t met_addr __attribute__((tls_model("initial-exec")));
+static _Thread_local unsigned met_n __attribute__((tls_model("initial-exec")));
 
 static uintptr_t
 context_pc(const ucontext_t *context)
@@ -249,7 +256,7 @@ process_is_ours(void)
 	return mark ? atomic_load_explicit(mark, memory_order_relaxed) : getpid() == list_pid;
 }
 
-static uint8_t
+static uint16_t
 piece_at(const struct soft *soft, uintptr_t addr)
 {
 	return atomic_load_explicit(&soft->piece[(addr - (uintptr_t)soft->dev.base) / SL_SPAN_BYTES],
@@ -270,6 +277,28 @@ signal_serve(struct soft *soft, struct soft_worker *worker, siginfo_t *info,
 	(void)atomic_load_explicit(&soft->touch.n_attached, memory_order_acquire);
 	context_cause(soft, context, &touch);
 	return soft->events.touched(soft->events.core, &touch);
+}
+
+/*
+ * SIGBUS of a range with THREAD delivery, by the kernel (as a bad page or, where it was built without
+ * the handling of those, as a bad address): most likely poison that is meant for somebody's system
+ * call. 1: try again, it is gone or going. 0: memory that really is bad.
+ */
+static int
+poison_met(const struct soft *soft, uintptr_t addr)
+{
+	static const struct timespec pause = {0, 100000};
+
+	if (met_addr != addr) {
+		met_addr = addr;
+		met_n = 0;
+	}
+	if (piece_at(soft, addr) & SL_SOFT_PIECE_REFUSED) {
+		met_n = 0;
+		nanosleep(&pause, NULL);
+		return 1;
+	}
+	return ++met_n <= MET_TRIES;
 }
 
 static void
@@ -321,6 +350,9 @@ on_signal(int sig, siginfo_t *info, void *context)
 		}
 		sl_log(SL_ERROR, "device", "touch of %p by host code cannot be served: %s",
 		       info->si_addr, sluice_last_error());
+	} else if (soft && sig == SIGBUS && (piece_at(soft, addr) & SL_SOFT_PIECE_THREAD) &&
+		   poison_met(soft, addr)) {
+		goto out;
 	} else if (worker && info->si_code > 0) {
 		kernel_outside(worker, info);
 		block_leave(worker, context);
@@ -464,6 +496,27 @@ enum thread_place {
 	PLACE_SYSCALL /* waits inside a system call: no signal gets it out of a touch there */
 };
 
+/*
+ * Whether a thread sleeps in a touch of somebody's userfaultfd, as far as the kernel tells in which
+ * of its functions a thread sleeps (it may not: "0"): 0 only if it certainly does not.
+ */
+static int
+thread_may_touch(pid_t tid)
+{
+	char path[64];
+	char text[64] = "";
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 1;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return got <= 0 || text[0] == '0' || strstr(text, "userfault");
+}
+
 /* Where a thread is whose touch was refused. It may be a moment from going to sleep. */
 static enum thread_place
 thread_place(pid_t tid)
@@ -484,10 +537,38 @@ thread_place(pid_t tid)
 		if (got > 0 && text[0] == '-')
 			return PLACE_USER;
 		if (got > 0 && text[0] >= '0' && text[0] <= '9')
-			return PLACE_SYSCALL;
+			return thread_may_touch(tid) ? PLACE_SYSCALL : PLACE_RUNNING;
 		nanosleep(&pause, NULL);
 	}
 	return PLACE_RUNNING;
+}
+
+/*
+ * Make touches of an absent page by system calls fail: by poison or, where the kernel has none, let
+ * them have a page that is thrown away. Not if somebody moves there: then the touch is made again.
+ */
+static void
+absent_refuse(struct soft *soft, void *page)
+{
+	static const struct timespec pause = {0, 2000000};
+	size_t done;
+	int rc;
+
+	if (!sl_soft_refuse_begin(soft, page)) {
+		sl_uffd_wake(soft->thread_fd, page, SL_PAGE_BYTES);
+		return;
+	}
+	rc = soft->can_poison ? sl_uffd_poison(soft->thread_fd, page, SL_PAGE_BYTES)
+			      : sl_uffd_copy(soft->thread_fd, page, soft->zeros,
+					     SL_PAGE_BYTES, SL_UFFD_NO_WAKE, &done);
+	sl_uffd_wake(soft->thread_fd, page, SL_PAGE_BYTES);
+	if (!rc) { /* else -EEXIST: present by now */
+		nanosleep(&pause, NULL);
+		(void)madvise(page, SL_PAGE_BYTES, MADV_DONTNEED);
+	}
+	sl_soft_refuse_end(soft, page);
+	if (!rc && !soft->can_poison)
+		sl_log(SL_ERROR, "device", "what a system call did at %p is lost", page);
 }
 
 /*
@@ -501,33 +582,20 @@ syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 	void *page = (void *)((uintptr_t)msg->arg.pagefault.address &
 			      ~(uintptr_t)(SL_PAGE_BYTES - 1));
 	static const struct timespec pause = {0, 2000000};
-	int rc;
 
-	if (msg->arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) {
-		for (int tries = 0; message_touched(soft, msg, grid); tries++) {
-			nanosleep(&pause, NULL);
-			if (tries < GUARD_TRIES)
-				continue;
-			sl_log(SL_ERROR, "device", "the guard of %p was lifted unseen: %s",
-			       page, sluice_last_error());
-			/* Refused: the page has been detached, and nobody waits on it. */
-			sl_ignore(sl_uffd_protect(soft->thread_fd, page, SL_PAGE_BYTES, 0));
-			break;
-		}
-	} else if (soft->can_poison) {
-		rc = sl_uffd_poison(soft->thread_fd, page, SL_PAGE_BYTES);
-		sl_uffd_wake(soft->thread_fd, page, SL_PAGE_BYTES);
-		if (rc)
-			return; /* -EEXIST: present by now, or poisoned by another handler */
-		nanosleep(&pause, NULL);
-		(void)madvise(page, SL_PAGE_BYTES, MADV_DONTNEED);
+	if (!(msg->arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP)) {
+		absent_refuse(soft, page);
 		return;
-	} else {
-		rc = sl_soft_page_fill(&soft->dev, page, SL_PAGE_BYTES, NULL, 0);
+	}
+	for (int tries = 0; message_touched(soft, msg, grid); tries++) {
 		nanosleep(&pause, NULL);
-		if (!rc)
-			(void)madvise(page, SL_PAGE_BYTES, MADV_DONTNEED);
-		sl_log(SL_ERROR, "device", "what a system call did at %p is lost", page);
+		if (tries < GUARD_TRIES)
+			continue;
+		sl_log(SL_ERROR, "device", "the guard of %p was lifted unseen: %s", page,
+		       sluice_last_error());
+		/* Refused: the page has been detached, and nobody waits on it. */
+		sl_ignore(sl_uffd_protect(soft->thread_fd, page, SL_PAGE_BYTES, 0));
+		break;
 	}
 	sl_uffd_wake(soft->thread_fd, page, SL_PAGE_BYTES);
 }
