@@ -277,8 +277,7 @@ static void
 excess(const struct link_rates *link)
 {
 	uint64_t budget = opt.budget_bytes / 2, bytes = 2 * budget, n = bytes / 8;
-	struct sluice_space *s =
-		cuda_test_space(budget / MIB, bytes / MIB + 1024, opt.more);
+	struct sluice_space *s = cuda_test_space(budget / MIB, bytes / MIB + 1024, opt.more);
 	uint64_t word = cuda_test_word(&t);
 	double v[ROUNDS_MAX];
 	char *p;
@@ -316,8 +315,8 @@ fetch_run(struct sluice_space *s, unsigned blocks, void *p, uint64_t n, uint64_t
 
 	CHECK_OK(sluice_fetch_open(s, blocks, &fetch, &view));
 	start = sl_now_ns();
-	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH, blocks, 1024,
-				params);
+	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH, blocks,
+				1024, params);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	start = sl_now_ns() - start;
 	CHECK_OK(sluice_fetch_close(fetch));
@@ -335,8 +334,8 @@ fetches(uint64_t chunk, double goal)
 	double v[ROUNDS_MAX], again[ROUNDS_MAX];
 	char *p;
 
-	snprintf(more, sizeof(more), "large_chunk=%lluM%s%s", (unsigned long long)(chunk / MIB),
-		 *opt.more ? "," : "", opt.more);
+	snprintf(more, sizeof(more), "large_chunk=%lluM%s%s",
+		 (unsigned long long)(chunk / MIB), *opt.more ? "," : "", opt.more);
 	s = cuda_test_space(opt.budget_bytes / MIB, bytes / MIB + 1024, more);
 	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
 	for (uint64_t at = 0; at < bytes; at += opt.tile_bytes)
@@ -354,13 +353,14 @@ fetches(uint64_t chunk, double goal)
 		char *at = p + (uint64_t)(i % 3) * few;
 		uint64_t n = few / chunk;
 
-		v[i] = (double)fetch_run(s, 1, at, few / 8, chunk / 8, out, failed) / 1e3 /
-		       (double)n;
-		again[i] = (double)fetch_run(s, 1, at, few / 8, chunk / 8, out, failed) / 1e3 /
-			   (double)n;
+		v[i] = (double)fetch_run(s, 1, at, few / 8, chunk / 8, out, failed) /
+		       1e3 / (double)n;
+		again[i] = (double)fetch_run(s, 1, at, few / 8, chunk / 8, out, failed) /
+			   1e3 / (double)n;
 		(void)fetch_run(s, 64, p + bytes / 2, bytes / 16, chunk / 8, out, failed);
 	}
-	snprintf(name, sizeof(name), "one idle fetch, %llu MiB", (unsigned long long)(chunk / MIB));
+	snprintf(name, sizeof(name), "one idle fetch, %llu MiB",
+		 (unsigned long long)(chunk / MIB));
 	report(name, median(v, opt.rounds), "us", 0, "with the work of one block on it");
 	snprintf(name, sizeof(name), "the same, resident, %llu MiB",
 		 (unsigned long long)(chunk / MIB));
@@ -489,7 +489,8 @@ machine(void)
 	strftime(date, sizeof(date), "%Y-%m-%d", &tm);
 	snprintf(text, sizeof(text),
 		 "%s (%llu MiB), driver for CUDA %d.%d, %ld CPUs, %s; %llu MiB of data, "
-		 "device budget %llu MiB, launches of %llu MiB, a file of %llu MiB, %d rounds.",
+		 "device budget %llu MiB, launches of %llu MiB, a file of %llu MiB, %d "
+		 "rounds.",
 		 info.name, (unsigned long long)(info.memory_bytes / MIB),
 		 t.driver->version / 1000, t.driver->version % 1000 / 10,
 		 sysconf(_SC_NPROCESSORS_ONLN), date,

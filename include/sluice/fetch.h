@@ -19,8 +19,8 @@
 extern "C" {
 #endif
 
-#define SLUICE_FETCH_USES       4u     /* ranges of one acquire at most */
-#define SLUICE_FETCH_BLOCKS_MAX 8192u  /* blocks of a grid at most */
+#define SLUICE_FETCH_USES       4u    /* ranges of one acquire at most */
+#define SLUICE_FETCH_BLOCKS_MAX 8192u /* blocks of a grid at most */
 
 /* What a block writes, and what it gets back; one a block, in memory that both sides see. */
 struct sluice_fetch_box {
@@ -31,7 +31,7 @@ struct sluice_fetch_box {
 		uint64_t addr, bytes;
 	} use[SLUICE_FETCH_USES];
 	uint32_t intent[SLUICE_FETCH_USES]; /* enum sluice_intent */
-	uint8_t pad[32];      /* to a cache line of its own */
+	uint8_t pad[32];                    /* to a cache line of its own */
 	uint64_t reply; /* number of the request answered; written last */
 	int32_t rc;     /* 0 or -errno; of a residency query the percentage */
 	uint8_t pad2[52];

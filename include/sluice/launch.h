@@ -170,7 +170,8 @@ SLUICE_API int sluice_tile_elements(struct sluice_space *space,
  */
 SLUICE_API int sluice_launch_tiles(struct sluice_space *space, struct sluice_stream *stream,
 				   const struct sluice_tile_use *uses, size_t n_uses,
-				   uint64_t n, sluice_tile_fn fn, void *arg) SLUICE_MUST_CHECK;
+				   uint64_t n, sluice_tile_fn fn,
+				   void *arg) SLUICE_MUST_CHECK;
 
 #ifdef __cplusplus
 }

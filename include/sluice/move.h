@@ -11,13 +11,13 @@ extern "C" {
 #endif
 
 enum sluice_advice {
-	SLUICE_ADVISE_NORMAL,     /* read-ahead by what is seen; the space's population; not
+	SLUICE_ADVISE_NORMAL, /* read-ahead by what is seen; the space's population; not
 				   * measured, unless config.measure says so */
-	SLUICE_ADVISE_SEQUENTIAL, /* read ahead at once and to the full window */
-	SLUICE_ADVISE_RANDOM,     /* no read-ahead; 4 KiB pages, faults in the faulting
+	SLUICE_ADVISE_SEQUENTIAL,  /* read ahead at once and to the full window */
+	SLUICE_ADVISE_RANDOM,      /* no read-ahead; 4 KiB pages, faults in the faulting
 				   * thread */
-	SLUICE_ADVISE_WILL_NEED,  /* prefetch to host in the background */
-	SLUICE_ADVISE_DONT_NEED,  /* first victims from now on (contents are kept) */
+	SLUICE_ADVISE_WILL_NEED,   /* prefetch to host in the background */
+	SLUICE_ADVISE_DONT_NEED,   /* first victims from now on (contents are kept) */
 	SLUICE_ADVISE_READ_MOSTLY, /* keep the host copy while the data are on the
 				    * device */
 	SLUICE_ADVISE_MEASURE, /* the whole region is measured, as by config.measure */

@@ -116,7 +116,7 @@ struct sluice_config {
 	uint64_t large_chunk_bytes; /* of regions that have at least 16 of them; 0: what the
 				     * device is best with (CUDA: 32 MiB, as far as the budget
 				     * holds 32 of them; software: chunk_bytes) */
-	uint32_t device_number; /* which of several GPUs, from 0 */
+	uint32_t device_number;     /* which of several GPUs, from 0 */
 	uint32_t workers; /* kernel threads of the software device; 0: one per CPU */
 	uint32_t readahead_chunks; /* most chunks read ahead of a recognised pattern; 0:
 				    * off */
@@ -136,7 +136,7 @@ struct sluice_config {
 		      * and before it would go out, and not copied out if it is unchanged. The host
 		      * copy stays for that while there is room. Not for programs whose kernels
 		      * fill the device and wait for the host */
-	int publish;  /* 1: `sluice stat` may read this process's counters */
+	int publish;           /* 1: `sluice stat` may read this process's counters */
 	char spill_dirs[1024]; /* directories for spill files, separated by ':' */
 };
 

@@ -32,8 +32,8 @@ sl_check_host(struct sl_chunk *c, const struct sl_touch *touch)
 	sl_count(s, SLUICE_COUNTER_INTENT_ERRORS, 1);
 	snprintf(name, sizeof(name), "%s", c->region->name);
 	sl_space_unlock(s);
-	sl_log(SL_ERROR, "check",
-	       "host code %s %p of %s while a launch uses it: synchronise the stream first",
+	sl_log(SL_ERROR,
+	       "check", "host code %s %p of %s while a launch uses it: synchronise the stream first",
 	       touch->access == SL_ACCESS_WRITE ? "writes" : "reads", touch->addr, name);
 	sl_space_lock(s);
 }

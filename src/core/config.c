@@ -233,17 +233,19 @@ large_chunk_resolve(struct sluice_config *c)
 		if (c->device == SLUICE_DEVICE_CUDA) {
 			uint64_t large = CUDA_CHUNK_BYTES;
 
-			while (large > chunk && large * CUDA_BUDGET_CHUNKS > c->device_budget_bytes)
+			while (large > chunk &&
+			       large * CUDA_BUDGET_CHUNKS > c->device_budget_bytes)
 				large /= 2;
 			c->large_chunk_bytes = large > chunk ? large : chunk;
 		}
 	}
 	chunk = c->large_chunk_bytes;
 	if (chunk < c->chunk_bytes || chunk > SL_CHUNK_BYTES_MAX || (chunk & (chunk - 1)))
-		return sl_fail(-EINVAL,
-			       "config: large_chunk of %llu bytes: must be a power of two from "
-			       "chunk to 64 MiB",
-			       (unsigned long long)chunk);
+		return sl_fail(
+			-EINVAL,
+			"config: large_chunk of %llu bytes: must be a power of two from "
+			"chunk to 64 MiB",
+			(unsigned long long)chunk);
 	return 0;
 }
 

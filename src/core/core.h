@@ -147,8 +147,8 @@ struct sl_fill {
 	enum sluice_intent intent; /* as the policy sees it */
 	int partial;               /* only a part of the chunk is covered by the use */
 	enum sl_cause cause;
-	int no_wait_in_flight; /* faults: evict even what a launch has pinned */
-	int opportunist;       /* prefetch: -EAGAIN instead of waiting for room */
+	int no_wait_in_flight;        /* faults: evict even what a launch has pinned */
+	int opportunist;              /* prefetch: -EAGAIN instead of waiting for room */
 	struct sluice_launch *launch; /* being prepared: -ESTALE instead of waiting for room that
 				       * pins, or a new budget, have taken from it meanwhile */
 };
@@ -234,7 +234,8 @@ void sl_launch_wake(struct sluice_space *s) SL_HELD;
 /* Until launches, pins or room may have changed; may return early: look again. Drops.
  * -ETIMEDOUT once deadline_ns has come. */
 void sl_launch_wait(struct sluice_space *s) SL_HELD;
-int sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns) SL_HELD; /* launches, pins or room changed */
+int sl_launch_wait_until(struct sluice_space *s,
+			 uint64_t deadline_ns) SL_HELD; /* launches, pins or room changed */
 /* When every launch is waiting and none runs: let the newest prepared one give its pins back. */
 int sl_launch_steal(struct sluice_space *s,
 		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
@@ -261,16 +262,17 @@ int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
 int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
 		      pid_t thread) SL_HELD SL_MUST_CHECK;
 /* Uses of a launch as text, as far as they fit; returns text. */
-const char *sl_launch_ranges(const struct sluice_launch *l, char *text,
-			     size_t bytes) SL_HELD;
+const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
 /* stream.c: NULL is the default stream; submit counts what is pending. */
 struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);
 /* native: wrap *native; NULL: make one. */
-int sl_stream_make(struct sluice_space *s, void *const *native, struct sluice_stream **out) SL_MUST_CHECK;
+int sl_stream_make(struct sluice_space *s, void *const *native,
+		   struct sluice_stream **out) SL_MUST_CHECK;
 void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task) SL_NOT_HELD;
 /* -EBUSY: work on it would become part of a graph (sl_device_ops.stream_check). NULL: the default
  * stream, which cannot be captured. */
-int sl_stream_check(struct sluice_space *s, struct sluice_stream *stream) SL_NOT_HELD SL_MUST_CHECK;
+int sl_stream_check(struct sluice_space *s,
+		    struct sluice_stream *stream) SL_NOT_HELD SL_MUST_CHECK;
 void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of such a task */
 
 /* reach.c: chunks that kernels reach in the host tier (SL_CAP_REACH) */

@@ -157,8 +157,8 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	if (why == SL_EVICT_ROOM && s->device->ops->absent_start) {
 		r->busy++;
 		sl_space_unlock(s);
-		rc = s->device->ops->absent_start(s->device, sl_chunk_addr(c),
-						  r->chunk_bytes, h->frame, evict_arrived, h);
+		rc = s->device->ops->absent_start(s->device, sl_chunk_addr(c), r->chunk_bytes,
+						  h->frame, evict_arrived, h);
 		sl_space_lock(s);
 		if (rc) {
 			sl_region_leave(r);
@@ -387,7 +387,8 @@ victim_pick(struct sluice_space *s, int skip_pinned)
 	}
 	for (;;) {
 		v = sl_lru_coldest(s, skip_pinned ? SL_SKIP_PINNED : SL_SKIP_PREPARING);
-		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start || !sl_scope_holds(v))
+		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start ||
+		    !sl_scope_holds(v))
 			return v;
 		sl_chunk_touch(v);
 	}
@@ -419,11 +420,12 @@ room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 			c->region->name, (unsigned long long)sl_chunk_index(c),
 			(unsigned long long)s->dev.pinned_bytes,
 			(unsigned long long)s->dev.budget_bytes);
-	if (fill->launch && fill->launch->fetch &&
-	    sl_now_ns() > fill->launch->room_deadline_ns)
+	if (fill->launch && fill->launch->fetch && sl_now_ns() > fill->launch->room_deadline_ns)
 		return sl_fail(-ENOBUFS,
-			       "%s: chunk %llu: what is on the device is in use by launches that "
-			       "have not ended, perhaps behind the kernel that fetches: synchronise "
+			       "%s: chunk %llu: what is on the device is in use by "
+			       "launches that "
+			       "have not ended, perhaps behind the kernel that fetches: "
+			       "synchronise "
 			       "before it, or raise the device budget",
 			       c->region->name, (unsigned long long)sl_chunk_index(c));
 	sl_count(s, SLUICE_COUNTER_WAITS_IN_FLIGHT, 1);

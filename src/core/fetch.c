@@ -25,7 +25,7 @@
 
 enum slot_state {
 	SLOT_FREE,
-	SLOT_QUEUED, /* the bringer's */
+	SLOT_QUEUED,  /* the bringer's */
 	SLOT_BROUGHT, /* scope or rc is there; copies may be under way */
 	SLOT_HELD
 };
@@ -188,7 +188,8 @@ box_serve(struct sluice_fetch *f, struct fetch_slot *slot)
 	case SLUICE_FETCH_ACQUIRE:
 		if (slot->scope) {
 			sl_fail(-EDEADLK,
-				"fetch: block %u acquires while it holds: release first, or "
+				"fetch: block %u acquires while it holds: release first, "
+				"or "
 				"acquire all ranges at once",
 				(unsigned)(slot - f->slot));
 			fetch_blame(f, -EDEADLK);
@@ -308,8 +309,8 @@ fetch_free(struct sluice_fetch *f)
 }
 
 int
-sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks, struct sluice_fetch **out,
-		  struct sluice_fetch_view *view)
+sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks,
+		  struct sluice_fetch **out, struct sluice_fetch_view *view)
 {
 	struct sluice_fetch *f;
 	int rc;
@@ -323,8 +324,7 @@ sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks, struct sluice_f
 	sl_scopes_reap(space); /* what ended before must not wait for the kernel that comes */
 	sl_space_unlock(space);
 	if (!(space->device->caps & SL_CAP_NATIVE))
-		return sl_fail(-ENOTSUP,
-			       "fetch: the %s device's kernels fault: they need not fetch",
+		return sl_fail(-ENOTSUP, "fetch: the %s device's kernels fault: they need not fetch",
 			       space->device->ops->name);
 	f = sl_calloc(1, sizeof(*f));
 	if (!f)

@@ -302,9 +302,9 @@ sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
 	text[0] = '\0';
 	for (size_t k = 0; k < l->n_uses && at + 1 < bytes; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
-		int n = snprintf(text + at, bytes - at, "%s%llu of %s at %p", k ? ", " : "",
-				 (unsigned long long)(u->end - u->begin), u->region->name,
-				 (void *)(u->region->base + u->begin));
+		int n = snprintf(text + at, bytes - at, "%s%llu of %s at %p",
+				 k ? ", " : "", (unsigned long long)(u->end - u->begin),
+				 u->region->name, (void *)(u->region->base + u->begin));
 
 		if (n < 0 || (size_t)n >= bytes - at)
 			break;
@@ -350,14 +350,15 @@ launch_check_set(struct sluice_launch *l)
 	if (s->device->caps & SL_CAP_REACH) {
 		if (bytes + held <= s->dev.budget_bytes + s->host.budget_bytes)
 			return 0;
-		return sl_fail(-ENOBUFS,
-			       "launch %llu: its %zu uses (%s) are %llu bytes, device and host "
-			       "budgets together hold %llu: tile the launch or raise a budget",
-			       (unsigned long long)l->number, l->n_uses,
-			       sl_launch_ranges(l, ranges, sizeof(ranges)),
-			       (unsigned long long)bytes,
-			       (unsigned long long)(s->dev.budget_bytes - held +
-						    s->host.budget_bytes));
+		return sl_fail(
+			-ENOBUFS,
+			"launch %llu: its %zu uses (%s) are %llu bytes, device and host "
+			"budgets together hold %llu: tile the launch or raise a budget",
+			(unsigned long long)l->number, l->n_uses,
+			sl_launch_ranges(l, ranges, sizeof(ranges)),
+			(unsigned long long)bytes,
+			(unsigned long long)(s->dev.budget_bytes - held +
+					     s->host.budget_bytes));
 	}
 	return sl_fail(
 		-ENOBUFS,
@@ -545,11 +546,12 @@ sl_launch_prepare(struct sluice_launch *l)
 	for (unsigned tries = 0; rc == -ESTALE; tries++) {
 		launch_unreach(l);
 		sl_reach_planned(l);
-		rc = tries < PLANS_MAX ? launch_plan(l)
-				       : sl_fail(-ENOBUFS,
-						 "launch %llu: pins and budgets change faster than "
-						 "it can be brought in",
-						 (unsigned long long)l->number);
+		rc = tries < PLANS_MAX
+			     ? launch_plan(l)
+			     : sl_fail(-ENOBUFS,
+				       "launch %llu: pins and budgets change faster than "
+				       "it can be brought in",
+				       (unsigned long long)l->number);
 		if (!rc)
 			rc = launch_bring(l);
 	}
@@ -894,8 +896,7 @@ launch_dispatch(struct sluice_launch *l)
 		l->uses[k].region->busy++;
 	}
 	sl_work_begin(s, &l->work, l);
-	if ((l->fetch ||
-	     (!s->queue_head && !s->preparing && !sl_plan_run_is_due(s))) &&
+	if ((l->fetch || (!s->queue_head && !s->preparing && !sl_plan_run_is_due(s))) &&
 	    sl_launch_try_prepare(l) == 0) {
 		sl_count(s, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses > 0);
 		return 0;
@@ -926,7 +927,8 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (space && !(space->device->caps & SL_CAP_KERNELS))
 		return sl_fail(-ENOTSUP,
-			       "launch: the %s device runs no C functions: enqueue kernels between "
+			       "launch: the %s device runs no C functions: enqueue "
+			       "kernels between "
 			       "sluice_launch_begin() and sluice_launch_end()",
 			       space->device->ops->name);
 	if (!kernel || !grid.x || !grid.y || !grid.z)
@@ -966,16 +968,18 @@ thread_number(const struct sluice_space *s)
 }
 
 /* A prepared scope on the list. On success the lock is held. */
-SL_ACQUIRE_IF_0(sl_space_token) static int
-scope_begin(struct sluice_space *space, struct sluice_stream *stream,
-	    const struct sluice_use *uses, size_t n_uses, int fetch, struct sluice_launch **out)
+SL_ACQUIRE_IF_0(sl_space_token)
+static int scope_begin(struct sluice_space *space, struct sluice_stream *stream,
+		       const struct sluice_use *uses, size_t n_uses, int fetch,
+		       struct sluice_launch **out)
 {
 	struct sluice_launch *l;
 	int rc;
 
 	if (space && !n_uses && !(space->device->caps & (SL_CAP_FAULTS | SL_CAP_REACH)))
 		return sl_fail(-ENOTSUP,
-			       "launch: this %s device cannot map host memory for kernels: declare "
+			       "launch: this %s device cannot map host memory for "
+			       "kernels: declare "
 			       "what the launch uses",
 			       space->device->ops->name);
 	rc = launch_create(space, stream, NULL, 0, uses, n_uses, &l);

@@ -202,8 +202,8 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 						    : "evict: a write failed");
 			r->write_error = 0; /* reported now */
 		}
-		if (c->state == SL_CHUNK_HOST && !(c->flags & (SL_DIRTY_HOST | SL_REACHED)) &&
-		    c->host) {
+		if (c->state == SL_CHUNK_HOST &&
+		    !(c->flags & (SL_DIRTY_HOST | SL_REACHED)) && c->host) {
 			sl_host_let_go(c);
 		}
 	}

@@ -38,8 +38,8 @@ scopes_failed(const struct sluice_launch *newest)
 			 (unsigned long long)newest->number,
 			 sl_launch_ranges(newest, ranges, sizeof(ranges)));
 	else if (!stream->failed[0])
-		snprintf(stream->failed, sizeof(stream->failed), "launches %llu (%s) to %llu",
-			 (unsigned long long)oldest->number,
+		snprintf(stream->failed, sizeof(stream->failed),
+			 "launches %llu (%s) to %llu", (unsigned long long)oldest->number,
 			 sl_launch_ranges(oldest, ranges, sizeof(ranges)),
 			 (unsigned long long)newest->number);
 	sl_space_unlock(newest->space);

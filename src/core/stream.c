@@ -74,7 +74,8 @@ sluice_stream_wrap(struct sluice_space *space, void *native, struct sluice_strea
 		return rc;
 	sl_space_unlock(space);
 	if (!(space->device->caps & SL_CAP_NATIVE))
-		return sl_fail(-ENOTSUP, "stream: the %s device has no streams of its own to wrap",
+		return sl_fail(-ENOTSUP,
+			       "stream: the %s device has no streams of its own to wrap",
 			       space->device->ops->name);
 	return sl_stream_make(space, &native, out);
 }
@@ -149,8 +150,8 @@ callback_run(struct sl_task *task)
 	struct callback_task *t = (struct callback_task *)task;
 
 	if (t->stream->space->device->caps & SL_CAP_NATIVE)
-		return t->stream->space->device->ops->stream_call(t->stream->stream, t->fn,
-								  t->arg);
+		return t->stream->space->device->ops->stream_call(t->stream->stream,
+								  t->fn, t->arg);
 	t->fn(t->arg);
 	return 0;
 }

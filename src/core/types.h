@@ -64,11 +64,11 @@ enum sl_chunk_flag {
 	SL_WRITTEN = 1 << 9,     /* SYNCING: written to since the snapshot */
 	SL_SNAPSHOT = 1 << 10,   /* SYNCING: the snapshot is being copied now */
 	SL_PREPARING = 1 << 11, /* needed by the launch that the mover is preparing now */
-	SL_REACHED = 1 << 12, /* HOST: the frame is mapped for kernels */
-	SL_EXCESS = 1 << 13,  /* that launch is to reach it: no room on the device */
-	SL_LOST = 1 << 14,    /* EMPTY: the device failed and took the contents with it; whoever needs
+	SL_REACHED = 1 << 12,   /* HOST: the frame is mapped for kernels */
+	SL_EXCESS = 1 << 13,    /* that launch is to reach it: no room on the device */
+	SL_LOST = 1 << 14, /* EMPTY: the device failed and took the contents with it; whoever needs
 			       * them gets an error, whoever overwrites or discards them does not */
-	SL_PLANNED = 1 << 15  /* brought to the device by a plan, and not used yet */
+	SL_PLANNED = 1 << 15 /* brought to the device by a plan, and not used yet */
 };
 
 /* What an empty chunk keeps of its flags: they are not about contents. */
@@ -211,9 +211,9 @@ struct sl_launch_use {
 	uint64_t first, last;        /* chunks */
 	enum sluice_intent intent;   /* as the policy sees it */
 	enum sluice_intent declared; /* as the caller gave it */
-	int reach; /* not declared: need not be on the device, only reachable */
-	uint64_t brought; /* chunks brought in so far, from the first */
-	int whole;                   /* pinned and stamped as a whole region */
+	int reach;         /* not declared: need not be on the device, only reachable */
+	uint64_t brought;  /* chunks brought in so far, from the first */
+	int whole;         /* pinned and stamped as a whole region */
 	int first_partial; /* the use covers only a part of its first / last chunk */
 	int last_partial;
 	uint64_t begin, end; /* byte range within the region */
@@ -251,19 +251,19 @@ struct sluice_launch {
 	struct sluice_launch *next, *prev; /* mover's queue, or list of prepared launches */
 	enum sl_launch_state state;
 	enum sl_scope host_scope;
-	pid_t owner;     /* thread of a host scope */
-	int unpinned;    /* PREPARED, but preparing failed: nothing is pinned */
-	int discard;     /* not a launch: a discard that keeps its place among launches */
+	pid_t owner;  /* thread of a host scope */
+	int unpinned; /* PREPARED, but preparing failed: nothing is pinned */
+	int discard;  /* not a launch: a discard that keeps its place among launches */
 	int discard_eager;
 	int rc;
 	int fetch; /* for a kernel that waits for it: it takes no room that a launch may hold for
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
 	uint64_t room_deadline_ns;
-	int moved;   /* it had to wait for the mover */
+	int moved;     /* it had to wait for the mover */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
-	int reaches; /* some of its chunks are reached in the host tier */
-	uint64_t number; /* counts from 1, for texts */
-	int noted;       /* policy plan has seen it */
+	int reaches;   /* some of its chunks are reached in the host tier */
+	uint64_t number;                   /* counts from 1, for texts */
+	int noted;                         /* policy plan has seen it */
 	uint64_t planned, plan_generation; /* its number in that plan; 0: in none */
 	sluice_kernel kernel;
 	struct sluice_grid grid;
@@ -329,7 +329,7 @@ struct sluice_space {
 	} view;
 	struct {
 		uint32_t running; /* calls to the device under way */
-		uint32_t stops; /* reasons not to hash now */
+		uint32_t stops;   /* reasons not to hash now */
 	} measure;
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */

@@ -47,11 +47,11 @@
 /* What a device can do beyond holding spans. */
 enum sl_device_cap {
 	SL_CAP_KERNELS = 1, /* grid_run(): kernels are C functions */
-	SL_CAP_FAULTS = 2,  /* a kernel's touch of an absent span is an event, not the end */
-	SL_CAP_GUARDS = 4,  /* writes to guarded spans are seen; else guard() changes nothing */
-	SL_CAP_PAGES = 8,   /* page_fill(), page_drop() */
-	SL_CAP_VIEW = 16,   /* host code has a view of its own: view_* */
-	SL_CAP_REACH = 32,  /* reach(): an absent span can be mapped to its host frame */
+	SL_CAP_FAULTS = 2, /* a kernel's touch of an absent span is an event, not the end */
+	SL_CAP_GUARDS = 4, /* writes to guarded spans are seen; else guard() changes nothing */
+	SL_CAP_PAGES = 8,  /* page_fill(), page_drop() */
+	SL_CAP_VIEW = 16,  /* host code has a view of its own: view_* */
+	SL_CAP_REACH = 32, /* reach(): an absent span can be mapped to its host frame */
 	SL_CAP_NATIVE = 64 /* streams are queues of the device: tasks enqueue, see sl_task */
 };
 
@@ -94,7 +94,7 @@ struct sl_touch {
 			* NULL: host code */
 	int in_thread; /* 1: called on the touching thread itself, inside a signal
 			* handler */
-	pid_t thread;  /* the system's number of the touching thread; 0: the calling one */
+	pid_t thread; /* the system's number of the touching thread; 0: the calling one */
 };
 
 /* What core does for a device. Set once at creation. */

@@ -26,7 +26,8 @@ struct sl_engine_ops {
 	void (*destroy)(struct sl_engine *engine);
 	/* An engine whose stores are no files (a simulated one): instead of a file in dir, which
 	 * is nobody's business then. NULL: stores are files. */
-	int (*open_temporary)(struct sl_engine *engine, const char *dir, struct sl_store **out);
+	int (*open_temporary)(struct sl_engine *engine, const char *dir,
+			      struct sl_store **out);
 };
 
 struct sl_engine {

@@ -5,9 +5,13 @@
 #include <string.h>
 
 static const char *const names[TEST_KERNEL_COUNT] = {
-	[TEST_FILL] = "test_fill", [TEST_ADD] = "test_add",     [TEST_SUM] = "test_sum",
-	[TEST_COPY] = "test_copy", [TEST_DELAY] = "test_delay",
-	[TEST_FETCH] = "test_fetch", [TEST_FETCH_WRONG] = "test_fetch_wrong",
+	[TEST_FILL] = "test_fill",
+	[TEST_ADD] = "test_add",
+	[TEST_SUM] = "test_sum",
+	[TEST_COPY] = "test_copy",
+	[TEST_DELAY] = "test_delay",
+	[TEST_FETCH] = "test_fetch",
+	[TEST_FETCH_WRONG] = "test_fetch_wrong",
 };
 
 static void
@@ -72,8 +76,8 @@ cuda_test_open_device(struct cuda_test *t, int device)
 	CHECK_OK(SL_CUDA(t->driver, cuModuleLoadData, &t->module, image));
 	free(image);
 	for (int i = 0; i < TEST_KERNEL_COUNT; i++)
-		CHECK_OK(SL_CUDA(t->driver, cuModuleGetFunction, &t->function[i], t->module,
-				 names[i]));
+		CHECK_OK(SL_CUDA(t->driver, cuModuleGetFunction, &t->function[i],
+				 t->module, names[i]));
 }
 
 void
@@ -92,8 +96,8 @@ cuda_test_launch_on(const struct cuda_test *t, struct cu_stream *stream,
 	void *params[] = {&p, &n, &third};
 	unsigned blocks = t->standin ? 2 : 2048;
 
-	CHECK_OK(SL_CUDA(t->driver, cuLaunchKernel, t->function[kernel], blocks, 1, 1, 256,
-			 1, 1, 0, stream, params, NULL));
+	CHECK_OK(SL_CUDA(t->driver, cuLaunchKernel, t->function[kernel], blocks, 1, 1,
+			 256, 1, 1, 0, stream, params, NULL));
 }
 
 void
@@ -101,8 +105,8 @@ cuda_test_launch_params(const struct cuda_test *t, struct cu_stream *stream,
 			enum test_kernel kernel, unsigned blocks, unsigned threads,
 			void **params)
 {
-	CHECK_OK(SL_CUDA(t->driver, cuLaunchKernel, t->function[kernel], blocks, 1, 1, threads, 1,
-			 1, 0, stream, params, NULL));
+	CHECK_OK(SL_CUDA(t->driver, cuLaunchKernel, t->function[kernel], blocks, 1, 1,
+			 threads, 1, 1, 0, stream, params, NULL));
 }
 
 void

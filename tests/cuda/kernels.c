@@ -118,7 +118,8 @@ ask(const struct sl_standin_block *b, struct sluice_fetch_box *box, uint32_t op)
 static struct sluice_fetch_box *
 box_of(const struct sl_standin_block *b, const struct sluice_fetch_view *f)
 {
-	return standin->ptr(b, (uintptr_t)&f->box[b->index[0]], sizeof(struct sluice_fetch_box),
+	return standin->ptr(b, (uintptr_t)&f->box[b->index[0]],
+			    sizeof(struct sluice_fetch_box),
 			    SL_STANDIN_READ | SL_STANDIN_WRITE);
 }
 
@@ -150,8 +151,8 @@ fetch(const struct sl_standin_block *b, void *const *params)
 			__atomic_fetch_add(failed, 1, __ATOMIC_RELAXED);
 			continue;
 		}
-		q = words(b, p, at, m, plus ? SL_STANDIN_READ | SL_STANDIN_WRITE
-					    : SL_STANDIN_READ);
+		q = words(b, p, at, m,
+			  plus ? SL_STANDIN_READ | SL_STANDIN_WRITE : SL_STANDIN_READ);
 		for (uint64_t i = 0; i < m; i++) {
 			total += q[i];
 			if (plus)
@@ -188,8 +189,8 @@ span_hash(const struct sl_standin_block *b, void *const *params)
 	for (uint64_t i = s.begin; i < s.end; i += PIECE) {
 		uint64_t n = s.end - i < PIECE ? s.end - i : PIECE;
 
-		sl_cuda_hash_add(sums, words(b, U64(0), i * 2, n * 2, SL_STANDIN_READ), i, n,
-				 key);
+		sl_cuda_hash_add(sums, words(b, U64(0), i * 2, n * 2, SL_STANDIN_READ), i,
+				 n, key);
 	}
 	__atomic_fetch_add(&out[0], sums[0], __ATOMIC_RELAXED);
 	__atomic_fetch_add(&out[1], sums[1], __ATOMIC_RELAXED);
@@ -199,8 +200,10 @@ void
 cuda_test_kernels_register(const struct sl_standin *table)
 {
 	static const struct sl_standin_kernel kernels[] = {
-		{"test_fill", fill, 3, {8, 8, 8}},   {"test_add", add, 3, {8, 8, 8}},
-		{"test_sum", sum, 3, {8, 8, 8}},     {"test_copy", copy, 3, {8, 8, 8}},
+		{"test_fill", fill, 3, {8, 8, 8}},
+		{"test_add", add, 3, {8, 8, 8}},
+		{"test_sum", sum, 3, {8, 8, 8}},
+		{"test_copy", copy, 3, {8, 8, 8}},
 		{"test_delay", delay, 3, {8, 8, 8}},
 		{"test_fetch", fetch, 7, {16, 8, 8, 8, 8, 8, 8}},
 		{"test_fetch_wrong", fetch_wrong, 3, {16, 8, 8}},

@@ -17,8 +17,8 @@ fetch_run(struct sluice_space *s, unsigned blocks, void *p, uint64_t n, uint64_t
 	void *params[] = {&view, &p, &n, &tile, &add, &out, &failed};
 
 	CHECK_OK(sluice_fetch_open(s, blocks, &fetch, &view));
-	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH, blocks, 256,
-				params);
+	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH, blocks,
+				256, params);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK_OK(sluice_fetch_close(fetch));
 }
@@ -36,7 +36,8 @@ one_launch_works_on_more_than_device_and_host_hold(void)
 	CHECK_OK(sluice_map(s, path, 0, bytes, SLUICE_WRITE | SLUICE_READ | SLUICE_CREATE,
 			    (void **)&p));
 	for (uint64_t at = 0; at < n; at += MIB / 4)
-		cuda_test_run(&t, s, NULL, TEST_FILL, p + at, MIB / 4, 1, SLUICE_USE_WRITE_ALL);
+		cuda_test_run(&t, s, NULL, TEST_FILL, p + at, MIB / 4, 1,
+			      SLUICE_USE_WRITE_ALL);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	/* More blocks than can hold their tiles at once: the others wait, nobody for ever. */
 	fetch_run(s, 16, p, n, tile, 5, out, failed);
@@ -74,8 +75,8 @@ wrong_requests_are_answered_and_told_to_the_host(void)
 	CHECK(sluice_fetch_open(s, 0, &fetch, &view) == -EINVAL);
 	CHECK(sluice_fetch_open(s, SLUICE_FETCH_BLOCKS_MAX + 1, &fetch, &view) == -EINVAL);
 	CHECK_OK(sluice_fetch_open(s, 1, &fetch, &view));
-	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH_WRONG, 1, 32,
-				params);
+	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH_WRONG, 1,
+				32, params);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK_OK(SL_CUDA(t.driver, cuMemcpyDtoHAsync, got, rcs, sizeof(got), NULL));
 	CHECK_OK(SL_CUDA(t.driver, cuCtxSynchronize));
@@ -107,7 +108,8 @@ launches_around_the_kernel_do_not_hold_it_up(void)
 	cuda_test_run(&t, s, NULL, TEST_ADD, q, MIB, 1, SLUICE_USE_READ_WRITE);
 	CHECK_OK(sluice_fetch_open(s, 4, &fetch, &view));
 	cuda_test_run(&t, s, NULL, TEST_ADD, q, MIB, 1, SLUICE_USE_READ_WRITE);
-	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH, 4, 256, params);
+	cuda_test_launch_params(&t, sluice_stream_native(s, NULL), TEST_FETCH, 4, 256,
+				params);
 	cuda_test_run(&t, s, NULL, TEST_ADD, q, MIB, 1, SLUICE_USE_READ_WRITE);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK_OK(sluice_fetch_close(fetch));

@@ -64,7 +64,7 @@ struct cuda_span {
 	struct cuda_frame *reached; /* absent, mapped to this frame */
 	uint64_t in_move;           /* of present */
 	uint64_t hash_move;         /* of the last measure; 0: none since present */
-	uint32_t hash_slot;         /* where its sums lie, from 1; kept for the next; 0: none yet */
+	uint32_t hash_slot; /* where its sums lie, from 1; kept for the next; 0: none yet */
 };
 
 /* Something to be done when an event has come. */
@@ -73,7 +73,7 @@ struct cuda_pending {
 	struct cu_event *event;
 	struct cu_stream *stream; /* NULL: the default one */
 	int whole_stream; /* no event could be recorded: it ends with all work of stream */
-	uint64_t number;                                    /* of a copy out */
+	uint64_t number;  /* of a copy out */
 	void (*done)(struct cuda_pending *pending, int rc); /* frees it */
 };
 
