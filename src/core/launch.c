@@ -969,9 +969,10 @@ thread_number(const struct sluice_space *s)
 
 /* A prepared scope on the list. On success the lock is held. */
 SL_ACQUIRE_IF_0(sl_space_token)
-static int scope_begin(struct sluice_space *space, struct sluice_stream *stream,
-		       const struct sluice_use *uses, size_t n_uses, int fetch,
-		       struct sluice_launch **out)
+static int
+scope_begin(struct sluice_space *space, struct sluice_stream *stream,
+	    const struct sluice_use *uses, size_t n_uses, int fetch,
+	    struct sluice_launch **out)
 {
 	struct sluice_launch *l;
 	int rc;
