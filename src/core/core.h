@@ -224,6 +224,9 @@ int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
 void sl_mover_queue(struct sluice_launch *l) SL_HELD;
 int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
+/* prepare.c: whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
+int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
 /* What is to be on the device of the launch being prepared does not fit beside pins any more. */
 int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
 int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: not all resident */
