@@ -4,6 +4,7 @@
  * scale; axes end at round numbers. Threads: any.
  */
 #include "chart.h"
+#include "svg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,19 +26,6 @@ static const char *const colours[] = {"#8c8c8c", "#c2304a", "#e08a1e", "#6a51a3"
 struct axes {
 	double x_min, x_max, y_min, y_max;
 };
-
-static void
-text_put(FILE *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '&')
-			fputs("&amp;", out);
-		else if (*text == '<')
-			fputs("&lt;", out);
-		else
-			fputc(*text, out);
-	}
-}
 
 static double
 y_scaled(const struct chart *chart, double y)
@@ -136,7 +124,7 @@ frame_draw(FILE *out, const struct chart *chart, const struct axes *axes)
 		"<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n"
 		"<text x=\"%.0f\" y=\"24\" font-size=\"16\">",
 		WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
-	text_put(out, chart->title);
+	svg_text(out, chart->title);
 	fputs("</text>\n", out);
 	for (unsigned i = 0; i <= ticks; i++) {
 		double value = axes->y_min + (axes->y_max - axes->y_min) * i / ticks;
@@ -150,9 +138,9 @@ frame_draw(FILE *out, const struct chart *chart, const struct axes *axes)
 	}
 	fprintf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">",
 		(LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8);
-	text_put(out, chart->x_title);
+	svg_text(out, chart->x_title);
 	fprintf(out, "</text>\n<text x=\"%.0f\" y=\"66\">", LEFT - 60);
-	text_put(out, chart->y_title);
+	svg_text(out, chart->y_title);
 	fputs("</text>\n", out);
 	for (unsigned s = 0; s < chart->n_series; s++) {
 		fprintf(out,
@@ -160,7 +148,7 @@ frame_draw(FILE *out, const struct chart *chart, const struct axes *axes)
 			"fill=\"%s\"/>"
 			"<text x=\"%.0f\" y=\"46\">",
 			at, colour_of(chart, s), at + 16);
-		text_put(out, chart->series[s].name);
+		svg_text(out, chart->series[s].name);
 		fputs("</text>\n", out);
 		at += 30 + 7.2 * (double)strlen(chart->series[s].name);
 	}
@@ -179,7 +167,7 @@ group_name(FILE *out, const char *name, double x, double y, unsigned font)
 			"<text x=\"%.1f\" y=\"%.0f\" font-size=\"%u\" "
 			"text-anchor=\"middle\">",
 			x, y + 14.0 * i, font);
-		text_put(out, line);
+		svg_text(out, line);
 		fputs("</text>\n", out);
 		if (!rest)
 			break;

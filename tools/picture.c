@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "svg.h"
 
 #define COLUMNS_MAX 600 /* of all programs together */
 
@@ -66,30 +67,6 @@ struct picture {
 	struct stretch *stretches;
 	size_t stretch_n;
 };
-
-static void
-text_put(FILE *to, const char *text)
-{
-	for (; *text; text++) {
-		switch (*text) {
-		case '<':
-			fputs("&lt;", to);
-			break;
-		case '>':
-			fputs("&gt;", to);
-			break;
-		case '&':
-			fputs("&amp;", to);
-			break;
-		case '"':
-			fputs("&quot;", to);
-			break;
-		default:
-			/* XML has no control characters, however written. */
-			fputc((unsigned char)*text < 0x20 ? '?' : *text, to);
-		}
-	}
-}
 
 /* ---- samples to columns ---- */
 
@@ -328,7 +305,7 @@ stretch_put(const struct picture *picture, const struct stretch *stretch)
 	moves_put(picture, stretch);
 	fprintf(picture->to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" font-weight=\"bold\">",
 		x_of(picture, middle_s), UPPER_TOP - 12);
-	text_put(picture->to, program->name);
+	svg_text(picture->to, program->name);
 	fputs("</text>\n", picture->to);
 }
 
@@ -342,12 +319,12 @@ picture_put(const struct picture *picture, const char *title)
 		"fill=\"#202020\" "
 		"role=\"img\">\n<title>",
 		WIDTH, HEIGHT, WIDTH, HEIGHT);
-	text_put(picture->to, title);
+	svg_text(picture->to, title);
 	fprintf(picture->to,
 		"</title>\n<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n"
 		"<text x=\"%.1f\" y=\"24\" font-size=\"16\" font-weight=\"bold\">",
 		WIDTH, HEIGHT, LEFT);
-	text_put(picture->to, title);
+	svg_text(picture->to, title);
 	fputs("</text>\n", picture->to);
 	frame_put(picture, UPPER_TOP, UPPER_HEIGHT, "where the data are, MiB",
 		  picture->bytes_top, 1024.0 * 1024);

@@ -7,6 +7,7 @@
  * Threads: no state.
  */
 #include "trace_picture.h"
+#include "svg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -45,29 +46,6 @@ panel_y(const struct panel *p, double y)
 {
 	y = fmin(fmax(y, p->y_low), p->y_high);
 	return p->bottom - (y - p->y_low) / (p->y_high - p->y_low) * (p->bottom - p->top);
-}
-
-static void
-text_put(FILE *to, const char *text)
-{
-	for (; *text; text++) {
-		switch (*text) {
-		case '<':
-			fputs("&lt;", to);
-			break;
-		case '>':
-			fputs("&gt;", to);
-			break;
-		case '&':
-			fputs("&amp;", to);
-			break;
-		case '"':
-			fputs("&quot;", to);
-			break;
-		default:
-			fputc((unsigned char)*text < 0x20 ? '?' : *text, to);
-		}
-	}
 }
 
 static void
@@ -311,7 +289,7 @@ trace_picture_write(const char *path, const struct sl_trace *trace,
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
 		"<text x=\"%.0f\" y=\"34\" font-size=\"18\">",
 		WIDTH, HEIGHT, LEFT);
-	text_put(to, trace->source && trace->source[0] ? trace->source : "trace");
+	svg_text(to, trace->source && trace->source[0] ? trace->source : "trace");
 	fputs("</text>\n", to);
 	memory_draw(to, vitality);
 	rc = lengths_draw(to, trace, vitality);

@@ -213,9 +213,9 @@ workload_cuda_array_use(struct workload_env *env, struct workload_cuda *cuda,
 	return rc ? workload_fail_library(env, rc, env->plan.array[array].name) : 0;
 }
 
-int
-workload_cuda_array_collect(struct workload_env *env, struct workload_cuda *cuda,
-			    unsigned array, struct workload_cuda_array *a, void *stream)
+static int
+array_collect(struct workload_env *env, struct workload_cuda *cuda, unsigned array,
+	      struct workload_cuda_array *a, void *stream)
 {
 	const struct workload_array *plan = &env->plan.array[array];
 	int rc;
@@ -227,4 +227,15 @@ workload_cuda_array_collect(struct workload_env *env, struct workload_cuda *cuda
 	rc = SL_CUDA(cuda->driver, cuMemcpyDtoHAsync, env->base[array], a->device,
 		     plan->size_bytes, stream);
 	return rc ? workload_fail_library(env, rc, plan->name) : 0;
+}
+
+int
+workload_cuda_arrays_collect(struct workload_env *env, struct workload_cuda *cuda,
+			     struct workload_cuda_array *arrays, void *stream)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < env->plan.n_arrays; i++)
+		rc = array_collect(env, cuda, i, &arrays[i], stream);
+	return rc;
 }

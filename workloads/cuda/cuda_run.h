@@ -91,10 +91,11 @@ int workload_cuda_array_use(struct workload_env *env, struct workload_cuda *cuda
 			    unsigned array, struct workload_cuda_array *a,
 			    enum sluice_intent intent, void *stream) SLUICE_MUST_CHECK;
 
-/* Enqueue copying a result that is newer on the device out to host memory. */
-int workload_cuda_array_collect(struct workload_env *env, struct workload_cuda *cuda,
-				unsigned array, struct workload_cuda_array *a,
-				void *stream) SLUICE_MUST_CHECK;
+/* Enqueue copying the results that are newer on the device out to host memory. arrays: of all the
+ * plan's. */
+int workload_cuda_arrays_collect(struct workload_env *env, struct workload_cuda *cuda,
+				 struct workload_cuda_array *arrays,
+				 void *stream) SLUICE_MUST_CHECK;
 
 static inline int
 workload_intent_reads(enum sluice_intent intent)

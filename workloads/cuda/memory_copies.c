@@ -184,13 +184,11 @@ static int
 copies_round_end(struct workload_env *env, enum workload_round round)
 {
 	struct memory_copies *m = env->memory_state;
-	unsigned i;
-	int rc = 0;
+	int rc;
 
 	if (round != WORKLOAD_ROUND_MEASURED)
 		return 0;
-	for (i = 0; !rc && i < env->plan.n_arrays; i++)
-		rc = workload_cuda_array_collect(env, m->cuda, i, &m->array[i], m->stream);
+	rc = workload_cuda_arrays_collect(env, m->cuda, m->array, m->stream);
 	return rc ? rc : copies_wait(env);
 }
 
