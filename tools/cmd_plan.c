@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "commands.h"
+#include "sim/best_plan.h"
 #include "sluice/sluice.h"
 
 static const char plan_help[] =
@@ -43,7 +44,7 @@ static const char plan_help[] =
 	"      --gpus N              that share host memory and store\n"
 	"\n"
 	"Options:\n"
-	"      --planner NAME        sluice (default) or g10\n"
+	"      --planner NAME        sluice (default), g10, g10-gds or g10-host\n"
 	"      --policy NAME         what runs in the simulator: plan (default), or "
 	"ideal, uvm,\n"
 	"                            deepum, flashneuron, g10-gds, g10-host, g10, lru; "
@@ -56,7 +57,9 @@ static const char plan_help[] =
 	"  -o, --output FILE         write the plan\n"
 	"      --sweep SPEC          try many machines; AXIS is device-memory, "
 	"host-memory,\n"
-	"                            store or link, N the number of values (default 10)\n"
+	"                            store, link or drives, N the number of values "
+	"(default "
+	"10)\n"
 	"      --keep SHARE          sweep: find the smallest machines that keep this "
 	"share of\n"
 	"                            the speed with unlimited memory (default 0.95)\n"
@@ -253,6 +256,12 @@ option_take(int c, struct plan_job *job)
 	return SL_EXIT_OK;
 }
 
+static int
+policy_takes_plan(const char *policy)
+{
+	return strcmp(policy, "plan") == 0 || strcmp(policy, "g10") == 0;
+}
+
 /* 0: go on; else the exit code is in *code. */
 static int
 arguments_read(int argc, char **argv, struct plan_job *job, int *code)
@@ -291,55 +300,65 @@ arguments_read(int argc, char **argv, struct plan_job *job, int *code)
 		*code = command_usage("plan", "--sweep goes with --policy plan only");
 		return 1;
 	}
+	if (!policy_takes_plan(job->policy) && (job->plan_path || job->output)) {
+		*code = command_usage("plan", "policy %s carries out no plan: neither --plan nor -o",
+				      job->policy);
+		return 1;
+	}
 	return 0;
 }
 
 /* ---- one run ---- */
 
+/* The plan that was given or is asked for, carried out; ours is the best of several. */
 static int
-policy_takes_plan(const char *policy)
+plan_run(const struct plan_job *job, const struct sl_sim_options *options,
+	 struct plan_outcome *outcome)
 {
-	return strcmp(policy, "plan") == 0 || strcmp(policy, "g10") == 0;
-}
+	struct sl_planner_options planning = {.as_published = job->as_published};
+	const struct sl_sim_policy *policy = sl_sim_policy_find(job->policy);
+	const char *planner = strcmp(job->policy, "g10") == 0 ? "g10" : job->planner;
+	int rc;
 
-static int
-plan_get(const struct plan_job *job, struct sl_plan **out)
-{
-	struct sl_planner_options options = {.as_published = job->as_published};
-	const char *planner = job->planner;
-
+	if (!job->plan_path && strcmp(planner, "sluice") == 0)
+		return sl_best_plan(job->trace, &job->machine, &sl_planner_sluice, policy,
+				    options, &outcome->bound, &outcome->plan,
+				    &outcome->result);
 	if (job->plan_path)
-		return sl_plan_read(job->plan_path, out);
-	if (strcmp(job->policy, "g10") == 0)
-		planner = "g10";
-	return sl_planner_find(planner)->make(job->trace, &job->machine, &options, out);
+		rc = sl_plan_read(job->plan_path, &outcome->plan);
+	else
+		rc = sl_planner_find(planner)->make(job->trace, &job->machine, &planning,
+						    &outcome->plan);
+	if (rc)
+		return rc;
+	return policy->run(job->trace, &job->machine, outcome->plan, options,
+			   &outcome->result);
 }
 
 static int
 job_run(const struct plan_job *job, struct plan_outcome *outcome)
 {
 	struct sl_sim_options options = {.as_published = job->as_published};
+	int takes_plan = policy_takes_plan(job->policy);
 	int rc = sl_machine_check(&job->machine);
 
 	if (!rc)
 		rc = sl_bound_make(job->trace, &job->machine, job->as_published,
 				   &outcome->bound);
-	if (!rc && policy_takes_plan(job->policy))
-		rc = plan_get(job, &outcome->plan);
-	if (!rc && job->output && !outcome->plan)
-		rc = sl_fail(-EINVAL, "policy %s makes no plan to write", job->policy);
-	if (!rc && job->output)
-		rc = sl_plan_write(outcome->plan, job->output);
-	if (!rc)
+	if (!rc && takes_plan)
+		rc = plan_run(job, &options, outcome);
+	else if (!rc)
 		rc = sl_sim_policy_find(job->policy)
-			     ->run(job->trace, &job->machine, outcome->plan, &options,
+			     ->run(job->trace, &job->machine, NULL, &options,
 				   &outcome->result);
 	if (!rc && outcome->result.failed)
 		rc = sl_fail(-ENOSPC, "%s: %s", job->policy, outcome->result.why);
+	if (!rc && job->output)
+		rc = sl_plan_write(outcome->plan, job->output);
 	if (!rc && job->svg)
 		rc = plan_picture_run(job->svg, job, outcome);
 	if (!rc && job->as_json)
-		rc = plan_report_json(job, outcome);
+		plan_report_json(job, outcome);
 	else if (!rc)
 		plan_report_print(job, outcome);
 	return rc;

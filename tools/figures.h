@@ -84,6 +84,7 @@ struct figure_cell {
 	uint32_t n_launches;
 	double above[FIGURE_ABOVE_COUNT]; /* percent of launches */
 	double quantile[FIGURE_QUANTILES];
+	struct sl_plan *plan; /* ours, without noise; else NULL. Owned */
 };
 
 /* What the loader made of a trace at a model's main batch, and its characterisation. */
@@ -112,6 +113,8 @@ void figures_fini(struct figures *figures);
 const struct figure_cell *figures_cell(const struct figures *figures,
 				       const struct figure_key *key); /* NULL: none that ran */
 struct figure_key figure_key_make(unsigned model, uint32_t batch, enum figure_policy policy);
+/* Both of our planner without noise, the same trace, and `more` has at least as much. */
+int figures_cell_has_more(const struct figure_cell *more, const struct figure_cell *less);
 
 /*
  * figures_expected.c: the published values, from DIR/expected. A file that is not there is an

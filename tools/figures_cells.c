@@ -5,7 +5,8 @@
  *
  * Every cell is one call of planner and simulator with the published program's rules
  * (as_published). Our own planner is run at each configuration that the published one is shown
- * at, and executed by the same rules. What an iteration divides into, its traffic and the
+ * at, and executed by the same rules; where a smaller machine's cell came out faster, its plan is
+ * carried out on the larger machine, too, and the better one counts. What an iteration divides into, its traffic and the
  * slow-downs of its launches are summed up at once, so that no result is kept.
  *
  * Threads: figures_cells_run() starts n_jobs threads that take cells from one counter; a cell is
@@ -322,6 +323,7 @@ result_sum(const struct sl_sim_result *result, struct figure_cell *cell)
 					       (size_t)result->best_period *
 						       result->n_launches;
 
+	cell->stall = cell->overlap = cell->compute = 0;
 	cell->cycles = result->best_ticks;
 	cell->ideal_cycles = result->ideal_ticks;
 	cell->n_launches = result->n_launches;
@@ -338,6 +340,16 @@ result_sum(const struct sl_sim_result *result, struct figure_cell *cell)
 		cell->overlap = 0;
 	}
 	return slowdowns_sum(result, cell);
+}
+
+static void
+machine_fill(const struct figure_key *key, struct sl_machine *machine)
+{
+	sl_machine_g10(machine);
+	machine->host_bytes = key->host_gib * GIB;
+	machine->store_read_bps = machine->store_write_bps = key->store_mbps * 1e6;
+	if (key->store_mbps > STORE_MBPS_MAIN)
+		machine->link_in_bps = machine->link_out_bps = LINK_BPS_WIDE;
 }
 
 static int
@@ -359,11 +371,7 @@ cell_run(const struct sl_trace *trace, struct figure_cell *cell)
 	uint64_t begin_ns = sl_now_ns();
 	int rc;
 
-	sl_machine_g10(&machine);
-	machine.host_bytes = cell->key.host_gib * GIB;
-	machine.store_read_bps = machine.store_write_bps = cell->key.store_mbps * 1e6;
-	if (cell->key.store_mbps > STORE_MBPS_MAIN)
-		machine.link_in_bps = machine.link_out_bps = LINK_BPS_WIDE;
+	machine_fill(&cell->key, &machine);
 	if (!policy)
 		return 0;
 	if (ours || cell->key.policy == FIGURE_G10) {
@@ -379,7 +387,10 @@ cell_run(const struct sl_trace *trace, struct figure_cell *cell)
 			return rc;
 	}
 	rc = policy->run(trace, &machine, plan, &options, &result);
-	sl_plan_destroy(plan);
+	if (ours && !cell->key.noise_percent)
+		cell->plan = plan;
+	else
+		sl_plan_destroy(plan);
 	if (rc)
 		return rc;
 	cell->ran = 1;
@@ -392,6 +403,62 @@ cell_run(const struct sl_trace *trace, struct figure_cell *cell)
 	return rc;
 }
 
+int
+figures_cell_has_more(const struct figure_cell *more, const struct figure_cell *less)
+{
+	return more->plan && less->plan && more->key.model == less->key.model &&
+	       more->key.batch == less->key.batch &&
+	       more->key.host_gib >= less->key.host_gib &&
+	       more->key.store_mbps >= less->key.store_mbps;
+}
+
+static const struct sl_trace *
+shelf_find(const struct shelf *shelf, const struct figure_key *key)
+{
+	for (size_t s = 0; s < shelf->n; s++)
+		if (shelf->slots[s].model == key->model && shelf->slots[s].batch == key->batch)
+			return shelf->slots[s].trace;
+	return NULL;
+}
+
+/* A machine that has more can do what one with less does: carry out its plan. */
+static int
+cell_take_plan(const struct sl_trace *trace, struct figure_cell *cell,
+	       const struct figure_cell *less)
+{
+	struct sl_sim_options options = {.as_published = 1};
+	struct sl_sim_result result;
+	struct sl_machine machine;
+	int rc;
+
+	machine_fill(&cell->key, &machine);
+	rc = sl_sim_g10.run(trace, &machine, less->plan, &options, &result);
+	if (rc)
+		return rc;
+	if (!result.failed && result.best_ticks < cell->cycles)
+		rc = result_sum(&result, cell);
+	sl_sim_result_fini(&result);
+	return rc;
+}
+
+static int
+cells_take_plans(struct figures *figures, const struct shelf *shelf)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < figures->n_cells; i++)
+		for (size_t j = 0; !rc && j < figures->n_cells; j++) {
+			struct figure_cell *more = &figures->cells[i];
+			const struct figure_cell *less = &figures->cells[j];
+
+			if (figures_cell_has_more(more, less) && !less->failed &&
+			    less->cycles < more->cycles)
+				rc = cell_take_plan(shelf_find(shelf, &more->key), more,
+						    less);
+		}
+	return rc;
+}
+
 static void *
 crew_work(void *arg)
 {
@@ -400,7 +467,7 @@ crew_work(void *arg)
 
 	for (;;) {
 		size_t i = atomic_fetch_add(&crew->taken, 1);
-		const struct sl_trace *trace = NULL;
+		const struct sl_trace *trace;
 		struct figure_cell *cell;
 		int rc;
 
@@ -408,10 +475,7 @@ crew_work(void *arg)
 			return NULL;
 		/* The large models are last in the list: begin with them. */
 		cell = &figures->cells[figures->n_cells - 1 - i];
-		for (size_t s = 0; s < crew->shelf.n; s++)
-			if (crew->shelf.slots[s].model == cell->key.model &&
-			    crew->shelf.slots[s].batch == cell->key.batch)
-				trace = crew->shelf.slots[s].trace;
+		trace = shelf_find(&crew->shelf, &cell->key);
 		rc = trace ? cell_run(trace, cell) : 0;
 		if (!rc)
 			continue;
@@ -478,6 +542,8 @@ figures_cells_run(struct figures *figures, int quiet)
 		pthread_join(threads[--started], NULL);
 	if (crew.rc)
 		rc = sl_fail_text(crew.rc, crew.text);
+	else
+		rc = cells_take_plans(figures, &crew.shelf);
 	figures->run_s = (double)(sl_now_ns() - begin_ns) / 1e9;
 done:
 	shelf_fini(&crew.shelf);
@@ -490,6 +556,8 @@ figures_fini(struct figures *figures)
 	for (unsigned m = 0; m < FIGURE_MODEL_COUNT; m++)
 		sl_vitality_fini(&figures->traces[m].vitality);
 	figures_expected_destroy(figures->expected);
+	for (size_t i = 0; i < figures->n_cells; i++)
+		sl_plan_destroy(figures->cells[i].plan);
 	free(figures->cells);
 	memset(figures, 0, sizeof(*figures));
 }

@@ -153,7 +153,7 @@ shares_write(struct figures_writer *w, const char *first, unsigned n_bins,
 	     char names[][32], double shares[FIGURE_MODEL_COUNT][16], const char *picture,
 	     const char *title, const char *x_title, const char *y_title)
 {
-	struct chart_series series[FIGURE_MODEL_COUNT];
+	struct chart_series series[FIGURE_MODEL_COUNT] = {{0}};
 	const char *groups[16];
 	unsigned n = 0;
 

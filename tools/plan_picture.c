@@ -36,15 +36,18 @@ share_y(double share)
 	return BOTTOM - fmin(fmax(share, 0), 1) * (BOTTOM - TOP);
 }
 
-static int
-picture_begin(const char *path, const char *title, FILE **out)
+/* NULL: *rc says why not. */
+static FILE *
+picture_begin(const char *path, const char *title, int *rc)
 {
 	FILE *to = fopen(path, "we");
-	int error = errno;
 
-	if (!to)
-		return sl_fail(-error, "%s: cannot be opened for writing: %s", path,
-			       strerror(error));
+	if (!to) {
+		*rc = -errno;
+		*rc = sl_fail(*rc, "%s: cannot be opened for writing: %s", path,
+			      strerror(-*rc));
+		return NULL;
+	}
 	fprintf(to,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
 		"font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -57,8 +60,7 @@ picture_begin(const char *path, const char *title, FILE **out)
 			"<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%d %%</text>\n",
 			LEFT, share_y(i / 4.0), RIGHT, LEFT - 6, share_y(i / 4.0) + 4,
 			25 * i);
-	*out = to;
-	return 0;
+	return to;
 }
 
 static int
@@ -125,8 +127,8 @@ plan_picture_run(const char *path, const struct plan_job *job,
 
 	snprintf(title, sizeof(title), "Where a period of %.4g s goes (%s)",
 		 period / (double)job->trace->clock_hz, job->policy);
-	rc = picture_begin(path, title, &to);
-	if (rc)
+	to = picture_begin(path, title, &rc);
+	if (!to)
 		return rc;
 	for (int b = 0; b < SL_BOUND_COUNT; b++)
 		legend_put(to, LEFT + b * 150, 52, bound_colours[b],
@@ -168,10 +170,10 @@ plan_picture_sweep(const char *path, const char *axis, const char *const *values
 {
 	double step = n_values > 1 ? (RIGHT - LEFT) / (n_values - 1) : 0;
 	uint32_t every = n_values / 8 + 1;
-	FILE *to;
-	int rc = picture_begin(path, "Share of the speed with unlimited memory", &to);
+	int rc;
+	FILE *to = picture_begin(path, "Share of the speed with unlimited memory", &rc);
 
-	if (rc)
+	if (!to)
 		return rc;
 	for (uint32_t v = 0; v < n_values; v += every)
 		fprintf(to, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n",
@@ -183,6 +185,7 @@ plan_picture_sweep(const char *path, const char *axis, const char *const *values
 	for (uint32_t l = 0; l < n_lines; l++) {
 		const char *colour =
 			line_colours[l % (sizeof(line_colours) / sizeof(line_colours[0]))];
+		uint32_t row = l / 2;
 		int pen_down = 0;
 
 		fprintf(to, "<path fill=\"none\" stroke-width=\"2\" stroke=\"%s\" d=\"",
@@ -195,8 +198,8 @@ plan_picture_sweep(const char *path, const char *axis, const char *const *values
 		}
 		fputs("\"/>\n", to);
 		if (lines[l].name[0])
-			legend_put(to, LEFT + 440.0 * (l % 2), 42 + 16.0 * (l / 2),
-				   colour, lines[l].name);
+			legend_put(to, LEFT + 440.0 * (l % 2), 42 + 16.0 * row, colour,
+				   lines[l].name);
 	}
 	return picture_end(path, to);
 }

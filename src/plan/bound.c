@@ -11,6 +11,11 @@
  * store. In that time the launches between them run, too. The time from i to j is at least
  * the largest of these five.
  *
+ * That holds for schedules that move whatever leaves. Where a copy that is still good need not be
+ * written again, which is so on all but the published machine, only what a launch changed in
+ * between has to go out: what is outside at j and was changed by no launch since i may have left
+ * for nothing, C(i, j). The bound for all schedules has that in place of G for what goes out.
+ *
  * A period is cut at some launches, and what its pieces take at least is added. Any cut gives
  * a bound; the best is found by dynamic programming over a few dozen launches where the
  * excess is at its peaks and in its valleys.
@@ -37,6 +42,8 @@ struct bound {
 	double compute[POINTS_MAX + 1]; /* ticks of the launches before the point */
 	/* By piece, from one point to a later one, cyclically. */
 	double stays[POINTS_MAX][POINTS_MAX]; /* G: pages that may be outside at both ends */
+	double clean[POINTS_MAX][POINTS_MAX]; /* C: that may be outside at the second for nothing */
+	int keeps_copies; /* of the schedules that are bounded at present */
 	double cost[POINTS_MAX][POINTS_MAX];
 };
 
@@ -69,6 +76,28 @@ points_choose(struct bound *b)
 		for (; k < b->point[i]; k++)
 			before += p->ticks[k];
 		b->compute[i] = before;
+	}
+}
+
+/* For every gap that has a point: pairs of any point since the last change and one in it. */
+static void
+clean_fill(struct bound *b)
+{
+	const struct sl_problem *p = b->p;
+
+	for (uint32_t g = 0; g < p->n_gaps; g++) {
+		const struct sl_gap *gap = &p->gaps[g];
+
+		for (uint32_t j = 0; j < b->count && !gap->dead; j++) {
+			uint32_t in = (b->point[j] + p->n - gap->begin) % p->n;
+
+			for (uint32_t i = 0; i < b->count && in < gap->length; i++) {
+				uint32_t apart = (b->point[j] + p->n - b->point[i]) % p->n;
+
+				if (i != j && apart <= in + gap->clean)
+					b->clean[i][j] += p->pages[gap->tensor];
+			}
+		}
 	}
 }
 
@@ -121,9 +150,10 @@ piece_cost(const struct bound *b, uint32_t i, uint32_t j, enum cost what)
 {
 	const struct sl_problem *p = b->p;
 	double all = p->device + p->host;
-	double out = sl_max(0, excess(b, j, p->device) - b->stays[i][j]);
+	double kept = b->keeps_copies ? b->clean[i][j] : b->stays[i][j];
+	double out = sl_max(0, excess(b, j, p->device) - kept);
 	double in = sl_max(0, excess(b, i, p->device) - b->stays[i][j]);
-	double store_out = sl_max(0, excess(b, j, all) - b->stays[i][j]);
+	double store_out = sl_max(0, excess(b, j, all) - kept);
 	double store_in = sl_max(0, excess(b, i, all) - b->stays[i][j]);
 	double ticks;
 
@@ -189,16 +219,20 @@ sl_bound_make(const struct sl_trace *trace, const struct sl_machine *machine,
 	if (!rc)
 		rc = sl_problem_make(trace, machine, as_published, &problem);
 	if (rc)
+		/* cppcheck-suppress memleak; it does not know SL_CLEANUP */
 		return rc;
 	if (!as_published)
 		problem_rates(&problem, trace->clock_hz, machine);
 	b->p = &problem;
 	points_choose(b);
 	stays_fill(b);
+	clean_fill(b);
 	out->compute_ticks = (uint64_t)problem.ideal;
-	out->ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
+	out->moving_ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
 	out->out_bytes = (uint64_t)cut_best(b, COST_OUT) * machine->page_bytes;
 	out->store_bytes = (uint64_t)cut_best(b, COST_STORE) * machine->page_bytes;
+	b->keeps_copies = !as_published;
+	out->ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
 	sl_problem_fini(&problem);
 	return 0;
 }

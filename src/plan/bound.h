@@ -13,10 +13,12 @@
 #include "trace/trace.h"
 
 struct sl_bound {
-	uint64_t ticks;         /* of a period, in the long run: at least this */
+	uint64_t ticks;        /* of a period, in the long run: at least this */
+	uint64_t moving_ticks; /* the same if whatever leaves is moved, also if a copy of it is
+				 * elsewhere and still good; as_published: the same as ticks */
 	uint64_t compute_ticks; /* all launches one after the other, nothing missing */
-	uint64_t out_bytes;     /* leave the device in a period: at least this */
-	uint64_t store_bytes;   /* of them to the store */
+	uint64_t out_bytes;   /* leave the device in a period, if moved: at least this */
+	uint64_t store_bytes; /* of them to the store */
 };
 
 /*

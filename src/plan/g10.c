@@ -15,6 +15,7 @@
  *
  * Threads: pure.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -126,9 +127,11 @@ static int
 estimate_make(struct g10 *g)
 {
 	struct sl_g10_view *view = &g->view;
+	uint32_t n = view->n;
 	int64_t all = 0;
 	int rc;
 
+	assert(n); /* a trace has launches */
 	for (uint32_t t = 0; t < view->n_tensors; t++)
 		if (view->tensors[t].death > 0)
 			all += (int64_t)view->tensors[t].size_bytes;
@@ -153,7 +156,7 @@ estimate_make(struct g10 *g)
 			alloc_at = kernel_at(g, alloc_ticks);
 		rc = sl_plan_add(g->plan, alloc_at, SL_PLAN_ALLOC, t);
 		if (!rc)
-			rc = sl_plan_add(g->plan, tensor->death % view->n, SL_PLAN_FREE, t);
+			rc = sl_plan_add(g->plan, tensor->death % n, SL_PLAN_FREE, t);
 		if (rc)
 			return rc;
 		for (uint32_t k = 0; k < alloc_at; k++)

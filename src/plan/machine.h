@@ -15,7 +15,7 @@
 struct sl_machine {
 	uint64_t device_bytes; /* memory of one GPU */
 	uint64_t host_bytes;   /* host memory lent to it; 0 allowed */
-	uint64_t store_bytes;  /* 0: unlimited */
+	uint64_t store_bytes;  /* of all drives together; 0: unlimited */
 	double link_in_bps;    /* host to device */
 	double link_out_bps;   /* device to host */
 	double store_read_bps; /* store to device or host; <= link */

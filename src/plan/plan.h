@@ -54,7 +54,7 @@ struct sl_planner_options {
 /* One planner. make: -ENOSPC when no plan can fit: the text says which launch does not, and
  * the least device memory that would do. Pure: same input, same plan. One thread. */
 struct sl_planner {
-	const char *name; /* "g10", "sluice", ... */
+	const char *name; /* "sluice", "g10", "g10-gds", "g10-host" */
 	int (*make)(const struct sl_trace *trace, const struct sl_machine *machine,
 		    const struct sl_planner_options *options, struct sl_plan **out);
 };

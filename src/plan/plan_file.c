@@ -358,6 +358,7 @@ sl_plan_read(const char *path, struct sl_plan **out)
 		return sl_fail(-ENOMEM, "%s: no memory for %zu bytes", path,
 			       (size_t)st.st_size);
 	if (bytes != (size_t)st.st_size)
+		/* cppcheck-suppress memleak; it does not know SL_CLEANUP */
 		return sl_fail(-EIO, "%s: only %zu of %zu bytes could be read", path,
 			       bytes, (size_t)st.st_size);
 	return sl_plan_decode(data, bytes, path, out);

@@ -8,11 +8,13 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "plan/plan.h"
+#include "plan/g10.h"
 
 static const struct sl_planner *const planners[] = {
 	&sl_planner_sluice,
 	&sl_planner_g10,
+	&sl_planner_g10_gds,
+	&sl_planner_g10_host,
 };
 
 const struct sl_planner *

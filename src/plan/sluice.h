@@ -40,6 +40,7 @@ sl_max(double a, double b)
 struct sl_gap {
 	uint32_t tensor;
 	uint32_t begin, end, length;
+	uint32_t clean; /* launches before begin since a use that changed the contents; < n */
 	int dead; /* the contents do not matter: given free at begin, memory again before end */
 };
 

@@ -117,6 +117,13 @@ launch_at(const double *times, uint32_t n, double when)
 	return low;
 }
 
+/* A launch that gap_helps() gave, in this period. */
+static uint32_t
+launch_wrap(uint32_t k, uint32_t n)
+{
+	return k < n ? k : k - n;
+}
+
 /*
  * The launches a gap helps, [*begin, *end) with begin < n and end up to 2n. slow == 0: all of
  * them. Empty if the transfers take longer than the gap.
@@ -211,9 +218,10 @@ cover_pass(struct cover *cover, double limit, double slow, const double *times,
 	   double *counted, uint8_t *fate)
 {
 	const struct sl_problem *p = cover->problem;
+	uint32_t n = p->n;
 
 	cover_spans(cover, slow, times);
-	for (uint32_t k = 0; k < p->n; k++) {
+	for (uint32_t k = 0; k < n; k++) {
 		double bound = sl_max(limit, p->active[k]);
 
 		while (cover->next < cover->n_spans && cover->spans[cover->next].begin == k) {
@@ -232,7 +240,7 @@ cover_pass(struct cover *cover, double limit, double slow, const double *times,
 			fate[g] = SL_FATE_OUT;
 			gap_helps(p, &p->gaps[g], slow, times, &begin, &end);
 			for (uint32_t i = begin; i < end; i++)
-				counted[i % p->n] -= p->pages[p->gaps[g].tensor];
+				counted[launch_wrap(i, n)] -= p->pages[p->gaps[g].tensor];
 		}
 	}
 }
@@ -257,7 +265,7 @@ static void
 cover_trim(const struct sl_problem *p, double limit, double slow, const double *times,
 	   double *counted, struct cover_size *sizes, uint8_t *fate)
 {
-	uint32_t count = 0;
+	uint32_t count = 0, n = p->n;
 
 	for (uint32_t g = 0; g < p->n_gaps; g++)
 		if (fate[g] == SL_FATE_OUT)
@@ -268,14 +276,14 @@ cover_trim(const struct sl_problem *p, double limit, double slow, const double *
 
 		gap_helps(p, &p->gaps[g], slow, times, &begin, &end);
 		for (k = begin; k < end; k++)
-			if (counted[k % p->n] + sizes[i].pages >
-			    sl_max(limit, p->active[k % p->n]))
+			if (counted[launch_wrap(k, n)] + sizes[i].pages >
+			    sl_max(limit, p->active[launch_wrap(k, n)]))
 				break;
 		if (k < end)
 			continue;
 		fate[g] = SL_FATE_KEEP;
 		for (k = begin; k < end; k++)
-			counted[k % p->n] += sizes[i].pages;
+			counted[launch_wrap(k, n)] += sizes[i].pages;
 	}
 }
 

@@ -62,9 +62,7 @@ sl_problem_machine(struct sl_problem *problem, uint64_t clock_hz,
 	problem->store = machine->store_bytes
 				 ? floor((double)machine->store_bytes / gpus / page)
 				 : INFINITY;
-	/* The link moves batches on a fixed grid, whose step is a whole number of ticks; the
-	 * store's share of a batch is a whole number of pages. Where that would lose a
-	 * tenth of a slow store the true rate is taken: no real machine rounds so. */
+	/* The link moves batches on a fixed grid, whose step is a whole number of ticks. */
 	problem->grid = sl_max(1, floor(batch / (machine->link_in_bps * per_tick)));
 	problem->in = batch / problem->grid;
 	problem->out = sl_min(batch / sl_max(1, floor(batch /
@@ -72,15 +70,32 @@ sl_problem_machine(struct sl_problem *problem, uint64_t clock_hz,
 			      problem->in * machine->link_out_bps / machine->link_in_bps);
 	problem->store_in = machine->store_read_bps / gpus * per_tick;
 	problem->store_out = machine->store_write_bps / gpus * per_tick;
-	share_in = floor(batch * machine->store_read_bps / gpus / machine->link_in_bps);
-	share_out = floor(batch * machine->store_write_bps / gpus / machine->link_out_bps);
-	if (as_published || share_in / problem->grid > 0.9 * problem->store_in)
+	/* As published, the store's share of a batch is a whole number of pages. */
+	if (as_published) {
+		share_in = floor(batch * machine->store_read_bps / gpus /
+				 machine->link_in_bps);
+		share_out = floor(batch * machine->store_write_bps / gpus /
+				  machine->link_out_bps);
 		problem->store_in = share_in / problem->grid;
-	if (as_published || share_out / problem->grid > 0.9 * problem->store_out)
 		problem->store_out = share_out / problem->grid;
+	}
 	problem->store_in = sl_min(problem->store_in, problem->in);
 	problem->store_out = sl_min(problem->store_out, problem->out);
 	problem->alloc = sl_max(machine->alloc_bps * per_tick, problem->in);
+}
+
+/* Launches behind the last use that changed the contents, at the launch behind visit i, from
+ * what it was behind the visit before; at most n - 1. */
+static uint32_t
+clean_behind(uint32_t n, const struct visit *visits, uint32_t n_visits, uint32_t i,
+	     uint32_t clean)
+{
+	uint32_t before = visits[i ? i - 1 : n_visits - 1].launch;
+	uint32_t apart = (visits[i].launch + n - before - 1) % n + 1;
+
+	if (visits[i].intent != SLUICE_USE_READ)
+		return 0;
+	return clean < n - 1 - (apart < n ? apart : n - 1) ? clean + apart : n - 1;
 }
 
 /* Count or fill: the gaps of one tensor. Returns how many. */
@@ -88,14 +103,18 @@ static uint32_t
 gaps_of(const struct sl_trace *trace, uint32_t n, uint32_t tensor,
 	const struct visit *visits, uint32_t n_visits, struct sl_gap *out)
 {
-	uint32_t count = 0;
+	uint32_t count = 0, clean = n - 1;
 
+	/* Once around to know what it is behind the last visit. */
+	for (uint32_t i = 0; i < n_visits; i++)
+		clean = clean_behind(n, visits, n_visits, i, clean);
 	for (uint32_t i = 0; i < n_visits; i++) {
 		int last = i + 1 == n_visits;
 		const struct visit *now = &visits[i], *next = &visits[last ? 0 : i + 1];
 		uint32_t begin = (now->launch + 1) % n;
 		uint32_t length = (next->launch + n - begin) % n;
 
+		clean = clean_behind(n, visits, n_visits, i, clean);
 		/* A single use: from the launch behind it to the same launch again. */
 		if (last && n_visits == 1)
 			length = n - 1;
@@ -107,6 +126,7 @@ gaps_of(const struct sl_trace *trace, uint32_t n, uint32_t tensor,
 				.begin = begin,
 				.end = next->launch,
 				.length = length,
+				.clean = clean,
 				.dead = !intent_needs_contents(next->intent) ||
 					now->intent == SLUICE_USE_SCRATCH ||
 					(last &&

@@ -127,10 +127,9 @@ static double
 time_until(const struct decision *d, uint32_t ahead)
 {
 	const double *times = d->schedule->times;
-	uint32_t k = d->launch + ahead, n = d->p->n;
+	uint32_t k = d->launch + ahead, n = d->p->n, periods = k / n;
 
-	return k < n ? times[k] - times[d->launch]
-		     : times[k % n] + times[n] * (k / n) - times[d->launch];
+	return times[k % n] + times[n] * periods - times[d->launch];
 }
 
 static uint32_t

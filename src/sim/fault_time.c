@@ -23,8 +23,10 @@
 static double
 ticks_to_ms(uint64_t ticks, uint64_t clock_hz, int as_published)
 {
+	uint64_t seconds = ticks / clock_hz;
+
 	if (as_published)
-		return (double)(ticks / clock_hz) * 1e3;
+		return (double)seconds * 1e3;
 	return (double)ticks * 1e3 / (double)clock_hz;
 }
 

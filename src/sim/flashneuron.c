@@ -132,6 +132,8 @@ flashneuron_run(const struct sl_trace *trace, const struct sl_machine *machine,
 
 	(void)unused;
 	memset(out, 0, sizeof(*out));
+	if (!rc)
+		rc = sl_tensor_one_gpu("flashneuron", machine);
 	if (rc)
 		return rc;
 	if (trace->n_forward == SL_TRACE_NONE)
@@ -151,6 +153,7 @@ flashneuron_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	if (rc)
 		goto done;
 	rules.array_bytes = machine->device_bytes;
+	rules.store_bytes = machine->store_bytes;
 	for (int path = 0; path < SL_PATH_COUNT; path++)
 		rules.bps[path] = (path == SL_PATH_STORE_IN ? machine->store_read_bps
 							    : machine->store_write_bps) *

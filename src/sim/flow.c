@@ -102,6 +102,16 @@ victim_note(struct sl_flow *flow, uint32_t run, uint32_t pages, enum sl_where wh
 	flow->shape.victim_where = where;
 }
 
+/* Does anything leave by plan? */
+static int
+plans_are_due(const struct sl_flow *flow)
+{
+	const struct sl_run_list *queue = flow->runs.queue;
+
+	return queue[SL_QUEUE_EVICT_STORE].head != SL_RUN_NONE ||
+	       queue[SL_QUEUE_EVICT_HOST].head != SL_RUN_NONE;
+}
+
 /*
  * Room for at most `want` pages that are to come in; returns for how many (0: not now).
  * refund: they come from the host, each leaving a page of it free again.
@@ -118,6 +128,8 @@ room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
 
 	if (free)
 		return (uint32_t)u64_min(want, free);
+	if (flow->waits && (plans_are_due(flow) || (!urgent && !runs->awaited)))
+		return 0;
 	if (used->out >= limits->out)
 		return 0;
 	if (host_is_full(flow) && used->store_out >= limits->store_out)
@@ -290,10 +302,11 @@ plans_serve(struct sl_flow *flow)
 	while ((run = runs->queue[SL_QUEUE_EVICT_HOST].head) != SL_RUN_NONE) {
 		enum sl_where where = SL_WHERE_HOST;
 
-		if (stored_let_go(flow, run))
-			continue;
 		if (flow->shape.host_was_full || host_is_full(flow))
 			where = SL_WHERE_STORE;
+		/* To the host even if the store has it: from there it comes back faster. */
+		if (where == SL_WHERE_STORE && stored_let_go(flow, run))
+			continue;
 		n = u32_min(runs->runs[run].pages, limits->out - used->out);
 		if (where == SL_WHERE_HOST) {
 			n = u32_min(n, limits->host_out - used->host_out);

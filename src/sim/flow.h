@@ -37,6 +37,7 @@ struct sl_flow_shape {
 struct sl_flow {
 	struct sl_runs runs;
 	uint64_t device_pages, host_pages;
+	uint64_t store_pages; /* the caller looks whether more is there */
 	struct sl_flow_limits limits;
 
 	/* DeepUM: what the launches now ... now + window need is not taken for pages asked for
@@ -49,6 +50,9 @@ struct sl_flow {
 
 	/* Ours: what the running launch uses is pinned; what the store has is just dropped. */
 	int pins;
+	/* Ours with a plan, which has said what is to leave: what comes waits for that. Others are
+	 * pushed out only when a launch waits and nothing leaves. */
+	int waits;
 
 	/* Told of what goes to the store and what has left it; NULL: nobody. A tensor begins at
 	 * flash_at[tensor] bytes. Its first failure is kept. */

@@ -36,6 +36,9 @@ g10_tensor_run(const struct sl_trace *trace, const struct sl_machine *machine,
 		return sl_fail(-EINVAL, "%s: plans are made for the first period, not for %u",
 			       variant == SL_G10_GDS ? "g10-gds" : "g10-host",
 			       options->period);
+	rc = sl_tensor_one_gpu(variant == SL_G10_GDS ? "g10-gds" : "g10-host", machine);
+	if (rc)
+		return rc;
 	rc = sl_g10_plan(trace, machine, variant, options->as_published, &plan);
 	if (rc)
 		return rc;
@@ -45,6 +48,7 @@ g10_tensor_run(const struct sl_trace *trace, const struct sl_machine *machine,
 		return rc;
 	}
 	rules.array_bytes = machine->device_bytes * (options->as_published ? ARRAY_TIMES : 1);
+	rules.store_bytes = machine->store_bytes;
 	rules.bps[SL_PATH_STORE_IN] = machine->store_read_bps * giga;
 	rules.bps[SL_PATH_STORE_OUT] = machine->store_write_bps * giga;
 	rules.bps[SL_PATH_HOST_IN] = (machine->link_in_bps - machine->store_read_bps) * giga;

@@ -5,84 +5,25 @@
  * on a fixed grid (flow.c). The policies uvm, deepum and g10; and ours, lru and plan, which
  * pin what a launch uses, start it when all is there, and know what is dead or clean.
  *
- * A launch begins when the one before has ended. What the plan says for it is queued first,
- * then what it misses. It ends when its time (and that of its faults) is over and the last
- * page it waited for has arrived, whichever is later.
+ * Here: the machine made ready, the steps of all GPUs, and the policies. What becomes of a
+ * launch is in paging_launch.c.
  *
  * Several GPUs run copies of the trace: steps are common, the store's (and a common link's)
- * budget is split among those that want it, host memory is split in equal parts.
+ * budget is split among those that want it, host memory and the store's room are split in
+ * equal parts.
  *
  * Memory: runs of pages (runs.c). Time: steps that would repeat are taken at once (flow.c).
  * Threads: each run has objects of its own.
  */
+#include "sim/paging.h"
+#include "base/size.h"
 #include "sim/flash.h"
-#include "sim/flow.h"
-#include "sim/internal.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DEEPUM_AHEAD 8    /* launches looked ahead */
-#define ATTEMPTS_MAX 1000 /* of a launch to have all its pages at once */
-
-enum paging_kind {
-	PAGING_UVM,
-	PAGING_DEEPUM,
-	PAGING_PLAN, /* carries out a plan by the rules of the published machine */
-	PAGING_OURS, /* our pager: pins, no faults, dead data dropped; a plan if there is one */
-};
-
-enum gpu_state {
-	GPU_WAITING, /* the launch misses pages */
-	GPU_RUNNING, /* the launch ends at `end` */
-	GPU_DONE
-};
-
-/* What held a waiting launch up, in transfer steps. */
-struct gpu_waits {
-	uint64_t steps[SL_BOUND_COUNT];
-};
-
-struct gpu {
-	struct sl_flow flow;
-	struct paging *paging;
-	struct sl_sim_result result;
-	enum gpu_state state;
-	uint32_t period, launch, plan_next;
-	uint64_t begin;      /* of the period, ticks */
-	uint64_t start, end; /* of the launch */
-	uint64_t busy_steps; /* since its start: steps at which something waited to be moved */
-	uint64_t alloc_pages; /* taken at once by the launch */
-	uint64_t late_ticks;  /* latency of the last page that arrived */
-	uint32_t attempts;
-	struct gpu_waits waits;
-	uint64_t moved[SL_PATH_COUNT], faults; /* before and since the period's begin */
-};
-
-struct paging {
-	struct sl_work work;
-	const struct sl_machine *machine;
-	const struct sl_plan *plan;
-	const struct sl_sim_options *options;
-	enum paging_kind kind;
-	uint64_t page_bytes;
-	uint64_t step_ticks; /* between transfer steps */
-	uint64_t step_next; /* number of the next step; its time is that times step_ticks */
-	struct sl_flow_limits limits; /* of the machine; shared by the GPUs */
-	uint64_t store_late_ticks, link_late_ticks;
-	uint64_t *flash_at; /* by tensor: where it is on the drive, bytes; NULL: no drive */
-	struct gpu *gpus;
-	uint32_t n_gpus;
-};
-
-static uint64_t
-u64_max(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
 
 /* Pages of one step on something of bandwidth share_bps beside the link; at least one. */
 static uint32_t
@@ -111,8 +52,12 @@ unit_choose(struct paging *p)
 			unit /= 2;
 	}
 	if (most / unit > UINT32_MAX / 4)
-		return sl_fail(-EINVAL, "simulator: device memory of %llu pages is too much: raise page_bytes",
-			       (unsigned long long)(most / unit));
+		return sl_fail(-EINVAL,
+			       "simulator: device memory of %llu bytes is too much, "
+			       "at most %llu with pages of %llu bytes",
+			       (unsigned long long)most,
+			       (unsigned long long)(unit * (UINT32_MAX / 4)),
+			       (unsigned long long)unit);
 	p->page_bytes = unit;
 	return 0;
 }
@@ -124,15 +69,16 @@ limits_fill(struct paging *p)
 	const struct sl_machine *m = p->machine;
 	struct sl_flow_limits *l = &p->limits;
 	double hz = (double)p->work.trace->clock_hz, page_ticks, step, batch;
+	uint64_t parts = m->page_bytes / p->page_bytes; /* our pages in one of the machine's */
 
-	batch = (double)m->link_batch_pages * (m->page_bytes / p->page_bytes);
+	batch = (double)m->link_batch_pages * (double)parts;
 	step = batch * p->page_bytes / (m->link_in_bps / hz);
 	if (step < 1 || batch > UINT32_MAX / 2)
-		return sl_fail(-EINVAL,
-			       "simulator: %u pages take %g ticks of the clock (%g Hz) "
-			       "on the link: "
-			       "change link_batch_pages",
-			       m->link_batch_pages, step, hz);
+		return sl_fail(
+			-EINVAL,
+			"simulator: a link of %g bytes/s moves a step of %u pages in %g "
+			"ticks of the trace's clock (%g Hz): it is too fast for it",
+			m->link_in_bps, m->link_batch_pages, step, hz);
 	p->step_ticks = (uint64_t)step;
 	l->in = (uint32_t)batch;
 	l->out = pages_share(p, m->link_out_bps);
@@ -179,17 +125,36 @@ flash_fill(struct paging *p)
 	return 0;
 }
 
-/* Data that is dead leaves nothing on the drive. */
+/* Globals begin on the store; what it has no room for, in host memory. */
 static void
-tensor_drop(struct gpu *g, uint32_t tensor)
+global_place(struct gpu *g, uint32_t tensor)
 {
-	struct sl_flow *flow = &g->flow;
+	struct sl_runs *runs = &g->flow.runs;
+	uint64_t pages = runs->tensor_pages[tensor];
+	int fits_store = runs->store_used + pages <= g->flow.store_pages;
+	int fits_host = runs->host_used + pages <= g->flow.host_pages;
 
-	sl_runs_drop(&flow->runs, tensor, SL_WHERE_NOWHERE);
-	if (flow->flash && !flow->runs.tensor_queued[tensor] && !flow->flash_rc)
-		flow->flash_rc = sl_flash_trim(flow->flash, flow->flash_at[tensor],
-					       flow->runs.tensor_pages[tensor] *
-						       flow->page_bytes);
+	sl_runs_place(runs, tensor,
+		      fits_store || !fits_host ? SL_WHERE_STORE : SL_WHERE_HOST);
+}
+
+/* Is more on the store than it holds? -ENOSPC. */
+static int
+store_check(const struct gpu *g)
+{
+	const struct paging *p = g->paging;
+	char have[32], need[32];
+
+	if (g->flow.runs.store_used <= g->flow.store_pages)
+		return 0;
+	return sl_fail(
+		-ENOSPC,
+		"simulator: launch %u: %s would be on the store and %s is its %s: more "
+		"of it is needed, or of host memory",
+		g->launch,
+		sl_size_format(g->flow.runs.store_used * p->page_bytes, need, sizeof(need)),
+		sl_size_format(g->flow.store_pages * p->page_bytes, have, sizeof(have)),
+		p->n_gpus > 1 ? "capacity for each GPU" : "capacity");
 }
 
 static int
@@ -204,6 +169,9 @@ gpu_init(struct paging *p, struct gpu *g)
 	g->flow.device_pages = p->machine->device_bytes / p->page_bytes;
 	/* GPUs have equal parts of the host's memory. */
 	g->flow.host_pages = p->machine->host_bytes / p->page_bytes / p->n_gpus;
+	g->flow.store_pages = UINT64_MAX;
+	if (p->machine->store_bytes)
+		g->flow.store_pages = p->machine->store_bytes / p->page_bytes / p->n_gpus;
 	rc = sl_result_init(&g->result, &p->work,
 			    p->options->periods ? p->options->periods : 2);
 	if (rc)
@@ -226,13 +194,14 @@ gpu_init(struct paging *p, struct gpu *g)
 		return rc;
 	for (tensor = 0; tensor < p->work.n_tensors; tensor++)
 		if (trace->tensors[tensor].kind == SL_TENSOR_GLOBAL)
-			sl_runs_place(&g->flow.runs, tensor, SL_WHERE_STORE);
+			global_place(g, tensor);
 
 	g->flow.page_bytes = p->page_bytes;
 	g->flow.flash = p->options->flash;
 	g->flow.flash_at = p->flash_at;
 	if (p->kind == PAGING_OURS) {
 		g->flow.pins = 1;
+		g->flow.waits = p->plan != NULL;
 		g->flow.runs.keeps_copies = 1;
 	}
 	if (p->kind == PAGING_DEEPUM) {
@@ -254,371 +223,6 @@ gpu_fini(struct gpu *g)
 	sl_runs_fini(&g->flow.runs);
 	free(g->flow.needed_until);
 	sl_sim_result_fini(&g->result);
-}
-
-/* Queue every page of a tensor that is to come to the device and does not come yet. */
-static void
-tensor_ask(struct gpu *g, uint32_t tensor)
-{
-	struct sl_runs *runs = &g->flow.runs;
-	uint32_t run, after;
-
-	for (run = runs->tensor_first[tensor]; run != SL_RUN_NONE; run = after) {
-		const struct sl_run *r = &runs->runs[run];
-
-		after = r->after;
-		if (r->queue != SL_QUEUE_NONE || r->where == SL_WHERE_DEVICE)
-			continue;
-		switch ((enum sl_where)r->where) {
-		case SL_WHERE_NOWHERE:
-			sl_runs_enqueue(runs, run, SL_QUEUE_ALLOC);
-			break;
-		case SL_WHERE_HOST:
-			sl_runs_enqueue(runs, run, SL_QUEUE_FETCH_HOST);
-			break;
-		case SL_WHERE_STORE:
-			sl_runs_enqueue(runs, run, SL_QUEUE_FETCH_STORE);
-			break;
-		case SL_WHERE_DEVICE:
-		case SL_WHERE_COUNT:
-			break;
-		}
-	}
-}
-
-static void
-tensor_send(struct gpu *g, uint32_t tensor, enum sl_queue queue)
-{
-	struct sl_runs *runs = &g->flow.runs;
-	uint32_t run, after;
-
-	for (run = runs->tensor_first[tensor]; run != SL_RUN_NONE; run = after) {
-		after = runs->runs[run].after;
-		if (runs->runs[run].queue == SL_QUEUE_NONE &&
-		    runs->runs[run].where == SL_WHERE_DEVICE)
-			sl_runs_enqueue(runs, run, queue);
-	}
-}
-
-static void
-plan_carry_out(struct gpu *g)
-{
-	const struct sl_plan *plan = g->paging->plan;
-
-	if (!g->launch)
-		g->plan_next = 0;
-	for (; g->plan_next < plan->n_steps && plan->steps[g->plan_next].launch == g->launch;
-	     g->plan_next++) {
-		const struct sl_plan_step *step = &plan->steps[g->plan_next];
-
-		switch (step->verb) {
-		case SL_PLAN_ALLOC:
-		case SL_PLAN_PREFETCH:
-			tensor_ask(g, step->tensor);
-			break;
-		case SL_PLAN_FREE:
-			tensor_drop(g, step->tensor);
-			break;
-		case SL_PLAN_EVICT_HOST:
-			tensor_send(g, step->tensor, SL_QUEUE_EVICT_HOST);
-			break;
-		case SL_PLAN_EVICT_STORE:
-			tensor_send(g, step->tensor, SL_QUEUE_EVICT_STORE);
-			break;
-		case SL_PLAN_VERB_COUNT:
-			break;
-		}
-	}
-}
-
-/* DeepUM: the tensors of launch `number` (counted from the start) are not taken for others. */
-static void
-deepum_protect(struct gpu *g, uint64_t number)
-{
-	const struct sl_work *work = &g->paging->work;
-	const struct sl_work_launch *w = &work->launches[number % work->n_launches];
-	uint32_t i;
-
-	for (i = w->first; i < w->first + w->n; i++)
-		g->flow.needed_until[work->need[i]] = number;
-}
-
-/* ... and are asked for. Outputs before inputs: the artifact's joined set (departure 5). */
-static void
-deepum_ask(struct gpu *g, uint64_t number)
-{
-	const struct sl_work *work = &g->paging->work;
-	const struct sl_work_launch *w = &work->launches[number % work->n_launches];
-	uint32_t i;
-
-	for (i = w->first + w->n_inputs; i < w->first + w->n; i++)
-		tensor_ask(g, work->need[i]);
-	for (i = w->first; i < w->first + w->n_inputs; i++)
-		tensor_ask(g, work->need[i]);
-}
-
-/* Ours takes free memory at once, not at a transfer step: what was queued last. */
-static void
-launch_alloc(struct gpu *g, uint32_t pages)
-{
-	struct sl_runs *runs = &g->flow.runs;
-	uint64_t free = g->flow.device_pages - runs->device_used;
-
-	if (pages > free)
-		pages = (uint32_t)free;
-	if (!pages)
-		return;
-	sl_runs_arrive(runs, runs->queue[SL_QUEUE_FAULT_ALLOC].tail, pages);
-	g->alloc_pages += pages;
-}
-
-static uint64_t
-alloc_ticks(const struct gpu *g)
-{
-	const struct paging *p = g->paging;
-
-	return (uint64_t)((double)(g->alloc_pages * p->page_bytes) /
-			  p->machine->alloc_bps * (double)p->work.trace->clock_hz);
-}
-
-/* Queue what the running launch misses; bytes and counts go where they are wanted. */
-static void
-launch_fault(struct gpu *g, const struct sl_work_launch *w, struct sl_fault_bytes *bytes,
-	     struct sl_sim_launch *counts)
-{
-	const struct sl_work *work = &g->paging->work;
-	uint64_t page_bytes = g->paging->page_bytes;
-	struct sl_runs *runs = &g->flow.runs;
-	uint32_t i, run, after;
-
-	for (i = w->first; i < w->first + w->n; i++) {
-		uint32_t tensor = work->need[i];
-		int role = work->role[i];
-
-		bytes->all[role] += runs->tensor_pages[tensor] * page_bytes;
-		counts->transit_pages += runs->tensor_queued[tensor];
-		if (runs->tensor_ready[tensor] + runs->tensor_queued[tensor] ==
-		    runs->tensor_pages[tensor])
-			continue;
-		/* What is overwritten whole need not be brought in. */
-		if (g->flow.pins && work->overwrites[i])
-			sl_runs_drop(runs, tensor, SL_WHERE_DEVICE);
-		for (run = runs->tensor_first[tensor]; run != SL_RUN_NONE; run = after) {
-			const struct sl_run *r = &runs->runs[run];
-			uint32_t pages = r->pages;
-
-			after = r->after;
-			if (r->queue != SL_QUEUE_NONE || r->where == SL_WHERE_DEVICE)
-				continue;
-			bytes->absent[role] += pages * page_bytes;
-			switch ((enum sl_where)r->where) {
-			case SL_WHERE_NOWHERE:
-				counts->fresh_pages += pages;
-				sl_runs_enqueue(runs, run, SL_QUEUE_FAULT_ALLOC);
-				if (g->flow.pins)
-					launch_alloc(g, pages);
-				break;
-			case SL_WHERE_HOST:
-				counts->host_pages += pages;
-				sl_runs_enqueue(runs, run, SL_QUEUE_FAULT_HOST);
-				break;
-			case SL_WHERE_STORE:
-				counts->store_pages += pages;
-				bytes->store[role] += pages * page_bytes;
-				sl_runs_enqueue(runs, run, SL_QUEUE_FAULT_STORE);
-				break;
-			case SL_WHERE_DEVICE:
-			case SL_WHERE_COUNT:
-				break;
-			}
-		}
-	}
-}
-
-static int
-launch_is_ready(const struct gpu *g, const struct sl_work_launch *w)
-{
-	const struct sl_work *work = &g->paging->work;
-	const struct sl_runs *runs = &g->flow.runs;
-	uint32_t i;
-
-	for (i = w->first; i < w->first + w->n; i++)
-		if (runs->tensor_ready[work->need[i]] != runs->tensor_pages[work->need[i]])
-			return 0;
-	return 1;
-}
-
-/* Used tensors become the youngest, in the order of use. */
-static void
-launch_refresh(struct gpu *g, const struct sl_work_launch *w)
-{
-	const struct sl_work *work = &g->paging->work;
-	uint32_t i;
-
-	for (i = w->first; i < w->first + w->n; i++)
-		sl_runs_refresh(&g->flow.runs, work->need[i]);
-}
-
-static struct sl_sim_launch *
-gpu_launch(struct gpu *g)
-{
-	return &g->result.launches[(size_t)g->period * g->result.n_launches + g->launch];
-}
-
-/* The launch has what it needs. */
-static void
-launch_ready(struct gpu *g)
-{
-	const struct paging *p = g->paging;
-	const struct sl_work_launch *w = &p->work.launches[g->launch];
-	struct sl_sim_launch *out = gpu_launch(g);
-	uint64_t scale = p->machine->page_bytes / p->page_bytes;
-	uint32_t i, bound;
-
-	out->host_used_pages = g->flow.runs.host_used / scale;
-	out->device_used_pages = g->flow.runs.device_used / scale;
-	for (bound = 0; bound < SL_BOUND_COUNT; bound++)
-		if (g->waits.steps[bound] > g->waits.steps[out->bound])
-			out->bound = (enum sl_sim_bound)bound;
-	if (!p->options->as_published)
-		launch_refresh(g, w);
-	for (i = w->first; i < w->first + w->n && p->kind == PAGING_OURS; i++)
-		if (p->work.writes[i])
-			sl_runs_dirty(&g->flow.runs, p->work.need[i]);
-	g->state = GPU_RUNNING;
-}
-
-static void
-launch_begin(struct gpu *g)
-{
-	struct paging *p = g->paging;
-	const struct sl_work_launch *w = &p->work.launches[g->launch];
-	struct sl_fault_bytes bytes = {{0}, {0}, {0}};
-	uint64_t scale = p->machine->page_bytes / p->page_bytes;
-	struct sl_sim_launch *out = gpu_launch(g);
-	struct sl_flow *flow = &g->flow;
-
-	*out = (struct sl_sim_launch){.start_ticks = g->start, .ideal_ticks = w->ticks};
-	g->end = g->start + w->ticks;
-	g->busy_steps = 0;
-	g->attempts = 0;
-	g->late_ticks = 0;
-	g->alloc_pages = 0;
-	g->waits = (struct gpu_waits){{0}};
-	flow->launch = g->launch;
-
-	if (p->plan)
-		plan_carry_out(g);
-	if (p->kind == PAGING_DEEPUM) {
-		deepum_protect(g, flow->now + DEEPUM_AHEAD - 1);
-		deepum_ask(g, flow->now + DEEPUM_AHEAD);
-	}
-	flow->runs.cursor = flow->runs.arrival.head;
-	sl_runs_await(&flow->runs, p->work.need + w->first, w->n);
-
-	if (launch_is_ready(g, w)) {
-		launch_ready(g);
-		return;
-	}
-	launch_fault(g, w, &bytes, out);
-	out->transit_pages /= scale;
-	out->host_pages = (out->host_pages + scale - 1) / scale;
-	out->store_pages = (out->store_pages + scale - 1) / scale;
-	out->fresh_pages = (out->fresh_pages + scale - 1) / scale;
-	g->faults += out->host_pages + out->store_pages + out->fresh_pages;
-	if (p->kind != PAGING_OURS)
-		g->end += sl_fault_ticks(p->machine, p->work.trace->clock_hz, w, &bytes,
-					 p->options->as_published);
-	g->state = GPU_WAITING;
-	if (p->kind == PAGING_OURS && launch_is_ready(g, w)) {
-		g->end += alloc_ticks(g);
-		launch_ready(g);
-	}
-}
-
-static void
-launch_end(struct gpu *g)
-{
-	const struct paging *p = g->paging;
-	const struct sl_work_launch *w = &p->work.launches[g->launch];
-	struct sl_sim_launch *out = gpu_launch(g);
-	uint64_t span = g->end - g->start, transfer;
-	uint32_t i;
-	int path;
-
-	/* Whole steps, even of a launch shorter than one: its share of computing alone may come
-	 * out below 0. Sums over a period are what is meant. */
-	transfer = g->busy_steps * p->step_ticks;
-	out->end_ticks = g->end;
-	out->stall_ticks = span - w->ticks;
-	out->compute_ticks = (int64_t)span - (int64_t)transfer;
-	if (transfer + w->ticks >= span)
-		out->overlap_ticks = transfer + w->ticks - span;
-	else
-		out->stall_ticks += span - transfer - w->ticks;
-
-	if (p->kind == PAGING_OURS)
-		for (i = w->first; i < w->first + w->n; i++)
-			if (p->work.death[p->work.need[i]] == g->launch + 1 &&
-			    !p->work.lasts[p->work.need[i]])
-				tensor_drop(g, p->work.need[i]);
-
-	g->flow.now++;
-	g->start = g->end;
-	if (++g->launch < p->work.n_launches)
-		return;
-	g->launch = 0;
-	g->result.period_ticks[g->period] = g->end - g->begin;
-	g->result.period_faults[g->period] = g->faults;
-	g->begin = g->end;
-	g->faults = 0;
-	for (path = 0; path < SL_PATH_COUNT; path++) {
-		g->result.period_bytes[g->period][path] = (g->flow.moved[path] -
-							   g->moved[path]) *
-							  p->page_bytes;
-		g->moved[path] = g->flow.moved[path];
-	}
-	if (++g->period == g->result.n_periods)
-		g->state = GPU_DONE;
-}
-
-/* Launches that end before `time` make place for those behind them. */
-static void
-gpu_advance(struct gpu *g, uint64_t time)
-{
-	while (g->state == GPU_RUNNING && g->end < time) {
-		launch_end(g);
-		if (g->state != GPU_DONE)
-			launch_begin(g);
-	}
-}
-
-/* After a step: has what the launch waits for arrived? */
-static int
-gpu_look(struct gpu *g, uint64_t time)
-{
-	const struct sl_work_launch *w = &g->paging->work.launches[g->launch];
-	struct sl_fault_bytes bytes = {{0}, {0}, {0}};
-	struct sl_sim_launch again = {0};
-
-	if (g->state != GPU_WAITING || g->flow.runs.awaited)
-		return 0;
-	if (!launch_is_ready(g, w)) {
-		/* What left in the meantime has to come back. */
-		if (++g->attempts > ATTEMPTS_MAX)
-			return sl_fail(-ENOSPC, "simulator: launch %u: its pages leave as fast as they come",
-				       g->launch);
-		launch_fault(g, w, &bytes, &again);
-		if (!launch_is_ready(g, w)) /* ours may have taken free memory */
-			return 0;
-	}
-	/* Ours computes when all is there; a faulting launch computes while it waits. */
-	if (g->paging->kind == PAGING_OURS)
-		g->end = u64_max(time + g->late_ticks, g->start + alloc_ticks(g)) + w->ticks;
-	else if (time + g->late_ticks > g->end)
-		g->end = time + g->late_ticks;
-	launch_ready(g);
-	return 0;
 }
 
 /* What kept the last step from moving more. */
@@ -651,6 +255,8 @@ gpu_step(struct gpu *g)
 		return sl_fail(-ENOMEM, "simulator: no memory for runs of pages");
 	if (flow->flash_rc)
 		return flow->flash_rc; /* with its text */
+	if (store_check(g))
+		return -ENOSPC;
 	if (!moved && g->state == GPU_WAITING && flow->runs.awaited)
 		return sl_fail(-ENOSPC, "simulator: launch %u waits for pages that no room can be made for",
 			       g->launch);
@@ -715,10 +321,10 @@ gpus_run(struct paging *p)
 
 		for (launch = 0; launch + 1 < DEEPUM_AHEAD && p->kind == PAGING_DEEPUM;
 		     launch++)
-			deepum_protect(g, launch);
+			sl_gpu_protect(g, launch);
 		g->start = (uint64_t)(p->options->stagger * i * (double)p->work.ideal_ticks);
 		g->begin = g->start;
-		launch_begin(g);
+		sl_gpu_begin(g);
 	}
 	p->step_next = 1;
 	for (;;) {
@@ -729,7 +335,7 @@ gpus_run(struct paging *p)
 		for (i = 0; i < p->n_gpus; i++) {
 			struct gpu *g = &p->gpus[i];
 
-			gpu_advance(g, time);
+			sl_gpu_advance(g, time);
 			done += g->state == GPU_DONE;
 			idle += sl_flow_is_idle(&g->flow);
 			if (g->state == GPU_RUNNING && g->end < first)
@@ -752,7 +358,7 @@ gpus_run(struct paging *p)
 				continue;
 			rc = gpu_step(g);
 			if (!rc)
-				rc = gpu_look(g, time);
+				rc = sl_gpu_look(g, time);
 			if (rc)
 				return rc;
 		}
@@ -782,6 +388,9 @@ gpus_run(struct paging *p)
 			g->busy_steps += same;
 			if (g->state == GPU_WAITING)
 				g->waits.steps[step_bound(&g->flow)] += same;
+			rc = store_check(g);
+			if (rc)
+				return rc;
 		}
 		p->step_next += same;
 	}

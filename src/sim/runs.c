@@ -167,12 +167,16 @@ count_where(struct sl_runs *runs, enum sl_where from, enum sl_where to, uint32_t
 		runs->tensor_ready[tensor] -= pages;
 	} else if (from == SL_WHERE_HOST) {
 		runs->host_used -= pages;
+	} else if (from == SL_WHERE_STORE) {
+		runs->store_used -= pages;
 	}
 	if (to == SL_WHERE_DEVICE) {
 		runs->device_used += pages;
 		runs->tensor_ready[tensor] += pages;
 	} else if (to == SL_WHERE_HOST) {
 		runs->host_used += pages;
+	} else if (to == SL_WHERE_STORE) {
+		runs->store_used += pages;
 	}
 }
 
@@ -512,6 +516,26 @@ sl_runs_dirty(struct sl_runs *runs, uint32_t tensor)
 }
 
 void
+sl_runs_recall(struct sl_runs *runs, uint32_t tensor)
+{
+	uint32_t run;
+	int changed = 0;
+
+	for (run = runs->tensor_first[tensor]; run != SL_RUN_NONE;
+	     run = runs->runs[run].after) {
+		struct sl_run *r = &runs->runs[run];
+
+		if (r->where != SL_WHERE_DEVICE || r->queue == SL_QUEUE_NONE)
+			continue;
+		count_unqueued(runs, r, r->pages);
+		queue_remove(runs, run);
+		changed = 1;
+	}
+	if (changed)
+		tensor_join(runs, tensor);
+}
+
+void
 sl_runs_refresh(struct sl_runs *runs, uint32_t tensor)
 {
 	uint32_t run;
@@ -566,7 +590,7 @@ list_check(const struct sl_runs *runs, const struct sl_run_list *list, int queue
 }
 
 static int
-tensor_check(const struct sl_runs *runs, uint32_t tensor, uint64_t *device, uint64_t *host)
+tensor_check(const struct sl_runs *runs, uint32_t tensor, uint64_t used[SL_WHERE_COUNT])
 {
 	uint32_t run, last = SL_RUN_NONE, next_page = 0, ready = 0, queued = 0;
 
@@ -590,8 +614,7 @@ tensor_check(const struct sl_runs *runs, uint32_t tensor, uint64_t *device, uint
 			queued += r->pages;
 		else if (r->where == SL_WHERE_DEVICE)
 			ready += r->pages;
-		*device += r->where == SL_WHERE_DEVICE ? r->pages : 0;
-		*host += r->where == SL_WHERE_HOST ? r->pages : 0;
+		used[r->where] += r->pages;
 	}
 	if (next_page != runs->tensor_pages[tensor] ||
 	    ready != runs->tensor_ready[tensor] || queued != runs->tensor_queued[tensor])
@@ -602,7 +625,7 @@ tensor_check(const struct sl_runs *runs, uint32_t tensor, uint64_t *device, uint
 int
 sl_runs_check(const struct sl_runs *runs)
 {
-	uint64_t device = 0, host = 0, awaited = 0;
+	uint64_t used[SL_WHERE_COUNT] = {0}, awaited = 0;
 	uint32_t tensor;
 	int queue, rc;
 
@@ -610,13 +633,15 @@ sl_runs_check(const struct sl_runs *runs)
 	for (queue = 1; queue < SL_QUEUE_COUNT && !rc; queue++)
 		rc = list_check(runs, &runs->queue[queue], queue);
 	for (tensor = 0; tensor < runs->n_tensors && !rc; tensor++) {
-		rc = tensor_check(runs, tensor, &device, &host);
+		rc = tensor_check(runs, tensor, used);
 		if (tensor_is_awaited(runs, tensor))
 			awaited += runs->tensor_queued[tensor];
 	}
 	if (rc)
 		return rc;
-	if (device != runs->device_used || host != runs->host_used || awaited != runs->awaited)
+	if (used[SL_WHERE_DEVICE] != runs->device_used ||
+	    used[SL_WHERE_HOST] != runs->host_used ||
+	    used[SL_WHERE_STORE] != runs->store_used || awaited != runs->awaited)
 		return sl_fail(-EINVAL, "runs: totals are wrong");
 	return 0;
 }

@@ -66,7 +66,7 @@ struct sl_runs {
 	struct sl_run_list arrival;
 	struct sl_run_list queue[SL_QUEUE_COUNT];
 	uint32_t cursor; /* next victim to look at, or SL_RUN_NONE: past the end */
-	uint64_t device_used, host_used; /* pages */
+	uint64_t device_used, host_used, store_used; /* pages; copies kept do not count */
 	/* Pages in a queue that belong to the running launch: its tensors have stamp[] ==
 	 * stamp_now. */
 	uint32_t *stamp;
@@ -104,6 +104,9 @@ void sl_runs_drop(struct sl_runs *runs, uint32_t tensor, enum sl_where spare);
 
 /* The tensor is written: no copy on the store is valid any more. */
 void sl_runs_dirty(struct sl_runs *runs, uint32_t tensor);
+
+/* What of a tensor is on the device and was to leave stays. */
+void sl_runs_recall(struct sl_runs *runs, uint32_t tensor);
 
 /* What a tensor has on the device becomes the youngest there, in page order. */
 void sl_runs_refresh(struct sl_runs *runs, uint32_t tensor);

@@ -106,6 +106,7 @@ tensor_room_give(struct tensor_room *room, uint64_t first, uint64_t pages)
 		return 0;
 	}
 	if (room->n == room->max) {
+		assert(room->max);
 		blocks = realloc(blocks, (size_t)room->max * 2 * sizeof(*blocks));
 		if (!blocks)
 			return sl_fail(-ENOMEM, "simulated device memory: out of memory");

@@ -69,6 +69,7 @@ struct run {
 	uint64_t now;
 	uint64_t busy_ticks; /* with a transfer under way */
 	uint32_t under_way;
+	uint64_t stored_bytes; /* on the store, or on the way there */
 	uint64_t reserve_pages; /* most that a kernel needs of tensors that are not global */
 	uint32_t next_step;
 	enum sl_sim_bound last_bound; /* what ended the last wait */
@@ -108,6 +109,15 @@ static int SL_PRINTF(2, 3) run_stuck(struct run *run, const char *fmt, ...)
 	return 1;
 }
 
+/* A tensor is no longer on the store; as published, some are read that were not written. */
+static void
+stored_drop(struct run *run, uint32_t t)
+{
+	uint64_t bytes = run->view->tensors[t].size_bytes;
+
+	run->stored_bytes -= bytes < run->stored_bytes ? bytes : run->stored_bytes;
+}
+
 static int
 is_write(enum sl_sim_path path)
 {
@@ -128,6 +138,15 @@ transfer_queue(struct run *run, enum sl_sim_path path, uint32_t t)
 
 	if (rc)
 		return rc;
+	if (path == SL_PATH_STORE_OUT) {
+		run->stored_bytes += tensor->size_bytes;
+		if (run->rules->store_bytes && run->stored_bytes > run->rules->store_bytes)
+			return run_stuck(run,
+					 "%" PRIu64
+					 " bytes would be on the store, which holds "
+					 "%" PRIu64 ": more of it is needed",
+					 run->stored_bytes, run->rules->store_bytes);
+	}
 	channel->free_at = start + (uint64_t)(ticks + 0.5);
 	channel->transfers[channel->n++] = (struct transfer){
 		.tensor = t,
@@ -195,6 +214,8 @@ transfer_finish(struct run *run, enum sl_sim_path path)
 		rc = tensor_room_give(&run->room, transfer->first, transfer->pages);
 		return rc ? rc : waiting_admit(run);
 	}
+	if (path == SL_PATH_STORE_IN)
+		stored_drop(run, transfer->tensor);
 	if (!item->dead) {
 		item->place = RESIDENT;
 		return 0;
@@ -403,6 +424,8 @@ tensor_demand(struct run *run, uint32_t kernel, uint32_t t)
 		return fetch_begin(run, t, item->in_path);
 	if (item->place == AWAY && !tensor->is_global)
 		return fetch_begin(run, t, SL_PATH_STORE_IN);
+	if (item->place == AWAY && item->in_path == SL_PATH_STORE_IN)
+		stored_drop(run, t);
 	item->place = RESIDENT;
 	return 0;
 }
@@ -462,6 +485,9 @@ kernel_bury(struct run *run, uint32_t kernel)
 		item->dead = 1;
 		if (item->place == COMING)
 			continue; /* freed when it is through */
+		if ((item->place == AWAY || item->place == WAITING) &&
+		    item->in_path == SL_PATH_STORE_IN)
+			stored_drop(run, t);
 		if (item->place == RESIDENT) {
 			rc = tensor_room_give(&run->room, item->first, item->pages);
 			if (rc)
@@ -610,6 +636,15 @@ result_make(struct run *run, const struct sl_sim_options *options)
 	out->ideal_ticks = work.ideal_ticks;
 	sl_work_fini(&work);
 	return rc;
+}
+
+int
+sl_tensor_one_gpu(const char *policy, const struct sl_machine *machine)
+{
+	if (machine->n_gpus == 1)
+		return 0;
+	return sl_fail(-EINVAL, "simulator: %s runs on one GPU here, not on %u", policy,
+		       machine->n_gpus);
 }
 
 int

@@ -18,6 +18,7 @@
 struct tensor_run_rules {
 	uint64_t array_bytes;      /* of device memory */
 	double bps[SL_PATH_COUNT]; /* of the channels */
+	uint64_t store_bytes;      /* what the store holds; 0: everything */
 	/* Kernels behind this one (backward) start when no write-out is left, and after each
 	 * of them what the next ones need is fetched as far as there is room.
 	 * SL_TRACE_NONE: prefetches are steps of the plan. */
@@ -33,6 +34,9 @@ struct tensor_run_rules {
 	int waits_for_own_write; /* a kernel does not run while a tensor of its own is
 					 * being written out */
 };
+
+/* -EINVAL with a text where the machine has several GPUs: these policies are for one. */
+int sl_tensor_one_gpu(const char *policy, const struct sl_machine *machine) SL_MUST_CHECK;
 
 /*
  * Run one iteration; steps of the plan other than prefetches and evictions are ignored.

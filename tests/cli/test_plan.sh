@@ -53,6 +53,7 @@ set -- bert --host-memory 0 --as-published
 "$SLUICE_BIN" plan "$@" --json --policy g10 >g10 || fail "plan --policy g10"
 "$SLUICE_BIN" plan "$@" --json --policy ideal >ideal || fail "plan --policy ideal"
 [ "$(value ours bound_ticks)" -le "$(value ours period_ticks)" ] || fail "under the bound"
+[ "$(value ours bound_ticks)" = "$(value ours moving_bound_ticks)" ] || fail "bounds as published"
 [ "$(value ours period_ticks)" -le "$(value g10 period_ticks)" ] || fail "slower than g10"
 [ "$(value ideal period_ticks)" = "$(value ours unlimited_ticks)" ] || fail "ideal"
 [ "$(value ours device_to_store_bytes)" -gt 0 ] || fail "nothing moved"
@@ -67,6 +68,29 @@ grep -q '^<svg ' run.svg && tail -1 run.svg | grep -qx '</svg>' || fail "run.svg
 has table "unlimited"
 has table "at least"
 has table "device to host"
+
+# The two bounds: one for all schedules, one for those that move what leaves.
+"$SLUICE_BIN" plan bert --device-memory 30G >table || fail "plan --device-memory 30G"
+has table "by any schedule"
+has table "if all that leaves is moved"
+
+# The planners of the paper's variants make plans, too.
+"$SLUICE_BIN" plan bert --planner g10-gds --device-memory 24G --json >gds || fail "g10-gds"
+[ "$(value gds device_to_host_bytes)" = 0 ] || fail "g10-gds uses host memory"
+[ "$(value gds device_to_store_bytes)" -gt 0 ] || fail "g10-gds moves nothing"
+"$SLUICE_BIN" plan bert --planner g10-host --device-memory 24G --json >host || fail "g10-host"
+[ "$(value host device_to_host_bytes)" -gt 0 ] || fail "g10-host does not use host memory"
+
+# What the store holds is kept to.
+small="--host-memory 0 --device-memory 24G --store capacity="
+for policy in plan lru uvm flashneuron g10-gds; do
+	# shellcheck disable=SC2086
+	[ $policy = plan ] || "$SLUICE_BIN" plan bert --policy $policy ${small}1T >out 2>err ||
+		fail "1T: $(cat err)"
+	# shellcheck disable=SC2086
+	refused 1 "" bert --policy $policy ${small}1G
+	grep -q "store" err || fail "$policy: not the store: $(cat err)"
+done
 
 # A sweep: more is never less, and the smallest that keeps enough is marked.
 "$SLUICE_BIN" plan bert --sweep device-memory=8G..48G:4,host-memory=0..32G:2 --svg s.svg \
@@ -84,6 +108,12 @@ refused 1 "at least" bert --device-memory 1G
 refused 1 "launch" bert --device-memory 1G
 refused 1 "No such file" nothing
 refused 1 "store_read_bps" bert --link 2G
+refused 1 "one GPU" bert --gpus 2 --policy g10-host
+refused 1 "one GPU" bert --gpus 2 --policy flashneuron
+refused 1 "is too much" bert --device-memory 900T
+refused 1 "too fast" bert --link 900T
+refused 1 "Is a directory" .
+refused 2 "carries out no plan" bert --policy lru -o x
 refused 2 "which trace" --json
 refused 2 "no planner 'none'" bert --planner none
 refused 2 "no policy 'none'" bert --policy none
@@ -92,6 +122,15 @@ refused 2 "is not LOW..HIGH" bert --sweep device-memory=8G
 refused 2 "is no value for read" bert --store read=fast
 refused 2 "goes neither" bert --sweep device-memory=8G..16G -o x
 refused 2 "is not a share" bert --keep 2
+if [ -w /dev/full ]; then
+	for full in "--svg /dev/full" "-o /dev/full"; do
+		# shellcheck disable=SC2086
+		refused 1 "No space left" bert $full
+	done
+	"$SLUICE_BIN" plan bert --json >/dev/full 2>err && fail "a full disk is not seen"
+	[ "$(wc -l <err)" = 1 ] || fail "a full disk is said twice: $(cat err)"
+	has err "No space left"
+fi
 sed 's/^end.*//' bert.plan >short
 refused 1 "short:" bert --plan short
 "$SLUICE_BIN" trace import g10 "$data" BERT_Base 384 -o other || fail "import"

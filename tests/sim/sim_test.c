@@ -22,6 +22,7 @@ random_trace(struct sl_rng *rng, uint32_t launches, uint32_t tensors, uint32_t p
 	struct sl_trace *trace;
 	uint32_t i, k, number;
 
+	CHECK(tensors > 0);
 	CHECK(!sl_trace_create(1000000000, &trace));
 	for (i = 0; i < tensors; i++)
 		CHECK(!sl_trace_add_tensor(trace, (1 + sl_rng_below(rng, pages)) * 4 * KIB,
