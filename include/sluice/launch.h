@@ -94,7 +94,8 @@ SLUICE_API int sluice_stream_callback(struct sluice_space *space,
  * Events. record: complete when all earlier work of the stream is done (again after each
  * record). wait: later work of the stream runs after the event. synchronize: blocks until
  * complete. query: 0 complete, -EAGAIN not yet. A never recorded event is complete.
- * Destroy only when no stream refers to the event any more. Any thread.
+ * Destroy only when no stream refers to the event any more. -EINVAL: a stream of another space.
+ * Any thread.
  */
 SLUICE_API int sluice_event_create(struct sluice_space *space,
 				   struct sluice_event **out) SLUICE_MUST_CHECK;

@@ -66,7 +66,8 @@ SLUICE_API int sluice_remap(struct sluice_space *space, void *addr,
  * and size survive a power cut. size 0: to the end of the region. Waits for launches that
  * use the range. Volatile and anonymous ranges: nothing to do, 0. Errors: -ENOENT, -EIO,
  * -ENOSPC: also any earlier background write-back error of the region, reported once;
- * what could not be written stays in memory. Any thread. Blocks on launches and I/O.
+ * what could not be written stays in memory. Where the text names fdatasync, a later 0 speaks for
+ * what is written after: the system does not tell twice. Any thread. Blocks on launches and I/O.
  * (DRAGON, dragon_sync.)
  */
 SLUICE_API int sluice_sync(struct sluice_space *space, void *addr,

@@ -45,7 +45,8 @@ enum sl_lock_rank {
 	 * system call, no callback, no log under it; waiting only on its own condition
 	 * variables. */
 	SL_RANK_SPACE,
-	/* A stream's queue, the worker pool, an event of the software device. */
+	/* A stream's queue, the worker pool, an event of the software device. The one system call
+	 * under it is the reading of a fault message, which does not wait. */
 	SL_RANK_STREAM,
 	/* The order in which a GPU's copies are enqueued: driver calls that enqueue, and wait for
 	 * nothing, are made under it. */

@@ -177,6 +177,12 @@ int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_HELD SL_MUST_CHECK;
 int sl_device_shrink(struct sluice_space *s,
 		     uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
 
+/* leave.c: chunks that leave when their launches have ended */
+/* Whether one can go now. step: the first of them goes, drops. forget: the region is about to end. */
+int sl_leave_is_due(struct sluice_space *s) SL_HELD;
+void sl_leave_step(struct sluice_space *s) SL_HELD;
+void sl_leave_forget(const struct sl_region *r) SL_HELD;
+
 /* measure.c: whether what may have been written was */
 /* Whether c is to be hashed for a use of this intent. */
 int sl_measure_wanted(const struct sl_chunk *c, enum sluice_intent intent) SL_HELD;
@@ -272,8 +278,11 @@ struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream 
 int sl_stream_make(struct sluice_space *s, void *const *native,
 		   struct sluice_stream **out) SL_MUST_CHECK;
 void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task) SL_NOT_HELD;
-/* -EBUSY: work on it would become part of a graph (sl_device_ops.stream_check). NULL: the default
- * stream, which cannot be captured. */
+/* -EINVAL: it is another space's. NULL: the default stream of any. */
+int sl_stream_own(const struct sluice_space *s,
+		  const struct sluice_stream *stream) SL_MUST_CHECK;
+/* The same, and -EBUSY: work on it would become part of a graph (sl_device_ops.stream_check); the
+ * default stream cannot be captured. */
 int sl_stream_check(struct sluice_space *s,
 		    struct sluice_stream *stream) SL_NOT_HELD SL_MUST_CHECK;
 void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of such a task */
@@ -300,13 +309,17 @@ int sl_scopes_drain(struct sluice_space *s) SL_HELD;
 /* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
 void sl_scope_ended(struct sluice_launch *l) SL_HELD;
 /* The latest move among what a prepared scope uses; 0: all have been done. */
-uint64_t sl_scope_arrival(const struct sluice_launch *l) SL_HELD;
+/* The last of each kind that its chunks have to wait for (device.h, arrival()). */
+struct sl_arrival {
+	uint64_t in, out;
+};
+struct sl_arrival sl_scope_arrival(const struct sluice_launch *l) SL_HELD;
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
 /* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move
  * after which they are there. Errors as sluice_launch_begin(). */
 int sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
-		  struct sluice_launch **out, uint64_t *arrival) SL_MUST_CHECK;
+		  struct sluice_launch **out, struct sl_arrival *arrival) SL_MUST_CHECK;
 void sl_scope_close(struct sluice_launch *l);
 /* launch.c: the end of a launch whose pins stand. Drops. */
 void sl_launch_finish(struct sluice_launch *l) SL_HELD;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/embed.h"
 #include "core/plan_run.h"
 
 void
@@ -347,6 +348,24 @@ range_is_pinned(const struct sl_region *r, uint64_t begin, uint64_t end)
 			return 1;
 	}
 	return 0;
+}
+
+int
+sl_discard_freed(struct sluice_space *s, void *addr, size_t bytes)
+{
+	struct sl_region *r;
+	uint64_t begin, end;
+	int rc = sl_space_enter(s);
+
+	if (rc)
+		return rc;
+	rc = sl_region_find(s, "discard", addr, bytes, &r, &begin, &end);
+	if (!rc && (s->queue_head || s->preparing))
+		rc = sl_mover_discard(r, begin, end, 0);
+	else if (!rc)
+		sl_range_discard(r, begin, end, 0);
+	sl_space_unlock(s);
+	return rc;
 }
 
 int

@@ -35,7 +35,7 @@ struct fetch_slot {
 	_Atomic int state;       /* enum slot_state; QUEUED to BROUGHT by the bringer */
 	uint64_t seen;           /* last request taken */
 	struct sluice_launch *scope;
-	uint64_t arrival;
+	struct sl_arrival arrival;
 	int rc;
 };
 
@@ -236,7 +236,8 @@ boxes_look(struct sluice_fetch *f)
 		if (atomic_load(&slot->state) != SLOT_BROUGHT)
 			continue;
 		if (!slot->rc && dev->ops->move_query &&
-		    dev->ops->move_query(dev, slot->arrival) == -EAGAIN)
+		    (dev->ops->move_query(dev, slot->arrival.in) == -EAGAIN ||
+		     dev->ops->move_query(dev, slot->arrival.out) == -EAGAIN))
 			continue;
 		atomic_store(&slot->state, slot->rc ? SLOT_FREE : SLOT_HELD);
 		f->n_brought--;

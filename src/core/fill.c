@@ -70,12 +70,14 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 		flags |= SL_PRESENT_KEEP;
 	if (measure && h && (keep || sl_store_is_newest(c)))
 		base = SL_MEASURED_COPY;
-	else if (measure && !h && !r->store) /* a file may have what is not zeros behind these */
+	else if (measure && !h && !r->store && !(r->flags & SL_REGION_UNDEFINED))
+		/* a file may have what is not zeros behind these */
 		base = SL_MEASURED_ZERO;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
 	sl_space_unlock(s);
 	/* What lies behind the region's end reads as zeros whatever the intent. */
-	if (!h && fill_is_total(fill) && sl_chunk_valid_bytes(c) == r->chunk_bytes)
+	if (!h && ((fill_is_total(fill) && sl_chunk_valid_bytes(c) == r->chunk_bytes) ||
+		   (r->flags & SL_REGION_UNDEFINED)))
 		rc = s->device->ops->present_any(s->device, sl_chunk_addr(c), r->chunk_bytes);
 	else
 		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
@@ -90,7 +92,10 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 			dirty = 1;
 		sl_host_consumed(c);
 	}
-	c->arrival = atomic_load_explicit(&s->device->moves_issued, memory_order_acquire);
+	c->arrival = s->device->ops->arrival
+			     ? s->device->ops->arrival(s->device, sl_chunk_addr(c))
+			     : atomic_load_explicit(&s->device->moves_issued,
+						    memory_order_acquire);
 	if (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT))
 		c->flags |= SL_GUARDED;
 	if (dirty)
@@ -137,7 +142,7 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 		sl_host_drop(c);
 	}
 	c->flags &= (uint16_t)~SL_LOST;
-	c->device_bytes = bytes; /* until here reserved, and nobody's */
+	c->device_bytes = (uint32_t)bytes; /* until here reserved, and nobody's */
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	return 0;
 

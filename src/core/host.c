@@ -257,10 +257,10 @@ static int
 staging_stuck(struct sluice_space *s, struct sl_chunk *c)
 {
 	for (size_t i = 0; i < s->n_regions; i++) {
-		struct sl_region *r = s->regions[i];
+		int rc = s->regions[i]->write_error;
 
-		if (r->write_error)
-			return sl_fail(r->write_error, "%s", r->write_error_text);
+		if (rc)
+			return sl_fail(rc, "%s", s->regions[i]->write_error_text);
 	}
 	return sl_fail(-ENOBUFS,
 		       "%s: chunk %llu: no staging memory left: %llu bytes in use, %llu "
@@ -303,13 +303,46 @@ poisoned_retry(struct sluice_space *s)
 	return 0;
 }
 
+/*
+ * What evictions may still want of the host tier, for a device whose frames are dear (frames_expect).
+ * Not more than there is room for; nor than the data of this size that have no place on the device; nor
+ * than as much again as was evicted so far: what is set aside for nothing stays within what was needed.
+ * 0: nothing to say now: with many regions it is said more rarely.
+ */
+SL_HELD static int
+host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
+	    uint64_t *room_bytes)
+{
+	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
+	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
+	uint64_t data = 0;
+
+	s->host.evicted_bytes += bytes;
+	if (!s->device->ops->frames_expect || s->host.expect_skip) {
+		s->host.expect_skip -= s->host.expect_skip != 0;
+		return 0;
+	}
+	s->host.expect_skip = s->n_regions / 64;
+	for (size_t i = 0; i < s->n_regions; i++)
+		data += s->regions[i]->chunk_bytes == bytes ? s->regions[i]->size_bytes : 0;
+	data -= data < s->dev.budget_bytes ? data : s->dev.budget_bytes;
+	data += s->host.staging_bytes;
+	if (data > have + s->host.evicted_bytes + s->host.staging_bytes)
+		data = have + s->host.evicted_bytes + s->host.staging_bytes;
+	if (data > most)
+		data = most;
+	*wanted_bytes = data > have ? data - have : 0;
+	*room_bytes = most > have ? most - have : 0;
+	return 1;
+}
+
 int
 sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 {
 	struct sluice_space *s = c->region->space;
-	uint64_t bytes = c->region->chunk_bytes;
+	uint64_t bytes = c->region->chunk_bytes, wanted_bytes = 0, room_bytes = 0;
 	struct sl_host *h;
-	int rc;
+	int rc, expect;
 
 	while (s->host.staging_used_bytes + bytes > staging_share(s, use)) {
 		if (use == SL_STAGING_AHEAD || use == SL_STAGING_LAUNCH)
@@ -321,15 +354,20 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 		if (read_ahead_reclaim(s))
 			continue;
 		rc = poisoned_retry(s);
+		if (!rc)
+			rc = staging_stuck(s, c);
 		if (rc < 0)
 			return rc;
-		if (!rc)
-			return staging_stuck(s, c);
 	}
 	s->host.staging_used_bytes += bytes;
 	s->host.staging_active++;
+	expect = use == SL_STAGING_EVICT &&
+		 host_expect(s, bytes, &wanted_bytes, &room_bytes);
 	sl_space_unlock(s);
 
+	if (expect)
+		s->device->ops->frames_expect(s->device, bytes, wanted_bytes + bytes,
+					      room_bytes + bytes);
 	h = sl_calloc(1, sizeof(*h));
 	rc = h ? s->device->ops->frame_get(s->device, bytes, &h->frame)
 	       : sl_fail(-ENOMEM, "host: out of memory");

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/embed.h"
 #include "core/plan_run.h"
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u
@@ -67,6 +68,7 @@ use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
 	inside = r->chunk_bytes - 1;
 	out->reach = 0;
 	out->brought = 0;
+	out->fetched = 0;
 	out->region = r;
 	out->intent = sl_policy_intent(s->policy, r->flags, use->intent);
 	out->declared = use->intent;
@@ -356,6 +358,8 @@ sl_launch_finish(struct sluice_launch *l)
 	}
 	sl_work_end(s, &l->work);
 	sl_launch_wake(s);
+	if (atomic_load_explicit(&s->leave.waiting, memory_order_relaxed))
+		sl_cond_signal(&s->mover_wake);
 }
 
 static int
@@ -470,12 +474,38 @@ uses_add_all(struct sluice_launch *l, size_t room)
 	}
 }
 
-/* Make a launch with its uses resolved; regions are held. Takes the lock and keeps it. */
+/* What a launch may touch besides its uses. */
+struct beside {
+	const struct sluice_use *uses;
+	size_t n;
+};
+
+/* Uses of what may be touched as well, behind those declared. Held. */
+SL_HELD static int
+uses_add_beside(struct sluice_launch *l, const struct beside *beside)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < beside->n && !rc; i++) {
+		struct sl_launch_use *u = &l->uses[l->n_uses];
+
+		rc = use_resolve(l->space, &beside->uses[i], l->n_uses, u);
+		u->reach = 1;
+		l->n_uses++;
+	}
+	l->reach_all = 1;
+	return rc;
+}
+
+/*
+ * Make a launch with its uses resolved; regions are held. beside: NULL, or what it is to reach besides.
+ * Takes the lock and keeps it.
+ */
 SL_ACQUIRE_IF_0(sl_space_token)
 static int
 launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *args,
 	      size_t args_bytes, const struct sluice_use *uses, size_t n_uses,
-	      struct sluice_launch **out)
+	      const struct beside *beside, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
 	size_t uses_bytes, all = 0;
@@ -488,7 +518,9 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 			"launch: %zu uses (at most %u) and %zu bytes of arguments (at "
 			"most %u), none NULL",
 			n_uses, LAUNCH_USES_MAX, args_bytes, LAUNCH_ARGS_BYTES_MAX);
-	if (s && !sl_space_forked(s) && launch_reaches_all(s, n_uses)) {
+	if (beside) {
+		all = beside->n;
+	} else if (!sl_space_forked(s) && launch_reaches_all(s, n_uses)) {
 		sl_space_lock(s);
 		all = s->n_regions; /* one mapped after this is no business of the launch's */
 		sl_space_unlock(s);
@@ -517,6 +549,8 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	l->stream = sl_stream_of(s, stream);
 	for (size_t i = 0; i < n_uses && !rc; i++)
 		rc = use_resolve(s, &uses[i], i, &l->uses[i]);
+	if (!rc && beside)
+		rc = uses_add_beside(l, beside);
 	if (!rc)
 		rc = uses_check(l);
 	if (rc) {
@@ -524,7 +558,7 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 		free(l);
 		return rc;
 	}
-	if (all)
+	if (all && !beside)
 		uses_add_all(l, all);
 	l->number = ++s->launch_clock;
 	sl_count(s, SLUICE_COUNTER_LAUNCHES, 1);
@@ -546,8 +580,8 @@ launch_prepare_here(struct sluice_launch *l)
 		return 0;
 	/* A kernel that waits for what it fetches does not wait its turn: what is prepared now may
 	 * wait for that kernel's end. */
-	if (!l->fetch &&
-	    (s->queue_head || s->preparing || s->mover_busy || sl_plan_run_is_due(s)))
+	if (!l->fetch && (s->queue_head || s->preparing ||
+			  (s->mover_busy && !l->embedded) || sl_plan_run_is_due(s)))
 		return 0;
 	if (!l->fetch)
 		s->preparing = l;
@@ -600,7 +634,9 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 	struct sluice_launch *l;
 	int rc;
 
-	if (space && !(space->device->caps & SL_CAP_KERNELS))
+	if (!space)
+		return sl_fail(-EINVAL, "launch: no space given");
+	if (!(space->device->caps & SL_CAP_KERNELS))
 		return sl_fail(-ENOTSUP,
 			       "launch: the %s device runs no C functions: enqueue "
 			       "kernels between "
@@ -609,7 +645,10 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 	if (!kernel || !grid.x || !grid.y || !grid.z)
 		return sl_fail(-EINVAL, "launch: %s",
 			       kernel ? "the grid is empty" : "no kernel given");
-	rc = launch_create(space, stream, args, args_bytes, uses, n_uses, &l);
+	rc = sl_stream_own(space, stream);
+	if (rc)
+		return rc;
+	rc = launch_create(space, stream, args, args_bytes, uses, n_uses, NULL, &l);
 	if (rc)
 		return rc;
 	l->kernel = kernel;
@@ -646,22 +685,25 @@ thread_number(const struct sluice_space *s)
 SL_ACQUIRE_IF_0(sl_space_token)
 static int
 scope_begin(struct sluice_space *space, struct sluice_stream *stream,
-	    const struct sluice_use *uses, size_t n_uses, int fetch,
-	    struct sluice_launch **out)
+	    const struct sluice_use *uses, size_t n_uses, const struct beside *beside,
+	    int fetch, int embedded, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
 	int rc;
 
-	if (space && !n_uses && !(space->device->caps & (SL_CAP_FAULTS | SL_CAP_REACH)))
+	if (!space)
+		return sl_fail(-EINVAL, "launch: no space given");
+	if (!n_uses && !(space->device->caps & (SL_CAP_FAULTS | SL_CAP_REACH)))
 		return sl_fail(-ENOTSUP,
 			       "launch: this %s device cannot map host memory for "
 			       "kernels: declare "
 			       "what the launch uses",
 			       space->device->ops->name);
-	rc = launch_create(space, stream, NULL, 0, uses, n_uses, &l);
+	rc = launch_create(space, stream, NULL, 0, uses, n_uses, beside, &l);
 	if (rc)
 		return rc;
 	l->host_scope = SL_SCOPE_HELD;
+	l->embedded = embedded;
 	l->owner = thread_number(space);
 	if (fetch) {
 		l->fetch = 1;
@@ -692,16 +734,15 @@ scope_begin(struct sluice_space *space, struct sluice_stream *stream,
 	return 0;
 }
 
-int
-sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
-		    const struct sluice_use *uses, size_t n_uses, struct sluice_launch **out)
+/* A scope of the program's, the stream held back until its moves are done. */
+static int
+scope_begin_gated(struct sluice_space *space, struct sluice_stream *stream,
+		  const struct sluice_use *uses, size_t n_uses,
+		  const struct beside *beside, int embedded, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
-	int rc = sl_stream_check(space, stream);
+	int rc = scope_begin(space, stream, uses, n_uses, beside, 0, embedded, &l);
 
-	if (rc)
-		return rc;
-	rc = scope_begin(space, stream, uses, n_uses, 0, &l);
 	if (rc)
 		return rc;
 	if (space->device->caps & SL_CAP_NATIVE)
@@ -716,11 +757,38 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 }
 
 int
+sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
+		    const struct sluice_use *uses, size_t n_uses, struct sluice_launch **out)
+{
+	int rc = sl_stream_check(space, stream);
+
+	return rc ? rc : scope_begin_gated(space, stream, uses, n_uses, NULL, 0, out);
+}
+
+uint64_t
+sl_launch_fetched(const struct sluice_launch *launch, size_t use)
+{
+	return launch->uses[use].fetched;
+}
+
+int
+sl_launch_begin_beside(struct sluice_space *space, struct sluice_stream *stream,
+		       const struct sluice_use *uses, size_t n_uses,
+		       const struct sluice_use *beside, size_t n_beside,
+		       struct sluice_launch **out)
+{
+	const struct beside more = {beside, n_beside};
+
+	return scope_begin_gated(space, stream, uses, n_uses, n_beside ? &more : NULL, 1,
+				 out);
+}
+
+int
 sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
-	      struct sluice_launch **out, uint64_t *arrival)
+	      struct sluice_launch **out, struct sl_arrival *arrival)
 {
 	struct sluice_launch *l;
-	int rc = scope_begin(s, NULL, uses, n_uses, 1, &l);
+	int rc = scope_begin(s, NULL, uses, n_uses, NULL, 1, 0, &l);
 
 	if (rc)
 		return rc;
@@ -740,6 +808,19 @@ sl_scope_close(struct sluice_launch *l)
 	sl_launch_finish(l);
 	sl_space_unlock(s);
 	free(l);
+}
+
+int
+sl_populate(struct sluice_space *space, void *addr, size_t bytes)
+{
+	struct sluice_use use = {addr, bytes, SLUICE_USE_WRITE_ALL};
+	struct sluice_launch *l;
+	struct sl_arrival arrival;
+	int rc = sl_scope_open(space, &use, 1, &l, &arrival);
+
+	if (!rc)
+		sl_scope_close(l);
+	return rc;
 }
 
 uint32_t

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/embed.h"
 
 /* ---- advise ----------------------------------------------------------------------------- */
 
@@ -269,6 +270,47 @@ move_submit(struct sl_region *r, const struct move_task *what)
 	return 0;
 }
 
+/* The chunks of [first, last] that are in host memory or the store, asked for; the others are touched. */
+SL_HELD static int
+chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last)
+{
+	uint64_t *chunks = NULL;
+	uint64_t n = 0;
+
+	for (uint64_t i = first; i <= last; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+
+		if (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING)
+			sl_chunk_touch(c);
+		if (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_STORE)
+			continue;
+		if (!chunks)
+			chunks = sl_malloc((last - i + 1) * sizeof(*chunks));
+		if (!chunks)
+			return 0;
+		chunks[n++] = i;
+	}
+	if (chunks)
+		sl_ignore(sl_mover_request(r, chunks, n, SLUICE_TIER_DEVICE));
+	return chunks != NULL;
+}
+
+int
+sl_ahead(struct sluice_space *s, void *addr, size_t bytes)
+{
+	struct sl_region *r;
+	uint64_t begin, end;
+	int asked = 0;
+
+	if (sl_space_enter(s))
+		return 0;
+	if (bytes && !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end))
+		asked = chunks_ahead(r, begin >> r->chunk_shift,
+				     (end - 1) >> r->chunk_shift);
+	sl_space_unlock(s);
+	return asked;
+}
+
 int
 sluice_prefetch(struct sluice_space *space, const void *addr, size_t size_bytes,
 		enum sluice_tier tier, struct sluice_stream *stream)
@@ -355,8 +397,9 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 	if (tier != SLUICE_TIER_DEVICE && tier != SLUICE_TIER_HOST)
 		return sl_fail(-EINVAL, "prefetch_index: to the device or to the host, not to tier %d",
 			       (int)tier);
-	if (!n)
-		return 0;
+	rc = sl_stream_check(space, stream);
+	if (rc || !n)
+		return rc;
 	what.chunks = sl_calloc(2 * n, sizeof(*what.chunks));
 	if (!what.chunks)
 		return sl_fail(-ENOMEM, "prefetch_index: out of memory for %zu indices", n);

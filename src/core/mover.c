@@ -199,29 +199,43 @@ launch_step(struct sluice_space *s)
 	sl_launch_prepared(l, rc);
 }
 
+/* One piece of work, dropping the lock in between. 0: there is none for us. */
+SL_HELD static int
+mover_step(struct sluice_space *s)
+{
+	/* A launching thread does our part; what was asked for in the background goes on beside it only
+	 * for programs that know nothing of us, whose order of decisions nobody counts on. */
+	if (s->preparing && !s->preparing->embedded)
+		return 0;
+	if (!s->preparing && sl_plan_run_is_due(s)) { /* before the next launch is looked at */
+		s->mover_busy = 1;
+		sl_plan_run_step(s);
+		s->mover_busy = 0;
+	} else if (!s->preparing && s->queue_head) {
+		launch_step(s);
+	} else if (sl_leave_is_due(s)) {
+		s->mover_busy = 1;
+		sl_leave_step(s);
+		s->mover_busy = 0;
+	} else if (s->request_head) {
+		s->mover_busy = 1;
+		request_step(s);
+		s->mover_busy = 0;
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
 static void *
 mover_main(void *arg)
 {
 	struct sluice_space *s = arg;
 
 	sl_space_lock(s);
-	while (!s->mover_stop) {
-		if (s->preparing) { /* a launching thread does our part */
+	while (!s->mover_stop)
+		if (!mover_step(s))
 			sl_space_wait(s, &s->mover_wake);
-		} else if (sl_plan_run_is_due(s)) { /* before the next launch is looked at */
-			s->mover_busy = 1;
-			sl_plan_run_step(s);
-			s->mover_busy = 0;
-		} else if (s->queue_head) {
-			launch_step(s);
-		} else if (s->request_head) {
-			s->mover_busy = 1;
-			request_step(s);
-			s->mover_busy = 0;
-		} else {
-			sl_space_wait(s, &s->mover_wake);
-		}
-	}
 	while (s->request_head)
 		request_end(s);
 	sl_space_unlock(s);

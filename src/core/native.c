@@ -66,7 +66,7 @@ scopes_end_done(struct sl_task *task, int rc)
 	oldest->next = atomic_load(&s->reaped);
 	while (!atomic_compare_exchange_weak(&s->reaped, &oldest->next, newest))
 		;
-	if (atomic_load(&s->launch_waiters)) {
+	if (atomic_load(&s->launch_waiters) || atomic_load(&s->leave.waiting)) {
 		sl_space_lock(s);
 		sl_scopes_drain(s);
 		sl_space_unlock(s);
@@ -146,28 +146,39 @@ sl_scope_ended(struct sluice_launch *l)
 	l->prev = NULL;
 	l->next = stream->ended;
 	stream->ended = l;
-	if (++stream->n_ended >= SCOPES_MAX || l->moved || s->launch_waiters)
+	if (++stream->n_ended >= SCOPES_MAX || l->moved || s->launch_waiters || stream->at_once)
 		scopes_submit(stream);
 }
 
-uint64_t
+/* All copies of the device, both ways, are known to be done. */
+static int
+device_is_idle(const struct sl_device *dev)
+{
+	return atomic_load_explicit(&dev->moves_done, memory_order_acquire) ==
+		       atomic_load_explicit(&dev->moves_issued, memory_order_acquire) &&
+	       atomic_load_explicit(&dev->outs_done, memory_order_acquire) ==
+		       atomic_load_explicit(&dev->outs_issued, memory_order_acquire);
+}
+
+struct sl_arrival
 sl_scope_arrival(const struct sluice_launch *l)
 {
-	const struct sl_device *dev = l->space->device;
-	uint64_t arrival = 0;
+	struct sl_arrival last = {0, 0};
 
-	if (atomic_load_explicit(&dev->moves_done, memory_order_acquire) ==
-	    atomic_load_explicit(&dev->moves_issued, memory_order_acquire))
-		return 0;
+	if (device_is_idle(l->space->device))
+		return last;
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
 		for (uint64_t i = u->first; i <= u->last; i++) {
-			if (u->region->chunks[i].arrival > arrival)
-				arrival = u->region->chunks[i].arrival;
+			uint64_t arrival = u->region->chunks[i].arrival;
+			uint64_t *kind = arrival & SL_MOVE_OUT ? &last.out : &last.in;
+
+			if (arrival > *kind)
+				*kind = arrival;
 		}
 	}
-	return arrival;
+	return last;
 }
 
 int
@@ -175,13 +186,20 @@ sl_scope_gate(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 	struct sl_device *dev = s->device;
-	uint64_t arrival = sl_scope_arrival(l);
-	int rc;
+	struct sl_arrival last = sl_scope_arrival(l);
+	int in = last.in > atomic_load_explicit(&dev->moves_done, memory_order_acquire);
+	int out = last.out && (last.out ^ SL_MOVE_OUT) >
+				      atomic_load_explicit(&dev->outs_done,
+							   memory_order_acquire);
+	int rc = 0;
 
-	if (arrival <= atomic_load_explicit(&dev->moves_done, memory_order_acquire))
+	if (!in && !out)
 		return 0;
 	sl_space_unlock(s);
-	rc = dev->ops->stream_gate(l->stream->stream, arrival);
+	if (in)
+		rc = dev->ops->stream_gate(l->stream->stream, last.in);
+	if (!rc && out)
+		rc = dev->ops->stream_gate(l->stream->stream, last.out);
 	sl_space_lock(s);
 	return rc;
 }

@@ -199,7 +199,7 @@ pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cau
 			continue;
 		sl_bitmap_set(c->pages->present, at, run);
 		c->pages->n_present += run;
-		c->device_bytes += (uint64_t)run * SL_PAGE_BYTES;
+		c->device_bytes += run * SL_PAGE_BYTES;
 		if (writes) {
 			sl_bitmap_set(c->pages->dirty, page, 1);
 			sl_chunk_revive(c, (uint64_t)page * SL_PAGE_BYTES,

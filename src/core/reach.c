@@ -13,6 +13,7 @@
  * does not move. LOCKING: as in core.h.
  */
 #include "core/core.h"
+#include "core/embed.h"
 
 /* Map or unmap, outside the lock; the chunk is VIEWING meanwhile. */
 SL_HELD static int
@@ -45,8 +46,7 @@ sl_unreach(struct sl_chunk *c)
 	if (!(c->flags & SL_REACHED))
 		return 0;
 	if (c->reach_users) { /* look again when a launch has ended */
-		if (c->reach_users)
-			sl_launch_wait(s);
+		sl_launch_wait(s);
 		return 0;
 	}
 	return reach_change(c, 0);
@@ -195,4 +195,35 @@ sl_reach_planned(struct sluice_launch *l)
 		for (uint64_t i = u->first; i <= u->last; i++)
 			u->region->chunks[i].flags &= (uint16_t)~SL_EXCESS;
 	}
+}
+
+static int
+chunk_is_mapped(const struct sl_chunk *c)
+{
+	return c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING ||
+	       (c->flags & SL_REACHED);
+}
+
+int
+sl_unmapped(struct sluice_space *space, const void *addr, size_t bytes, uint64_t *out)
+{
+	uint64_t begin, end, chunk, unmapped = 0;
+	struct sl_region *r;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "unmapped", addr, bytes, &r, &begin, &end);
+	for (uint64_t at = begin; !rc && at < end; at = (at / chunk + 1) * chunk) {
+		chunk = r->chunk_bytes;
+		if (!chunk_is_mapped(&r->chunks[at / chunk]))
+			unmapped += (end < (at / chunk + 1) * chunk
+					     ? end
+					     : (at / chunk + 1) * chunk) -
+				    at;
+	}
+	sl_space_unlock(space);
+	if (!rc)
+		*out = unmapped;
+	return rc;
 }

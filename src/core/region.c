@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "core/core.h"
+#include "core/embed.h"
 #include "core/plan_run.h"
 
 /* A region with at least so many large chunks has large chunks. */
@@ -191,10 +192,18 @@ region_delivery(const struct sluice_space *s, enum sluice_population population)
 	return SL_DELIVER_THREAD;
 }
 
+static uint64_t
+region_chunk_bytes(const struct sluice_space *s, uint64_t size)
+{
+	return size >= LARGE_CHUNKS * s->config.large_chunk_bytes
+		       ? s->config.large_chunk_bytes
+		       : s->config.chunk_bytes;
+}
+
 /* Make the region usable. store: taken over, also on failure. */
 static int
 region_create(struct sluice_space *s, const char *name, struct sl_store *store,
-	      uint64_t offset, uint64_t size, unsigned flags, void **addr)
+	      uint64_t offset, uint64_t size, uint64_t chunk_bytes, unsigned flags, void **addr)
 {
 	struct sl_region *r = sl_calloc(1, sizeof(*r));
 	int rc;
@@ -210,9 +219,7 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 	r->file_writable = store && (flags & SLUICE_WRITE);
 	r->size_bytes = size;
 	r->flags = flags;
-	r->chunk_bytes = size >= LARGE_CHUNKS * s->config.large_chunk_bytes
-				 ? s->config.large_chunk_bytes
-				 : s->config.chunk_bytes;
+	r->chunk_bytes = chunk_bytes;
 	r->chunk_shift = (unsigned)__builtin_ctzll(r->chunk_bytes);
 	r->n_chunks = round_up(size, r->chunk_bytes) / r->chunk_bytes;
 	r->population = s->config.population;
@@ -348,7 +355,8 @@ sluice_map(struct sluice_space *space, const char *path, uint64_t offset,
 		return rc;
 	}
 	return region_create(space, path, store, offset, size_bytes,
-			     flags & ~SLUICE_CREATE, addr);
+			     region_chunk_bytes(space, size_bytes), flags & ~SLUICE_CREATE,
+			     addr);
 }
 
 int
@@ -368,7 +376,21 @@ sluice_alloc(struct sluice_space *space, size_t size_bytes, unsigned flags, void
 		return sl_fail(-EFBIG, "alloc: %zu bytes, the space has %zu addresses: raise address",
 			       size_bytes, space->device->bytes);
 	return region_create(space, "anonymous", NULL, 0, size_bytes,
+			     region_chunk_bytes(space, size_bytes),
 			     SLUICE_READ | SLUICE_WRITE | flags, addr);
+}
+
+int
+sl_region_alloc(struct sluice_space *space, size_t bytes, uint64_t chunk_bytes, void **addr)
+{
+	if (!bytes || chunk_bytes < SL_SPAN_BYTES || chunk_bytes > SL_CHUNK_BYTES_MAX ||
+	    chunk_bytes & (chunk_bytes - 1))
+		return sl_fail(-EINVAL, "alloc: %zu bytes in chunks of %llu", bytes,
+			       (unsigned long long)chunk_bytes);
+	return region_create(space, "allocation", NULL, 0, bytes, chunk_bytes,
+			     SLUICE_READ | SLUICE_WRITE | SLUICE_NO_READAHEAD |
+				     SL_REGION_UNDEFINED,
+			     addr);
 }
 
 /* ---- sync ------------------------------------------------------------------------------- */
@@ -507,6 +529,7 @@ sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end, int keep)
 {
 	uint64_t first = begin / r->chunk_bytes;
 	uint64_t last = (end - 1) / r->chunk_bytes;
+	uint64_t failures = r->write_failures;
 	int earlier = r->write_error;
 	int rc = 0, unwritten = 0;
 	char text[SL_ERROR_TEXT_BYTES];
@@ -529,8 +552,8 @@ sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end, int keep)
 		sl_fail_text(rc, text);
 	for (uint64_t i = first; i <= last; i++)
 		unwritten |= chunk_flushed(&r->chunks[i]);
-	if (!rc && r->write_error)
-		rc = sl_fail(r->write_error, "%s", r->write_error_text);
+	if (!rc && r->write_failures != failures)
+		rc = sl_fail(r->write_error_code, "%s", r->write_error_text);
 	if (!rc && unwritten)
 		rc = sl_fail(-EIO, "sync: %s: data could not be written", r->name);
 	r->write_error = 0;
@@ -624,6 +647,7 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 		return sl_fail(-ENOENT, "%s: another thread has unmapped %s", call, r->name);
 	r->unmapping = 1;
 	sl_plan_run_forget(r);
+	sl_leave_forget(r);
 	while (r->busy)
 		sl_launch_wait(s);
 	*out = r;

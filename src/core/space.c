@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "core/core.h"
+#include "core/embed.h"
 #include "core/plan_run.h"
 #include "core/publish.h"
 #include "core/space_on.h"
@@ -62,10 +63,13 @@ sl_space_enter(struct sluice_space *s)
 	return 0;
 }
 
+/* context: of a CUDA device, NULL: its primary one; then host code's view is a must. */
 static int
-device_create(struct sluice_space *s)
+device_create(struct sluice_space *s, void *context)
 {
 	struct sl_device_config config = {
+		.native_context = context,
+		.view_optional = context != NULL,
 		.address_bytes = s->config.address_bytes,
 		.workers = s->config.workers,
 		.frame_cache_bytes = s->config.staging_bytes,
@@ -123,15 +127,16 @@ space_free(struct sluice_space *s)
 	free(s->dev.heap);
 	sl_plan_run_destroy(s->plan);
 	free(s->view.chunks);
+	free(s->leave.ring);
 	free(s->regions);
 	free(s);
 }
 
 static int
-space_start(struct sluice_space *s)
+space_start(struct sluice_space *s, void *context)
 {
 	void *const legacy = NULL; /* where streams are native, the default one is the program's */
-	int rc = s->device ? 0 : device_create(s);
+	int rc = s->device ? 0 : device_create(s, context);
 
 	if (rc)
 		return rc;
@@ -159,10 +164,13 @@ space_start(struct sluice_space *s)
 	return rc;
 }
 
-/* device and engine: taken over, also on failure; NULL: as the configuration says. */
+/*
+ * device and engine: taken over, also on failure; NULL: as the configuration says. context: that of
+ * a CUDA device made here.
+ */
 static int
 space_create(const struct sluice_config *resolved, struct sl_device *device,
-	     struct sl_engine *engine, struct sluice_space **out)
+	     struct sl_engine *engine, void *context, struct sluice_space **out)
 {
 	struct sluice_space *s = sl_calloc(1, sizeof(*s));
 	int rc;
@@ -189,7 +197,7 @@ space_create(const struct sluice_config *resolved, struct sl_device *device,
 	sl_cond_init(&s->mover_wake);
 	sl_cond_init(&s->host_wake);
 	sl_cond_init(&s->launch_wake);
-	rc = space_start(s);
+	rc = space_start(s, context);
 	if (rc) {
 		space_free(s);
 		return rc;
@@ -210,7 +218,28 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 		rc = sluice_config_init(&resolved);
 	if (!rc)
 		rc = sl_config_resolve(&resolved);
-	return rc ? rc : space_create(&resolved, NULL, NULL, out);
+	return rc ? rc : space_create(&resolved, NULL, NULL, NULL, out);
+}
+
+int
+sl_space_create_in(const struct sluice_config *config, void *context,
+		   struct sluice_space **out, int *has_view)
+{
+	struct sluice_config resolved = *config;
+	int rc = sl_config_resolve(&resolved);
+
+	if (!rc)
+		rc = space_create(&resolved, NULL, NULL, context, out);
+	if (!rc)
+		*has_view = ((*out)->device->caps & SL_CAP_VIEW) != 0;
+	return rc;
+}
+
+void
+sl_space_addresses(const struct sluice_space *space, uint64_t *base, uint64_t *end)
+{
+	*base = (uintptr_t)space->device->base;
+	*end = *base + space->device->bytes;
 }
 
 int
@@ -221,7 +250,7 @@ sl_space_create_on(const struct sluice_config *config, struct sl_device *device,
 	int rc = sl_config_round(&resolved);
 
 	if (!rc)
-		return space_create(&resolved, device, engine, out);
+		return space_create(&resolved, device, engine, NULL, out);
 	device->ops->destroy(device);
 	sl_engine_destroy(engine);
 	return rc;
@@ -327,6 +356,8 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	space->resizing = 0;
 	sl_launch_wake(space);
 	sl_space_unlock(space);
+	if (!rc && tier == SLUICE_TIER_DEVICE && space->device->ops->trim)
+		space->device->ops->trim(space->device);
 	return rc;
 }
 

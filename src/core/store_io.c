@@ -49,9 +49,10 @@ sl_spill_drop(struct sl_chunk *c)
 void
 sl_region_write_error(struct sl_region *r, int rc, const char *text)
 {
+	r->write_failures++;
 	if (r->write_error)
 		return;
-	r->write_error = rc;
+	r->write_error = r->write_error_code = rc;
 	snprintf(r->write_error_text, sizeof(r->write_error_text), "%s", text);
 }
 

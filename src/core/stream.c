@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/embed.h"
 
 struct sluice_stream *
 sl_stream_of(struct sluice_space *s, struct sluice_stream *stream)
@@ -22,10 +23,21 @@ sl_stream_submit(struct sluice_stream *stream, struct sl_task *task)
 }
 
 int
+sl_stream_own(const struct sluice_space *s, const struct sluice_stream *stream)
+{
+	if (!s || !stream || stream->space == s)
+		return 0;
+	return sl_fail(-EINVAL,
+		       "stream: it was made for another space: make one for each");
+}
+
+int
 sl_stream_check(struct sluice_space *s, struct sluice_stream *stream)
 {
-	if (!s || !stream || !(s->device->caps & SL_CAP_NATIVE) || sl_space_forked(s))
-		return 0;
+	int rc = sl_stream_own(s, stream);
+
+	if (rc || !s || !stream || !(s->device->caps & SL_CAP_NATIVE) || sl_space_forked(s))
+		return rc;
 	return s->device->ops->stream_check(stream->stream);
 }
 
@@ -78,6 +90,17 @@ sluice_stream_wrap(struct sluice_space *space, void *native, struct sluice_strea
 			       "stream: the %s device has no streams of its own to wrap",
 			       space->device->ops->name);
 	return sl_stream_make(space, &native, out);
+}
+
+int
+sl_stream_wrap_in(struct sluice_space *space, void *native, int per_thread,
+		  struct sluice_stream **out)
+{
+	int rc = sluice_stream_wrap(space, native, out);
+
+	if (!rc)
+		(*out)->at_once = per_thread;
+	return rc;
 }
 
 void *
@@ -240,8 +263,10 @@ int
 sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
 		    struct sluice_event *event)
 {
-	int rc = sl_space_enter(space);
+	int rc = sl_stream_own(space, stream);
 
+	if (!rc)
+		rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	sl_space_unlock(space);
@@ -253,8 +278,10 @@ int
 sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
 		  struct sluice_event *event)
 {
-	int rc = sl_space_enter(space);
+	int rc = sl_stream_own(space, stream);
 
+	if (!rc)
+		rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	sl_space_unlock(space);

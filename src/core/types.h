@@ -39,6 +39,7 @@
 #include "sluice/sluice.h"
 #include "store/store.h"
 
+struct sl_leaving;
 struct sl_plan_run;
 struct sl_publisher;
 
@@ -73,6 +74,9 @@ enum sl_chunk_flag {
 
 /* What an empty chunk keeps of its flags: they are not about contents. */
 #define SL_FLAGS_KEPT (SL_WAS_EVICTED | SL_PREPARING | SL_EXCESS)
+
+/* Of a region, beside enum sluice_map_flag: what is EMPTY has undefined contents. */
+#define SL_REGION_UNDEFINED 0x10000u
 
 #define SL_HEAP_NONE       UINT32_MAX
 #define SL_CHUNK_BYTES_MAX (64u << 20)
@@ -135,22 +139,23 @@ struct sl_chunk {
 	struct sl_chunk *prev, *next; /* discarded list */
 	uint64_t *dead;      /* discarded pages (bitmap) while only some are, else NULL */
 	uint64_t stamp;      /* order of last use: smaller is colder */
-	uint64_t arrival;    /* number of the move that brought it (device.h) */
+	uint64_t arrival;    /* what must be done before it is used: device.h, arrival() */
 	uint64_t heap_stamp; /* the stamp by which the heap knows it */
-	uint64_t device_bytes; /* counted to the device budget now */
+	uint32_t device_bytes; /* counted to the device budget now */
 	uint32_t heap_slot;    /* SL_HEAP_NONE: not in the heap */
 	uint32_t mark;         /* dedup within one launch */
-	uint16_t pins;         /* launches prepared and not finished that use it */
+	uint32_t pins;         /* uses by launches prepared and not finished */
+	uint32_t reach_users;  /* uses by such launches that reach it in the host tier */
+	uint32_t view;         /* spans that host code's view shows (bit k: span k) */
+	uint32_t view_dirty;   /* of them: may be newer than the frame */
 	uint16_t user_pins;    /* sluice_pin() */
 	uint16_t flags;        /* enum sl_chunk_flag */
 	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
-	uint32_t view;       /* spans that host code's view shows (bit k: span k) */
-	uint32_t view_dirty; /* of them: may be newer than the frame */
-	uint16_t reach_users; /* launches prepared and not finished that reach it in the host tier */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
 	uint8_t measured;  /* enum sl_measured; not but where it is on the device */
+	uint8_t leaving;   /* in space->leave */
 };
 
 /* What a launch can do with the chunk as it is, without any move. */
@@ -200,8 +205,10 @@ struct sl_region {
 	uint32_t launches;   /* launches submitted and not finished that use it */
 	uint32_t busy;       /* threads inside calls or faults on it: unmap waits */
 	int unmapping;
-	int write_error; /* first background write error not yet reported */
+	int write_error;      /* first background write error not yet reported */
+	int write_error_code; /* whose text that is; stays when it has been reported */
 	char write_error_text[SL_ERROR_TEXT_BYTES];
+	uint64_t write_failures; /* so far: a sync must not miss one that another call reported */
 	struct sl_ahead ahead[SL_AHEAD_STREAMS];
 	char name[256];
 };
@@ -213,6 +220,7 @@ struct sl_launch_use {
 	enum sluice_intent declared; /* as the caller gave it */
 	int reach;         /* not declared: need not be on the device, only reachable */
 	uint64_t brought;  /* chunks brought in so far, from the first */
+	uint64_t fetched;  /* of them, from the host tier or the store, to the device or to be reached */
 	int whole;         /* pinned and stamped as a whole region */
 	int first_partial; /* the use covers only a part of its first / last chunk */
 	int last_partial;
@@ -260,6 +268,7 @@ struct sluice_launch {
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
 	uint64_t room_deadline_ns;
 	int moved;     /* it had to wait for the mover */
+	int embedded; /* of a program that knows nothing of us: embed.h */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches;   /* some of its chunks are reached in the host tier */
 	uint64_t number;                   /* counts from 1, for texts */
@@ -319,6 +328,8 @@ struct sluice_space {
 		uint64_t volatile_bytes;   /* settled and neither clean nor of a file */
 		uint64_t read_ahead_bytes; /* staging held or claimed by read-ahead */
 		uint64_t staging_active;   /* frames in I/O, filling or evicting */
+		uint64_t evicted_bytes; /* frames that evictions have asked for so far */
+		size_t expect_skip;     /* evictions until the device is told again */
 		struct sl_host_queue list[SL_HOST_LIST_COUNT];
 	} host;
 	struct {
@@ -348,6 +359,11 @@ struct sluice_space {
 	struct sluice_launch *scopes;   /* host scopes whose pins stand */
 	struct sl_request *request_head, *request_tail;
 	struct sluice_stream *ended_streams; /* those with scopes in ended */
+	struct {
+		struct sl_leaving *ring; /* chunks that are to leave: leave.c */
+		uint32_t head, tail, max; /* count up; max: a power of two */
+		_Atomic int waiting; /* 1: the end of a launch is of interest */
+	} leave;
 	uint32_t running;    /* launches running or held by a host scope */
 	uint32_t undeclared; /* launches without uses and callbacks not yet done */
 	struct sl_work *work_oldest, *work_newest;
@@ -376,7 +392,7 @@ struct sluice_stream {
 	uint32_t n_ended;
 	struct sluice_stream *ended_next; /* space->ended_streams; space->lock */
 	char failed[SL_ERROR_TEXT_BYTES / 2]; /* launches that the device failed in; space->lock */
-	int on_ended_list;
+	int at_once; /* set once: end of a scope is recorded by the thread that ends it */
 	struct sl_stream *stream;
 	atomic_uint pending; /* tasks submitted and not done */
 };

@@ -31,22 +31,32 @@ span_addr(const struct sl_chunk *c, uint32_t span)
 	return sl_chunk_addr(c) + (size_t)span * SL_SPAN_BYTES;
 }
 
+/* Room for another chunk on the list of those with a view. Held. */
+SL_HELD static int
+viewed_grow(struct sluice_space *s)
+{
+	uint32_t max = s->view.max ? s->view.max * 2 : 64;
+	struct sl_chunk **chunks = sl_calloc(max, sizeof(struct sl_chunk *));
+
+	if (!chunks)
+		return sl_fail(-ENOMEM, "view: out of memory");
+	if (s->view.n)
+		memcpy(chunks, s->view.chunks, s->view.n * sizeof(struct sl_chunk *));
+	free(s->view.chunks);
+	s->view.chunks = chunks;
+	s->view.max = max;
+	return 0;
+}
+
 /* On the list of chunks with a view. Held. */
 SL_HELD static int
 viewed_add(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
+	int rc = s->view.n == s->view.max ? viewed_grow(s) : 0;
 
-	if (s->view.n == s->view.max) {
-		uint32_t max = s->view.max ? s->view.max * 2 : 64;
-		struct sl_chunk **chunks = realloc(s->view.chunks,
-						   max * sizeof(struct sl_chunk *));
-
-		if (!chunks)
-			return sl_fail(-ENOMEM, "view: out of memory");
-		s->view.chunks = chunks;
-		s->view.max = max;
-	}
+	if (rc)
+		return rc;
 	s->view.chunks[s->view.n++] = c;
 	s->view.bytes += c->region->chunk_bytes;
 	return 0;

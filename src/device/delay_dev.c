@@ -6,16 +6,19 @@
  * call returns no earlier than the interval ends.
  *
  * In: present with a frame, page_fill with a source; the data appear when the interval is
- * over. Out: absent with SL_ABSENT_COPY, snapshot. What moves no contents (zeros, frames
+ * over. Out: absent with SL_ABSENT_COPY, snapshot; absent_start returns at once, and its done() is
+ * called when the interval is over. What moves no contents (zeros, frames
  * kept, discards, guards, drops) is not delayed: a GPU moves nothing there either.
  *
  * All else is handed on (wrap_dev.c). No locks; callers sleep.
  */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "device/wrap_dev.h"
 
 enum direction { DIRECTION_IN, DIRECTION_OUT, DIRECTION_COUNT };
@@ -100,6 +103,42 @@ delay_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 	return rc;
 }
 
+/* A copy out under way, whose end is told late. */
+struct delay_out {
+	void (*done)(void *cookie, int rc);
+	void *cookie;
+	uint64_t end_ns;
+};
+
+static void
+out_done(void *cookie, int rc)
+{
+	struct delay_out *out = cookie;
+
+	sleep_until(out->end_ns);
+	out->done(out->cookie, rc);
+	free(out);
+}
+
+static int
+delay_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
+		   struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	struct delay_out *out = sl_malloc(sizeof(*out));
+	int rc;
+
+	if (!out)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	*out = (struct delay_out){done, cookie,
+				  link_take(delay_of(dev), DIRECTION_OUT, bytes)};
+	rc = inner->ops->absent_start(inner, addr, bytes, frame, out_done, out);
+	if (rc)
+		free(out);
+	sl_wrap_dev_count(dev);
+	return rc;
+}
+
 static int
 delay_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl_frame *frame)
 {
@@ -135,8 +174,11 @@ sl_device_wrap_delay(struct sl_device *inner, uint64_t delay_ns, uint64_t bytes_
 	outer->bytes_per_s = bytes_per_s;
 	wrap->ops.present = delay_present;
 	wrap->ops.absent = delay_absent;
+	if (wrap->ops.absent_start)
+		wrap->ops.absent_start = delay_absent_start;
 	wrap->ops.snapshot = delay_snapshot;
-	wrap->ops.page_fill = delay_page_fill;
+	if (wrap->ops.page_fill)
+		wrap->ops.page_fill = delay_page_fill;
 	*out = &wrap->dev;
 	return 0;
 }

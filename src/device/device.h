@@ -43,6 +43,8 @@
 
 #define SL_SPAN_BYTES (2u << 20) /* smallest span */
 #define SL_PAGE_BYTES 4096u
+/* With a number: of a copy out, not of a move to the device. */
+#define SL_MOVE_OUT ((uint64_t)1 << 63)
 
 /* What a device can do beyond holding spans. */
 enum sl_device_cap {
@@ -151,10 +153,22 @@ struct sl_device_ops {
 		      enum sl_delivery delivery);
 	void (*detach)(struct sl_device *dev, void *addr, size_t bytes);
 
+	/* Give device memory that is free within the device back to the system. NULL: keeps none. */
+	void (*trim)(struct sl_device *dev);
+
 	/* Frames. bytes: a span size. get: -ENOMEM. The device keeps a bounded cache of
 	 * free ones. Contents of a fresh frame: zeros or older bytes of this space. */
 	int (*frame_get)(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
 	void (*frame_put)(struct sl_device *dev, struct sl_frame *frame);
+	/*
+	 * Frames of this size may still be wanted: wanted_bytes of them beyond those that core has,
+	 * and room_bytes of all sizes together. The device may make them ahead, on a thread of its
+	 * own, and keeps no more free frames than room_bytes, or what it keeps anyway. Counts down
+	 * by what frame_get() gives; a later call takes the place of this one. Does not block. NULL:
+	 * frames cost nothing.
+	 */
+	void (*frames_expect)(struct sl_device *dev, uint64_t bytes,
+			      uint64_t wanted_bytes, uint64_t room_bytes);
 
 	/*
 	 * Make a whole absent span present with the contents of frame (NULL: zeros). A
@@ -166,6 +180,12 @@ struct sl_device_ops {
 	/* As present(NULL), contents undefined (zeros or older bytes of this space):
 	 * cheaper. */
 	int (*present_any)(struct sl_device *dev, void *addr, uint64_t bytes);
+	/*
+	 * What has to be done before anything uses the span that was just made present: the number of
+	 * its move, or SL_MOVE_OUT and the number of a copy out that still reads the memory which
+	 * the span was given; 0: nothing. NULL: moves_issued, whatever it is.
+	 */
+	uint64_t (*arrival)(struct sl_device *dev, const void *addr);
 
 	/*
 	 * Make a present span (wholly or in part) absent, atomically for concurrent
@@ -242,7 +262,7 @@ struct sl_device_ops {
 	int (*grid_run)(struct sl_device *dev, sluice_kernel kernel,
 			struct sluice_grid grid, void *args, void *launch);
 
-	/* Whether move has been done: 0, -EAGAIN, or why it never will. NULL: moves are always
+	/* move: as arrival() gave it. Whether it has been done: 0, -EAGAIN, or why it never will. NULL: moves are always
 	 * done. */
 	int (*move_query)(struct sl_device *dev, uint64_t move);
 	/* SL_CAP_NATIVE: later work of the stream waits until move has been done. Enqueues only. */
@@ -280,6 +300,8 @@ struct sl_device {
 	/* Moves to the device: number of the last one enqueued, and of the last one done. Equal,
 	 * and not counted at all, where present() waits. Stored with release order. */
 	_Atomic uint64_t moves_issued, moves_done;
+	/* The same of copies out, of a device that is ahead of them. */
+	_Atomic uint64_t outs_issued, outs_done;
 	int kernel_touches; /* 1: THREAD delivery also serves touches from system calls */
 	uint64_t move_retries; /* atomic: moves the system refused at first */
 };
@@ -289,6 +311,10 @@ struct sl_device_config {
 	/* Software device: take this range, which the caller has reserved (mapped) and goes on
 	 * owning; NULL: reserve one. */
 	void *address_base;
+	/* CUDA device: be in this context (a CUcontext, which outlives the device); NULL: in the
+	 * GPU's primary one. */
+	void *native_context;
+	int view_optional; /* CUDA device: do without SL_CAP_VIEW where the system refuses it */
 	uint32_t workers;           /* 0: one per CPU */
 	uint64_t frame_cache_bytes; /* free frames kept for reuse at most */
 	struct sl_device_events events;

@@ -4,9 +4,12 @@
  * device it wraps, and returns what the point says with nothing done. While nothing is
  * armed a call costs one more indirect call and one load.
  *
- *   frame.get       frame_get            device.map      attach
- *   device.present  present, present_any device.page     page_fill, page_drop
- *   device.absent   absent, snapshot     device.guard    guard, unguard
+ *   frame.get       frame_get
+ *   device.map      attach, reach, unreach
+ *   device.present  present, present_any
+ *   device.absent   absent, absent_start, snapshot
+ *   device.page     page_fill, page_drop, view_show, view_hide
+ *   device.guard    guard, unguard, view_unguard, measure, unchanged
  *
  * All else is handed on (wrap_dev.c). No threads, no locks.
  */
@@ -119,6 +122,95 @@ fault_page_drop(struct sl_device *dev, void *addr, uint64_t bytes)
 							   bytes);
 }
 
+static int
+fault_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
+		   struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.absent");
+
+	if (!rc)
+		rc = inner->ops->absent_start(inner, addr, bytes, frame, done, cookie);
+	sl_wrap_dev_count(dev);
+	return rc;
+}
+
+static int
+fault_reach(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.map");
+
+	return rc ? rc : inner->ops->reach(inner, addr, bytes, frame);
+}
+
+static int
+fault_unreach(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.map");
+
+	return rc ? rc : inner->ops->unreach(inner, addr, bytes);
+}
+
+static int
+fault_view_show(struct sl_device *dev, void *addr, const void *src, int guard)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.page");
+
+	return rc ? rc : inner->ops->view_show(inner, addr, src, guard);
+}
+
+static int
+fault_view_unguard(struct sl_device *dev, void *addr)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.guard");
+
+	return rc ? rc : inner->ops->view_unguard(inner, addr);
+}
+
+static int
+fault_view_hide(struct sl_device *dev, void *addr, void *dst)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.page");
+
+	return rc ? rc : inner->ops->view_hide(inner, addr, dst);
+}
+
+static int
+fault_measure(struct sl_device *dev, const void *addr, uint64_t bytes)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.guard");
+
+	if (!rc)
+		rc = inner->ops->measure(inner, addr, bytes);
+	sl_wrap_dev_count(dev);
+	return rc;
+}
+
+static int
+fault_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = sl_fault_point("device.guard");
+
+	if (!rc)
+		rc = inner->ops->unchanged(inner, addr, bytes);
+	sl_wrap_dev_count(dev);
+	return rc;
+}
+
+/* Stand in front of a call, if the inner device has it. */
+#define FAULT(call)                                     \
+	do {                                            \
+		if (outer->ops.call)                    \
+			outer->ops.call = fault_##call; \
+	} while (0)
+
 int
 sl_device_wrap_fault(struct sl_device *inner, struct sl_device **out)
 {
@@ -127,16 +219,24 @@ sl_device_wrap_fault(struct sl_device *inner, struct sl_device **out)
 
 	if (rc)
 		return rc;
-	outer->ops.attach = fault_attach;
-	outer->ops.frame_get = fault_frame_get;
-	outer->ops.present = fault_present;
-	outer->ops.present_any = fault_present_any;
-	outer->ops.absent = fault_absent;
-	outer->ops.snapshot = fault_snapshot;
-	outer->ops.guard = fault_guard;
-	outer->ops.unguard = fault_unguard;
-	outer->ops.page_fill = fault_page_fill;
-	outer->ops.page_drop = fault_page_drop;
+	FAULT(attach);
+	FAULT(frame_get);
+	FAULT(present);
+	FAULT(present_any);
+	FAULT(absent);
+	FAULT(absent_start);
+	FAULT(reach);
+	FAULT(unreach);
+	FAULT(view_show);
+	FAULT(view_unguard);
+	FAULT(view_hide);
+	FAULT(snapshot);
+	FAULT(measure);
+	FAULT(unchanged);
+	FAULT(guard);
+	FAULT(unguard);
+	FAULT(page_fill);
+	FAULT(page_drop);
 	*out = &outer->dev;
 	return 0;
 }

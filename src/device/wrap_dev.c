@@ -11,14 +11,35 @@
 
 #include "base/fault_point.h"
 
+/* Raise a number that only grows. */
+static void
+number_raise(_Atomic uint64_t *number, uint64_t to)
+{
+	uint64_t seen = atomic_load_explicit(number, memory_order_relaxed);
+
+	while (seen < to && !atomic_compare_exchange_weak_explicit(number, &seen, to,
+								   memory_order_release,
+								   memory_order_relaxed))
+		;
+}
+
 void
 sl_wrap_dev_count(struct sl_device *outer)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(outer);
 	uint64_t n = __atomic_load_n(&inner->move_retries, __ATOMIC_RELAXED);
+	/* Never more done than issued, whoever looks: this order, and the other way round. */
+	uint64_t done = atomic_load_explicit(&inner->moves_done, memory_order_acquire);
+	uint64_t issued = atomic_load_explicit(&inner->moves_issued, memory_order_acquire);
+	uint64_t outs_done = atomic_load_explicit(&inner->outs_done, memory_order_acquire);
+	uint64_t outs_issued = atomic_load_explicit(&inner->outs_issued, memory_order_acquire);
 
 	if (n != __atomic_load_n(&outer->move_retries, __ATOMIC_RELAXED))
 		__atomic_store_n(&outer->move_retries, n, __ATOMIC_RELAXED);
+	number_raise(&outer->moves_issued, issued);
+	number_raise(&outer->moves_done, done);
+	number_raise(&outer->outs_issued, outs_issued);
+	number_raise(&outer->outs_done, outs_done);
 }
 
 static void
@@ -53,8 +74,10 @@ static int
 wrap_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = inner->ops->frame_get(inner, bytes, out);
 
-	return inner->ops->frame_get(inner, bytes, out);
+	sl_wrap_dev_count(dev);
+	return rc;
 }
 
 static void
@@ -63,6 +86,24 @@ wrap_frame_put(struct sl_device *dev, struct sl_frame *frame)
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
 
 	inner->ops->frame_put(inner, frame);
+	sl_wrap_dev_count(dev);
+}
+
+static void
+wrap_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
+		   uint64_t room_bytes)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+
+	inner->ops->frames_expect(inner, bytes, wanted_bytes, room_bytes);
+}
+
+static void
+wrap_trim(struct sl_device *dev)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+
+	inner->ops->trim(inner);
 }
 
 static int
@@ -74,6 +115,14 @@ wrap_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 
 	sl_wrap_dev_count(dev);
 	return rc;
+}
+
+static uint64_t
+wrap_arrival(struct sl_device *dev, const void *addr)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+
+	return inner->ops->arrival(inner, addr);
 }
 
 static int
@@ -156,8 +205,10 @@ static int
 wrap_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl_frame *frame)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = inner->ops->snapshot(inner, addr, bytes, frame);
 
-	return inner->ops->snapshot(inner, addr, bytes, frame);
+	sl_wrap_dev_count(dev);
+	return rc;
 }
 
 static int
@@ -174,8 +225,20 @@ static int
 wrap_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = inner->ops->unchanged(inner, addr, bytes);
 
-	return inner->ops->unchanged(inner, addr, bytes);
+	sl_wrap_dev_count(dev);
+	return rc;
+}
+
+static int
+wrap_move_query(struct sl_device *dev, uint64_t move)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+	int rc = inner->ops->move_query(inner, move);
+
+	sl_wrap_dev_count(dev);
+	return rc;
 }
 
 static int
@@ -248,10 +311,13 @@ static const struct sl_device_ops wrap_ops = {
 	.destroy = wrap_destroy,
 	.attach = wrap_attach,
 	.detach = wrap_detach,
+	.trim = wrap_trim,
 	.frame_get = wrap_frame_get,
 	.frame_put = wrap_frame_put,
+	.frames_expect = wrap_frames_expect,
 	.present = wrap_present,
 	.present_any = wrap_present_any,
+	.arrival = wrap_arrival,
 	.absent = wrap_absent,
 	.absent_start = wrap_absent_start,
 	.reach = wrap_reach,
@@ -267,17 +333,24 @@ static const struct sl_device_ops wrap_ops = {
 	.page_fill = wrap_page_fill,
 	.page_drop = wrap_page_drop,
 	.grid_run = wrap_grid_run,
+	.move_query = wrap_move_query,
 	.stream_wrap = wrap_stream_wrap,
 	.stream_create = wrap_stream_create,
 	.event_create = wrap_event_create,
 };
 
-/* A call that the inner device has. */
+/* A call that the inner device has; one that is given no device, but a stream or an event of it. */
 #define WRAP(call)                                       \
 	do {                                             \
 		if (have->call)                          \
 			outer->ops.call = wrap_ops.call; \
 	} while (0)
+#define PASS(call) (outer->ops.call = have->call)
+
+/* A call that is new in the contract needs a line below, and a function above if it is given the
+ * device: handed on as it is, it would take the wrapper for the inner device. */
+_Static_assert(sizeof(struct sl_device_ops) == 42 * sizeof(void *),
+	       "wrap every call of struct sl_device_ops");
 
 int
 sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **out)
@@ -292,14 +365,17 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	outer->inner = inner;
 	outer->dev = *inner;
 	outer->dev.ops = &outer->ops;
-	outer->ops = *have; /* streams and events */
-	outer->ops.destroy = wrap_ops.destroy;
+	PASS(name);
+	WRAP(destroy);
 	WRAP(attach);
 	WRAP(detach);
+	WRAP(trim);
 	WRAP(frame_get);
 	WRAP(frame_put);
+	WRAP(frames_expect);
 	WRAP(present);
 	WRAP(present_any);
+	WRAP(arrival);
 	WRAP(absent);
 	WRAP(absent_start);
 	WRAP(reach);
@@ -315,9 +391,22 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	WRAP(page_fill);
 	WRAP(page_drop);
 	WRAP(grid_run);
+	WRAP(move_query);
+	PASS(stream_gate);
 	WRAP(stream_wrap);
+	PASS(stream_native);
+	PASS(stream_check);
+	PASS(stream_call);
 	WRAP(stream_create);
+	PASS(stream_destroy);
+	PASS(stream_submit);
+	PASS(stream_synchronize);
 	WRAP(event_create);
+	PASS(event_destroy);
+	PASS(event_record);
+	PASS(event_wait);
+	PASS(event_synchronize);
+	PASS(event_query);
 	*out = outer;
 	return 0;
 }

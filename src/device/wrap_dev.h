@@ -25,7 +25,11 @@ struct sl_wrap_dev {
 int sl_wrap_dev_create(struct sl_device *inner, size_t size,
 		       struct sl_wrap_dev **out) SL_MUST_CHECK;
 
-/* Counters are read from the outer device: to be called after each move of the inner one. */
+/*
+ * Counters and numbers of moves are read from the outer device: to be called after each call of the
+ * inner one that moves something or looks how far moves are. A gate of a stream may show the inner one
+ * more moves done than the outer knows until the next such call: that costs a gate, no order.
+ */
 void sl_wrap_dev_count(struct sl_device *outer);
 
 static inline struct sl_device *

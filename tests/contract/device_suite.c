@@ -70,12 +70,30 @@ cuda_create(const struct sl_device_config *config, struct sl_device **out)
 	return sl_device_cuda_create(config, 0, out);
 }
 
+static int
+cuda_slow_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	int rc = cuda_create(config, out);
+
+	return rc ? rc : sl_device_wrap_delay(*out, 20000, 40000000000u, out);
+}
+
+static int
+cuda_fault_create(const struct sl_device_config *config, struct sl_device **out)
+{
+	int rc = cuda_create(config, out);
+
+	return rc ? rc : sl_device_wrap_fault(*out, out);
+}
+
 static const struct device_row device_rows[] = {
 	{"soft, move", DEVICE_USERFAULT | DEVICE_SEES_PINS | DEVICE_PROMPT, soft_move_create},
 	{"soft, copy", DEVICE_USERFAULT | DEVICE_PROMPT, soft_copy_create},
 	{"soft, move, delayed", DEVICE_USERFAULT | DEVICE_SEES_PINS, soft_move_slow_create},
 	{"soft, copy, delayed", DEVICE_USERFAULT, soft_copy_slow_create},
 	{"cuda", DEVICE_PROMPT | DEVICE_CUDA, cuda_create},
+	{"cuda, delayed", DEVICE_CUDA, cuda_slow_create},
+	{"cuda, failing", DEVICE_PROMPT | DEVICE_CUDA, cuda_fault_create},
 };
 
 /* ---- The test core ---- */

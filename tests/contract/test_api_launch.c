@@ -6,6 +6,7 @@
 #include "api.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -387,6 +388,36 @@ launch_scope_keeps_its_data_present_until_it_ends(void)
 }
 
 static void
+as_many_uses_as_a_launch_may_have_pin_what_they_use(void)
+{
+	enum { USES = 65536 };
+	struct sluice_space *s = space_make("host_budget=64M");
+	struct sluice_use *uses = malloc(USES * sizeof(*uses));
+	uint64_t bytes = CHUNK / USES;
+	char *p = region_alloc(s, 2 * CHUNK), *other = region_alloc(s, 12 * CHUNK);
+	struct sluice_stream *stream;
+	struct gate gate;
+
+	CHECK(uses != NULL && sluice_stream_create(s, &stream) == 0);
+	for (size_t i = 0; i < USES; i++)
+		uses[i] = (struct sluice_use){p + i * bytes, bytes, SLUICE_USE_READ};
+	memory_fill(p, CHUNK, 1);
+	gate_close(&gate, s, stream);
+	/* All is there, so it is pinned at once: faults that need room look for it elsewhere. */
+	CHECK(sluice_launch(s, stream, kernel_nothing, (struct sluice_grid){1, 1, 1},
+			    NULL, 0, uses, USES) == 0);
+	memory_fill(other, 12 * CHUNK, 2);
+	CHECK_EQ(residency(s, p, CHUNK).tier_bytes[SLUICE_TIER_DEVICE], CHUNK);
+	gate_open(&gate);
+	CHECK(sluice_stream_synchronize(s, stream) == 0);
+	memory_fill(other, 12 * CHUNK, 3);
+	CHECK_EQ(residency(s, p, CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 0);
+	sluice_stream_destroy(stream);
+	free(uses);
+	space_end(s);
+}
+
+static void
 work_enqueued_within_a_scope_is_covered_by_it(void)
 {
 	struct sluice_space *s = space_make("");
@@ -544,6 +575,7 @@ static const struct api_case cases[] = {
 	CASE(wrong_launches_are_refused_at_the_call),
 	CASE(largest_launch_of_kilobyte_arguments_and_whole_budget_runs),
 	CASE(launch_scope_keeps_its_data_present_until_it_ends),
+	CASE(as_many_uses_as_a_launch_may_have_pin_what_they_use),
 	CASE(work_enqueued_within_a_scope_is_covered_by_it),
 	CASE(host_code_reaches_managed_memory_at_any_time),
 	CASE(streams_keep_their_order_and_events_join_them),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that increment counters while their spans are taken out and come back: no increment may be
- * lost, whatever the delivery and the guard. See device_suite.h.
+ * Threads that touch the same spans at once. They increment counters while their spans are taken out and
+ * come back: no increment may be lost, whatever the delivery and the guard. And blocks of launches that run
+ * side by side touch one page together: every touch tells the launch that made it. See device_suite.h.
  */
 #include <unistd.h>
 
@@ -97,8 +98,85 @@ racing_writes_are_never_lost(void)
 	}
 }
 
+/* ---- Launches side by side ---- */
+
+#define LAUNCHERS     4u
+#define LAUNCH_ROUNDS 150u
+
+struct launcher {
+	struct core *core;
+	int span; /* its launches touch this one only; its own address is their cookie */
+};
+
+static struct launcher launchers[LAUNCHERS];
+static _Atomic unsigned n_blamed; /* touches that came with a launch that never touches there */
+
+static int
+serve_blame(struct core *core, const struct sl_touch *touch)
+{
+	size_t i = ((uintptr_t)touch->addr - (uintptr_t)core->dev->base) / core->span_bytes;
+
+	if (i >= LAUNCHERS || touch->launch != &launchers[i])
+		n_blamed++;
+	return serve_span(core, touch);
+}
+
+/* All blocks touch one page: whoever is served first wakes the others, whose touches were noticed already. */
+static void
+kernel_touch_together(const struct sluice_block *block, void *args)
+{
+	struct kernel_args *a = args;
+
+	a->addr[block->index.x] = 1;
+	a->blocks++;
+}
+
+static void *
+launcher_run(void *arg)
+{
+	struct launcher *own = arg;
+	struct sl_device *dev = own->core->dev;
+	struct kernel_args args = {.addr = span_addr(own->core, own->span)};
+
+	for (unsigned round = 0; round < LAUNCH_ROUNDS; round++) {
+		CHECK(dev->ops->grid_run(dev, kernel_touch_together,
+					 (struct sluice_grid){2 * WORKERS, 1, 1}, &args,
+					 own) == 0);
+		span_evict(own->core, own->span);
+	}
+	CHECK(args.blocks == LAUNCH_ROUNDS * 2 * WORKERS);
+	return NULL;
+}
+
+static void
+every_touch_comes_with_the_launch_that_made_it(void)
+{
+	for (int d = 0; d < 2; d++) {
+		pthread_t threads[LAUNCHERS];
+		struct core core;
+
+		core_init(&core, SPAN, deliveries[d]);
+		core.serve = serve_blame;
+		n_blamed = 0;
+		for (unsigned i = 0; i < LAUNCHERS; i++) {
+			launchers[i] = (struct launcher){&core, (int)i};
+			span_hold(&core, (int)i, 0);
+		}
+		for (unsigned i = 0; i < LAUNCHERS; i++)
+			CHECK(pthread_create(&threads[i], NULL, launcher_run,
+					     &launchers[i]) == 0);
+		for (unsigned i = 0; i < LAUNCHERS; i++)
+			pthread_join(threads[i], NULL);
+		printf("  %u touches, %u with another launch\n", core.n_touches, n_blamed);
+		CHECK(core.n_touches >= LAUNCHERS * LAUNCH_ROUNDS);
+		CHECK(n_blamed == 0);
+		core_fini(&core);
+	}
+}
+
 static const struct device_test tests[] = {
 	TEST(racing_writes_are_never_lost),
+	TEST_CAPS(every_touch_comes_with_the_launch_that_made_it, SL_CAP_FAULTS),
 };
 
 DEVICE_MAIN(tests)

@@ -250,8 +250,9 @@ span_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
 	out_is_kept_busy(&long_out, &long_to);
 	CHECK_OK(dev->ops->absent_start(dev, base + 128 * MIB, SPAN, to, out_done, &out));
 	CHECK_OK(dev->ops->present_any(dev, base + 160 * MIB, SPAN));
+	CHECK(dev->ops->arrival(dev, base + 160 * MIB) & SL_MOVE_OUT);
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
-	CHECK_OK(dev->ops->stream_gate(stream, dev->moves_issued));
+	CHECK_OK(dev->ops->stream_gate(stream, dev->ops->arrival(dev, base + 160 * MIB)));
 	cuda_test_launch_on(&t, dev->ops->stream_native(stream), TEST_FILL,
 			    (uintptr_t)base + 160 * MIB, SPAN / 8, 22);
 	CHECK_OK(dev->ops->stream_synchronize(stream));
@@ -268,8 +269,8 @@ span_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
 static void
 frame_that_was_given_back_is_not_written_while_a_copy_reads_it(uint64_t cache_bytes)
 {
-	char *a = base + 128 * MIB;
 	struct sl_frame *frames[4], *frame;
+	char *a;
 
 	device_open(cache_bytes);
 	a = base + 128 * MIB;

@@ -570,6 +570,7 @@ static const struct setting settings[] = {
 	{"chunk=2M,large_chunk=2M,faults=signal", "3000", "2", "0", NULL},
 	{"chunk=4M,large_chunk=4M", "100", "4", "2G", NULL},
 	{"chunk=2M,large_chunk=2M,policy=dragon", "500", "2", "4G", "1"},
+	{"chunk=2M,large_chunk=4M,measure=1", "200", "2", "0", NULL},
 };
 
 static void
@@ -610,9 +611,10 @@ main(int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)getpid();
 	const char *library = getenv("SLUICE_CUDA_LIBRARY");
+	const char *given = getenv("SLUICE_RANDOM_STEPS");
 
-	if (getenv("SLUICE_RANDOM_STEPS"))
-		steps = (unsigned)strtoul(getenv("SLUICE_RANDOM_STEPS"), NULL, 10);
+	if (given)
+		steps = (unsigned)strtoul(given, NULL, 10);
 	if (argc > 2 || !library) {
 		run(seed, argc > 2 ? argv[2] : settings[0].config);
 		return 0;

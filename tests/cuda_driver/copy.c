@@ -26,6 +26,8 @@ place_enter(const struct op *op, struct cu_context *context, uint64_t addr, int 
 	/* In a reserved range where the device has nothing, the CPU's view is host memory. */
 	if (reservation && !(pageable && !view_has_mapping(addr, op->bytes))) {
 		place->gpu = 1;
+		if (the.settings.no_mixed && view_is_mixed(addr, op->bytes))
+			return CU_ERROR_INVALID_VALUE;
 		/* Copies between devices need no access of the one to the other. */
 		if (reservation->plain)
 			place->device = reservation->context->device;
@@ -41,7 +43,7 @@ place_enter(const struct op *op, struct cu_context *context, uint64_t addr, int 
 }
 
 /* Any copy. host_to, host_from: that side is a host pointer and need not be pinned. */
-static int
+int
 copy_submit(enum call call, uint64_t to, struct cu_context *to_context, int host_to,
 	    uint64_t from, struct cu_context *from_context, int host_from, size_t bytes,
 	    struct cu_stream *handle)
@@ -87,7 +89,7 @@ copy_submit(enum call call, uint64_t to, struct cu_context *to_context, int host
 	stream_get(stream);
 	code = op_submit(stream, op);
 	seq = stream->seq_queued;
-	if (!code && pageable_to && !stream->capturing) {
+	if (!code && pageable_to && !stream->capture) {
 		point_wait(stream, seq);
 		code = context->lost;
 	}
@@ -124,7 +126,7 @@ cuMemcpyPeerAsync(uint64_t to, struct cu_context *to_context, uint64_t from,
 			   0, bytes, stream);
 }
 
-static int
+int
 memset_submit(enum call call, uint64_t to, unsigned value, unsigned value_bytes, size_t n,
 	      struct cu_stream *handle)
 {
@@ -169,9 +171,9 @@ cuMemsetD32Async(uint64_t to, unsigned value, size_t n, struct cu_stream *stream
 	return memset_submit(CALL_cuMemsetD32Async, to, value, 4, n, stream);
 }
 
-static int
+int
 value_submit(enum call call, enum op_kind kind, struct cu_stream *handle, uint64_t addr,
-	     uint32_t value, unsigned flags)
+	     uint64_t value, unsigned value_bytes, unsigned flags)
 {
 	struct cu_context *context;
 	struct stream *stream;
@@ -181,11 +183,13 @@ value_submit(enum call call, enum op_kind kind, struct cu_stream *handle, uint64
 	if (code)
 		return code;
 	op = op_new(kind, call);
-	op->bytes = 4;
+	op->bytes = value_bytes;
+	op->value_bytes = value_bytes;
 	op->value = value;
 	op->flags = flags;
-	if (addr % 4 || flags > (kind == OP_WAIT_VALUE ? CU_WAIT_VALUE_NOR
-						       : CU_WRITE_VALUE_NO_MEMORY_BARRIER))
+	if (addr % value_bytes ||
+	    flags > (kind == OP_WAIT_VALUE ? CU_WAIT_VALUE_NOR
+					   : CU_WRITE_VALUE_NO_MEMORY_BARRIER))
 		code = violate(CU_ERROR_INVALID_VALUE, "%s: %#llx, flags %#x",
 			       call_name(call), (unsigned long long)addr, flags);
 	else
@@ -204,12 +208,12 @@ int
 cuStreamWaitValue32_v2(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
 {
 	return value_submit(CALL_cuStreamWaitValue32, OP_WAIT_VALUE, stream, addr, value,
-			    flags);
+			    4, flags);
 }
 
 int
 cuStreamWriteValue32_v2(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
 {
 	return value_submit(CALL_cuStreamWriteValue32, OP_WRITE_VALUE, stream, addr,
-			    value, flags);
+			    value, 4, flags);
 }

@@ -319,6 +319,31 @@ cuDevicePrimaryCtxRelease_v2(int device)
 	return code ? violate(code, "cuDevicePrimaryCtxRelease: not retained") : 0;
 }
 
+/* Contexts beside the primary one are the primary one, retained once more: what a program sees of the
+ * difference, streams and events of another context, is not checked. */
+int
+cuCtxCreate_v2(struct cu_context **context, unsigned flags, int device)
+{
+	int code = call_enter(CALL_cuCtxCreate, NEEDS_INIT, NULL);
+
+	(void)flags;
+	if (!code)
+		code = cuDevicePrimaryCtxRetain(context, device);
+	return code ? code : cuCtxPushCurrent_v2(*context);
+}
+
+int
+cuCtxDestroy_v2(struct cu_context *context)
+{
+	int code = call_enter(CALL_cuCtxDestroy, NEEDS_INIT, NULL);
+
+	if (code)
+		return code;
+	if (!context_is_ours(context))
+		return violate(CU_ERROR_INVALID_VALUE, "cuCtxDestroy: no context");
+	return cuDevicePrimaryCtxRelease_v2((int)(context - the.contexts));
+}
+
 int
 cuCtxSetCurrent(struct cu_context *context)
 {

@@ -94,13 +94,19 @@ cuEventRecord(struct cu_event *handle, struct cu_stream *stream_handle)
 			       "cuEventRecord: no such stream %p, or of another context",
 			       (void *)stream_handle);
 	}
+	if (stream->capture) { /* where the capture is now: no node */
+		event->captured = capture_number(stream);
+		pthread_mutex_unlock(&the.lock);
+		return CU_SUCCESS;
+	}
 	op = op_new(OP_RECORD, CALL_cuEventRecord);
 	op->event = event;
 	event->refs += 2; /* the operation's, and ours */
 	stream_get(stream);
 	code = op_submit(stream, op);
 	/* Not executed yet: the lock is held from its queuing on. */
-	if (!code && !stream->capturing) {
+	if (!code) {
+		event->captured = 0;
 		if (event->recorded)
 			stream_put(event->point.stream);
 		stream_get(stream);
@@ -129,11 +135,13 @@ cuEventQuery(struct cu_event *handle)
 
 	if (code)
 		return code;
-	if (event->context->lost)
+	if (event->captured)
+		code = capture_spoil_event(event, CALL_cuEventQuery);
+	else if (event->context->lost)
 		code = event->context->lost;
 	else if (event_is_pending(event))
 		code = CU_ERROR_NOT_READY;
-	if (event->recorded)
+	if (event->recorded && !event->captured)
 		stream_want(event->point.stream, event->point.seq);
 	pthread_mutex_unlock(&the.lock);
 	return code;
@@ -149,6 +157,11 @@ cuEventSynchronize(struct cu_event *handle)
 
 	if (code)
 		return code;
+	if (event->captured) {
+		code = capture_spoil_event(event, CALL_cuEventSynchronize);
+		pthread_mutex_unlock(&the.lock);
+		return code;
+	}
 	if (event->recorded) {
 		point = event->point;
 		stream_get(point.stream);
@@ -200,6 +213,8 @@ cuStreamWaitEvent(struct cu_stream *handle, struct cu_event *event_handle, unsig
 			       "cuStreamWaitEvent: no such event %p", (void *)event_handle);
 	} else if (flags) {
 		code = violate(CU_ERROR_INVALID_VALUE, "cuStreamWaitEvent: flags %#x", flags);
+	} else if (stream->capture || event->captured) {
+		code = capture_wait(stream, event, CALL_cuStreamWaitEvent);
 	} else if (event_is_pending(event)) {
 		op = op_new(OP_WAIT, CALL_cuStreamWaitEvent);
 		op_wait_for(op, event->point.stream, event->point.seq);

@@ -4,7 +4,7 @@
  * injected failures and handles; device.c devices and contexts; view.c what is
  * mapped where, memory.c physical memory, vmm.c the calls on both, plain.c cuMemAlloc; host.c pinned
  * memory; stream.c queues and their threads, op.c what they run, copy.c and event.c what is put into
- * them; module.c modules, launch.c launches and the blocks of kernels.
+ * them; module.c modules, launch.c launches and the blocks of kernels; graph.c captures and graphs.
  *
  * One lock, the.lock, protects everything but the counters. It is not held while work
  * runs (copies, kernels, host functions): running work holds mappings by their use count
@@ -45,6 +45,7 @@ enum call {
 	CALL_EXEC_COPY,
 	CALL_EXEC_MEMSET,
 	CALL_EXEC_KERNEL,
+	CALL_API, /* any of api_*.c that is not in the table */
 	CALL_COUNT
 };
 
@@ -61,6 +62,8 @@ enum object_type {
 	OBJECT_EVENT,
 	OBJECT_MODULE,
 	OBJECT_FUNCTION,
+	OBJECT_GRAPH,
+	OBJECT_GRAPH_EXEC,
 	OBJECT_COUNT
 };
 
@@ -72,6 +75,7 @@ struct object {
 };
 
 struct stream;
+struct capture;
 
 /* The primary context of a device. The handle is a pointer to it. */
 struct cu_context {
@@ -142,7 +146,9 @@ enum op_kind {
 	OP_RECORD,
 	OP_WAIT,
 	OP_WAIT_VALUE,
-	OP_WRITE_VALUE
+	OP_WRITE_VALUE,
+	OP_GRAPH, /* in graphs only: a launch puts what is inside into the stream */
+	OP_EMPTY  /* the same */
 };
 
 /* Where a copy reads or writes. */
@@ -163,12 +169,22 @@ struct op {
 	size_t n_points;
 	struct place to, from;
 	size_t bytes;
-	unsigned value, value_bytes, flags;
+	uint64_t value;
+	unsigned value_bytes, flags;
 	void *staged; /* pageable source, copied when it was queued */
 	struct event *event;
 	cu_host_function host_function;
 	void *host_argument;
 	struct launch *launch;
+	struct graph *inside;    /* OP_GRAPH: a copy of its own */
+	const struct op *origin; /* of a copy: what it is of */
+};
+
+/* Both what was captured or made of nodes, and what can be launched. A node's handle is its operation. */
+struct graph {
+	struct object object;
+	struct op *head;
+	size_t n_ops;
 };
 
 struct stream {
@@ -177,8 +193,8 @@ struct stream {
 	struct stream *next; /* in the context */
 	unsigned flags;
 	int priority;
-	int capturing;
-	const void *owner; /* of a per-thread stream: mark of its thread */
+	struct capture *capture; /* NULL: work is run */
+	const void *owner;       /* of a per-thread stream: mark of its thread */
 	int refs; /* the context's or program's, the worker's, and one each point */
 	int destroyed;
 	int started;             /* has a worker */
@@ -194,12 +210,13 @@ struct event {
 	unsigned flags;
 	int refs;
 	int recorded;
+	uint64_t captured; /* number of the capture it was recorded into last; 0: none */
 	struct point point;
 	uint64_t time_ns;
 };
 
 struct settings {
-	int n_devices, version, init, no_vmm, no_host_vmm, fill, strict;
+	int n_devices, version, init, no_vmm, no_host_vmm, no_mixed, fill, strict;
 	unsigned n_blocks;
 	uint64_t device_bytes, host_bytes, late_ns, copy_bytes_per_s;
 };
@@ -219,6 +236,8 @@ struct state {
 	struct reservation **reservations; /* by address */
 	size_t n_reservations, reservations_size;
 	struct pinned *pinned;
+	struct capture *captures;
+	uint64_t last_capture;
 	struct sl_standin_live live;
 	unsigned n_workers_leaving;
 };
@@ -266,6 +285,8 @@ char *view_pointer(uint64_t addr);
 struct mapping **view_use_begin(uint64_t addr, size_t bytes, size_t *n);
 int view_use_end(struct mapping **mappings, size_t n);
 struct mapping *mapping_at(uint64_t addr);
+/* Whether parts of it are mapped to memory of different locations. */
+int view_is_mixed(uint64_t addr, size_t bytes);
 /* Is anything mapped, for whomever, in the range? */
 int view_has_mapping(uint64_t addr, size_t bytes);
 void mapping_use(struct mapping *mapping);
@@ -318,7 +339,6 @@ void context_streams_create(struct cu_context *context);
 void context_streams_destroy(struct cu_context *context);
 /* Wait for all that is queued in the context now; its lost code or 0. */
 int context_drain(struct cu_context *context);
-int stream_capture(void *stream, int on); /* takes the lock itself */
 /* The first queued or running work that names the range: its call's name, or NULL. */
 const char *work_in_range(uint64_t addr, size_t bytes, int gpu);
 struct stream *stream_from_handle(struct cu_context *context, struct cu_stream *handle);
@@ -339,6 +359,18 @@ void point_wait(struct stream *stream, uint64_t seq);
 int stream_enter(enum call call, struct cu_stream *handle, struct cu_context **context,
 		 struct stream **stream);
 
+/* ---- copy.c, without the lock ---- */
+
+/* Any copy. host_to, host_from: that side is a host pointer and need not be pinned. A context NULL: the
+ * current one. */
+int copy_submit(enum call call, uint64_t to, struct cu_context *to_context, int host_to,
+		uint64_t from, struct cu_context *from_context, int host_from,
+		size_t bytes, struct cu_stream *handle);
+int memset_submit(enum call call, uint64_t to, unsigned value, unsigned value_bytes,
+		  size_t n, struct cu_stream *handle);
+int value_submit(enum call call, enum op_kind kind, struct cu_stream *handle,
+		 uint64_t addr, uint64_t value, unsigned value_bytes, unsigned flags);
+
 /* ---- op.c, under the.lock ---- */
 
 /* What is wrong with a place now, or NULL. */
@@ -349,6 +381,32 @@ int op_run(struct stream *stream, struct op *op);
 /* ---- event.c, under the.lock ---- */
 
 void event_put(struct event *event);
+
+/* ---- graph.c, under the.lock ---- */
+
+/* Whether a capture minds this call from this thread; it is spoilt then. */
+int captures_refuse(enum call call);
+/* A call that nobody may make while the stream, or a blocking one (for work on the legacy stream),
+ * is being captured, or on an event that was recorded into a capture: returns code, or what is
+ * right; spoils the capture. 0 from capture_spoil_legacy() and capture_wait(): nothing is wrong. */
+int capture_spoil(struct stream *stream, int code, enum call call, const char *why);
+int capture_spoil_legacy(struct cu_context *context, enum call call);
+int capture_spoil_event(const struct event *event, enum call call);
+int capture_wait(struct stream *stream, const struct event *event, enum call call);
+/* Put work into the stream's capture. Takes the operation over. 0 or a code. */
+int capture_add(struct stream *stream, struct op *op);
+uint64_t capture_number(const struct stream *stream); /* 0: not captured */
+/* A copy of work in a graph, and of a graph's; what is inside of it as one more graph. */
+struct op *op_copy_of(const struct op *op);
+void graph_copy(struct graph *to, const struct graph *from);
+void graph_add(struct graph *graph, struct op *op);
+/* Prologue of calls on a graph, or one that can be launched; the lock is taken on success. */
+int graph_enter(enum call call, const void *handle, enum object_type type,
+		struct graph **graph);
+void graph_inside_free(struct graph *graph);
+/* End the capture of a stream, if there is one, without a graph. */
+void capture_drop(struct stream *stream);
+int stream_capture(void *stream, int on); /* takes the lock itself */
 
 /* ---- module.c ---- */
 
@@ -366,6 +424,16 @@ size_t kernel_param_offset(const struct sl_standin_kernel *kernel, size_t index)
 /* Without the lock: run the grid; 0, or the code that the context is lost with. */
 int launch_run(struct launch *launch);
 void launch_free(struct launch *launch);
+/* A launch of the function that handle names. 0, or a code. */
+int launch_make(enum call call, struct cu_context *context, struct cu_function *handle,
+		const unsigned grid[3], const unsigned threads[3], unsigned shared_bytes,
+		void **params, void **extra, struct launch **out);
+/* What it was made of; params are its own. */
+struct cu_function *launch_describe(struct launch *launch, unsigned grid[3],
+				    unsigned threads[3], unsigned *shared_bytes,
+				    void ***params);
+/* The same launch, to be run once more. */
+struct launch *launch_copy(const struct launch *launch);
 void *kernel_ptr(const struct sl_standin_block *block, uint64_t addr, size_t bytes,
 		 int access);
 void kernel_drop(const struct sl_standin_block *block, uint64_t addr, size_t bytes);

@@ -20,6 +20,7 @@
 
 struct launch {
 	const struct sl_standin_kernel *kernel;
+	struct cu_function *function;
 	struct cu_context *context;
 	unsigned grid[3], threads[3], shared_bytes;
 	char *values; /* copies of the arguments */
@@ -44,6 +45,30 @@ launch_free(struct launch *launch)
 {
 	free(launch->values);
 	free(launch);
+}
+
+struct launch *
+launch_copy(const struct launch *launch)
+{
+	const struct sl_standin_kernel *kernel = launch->kernel;
+	struct launch *copy = must_alloc(1, sizeof(*copy));
+	size_t bytes = 0;
+
+	*copy = (struct launch){.kernel = kernel,
+				.function = launch->function,
+				.context = launch->context,
+				.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+				.threads = {launch->threads[0], launch->threads[1],
+					    launch->threads[2]},
+				.shared_bytes = launch->shared_bytes,
+				.n_blocks = launch->n_blocks};
+	for (size_t i = 0; i < kernel->n_params; i++)
+		bytes = kernel_param_offset(kernel, i) + kernel->param_bytes[i];
+	copy->values = must_alloc(bytes + 16, 1);
+	memcpy(copy->values, launch->values, bytes);
+	for (size_t i = 0; i < kernel->n_params; i++)
+		copy->params[i] = copy->values + kernel_param_offset(kernel, i);
+	return copy;
 }
 
 /* Copy the arguments out of one of the two ways to pass them. 0, or what is wrong. */
@@ -84,40 +109,67 @@ launch_arguments(struct launch *launch, void **params, void **extra)
 }
 
 int
-cuLaunchKernel(struct cu_function *function, unsigned grid_x, unsigned grid_y,
-	       unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-	       unsigned shared_bytes, struct cu_stream *handle, void **params, void **extra)
+launch_make(enum call call, struct cu_context *context, struct cu_function *handle,
+	    const unsigned grid[3], const unsigned threads[3], unsigned shared_bytes,
+	    void **params, void **extra, struct launch **out)
 {
-	struct cu_context *context;
-	int code = call_enter(CALL_cuLaunchKernel, NEEDS_CONTEXT, &context);
-	const struct sl_standin_kernel *kernel;
-	struct stream *stream;
+	const struct sl_standin_kernel *kernel = function_kernel(call, handle);
 	struct launch *launch;
 	const char *wrong;
-	struct op *op;
 
-	if (code)
-		return code;
-	kernel = function_kernel(CALL_cuLaunchKernel, function);
 	if (!kernel)
 		return CU_ERROR_INVALID_HANDLE;
 	launch = must_alloc(1, sizeof(*launch));
 	*launch = (struct launch){.kernel = kernel,
+				  .function = handle,
 				  .context = context,
-				  .grid = {grid_x, grid_y, grid_z},
-				  .threads = {block_x, block_y, block_z},
+				  .grid = {grid[0], grid[1], grid[2]},
+				  .threads = {threads[0], threads[1], threads[2]},
 				  .shared_bytes = shared_bytes};
-	launch->n_blocks = (uint64_t)grid_x * grid_y * grid_z;
+	launch->n_blocks = (uint64_t)grid[0] * grid[1] * grid[2];
 	wrong = launch_arguments(launch, params, extra);
-	if (!launch->n_blocks || !block_x || !block_y || !block_z ||
-	    (uint64_t)block_x * block_y * block_z > BLOCK_THREADS || grid_y > 65535 ||
-	    grid_z > 65535 || grid_x > 0x7fffffffu)
+	if (!launch->n_blocks || !threads[0] || !threads[1] || !threads[2] ||
+	    (uint64_t)threads[0] * threads[1] * threads[2] > BLOCK_THREADS ||
+	    grid[1] > 65535 || grid[2] > 65535 || grid[0] > 0x7fffffffu)
 		wrong = "grid or block out of range";
 	if (wrong) {
 		launch_free(launch);
-		return violate(CU_ERROR_INVALID_VALUE, "cuLaunchKernel: %s: %s",
+		return violate(CU_ERROR_INVALID_VALUE, "%s: %s: %s", call_name(call),
 			       kernel->name, wrong);
 	}
+	*out = launch;
+	return CU_SUCCESS;
+}
+
+struct cu_function *
+launch_describe(struct launch *launch, unsigned grid[3], unsigned threads[3],
+		unsigned *shared_bytes, void ***params)
+{
+	memcpy(grid, launch->grid, sizeof(launch->grid));
+	memcpy(threads, launch->threads, sizeof(launch->threads));
+	*shared_bytes = launch->shared_bytes;
+	*params = launch->params;
+	return launch->function;
+}
+
+int
+cuLaunchKernel(struct cu_function *function, unsigned grid_x, unsigned grid_y,
+	       unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+	       unsigned shared_bytes, struct cu_stream *handle, void **params, void **extra)
+{
+	const unsigned grid[3] = {grid_x, grid_y, grid_z};
+	const unsigned threads[3] = {block_x, block_y, block_z};
+	struct cu_context *context;
+	int code = call_enter(CALL_cuLaunchKernel, NEEDS_CONTEXT, &context);
+	struct stream *stream;
+	struct launch *launch;
+	struct op *op;
+
+	if (!code)
+		code = launch_make(CALL_cuLaunchKernel, context, function, grid, threads,
+				   shared_bytes, params, extra, &launch);
+	if (code)
+		return code;
 	pthread_mutex_lock(&the.lock);
 	stream = stream_from_handle(context, handle);
 	if (stream) {

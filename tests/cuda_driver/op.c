@@ -125,24 +125,43 @@ op_memset(struct op *op)
 	if (op->value_bytes == 1)
 		memset(to.data, (int)op->value, op->bytes);
 	else
-		for (size_t i = 0; i < op->bytes; i += 4)
-			memcpy(to.data + i, &op->value, 4);
+		for (size_t i = 0; i < op->bytes; i += op->value_bytes)
+			memcpy(to.data + i, &op->value, op->value_bytes);
 	pthread_mutex_lock(&the.lock);
 	return place_let_go(&to) ? place_lost(op, op->to.addr, "unmapped meanwhile") : 0;
 }
 
+/* Compared in as many bytes as the operation has, cyclically. */
 static int
-value_is_reached(uint32_t word, uint32_t value, unsigned how)
+value_is_reached(uint64_t word, uint64_t value, unsigned how, unsigned bits)
 {
+	uint64_t mask = UINT64_MAX >> (64 - bits);
+
 	switch (how) {
 	case CU_WAIT_VALUE_GEQ:
-		return (int32_t)(word - value) >= 0;
+		return !((word - value) >> (bits - 1) & 1);
 	case CU_WAIT_VALUE_EQ:
 		return word == value;
 	case CU_WAIT_VALUE_AND:
 		return (word & value) != 0;
 	}
-	return ~(word | value) != 0;
+	return (~(word | value) & mask) != 0;
+}
+
+static void
+value_write(void *data, uint64_t value, unsigned bytes)
+{
+	if (bytes == 8)
+		__atomic_store_n((uint64_t *)data, value, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n((uint32_t *)data, (uint32_t)value, __ATOMIC_RELEASE);
+}
+
+static uint64_t
+value_read(const void *data, unsigned bytes)
+{
+	return bytes == 8 ? __atomic_load_n((const uint64_t *)data, __ATOMIC_ACQUIRE)
+			  : __atomic_load_n((const uint32_t *)data, __ATOMIC_ACQUIRE);
 }
 
 static int
@@ -153,15 +172,16 @@ op_value(struct stream *stream, struct op *op)
 	struct hold hold;
 
 	while (!reached && !stream->context->lost) {
-		wrong = place_check(&op->to, 4, write ? SL_STANDIN_WRITE : SL_STANDIN_READ);
+		wrong = place_check(&op->to, op->bytes,
+				    write ? SL_STANDIN_WRITE : SL_STANDIN_READ);
 		if (wrong)
 			return place_lost(op, op->to.addr, wrong);
-		hold = place_hold(&op->to, 4);
+		hold = place_hold(&op->to, op->bytes);
 		if (write)
-			__atomic_store_n((uint32_t *)hold.data, op->value, __ATOMIC_RELEASE);
-		reached = write || value_is_reached(__atomic_load_n((uint32_t *)hold.data,
-								    __ATOMIC_ACQUIRE),
-						    op->value, op->flags);
+			value_write(hold.data, op->value, op->value_bytes);
+		reached = write ||
+			  value_is_reached(value_read(hold.data, op->value_bytes),
+					   op->value, op->flags, 8 * op->value_bytes);
 		place_let_go(&hold);
 		if (reached)
 			break;
@@ -204,6 +224,8 @@ op_run(struct stream *stream, struct op *op)
 		if (op->event->point.stream == stream && op->event->point.seq == op->seq)
 			op->event->time_ns = now_ns();
 		return 0;
+	case OP_GRAPH:
+	case OP_EMPTY:
 	case OP_WAIT:
 		return 0; /* its points were waited for */
 	case OP_WAIT_VALUE:

@@ -16,6 +16,10 @@
  * driver would crash or corrupt memory (a handle that was destroyed, say), the stand-in
  * returns an error. Each broken rule is also a line of the violations' list.
  *
+ * Captures: work given to a captured stream becomes a node of a graph. Calls that may wait are refused
+ * to other threads, too, while a capture in GLOBAL mode is on, unless they have exchanged their mode;
+ * what is refused spoils the capture. One stream is captured; more see graph.c.
+ *
  * Where it is stricter: unmapping, or freeing pinned memory, that queued or running work
  * still names is a violation even if the work would have got away with it.
  *
@@ -26,6 +30,10 @@
  *   CUDA_STANDIN_VERSION         what cuDriverGetVersion() says (13000)
  *   CUDA_STANDIN_INIT            code that cuInit() returns (0)
  *   CUDA_STANDIN_NO_VMM, CUDA_STANDIN_NO_HOST_VMM   set: the attribute is 0, the calls refuse
+ *   CUDA_STANDIN_NO_MIXED        set: copies and fills of a range that lies partly in device and partly
+ *                                in host memory are refused (INVALID_VALUE)
+ *   CUDA_STANDIN_NO_NAMES        set: cuFuncGetName() is not supported
+ *   CUDA_STANDIN_HIDE_MAPS       set: tensor maps do not show their address as a word
  *   CUDA_STANDIN_FAIL            failures to inject, as for fail_set()
  *   CUDA_STANDIN_FILL            byte with which new device memory is filled (0)
  *   CUDA_STANDIN_BLOCKS          blocks of one launch that run at once (1)
@@ -71,6 +79,8 @@ enum sl_standin_access { SL_STANDIN_READ = 1, SL_STANDIN_WRITE = 2 };
 struct sl_standin_live {
 	size_t handles, mappings, reservations, plain, pinned, registered;
 	size_t streams, events, modules, contexts;
+	size_t graphs;       /* and what was instantiated of them */
+	uint64_t host_bytes; /* pinned, registered or host-located */
 };
 
 struct sl_standin {
@@ -112,7 +122,8 @@ struct sl_standin {
 	/*
 	 * Inject failures: "cuMemMap:3:CODE" lets the third call from now return CODE (a number;
 	 * default 304, CUDA_ERROR_OPERATING_SYSTEM) without doing anything, "cuMemMap:3+:2" this and all
-	 * later ones. "*" counts all calls together. "exec.copy", "exec.memset" and
+	 * later ones. "*" counts all calls together but cuEventQuery() and cuStreamQuery(), which are
+	 * asked as often as time allows. "exec.copy", "exec.memset" and
 	 * "exec.kernel" fail when the work is run: the context is lost with that code. A code
 	 * that leaves no usable context loses it anyway. Several, comma-separated. Replaces what was
 	 * set; NULL or "": none. -1: cannot be read. fail_fired: how many have been injected.
@@ -123,9 +134,8 @@ struct sl_standin {
 	/* The device's context fails from now on with code. */
 	void (*lose_context)(int device, int code);
 
-	/* cuStreamIsCapturing() says so for the stream, work given to it is dropped, and
-	 * waiting for it is refused, as while a graph is captured. 0: no longer. -1: no such
-	 * stream. */
+	/* Begin a capture of the stream that no call but those on it spoils (RELAXED), by nobody;
+	 * 0: end it without a graph. -1: no such stream. */
 	int (*stream_capture)(void *stream, int on);
 
 	/* Memory that another process has taken on a device: less is free. */
@@ -141,8 +151,19 @@ struct sl_standin {
 	void (*live)(struct sl_standin_live *out);
 };
 
-/* The table, by dlsym(library, "sl_standin_table"): the only export that is no driver call. */
+/* The table, by dlsym(library, "sl_standin_table"). */
 const struct sl_standin *sl_standin_table(void);
+
+/* What the calling thread's last call of a name was that the stand-in only exports, and of which it
+ * returns CUDA_ERROR_NOT_SUPPORTED. */
+struct sl_standin_filled {
+	const char *name; /* NULL: there was none */
+	uint64_t words[8]; /* arguments as if all were integers; six of them in registers */
+	double real; /* and as if the first one in a vector register were a double */
+};
+
+/* By dlsym(library, "sl_standin_filled"). */
+const struct sl_standin_filled *sl_standin_filled(void);
 
 /* The table of the library at path; NULL when it cannot be loaded or is a real driver. */
 static inline const struct sl_standin *

@@ -33,6 +33,7 @@ static const char *const call_names[CALL_COUNT] = {
 	[CALL_EXEC_COPY] = "exec.copy",
 	[CALL_EXEC_MEMSET] = "exec.memset",
 	[CALL_EXEC_KERNEL] = "exec.kernel",
+	[CALL_API] = "api",
 };
 
 struct rule {
@@ -180,6 +181,14 @@ fail_fired(void)
 	return n;
 }
 
+/* Not counted with all calls: no call of the driver, or one that is asked as often as time allows. */
+static int
+call_is_question(enum call call)
+{
+	return call >= CALL_PAGEABLE || call == CALL_cuEventQuery ||
+	       call == CALL_cuStreamQuery;
+}
+
 /* Code of the failure that is due, or 0. */
 static int
 fail_due(enum call call)
@@ -192,7 +201,7 @@ fail_due(enum call call)
 	for (unsigned i = 0; i < atomic_load(&n_rules); i++) {
 		struct rule *rule = &rules[i];
 
-		if (rule->call != (int)call && (rule->call != -1 || call >= CALL_PAGEABLE))
+		if (rule->call != (int)call && (rule->call != -1 || call_is_question(call)))
 			continue;
 		rule->seen++;
 		if (!code &&
@@ -240,7 +249,7 @@ exec_enter(enum call call)
 static int
 call_refused(enum call call, enum needs needs, struct cu_context *current)
 {
-	int code = 0;
+	int code = 0, captured;
 
 	if (needs == NEEDS_NOTHING)
 		return 0;
@@ -259,7 +268,14 @@ call_refused(enum call call, enum needs needs, struct cu_context *current)
 		code = CU_ERROR_CONTEXT_IS_DESTROYED;
 	else if (needs == NEEDS_CONTEXT && current->lost)
 		code = current->lost;
+	captured = !code && captures_refuse(call);
 	pthread_mutex_unlock(&the.lock);
+	if (captured)
+		return violate(
+			CU_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+			"%s: a stream is being captured, and this thread has not said "
+			"that it may be disregarded",
+			call_name(call));
 	if (code == CU_ERROR_NOT_INITIALIZED || code == CU_ERROR_INVALID_CONTEXT ||
 	    code == CU_ERROR_CONTEXT_IS_DESTROYED)
 		return violate(code, "%s: %s", call_name(call),
@@ -393,6 +409,7 @@ settings_read(void)
 	s->version = (int)setting("CUDA_STANDIN_VERSION", 13000);
 	s->init = (int)setting("CUDA_STANDIN_INIT", 0);
 	s->no_vmm = getenv("CUDA_STANDIN_NO_VMM") != NULL;
+	s->no_mixed = getenv("CUDA_STANDIN_NO_MIXED") != NULL;
 	s->no_host_vmm = getenv("CUDA_STANDIN_NO_HOST_VMM") != NULL;
 	s->fill = (int)setting("CUDA_STANDIN_FILL", 0) & 0xff;
 	s->strict = getenv("CUDA_STANDIN_STRICT") != NULL;
@@ -457,6 +474,7 @@ live(struct sl_standin_live *out)
 {
 	pthread_mutex_lock(&the.lock);
 	*out = the.live;
+	out->host_bytes = the.host_used;
 	for (int i = 0; i < DEVICES_MAX; i++)
 		out->contexts += the.contexts[i].refs > 0;
 	pthread_mutex_unlock(&the.lock);
@@ -508,16 +526,17 @@ state_leave(void)
 	}
 	live(&left);
 	n = left.handles || left.mappings || left.reservations || left.plain ||
-	    left.pinned || left.registered || left.streams || left.events || left.modules;
+	    left.pinned || left.registered || left.streams || left.events ||
+	    left.modules || left.graphs;
 	if (n && !getenv("CUDA_STANDIN_QUIET"))
 		fprintf(stderr,
 			"stand-in driver: left at exit: %zu handles, %zu mappings, %zu "
 			"reservations, %zu plain allocations, %zu pinned and %zu "
 			"registered "
-			"blocks, %zu streams, %zu events, %zu modules\n",
+			"blocks, %zu streams, %zu events, %zu modules, %zu graphs\n",
 			left.handles, left.mappings, left.reservations, left.plain,
 			left.pinned, left.registered, left.streams, left.events,
-			left.modules);
+			left.modules, left.graphs);
 	if (the.settings.strict && n_violations)
 		fprintf(stderr, "stand-in driver: %llu rules broken, the last: %s\n",
 			(unsigned long long)n_violations, last_text);

@@ -10,6 +10,7 @@
  *
  * Threads: calls on any; a stream's work on its thread, with the.lock but while it runs.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -58,6 +59,8 @@ op_free(struct op *op)
 		event_put(op->event);
 	if (op->launch)
 		launch_free(op->launch);
+	if (op->inside)
+		graph_inside_free(op->inside);
 	free(op);
 }
 
@@ -167,6 +170,7 @@ stream_work(void *argument)
 static int
 stream_start(struct stream *stream)
 {
+	sigset_t all, before;
 	pthread_attr_t attr;
 	pthread_t thread;
 	int rc;
@@ -176,7 +180,12 @@ stream_start(struct stream *stream)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	stream_get(stream);
+	sigfillset(&all); /* signals are the program's, but what a touch of its own raises */
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&thread, &attr, stream_work, stream);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc) {
 		stream_put(stream);
@@ -193,9 +202,12 @@ op_submit(struct stream *stream, struct op *op)
 	struct stream *other;
 	int code;
 
-	if (stream->capturing) {
+	if (stream->capture)
+		return capture_add(stream, op);
+	code = stream == context->legacy ? capture_spoil_legacy(context, op->call) : 0;
+	if (code) {
 		op_free(op);
-		return CU_SUCCESS;
+		return code;
 	}
 	code = stream_start(stream);
 	stream_get(stream);
@@ -281,6 +293,7 @@ context_streams_create(struct cu_context *context)
 static void
 stream_leave(struct stream *stream)
 {
+	capture_drop(stream);
 	if (stream->object.id) {
 		object_remove(&stream->object);
 		the.live.streams--;
@@ -420,6 +433,18 @@ cuStreamDestroy_v2(struct cu_stream *handle)
 	return code;
 }
 
+/* Nobody may wait for, or ask about, what is being captured. */
+static int
+stream_is_observable(struct stream *stream, enum call call)
+{
+	if (stream->capture)
+		return capture_spoil(stream, CU_ERROR_STREAM_CAPTURE_UNSUPPORTED, call,
+				     "the stream is being captured");
+	return stream == stream->context->legacy
+		       ? capture_spoil_legacy(stream->context, call)
+		       : 0;
+}
+
 int
 cuStreamSynchronize(struct cu_stream *handle)
 {
@@ -430,10 +455,8 @@ cuStreamSynchronize(struct cu_stream *handle)
 
 	if (code)
 		return code;
-	if (stream->capturing) {
-		code = violate(CU_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-			       "cuStreamSynchronize: the stream is capturing");
-	} else {
+	code = stream_is_observable(stream, CALL_cuStreamSynchronize);
+	if (!code) {
 		seq = stream->seq_queued;
 		stream_get(stream);
 		point_wait(stream, seq);
@@ -453,9 +476,9 @@ cuStreamQuery(struct cu_stream *handle)
 
 	if (code)
 		return code;
-	if (stream->capturing)
-		code = violate(CU_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-			       "cuStreamQuery: the stream is capturing");
+	code = stream_is_observable(stream, CALL_cuStreamQuery);
+	if (code)
+		;
 	else if (stream->context->lost)
 		code = stream->context->lost;
 	else if (stream->seq_done < stream->seq_queued)
@@ -463,33 +486,6 @@ cuStreamQuery(struct cu_stream *handle)
 	stream_want(stream, stream->seq_queued);
 	pthread_mutex_unlock(&the.lock);
 	return code;
-}
-
-int
-cuStreamIsCapturing(struct cu_stream *handle, int *status)
-{
-	struct cu_context *context;
-	struct stream *stream;
-	int code = stream_enter(CALL_cuStreamIsCapturing, handle, &context, &stream);
-
-	if (code)
-		return code;
-	*status = stream->capturing ? CU_CAPTURE_ACTIVE : CU_CAPTURE_NONE;
-	pthread_mutex_unlock(&the.lock);
-	return code;
-}
-
-int
-stream_capture(void *handle, int on)
-{
-	struct stream *stream;
-
-	pthread_mutex_lock(&the.lock);
-	stream = (struct stream *)object_find(handle, OBJECT_STREAM);
-	if (stream)
-		stream->capturing = on;
-	pthread_mutex_unlock(&the.lock);
-	return stream ? 0 : -1;
 }
 
 int

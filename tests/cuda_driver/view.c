@@ -79,6 +79,27 @@ view_has_mapping(uint64_t addr, size_t bytes)
 	return 0;
 }
 
+int
+view_is_mixed(uint64_t addr, size_t bytes)
+{
+	uint64_t at = addr - addr % GRANULE_BYTES, end = addr + bytes;
+	int first = CU_LOCATION_INVALID;
+
+	for (; at < end; at += GRANULE_BYTES) {
+		const struct mapping *mapping = mapping_at(at);
+		int type = mapping && mapping->memory ? mapping->memory->location.type
+						      : CU_LOCATION_INVALID;
+
+		if (type == CU_LOCATION_HOST_NUMA)
+			type = CU_LOCATION_HOST;
+		if (first == CU_LOCATION_INVALID)
+			first = type;
+		if (type != first)
+			return 1;
+	}
+	return 0;
+}
+
 static void *
 range_map(size_t bytes, size_t align_bytes)
 {

@@ -122,6 +122,43 @@ forked_child_gets_echild_and_the_parent_goes_on(void)
 /* ---- two spaces ------------------------------------------------------------------------- */
 
 static void
+stream_of_one_space_is_refused_by_another(void)
+{
+	static const char words[] = "another space";
+	struct sluice_space *a = fault_space(NULL), *b = fault_space(NULL);
+	struct fault_range range = {NULL, PAGE};
+	struct sluice_launch *scope;
+	struct sluice_stream *of_a;
+	struct sluice_event *event;
+	struct sluice_use use;
+	uint64_t index = 0;
+	void *in_b;
+
+	CHECK_OK(sluice_alloc(b, CHUNK, 0, &in_b));
+	CHECK_OK(sluice_stream_create(a, &of_a));
+	CHECK_OK(sluice_event_create(b, &event));
+	range.data = in_b;
+	use = (struct sluice_use){in_b, PAGE, SLUICE_USE_READ_WRITE};
+	CHECK_FAILS(sluice_launch(b, of_a, fault_kernel_add, fault_grid(PAGE), &range,
+				  sizeof(range), &use, 1),
+		    -EINVAL, words);
+	CHECK_FAILS(sluice_launch_begin(b, of_a, &use, 1, &scope), -EINVAL, words);
+	CHECK_FAILS(sluice_prefetch(b, in_b, 0, SLUICE_TIER_DEVICE, of_a), -EINVAL, words);
+	CHECK_FAILS(sluice_prefetch_index(b, in_b, 8, &index, 1, SLUICE_TIER_DEVICE, of_a),
+		    -EINVAL, words);
+	CHECK_FAILS(sluice_evict(b, in_b, 0, SLUICE_TIER_HOST, of_a), -EINVAL, words);
+	CHECK_FAILS(sluice_discard(b, in_b, 0, SLUICE_DISCARD_LAZY, of_a), -EINVAL, words);
+	CHECK_FAILS(sluice_stream_callback(b, of_a, callback_nothing, NULL), -EINVAL, words);
+	CHECK_FAILS(sluice_stream_synchronize(b, of_a), -EINVAL, words);
+	CHECK_FAILS(sluice_event_record(b, of_a, event), -EINVAL, words);
+	CHECK_FAILS(sluice_event_wait(b, of_a, event), -EINVAL, words);
+	sluice_event_destroy(event);
+	sluice_stream_destroy(of_a);
+	CHECK_OK(sluice_space_destroy(a));
+	fault_space_end(b);
+}
+
+static void
 two_spaces_are_independent(void)
 {
 	struct sluice_space *a = fault_space(NULL);
@@ -366,6 +403,7 @@ main(int argc, char **argv)
 	static const struct fault_case cases[] = {
 		CASE(forked_child_gets_echild_and_the_parent_goes_on),
 		CASE(two_spaces_are_independent),
+		CASE(stream_of_one_space_is_refused_by_another),
 		CASE(signal_during_a_fault_may_touch_managed_memory),
 		CASE(killed_process_leaves_what_was_synced_and_nothing_else),
 	};

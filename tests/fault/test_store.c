@@ -5,6 +5,7 @@
  * mapping. Each failure is reported with file and chunk by the call that needs the data; what is
  * in memory is kept, and once the disk is well everything is as if nothing had been.
  */
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include "fault.h"
@@ -388,6 +389,61 @@ eio_of_a_single_read_costs_one_launch_at_most(void)
 	}
 }
 
+struct syncer {
+	struct sluice_space *space;
+	char *addr;
+	pthread_mutex_t armed; /* held while it syncs, and by whoever sets fault points */
+	_Atomic int stop;
+};
+
+static void *
+syncer_run(void *arg)
+{
+	struct syncer *syncer = arg;
+
+	while (!syncer->stop) {
+		pthread_mutex_lock(&syncer->armed);
+		(void)!sluice_sync(syncer->space, syncer->addr, CHUNK);
+		pthread_mutex_unlock(&syncer->armed);
+		usleep(20); /* let the other have it */
+	}
+	return NULL;
+}
+
+static void
+sync_reports_its_own_failure_whoever_else_syncs_the_region(void)
+{
+	struct sluice_space *space = fault_space(NULL);
+	char *addr = map_file(space, "data", 3 * CHUNK, RW | SLUICE_CREATE);
+	struct syncer syncer = {
+		.space = space,
+		.addr = addr + 2 * CHUNK,
+		.armed = PTHREAD_MUTEX_INITIALIZER,
+	};
+	pthread_t thread;
+
+	CHECK(write_pages(addr, CHUNK, 0) == CHUNK);
+	CHECK_OK(sluice_sync(space, addr, 0));
+	CHECK(!pthread_create(&thread, NULL, syncer_run, &syncer));
+	for (uint64_t round = 1; round <= 100; round++) {
+		/* Present data are written from a snapshot: the chunk is no worse than dirty after. */
+		CHECK(write_pages(addr, CHUNK, round) == CHUNK);
+		pthread_mutex_lock(&syncer.armed);
+		arm("store.write:1:EIO");
+		pthread_mutex_unlock(&syncer.armed);
+		CHECK_FAILS(sluice_sync(space, addr, CHUNK), -EIO, "data", "chunk 0");
+		pthread_mutex_lock(&syncer.armed);
+		disarm();
+		pthread_mutex_unlock(&syncer.armed);
+		CHECK_OK(sluice_sync(space, addr, CHUNK));
+		CHECK(file_has_pages("data", CHUNK, round));
+	}
+	syncer.stop = 1;
+	CHECK(!pthread_join(thread, NULL));
+	CHECK_OK(sluice_unmap(space, addr));
+	fault_space_end(space);
+}
+
 static void
 eio_on_sync_of_the_medium_is_reported(void)
 {
@@ -536,6 +592,7 @@ main(int argc, char **argv)
 		CASE(eio_in_the_background_is_reported_once_by_the_next_sync),
 		CASE(eio_on_read_fails_who_needs_it_and_nothing_else),
 		CASE(eio_of_a_single_read_costs_one_launch_at_most),
+		CASE(sync_reports_its_own_failure_whoever_else_syncs_the_region),
 		CASE(eio_on_sync_of_the_medium_is_reported),
 		CASE(destroy_over_a_broken_disk_says_so_and_ends),
 		CASE(file_cut_short_is_eio_where_it_is_missing),

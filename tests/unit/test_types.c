@@ -26,8 +26,11 @@ static void
 counters_of_a_chunk_are_wide_enough(void **state)
 {
 	(void)state;
-	/* pins: 256 launches wait on a stream at most; flags: one bit each */
-	assert_true(sizeof(((struct sl_chunk *)0)->pins) >= 2);
+	/* pins: 65536 uses a launch, all in one chunk, and 256 launches waiting on a stream at most */
+	assert_true(sizeof(((struct sl_chunk *)0)->pins) >= 4);
+	assert_true(sizeof(((struct sl_chunk *)0)->reach_users) >= 4);
+	assert_true(SL_CHUNK_BYTES_MAX <= UINT32_MAX);
+	/* flags: one bit each */
 	assert_true(SL_PREPARING < 1 << 16);
 	assert_true(SL_CHUNK_STATE_COUNT <= UINT8_MAX);
 	assert_true(SL_READINESS_COUNT <= UINT8_MAX);

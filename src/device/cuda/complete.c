@@ -5,6 +5,10 @@
  * microseconds: an event that blocks would be told of 30 to 50 us late, and a host function
  * holds its stream up. With nothing pending it sleeps.
  *
+ * What stands behind work of a stream that the program has begun to capture since has no event: one
+ * recorded then would never come, and asking the stream would spoil the capture. It gets its event
+ * when the capture has ended.
+ *
  * A done() runs with no lock held and may block; what is pending behind it waits.
  */
 #include <errno.h>
@@ -20,20 +24,46 @@
 #define POLL_SPIN_NS  20000u /* asked without a pause after something has come */
 #define POLL_PAUSE_NS 10000u
 
+/* Ask the driver, as far as a capture lets us: its result. */
+static int
+pending_query(struct cuda *cuda, struct cuda_pending *pending)
+{
+	int result = CU_ERROR_NOT_READY, rc;
+
+	switch (pending->on) {
+	case CUDA_PENDING_CAPTURE:
+		rc = sl_cuda_stream_record(cuda, pending->stream, pending->event);
+		if (rc != -EAGAIN)
+			pending->on = rc ? CUDA_PENDING_STREAM : CUDA_PENDING_EVENT;
+		break;
+	case CUDA_PENDING_EVENT:
+		result = cuda->driver->cuEventQuery(pending->event);
+		if (result != CU_ERROR_CAPTURED_EVENT)
+			break;
+		pending->on = CUDA_PENDING_CAPTURE; /* the capture began and ended between two calls */
+		result = CU_ERROR_NOT_READY;
+		break;
+	case CUDA_PENDING_STREAM:
+		if (sl_cuda_stream_captures(cuda, pending->stream) != 1)
+			result = cuda->driver->cuStreamQuery(pending->stream);
+		if (result == CU_ERROR_STREAM_CAPTURE_UNSUPPORTED) /* begun this moment */
+			result = CU_ERROR_NOT_READY;
+		break;
+	}
+	return result;
+}
+
 /* Take the first pending thing of any queue whose event has come. Lock held. */
 static struct cuda_pending *
 pending_take(struct cuda_completer *completer, struct cuda_queue **from, int *result)
 {
-	const struct sl_cuda_driver *driver = completer->cuda->driver;
-
 	for (struct cuda_queue *queue = completer->queues; queue; queue = queue->next) {
 		struct cuda_pending *pending = queue->head;
 		int got;
 
 		if (!pending || queue->calling)
 			continue;
-		got = pending->whole_stream ? driver->cuStreamQuery(pending->stream)
-					    : driver->cuEventQuery(pending->event);
+		got = pending_query(completer->cuda, pending);
 		if (got == CU_ERROR_NOT_READY)
 			continue;
 		queue->head = pending->next;
@@ -50,8 +80,9 @@ pending_take(struct cuda_completer *completer, struct cuda_queue **from, int *re
 static int
 pending_await(struct cuda *cuda, struct cuda_pending *pending)
 {
-	return pending->whole_stream ? cuda->driver->cuStreamSynchronize(pending->stream)
-				     : cuda->driver->cuEventSynchronize(pending->event);
+	return pending->on == CUDA_PENDING_STREAM
+		       ? cuda->driver->cuStreamSynchronize(pending->stream)
+		       : cuda->driver->cuEventSynchronize(pending->event);
 }
 
 /* An emptied queue leaves the list; its stream may be destroyed. Lock held. */

@@ -19,18 +19,55 @@
 /* Addresses are reserved aligned to the largest span. */
 #define ADDRESS_ALIGN ((size_t)SL_SPAN_BYTES << (SL_CUDA_CLASSES - 1))
 
+/* How deep this thread is in our calls, and the capture mode that it came with. */
+static _Thread_local struct {
+	unsigned depth;
+	int mode;
+	int exchanged; /* mode is to be put back */
+} inside;
+
 int
-sl_cuda_enter(struct cuda *cuda)
+sl_cuda_push(struct cuda *cuda)
 {
 	return SL_CUDA(cuda->driver, cuCtxPushCurrent, cuda->context);
 }
 
 void
-sl_cuda_leave(struct cuda *cuda)
+sl_cuda_pop(struct cuda *cuda)
 {
 	struct cu_context *ours;
 
 	(void)cuda->driver->cuCtxPopCurrent(&ours);
+}
+
+int
+sl_cuda_enter(struct cuda *cuda)
+{
+	int rc = sl_cuda_push(cuda), result = 0, mode = CU_CAPTURE_MODE_RELAXED;
+
+	if (rc)
+		return rc;
+	if (!inside.depth) {
+		result = cuda->driver->cuThreadExchangeStreamCaptureMode(&mode);
+		inside.mode = mode;
+		inside.exchanged = !result;
+	}
+	if (result && !sl_cuda_result_is_lost(result)) {
+		sl_cuda_pop(cuda);
+		return sl_cuda_errno(result, "cuThreadExchangeStreamCaptureMode");
+	}
+	inside.depth++;
+	return 0;
+}
+
+void
+sl_cuda_leave(struct cuda *cuda)
+{
+	int mode = inside.mode;
+
+	if (!--inside.depth && inside.exchanged)
+		(void)cuda->driver->cuThreadExchangeStreamCaptureMode(&mode);
+	sl_cuda_pop(cuda);
 }
 
 int
@@ -53,6 +90,7 @@ cuda_destroy(struct sl_device *dev)
 
 	if (!cuda)
 		return;
+	sl_cuda_ahead_stop(cuda);
 	sl_cuda_completer_stop(&cuda->streams);
 	sl_cuda_completer_stop(&cuda->outs);
 	entered = cuda->context && !sl_cuda_enter(cuda);
@@ -67,10 +105,11 @@ cuda_destroy(struct sl_device *dev)
 		(void)cuda->driver->cuMemAddressFree(cuda->reserved, cuda->dev.bytes);
 	if (entered)
 		sl_cuda_leave(cuda);
-	if (cuda->context)
+	if (cuda->context && cuda->primary)
 		(void)cuda->driver->cuDevicePrimaryCtxRelease(cuda->info.device);
 	if (cuda->spans)
 		munmap(cuda->spans, cuda->spans_bytes);
+	sl_cond_fini(&cuda->ahead.work);
 	sl_cond_fini(&cuda->hash.idle);
 	sl_mutex_fini(&cuda->hash.lock);
 	sl_mutex_fini(&cuda->moves.lock);
@@ -106,7 +145,7 @@ static int
 cuda_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	int rc = cuda->view->ops->attach(cuda->view, addr, bytes, delivery);
+	int rc = cuda->view ? cuda->view->ops->attach(cuda->view, addr, bytes, delivery) : 0;
 
 	if (!rc)
 		memset(cuda->attached + span_index(cuda, addr, bytes), 1,
@@ -125,7 +164,8 @@ cuda_detach(struct sl_device *dev, void *addr, size_t bytes)
 		sl_cuda_leave(cuda);
 	}
 	memset(cuda->attached + span_index(cuda, addr, bytes), 0, bytes / SL_SPAN_BYTES);
-	cuda->view->ops->detach(cuda->view, addr, bytes);
+	if (cuda->view)
+		cuda->view->ops->detach(cuda->view, addr, bytes);
 }
 
 /* Guards are kept by core's books alone: what writes is what declares to. */
@@ -152,6 +192,17 @@ cuda_move_query(struct sl_device *dev, uint64_t move)
 	rc = sl_cuda_move_query(cuda, move);
 	sl_cuda_leave(cuda);
 	return rc;
+}
+
+static void
+cuda_trim(struct sl_device *dev)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+
+	if (sl_cuda_enter(cuda))
+		return;
+	sl_cuda_slabs_trim(cuda);
+	sl_cuda_leave(cuda);
 }
 
 /* ---- host code's view ------------------------------------------------------------------ */
@@ -208,10 +259,13 @@ static const struct sl_device_ops cuda_ops = {
 	.destroy = cuda_destroy,
 	.attach = cuda_attach,
 	.detach = cuda_detach,
+	.trim = cuda_trim,
 	.frame_get = sl_cuda_frame_get,
 	.frame_put = sl_cuda_frame_put,
+	.frames_expect = sl_cuda_frames_expect,
 	.present = sl_cuda_present,
 	.present_any = sl_cuda_present_any,
+	.arrival = sl_cuda_arrival,
 	.absent = sl_cuda_absent,
 	.absent_start = sl_cuda_absent_start,
 	.reach = sl_cuda_reach,
@@ -274,7 +328,10 @@ addresses_create(struct cuda *cuda, const struct sl_device_config *config)
 					   config->address_bytes / SL_SPAN_BYTES);
 	view.address_base = cuda->dev.base;
 	view.workers = 1; /* it runs no kernels */
-	return sl_device_soft_create(&view, &cuda->view);
+	rc = sl_device_soft_create(&view, &cuda->view);
+	if (rc)
+		cuda->view = NULL;
+	return config->view_optional && (rc == -EPERM || rc == -ENOTSUP) ? 0 : rc;
 }
 
 static int
@@ -286,11 +343,15 @@ cuda_open(struct cuda *cuda, const struct sl_device_config *config, int ordinal)
 		rc = sl_cuda_device_probe(cuda->driver, ordinal, &cuda->info);
 	if (rc)
 		return rc;
-	rc = SL_CUDA(cuda->driver, cuDevicePrimaryCtxRetain, &cuda->context,
-		     cuda->info.device);
-	if (rc) {
-		cuda->context = NULL;
-		return rc;
+	cuda->context = config->native_context;
+	if (!cuda->context) {
+		rc = SL_CUDA(cuda->driver, cuDevicePrimaryCtxRetain, &cuda->context,
+			     cuda->info.device);
+		if (rc) {
+			cuda->context = NULL;
+			return rc;
+		}
+		cuda->primary = 1;
 	}
 	rc = sl_cuda_enter(cuda);
 	if (rc)
@@ -321,15 +382,16 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	sl_mutex_init(&cuda->pools.lock, SL_RANK_FRAMES);
 	sl_mutex_init(&cuda->moves.lock, SL_RANK_MOVES);
 	sl_cuda_hash_init(cuda);
+	sl_cuda_ahead_init(cuda);
 	rc = cuda_open(cuda, config, ordinal);
 	if (rc) {
 		cuda_destroy(&cuda->dev);
 		return rc;
 	}
-	cuda->dev.caps = SL_CAP_VIEW | SL_CAP_NATIVE |
+	cuda->dev.caps = (cuda->view ? SL_CAP_VIEW : 0) | SL_CAP_NATIVE |
 			 (cuda->info.host_vmm ? SL_CAP_REACH : 0);
 	cuda->dev.workers = (uint32_t)cuda->info.n_multiprocessors;
-	cuda->dev.kernel_touches = cuda->view->kernel_touches;
+	cuda->dev.kernel_touches = cuda->view && cuda->view->kernel_touches;
 	*out = &cuda->dev;
 	return 0;
 }

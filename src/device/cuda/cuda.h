@@ -5,6 +5,7 @@
  *
  *   cuda.c       create, destroy, attach; contexts
  *   frame.c      slabs of device memory, frames of host memory, their pools
+ *   ahead.c      frames made before they are asked for
  *   span.c       which slab or frame stands at an address; present, absent, snapshot, reach
  *   move.c       the two copy streams, numbers of moves, who waits for what
  *   hash.c       hashes of spans, for measured dirtiness
@@ -62,9 +63,17 @@ struct cuda_frame {
 struct cuda_span {
 	struct cuda_slab *slab;     /* present */
 	struct cuda_frame *reached; /* absent, mapped to this frame */
-	uint64_t in_move;           /* of present */
+	uint64_t in_move;           /* of present; 0: nothing was copied */
+	uint64_t after_out; /* then: the copy out that still reads the slab */
 	uint64_t hash_move;         /* of the last measure; 0: none since present */
 	uint32_t hash_slot; /* where its sums lie, from 1; kept for the next; 0: none yet */
+};
+
+/* What tells that something pending has come. */
+enum cuda_pending_on {
+	CUDA_PENDING_EVENT, /* its event */
+	CUDA_PENDING_CAPTURE, /* its event, to be recorded once the stream is not captured any more */
+	CUDA_PENDING_STREAM /* no event can be recorded: the end of all work of the stream */
 };
 
 /* Something to be done when an event has come. */
@@ -72,8 +81,8 @@ struct cuda_pending {
 	struct cuda_pending *next;
 	struct cu_event *event;
 	struct cu_stream *stream; /* NULL: the default one */
-	int whole_stream; /* no event could be recorded: it ends with all work of stream */
-	uint64_t number;  /* of a copy out */
+	enum cuda_pending_on on;
+	uint64_t number;                                    /* of a copy out */
 	void (*done)(struct cuda_pending *pending, int rc); /* frees it */
 };
 
@@ -96,15 +105,22 @@ struct cuda_completer {
 	pthread_t thread;
 };
 
-/* Copies in are numbered by dev.moves_issued, copies out by out_issued. */
+/* Copies in are numbered by dev.moves_issued, copies out by dev.outs_issued; both under lock. */
 struct cuda_moves {
 	struct sl_mutex lock; /* rank MOVES */
-	struct cu_stream *in, *out;
+	struct cu_stream *in, *out; /* out: from the first copy out on */
+	struct cu_context *out_context; /* of out and its events; NULL: the device's */
 	struct cu_event *in_event[SL_CUDA_MOVES]; /* of move n: n % SL_CUDA_MOVES */
 	struct cu_event *out_event[SL_CUDA_MOVES];
 	struct cuda_queue out_queue; /* of the completer outs */
-	uint64_t out_issued;         /* lock */
-	_Atomic uint64_t out_done;
+};
+
+/* The thread that makes frames ahead; begun when frames are first expected. */
+struct cuda_ahead {
+	struct sl_cond work; /* of pools.lock, which protects all below */
+	pthread_t thread;
+	int started, stopping;
+	int refused; /* 1: a frame could not be made: none is made ahead any more */
 };
 
 #define SL_CUDA_HASH_LANES 4u
@@ -136,6 +152,7 @@ struct cuda {
 	const struct sl_cuda_driver *driver;
 	struct sl_cuda_device_info info;
 	struct cu_context *context;
+	int primary; /* set once: the context is the GPU's primary one, retained */
 	struct sl_device *view;  /* host code's; owned */
 	uint64_t reserved;       /* base of the addresses; 0: none */
 	struct cuda_span *spans; /* one for every SL_SPAN_BYTES; a span uses its first */
@@ -146,8 +163,13 @@ struct cuda {
 		struct cuda_slab *slab_head[SL_CUDA_CLASSES], *slab_tail[SL_CUDA_CLASSES];
 		struct cuda_frame *frame_head[SL_CUDA_CLASSES], *frame_tail[SL_CUDA_CLASSES];
 		uint64_t slab_free_bytes, frame_free_bytes;
-		uint64_t frame_cache_bytes; /* set once: free frames kept at most */
+		uint64_t frame_cache_bytes; /* set once: free frames kept, or room_bytes if more */
+		uint64_t frame_free_n[SL_CUDA_CLASSES];
+		/* What may still be asked for; of all sizes together. */
+		uint64_t expected_bytes[SL_CUDA_CLASSES], room_bytes;
+		int expected_last; /* class */
 	} pools;
+	struct cuda_ahead ahead;
 	struct cuda_moves moves;
 	struct cuda_hash hash;
 	struct cuda_completer outs;    /* copies out: done() may block on I/O */
@@ -170,10 +192,17 @@ sl_cuda_span(struct cuda *cuda, const void *addr)
 	return &cuda->spans[(size_t)((const char *)addr - (char *)cuda->dev.base) / SL_SPAN_BYTES];
 }
 
-/* cuda.c. The driver wants a current context on the calling thread: enter pushes ours, leave
- * pops it. Pairs around every group of driver calls. */
+/*
+ * cuda.c. The driver wants a current context on the calling thread: enter pushes ours, leave
+ * pops it. Pairs around every group of driver calls. Between them the thread is in the capture mode
+ * RELAXED: nothing that we call is part of a capture, or may end one, of whatever thread; what mode
+ * it had is put back by the outermost leave. A thread of ours enters once.
+ */
 int sl_cuda_enter(struct cuda *cuda) SL_MUST_CHECK;
 void sl_cuda_leave(struct cuda *cuda);
+/* The context alone: for calls that no capture minds. */
+int sl_cuda_push(struct cuda *cuda) SL_MUST_CHECK;
+void sl_cuda_pop(struct cuda *cuda);
 /* The errno of a driver call on this device; notes a lost context. */
 int sl_cuda_rc(struct cuda *cuda, int result, const char *call);
 #define CUDA_TRY(cuda, call, ...) \
@@ -188,6 +217,25 @@ void sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab);
 int sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
 void sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *frame);
 void sl_cuda_pools_fini(struct cuda *cuda);
+/* A fresh frame of a class, on no list, and its end, once no copy reads it. Context entered. */
+int sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out) SL_MUST_CHECK;
+void sl_cuda_frame_destroy(struct cuda *cuda, struct cuda_frame *frame);
+/* Onto the free list, as the next to be given; a free one, NULL: none. */
+void sl_cuda_frame_push_first(struct cuda *cuda, struct cuda_frame *frame);
+struct cuda_frame *sl_cuda_frame_pop(struct cuda *cuda, int class);
+static inline uint64_t
+sl_cuda_class_bytes(int class)
+{
+	return (uint64_t)SL_SPAN_BYTES << class;
+}
+
+/* ahead.c */
+void sl_cuda_ahead_init(struct cuda *cuda);
+void sl_cuda_ahead_stop(struct cuda *cuda); /* waits for the one frame that is being made */
+void sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
+			   uint64_t room_bytes);
+/* A frame is being handed out: as much less is expected. */
+void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes);
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 
@@ -195,6 +243,7 @@ void sl_cuda_slabs_trim(struct cuda *cuda);
 int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
 int sl_cuda_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
+uint64_t sl_cuda_arrival(struct sl_device *dev, const void *addr);
 int sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes,
 		   struct sl_frame *frame, enum sl_absent_how how);
 int sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
@@ -240,7 +289,13 @@ void sl_cuda_complete(struct cuda_completer *completer, struct cuda_queue *queue
 /* Block until queue is empty and no done() of it runs. Not from a done(). */
 void sl_cuda_queue_drain(struct cuda_completer *completer, struct cuda_queue *queue);
 
-/* stream.c */
+/* stream.c. Whether the program is capturing the stream into a graph, or, for the legacy stream, one
+ * that it would wait for: 1, 0, or -errno. No capture minds the question. Context entered. */
+int sl_cuda_stream_captures(struct cuda *cuda, struct cu_stream *native) SL_MUST_CHECK;
+/* Record event behind the stream's work. -EAGAIN (no text): the stream is being captured. Context
+ * entered. */
+int sl_cuda_stream_record(struct cuda *cuda, struct cu_stream *native,
+			  struct cu_event *event) SL_MUST_CHECK;
 int sl_cuda_stream_create(struct sl_device *dev, struct sl_stream **out);
 int sl_cuda_stream_wrap(struct sl_device *dev, void *native, struct sl_stream **out);
 void *sl_cuda_stream_native(struct sl_stream *stream);

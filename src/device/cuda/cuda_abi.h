@@ -24,6 +24,9 @@ struct cu_stream;
 struct cu_event;
 struct cu_module;
 struct cu_function;
+struct cu_graph;
+struct cu_graph_node;
+struct cu_graph_exec;
 
 /* Handles that stand for streams which always exist; NULL is CU_LEGACY_STREAM. */
 #define CU_LEGACY_STREAM     ((struct cu_stream *)1)
@@ -200,6 +203,12 @@ enum {
 
 enum { CU_STREAM_PLAIN = 0, CU_STREAM_NONBLOCKING = 1 };
 enum { CU_CAPTURE_NONE = 0, CU_CAPTURE_ACTIVE = 1, CU_CAPTURE_INVALIDATED = 2 };
+/* Of a capture: whose calls may end it. Of a thread: which captures it respects. */
+enum {
+	CU_CAPTURE_MODE_GLOBAL = 0,
+	CU_CAPTURE_MODE_THREAD_LOCAL = 1,
+	CU_CAPTURE_MODE_RELAXED = 2
+};
 enum { CU_EVENT_PLAIN = 0, CU_EVENT_BLOCKS = 1, CU_EVENT_UNTIMED = 2 };
 
 /* cuStreamWaitValue32(): wait until the word is >= (cyclically), ==, has a bit of, or

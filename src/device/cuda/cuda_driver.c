@@ -24,6 +24,8 @@ static _Atomic(const struct sl_cuda_driver *) published; /* release after fillin
 /* Plain, not an sl_mutex: loading a driver runs foreign code of unknown length under it,
  * which belongs at no place in the lock order. No lock is taken inside. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *given_library;    /* open_lock */
+static const char *given_path; /* open_lock */
 
 /* ---- results ---- */
 
@@ -150,17 +152,29 @@ driver_start(struct sl_cuda_driver *driver)
 	return 0;
 }
 
+void
+sl_cuda_driver_library(void *library, const char *path)
+{
+	pthread_mutex_lock(&open_lock);
+	given_library = library;
+	given_path = path;
+	pthread_mutex_unlock(&open_lock);
+}
+
 static int
 driver_open(struct sl_cuda_driver *driver)
 {
 	const char *asked = getenv("SLUICE_CUDA_LIBRARY");
 	const char *path = asked && *asked ? asked : "libcuda.so.1";
 	const char *missing, *why;
-	void *library;
+	void *library = given_library;
 
+	if (library)
+		path = given_path;
 	if (strlen(path) >= sizeof(driver->path))
 		return sl_fail(-ENOTSUP, "CUDA: SLUICE_CUDA_LIBRARY: path too long");
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		why = dlerror();
 		return sl_fail(-ENOTSUP,

@@ -59,6 +59,13 @@ struct sl_cuda_device_info {
 int sl_cuda_driver_open(const struct sl_cuda_driver **out) SL_MUST_CHECK;
 
 /*
+ * Before the first sl_cuda_driver_open(): the driver's library, already loaded (a handle for dlsym()), and
+ * its path. For who stands in its place in the loader's eyes (src/preload): opening it by name would
+ * find that. Both stay the caller's, and must stay valid.
+ */
+void sl_cuda_driver_library(void *library, const char *path);
+
+/*
  * Describe device number ordinal (from 0) and see that it has what the back end stands on.
  * -EINVAL: no such device. -ENOTSUP: it lacks virtual memory management or unified
  * addressing, the text says so. Else what the driver's code becomes. Blocks shortly.

@@ -6,7 +6,8 @@
  * A slab costs some 40 us to make; how many there are follows from the device budget, which core
  * keeps. Where sizes are mixed, free slabs of other sizes are given back to the driver before a
  * new one is made, so that the sum stays what core has counted. A frame costs a thousand times
- * more (its pages are pinned one by one): free frames are kept up to frame_cache_bytes. A free one
+ * more (its pages are pinned one by one): free frames are kept up to frame_cache_bytes, or as many as
+ * may still be wanted, and are made ahead of that (ahead.c). A free one
  * may still be read by the copy in that emptied it; as long as half of the cache has room a new one
  * is made instead of waiting for it, so that copies both ways never wait for each other's frames.
  *
@@ -20,17 +21,11 @@
 #include "base/fault_point.h"
 #include "device/cuda/cuda.h"
 
-static uint64_t
-class_bytes(int class)
-{
-	return (uint64_t)SL_SPAN_BYTES << class;
-}
-
 int
 sl_cuda_class(uint64_t bytes)
 {
 	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
-		if (bytes == class_bytes(class))
+		if (bytes == sl_cuda_class_bytes(class))
 			return class;
 	}
 	return sl_fail(
@@ -38,7 +33,7 @@ sl_cuda_class(uint64_t bytes)
 		"device: a span of %llu bytes: must be 2 MiB times a power of two up "
 		"to %llu",
 		(unsigned long long)bytes,
-		(unsigned long long)class_bytes(SL_CUDA_CLASSES - 1));
+		(unsigned long long)sl_cuda_class_bytes(SL_CUDA_CLASSES - 1));
 }
 
 /*
@@ -94,9 +89,9 @@ static void
 slab_destroy(struct cuda *cuda, struct cuda_slab *slab)
 {
 	/* The driver frees memory that a queued copy reads only after it: but it does not say so. */
-	if (slab->out_move > atomic_load_explicit(&cuda->moves.out_done, memory_order_acquire))
+	if (slab->out_move > atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire))
 		(void)cuda->driver->cuStreamSynchronize(cuda->moves.out);
-	memory_free(cuda, class_bytes(slab->class), slab->handle, slab->alias);
+	memory_free(cuda, sl_cuda_class_bytes(slab->class), slab->handle, slab->alias);
 	free(slab);
 }
 
@@ -111,7 +106,7 @@ slab_pop(struct cuda *cuda, int class)
 		cuda->pools.slab_head[class] = slab->next;
 		if (!slab->next)
 			cuda->pools.slab_tail[class] = NULL;
-		cuda->pools.slab_free_bytes -= class_bytes(class);
+		cuda->pools.slab_free_bytes -= sl_cuda_class_bytes(class);
 	}
 	sl_mutex_unlock(&cuda->pools.lock);
 	return slab;
@@ -129,7 +124,7 @@ sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab)
 	else
 		cuda->pools.slab_head[class] = slab;
 	cuda->pools.slab_tail[class] = slab;
-	cuda->pools.slab_free_bytes += class_bytes(class);
+	cuda->pools.slab_free_bytes += sl_cuda_class_bytes(class);
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
@@ -147,7 +142,7 @@ slabs_give_back(struct cuda *cuda, int but, uint64_t bytes)
 		/* A copy in may still be under way to it. */
 		while (given < bytes && (slab = slab_pop(cuda, class))) {
 			(void)cuda->driver->cuStreamSynchronize(cuda->moves.in);
-			given += class_bytes(class);
+			given += sl_cuda_class_bytes(class);
 			slab_destroy(cuda, slab);
 		}
 	}
@@ -197,9 +192,12 @@ sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
 
 /* ---- frames --------------------------------------------------------------------------- */
 
-static void
-frame_destroy(struct cuda *cuda, struct cuda_frame *frame)
+void
+sl_cuda_frame_destroy(struct cuda *cuda, struct cuda_frame *frame)
 {
+	/* Nothing may be freed that a queued copy reads, also where its event cannot be waited for. */
+	if (sl_cuda_move_wait(cuda, atomic_load(&frame->in_move)))
+		(void)cuda->driver->cuStreamSynchronize(cuda->moves.in);
 	if (frame->handle)
 		memory_free(cuda, frame->frame.bytes, frame->handle, frame->alias);
 	else
@@ -207,11 +205,11 @@ frame_destroy(struct cuda *cuda, struct cuda_frame *frame)
 	free(frame);
 }
 
-static int
-frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
+int
+sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 {
 	struct cuda_frame *frame = sl_calloc(1, sizeof(*frame));
-	uint64_t bytes = class_bytes(class);
+	uint64_t bytes = sl_cuda_class_bytes(class);
 	int rc;
 
 	if (!frame)
@@ -237,8 +235,8 @@ frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 	return 0;
 }
 
-static struct cuda_frame *
-frame_pop(struct cuda *cuda, int class)
+struct cuda_frame *
+sl_cuda_frame_pop(struct cuda *cuda, int class)
 {
 	struct cuda_frame *frame;
 
@@ -248,7 +246,8 @@ frame_pop(struct cuda *cuda, int class)
 		cuda->pools.frame_head[class] = frame->next;
 		if (!frame->next)
 			cuda->pools.frame_tail[class] = NULL;
-		cuda->pools.frame_free_bytes -= class_bytes(class);
+		cuda->pools.frame_free_n[class]--;
+		cuda->pools.frame_free_bytes -= sl_cuda_class_bytes(class);
 	}
 	sl_mutex_unlock(&cuda->pools.lock);
 	return frame;
@@ -259,7 +258,8 @@ static struct cuda_frame *
 frame_pop_other(struct cuda *cuda, int but)
 {
 	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
-		struct cuda_frame *frame = class == but ? NULL : frame_pop(cuda, class);
+		struct cuda_frame *frame = class == but ? NULL
+							: sl_cuda_frame_pop(cuda, class);
 
 		if (frame)
 			return frame;
@@ -267,9 +267,8 @@ frame_pop_other(struct cuda *cuda, int but)
 	return NULL;
 }
 
-/* Back to the head: it was the next to be free. */
-static void
-frame_push_first(struct cuda *cuda, struct cuda_frame *frame)
+void
+sl_cuda_frame_push_first(struct cuda *cuda, struct cuda_frame *frame)
 {
 	int class = frame->class;
 
@@ -278,7 +277,8 @@ frame_push_first(struct cuda *cuda, struct cuda_frame *frame)
 	cuda->pools.frame_head[class] = frame;
 	if (!frame->next)
 		cuda->pools.frame_tail[class] = frame;
-	cuda->pools.frame_free_bytes += class_bytes(class);
+	cuda->pools.frame_free_n[class]++;
+	cuda->pools.frame_free_bytes += sl_cuda_class_bytes(class);
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
@@ -306,13 +306,14 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	frame = frame_pop(cuda, class);
+	sl_cuda_frames_taken(cuda, bytes);
+	frame = sl_cuda_frame_pop(cuda, class);
 	if (frame && sl_cuda_move_query(cuda, atomic_load(&frame->in_move)) == -EAGAIN &&
 	    frame_spare_wanted(cuda)) {
 		struct cuda_frame *spare;
 
-		if (!frame_make(cuda, class, &spare)) {
-			frame_push_first(cuda, frame);
+		if (!sl_cuda_frame_make(cuda, class, &spare)) {
+			sl_cuda_frame_push_first(cuda, frame);
 			frame = spare;
 		}
 	}
@@ -321,16 +322,15 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 		if (rc)
 			sl_cuda_frame_put(dev, &frame->frame);
 	} else {
-		rc = frame_make(cuda, class, &frame);
+		rc = sl_cuda_frame_make(cuda, class, &frame);
 		/* Pinned memory has limits of its own: what other sizes keep may be what lacks. */
 		while (rc) {
 			struct cuda_frame *other = frame_pop_other(cuda, class);
 
 			if (!other)
 				break;
-			sl_ignore(sl_cuda_move_wait(cuda, atomic_load(&other->in_move)));
-			frame_destroy(cuda, other);
-			rc = frame_make(cuda, class, &frame);
+			sl_cuda_frame_destroy(cuda, other);
+			rc = sl_cuda_frame_make(cuda, class, &frame);
 		}
 	}
 	sl_cuda_leave(cuda);
@@ -345,30 +345,33 @@ sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_frame *frame = given->private;
-	uint64_t bytes = frame->frame.bytes;
+	uint64_t bytes = frame->frame.bytes, kept;
 	int class = frame->class, keep;
 
 	frame->next = NULL;
 	frame->frame.dirty_memory = 1;
 	sl_mutex_lock(&cuda->pools.lock);
-	keep = cuda->pools.frame_free_bytes + bytes <= cuda->pools.frame_cache_bytes;
+	kept = cuda->pools.frame_cache_bytes;
+	if (cuda->pools.room_bytes > kept)
+		kept = cuda->pools.room_bytes;
+	keep = cuda->pools.frame_free_bytes + bytes <= kept;
 	if (keep) {
 		if (cuda->pools.frame_tail[class])
 			cuda->pools.frame_tail[class]->next = frame;
 		else
 			cuda->pools.frame_head[class] = frame;
 		cuda->pools.frame_tail[class] = frame;
+		cuda->pools.frame_free_n[class]++;
 		cuda->pools.frame_free_bytes += bytes;
 	}
 	sl_mutex_unlock(&cuda->pools.lock);
 	if (keep)
 		return;
 	if (sl_cuda_enter(cuda)) { /* beyond what is kept, but not lost: destroy frees it */
-		frame_push_first(cuda, frame);
+		sl_cuda_frame_push_first(cuda, frame);
 		return;
 	}
-	sl_ignore(sl_cuda_move_wait(cuda, atomic_load(&frame->in_move)));
-	frame_destroy(cuda, frame);
+	sl_cuda_frame_destroy(cuda, frame);
 	sl_cuda_leave(cuda);
 }
 
@@ -379,8 +382,8 @@ sl_cuda_pools_fini(struct cuda *cuda)
 		struct cuda_frame *frame;
 		struct cuda_slab *slab;
 
-		while ((frame = frame_pop(cuda, class)))
-			frame_destroy(cuda, frame);
+		while ((frame = sl_cuda_frame_pop(cuda, class)))
+			sl_cuda_frame_destroy(cuda, frame);
 		while ((slab = slab_pop(cuda, class)))
 			slab_destroy(cuda, slab);
 	}

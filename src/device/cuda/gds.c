@@ -106,7 +106,7 @@ cufile_try(const struct cufile *cufile, int fd)
 int
 sl_cuda_gds_probe(const struct sl_cuda_driver *driver, int device, int fd)
 {
-	struct cu_context *context, *ours;
+	struct cu_context *context = NULL, *ours;
 	struct cufile cufile = {0};
 	int rc = cufile_load(&cufile);
 

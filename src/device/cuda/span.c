@@ -62,18 +62,18 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 	rc = span_map(cuda, addr, bytes, slab->handle);
 	if (rc)
 		goto fail;
-	/* What a slab held before is of this space: a span whose contents do not matter may have
-	 * it, but only once the copy out of it has ended. A copy of nothing is that order. */
-	if (frame || zero ||
-	    slab->out_move > atomic_load_explicit(&cuda->moves.out_done, memory_order_acquire))
-		rc = sl_cuda_move_in(cuda, slab, frame ? frame->data : NULL,
-				     frame || zero ? bytes : SL_PAGE_BYTES, &move);
+	if (frame || zero)
+		rc = sl_cuda_move_in(cuda, slab, frame ? frame->data : NULL, bytes, &move);
 	if (rc) {
 		(void)span_unmap(cuda, addr, bytes);
 		goto fail;
 	}
 	span->slab = slab;
 	span->in_move = move;
+	/* What a slab held before is of this space: a span whose contents do not matter may have it,
+	 * but is used only once the copy out of it has ended. Not behind the copies in: what is new has
+	 * no reason to wait for them. */
+	span->after_out = move ? 0 : slab->out_move;
 	span->hash_move = 0;
 	if (frame)
 		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
@@ -112,6 +112,18 @@ sl_cuda_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
 	return rc;
 }
 
+uint64_t
+sl_cuda_arrival(struct sl_device *dev, const void *addr)
+{
+	const struct cuda_span *span = sl_cuda_span(sl_cuda_of(dev), addr);
+
+	if (span->in_move)
+		return span->in_move;
+	return span->after_out > atomic_load_explicit(&dev->outs_done, memory_order_acquire)
+		       ? span->after_out | SL_MOVE_OUT
+		       : 0;
+}
+
 /* A copy out that somebody waits for, or is told of. */
 struct span_out {
 	struct cuda_pending pending; /* first */
@@ -124,10 +136,10 @@ struct span_out {
 static void
 out_ended(struct cuda *cuda, uint64_t number)
 {
-	uint64_t seen = atomic_load_explicit(&cuda->moves.out_done, memory_order_relaxed);
+	uint64_t seen = atomic_load_explicit(&cuda->dev.outs_done, memory_order_relaxed);
 
 	while (seen < number &&
-	       !atomic_compare_exchange_weak_explicit(&cuda->moves.out_done, &seen,
+	       !atomic_compare_exchange_weak_explicit(&cuda->dev.outs_done, &seen,
 						      number, memory_order_release,
 						      memory_order_relaxed))
 		;

@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/fault_point.h"
 #include "device/cuda/cuda.h"
 
 #define SL_CUDA_STREAM_TASKS 1024u
+#define CAPTURE_PAUSE_NS     1000000
 
 struct sl_stream {
 	struct cuda *cuda;        /* set once */
@@ -89,27 +91,65 @@ sl_cuda_stream_native(struct sl_stream *stream)
 	return stream->native;
 }
 
+static int
+stream_is_legacy(const struct cu_stream *native)
+{
+	return !native || native == CU_LEGACY_STREAM;
+}
+
+int
+sl_cuda_stream_captures(struct cuda *cuda, struct cu_stream *native)
+{
+	int status = CU_CAPTURE_NONE;
+	int result = cuda->driver->cuStreamIsCapturing(native, &status);
+
+	if (result == CU_ERROR_STREAM_CAPTURE_IMPLICIT) /* the legacy one: another is captured */
+		return 1;
+	return result ? sl_cuda_rc(cuda, result, "cuStreamIsCapturing")
+		      : status != CU_CAPTURE_NONE;
+}
+
+int
+sl_cuda_stream_record(struct cuda *cuda, struct cu_stream *native, struct cu_event *event)
+{
+	int rc = sl_cuda_stream_captures(cuda, native);
+
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuEventRecord, event, native);
+	/* A capture may have begun in between. The event has added nothing to it, and may be recorded
+	 * again, but not asked for. */
+	if (!rc && !stream_is_legacy(native))
+		rc = sl_cuda_stream_captures(cuda, native);
+	return rc == 1 ? -EAGAIN : rc;
+}
+
+static int
+stream_refuse(int captures)
+{
+	return captures != 1
+		       ? captures
+		       : sl_fail(-EBUSY,
+				 "stream: it is being captured into a graph: end the "
+				 "capture, then launch the graph between "
+				 "sluice_launch_begin() and sluice_launch_end() with "
+				 "what "
+				 "the graph uses");
+}
+
 int
 sl_cuda_stream_check(struct sl_stream *stream)
 {
-	struct cuda *cuda = stream->cuda;
-	int status = CU_CAPTURE_NONE, rc;
+	int rc;
 
 	/* The default stream cannot be captured, and costs no call. */
-	if (!stream->native || stream->native == CU_LEGACY_STREAM)
+	if (stream_is_legacy(stream->native))
 		return 0;
-	rc = sl_cuda_enter(cuda);
+	rc = sl_cuda_push(stream->cuda);
 	if (rc)
 		return rc;
-	rc = CUDA_TRY(cuda, cuStreamIsCapturing, stream->native, &status);
-	sl_cuda_leave(cuda);
-	if (!rc && status != CU_CAPTURE_NONE)
-		return sl_fail(-EBUSY,
-			       "stream: it is being captured into a graph: end the "
-			       "capture, then "
-			       "launch the graph between sluice_launch_begin() and "
-			       "sluice_launch_end() with what the graph uses");
-	return rc;
+	rc = sl_cuda_stream_captures(stream->cuda, stream->native);
+	sl_cuda_pop(stream->cuda);
+	return stream_refuse(rc);
 }
 
 static void
@@ -215,7 +255,8 @@ end_get(struct sl_stream *stream)
 	return end;
 }
 
-/* Record the event of end, made now if need be. Context entered. */
+/* Record the event of end, made now if need be. -EAGAIN as sl_cuda_stream_record(). Context
+ * entered. */
 static int
 end_record(struct sl_stream *stream, struct stream_end *end)
 {
@@ -229,7 +270,18 @@ end_record(struct sl_stream *stream, struct stream_end *end)
 			return rc;
 		}
 	}
-	return CUDA_TRY(cuda, cuEventRecord, end->pending.event, stream->native);
+	return sl_cuda_stream_record(cuda, stream->native, end->pending.event);
+}
+
+/* Until all work of the stream is done. Context entered. */
+static void
+stream_wait(struct sl_stream *stream)
+{
+	const struct timespec pause = {.tv_nsec = CAPTURE_PAUSE_NS};
+
+	while (sl_cuda_stream_captures(stream->cuda, stream->native) == 1)
+		nanosleep(&pause, NULL);
+	(void)stream->cuda->driver->cuStreamSynchronize(stream->native);
 }
 
 void
@@ -255,7 +307,9 @@ sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task)
 
 		end->task = task;
 		end->rc = rc;
-		end->pending.whole_stream = recorded != 0;
+		end->pending.on = recorded == -EAGAIN ? CUDA_PENDING_CAPTURE
+				  : recorded          ? CUDA_PENDING_STREAM
+						      : CUDA_PENDING_EVENT;
 		if (entered)
 			sl_cuda_leave(cuda);
 		atomic_fetch_add(&stream->n_pending, 1);
@@ -264,7 +318,7 @@ sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task)
 	}
 	/* No memory for a record: wait here. */
 	if (entered) {
-		(void)cuda->driver->cuStreamSynchronize(stream->native);
+		stream_wait(stream);
 		sl_cuda_leave(cuda);
 	}
 	if (!pthread_equal(pthread_self(), cuda->streams.thread))
@@ -287,6 +341,11 @@ sl_cuda_stream_synchronize(struct sl_stream *stream)
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
+	rc = stream_refuse(sl_cuda_stream_captures(cuda, stream->native));
+	if (rc == -EBUSY) {
+		sl_cuda_leave(cuda);
+		return rc;
+	}
 	rc = CUDA_TRY(cuda, cuStreamSynchronize, stream->native);
 	sl_cuda_leave(cuda);
 	if (rc)
@@ -308,7 +367,14 @@ sl_cuda_stream_gate(struct sl_stream *stream, uint64_t move)
 
 	if (rc)
 		return rc;
-	rc = sl_cuda_move_gate(stream->cuda, stream->native, move);
+	/* Who enqueues has asked about other streams; for the legacy one it is asked where it costs. */
+	rc = sl_cuda_move_query(stream->cuda, move);
+	if (rc == -EAGAIN && stream_is_legacy(stream->native))
+		rc = stream_refuse(sl_cuda_stream_captures(stream->cuda, stream->native));
+	else if (rc == -EAGAIN)
+		rc = 0;
+	if (!rc)
+		rc = sl_cuda_move_gate(stream->cuda, stream->native, move);
 	sl_cuda_leave(stream->cuda);
 	return rc;
 }
@@ -369,9 +435,9 @@ sl_cuda_event_record(struct sl_stream *stream, struct sl_event *event)
 
 	if (rc)
 		return rc;
-	rc = CUDA_TRY(cuda, cuEventRecord, event->native, stream->native);
+	rc = sl_cuda_stream_record(cuda, stream->native, event->native);
 	sl_cuda_leave(cuda);
-	return rc;
+	return rc == -EAGAIN ? stream_refuse(1) : rc;
 }
 
 int
@@ -382,7 +448,9 @@ sl_cuda_event_wait(struct sl_stream *stream, struct sl_event *event)
 
 	if (rc)
 		return rc;
-	rc = CUDA_TRY(cuda, cuStreamWaitEvent, stream->native, event->native, 0);
+	rc = stream_refuse(sl_cuda_stream_captures(cuda, stream->native));
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamWaitEvent, stream->native, event->native, 0);
 	sl_cuda_leave(cuda);
 	return rc;
 }

@@ -274,6 +274,7 @@ grid_help_locked(struct soft *soft, struct soft_pool *pool, struct soft_grid *gr
 
 	worker_enter_locked(pool, &worker, grid);
 	worker.next = pool->workers_head;
+	/* cppcheck-suppress autoVariables; taken off the list below */
 	pool->workers_head = &worker;
 	sl_mutex_unlock(&pool->lock);
 
@@ -341,23 +342,17 @@ worker_find_locked(struct soft_pool *pool, pid_t tid)
 }
 
 struct soft_grid *
-sl_soft_grid_get_by_tid(struct soft *soft, pid_t tid, enum soft_toucher *who)
+sl_soft_grid_get_by_tid_locked(struct soft_pool *pool, pid_t tid, enum soft_toucher *who)
 {
-	struct soft_worker *worker;
-	struct soft_grid *grid = NULL;
+	struct soft_worker *worker = worker_find_locked(pool, tid);
+	struct soft_grid *grid = worker ? worker->grid : NULL;
 
 	*who = SOFT_TOUCHER_HOST;
-	sl_mutex_lock(&soft->pool.lock);
-	worker = worker_find_locked(&soft->pool, tid);
-	if (worker && worker->grid) {
-		grid = worker->grid;
+	if (grid) {
 		grid->refs++;
 		*who = atomic_load(&worker->doomed) == grid->serial ? SOFT_TOUCHER_DOOMED
 								    : SOFT_TOUCHER_KERNEL;
-	} else if (worker) {
-		*who = SOFT_TOUCHER_IDLE;
 	}
-	sl_mutex_unlock(&soft->pool.lock);
 	return grid;
 }
 
@@ -367,11 +362,12 @@ sl_soft_grid_doom(struct soft *soft, struct soft_grid *grid, pid_t tid, int rc,
 {
 	struct soft_worker *worker;
 
-	sl_soft_grid_fail(grid, rc, text);
 	sl_mutex_lock(&soft->pool.lock);
 	worker = worker_find_locked(&soft->pool, tid);
-	if (worker && worker->grid == grid)
+	if (worker && worker->grid == grid) {
+		sl_soft_grid_fail(grid, rc, text);
 		atomic_store(&worker->doomed, grid->serial);
+	}
 	sl_mutex_unlock(&soft->pool.lock);
 }
 

@@ -4,7 +4,9 @@
  *
  *   soft.c    create, destroy, the table of operations
  *   uffd.c    userfaultfd: opening, ioctls
- *   span.c    attach, present, absent, snapshot, guard: whole spans
+ *   range.c   attached ranges: attach, detach, who may change pages now, page tables
+ *   span.c    present, absent, snapshot, guard: whole spans
+ *   carry.c   moving and copying their contents, all or nothing
  *   page.c    fill and drop single pages; which pages of a range are present
  *   frame.c   the arena of frames and its cache
  *   touch.c   signal handlers, handler threads: from a fault to events.touched() and back
@@ -154,7 +156,7 @@ struct soft {
 	struct sl_device dev; /* first */
 	struct sl_device_events events;
 	int can_move;     /* set once */
-	int drops_tables; /* set once: absent memory is touched in small pages, see span.c */
+	int drops_tables; /* set once: absent memory is touched in small pages, see range.c */
 	int can_poison; /* set once: a system call's touch can be made to fail */
 	int thread_fd;  /* set once: faults as messages */
 	int signal_fd;  /* set once: faults as SIGBUS */
@@ -180,28 +182,34 @@ sl_soft_of(struct sl_device *dev)
 int sl_soft_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
 			 const char *name) SL_MUST_CHECK;
 
-/* span.c */
+/* What a call says of a span when a step of it fails. */
+static inline int
+sl_soft_span_fail(int rc, const char *call, const void *addr, uint64_t bytes, const char *step)
+{
+	return sl_fail(rc, "%s: span %p, %llu bytes: %s: %s", call, addr,
+		       (unsigned long long)bytes, step, sl_errno_name(rc));
+}
+
+/* range.c */
 /* Whether the kernel frees the empty page table that a touch leaves when told to. */
 int sl_soft_tables_probe(const struct soft *soft);
+/* Drop the empty page tables of a range that holds nothing; 0: it holds something, and keeps it. */
+int sl_soft_tables_drop(const struct soft *soft, void *addr, uint64_t bytes);
 int sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes,
 		   enum sl_delivery delivery);
 void sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes);
-int sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes,
-		    struct sl_frame *frame, unsigned flags);
-int sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
-int sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes,
-		   struct sl_frame *frame, enum sl_absent_how how);
-int sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
-		     struct sl_frame *frame);
-int sl_soft_guard(struct sl_device *dev, void *addr, uint64_t bytes);
-int sl_soft_unguard(struct sl_device *dev, void *addr, uint64_t bytes);
-
+/* Drop the pages of a range; what stands there is lost. Cannot fail for an attached range. */
+void sl_soft_range_drop(void *addr, uint64_t bytes);
 /* The descriptor that serves [addr, addr + bytes); -EINVAL with a text that starts with call when
  * the range is not page-aligned or not attached. *delivery may be NULL. */
 int sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr,
 		     uint64_t bytes, int *fd, int *waits) SL_MUST_CHECK;
 /* Set or clear SL_SOFT_PIECE_SMALL on the pieces that the range touches. */
 void sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int small);
+/* Whether one of them has it. */
+int sl_soft_range_is_small(const struct soft *soft, const void *addr, uint64_t bytes);
+/* Whether all of the range stands on huge pages. */
+int sl_soft_range_is_huge(const struct soft *soft, const void *addr, uint64_t bytes);
 /*
  * Around whatever puts pages into an attached range or takes them away. begin waits while a system
  * call's touch is being refused there, some ms; until end none is. Nothing to do, and nothing
@@ -213,6 +221,41 @@ void sl_soft_move_end(struct soft *soft, const void *addr, uint64_t bytes);
  * somebody does, or the range is no longer attached. Waits for other refusals. */
 int sl_soft_refuse_begin(struct soft *soft, const void *page) SL_MUST_CHECK;
 void sl_soft_refuse_end(struct soft *soft, const void *page);
+
+/* carry.c: within sl_soft_move_begin() and end */
+#define SL_SOFT_SPAN_PAGES (SL_SPAN_BYTES / SL_PAGE_BYTES)
+/* As sl_uffd_move(), but *done is right. Nothing is at dst or, holes or not, everything is at src. */
+int sl_soft_range_move(struct soft *soft, int fd, void *dst, void *src, size_t bytes,
+		       unsigned flags, size_t *done) SL_MUST_CHECK;
+/* Bring src (NULL: zeros) to the absent span by copies. The pages are guarded until all are there, and
+ * after if guard. Wakes nobody. */
+int sl_soft_span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes,
+			 const void *src, int guard) SL_MUST_CHECK;
+/* Move src, which has all its memory or holes that were never touched, to the absent span. */
+int sl_soft_span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes,
+			 void *src, int guard) SL_MUST_CHECK;
+/* Move what the span has to dst, where nothing is. -EBUSY: I/O has pages pinned. */
+int sl_soft_span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes,
+			  void *dst) SL_MUST_CHECK;
+/* What src has back to home, which it was moved out from; src is empty then. */
+void sl_soft_span_return_guarded(struct soft *soft, int fd, char *home, char *src,
+				 size_t bytes);
+/* Copy the pages that are present at src to dst. */
+int sl_soft_pages_copy(const struct soft *soft, char *dst, const char *src,
+		       uint64_t bytes) SL_MUST_CHECK;
+/* Copy bytes that other threads may be writing. */
+void sl_soft_racing_copy(void *dst, const void *src, size_t bytes);
+
+/* span.c */
+int sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes,
+		    struct sl_frame *frame, unsigned flags);
+int sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
+int sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes,
+		   struct sl_frame *frame, enum sl_absent_how how);
+int sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
+		     struct sl_frame *frame);
+int sl_soft_guard(struct sl_device *dev, void *addr, uint64_t bytes);
+int sl_soft_unguard(struct sl_device *dev, void *addr, uint64_t bytes);
 
 /* page.c */
 int sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void *src,
@@ -263,18 +306,24 @@ int sl_soft_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_
 struct soft_worker *sl_soft_worker_current(void);
 /* End the grid of a block in which rc happened; text: why. Safe in signal handlers. */
 void sl_soft_grid_fail(struct soft_grid *grid, int rc, const char *text);
-/* Whose touch a message tells of, by the thread's number now. */
+/* Whose touch a message tells of. */
 enum soft_toucher {
 	SOFT_TOUCHER_HOST,
 	SOFT_TOUCHER_KERNEL, /* in a block */
 	SOFT_TOUCHER_DOOMED, /* in a block that grid_doom() has ended */
-	SOFT_TOUCHER_IDLE,   /* a worker between grids: the touch is long over */
 	SOFT_TOUCHER_COUNT
 };
-/* The grid whose block the thread runs, kept until put; NULL: none. */
-struct soft_grid *sl_soft_grid_get_by_tid(struct soft *soft, pid_t tid,
-					  enum soft_toucher *who);
-/* As grid_fail, and make the thread leave its block at the touch it waits on. */
+/*
+ * The grid whose block the thread runs, kept until put; NULL: none. While the caller holds the lock
+ * no thread enters or leaves a grid.
+ */
+struct soft_grid *sl_soft_grid_get_by_tid_locked(struct soft_pool *pool, pid_t tid,
+						 enum soft_toucher *who)
+	SL_REQUIRES(pool->lock);
+/*
+ * As grid_fail, and make the thread leave its block at the touch it waits on. Nothing if the thread
+ * is in no block of the grid any more: then its touch was served after all.
+ */
 void sl_soft_grid_doom(struct soft *soft, struct soft_grid *grid, pid_t tid, int rc,
 		       const char *text);
 void sl_soft_grid_put(struct soft *soft, struct soft_grid *grid);

@@ -21,8 +21,8 @@
  * user code that meets the poison tries again when it is gone.
  *
  * A message may be read just before another touch's move wakes its thread: such a touch
- * is served although nobody waits for it any more. Core finds the page present and does
- * nothing. If it is refused (the span has gone again, or its region), the thread is
+ * is served although nobody waits for it any more, in the name of the launch that made it
+ * (message_read()), which does not end before. Core finds the page present and does nothing. If it is refused (the span has gone again, or its region), the thread is
  * somewhere else by now, perhaps in a system call that touches nothing: where the kernel
  * tells what a thread sleeps in, it is left alone.
  *
@@ -635,17 +635,36 @@ message_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 	}
 }
 
+/*
+ * The next message, with the grid that its thread worked for when it touched, kept until put: 1, or 0
+ * when another handler was faster. Read under the pool's lock: what can be read waits, so until the
+ * lock is dropped its thread is in the block that touched. Asked later, another thread's move may
+ * have woken it, and it may be in a block of another launch, to be blamed for this touch.
+ */
+static int
+message_read(struct soft *soft, struct uffd_msg *msg, struct soft_grid **grid,
+	     enum soft_toucher *who)
+{
+	int got;
+
+	sl_mutex_lock(&soft->pool.lock);
+	got = read(soft->thread_fd, msg, sizeof(*msg)) == (ssize_t)sizeof(*msg) &&
+	      msg->event == UFFD_EVENT_PAGEFAULT;
+	if (got)
+		*grid = sl_soft_grid_get_by_tid_locked(&soft->pool,
+						       (pid_t)msg->arg.pagefault.feat.ptid,
+						       who);
+	sl_mutex_unlock(&soft->pool.lock);
+	return got;
+}
+
 static void
-message_serve(struct soft *soft, const struct uffd_msg *msg)
+message_serve(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid,
+	      enum soft_toucher who)
 {
 	uintptr_t addr = (uintptr_t)msg->arg.pagefault.address;
-	pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
-	enum soft_toucher who;
-	struct soft_grid *grid = sl_soft_grid_get_by_tid(soft, tid, &who);
 	int rc = 0;
 
-	if (who == SOFT_TOUCHER_IDLE)
-		return;
 	if (who != SOFT_TOUCHER_DOOMED)
 		rc = message_touched(soft, msg, grid);
 	if (rc || who == SOFT_TOUCHER_DOOMED)
@@ -688,22 +707,22 @@ handler_run(void *arg)
 
 	for (;;) {
 		struct epoll_event event;
+		struct soft_grid *grid;
+		enum soft_toucher who;
 		struct uffd_msg msg;
-		ssize_t got;
 
 		if (epoll_wait(touch->epoll_fd, &event, 1, -1) != 1)
 			continue; /* EINTR, as when a debugger attaches */
 		if (event.data.fd == touch->stop_fd)
 			break;
-		got = read(soft->thread_fd, &msg, sizeof(msg));
-		if (got != (ssize_t)sizeof(msg) || msg.event != UFFD_EVENT_PAGEFAULT)
-			continue; /* EAGAIN: another handler was faster */
+		if (!message_read(soft, &msg, &grid, &who))
+			continue;
 		if (atomic_fetch_add(&touch->n_busy, 1) + 1 >= atomic_load(&touch->n_threads) &&
 		    handler_start(soft))
 			sl_log_once("soft.handler", SL_WARN, "device",
 				    "faults are served by %u threads only: %s",
 				    atomic_load(&touch->n_threads), sluice_last_error());
-		message_serve(soft, &msg);
+		message_serve(soft, &msg, grid, who);
 		atomic_fetch_sub(&touch->n_busy, 1);
 	}
 	return NULL;

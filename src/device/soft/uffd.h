@@ -50,7 +50,7 @@ int sl_uffd_register(int fd, void *addr, size_t bytes, int missing) SL_MUST_CHEC
 /*
  * Move pages; *done: bytes moved from the start, also on failure. *retries (atomic)
  * counts refusals. -EBUSY: pages are pinned by I/O; -EEXIST: a page is present at dst, perhaps
- * only since this call: some kernels move pages beyond *done then (span.c, range_move());
+ * only since this call: some kernels move pages beyond *done then (carry.c, sl_soft_range_move());
  * -ENOENT: missing at src.
  */
 int sl_uffd_move(int fd, void *dst, void *src, size_t bytes, unsigned flags, size_t *done,

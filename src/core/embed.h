@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door for the preload library (src/preload), which serves programs that know nothing of this
+ * one: their context, allocations whose first contents are anything, launches that may touch more
+ * than is known of them. Everybody else uses the public API.
+ */
+#ifndef SL_CORE_EMBED_H
+#define SL_CORE_EMBED_H
+
+#include "base/error.h"
+#include "sluice/sluice.h"
+
+/*
+ * As sluice_space_create() for a CUDA device, but in this context (a CUcontext; NULL: the GPU's
+ * primary one), and where the system refuses host code a view of its own (userfaultfd), without one:
+ * *has_view then is 0, and host code must not touch what it gets.
+ */
+int sl_space_create_in(const struct sluice_config *config, void *context,
+		       struct sluice_space **out, int *has_view) SL_MUST_CHECK;
+
+/* Addresses of the space, from first to behind the last. */
+void sl_space_addresses(const struct sluice_space *space, uint64_t *base, uint64_t *end);
+
+/*
+ * As sluice_alloc(), with chunks of chunk_bytes (2 MiB times a power of two, at most 64 MiB). What
+ * was never written, or was discarded, has undefined contents: nothing is cleared for it.
+ */
+int sl_region_alloc(struct sluice_space *space, size_t bytes, uint64_t chunk_bytes,
+		    void **addr) SL_MUST_CHECK;
+
+/*
+ * As sluice_launch_begin(), and what lies in beside (n_beside ranges, intents as in uses) may be
+ * touched as well: it need not be on the device, only mapped. The caller knows that the stream is not
+ * being captured.
+ */
+int sl_launch_begin_beside(struct sluice_space *space, struct sluice_stream *stream,
+			   const struct sluice_use *uses, size_t n_uses,
+			   const struct sluice_use *beside, size_t n_beside,
+			   struct sluice_launch **out) SL_MUST_CHECK;
+
+/*
+ * As sluice_stream_wrap(). per_thread: native stands for another stream in each thread (CUDA's handle
+ * of the per-thread default stream), so whoever ends a scope tells the device at once.
+ */
+int sl_stream_wrap_in(struct sluice_space *space, void *native, int per_thread,
+		      struct sluice_stream **out) SL_MUST_CHECK;
+
+/*
+ * [addr, addr + bytes) would be taken out by what comes: have it leave as soon as the launches that use
+ * it now have ended, unless it is used again before. Does not block.
+ */
+void sl_leave_later(struct sluice_space *space, void *addr, size_t bytes);
+
+/* Chunks of the use (its number in uses) that the launch did not find on the device. */
+uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);
+
+/* What is on the device of [addr, addr + bytes) counts as just used; the rest is brought in, in the
+ * background, as by sluice_prefetch(). 1: there is such a rest. Nothing, where that is not in a region.
+ * Does not block. */
+int sl_ahead(struct sluice_space *space, void *addr, size_t bytes);
+
+/*
+ * As a lazy sluice_discard() in the order of calls, of a range that no launch will use any more before
+ * it is written anew; those that were begun before keep what they have pinned. Does not wait for them.
+ */
+int sl_discard_freed(struct sluice_space *space, void *addr, size_t bytes);
+
+/* How much of [addr, addr + bytes) a kernel would not reach now: neither on the device nor mapped in host
+ * memory. -ENOENT: not in a region. Any thread; does not block. */
+int sl_unmapped(struct sluice_space *space, const void *addr, size_t bytes,
+		uint64_t *out) SL_MUST_CHECK;
+
+/* Have [addr, addr + bytes) on the device, contents undefined, without regard to any stream:
+ * whole chunks. -ENOBUFS: no room. */
+int sl_populate(struct sluice_space *space, void *addr, size_t bytes) SL_MUST_CHECK;
+
+#endif

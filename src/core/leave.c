@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks that are to leave the device as soon as the launches that use them have ended, because
+ * whoever asked knows that they would be the victims of what comes (embed.h): so that their copies out go
+ * while the link is idle, and room is there before it is needed. A queue in the order of asking; one that
+ * is used again meanwhile stays. The mover takes them out.
+ *
+ * LOCKING: all of it under space->lock; step drops.
+ */
+#include "core/core.h"
+#include "core/embed.h"
+
+struct sl_leaving {
+	struct sl_chunk *chunk;
+	uint64_t stamp; /* a later use shows by another one */
+};
+
+/* The queue is a ring that grows; sizes are powers of two. */
+SL_HELD static int
+queue_grow(struct sluice_space *s)
+{
+	uint32_t max = s->leave.max ? 2 * s->leave.max : 256;
+	struct sl_leaving *more = sl_malloc(max * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	for (uint32_t i = s->leave.tail; i != s->leave.head; i++)
+		more[i % max] = s->leave.ring[i % s->leave.max];
+	free(s->leave.ring);
+	s->leave.ring = more;
+	s->leave.max = max;
+	return 0;
+}
+
+static uint32_t
+queue_length(const struct sluice_space *s)
+{
+	return s->leave.head - s->leave.tail;
+}
+
+SL_HELD static void
+chunk_leave_later(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	if (c->state != SL_CHUNK_DEVICE || c->leaving || c->user_pins ||
+	    (c->flags & SL_DISCARDED) ||
+	    (queue_length(s) == s->leave.max && queue_grow(s)))
+		return;
+	c->leaving = 1;
+	s->leave.ring[s->leave.head++ % s->leave.max] =
+		(struct sl_leaving){c, sl_chunk_stamp(c)};
+	atomic_store(&s->leave.waiting, 1);
+}
+
+void
+sl_leave_later(struct sluice_space *s, void *addr, size_t bytes)
+{
+	struct sl_region *r;
+	uint64_t begin, end;
+
+	if (sl_space_enter(s))
+		return;
+	if (bytes && !sl_region_find(s, "evict", addr, bytes, &r, &begin, &end)) {
+		for (uint64_t i = begin >> r->chunk_shift; i <= (end - 1) >> r->chunk_shift; i++)
+			chunk_leave_later(&r->chunks[i]);
+		sl_cond_signal(&s->mover_wake);
+	}
+	sl_space_unlock(s);
+}
+
+/* Take out what needs no more looking at. Held. */
+SL_HELD static struct sl_chunk *
+queue_look(struct sluice_space *s)
+{
+	while (queue_length(s)) {
+		const struct sl_leaving *l = &s->leave.ring[s->leave.tail % s->leave.max];
+		struct sl_chunk *c = l->chunk;
+
+		if (c && c->state == SL_CHUNK_DEVICE && sl_chunk_stamp(c) == l->stamp &&
+		    !c->user_pins && !(c->flags & SL_DISCARDED))
+			return c;
+		if (c)
+			c->leaving = 0;
+		s->leave.tail++;
+	}
+	atomic_store(&s->leave.waiting, 0);
+	return NULL;
+}
+
+int
+sl_leave_is_due(struct sluice_space *s)
+{
+	struct sl_chunk *c = queue_length(s) ? queue_look(s) : NULL;
+
+	return c && !sl_chunk_pins(c) && !sl_chunk_is_held(c);
+}
+
+void
+sl_leave_step(struct sluice_space *s)
+{
+	struct sl_chunk *c = queue_look(s);
+
+	if (!c)
+		return;
+	s->leave.tail++;
+	c->leaving = 0;
+	sl_ignore(sl_evict(c, SL_EVICT_ROOM)); /* a favour: who needs the room will see */
+}
+
+void
+sl_leave_forget(const struct sl_region *r)
+{
+	struct sluice_space *s = r->space;
+
+	for (uint32_t i = s->leave.tail; i != s->leave.head; i++) {
+		struct sl_leaving *l = &s->leave.ring[i % s->leave.max];
+
+		if (l->chunk && l->chunk->region == r)
+			l->chunk = NULL;
+	}
+}

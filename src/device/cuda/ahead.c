@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames made ahead. To pin host memory takes ten times as long as to copy to it, so a program whose
+ * data leave the device for the first time would run at the speed of pinning. Once core says that
+ * frames are expected (evictions have begun), a thread makes free ones until there are as many as
+ * core may still ask for: those of the size asked for last first. The sum of free frames stays within
+ * the room that core named, and what core takes counts against it at once; when core says that less
+ * is expected, the thread gives the excess back to the system.
+ *
+ * The thread is begun when it is first of use, runs behind the program's threads (nice), and ends
+ * within the time of one frame. When the system refuses a frame it makes no more: what is asked for is
+ * then made when it is asked for, as without it.
+ *
+ * LOCKING: pools.lock for all numbers; none while a frame is made.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fault_point.h"
+#include "base/log.h"
+#include "device/cuda/cuda.h"
+
+#define AHEAD_NICE 10
+
+void
+sl_cuda_ahead_init(struct cuda *cuda)
+{
+	sl_cond_init(&cuda->ahead.work);
+}
+
+/* The class of the next frame to make, or -1: there are enough. Lock held. */
+static int
+class_wanted(const struct cuda *cuda)
+{
+	for (int i = 0; i < SL_CUDA_CLASSES; i++) {
+		int class = (cuda->pools.expected_last + i) % SL_CUDA_CLASSES;
+		uint64_t bytes = sl_cuda_class_bytes(class);
+
+		if ((cuda->pools.frame_free_n[class] + 1) * bytes <=
+			    cuda->pools.expected_bytes[class] &&
+		    cuda->pools.frame_free_bytes + bytes <= cuda->pools.room_bytes)
+			return class;
+	}
+	return -1;
+}
+
+/* More free frames than may be kept: the class of one, rather of a size that is not asked for; -1.
+ * Lock held. */
+static int
+class_in_excess(const struct cuda *cuda)
+{
+	if (cuda->pools.frame_free_bytes <= cuda->pools.frame_cache_bytes ||
+	    cuda->pools.frame_free_bytes <= cuda->pools.room_bytes)
+		return -1;
+	for (int i = 1; i <= SL_CUDA_CLASSES; i++) {
+		int class = (cuda->pools.expected_last + i) % SL_CUDA_CLASSES;
+
+		if (cuda->pools.frame_free_n[class])
+			return class;
+	}
+	return -1;
+}
+
+static void
+frame_give_back(struct cuda *cuda, int class)
+{
+	struct cuda_frame *frame = sl_cuda_frame_pop(cuda, class);
+
+	if (frame)
+		sl_cuda_frame_destroy(cuda, frame);
+}
+
+/* 0: another one is free. */
+static int
+frame_grow(struct cuda *cuda, int class)
+{
+	struct cuda_frame *frame;
+	int rc = sl_cuda_frame_make(cuda, class, &frame);
+
+	if (!rc)
+		sl_cuda_frame_push_first(cuda, frame); /* no copy reads it: rather than those */
+	else
+		sl_log(SL_INFO, "device",
+		       "frames are not made ahead of evictions any more: %s",
+		       sluice_last_error());
+	return rc;
+}
+
+static void *
+ahead_main(void *arg)
+{
+	struct cuda *cuda = arg;
+	int entered = !sl_cuda_enter(cuda);
+
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), AHEAD_NICE); /* of this thread alone */
+	sl_mutex_lock(&cuda->pools.lock);
+	while (!cuda->ahead.stopping) {
+		int excess = entered ? class_in_excess(cuda) : -1;
+		int wanted = entered && !cuda->ahead.refused ? class_wanted(cuda) : -1;
+		int rc = 0;
+
+		if (excess < 0 && wanted < 0) {
+			sl_cond_wait(&cuda->ahead.work, &cuda->pools.lock);
+			continue;
+		}
+		sl_mutex_unlock(&cuda->pools.lock);
+		if (excess >= 0)
+			frame_give_back(cuda, excess);
+		else
+			rc = frame_grow(cuda, wanted);
+		sl_mutex_lock(&cuda->pools.lock);
+		if (rc)
+			cuda->ahead.refused = 1;
+	}
+	sl_mutex_unlock(&cuda->pools.lock);
+	if (entered)
+		sl_cuda_leave(cuda);
+	return NULL;
+}
+
+/* Lock held: nobody else starts it. Without a thread nothing is made ahead. */
+static void
+ahead_start(struct cuda *cuda)
+{
+	sigset_t all, before;
+	int rc = -sl_fault_point("thread.create");
+
+	if (!rc) {
+		/* Signals are the program's. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		rc = pthread_create(&cuda->ahead.thread, NULL, ahead_main, cuda);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	}
+	cuda->ahead.refused = rc != 0;
+	cuda->ahead.started = !rc;
+	if (!rc)
+		pthread_setname_np(cuda->ahead.thread, "sl-cuda-frames");
+}
+
+void
+sl_cuda_ahead_stop(struct cuda *cuda)
+{
+	int started;
+
+	sl_mutex_lock(&cuda->pools.lock);
+	started = cuda->ahead.started;
+	cuda->ahead.stopping = 1;
+	sl_cond_signal(&cuda->ahead.work);
+	sl_mutex_unlock(&cuda->pools.lock);
+	if (started)
+		pthread_join(cuda->ahead.thread, NULL);
+}
+
+void
+sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
+		      uint64_t room_bytes)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	int class = sl_cuda_class(bytes);
+
+	if (class < 0)
+		return;
+	sl_mutex_lock(&cuda->pools.lock);
+	cuda->pools.expected_bytes[class] = wanted_bytes < room_bytes ? wanted_bytes
+								      : room_bytes;
+	cuda->pools.room_bytes = room_bytes;
+	cuda->pools.expected_last = class;
+	if (!cuda->ahead.started && !cuda->ahead.refused && class_wanted(cuda) >= 0)
+		ahead_start(cuda);
+	if (cuda->ahead.started && ((!cuda->ahead.refused && class_wanted(cuda) >= 0) ||
+				    class_in_excess(cuda) >= 0))
+		sl_cond_signal(&cuda->ahead.work);
+	sl_mutex_unlock(&cuda->pools.lock);
+}
+
+void
+sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes)
+{
+	sl_mutex_lock(&cuda->pools.lock);
+	cuda->pools.room_bytes -= bytes < cuda->pools.room_bytes ? bytes
+								 : cuda->pools.room_bytes;
+	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
+		uint64_t *expected = &cuda->pools.expected_bytes[class];
+
+		*expected -= bytes < *expected ? bytes : *expected;
+	}
+	sl_mutex_unlock(&cuda->pools.lock);
+}

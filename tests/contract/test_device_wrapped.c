@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Wrappers (fault_dev.c, delay_dev.c) around every device: they know how far moves are, whoever made
+ * them; a failure that they inject has done nothing; and what is slow is told late, not lost.
+ */
+#include "device_suite.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/fault_point.h"
+
+/* A wrapper around the row's device takes its place. */
+static void
+wrap_fault(struct core *core)
+{
+	CHECK(sl_device_wrap_fault(core->dev, &core->dev) == 0);
+}
+
+static void
+moves_end(struct core *core)
+{
+	const struct sl_device_ops *ops = core->dev->ops;
+	uint64_t last = atomic_load(&core->dev->moves_issued);
+
+	while (ops->move_query && ops->move_query(core->dev, last) == -EAGAIN)
+		;
+	CHECK(!ops->move_query || ops->move_query(core->dev, last) == 0);
+	CHECK(atomic_load(&core->dev->moves_done) == last);
+}
+
+static void
+a_wrapper_knows_how_far_moves_are(void)
+{
+	struct core core;
+	const struct sl_device_ops *ops;
+	struct sl_frame *frame;
+	uint64_t before, moves;
+
+	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	wrap_fault(&core);
+	wrap_fault(&core); /* wrappers in wrappers */
+	ops = core.dev->ops;
+	for (int i = 0; i < SPANS; i++) {
+		frame = frame_get(&core);
+		pattern_write(frame->data, SPAN, (uint64_t)i);
+		before = atomic_load(&core.dev->moves_issued);
+		CHECK(ops->present(core.dev, span_addr(&core, i), SPAN, frame, 0) == 0);
+		moves = atomic_load(&core.dev->moves_issued) - before;
+		CHECK(moves == (ops->move_query ? 1 : 0));
+	}
+	moves_end(&core);
+	for (int i = 0; i < SPANS; i++) {
+		CHECK(device_pattern_is(&core, span_addr(&core, i), SPAN, (uint64_t)i));
+		CHECK(ops->absent(core.dev, span_addr(&core, i), SPAN, NULL,
+				  SL_ABSENT_DISCARD) == 0);
+	}
+	core_fini(&core);
+}
+
+static void
+injected(const char *name, int rc)
+{
+	CHECK(rc == -EIO);
+	CHECK(sl_fault_point_fired() == 1);
+	CHECK(sl_fault_point_set(NULL) == 0);
+	if (rc != -EIO)
+		printf("at %s\n", name);
+}
+
+#define INJECTED(point, call)                                   \
+	do {                                                    \
+		CHECK(sl_fault_point_set(point ":1:EIO") == 0); \
+		injected(#call, core.dev->ops->call);           \
+	} while (0)
+
+static void
+out_done(void *cookie, int rc)
+{
+	atomic_store((_Atomic int *)cookie, rc ? rc : 1);
+}
+
+static int
+out_wait(_Atomic int *ended)
+{
+	while (!atomic_load(ended))
+		;
+	return atomic_exchange(ended, 0);
+}
+
+static void
+an_injected_failure_has_done_nothing(void)
+{
+	struct core core;
+	struct sl_frame *frame, *none = NULL;
+	_Atomic int ended = 0;
+	char *at;
+
+	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	wrap_fault(&core);
+	at = span_addr(&core, 1);
+	INJECTED("frame.get", frame_get(core.dev, SPAN, &none));
+	CHECK(!none);
+	frame = frame_get(&core);
+	pattern_write(frame->data, SPAN, 5);
+	INJECTED("device.present", present(core.dev, at, SPAN, frame, 0));
+	INJECTED("device.present", present_any(core.dev, at, SPAN));
+	CHECK(core.dev->ops->present(core.dev, at, SPAN, frame, SL_PRESENT_KEEP) == 0);
+	moves_end(&core);
+	INJECTED("device.absent", absent(core.dev, at, SPAN, frame, SL_ABSENT_COPY));
+	INJECTED("device.absent", snapshot(core.dev, at, SPAN, frame));
+	INJECTED("device.guard", guard(core.dev, at, SPAN));
+	INJECTED("device.guard", unguard(core.dev, at, SPAN));
+	if (core.dev->ops->measure) {
+		INJECTED("device.guard", measure(core.dev, at, SPAN));
+		INJECTED("device.guard", unchanged(core.dev, at, SPAN));
+	}
+	if (core.dev->ops->absent_start) {
+		INJECTED("device.absent",
+			 absent_start(core.dev, at, SPAN, frame, out_done, (void *)&ended));
+		CHECK(!atomic_load(&ended));
+	}
+	CHECK(device_pattern_is(&core, at, SPAN, 5));
+	memset(frame->data, 0, SPAN);
+	CHECK(core.dev->ops->absent(core.dev, at, SPAN, frame, SL_ABSENT_COPY) == 0);
+	CHECK(pattern_is(frame->data, SPAN, 5));
+	if (core.dev->caps & SL_CAP_REACH) {
+		INJECTED("device.map", reach(core.dev, at, SPAN, frame));
+		CHECK(core.dev->ops->reach(core.dev, at, SPAN, frame) == 0);
+		INJECTED("device.map", unreach(core.dev, at, SPAN));
+		CHECK(core.dev->ops->unreach(core.dev, at, SPAN) == 0);
+	}
+	if (core.dev->caps & SL_CAP_VIEW) {
+		INJECTED("device.page", view_show(core.dev, at, frame->data, 1));
+		CHECK(core.dev->ops->view_show(core.dev, at, frame->data, 1) == 0);
+		INJECTED("device.guard", view_unguard(core.dev, at));
+		INJECTED("device.page", view_hide(core.dev, at, NULL));
+		CHECK(pattern_is(at, SPAN, 5));
+		CHECK(core.dev->ops->view_hide(core.dev, at, NULL) == 0);
+	}
+	core.dev->ops->frame_put(core.dev, frame);
+	core_fini(&core);
+}
+
+static void
+a_copy_out_behind_a_slow_link_is_told_late_and_whole(void)
+{
+	struct core core;
+	const struct sl_device_ops *ops;
+	struct sl_device *slow;
+	struct sl_frame *frame;
+	_Atomic int ended = 0;
+	uint64_t start_ns;
+
+	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	if (!core.dev->ops->absent_start) {
+		core_fini(&core);
+		return;
+	}
+	CHECK(sl_device_wrap_delay(core.dev, 1000000, SPAN * 500, &slow) == 0); /* 2 ms a span */
+	core.dev = slow;
+	ops = slow->ops;
+	frame = frame_get(&core);
+	for (int i = 0; i < SPANS; i++) {
+		pattern_write(frame->data, SPAN, (uint64_t)i);
+		CHECK(ops->present(slow, span_addr(&core, i), SPAN, frame,
+				   SL_PRESENT_KEEP) == 0);
+		start_ns = sl_now_ns();
+		CHECK(ops->absent_start(slow, span_addr(&core, i), SPAN, frame, out_done,
+					(void *)&ended) == 0);
+		CHECK(out_wait(&ended) == 1);
+		CHECK(sl_now_ns() - start_ns >= 2000000); /* a link is never faster than it is */
+		CHECK(pattern_is(frame->data, SPAN, (uint64_t)i));
+	}
+	CHECK(ops->absent_start(slow, span_addr(&core, 0), SPAN, frame, out_done,
+				(void *)&ended) == -EINVAL); /* it is absent: nobody is told */
+	CHECK(!atomic_load(&ended));
+	ops->frame_put(slow, frame);
+	core_fini(&core);
+}
+
+static const struct device_test tests[] = {
+	TEST(a_wrapper_knows_how_far_moves_are),
+	TEST(an_injected_failure_has_done_nothing),
+	TEST(a_copy_out_behind_a_slow_link_is_told_late_and_whole),
+};
+
+DEVICE_MAIN(tests)

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames made ahead of evictions: that they are, up to what evictions may want and no further; that
+ * they are then used and nothing more is made; that they go when there is less room; and that a space
+ * may be destroyed while they are being made.
+ *
+ * On the stand-in the host memory that is pinned is counted. On a GPU the same runs, and only the
+ * contents are looked at.
+ */
+#include <time.h>
+
+#include "cuda/cuda_test.h"
+
+#define K       0x9e3779b97f4a7c15ull
+#define TILE    (2 * MIB)
+#define WORDS   (TILE / 8)
+#define DEVICE  16u /* MiB */
+#define STAGING 64u /* MiB: the least there is for chunks of 2 MiB */
+
+static struct cuda_test t;
+
+/* MiB of frames. */
+static uint64_t
+frames_mib(void)
+{
+	struct sl_standin_live live;
+
+	t.standin->live(&live);
+	return live.host_bytes / MIB;
+}
+
+/* Until there are so many MiB. */
+static void
+frames_become(uint64_t mib)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (int i = 0; t.standin && frames_mib() != mib; i++) {
+		if (i == 20000) {
+			printf("%llu MiB, not %llu\n", (unsigned long long)frames_mib(),
+			       (unsigned long long)mib);
+			exit(1);
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void
+tiles_fill(struct sluice_space *s, uint64_t *p, unsigned first, unsigned n, uint64_t seed)
+{
+	for (unsigned i = first; i < first + n; i++)
+		cuda_test_run(&t, s, NULL, TEST_FILL, p + i * WORDS, WORDS, i + seed,
+			      SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+}
+
+static void
+tiles_check(const uint64_t *p, unsigned n, uint64_t seed)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (uint64_t k = 0; k < WORDS; k += 1009)
+			CHECK(p[i * WORDS + k] == k * K + i + seed);
+}
+
+static void
+frames_are_made_ahead_and_then_used(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE, 256, "chunk=2M,large_chunk=2M");
+	uint64_t *p, made;
+
+	CHECK_OK(sluice_alloc(s, 80 * MIB, 0, (void **)&p));
+	tiles_fill(s, p, 0, DEVICE / 2, 1);
+	CHECK(!t.standin || frames_mib() == 0); /* nothing was evicted, nothing is made */
+	/* One goes: two are wanted for each that went, beside what staging may hold. */
+	tiles_fill(s, p, DEVICE / 2, 1, 1);
+	frames_become(2 * 2 + STAGING);
+	/* Ten more: as many again; then all that has no place on the device. */
+	tiles_fill(s, p, DEVICE / 2 + 1, 10, 1);
+	frames_become(2 * 22 + STAGING);
+	tiles_fill(s, p, DEVICE / 2 + 11, 40 - DEVICE / 2 - 11, 1);
+	frames_become(80 - DEVICE + STAGING);
+	/* Enough for ever. */
+	made = t.standin ? t.standin->calls("cuMemCreate") : 0;
+	for (unsigned round = 2; round < 4; round++)
+		tiles_fill(s, p, 0, 40, round);
+	tiles_check(p, 40, 3);
+	CHECK(!t.standin || t.standin->calls("cuMemCreate") == made);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+the_host_budget_bounds_them(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE, 24, "chunk=2M,large_chunk=2M");
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, 64 * MIB, 0, (void **)&p));
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned i = 0; i < 32; i++) {
+			tiles_fill(s, p, i, 1, round);
+			CHECK(!t.standin || frames_mib() <= 24 + STAGING + 2);
+		}
+	frames_become(24 + STAGING);
+	tiles_check(p, 32, 1);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+they_go_when_there_is_less_room(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE, 256, "chunk=2M,large_chunk=2M");
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, 256 * MIB, 0, (void **)&p));
+	tiles_fill(s, p, 0, DEVICE / 2 + 20, 1);
+	frames_become(2 * 40 + STAGING);
+	CHECK_OK(sluice_space_set_budget(s, SLUICE_TIER_HOST, 8 * MIB));
+	tiles_fill(s, p, DEVICE / 2 + 20, 4, 1);
+	frames_become(8 + STAGING);
+	tiles_check(p, DEVICE / 2 + 24, 1);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+sizes_share_the_room(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE, 96, "chunk=2M,large_chunk=4M");
+	uint64_t *small, *large;
+
+	CHECK_OK(sluice_alloc(s, 24 * MIB, 0, (void **)&small));
+	CHECK_OK(sluice_alloc(s, 80 * MIB, 0, (void **)&large));
+	for (unsigned round = 0; round < 2; round++) {
+		tiles_fill(s, small, 0, 12, round);
+		tiles_fill(s, large, 0, 40, round);
+		/* Free ones of the other size are kept up to staging, as ever. */
+		CHECK(!t.standin || frames_mib() <= 96 + 2 * STAGING);
+	}
+	tiles_check(small, 12, 1);
+	tiles_check(large, 40, 1);
+	CHECK_OK(sluice_unmap(s, small));
+	CHECK_OK(sluice_unmap(s, large));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+a_space_is_destroyed_while_they_are_made(void)
+{
+	for (int i = 0; i < 10; i++) {
+		struct sluice_space *s = cuda_test_space(DEVICE, 256, NULL);
+		uint64_t *p;
+
+		CHECK_OK(sluice_alloc(s, 80 * MIB, 0, (void **)&p));
+		tiles_fill(s, p, 0, DEVICE / 2 + 1, 1);
+		CHECK_OK(sluice_unmap(s, p));
+		CHECK_OK(sluice_space_destroy(s));
+	}
+}
+
+int
+main(void)
+{
+	cuda_test_open(&t);
+	frames_are_made_ahead_and_then_used();
+	the_host_budget_bounds_them();
+	they_go_when_there_is_less_room();
+	sizes_share_the_room();
+	a_space_is_destroyed_while_they_are_made();
+	cuda_test_close(&t, NULL);
+	return 0;
+}

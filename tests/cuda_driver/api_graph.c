@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stand-in driver's graphs beside captures (graph.c): made of nodes, copied, put inside of another,
+ * described, changed after they were instantiated. Nodes run in the order in which they were added,
+ * which is one that their dependencies allow. What is changed in an executable graph is found by the node
+ * it is a copy of, or in an update by its place in the order.
+ *
+ * Copies are of bytes in a row; a fill is of one row. Instantiating by the older ABIs and uploading do what
+ * the newest do.
+ *
+ * Threads: any; the.lock.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "preload/api_graph.h"
+
+#define INSIDE_MAX   16u
+#define TYPE_HOST    1
+#define TYPE_DEVICE  2
+#define TYPE_UNIFIED 4
+
+EXPORT int cuGraphCreate(struct cu_graph **graph, unsigned flags);
+EXPORT int cuGraphClone(struct cu_graph **out, struct cu_graph *graph);
+EXPORT int cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
+				   struct cu_graph_node *const *before, size_t n,
+				   const struct cu_kernel_node *params);
+EXPORT int cuGraphAddMemcpyNode(struct cu_graph_node **out, struct cu_graph *graph,
+				struct cu_graph_node *const *before, size_t n,
+				const struct cu_copy_3d *copy, struct cu_context *context);
+EXPORT int cuGraphAddMemsetNode(struct cu_graph_node **out, struct cu_graph *graph,
+				struct cu_graph_node *const *before, size_t n,
+				const struct cu_memset_node *params,
+				struct cu_context *context);
+EXPORT int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
+				    struct cu_graph_node *const *before, size_t n,
+				    struct cu_graph *child);
+EXPORT int cuGraphAddEmptyNode(struct cu_graph_node **out, struct cu_graph *graph,
+			       struct cu_graph_node *const *before, size_t n);
+
+/* ---- nodes ---- */
+
+/* The operation behind a node's handle, in any graph; NULL: no node. the.lock. */
+static struct op *
+node_find(const struct cu_graph_node *handle)
+{
+	for (size_t i = 0; i < HASH_SIZE; i++)
+		for (struct object *object = the.hash[i]; object; object = object->hash_next) {
+			if (object->type != OBJECT_GRAPH)
+				continue;
+			for (struct op *op = ((struct graph *)object)->head; op; op = op->next)
+				if ((const struct cu_graph_node *)op == handle)
+					return op;
+		}
+	return NULL;
+}
+
+/* Prologue of calls on a node; the lock is taken on success. kind: what it must be, or -1. */
+static int
+node_enter(struct cu_graph_node *handle, int kind, struct op **op)
+{
+	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&the.lock);
+	*op = node_find(handle);
+	if (*op && (kind < 0 || (*op)->kind == (enum op_kind)kind))
+		return CU_SUCCESS;
+	pthread_mutex_unlock(&the.lock);
+	return violate(CU_ERROR_INVALID_VALUE, "a graph's node %p: none of this kind",
+		       (void *)handle);
+}
+
+/* What a node says. 0, or a code; *out is new. */
+static int
+kernel_op(const struct cu_kernel_node *params, struct op **out)
+{
+	struct cu_context *context = context_current();
+	struct launch *launch;
+	int code = launch_make(CALL_cuLaunchKernel, context,
+			       params->function ? params->function
+						: (struct cu_function *)params->kernel,
+			       params->grid, params->block, params->shared_bytes,
+			       params->params, params->extra, &launch);
+
+	if (code)
+		return code;
+	*out = op_new(OP_KERNEL, CALL_cuLaunchKernel);
+	(*out)->launch = launch;
+	return CU_SUCCESS;
+}
+
+static int
+type_is_gpu(int type)
+{
+	return type == TYPE_DEVICE || type == TYPE_UNIFIED;
+}
+
+static int
+copy_op(const struct cu_copy_3d *copy, struct op **out)
+{
+	struct cu_context *context = context_current();
+	struct op *op;
+
+	if (copy->height > 1 || copy->depth > 1)
+		return violate(CU_ERROR_NOT_SUPPORTED,
+			       "a graph's copy of more than a row");
+	op = op_new(OP_COPY, CALL_cuMemcpyDtoDAsync);
+	op->bytes = copy->width_bytes;
+	op->to = (struct place){.gpu = type_is_gpu(copy->to_type),
+				.device = context ? context->device : 0};
+	op->from = op->to;
+	op->from.gpu = type_is_gpu(copy->from_type);
+	op->to.addr = copy->to_x_bytes +
+		      (op->to.gpu ? copy->to_device : (uintptr_t)copy->to_host);
+	op->from.addr = copy->from_x_bytes +
+			(op->from.gpu ? copy->from_device : (uintptr_t)copy->from_host);
+	*out = op;
+	return CU_SUCCESS;
+}
+
+static int
+fill_op(const struct cu_memset_node *params, struct op **out)
+{
+	struct cu_context *context = context_current();
+	struct op *op;
+
+	if (params->height > 1 || params->element_bytes == 2)
+		return violate(CU_ERROR_NOT_SUPPORTED,
+			       "a graph's fill of more than a row");
+	op = op_new(OP_MEMSET, CALL_cuMemsetD8Async);
+	op->bytes = params->width * params->element_bytes;
+	op->value = params->value;
+	op->value_bytes = params->element_bytes;
+	op->to = (struct place){.addr = params->addr,
+				.gpu = 1,
+				.device = context ? context->device : 0};
+	*out = op;
+	return CU_SUCCESS;
+}
+
+/* Append a node; takes it over. */
+static int
+node_add(struct cu_graph_node **out, struct cu_graph *handle, struct op *op)
+{
+	struct graph *graph;
+	int code = graph_enter(CALL_API, handle, OBJECT_GRAPH, &graph);
+
+	if (code) {
+		op_free(op);
+		return code;
+	}
+	graph_add(graph, op);
+	if (out)
+		*out = (struct cu_graph_node *)op;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
+			struct cu_graph_node *const *before, size_t n,
+			const struct cu_kernel_node *params)
+{
+	struct op *op;
+	int code = kernel_op(params, &op);
+
+	(void)before;
+	(void)n;
+	return code ? code : node_add(out, graph, op);
+}
+
+int
+cuGraphAddMemcpyNode(struct cu_graph_node **out, struct cu_graph *graph,
+		     struct cu_graph_node *const *before, size_t n,
+		     const struct cu_copy_3d *copy, struct cu_context *context)
+{
+	struct op *op;
+	int code = copy_op(copy, &op);
+
+	(void)before;
+	(void)n;
+	(void)context;
+	return code ? code : node_add(out, graph, op);
+}
+
+int
+cuGraphAddMemsetNode(struct cu_graph_node **out, struct cu_graph *graph,
+		     struct cu_graph_node *const *before, size_t n,
+		     const struct cu_memset_node *params, struct cu_context *context)
+{
+	struct op *op;
+	int code = fill_op(params, &op);
+
+	(void)before;
+	(void)n;
+	(void)context;
+	return code ? code : node_add(out, graph, op);
+}
+
+int
+cuGraphAddEmptyNode(struct cu_graph_node **out, struct cu_graph *graph,
+		    struct cu_graph_node *const *before, size_t n)
+{
+	(void)before;
+	(void)n;
+	return node_add(out, graph, op_new(OP_EMPTY, CALL_API));
+}
+
+int
+cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *handle,
+			 struct cu_graph_node *const *before, size_t n,
+			 struct cu_graph *child_handle)
+{
+	struct graph *child;
+	int code = graph_enter(CALL_API, child_handle, OBJECT_GRAPH, &child);
+	struct op *op;
+
+	(void)before;
+	(void)n;
+	if (code)
+		return code;
+	op = op_new(OP_GRAPH, CALL_API);
+	op->inside = must_alloc(1, sizeof(*op->inside));
+	graph_copy(op->inside, child);
+	object_add(&op->inside->object, OBJECT_GRAPH);
+	pthread_mutex_unlock(&the.lock);
+	return node_add(out, handle, op);
+}
+
+/* ---- what nodes are ---- */
+
+int
+cuGraphNodeGetType(struct cu_graph_node *node, int *type)
+{
+	struct op *op;
+	int code = node_enter(node, -1, &op);
+
+	if (code)
+		return code;
+	*type = op->kind == OP_KERNEL   ? CU_NODE_KERNEL
+		: op->kind == OP_COPY   ? CU_NODE_MEMCPY
+		: op->kind == OP_MEMSET ? CU_NODE_MEMSET
+		: op->kind == OP_HOST   ? CU_NODE_HOST
+		: op->kind == OP_GRAPH  ? CU_NODE_GRAPH
+		: op->kind == OP_EMPTY  ? CU_NODE_EMPTY
+					: CU_NODE_BATCH_MEM_OP;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphKernelNodeGetParams_v2(struct cu_graph_node *node, struct cu_kernel_node *params)
+{
+	struct op *op;
+	int code = node_enter(node, OP_KERNEL, &op);
+
+	if (code)
+		return code;
+	memset(params, 0, sizeof(*params));
+	params->function = launch_describe(op->launch, params->grid, params->block,
+					   &params->shared_bytes, &params->params);
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphMemcpyNodeGetParams(struct cu_graph_node *node, struct cu_copy_3d *copy)
+{
+	struct op *op;
+	int code = node_enter(node, OP_COPY, &op);
+
+	if (code)
+		return code;
+	memset(copy, 0, sizeof(*copy));
+	copy->width_bytes = op->bytes;
+	copy->height = copy->depth = 1;
+	copy->from_type = op->from.gpu ? TYPE_DEVICE : TYPE_HOST;
+	copy->to_type = op->to.gpu ? TYPE_DEVICE : TYPE_HOST;
+	if (op->from.gpu)
+		copy->from_device = op->from.addr;
+	else
+		copy->from_host = (void *)(uintptr_t)op->from.addr;
+	if (op->to.gpu)
+		copy->to_device = op->to.addr;
+	else
+		copy->to_host = (void *)(uintptr_t)op->to.addr;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphMemsetNodeGetParams(struct cu_graph_node *node, struct cu_memset_node *params)
+{
+	struct op *op;
+	int code = node_enter(node, OP_MEMSET, &op);
+
+	if (code)
+		return code;
+	*params = (struct cu_memset_node){.addr = op->to.addr,
+					  .value = op->value,
+					  .element_bytes = op->value_bytes,
+					  .width = op->bytes / op->value_bytes,
+					  .height = 1};
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphChildGraphNodeGetGraph(struct cu_graph_node *node, struct cu_graph **graph)
+{
+	struct op *op;
+	int code = node_enter(node, OP_GRAPH, &op);
+
+	if (code)
+		return code;
+	*graph = (struct cu_graph *)op->inside->object.id;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+/* ---- graphs ---- */
+
+int
+cuGraphCreate(struct cu_graph **out, unsigned flags)
+{
+	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
+	struct graph *graph;
+
+	if (code)
+		return code;
+	if (flags)
+		return violate(CU_ERROR_INVALID_VALUE, "cuGraphCreate: flags %#x", flags);
+	graph = must_alloc(1, sizeof(*graph));
+	pthread_mutex_lock(&the.lock);
+	*out = (struct cu_graph *)object_add(&graph->object, OBJECT_GRAPH);
+	the.live.graphs++;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+/* Graphs inside of a copy have handles of their own. */
+static void
+inside_publish(struct graph *graph)
+{
+	struct graph *left[INSIDE_MAX];
+	size_t n = 1;
+
+	left[0] = graph;
+	while (n) {
+		graph = left[--n];
+		for (struct op *op = graph->head; op; op = op->next) {
+			if (!op->inside || n == INSIDE_MAX)
+				continue;
+			object_add(&op->inside->object, OBJECT_GRAPH);
+			left[n++] = op->inside;
+		}
+	}
+}
+
+int
+cuGraphClone(struct cu_graph **out, struct cu_graph *handle)
+{
+	struct graph *graph, *clone;
+	int code = graph_enter(CALL_API, handle, OBJECT_GRAPH, &graph);
+
+	if (code)
+		return code;
+	clone = must_alloc(1, sizeof(*clone));
+	graph_copy(clone, graph);
+	inside_publish(clone);
+	*out = (struct cu_graph *)object_add(&clone->object, OBJECT_GRAPH);
+	the.live.graphs++;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphInstantiate(struct cu_graph_exec **exec, struct cu_graph *graph,
+		   struct cu_graph_node **failed, char *log, size_t log_bytes)
+{
+	if (failed)
+		*failed = NULL;
+	if (log && log_bytes)
+		*log = '\0';
+	return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+
+int
+cuGraphInstantiate_v2(struct cu_graph_exec **exec, struct cu_graph *graph,
+		      struct cu_graph_node **failed, char *log, size_t log_bytes)
+{
+	return cuGraphInstantiate(exec, graph, failed, log, log_bytes);
+}
+
+int
+cuGraphInstantiateWithParams(struct cu_graph_exec **exec, struct cu_graph *graph,
+			     struct cu_instantiate_params *params)
+{
+	params->failed = NULL;
+	params->result = 0;
+	return cuGraphInstantiateWithFlags(exec, graph, params->flags);
+}
+
+int
+cuGraphInstantiateWithParams_ptsz(struct cu_graph_exec **exec, struct cu_graph *graph,
+				  struct cu_instantiate_params *params)
+{
+	return cuGraphInstantiateWithParams(exec, graph, params);
+}
+
+int
+cuGraphUpload(struct cu_graph_exec *handle, struct cu_stream *stream)
+{
+	struct graph *exec;
+	int code = graph_enter(CALL_API, handle, OBJECT_GRAPH_EXEC, &exec);
+
+	(void)stream;
+	if (!code)
+		pthread_mutex_unlock(&the.lock);
+	return code;
+}
+
+/* ---- changes ---- */
+
+/* Put what op does in the place of another; takes op over. the.lock. */
+static void
+op_replace(struct op *old, struct op *op)
+{
+	struct launch *launch = old->launch;
+
+	old->launch = op->launch;
+	old->to = op->to;
+	old->from = op->from;
+	old->bytes = op->bytes;
+	old->value = op->value;
+	old->value_bytes = op->value_bytes;
+	op->launch = launch;
+	op_free(op);
+}
+
+static int
+exec_change(struct cu_graph_exec *handle, struct cu_graph_node *node, struct op *op)
+{
+	struct graph *exec;
+	int code = graph_enter(CALL_API, handle, OBJECT_GRAPH_EXEC, &exec);
+	struct op *at;
+
+	if (code) {
+		op_free(op);
+		return code;
+	}
+	at = exec->head;
+	while (at && (const struct cu_graph_node *)at->origin != node)
+		at = at->next;
+	if (at && at->kind == op->kind) {
+		op_replace(at, op);
+	} else {
+		op_free(op);
+		code = violate(CU_ERROR_INVALID_VALUE, "no such node %p in the graph",
+			       (void *)node);
+	}
+	pthread_mutex_unlock(&the.lock);
+	return code;
+}
+
+int
+cuGraphExecKernelNodeSetParams_v2(struct cu_graph_exec *exec, struct cu_graph_node *node,
+				  const struct cu_kernel_node *params)
+{
+	struct op *op;
+	int code = kernel_op(params, &op);
+
+	return code ? code : exec_change(exec, node, op);
+}
+
+int
+cuGraphExecKernelNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
+			       const struct cu_kernel_node *params)
+{
+	struct cu_kernel_node whole = {0};
+
+	memcpy(&whole, params, CU_KERNEL_NODE_V1_BYTES);
+	return cuGraphExecKernelNodeSetParams_v2(exec, node, &whole);
+}
+
+int
+cuGraphExecMemcpyNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
+			       const struct cu_copy_3d *copy, struct cu_context *context)
+{
+	struct op *op;
+	int code = copy_op(copy, &op);
+
+	(void)context;
+	return code ? code : exec_change(exec, node, op);
+}
+
+int
+cuGraphExecMemsetNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
+			       const struct cu_memset_node *params,
+			       struct cu_context *context)
+{
+	struct op *op;
+	int code = fill_op(params, &op);
+
+	(void)context;
+	return code ? code : exec_change(exec, node, op);
+}
+
+int
+cuGraphExecUpdate_v2(struct cu_graph_exec *handle, struct cu_graph *graph_handle, void *why)
+{
+	struct graph *graph, *exec;
+	int code = graph_enter(CALL_API, graph_handle, OBJECT_GRAPH, &graph);
+	struct op *to;
+
+	(void)why;
+	if (code)
+		return code;
+	exec = (struct graph *)object_find(handle, OBJECT_GRAPH_EXEC);
+	if (!exec || exec->n_ops != graph->n_ops) {
+		pthread_mutex_unlock(&the.lock);
+		return violate(CU_ERROR_INVALID_VALUE,
+			       "cuGraphExecUpdate: another graph");
+	}
+	to = exec->head;
+	for (const struct op *op = graph->head; op; op = op->next, to = to->next)
+		op_replace(to, op_copy_of(op));
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stand-in driver's streams beside what the back end calls (stream.c): what a stream says of itself,
+ * the calls whose stream 0 is the thread's own, an event behind all that a context has; and what a
+ * primary context says of itself.
+ *
+ * Threads: any; the.lock.
+ */
+#include "preload/api_stream.h"
+#include "internal.h"
+
+EXPORT int cuStreamSynchronize_ptsz(struct cu_stream *stream);
+EXPORT int cuGraphLaunch_ptsz(struct cu_graph_exec *exec, struct cu_stream *stream);
+EXPORT int cuLaunchKernel_ptsz(struct cu_function *function, unsigned grid_x,
+			       unsigned grid_y, unsigned grid_z, unsigned block_x,
+			       unsigned block_y, unsigned block_z, unsigned shared_bytes,
+			       struct cu_stream *stream, void **params, void **extra);
+
+static struct cu_stream *
+own(struct cu_stream *stream)
+{
+	return stream ? stream : CU_PER_THREAD_STREAM;
+}
+
+/* ---- the calling thread's stream ---- */
+
+int
+cuStreamSynchronize_ptsz(struct cu_stream *stream)
+{
+	return cuStreamSynchronize(own(stream));
+}
+
+int
+cuGraphLaunch_ptsz(struct cu_graph_exec *exec, struct cu_stream *stream)
+{
+	return cuGraphLaunch(exec, own(stream));
+}
+
+int
+cuLaunchKernel_ptsz(struct cu_function *function, unsigned grid_x, unsigned grid_y,
+		    unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+		    unsigned shared_bytes, struct cu_stream *stream, void **params,
+		    void **extra)
+{
+	return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+			      shared_bytes, own(stream), params, extra);
+}
+
+int
+cuStreamBeginCapture_v2_ptsz(struct cu_stream *stream, int mode)
+{
+	return cuStreamBeginCapture_v2(own(stream), mode);
+}
+
+int
+cuStreamEndCapture_ptsz(struct cu_stream *stream, struct cu_graph **graph)
+{
+	return cuStreamEndCapture(own(stream), graph);
+}
+
+/* ---- what a stream is ---- */
+
+int
+cuStreamGetCtx(struct cu_stream *handle, struct cu_context **out)
+{
+	struct cu_context *context;
+	struct stream *stream;
+	int code = stream_enter(CALL_API, handle, &context, &stream);
+
+	if (code)
+		return code;
+	*out = stream->context;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuStreamGetId(struct cu_stream *handle, unsigned long long *id)
+{
+	struct cu_context *context;
+	struct stream *stream;
+	int code = stream_enter(CALL_API, handle, &context, &stream);
+
+	if (code)
+		return code;
+	*id = (uintptr_t)stream->object.id ? (uintptr_t)stream->object.id : (uintptr_t)stream;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuStreamGetFlags(struct cu_stream *handle, unsigned *flags)
+{
+	struct cu_context *context;
+	struct stream *stream;
+	int code = stream_enter(CALL_API, handle, &context, &stream);
+
+	if (code)
+		return code;
+	*flags = stream->flags;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+/* ---- contexts ---- */
+
+int
+cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
+
+	if (code)
+		return code;
+	if (device < 0 || device >= the.settings.n_devices)
+		return violate(CU_ERROR_INVALID_DEVICE,
+			       "cuDevicePrimaryCtxGetState: device %d", device);
+	pthread_mutex_lock(&the.lock);
+	*flags = 0;
+	*active = the.contexts[device].refs > 0;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}

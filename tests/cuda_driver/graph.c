@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stand-in driver's captures and graphs. A captured stream's work goes into its capture instead of
+ * being run, in the order of the calls; a graph is that list, a launch of it puts copies of the list
+ * into a stream.
+ *
+ * A capture says which calls would harm it. Those that may wait for the device behind the program's
+ * back are refused to its own thread, and to all threads if it was begun in GLOBAL mode, unless the
+ * thread that calls has said that it knows (cuThreadExchangeStreamCaptureMode). Work that the legacy
+ * stream would order with a captured stream, waiting for or asking about what is captured: refused to
+ * everybody. What is refused also spoils the capture: ending it gives no graph.
+ *
+ * Left out: captures of several streams (one that waits for an event of a captured stream is refused,
+ * while a driver would capture it, too). Graphs made of nodes, inside of graphs, and changed ones are
+ * api_graph.c's.
+ *
+ * Threads: any; the.lock.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define INSIDE_MAX 16u /* graphs inside of each other */
+
+struct capture {
+	struct capture *next; /* the.captures */
+	struct stream *stream;
+	uint64_t number;
+	const void *thread; /* that began it: address of its mark */
+	int mode, invalid;
+	struct op *head, **tail;
+	size_t n_ops;
+};
+
+static _Thread_local int thread_mode = CU_CAPTURE_MODE_GLOBAL;
+static _Thread_local char thread_mark;
+
+static const unsigned char call_is_unsafe[CALL_COUNT] = {
+	[CALL_cuCtxSynchronize] = 1,    [CALL_cuMemAddressReserve] = 1,
+	[CALL_cuMemAddressFree] = 1,    [CALL_cuMemCreate] = 1,
+	[CALL_cuMemRelease] = 1,        [CALL_cuMemMap] = 1,
+	[CALL_cuMemUnmap] = 1,          [CALL_cuMemSetAccess] = 1,
+	[CALL_cuMemAlloc] = 1,          [CALL_cuMemFree] = 1,
+	[CALL_cuMemHostAlloc] = 1,      [CALL_cuMemFreeHost] = 1,
+	[CALL_cuMemHostRegister] = 1,   [CALL_cuMemHostUnregister] = 1,
+	[CALL_cuStreamSynchronize] = 1, [CALL_cuStreamQuery] = 1,
+	[CALL_cuEventQuery] = 1,        [CALL_cuEventSynchronize] = 1,
+	[CALL_cuModuleLoadData] = 1,    [CALL_cuModuleUnload] = 1,
+};
+
+/* ---- captures ---- */
+
+static int
+capture_minds(const struct capture *capture)
+{
+	int own = capture->thread == &thread_mark;
+
+	if (thread_mode == CU_CAPTURE_MODE_RELAXED || capture->invalid)
+		return 0;
+	if (own)
+		return capture->mode != CU_CAPTURE_MODE_RELAXED;
+	return thread_mode == CU_CAPTURE_MODE_GLOBAL &&
+	       capture->mode == CU_CAPTURE_MODE_GLOBAL;
+}
+
+int
+captures_refuse(enum call call)
+{
+	int minds = 0;
+
+	if (!call_is_unsafe[call])
+		return 0;
+	for (struct capture *capture = the.captures; capture; capture = capture->next) {
+		if (!capture_minds(capture))
+			continue;
+		capture->invalid = 1;
+		minds = 1;
+	}
+	return minds;
+}
+
+int
+capture_spoil(struct stream *stream, int code, enum call call, const char *why)
+{
+	if (stream->capture)
+		stream->capture->invalid = 1;
+	return violate(code, "%s: %s", call_name(call), why);
+}
+
+int
+capture_spoil_legacy(struct cu_context *context, enum call call)
+{
+	struct capture *capture;
+
+	for (capture = the.captures; capture; capture = capture->next) {
+		const struct stream *stream = capture->stream;
+
+		if (stream->context != context || (stream->flags & CU_STREAM_NONBLOCKING))
+			continue;
+		capture->invalid = 1;
+		return violate(
+			CU_ERROR_STREAM_CAPTURE_IMPLICIT,
+			"%s: the legacy stream would wait for one that is being captured",
+			call_name(call));
+	}
+	return 0;
+}
+
+int
+capture_spoil_event(const struct event *event, enum call call)
+{
+	for (struct capture *capture = the.captures; capture; capture = capture->next)
+		if (capture->number == event->captured)
+			capture->invalid = 1;
+	return violate(CU_ERROR_CAPTURED_EVENT,
+		       "%s: the event was recorded into a capture", call_name(call));
+}
+
+int
+capture_wait(struct stream *stream, const struct event *event, enum call call)
+{
+	if (stream->capture && event->captured != stream->capture->number)
+		return capture_spoil(stream, CU_ERROR_STREAM_CAPTURE_ISOLATION,
+				     call, "a captured stream waits for an event outside of it");
+	return !stream->capture && event->captured ? capture_spoil_event(event, call) : 0;
+}
+
+int
+capture_add(struct stream *stream, struct op *op)
+{
+	struct capture *capture = stream->capture;
+
+	if (capture->invalid) {
+		op_free(op);
+		return CU_ERROR_STREAM_CAPTURE_INVALIDATED;
+	}
+	*capture->tail = op;
+	capture->tail = &op->next;
+	capture->n_ops++;
+	return CU_SUCCESS;
+}
+
+uint64_t
+capture_number(const struct stream *stream)
+{
+	return stream->capture ? stream->capture->number : 0;
+}
+
+static void
+ops_free(struct op *op)
+{
+	while (op) {
+		struct op *next = op->next;
+
+		op_free(op);
+		op = next;
+	}
+}
+
+/* Off its stream and the list; what it holds is the caller's. */
+static void
+capture_remove(struct capture *capture)
+{
+	struct capture **slot = &the.captures;
+
+	while (*slot != capture)
+		slot = &(*slot)->next;
+	*slot = capture->next;
+	capture->stream->capture = NULL;
+}
+
+void
+capture_drop(struct stream *stream)
+{
+	struct capture *capture = stream->capture;
+
+	if (!capture)
+		return;
+	capture_remove(capture);
+	ops_free(capture->head);
+	free(capture);
+}
+
+static void
+capture_begin(struct stream *stream, int mode)
+{
+	struct capture *capture = must_alloc(1, sizeof(*capture));
+
+	capture->stream = stream;
+	capture->thread = &thread_mark;
+	capture->mode = mode;
+	capture->number = ++the.last_capture;
+	capture->tail = &capture->head;
+	capture->next = the.captures;
+	the.captures = capture;
+	stream->capture = capture;
+}
+
+int
+cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	int code = call_enter(CALL_cuThreadExchangeStreamCaptureMode, NEEDS_INIT, NULL);
+	int before = thread_mode;
+
+	if (code)
+		return code;
+	if (*mode < CU_CAPTURE_MODE_GLOBAL || *mode > CU_CAPTURE_MODE_RELAXED)
+		return violate(CU_ERROR_INVALID_VALUE,
+			       "cuThreadExchangeStreamCaptureMode: mode %d", *mode);
+	thread_mode = *mode;
+	*mode = before;
+	return CU_SUCCESS;
+}
+
+int
+cuStreamIsCapturing(struct cu_stream *handle, int *status)
+{
+	struct cu_context *context;
+	struct stream *stream;
+	int code = stream_enter(CALL_cuStreamIsCapturing, handle, &context, &stream);
+
+	if (code)
+		return code;
+	*status = CU_CAPTURE_NONE;
+	if (stream->capture)
+		*status = stream->capture->invalid ? CU_CAPTURE_INVALIDATED
+						   : CU_CAPTURE_ACTIVE;
+	for (struct capture *capture = the.captures; capture && stream == context->legacy;
+	     capture = capture->next)
+		if (capture->stream->context == context &&
+		    !(capture->stream->flags & CU_STREAM_NONBLOCKING))
+			code = CU_ERROR_STREAM_CAPTURE_IMPLICIT; /* an answer: spoils nothing */
+	pthread_mutex_unlock(&the.lock);
+	return code;
+}
+
+int
+cuStreamBeginCapture_v2(struct cu_stream *handle, int mode)
+{
+	struct cu_context *context;
+	struct stream *stream;
+	int code = stream_enter(CALL_cuStreamBeginCapture, handle, &context, &stream);
+
+	if (code)
+		return code;
+	if (mode < CU_CAPTURE_MODE_GLOBAL || mode > CU_CAPTURE_MODE_RELAXED)
+		code = violate(CU_ERROR_INVALID_VALUE, "cuStreamBeginCapture: mode %d", mode);
+	else if (stream == context->legacy)
+		code = violate(CU_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+			       "cuStreamBeginCapture: the legacy stream");
+	else if (stream->capture)
+		code = violate(
+			CU_ERROR_ILLEGAL_STATE,
+			"cuStreamBeginCapture: the stream is being captured already");
+	else
+		capture_begin(stream, mode);
+	pthread_mutex_unlock(&the.lock);
+	return code;
+}
+
+int
+cuStreamEndCapture(struct cu_stream *handle, struct cu_graph **out)
+{
+	struct cu_context *context;
+	struct stream *stream;
+	int code = stream_enter(CALL_cuStreamEndCapture, handle, &context, &stream);
+	struct capture *capture;
+	struct graph *graph;
+
+	if (code)
+		return code;
+	capture = stream->capture;
+	if (!capture) {
+		code = violate(CU_ERROR_ILLEGAL_STATE,
+			       "cuStreamEndCapture: the stream is not being captured");
+	} else if (capture->mode != CU_CAPTURE_MODE_RELAXED &&
+		   capture->thread != &thread_mark) {
+		code = violate(CU_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+			       "cuStreamEndCapture: another thread began it");
+	} else if (capture->invalid) {
+		*out = NULL;
+		capture_drop(stream);
+		code = CU_ERROR_STREAM_CAPTURE_INVALIDATED;
+	} else {
+		graph = must_alloc(1, sizeof(*graph));
+		graph->head = capture->head;
+		graph->n_ops = capture->n_ops;
+		*out = (struct cu_graph *)object_add(&graph->object, OBJECT_GRAPH);
+		the.live.graphs++;
+		capture_remove(capture);
+		free(capture);
+	}
+	pthread_mutex_unlock(&the.lock);
+	return code;
+}
+
+int
+stream_capture(void *handle, int on)
+{
+	struct stream *stream;
+
+	pthread_mutex_lock(&the.lock);
+	stream = (struct stream *)object_find(handle, OBJECT_STREAM);
+	if (stream)
+		capture_drop(stream);
+	if (stream && on)
+		capture_begin(stream, CU_CAPTURE_MODE_RELAXED);
+	pthread_mutex_unlock(&the.lock);
+	return stream ? 0 : -1;
+}
+
+/* ---- graphs ---- */
+
+struct op *
+op_copy_of(const struct op *op)
+{
+	struct op *copy = op_new(op->kind, op->call);
+
+	copy->to = op->to;
+	copy->from = op->from;
+	copy->bytes = op->bytes;
+	copy->value = op->value;
+	copy->value_bytes = op->value_bytes;
+	copy->flags = op->flags;
+	copy->host_function = op->host_function;
+	copy->host_argument = op->host_argument;
+	if (op->staged) {
+		copy->staged = must_alloc(1, op->bytes);
+		memcpy(copy->staged, op->staged, op->bytes);
+	}
+	if (op->launch)
+		copy->launch = launch_copy(op->launch);
+	if (op->inside) {
+		copy->inside = must_alloc(1, sizeof(*copy->inside));
+		graph_copy(copy->inside, op->inside);
+	}
+	copy->origin = op;
+	return copy;
+}
+
+void
+graph_add(struct graph *graph, struct op *op)
+{
+	struct op **tail = &graph->head;
+
+	while (*tail)
+		tail = &(*tail)->next;
+	*tail = op;
+	graph->n_ops++;
+}
+
+void
+graph_copy(struct graph *to, const struct graph *from)
+{
+	struct op **tail = &to->head;
+
+	for (const struct op *op = from->head; op; op = op->next) {
+		*tail = op_copy_of(op);
+		tail = &(*tail)->next;
+	}
+	to->n_ops = from->n_ops;
+}
+
+void
+graph_inside_free(struct graph *graph)
+{
+	if (graph->object.id)
+		object_remove(&graph->object);
+	ops_free(graph->head);
+	free(graph);
+}
+
+/* Append copies of the work of a graph with what is inside of it, in order. */
+static struct op **
+ops_unfold(const struct graph *graph, struct op **tail)
+{
+	const struct op *behind[INSIDE_MAX], *op = graph->head;
+	size_t n = 0;
+
+	while (op || n) {
+		if (!op) {
+			op = behind[--n];
+			continue;
+		}
+		if (op->kind == OP_GRAPH && n < INSIDE_MAX) {
+			behind[n++] = op->next;
+			op = op->inside->head;
+			continue;
+		}
+		if (op->kind != OP_EMPTY) {
+			*tail = op_copy_of(op);
+			tail = &(*tail)->next;
+		}
+		op = op->next;
+	}
+	return tail;
+}
+
+int
+graph_enter(enum call call, const void *handle, enum object_type type, struct graph **graph)
+{
+	int code = call_enter(call, NEEDS_INIT, NULL);
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&the.lock);
+	*graph = (struct graph *)object_find(handle, type);
+	if (*graph)
+		return CU_SUCCESS;
+	pthread_mutex_unlock(&the.lock);
+	return violate(CU_ERROR_INVALID_VALUE, "%s: no such graph %p", call_name(call),
+		       handle);
+}
+
+int
+cuGraphGetNodes(struct cu_graph *handle, struct cu_graph_node **nodes, size_t *n)
+{
+	struct graph *graph;
+	int code = graph_enter(CALL_cuGraphGetNodes, handle, OBJECT_GRAPH, &graph);
+	struct op *op;
+	size_t i = 0;
+
+	if (code)
+		return code;
+	for (op = graph->head; op && nodes && i < *n; op = op->next)
+		nodes[i++] = (struct cu_graph_node *)op;
+	while (nodes && i < *n)
+		nodes[i++] = NULL;
+	*n = graph->n_ops;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphInstantiateWithFlags(struct cu_graph_exec **out, struct cu_graph *handle,
+			    unsigned long long flags)
+{
+	struct graph *graph, *exec;
+	int code = graph_enter(CALL_cuGraphInstantiate, handle, OBJECT_GRAPH, &graph);
+
+	if (code)
+		return code;
+	if (flags) {
+		pthread_mutex_unlock(&the.lock);
+		return violate(CU_ERROR_INVALID_VALUE,
+			       "cuGraphInstantiateWithFlags: flags %#llx", flags);
+	}
+	exec = must_alloc(1, sizeof(*exec));
+	graph_copy(exec, graph);
+	*out = (struct cu_graph_exec *)object_add(&exec->object, OBJECT_GRAPH_EXEC);
+	the.live.graphs++;
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphLaunch(struct cu_graph_exec *handle, struct cu_stream *stream_handle)
+{
+	struct cu_context *context;
+	struct stream *stream;
+	int code = stream_enter(CALL_cuGraphLaunch, stream_handle, &context, &stream);
+	struct op *copies = NULL;
+	struct graph *exec;
+
+	if (code)
+		return code;
+	exec = (struct graph *)object_find(handle, OBJECT_GRAPH_EXEC);
+	if (!exec)
+		code = violate(CU_ERROR_INVALID_VALUE, "cuGraphLaunch: no such graph %p",
+			       (void *)handle);
+	else if (stream->capture)
+		code = capture_spoil(stream, CU_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+				     CALL_cuGraphLaunch, "the stream is being captured");
+	/* Copies first: a full queue drops the lock. */
+	if (!code)
+		ops_unfold(exec, &copies);
+	while (copies && !code) {
+		struct op *op = copies;
+
+		copies = op->next;
+		op->next = NULL;
+		code = op_submit(stream, op);
+	}
+	ops_free(copies);
+	pthread_mutex_unlock(&the.lock);
+	return code;
+}
+
+/* Of what is no longer in the table; the lock is given back. */
+static int
+graph_free(struct graph *graph)
+{
+	object_remove(&graph->object);
+	the.live.graphs--;
+	ops_free(graph->head);
+	free(graph);
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphExecDestroy(struct cu_graph_exec *handle)
+{
+	struct graph *exec;
+	int code = graph_enter(CALL_cuGraphExecDestroy, handle, OBJECT_GRAPH_EXEC, &exec);
+
+	return code ? code : graph_free(exec);
+}
+
+int
+cuGraphDestroy(struct cu_graph *handle)
+{
+	struct graph *graph;
+	int code = graph_enter(CALL_cuGraphDestroy, handle, OBJECT_GRAPH, &graph);
+
+	return code ? code : graph_free(graph);
+}
