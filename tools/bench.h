@@ -43,8 +43,7 @@ struct bench {
 
 	/* Options of workloads, applied once the workload is known. */
 	struct extra {
-		const struct workload *owner;
-		unsigned option;
+		const char *name;
 		const char *value;
 	} extra[OPTIONS_MAX];
 	unsigned n_extras;

@@ -32,6 +32,7 @@
 static const char bench_help[] =
 	"Usage: sluice bench APP [OPTIONS]\n"
 	"       sluice bench --list\n"
+	"       sluice bench suite [OPTIONS]\n"
 	"\n"
 	"Run a workload over files in DIR and print times, bytes moved and what theory "
 	"expects.\n"
@@ -60,6 +61,16 @@ static const char bench_help[] =
 	"      --passes N             fir: how often the whole signal is filtered (1)\n"
 	"      --steps N              train: steps of training (6)\n"
 	"      --layers N             train: layers of the network (6)\n"
+	"      --epochs N             backprop: times that all weights are adjusted (1)\n"
+	"      --previous MODE        backprop: keep, eager or lazy: the last epoch's "
+	"changes (keep)\n"
+	"      --sums HOW             backprop: each or together: hidden units summed by "
+	"the host\n"
+	"                             (each, on a GPU together)\n"
+	"      --tree-steps N         binomialOptions: steps of an option's tree (64)\n"
+	"      --partners N           lavaMD: particles of a box that act on another's "
+	"(8, on a\n"
+	"                             GPU 100: all)\n"
 	"\n"
 	"Device:\n"
 	"      --device NAME          soft: CPU threads; cuda: a GPU (soft)\n"
@@ -191,51 +202,77 @@ static void
 option_table_make(struct option *table)
 {
 	const struct workload *const *w;
-	unsigned n = 0, i;
+	unsigned n = 0, i, k;
 	int code = OPT_WORKLOAD;
 
 	for (i = 0; i < BENCH_OPTION_N; i++)
 		table[n++] = bench_options[i];
 	for (w = workloads_list; *w; w++) {
-		for (i = 0; i < (*w)->n_options && n + 1 < OPTIONS_MAX; i++)
-			table[n++] = (struct option){(*w)->options[i].name,
-						     required_argument, NULL, code++};
+		for (i = 0; i < (*w)->n_options && n + 1 < OPTIONS_MAX; i++) {
+			const char *name = (*w)->options[i].name;
+
+			for (k = 0; k < n && strcmp(table[k].name, name) != 0; k++)
+				;
+			if (k == n) /* workloads may share a name */
+				table[n++] = (struct option){name, required_argument, NULL,
+							     code++};
+		}
 	}
 	table[n] = (struct option){NULL, 0, NULL, 0};
 }
 
 static int
-extra_add(struct bench *bench, int code, const char *value)
+extra_add(struct bench *bench, const struct option *option, const char *value)
+{
+	if (bench->n_extras == OPTIONS_MAX)
+		return command_usage("bench", "too many options");
+	bench->extra[bench->n_extras++] = (struct extra){option->name, value};
+	return 0;
+}
+
+/* The workload's option of that name, or n_options. */
+static unsigned
+extra_option(const struct workload *workload, const char *name)
+{
+	unsigned i;
+
+	for (i = 0; i < workload->n_options; i++)
+		if (strcmp(workload->options[i].name, name) == 0)
+			break;
+	return i;
+}
+
+/* An option that only others have. */
+static int
+extra_refuse(const struct bench *bench, const char *name)
 {
 	const struct workload *const *w;
-	unsigned i = (unsigned)(code - OPT_WORKLOAD);
+	char owners[256];
+	size_t at = 0;
 
-	for (w = workloads_list; *w; w++) {
-		if (i < (*w)->n_options)
-			break;
-		i -= (*w)->n_options;
-	}
-	if (!*w || bench->n_extras == OPTIONS_MAX)
-		return command_usage("bench", "too many options");
-	bench->extra[bench->n_extras++] = (struct extra){*w, i, value};
-	return 0;
+	owners[0] = '\0';
+	for (w = workloads_list; *w && at < sizeof(owners); w++)
+		if (extra_option(*w, name) < (*w)->n_options)
+			at += (size_t)snprintf(owners + at, sizeof(owners) - at, "%s%s",
+					       at ? ", " : "", (*w)->name);
+	return command_usage("bench", "--%s is an option of %s, not of %s", name, owners,
+			     bench->workload->name);
 }
 
 static int
 extra_apply(struct bench *bench, const struct extra *extra)
 {
-	const struct workload_option *option = &extra->owner->options[extra->option];
+	unsigned number = extra_option(bench->workload, extra->name);
+	const struct workload_option *option = &bench->workload->options[number];
 	uint64_t value;
 	unsigned i;
 
-	if (extra->owner != bench->workload)
-		return command_usage("bench", "--%s is an option of %s, not of %s",
-				     option->name, extra->owner->name,
-				     bench->workload->name);
+	if (number == bench->workload->n_options)
+		return extra_refuse(bench, extra->name);
 	if (option->choices) {
 		for (i = 0; option->choices[i]; i++) {
 			if (strcmp(option->choices[i], extra->value) == 0) {
-				bench->params.option[extra->option] = i;
+				bench->params.option[number] = i;
 				return 0;
 			}
 		}
@@ -247,7 +284,7 @@ extra_apply(struct bench *bench, const struct extra *extra)
 		return command_usage("bench",
 				     "--%s %s: not a number from %" PRIu64 " to %" PRIu64,
 				     option->name, extra->value, option->min, option->max);
-	bench->params.option[extra->option] = value;
+	bench->params.option[number] = value;
 	return 0;
 }
 
@@ -305,6 +342,8 @@ size_read(const char *option, const char *text, uint64_t *out)
 	if (rc)
 		return command_usage("bench", "%s %s: %s", option, text,
 				     rc == -ERANGE ? "too large" : "not a size such as 512M");
+	if (!*out)
+		return command_usage("bench", "%s %s: must be more than 0", option, text);
 	return 0;
 }
 
@@ -378,13 +417,14 @@ presence_read(const char *text, enum workload_presence *out)
 }
 
 static int
-option_take(struct bench *bench, int code)
+option_take(struct bench *bench, const struct option *option)
 {
+	int code = option->val;
 	struct workload_params *params = &bench->params;
 	unsigned i;
 
 	if (code >= OPT_WORKLOAD)
-		return extra_add(bench, code, optarg);
+		return extra_add(bench, option, optarg);
 	for (i = 0; i < sizeof(space_options) / sizeof(space_options[0]); i++)
 		if (space_options[i].opt == code)
 			return pair_add(bench, space_options[i].option,
@@ -466,7 +506,7 @@ device_default(struct bench *bench)
 		int given = 0;
 
 		for (k = 0; k < bench->n_extras; k++)
-			given |= bench->extra[k].option == i;
+			given |= strcmp(bench->extra[k].name, option->name) == 0;
 		if (!given && option->cuda_initial)
 			bench->params.option[i] = option->cuda_initial;
 	}
@@ -618,13 +658,13 @@ int
 bench_arguments_read(struct bench *bench, int argc, char **argv, int *code)
 {
 	struct option table[OPTIONS_MAX];
-	int c, list = 0;
+	int c, at = 0, list = 0;
 
 	option_table_make(table);
 	opterr = 0;
 	optind = 1;
 	*code = SL_EXIT_OK;
-	while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":h", table, &at)) != -1) {
 		if (c == 'h') {
 			fputs(bench_help, stdout);
 			return 1;
@@ -636,7 +676,7 @@ bench_arguments_read(struct bench *bench, int argc, char **argv, int *code)
 		if (c == '?' || c == ':')
 			*code = command_bad_option("bench", c, argv);
 		else
-			*code = option_take(bench, c);
+			*code = option_take(bench, &table[at]);
 		if (*code)
 			return 1;
 	}

@@ -3,6 +3,8 @@
  * `sluice bench APP`: runs a workload over real files and prints times, exact counters, and the
  * bytes that theory expects beside those that moved.
  *
+ * `sluice bench suite` is handed to cmd_suite.c.
+ *
  * What a workload does and checks is in workloads/; this file runs it as often as asked, with each
  * kind of memory asked for, and ends it in order on a signal. bench_options.c reads the command line, and refuses values that
  * contradict each other before anything is written; bench_report.c prints.
@@ -16,10 +18,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench.h"
 #include "commands.h"
 #include "progress.h"
+#include "suite_main.h"
 #include "workload.h"
 
 #define EXIT_WRONG 3
@@ -138,9 +142,12 @@ bench_run(struct bench *bench)
 int
 cmd_bench(int argc, char **argv)
 {
-	struct bench *bench = calloc(1, sizeof(*bench));
+	struct bench *bench;
 	int code;
 
+	if (argc > 1 && strcmp(argv[1], "suite") == 0)
+		return suite_main(argc - 1, argv + 1);
+	bench = calloc(1, sizeof(*bench));
 	if (!bench)
 		return command_fail("bench", "out of memory");
 	bench->repeat = 1;

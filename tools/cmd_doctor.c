@@ -11,6 +11,8 @@
  * Here are the command line, the table of findings, the try of the software device as a whole,
  * and the printing. The checks of single things are in doctor_probe_*.c; doctor.h lists them.
  *
+ * With a program behind "--" it is about that program alone: doctor_program.c.
+ *
  * The verdict is about the software device, which needs a userfaultfd that reports missing and
  * write-protected pages, and the memory for its budgets. All the rest makes it faster or tells
  * what to expect.
@@ -30,11 +32,15 @@
 
 static const char doctor_help[] =
 	"Usage: sluice doctor [--dir DIR]... [--json]\n"
+	"       sluice doctor [--json] -- PROGRAM [ARGUMENTS]\n"
 	"\n"
 	"Try what Sluice needs on this machine; say of each thing whether it is ok, "
 	"limited\n"
 	"or missing, why, and what to do. Exit code 0 when the software device works, "
 	"else 1.\n"
+	"\n"
+	"With a program: run it as 'sluice run' does and say whether it is covered, and\n"
+	"what of it is not. Exit code 0 when it is, else 1.\n"
 	"\n"
 	"Options:\n"
 	"      --dir DIR  directory to try for files (repeatable; default: the spill\n"
@@ -189,6 +195,30 @@ check_config(struct doctor *doctor)
 /* ---- output ---- */
 
 static void
+json_findings(struct json *json, const struct doctor *doctor)
+{
+	json_key(json, "checks");
+	json_array(json);
+	for (size_t i = 0; i < doctor->finding_n; i++) {
+		const struct finding *finding = &doctor->findings[i];
+
+		json_object(json);
+		json_key(json, "name");
+		json_string(json, finding->name);
+		json_key(json, "status");
+		json_string(json, level_name(finding->level));
+		json_key(json, "text");
+		json_string(json, finding->text);
+		if (finding->advice[0]) {
+			json_key(json, "advice");
+			json_string(json, finding->advice);
+		}
+		json_close(json);
+	}
+	json_close(json);
+}
+
+static void
 print_json(const struct doctor *doctor)
 {
 	struct json json;
@@ -201,31 +231,14 @@ print_json(const struct doctor *doctor)
 	json_bool(&json, doctor->usable);
 	json_key(&json, "available_bytes");
 	json_u64(&json, doctor->available_bytes);
-	json_key(&json, "checks");
-	json_array(&json);
-	for (size_t i = 0; i < doctor->finding_n; i++) {
-		const struct finding *finding = &doctor->findings[i];
-
-		json_object(&json);
-		json_key(&json, "name");
-		json_string(&json, finding->name);
-		json_key(&json, "status");
-		json_string(&json, level_name(finding->level));
-		json_key(&json, "text");
-		json_string(&json, finding->text);
-		if (finding->advice[0]) {
-			json_key(&json, "advice");
-			json_string(&json, finding->advice);
-		}
-		json_close(&json);
-	}
+	json_findings(&json, doctor);
 	json_end(&json);
 }
 
+/* The findings; how many there are of each level. */
 static void
-print_lines(const struct doctor *doctor)
+lines_findings(const struct doctor *doctor, size_t counts[LEVEL_COUNT])
 {
-	size_t counts[LEVEL_COUNT] = {0};
 	int width = 0;
 
 	for (size_t i = 0; i < doctor->finding_n; i++)
@@ -240,9 +253,65 @@ print_lines(const struct doctor *doctor)
 		if (finding->advice[0])
 			printf("%-8s %-*s  -> %s\n", "", width, "", finding->advice);
 	}
+}
+
+static void
+print_lines(const struct doctor *doctor)
+{
+	size_t counts[LEVEL_COUNT] = {0};
+
+	lines_findings(doctor, counts);
 	printf("\n%zu ok, %zu limited, %zu missing: the software device %s\n",
 	       counts[LEVEL_OK], counts[LEVEL_LIMITED], counts[LEVEL_MISSING],
 	       doctor->usable ? "works here" : "cannot work here");
+}
+
+/* ---- a program ---- */
+
+static const char *
+cover_name(enum program_cover cover)
+{
+	switch (cover) {
+	case PROGRAM_COVERED:
+		return "covered";
+	case PROGRAM_LIMITED:
+		return "covered with limits";
+	case PROGRAM_NOT_COVERED:
+		return "not covered";
+	case PROGRAM_UNKNOWN:
+		return "unknown";
+	case PROGRAM_COVER_COUNT:
+		break;
+	}
+	return "?";
+}
+
+static int
+program_check(struct doctor *doctor, char **argv, int as_json)
+{
+	size_t counts[LEVEL_COUNT] = {0};
+	enum program_cover cover;
+	struct json json;
+
+	if (doctor_program(doctor, argv, &cover))
+		return command_fail("doctor", "%s", sluice_last_error());
+	if (as_json) {
+		json_begin(&json, stdout);
+		json_object(&json);
+		json_key(&json, "version");
+		json_string(&json, sluice_version());
+		json_key(&json, "program");
+		json_string(&json, argv[0]);
+		json_key(&json, "verdict");
+		json_string(&json, cover_name(cover));
+		json_findings(&json, doctor);
+		json_end(&json);
+	} else {
+		lines_findings(doctor, counts);
+		printf("\n%s: %s\n", argv[0], cover_name(cover));
+	}
+	return cover == PROGRAM_COVERED || cover == PROGRAM_LIMITED ? SL_EXIT_OK
+								    : SL_EXIT_FAILED;
 }
 
 /* Default directories: where spill files go, and where the user is. */
@@ -272,7 +341,7 @@ cmd_doctor(int argc, char **argv)
 	int c;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
 		switch (c) {
 		case 'd':
 			if (doctor.dir_n == DIR_MAX)
@@ -290,8 +359,17 @@ cmd_doctor(int argc, char **argv)
 			return command_bad_option("doctor", c, argv);
 		}
 	}
+	if (optind < argc && strcmp(argv[optind - 1], "--") == 0) {
+		if (doctor.dir_n)
+			return command_usage("doctor",
+					     "--dir does not go with a program");
+		return program_check(&doctor, argv + optind, as_json);
+	}
 	if (optind < argc)
-		return command_usage("doctor", "'%s' is one argument too many", argv[optind]);
+		return command_usage("doctor",
+				     "'%s' is one argument too many (a program comes "
+				     "after --)",
+				     argv[optind]);
 
 	check_config(&doctor);
 	snprintf(spill_dirs, sizeof(spill_dirs), "%s",

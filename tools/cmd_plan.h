@@ -38,8 +38,7 @@ struct plan_outcome {
 
 /* Print it, as a table or as one JSON object. */
 void plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome);
-int plan_report_json(const struct plan_job *job,
-		     const struct plan_outcome *outcome) SL_MUST_CHECK;
+void plan_report_json(const struct plan_job *job, const struct plan_outcome *outcome);
 /* In one word: "compute", "link in", ... */
 const char *plan_bound_name(enum sl_sim_bound bound);
 

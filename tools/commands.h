@@ -28,6 +28,7 @@ int cmd_demo(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_figures(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 int cmd_version(int argc, char **argv);

@@ -9,7 +9,7 @@
  *
  * cmd_doctor.c is the command, the findings, and the try of the software device as a whole;
  * doctor_probe_uffd.c, doctor_probe_files.c, doctor_probe_machine.c and doctor_probe_direct.c have the
- * other checks.
+ * other checks. doctor_program.c is `sluice doctor -- PROGRAM`.
  *
  * Threads: one.
  */
@@ -76,5 +76,20 @@ void doctor_check_gpu(struct doctor *doctor);
 
 /* doctor_probe_direct.c: whether cuFile works in the first of doctor->dirs. */
 void doctor_check_direct(struct doctor *doctor);
+
+/* Whether `sluice run` covers a program. */
+enum program_cover {
+	PROGRAM_COVERED,
+	PROGRAM_LIMITED,
+	PROGRAM_NOT_COVERED,
+	PROGRAM_UNKNOWN, /* it did not use CUDA, or there is no GPU */
+	PROGRAM_COVER_COUNT
+};
+
+/*
+ * doctor_program.c: run argv as `sluice run` does and add what was found. 0, or -errno with a text: the
+ * program was not run (-ENOENT: it was not found). Blocks until it ends.
+ */
+int doctor_program(struct doctor *doctor, char **argv, enum program_cover *out) SL_MUST_CHECK;
 
 #endif

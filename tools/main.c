@@ -32,6 +32,7 @@ static const struct command commands[] = {
 	{"doctor", "say what works on this machine, and why not", cmd_doctor},
 	{"figures", "make the figures of the paper G10 from its traces", cmd_figures},
 	{"plan", "plan a trace's moves for a machine, and say what that gives", cmd_plan},
+	{"run", "run a CUDA program with more memory than its GPU has", cmd_run},
 	{"stat", "show where a live process's data are and what moved", cmd_stat},
 	{"trace", "make, show, check and describe traces of launches", cmd_trace},
 	{"version", "print the version", cmd_version},

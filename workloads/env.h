@@ -23,7 +23,7 @@
 #define WORKLOAD_BLOCK_ELEMENTS (16u << 10)
 
 #define WORKLOAD_KERNEL_ARGS_MAX 512u
-#define WORKLOAD_POINTERS_MAX    6u
+#define WORKLOAD_POINTERS_MAX    40u
 #define WORKLOAD_HOST_COPY_MAX   (64u << 10)
 
 struct workload_env;
@@ -73,6 +73,13 @@ struct workload_memory_ops {
 	int (*pin)(struct workload_env *env, void *addr, size_t bytes);
 	int (*unpin)(struct workload_env *env, void *addr, size_t bytes);
 	void (*stats)(struct workload_env *env, struct sluice_stats *out);
+	/* Start bringing elements of an array to the device, by index; and whether the ranges of
+	 * uses are there now. NULL: there is no such thing, what launches use is brought in by
+	 * them. */
+	int (*prefetch_index)(struct workload_env *env, unsigned array, uint64_t element_bytes,
+			      const uint64_t *index, size_t n);
+	int (*is_resident)(struct workload_env *env, const struct sluice_use *uses,
+			   size_t n_uses, int *out);
 	/* As workload_host_copy(), after a wait. NULL: host code reads the array itself. */
 	int (*host_copy)(struct workload_env *env, unsigned array, uint64_t first,
 			 uint64_t cols, uint64_t stride, uint64_t rows, void *out);
@@ -172,6 +179,9 @@ struct sluice_use workload_use(struct workload_env *env, unsigned array, uint64_
  */
 uint64_t workload_tile_elements(struct workload_env *env, unsigned n_arrays,
 				uint64_t halo_bytes);
+
+/* The unit of residency of the largest arrays. */
+uint64_t workload_chunk_bytes(const struct workload_env *env);
 
 /* Note the size of a launch's declared set, for the result. */
 void workload_note_tile(struct workload_env *env, const struct sluice_use *uses,

@@ -407,7 +407,7 @@ reference_pieces(struct workload_env *env, void *memory)
 	float *want = memory, *x = want + CHECK_ELEMENTS;
 	uint64_t n = env->plan.cols;
 	unsigned taps = (unsigned)env->params->option[OPTION_TAPS];
-	float h[FIR_TAPS_MAX];
+	float h[FIR_TAPS_MAX] = {0};
 	uint64_t first;
 	int rc = 0;
 

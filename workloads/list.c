@@ -17,6 +17,13 @@ const struct workload *const workloads_list[] = {
 	&workload_srad,
 	&workload_fir,
 	&workload_train,
+	&workload_backprop,
+	&workload_binomial_options,
+	&workload_black_scholes,
+	&workload_lavamd,
+	&workload_radix_sort,
+	&workload_hash_join,
+	&workload_minibatch_sgd,
 	NULL,
 };
 

@@ -213,6 +213,38 @@ space_stats(struct workload_env *env, struct sluice_stats *out)
 	sluice_stats_get(m->space, out);
 }
 
+static int
+space_prefetch_index(struct workload_env *env, unsigned array, uint64_t element_bytes,
+		     const uint64_t *index, size_t n)
+{
+	struct memory_sluice *m = env->memory_state;
+	int rc = sluice_prefetch_index(m->space, env->base[array], element_bytes, index, n,
+				       SLUICE_TIER_DEVICE, NULL);
+
+	return rc ? workload_fail_library(env, rc, env->plan.array[array].name) : 0;
+}
+
+static int
+space_is_resident(struct workload_env *env, const struct sluice_use *uses, size_t n_uses,
+		  int *out)
+{
+	struct memory_sluice *m = env->memory_state;
+	struct sluice_residency now;
+	int all = 1;
+
+	for (size_t i = 0; i < n_uses; i++) {
+		int rc = sluice_residency(m->space, uses[i].addr, uses[i].size_bytes, &now);
+
+		if (rc)
+			return workload_fail_library(env, rc, "residency");
+		if (now.tier_bytes[SLUICE_TIER_DEVICE] != uses[i].size_bytes ||
+		    now.in_flight_bytes)
+			all = 0;
+	}
+	*out = all;
+	return 0;
+}
+
 /* Straight from the device: a touch by host code would take whole chunks off it. */
 static int
 space_host_copy_cuda(struct workload_env *env, unsigned array, uint64_t first,
@@ -363,6 +395,8 @@ const struct workload_memory_ops workload_memory_sluice_cuda = {
 	.pin = space_pin,
 	.unpin = space_unpin,
 	.stats = space_stats,
+	.prefetch_index = space_prefetch_index,
+	.is_resident = space_is_resident,
 	.host_copy = space_host_copy_cuda,
 	.round_begin = space_round_begin,
 	.round_end = space_round_end,
@@ -381,4 +415,6 @@ const struct workload_memory_ops workload_memory_sluice = {
 	.pin = space_pin,
 	.unpin = space_unpin,
 	.stats = space_stats,
+	.prefetch_index = space_prefetch_index,
+	.is_resident = space_is_resident,
 };

@@ -207,8 +207,8 @@ workload_note_tile(struct workload_env *env, const struct sluice_use *uses, unsi
 }
 
 /* The chunk of large regions, if any array is one. */
-static uint64_t
-large_chunk_bytes(const struct workload_env *env)
+uint64_t
+workload_chunk_bytes(const struct workload_env *env)
 {
 	uint64_t large = env->config.large_chunk_bytes;
 	unsigned i;
@@ -223,7 +223,7 @@ large_chunk_bytes(const struct workload_env *env)
 uint64_t
 workload_tile_elements(struct workload_env *env, unsigned n_arrays, uint64_t halo_bytes)
 {
-	uint64_t chunk = large_chunk_bytes(env);
+	uint64_t chunk = workload_chunk_bytes(env);
 	uint64_t set = env->params->tile_bytes;
 	uint64_t halo = 2 * ((halo_bytes + chunk - 1) / chunk * chunk);
 	uint64_t piece;

@@ -44,6 +44,8 @@ wrong_command_lines_are_refused() {
 	refused "unknown option '--footprin-size'" hotspot --footprin-size 1M
 	refused "needs a value" hotspot --footprint
 	refused "--footprint 12X" hotspot --footprint 12X
+	refused "--footprint 0: must be more than 0" hotspot --footprint 0
+	refused "--tile 0: must be more than 0" hotspot --tile 0
 	refused "--footprint 99999999999T: too large" hotspot --footprint 99999999999T
 	refused "footprint must be at least" hotspot --footprint 1M
 	refused "--presence maybe" hotspot --presence maybe

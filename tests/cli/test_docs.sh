@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The table of moves in docs/design/states.md is the one in src/core/chunk_state.h; every file that
-# ARCHITECTURE.md names exists, every file of src/core is named there, and links between the design
+# ARCHITECTURE.md names exists, every file of src/core and src/preload is named there, and links between the design
 # pages lead somewhere.
 set -euo pipefail
 root=${SLUICE_SOURCE_DIR:?}
@@ -34,11 +34,18 @@ diff <(table_of_header) <(table_of_page) || {
 	failed=1
 }
 
-# Files of the core and the page that leads to them.
+# Files of the core and of the preload library, and the page that leads to them.
 for path in "$root"/src/core/*.c; do
 	name=$(basename "$path")
 	grep -q "\`$name\`\|\`core/$name\`\|${name%.c}\.h\`" "$root/ARCHITECTURE.md" || {
 		echo "ARCHITECTURE.md does not name src/core/$name"
+		failed=1
+	}
+done
+for path in "$root"/src/preload/*.[ch]; do
+	name=$(basename "$path")
+	grep -q "\`$name\`" "$root/ARCHITECTURE.md" || {
+		echo "ARCHITECTURE.md does not name src/preload/$name"
 		failed=1
 	}
 done

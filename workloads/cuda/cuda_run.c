@@ -255,16 +255,16 @@ workload_cuda_translate(struct workload_env *env, const struct workload_kernel *
 	memcpy(out, args, kernel->args_bytes);
 	for (i = 0; i < kernel->n_pointers; i++) {
 		char *field = (char *)out + kernel->pointer[i];
+		uint64_t addr, shifted;
 		unsigned array;
-		uint64_t addr;
 
 		memcpy(&addr, field, sizeof(addr));
 		array = workload_array_of(env, (const void *)(uintptr_t)addr);
 		if (array == env->plan.n_arrays)
 			return workload_fail(env, -EINVAL, "%s: a pointer into no array",
 					     kernel->name);
-		addr += shift[array];
-		memcpy(field, &addr, sizeof(addr));
+		shifted = addr + shift[array];
+		memcpy(field, &shifted, sizeof(shifted));
 	}
 	return 0;
 }

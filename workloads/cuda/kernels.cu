@@ -7,6 +7,8 @@
  * A grid is one-dimensional, a block of it works on a piece of the elements and never on more than
  * the descriptor in NAME.c says that it touches: the stand-in driver of the tests runs the
  * software device's loops over exactly those pieces.
+ *
+ * The kernels of some workloads are in NAME.cuh, included at the end: all are one image.
  */
 #include <stdint.h>
 
@@ -194,3 +196,8 @@ workload_fir(struct fir_args a)
 	if (end == a.n && begin < end && threadIdx.x < past)
 		a.state->history[1 - a.turn][threadIdx.x] = x[a.n - past + threadIdx.x];
 }
+
+#include "backprop.cuh"
+#include "binomial_options.cuh"
+#include "black_scholes.cuh"
+#include "lavamd.cuh"

@@ -341,6 +341,25 @@ kept_use(struct workload_env *env, const struct sluice_use *uses, size_t n_uses)
 	return rc;
 }
 
+/* Pointers into a part go with it: an array may have several. */
+static void
+parts_translate(const struct workload_kernel *kernel, const void *args,
+		const struct part *part, unsigned n_parts, void *moved)
+{
+	for (unsigned i = 0; i < kernel->n_pointers; i++) {
+		uint64_t addr, at, shifted;
+
+		memcpy(&addr, (const char *)args + kernel->pointer[i], sizeof(addr));
+		for (unsigned k = 0; k < n_parts; k++) {
+			at = addr - (uintptr_t)part[k].use.addr;
+			if (at >= part[k].use.size_bytes)
+				continue;
+			shifted = part[k].device + at;
+			memcpy((char *)moved + kernel->pointer[i], &shifted, sizeof(shifted));
+		}
+	}
+}
+
 static int
 streaming_launch(struct workload_env *env, const struct workload_kernel *kernel,
 		 uint64_t n, const void *args, const struct sluice_use *uses, size_t n_uses)
@@ -351,7 +370,7 @@ streaming_launch(struct workload_env *env, const struct workload_kernel *kernel,
 	struct part part[WORKLOAD_POINTERS_MAX];
 	unsigned n_parts, i;
 	struct slot *slot;
-	uint64_t bytes;
+	uint64_t bytes = 0; /* gcc at -O1 does not see that parts_make() sets it */
 	int rc;
 
 	rc = parts_make(env, uses, n_uses, part, &n_parts, &bytes);
@@ -375,8 +394,10 @@ streaming_launch(struct workload_env *env, const struct workload_kernel *kernel,
 		if (m->kept[i].device)
 			shift[i] = m->kept[i].device - (uintptr_t)env->base[i];
 	rc = workload_cuda_translate(env, kernel, args, shift, moved);
-	if (!rc)
+	if (!rc) {
+		parts_translate(kernel, args, part, n_parts, moved);
 		rc = kept_use(env, uses, n_uses);
+	}
 	if (!rc)
 		rc = slot_copy_in(env, slot);
 	if (!rc)

@@ -7,6 +7,7 @@
  *
  * Threads: blocks come on threads of the stand-in.
  */
+#include <assert.h>
 #include <dlfcn.h>
 #include <string.h>
 
@@ -35,10 +36,13 @@ block_run(const struct sl_standin_block *block, void *const *params)
 	const struct workload_kernel *kernel = kernel_find(block->kernel);
 	struct workload_touch touch[WORKLOAD_POINTERS_MAX] = {{0}};
 	_Alignas(16) unsigned char args[WORKLOAD_KERNEL_ARGS_MAX];
-	uint64_t begin = (uint64_t)block->index[0] * kernel->cuda_elements;
-	uint64_t end = begin + kernel->cuda_elements, n = kernel->elements(params[0]);
+	uint64_t begin, end, n;
 	unsigned i;
 
+	assert(kernel); /* only those that were registered are run */
+	begin = (uint64_t)block->index[0] * kernel->cuda_elements;
+	end = begin + kernel->cuda_elements;
+	n = kernel->elements(params[0]);
 	if (begin >= n)
 		return;
 	if (end > n)
@@ -46,16 +50,17 @@ block_run(const struct sl_standin_block *block, void *const *params)
 	memcpy(args, params[0], kernel->args_bytes);
 	kernel->touch(args, begin, end, touch);
 	for (i = 0; i < kernel->n_pointers; i++) {
-		uint64_t addr, first = touch[i].first * 4;
+		uint64_t addr, checked, first = touch[i].first * 4;
 		int access = (touch[i].read ? SL_STANDIN_READ : 0) |
 			     (touch[i].write ? SL_STANDIN_WRITE : 0);
 
 		memcpy(&addr, args + kernel->pointer[i], sizeof(addr));
-		if (touch[i].n)
-			addr = (uintptr_t)standin->ptr(block, addr + first,
-						       touch[i].n * 4, access) -
-			       first;
-		memcpy(args + kernel->pointer[i], &addr, sizeof(addr));
+		if (touch[i].n == 0)
+			continue;
+		checked = (uintptr_t)standin->ptr(block, addr + first, touch[i].n * 4,
+						  access) -
+			  first;
+		memcpy(args + kernel->pointer[i], &checked, sizeof(checked));
 	}
 	kernel->piece(args, begin, end);
 }

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""JAX: a chain of matrix products over more matrices than fit. Knows nothing of Sluice."""
+
+import argparse
+import json
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--matrices", type=int, default=24)
+    p.add_argument("--size", type=int, default=8192)
+    p.add_argument("--rounds", type=int, default=3)
+    args = p.parse_args()
+
+    keys = jax.random.split(jax.random.key(1), args.matrices)
+    make = jax.jit(lambda k: jax.random.normal(k, (args.size, args.size), jnp.float32))
+    matrices = [make(k) for k in keys]
+    step = jax.jit(lambda a, b: jnp.tanh(a @ b * (1 / args.size)))
+    seconds, sums = [], []
+    for _ in range(args.rounds):
+        jax.block_until_ready(matrices)
+        start = time.perf_counter()
+        x = matrices[0]
+        for m in matrices[1:]:
+            x = step(x, m)
+        sums.append(float(numpy.asarray(x[::64, ::64]).astype(numpy.float64).sum()))
+        seconds.append(time.perf_counter() - start)
+    print(json.dumps({"program": "matmul", "seconds": seconds, "sums": [v.hex() for v in sums],
+                      "peak_bytes": args.matrices * args.size * args.size * 4}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known of frameworks by the libraries that a process has loaded: which of the settings that
+ * `sluice run` made for them met one, each said in a line with the way to refuse it; and which programs
+ * size what they take by what memory queries tell, so that these tell them the physical size.
+ *
+ * The launcher sets the variables before it can know what the program uses (tools/run_frameworks.c);
+ * so it is here that they are announced, and a program without the framework hears nothing.
+ *
+ * Threads: any. Blocks on the loader's lock.
+ */
+#include <link.h>
+#include <string.h>
+
+#include "preload/report.h"
+
+struct framework {
+	const char *name;    /* in the setting "frameworks" */
+	const char *library; /* part of the path of one of its libraries */
+	const char *text;
+};
+
+static const struct framework frameworks[] = {
+	{"pytorch", "/libtorch_cuda",
+	 "PyTorch: its caching of allocations is off, so that each tensor is moved by "
+	 "itself "
+	 "(CUDA graphs need it: sluice run --no-framework pytorch)"},
+	{"jax", "/jaxlib/",
+	 "JAX: preallocation is off (sluice run --no-framework jax leaves it on)"},
+	{"tensorflow", "/libtensorflow",
+	 "TensorFlow: memory is taken as needed, not all at the start (sluice run "
+	 "--no-framework tensorflow)"},
+};
+
+#define FRAMEWORKS (sizeof(frameworks) / sizeof(frameworks[0]))
+
+/* Programs that size a cache or an arena by what memory queries tell, and would take all of it. */
+static const char *const sizers[] = {"/jaxlib/", "/jax_plugins/", "xla_extension", "/vllm/"};
+
+struct loaded {
+	unsigned long long adds; /* libraries loaded so far in this process */
+	int found, begun;
+	unsigned frameworks; /* bit of each that is there */
+};
+
+static int
+sizer_look(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+	struct loaded *loaded = arg;
+
+	(void)bytes;
+	if (!loaded->begun) {
+		loaded->begun = 1;
+		if (info->dlpi_adds == loaded->adds)
+			return 1; /* nothing new since the last look */
+		loaded->adds = info->dlpi_adds;
+	}
+	for (size_t i = 0; i < sizeof(sizers) / sizeof(sizers[0]); i++) {
+		if (info->dlpi_name && strstr(info->dlpi_name, sizers[i])) {
+			loaded->found = 1;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+int
+pl_meminfo_physical(void)
+{
+	static _Atomic int found;
+	static _Atomic unsigned long long adds;
+	const struct pl_settings *s = pl_settings();
+	struct loaded loaded = {0};
+
+	if (!s->meminfo_auto)
+		return s->meminfo_physical;
+	if (atomic_load_explicit(&found, memory_order_relaxed))
+		return 1;
+	loaded.adds = atomic_load_explicit(&adds, memory_order_relaxed);
+	dl_iterate_phdr(sizer_look, &loaded);
+	if (loaded.found)
+		atomic_store_explicit(&found, 1, memory_order_relaxed);
+	atomic_store_explicit(&adds, loaded.adds, memory_order_relaxed);
+	return loaded.found;
+}
+
+static int
+framework_look(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+	struct loaded *loaded = arg;
+
+	(void)bytes;
+	for (size_t i = 0; i < FRAMEWORKS; i++)
+		if (info->dlpi_name && strstr(info->dlpi_name, frameworks[i].library))
+			loaded->frameworks |= 1u << i;
+	return 0;
+}
+
+/* Is name among the words of list, "a+b"? */
+static int
+list_has(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (;;) {
+		size_t chars = strcspn(list, "+");
+
+		if (chars == n && strncmp(list, name, n) == 0)
+			return 1;
+		if (!list[chars])
+			return 0;
+		list += chars + 1;
+	}
+}
+
+void
+pl_frameworks_announce(void)
+{
+	const struct pl_settings *s = pl_settings();
+	struct loaded loaded = {0};
+
+	if (!s->frameworks[0])
+		return;
+	dl_iterate_phdr(framework_look, &loaded);
+	for (size_t i = 0; i < FRAMEWORKS; i++)
+		if ((loaded.frameworks & 1u << i) &&
+		    list_has(s->frameworks, frameworks[i].name))
+			pl_note("%s", frameworks[i].text);
+	if (s->meminfo_auto && pl_meminfo_physical())
+		pl_note("memory queries tell what the GPU has: this program would fill "
+			"what they "
+			"tell (sluice run --meminfo virtual)");
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What arena.c offers beside preload.h: to stream.c, and to tests. */
+#ifndef SL_PRELOAD_ARENA_H
+#define SL_PRELOAD_ARENA_H
+
+#include "preload/preload.h"
+
+/*
+ * A stream is about to be used for the first time (stream.c, before its first work is enqueued; it
+ * has its bit, and is not being captured). As long as there was one stream only, room that was freed
+ * was given out at once, in that stream's order: newcomers wait for what is queued there, until it is known
+ * to be done. Without locks. Driver calls; does not wait itself.
+ */
+void pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
+			 enum pl_flavour flavour);
+
+struct pl_arena_state {
+	uint64_t live_bytes;    /* room of live blocks */
+	uint64_t held_bytes;    /* chunks that were made resident */
+	uint64_t area_bytes;    /* addresses of areas */
+	uint64_t waiting_bytes; /* free, but owed to streams: only those may have them */
+	uint64_t fences_made, fences_passed, waits; /* waits: for a fence */
+	uint64_t follows; /* rooms reused in another stream's order */
+};
+
+/* Any thread. */
+void pl_arena_state(struct pl_gpu *gpu, struct pl_arena_state *out);
+/* Walk of all invariants. 0, or -EINVAL with a text. */
+int pl_arena_check(struct pl_gpu *gpu);
+/* For tests: gives back all memory of the arena but records of blocks. */
+void pl_arena_destroy(struct pl_gpu *gpu);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What arena.c (which addresses), reuse.c (when they may be used again) and arena_check.c (are the books
+ * right) share, and nobody else looks at.
+ */
+#ifndef SL_PRELOAD_ARENA_BOOKS_H
+#define SL_PRELOAD_ARENA_BOOKS_H
+
+#include <pthread.h>
+
+#include "preload/arena.h"
+#include "preload/bins.h"
+#include "preload/block.h"
+#include "preload/extent.h"
+
+#define PL_FENCES_MAX 8u /* made and not passed; more frees go into a later one */
+
+enum pl_zone_kind { PL_ZONE_SMALL, PL_ZONE_BIG, PL_ZONE_COUNT };
+
+struct pl_arena_fence {
+	struct pl_fence *fence;
+	uint64_t seq; /* covers frees up to this one */
+};
+
+struct pl_arena {
+	struct pl_gpu *gpu;
+	pthread_mutex_t lock;
+	struct pl_zone zones[PL_ZONE_COUNT];
+	struct pl_record_pool records;
+	struct pl_bins bins; /* under pressure, with one stream; in the zones' books still in use */
+	uint64_t live_bytes, held_bytes;
+	uint64_t streams;   /* bits of all that were ever active */
+	uint64_t seq;       /* of the last free */
+	uint64_t clean_seq; /* frees up to this are owed nothing */
+	uint64_t owed_mask; /* by frees since the last fence was made */
+	uint64_t owed_frees, owed_bytes;
+	int pressed;
+	int recycled; /* room was reused while there was one stream */
+	uint64_t once; /* its bit, when it was the only one no more; 0: nothing to wait for */
+	uint64_t once_seq; /* frees up to this one were of that time */
+	uint64_t follows;
+	_Atomic uint64_t generation;
+	_Atomic int said_full;
+
+	pthread_mutex_t fence_lock;
+	struct pl_arena_fence fences[PL_FENCES_MAX]; /* oldest first */
+	_Atomic unsigned n_fences;                   /* written with fence_lock */
+	uint64_t fences_made, fences_passed, waits;
+};
+
+static inline struct pl_arena *
+pl_arena_of(const struct pl_gpu *gpu)
+{
+	return __atomic_load_n(&gpu->arena, __ATOMIC_ACQUIRE);
+}
+
+/* ---- arena.c ---- */
+
+/* What is in bins goes back to the zones. Locked. */
+void pl_arena_bins_flush(struct pl_arena *arena);
+
+/* ---- reuse.c ---- */
+
+/* The mask is of one stream, or none: work is in the order in which it was queued. */
+int pl_reuse_is_one_stream(uint64_t mask);
+/* Class of room that was freed in the order of one stream. */
+unsigned pl_reuse_class(uint64_t bit);
+/* These streams are active. Without locks. */
+void pl_reuse_streams_look(struct pl_arena *arena, uint64_t mask);
+/* See what fences have passed, and make the next. wait: until one has. 1: room became anybody's.
+ * Without locks. */
+int pl_reuse_reclaim(struct pl_arena *arena, int wait);
+/* Contents are dead. Without locks. */
+void pl_reuse_discard(struct pl_arena *arena, uint64_t addr, uint64_t bytes);
+/* Discard what is held back for that. Without locks. */
+void pl_reuse_discard_held(struct pl_arena *arena);
+
+#endif

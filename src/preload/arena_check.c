@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looking at an arena: its live blocks in order of address, its numbers, and whether every address of
+ * its areas is in a block, in a gap, or free exactly once.
+ *
+ * Threads: any; the arena's lock is held while a callback runs.
+ */
+#include <errno.h>
+
+#include "base/error.h"
+#include "preload/arena_books.h"
+
+uint64_t
+pl_arena_generation(const struct pl_gpu *gpu)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+
+	return arena ? atomic_load_explicit(&arena->generation, memory_order_acquire) : 0;
+}
+
+/* Live blocks of one area; what fn returned last. Locked. */
+static int
+area_walk(const struct pl_zone *zone, const struct pl_area *area,
+	  int (*fn)(struct pl_block *, void *), void *arg)
+{
+	uint64_t end = area->base + area->used_end * zone->chunk_bytes;
+	struct pl_block *block = pl_block_next(area->base, end);
+	int rc = 0;
+
+	for (; block && !rc; block = pl_block_next(block->base + block->room, end))
+		rc = fn(block, arg);
+	return rc;
+}
+
+void
+pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *arg)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+	const struct pl_area *next[PL_ZONE_COUNT];
+	int rc = 0;
+
+	if (!arena)
+		return;
+	pthread_mutex_lock(&arena->lock);
+	for (int i = 0; i < PL_ZONE_COUNT; i++)
+		next[i] = arena->zones[i].areas;
+	while (!rc && (next[PL_ZONE_SMALL] || next[PL_ZONE_BIG])) {
+		int i = !next[PL_ZONE_BIG] ||
+					(next[PL_ZONE_SMALL] &&
+					 next[PL_ZONE_SMALL]->base < next[PL_ZONE_BIG]->base)
+				? PL_ZONE_SMALL
+				: PL_ZONE_BIG;
+
+		rc = area_walk(&arena->zones[i], next[i], fn, arg);
+		next[i] = next[i]->next;
+	}
+	pthread_mutex_unlock(&arena->lock);
+}
+
+void
+pl_arena_state(struct pl_gpu *gpu, struct pl_arena_state *out)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+
+	*out = (struct pl_arena_state){0};
+	if (!arena)
+		return;
+	pthread_mutex_lock(&arena->fence_lock);
+	out->fences_made = arena->fences_made;
+	out->fences_passed = arena->fences_passed;
+	out->waits = arena->waits;
+	pthread_mutex_lock(&arena->lock);
+	out->live_bytes = arena->live_bytes;
+	out->held_bytes = arena->held_bytes;
+	out->follows = arena->follows;
+	for (int i = 0; i < PL_ZONE_COUNT; i++) {
+		const struct pl_zone *zone = &arena->zones[i];
+
+		for (const struct pl_area *area = zone->areas; area; area = area->next)
+			out->area_bytes += area->bytes;
+		for (const struct pl_extent *at = zone->oldest; at; at = at->newer)
+			out->waiting_bytes += at->bytes;
+	}
+	pthread_mutex_unlock(&arena->lock);
+	pthread_mutex_unlock(&arena->fence_lock);
+}
+
+struct sums {
+	uint64_t room, gaps;
+};
+
+static int
+sums_add(struct pl_block *block, void *arg)
+{
+	struct sums *sums = arg;
+
+	sums->room += block->room;
+	sums->gaps += ((struct pl_record *)block)->gap_bytes;
+	return 0;
+}
+
+/* Every address of a zone is in a block, a gap, a bin, or free. Locked. */
+static int
+zone_sums_check(const struct pl_zone *zone, uint64_t binned_bytes, uint64_t *room)
+{
+	uint64_t pieces = 0, runs = 0, all = 0, unusable;
+	struct sums sums = {0};
+	int rc = pl_zone_check(zone, &pieces, &runs);
+
+	if (rc)
+		return rc;
+	for (const struct pl_area *area = zone->areas; area; area = area->next) {
+		all += area->bytes;
+		rc = area_walk(zone, area, sums_add, &sums);
+	}
+	unusable = (all - runs) / zone->chunk_bytes *
+		   (zone->chunk_bytes - zone->usable_bytes);
+	if (zone->unit_bytes != PL_UNIT_BYTES) /* small blocks are in no bin */
+		sums.gaps += binned_bytes;
+	if (sums.room + sums.gaps + pieces + runs + unusable != all)
+		return sl_fail(-EINVAL, "arena: of %llu bytes %llu are in blocks, %llu gaps, %llu + %llu free",
+			       (unsigned long long)all, (unsigned long long)sums.room,
+			       (unsigned long long)sums.gaps, (unsigned long long)pieces,
+			       (unsigned long long)runs);
+	*room += sums.room;
+	return rc;
+}
+
+int
+pl_arena_check(struct pl_gpu *gpu)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+	uint64_t room = 0;
+	int rc = 0;
+
+	if (!arena)
+		return 0;
+	pthread_mutex_lock(&arena->lock);
+	for (int i = 0; i < PL_ZONE_COUNT && !rc; i++)
+		rc = zone_sums_check(&arena->zones[i], arena->bins.bytes, &room);
+	if (!rc && room != arena->live_bytes)
+		rc = sl_fail(-EINVAL, "arena: blocks have %llu bytes, the books %llu",
+			     (unsigned long long)room,
+			     (unsigned long long)arena->live_bytes);
+	pthread_mutex_unlock(&arena->lock);
+	return rc;
+}

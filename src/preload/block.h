@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of allocations, and the table that finds them by address: what arena.c uses of block.c
+ * beside preload.h. Who writes: the arena that owns an address's 2 MiB, under its lock. Who reads:
+ * anybody, without locks.
+ */
+#ifndef SL_PRELOAD_BLOCK_H
+#define SL_PRELOAD_BLOCK_H
+
+#include "preload/preload.h"
+
+#define PL_PAGE_BYTES ((uint64_t)2 << 20) /* what one entry of the table covers */
+#define PL_UNIT_BYTES ((uint64_t)512)     /* granularity of small blocks */
+
+struct pl_area; /* extent.h */
+
+struct pl_record {
+	struct pl_block block; /* first: callers see only this */
+	struct pl_area *area;
+	uint64_t gap_bytes; /* addresses behind the room's last chunk that nobody gets */
+	uint32_t number;
+	int live;
+	struct pl_record *next_free;
+};
+
+/* Records that are not in use; one pool an arena. */
+struct pl_record_pool {
+	struct pl_record *free;
+};
+
+/* A record, or NULL: no memory. Needs the pool owner's lock, as does put. */
+struct pl_record *pl_record_get(struct pl_record_pool *pool);
+void pl_record_put(struct pl_record_pool *pool, struct pl_record *record);
+
+/*
+ * Make the block findable: base and bytes go to the record by this call alone. packed: it shares its
+ * 2 MiB with others, lies in one such page, and starts at a multiple of PL_UNIT_BYTES; else it has
+ * the pages that it touches to itself. 0, -ENOMEM (host memory for the table).
+ */
+int pl_block_publish(struct pl_record *record, uint64_t base, uint64_t bytes, int packed);
+/* It is found no longer. */
+void pl_block_retract(struct pl_record *record, int packed);
+
+/* The live block with the lowest base in [addr, end), or NULL. Needs the arena's lock. */
+struct pl_block *pl_block_next(uint64_t addr, uint64_t end);
+
+#endif

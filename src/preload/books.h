@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What gpu.c and scope.c keep of a GPU, and nobody else looks at. */
+#ifndef SL_PRELOAD_BOOKS_H
+#define SL_PRELOAD_BOOKS_H
+
+#include <pthread.h>
+
+#include "preload/preload.h"
+
+#define PL_WRAPPED_MAX 1024u /* streams in use at once; a power of two */
+
+struct pl_wrapped {
+	struct cu_stream *native;
+	struct sluice_stream *stream;
+};
+
+struct pl_follow; /* follow.c */
+
+struct pl_gpu_books {
+	pthread_mutex_t lock; /* of what follows; plain: the core is called under it */
+	struct pl_wrapped wrapped[PL_WRAPPED_MAX]; /* open addressing; native NULL: free */
+	unsigned n_wrapped;
+	struct sluice_stream *aside; /* of ours, for what is captured; NULL: not made yet */
+	uint64_t chunk_bytes;
+	_Atomic(struct pl_follow *) follow; /* made at the first scope */
+};
+
+/* The core's stream for a handle of the program's. NULL with *rc 0: the default one. */
+struct sluice_stream *pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream,
+				      enum pl_flavour flavour, int *rc);
+
+void pl_gpu_settled_wait(struct pl_gpu *gpu);
+
+/* A scope with these uses was just opened: bring in what followed on it last time. */
+void pl_follow_scope(struct pl_gpu *gpu, const struct sluice_use *uses, size_t n,
+		     const struct sluice_launch *launch);
+
+#endif

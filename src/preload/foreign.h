@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory of the driver's own, which is counted (pl_gpu_foreign()), and rule O. Used by room.c,
+ * foreign.c, code.c, host.c, graph.c and ipc.c.
+ */
+#ifndef SL_PRELOAD_FOREIGN_H
+#define SL_PRELOAD_FOREIGN_H
+
+#include "preload/preload.h"
+
+/* What a call that allocates an unknown amount is given room for. */
+#define PL_ROOM_BYTES ((uint64_t)1 << 20)
+
+/*
+ * Rule O: the driver's call returned result; 1: it had no memory, and room was made: call it again. tries
+ * begins at 0. Nothing but a comparison unless it was out of memory. A program whose thread is captured
+ * in a graph is not helped: making room waits for copies.
+ */
+int pl_room_made(int result, int *tries, uint64_t bytes);
+
+/* The program has one handle more of this physical memory. */
+void pl_foreign_retained(uint64_t handle);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known of each kernel function: the layout of its parameters, whether its arguments name all
+ * that it touches, and counts. Records are made at a function's first launch, found without a lock
+ * and never given back; pl_launch_forget() makes them unfindable.
+ */
+#ifndef SL_PRELOAD_FUNCTIONS_H
+#define SL_PRELOAD_FUNCTIONS_H
+
+#include "preload/preload.h"
+
+/* Launches of a function that are peeked into before it counts as naming all. */
+#define PL_PEEKS 3u
+
+enum pl_knowledge {
+	PL_UNKNOWN,  /* being peeked into: taken to touch everything */
+	PL_DIRECT,   /* its arguments name what it touches */
+	PL_INDIRECT, /* addresses were found in memory that it was given */
+	PL_OPAQUE    /* its arguments cannot be read: touches everything */
+};
+
+struct pl_param {
+	uint32_t offset, bytes;
+};
+
+struct pl_function {
+	const void *handle; /* CUfunction, or CUkernel */
+	uint64_t epoch;     /* of handles: pl_launch_forget() begins another */
+	struct pl_function *_Atomic next; /* of its bucket */
+	struct pl_function *all_next;     /* of all, for the walk */
+	_Atomic int knowledge;            /* enum pl_knowledge */
+	_Atomic unsigned peeked;          /* launches peeked into, up to PL_PEEKS */
+	_Atomic unsigned pending;         /* of them: not looked at yet */
+	_Atomic uint64_t launches, all, missed_bytes, waited_ns;
+	uint32_t n_params;
+	struct pl_param *params;
+	char name[128];
+};
+
+/* The record of a function; NULL: out of memory. The first time: driver calls. */
+struct pl_function *pl_function_find(const void *handle);
+
+/* policies.c: what the person who started the program knows of a function; PL_UNKNOWN: nothing. */
+enum pl_knowledge pl_policy_of(const char *name);
+
+/* Arguments of a launch that are kept for peeks. */
+#define PL_WORDS_MAX 64u
+
+/* launch.c: as pl_launch_uses(), and the arguments that name blocks, as they were given: at has room
+ * for PL_WORDS_MAX, *n_at gets their number. */
+size_t pl_launch_look(void *function, void **params, void **extra, struct pl_use *uses,
+		      unsigned *flags, uint64_t *at, size_t *n_at);
+
+/* 1: not enough is known of the function, and peeking may tell. */
+static inline int
+pl_function_is_new(const struct pl_function *f)
+{
+	return atomic_load_explicit(&f->knowledge, memory_order_relaxed) == PL_UNKNOWN &&
+	       atomic_load_explicit(&f->peeked, memory_order_relaxed) < PL_PEEKS;
+}
+
+/* peek.c: look into the memory behind what a launch is given, in stream order, for addresses. at: the
+ * arguments that name blocks. Enqueues copies; what they bring is looked at later. */
+void pl_peek(struct pl_function *function, struct cu_stream *stream,
+	     enum pl_flavour flavour, const uint64_t *at, size_t n);
+/* Look at what earlier peeks have brought. Cheap when there is nothing. */
+void pl_peeks_look(void);
+
+/* 1: more addresses lie in memory than are kept: no launch is known to name all it touches. */
+extern _Atomic int pl_table_overflow;
+
+/* tables.c: what is kept in memory. Add what the block's tables name to uses; returns their new
+ * number. */
+size_t pl_table_uses(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp);
+/* The same for tables outside blocks (device globals). */
+size_t pl_table_globals(struct pl_use *uses, size_t n, uint64_t stamp);
+/* A stamp for what follows: uses that are gathered under one name each block once. */
+uint64_t pl_launch_stamp(void);
+/* A word that may be an address: adds its block, once a stamp. */
+size_t pl_word_use(uint64_t word, struct pl_use *uses, size_t n, uint64_t stamp);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One space a GPU, made when the program allocates on it for the first time, in the context that is
+ * current then (the primary one of every program that uses the runtime). Its budgets: what the
+ * environment says, else most of the device memory that is free, and of the memory this process may
+ * use. And pressure: when launches are looked at, and when the core takes over (preload.h).
+ *
+ * What the program takes of the device past us comes off the budget as it is taken; where the driver
+ * itself runs out of memory, a part of the budget is given up for good (rule O).
+ *
+ * Threads: any. create_lock is held while a space is made, a GPU's books.lock while its budget is
+ * changed; both call the core under them, and nobody else's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "core/embed.h"
+#include "core/limits.h"
+#include "preload/books.h"
+
+#define ADDRESS_BYTES          ((uint64_t)8 << 40)
+#define ADDRESS_BYTES_MIN      ((uint64_t)64 << 30)
+/* Left to the driver: contexts, code, local memory, libraries' own. */
+#define RESERVE_MIN            ((uint64_t)1 << 30)
+#define RESERVE_PART           20 /* or that part of what is free, whatever is more */
+#define CHUNK_MAX              ((uint64_t)32 << 20)
+#define CHUNK_MIN              ((uint64_t)2 << 20)
+#define CHUNKS_WANTED          64u /* the budget holds at least so many */
+#define HOST_SHARE_NUMERATOR   3u  /* of the memory this process may use */
+#define HOST_SHARE_DENOMINATOR 4u
+#define PROCESSES_MAX          4096u
+#define ROOM_TRIES             2
+#define ROOM_PART              16u
+#define SETTLE_US              1000u
+
+_Atomic uint64_t pl_low = UINT64_MAX, pl_high = UINT64_MAX;
+_Atomic int pl_watch;
+
+static _Atomic(struct pl_gpu *) gpus[PL_GPUS_MAX];
+static _Atomic int refused[PL_GPUS_MAX]; /* that GPU has no space, and has been told why */
+static pthread_mutex_t create_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Driver calls that nobody wraps. */
+static int
+real_ctx_device(int *device)
+{
+	return ((int (*)(int *))pl_real[SL_API_cuCtxGetDevice])(device);
+}
+
+static int
+real_ctx_current(void **context)
+{
+	return ((int (*)(void **))pl_real[SL_API_cuCtxGetCurrent])(context);
+}
+
+static int
+real_mem_info(size_t *free_bytes, size_t *total_bytes)
+{
+	return ((int (*)(size_t *, size_t *))pl_real[SL_API_cuMemGetInfo_v2])(free_bytes,
+									      total_bytes);
+}
+
+static int
+real_ctx_synchronize(void)
+{
+	return ((int (*)(void))pl_real[SL_API_cuCtxSynchronize])();
+}
+
+/* ---- making ---- */
+
+static uint64_t
+chunk_for(uint64_t device_budget)
+{
+	uint64_t chunk = CHUNK_MAX;
+
+	while (chunk > CHUNK_MIN && chunk * CHUNKS_WANTED > device_budget)
+		chunk /= 2;
+	return chunk;
+}
+
+static int
+is_set(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value;
+}
+
+/* Processes of this program on this machine that share its memory and disks, as torchrun says it; 1 where
+ * nobody does. Each has as much of them by default. */
+static uint64_t
+processes_here(void)
+{
+	const char *text = getenv("LOCAL_WORLD_SIZE");
+	char *end;
+	unsigned long n;
+
+	if (!text || *text < '0' || *text > '9')
+		return 1;
+	n = strtoul(text, &end, 10);
+	return *end || !n || n > PROCESSES_MAX ? 1 : n;
+}
+
+/* What is free on the disks of the spill directories. */
+static uint64_t
+disk_bytes(const struct sluice_config *config)
+{
+	char dirs[sizeof(config->spill_dirs)], *at = dirs, *dir;
+	uint64_t bytes = 0;
+
+	memcpy(dirs, config->spill_dirs, sizeof(dirs));
+	while ((dir = strsep(&at, ":"))) {
+		struct statvfs fs;
+
+		if (*dir && !statvfs(dir, &fs))
+			bytes += (uint64_t)fs.f_bavail * fs.f_frsize;
+	}
+	return bytes;
+}
+
+/* The configuration: the environment's, and ours where it says nothing. 0 or -errno. */
+static int
+config_make(int device, struct sluice_config *config)
+{
+	const struct pl_settings *settings = pl_settings();
+	size_t free_bytes = 0, total_bytes = 0;
+	uint64_t processes = processes_here(), reserve;
+	int rc = sluice_config_init(config);
+
+	if (rc)
+		return rc;
+	config->device = SLUICE_DEVICE_CUDA;
+	config->device_number = (uint32_t)device;
+	if (!is_set("SLUICE_ADDRESS"))
+		config->address_bytes = ADDRESS_BYTES;
+	if (!is_set("SLUICE_DEVICE_BUDGET")) {
+		rc = real_mem_info(&free_bytes, &total_bytes);
+		if (rc)
+			return sl_fail(
+				-EIO,
+				"the driver does not say how much device memory is "
+				"free (error %d): pass --device-memory",
+				rc);
+		reserve = free_bytes / RESERVE_PART > RESERVE_MIN ? free_bytes / RESERVE_PART
+								  : RESERVE_MIN;
+		config->device_budget_bytes = free_bytes > 2 * reserve ? free_bytes - reserve
+								       : free_bytes / 2;
+	}
+	if (!is_set("SLUICE_LARGE_CHUNK"))
+		config->large_chunk_bytes = chunk_for(config->device_budget_bytes);
+	if (!is_set("SLUICE_HOST_BUDGET"))
+		config->host_budget_bytes = sl_memory_available() / HOST_SHARE_DENOMINATOR *
+					    HOST_SHARE_NUMERATOR / processes;
+	if (!is_set("SLUICE_STORE_BUDGET") && processes > 1)
+		config->store_budget_bytes = disk_bytes(config) / processes;
+	if (settings->mode == PL_MODE_NAIVE && !is_set("SLUICE_POLICY"))
+		config->policy = SLUICE_POLICY_UVM;
+	return 0;
+}
+
+static void
+bounds_widen(const struct pl_gpu *gpu)
+{
+	uint64_t low = atomic_load(&pl_low);
+
+	if (low == UINT64_MAX || gpu->base < low)
+		atomic_store(&pl_low, gpu->base);
+	if (atomic_load(&pl_high) == UINT64_MAX || gpu->end > atomic_load(&pl_high))
+		atomic_store(&pl_high, gpu->end);
+}
+
+/* The space; with fewer addresses where the driver does not have so many (a limit of the process, another
+ * library that has taken them). They are addresses only, but of more than is allocated. 0 or -errno. */
+static int
+space_make(struct sluice_config *config, struct pl_gpu *gpu)
+{
+	int rc;
+
+	for (;;) {
+		rc = sl_space_create_in(config, gpu->context, &gpu->space, &gpu->has_view);
+		if (rc != -ENOMEM || is_set("SLUICE_ADDRESS") ||
+		    config->address_bytes / 2 < ADDRESS_BYTES_MIN)
+			return rc;
+		config->address_bytes /= 2;
+	}
+}
+
+static struct pl_gpu *
+gpu_make(int device)
+{
+	struct pl_gpu *gpu = calloc(1, sizeof(*gpu));
+	struct pl_gpu_books *books = calloc(1, sizeof(*books));
+	struct sluice_config config;
+	int rc = gpu && books ? 0 : sl_fail(-ENOMEM, "out of memory");
+
+	if (!rc && real_ctx_current(&gpu->context))
+		rc = sl_fail(-EIO, "no context is current");
+	if (!rc)
+		rc = config_make(device, &config);
+	if (!rc)
+		rc = space_make(&config, gpu);
+	if (rc) {
+		pl_error("GPU %d is not served: %s; its allocations go to the driver",
+			 device, sluice_last_error());
+		free(gpu);
+		free(books);
+		return NULL;
+	}
+	sluice_space_config(gpu->space, &config);
+	pthread_mutex_init(&books->lock, NULL);
+	books->chunk_bytes = config.large_chunk_bytes;
+	gpu->books = books;
+	gpu->device = gpu->ordinal = device;
+	gpu->device_budget = config.device_budget_bytes;
+	gpu->host_budget = config.host_budget_bytes;
+	gpu->store_budget = config.store_budget_bytes == UINT64_MAX
+				    ? disk_bytes(&config)
+				    : config.store_budget_bytes;
+	sl_space_addresses(gpu->space, &gpu->base, &gpu->end);
+	bounds_widen(gpu);
+	if (pl_settings()->explain)
+		atomic_store(&pl_watch, 1);
+	return gpu;
+}
+
+static struct pl_gpu *
+gpu_get(int device)
+{
+	struct pl_gpu *gpu = atomic_load_explicit(&gpus[device], memory_order_acquire);
+
+	if (gpu || atomic_load_explicit(&refused[device], memory_order_acquire))
+		return gpu;
+	pl_enter();
+	pthread_mutex_lock(&create_lock);
+	gpu = atomic_load(&gpus[device]);
+	if (!gpu && !atomic_load(&refused[device])) {
+		gpu = gpu_make(device);
+		if (gpu) {
+			atomic_store_explicit(&gpus[device], gpu, memory_order_release);
+			pl_report_start(gpu);
+		} else {
+			atomic_store(&refused[device], 1);
+		}
+	}
+	pthread_mutex_unlock(&create_lock);
+	pl_leave();
+	return gpu;
+}
+
+struct pl_gpu *
+pl_gpu_current(void)
+{
+	int device;
+
+	if (real_ctx_device(&device) || (unsigned)device >= PL_GPUS_MAX ||
+	    pl_settings()->mode == PL_MODE_OFF)
+		return NULL;
+	return gpu_get(device);
+}
+
+struct pl_gpu *
+pl_gpu_here(void)
+{
+	int device;
+
+	if (atomic_load_explicit(&pl_low, memory_order_relaxed) == UINT64_MAX ||
+	    real_ctx_device(&device))
+		return NULL;
+	return pl_gpu_of_device(device);
+}
+
+struct pl_gpu *
+pl_gpu_of(uint64_t addr)
+{
+	for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
+		struct pl_gpu *gpu = atomic_load_explicit(&gpus[i], memory_order_acquire);
+
+		if (gpu && addr >= gpu->base && addr < gpu->end)
+			return gpu;
+	}
+	return NULL;
+}
+
+struct pl_gpu *
+pl_gpu_of_device(int device)
+{
+	if ((unsigned)device >= PL_GPUS_MAX)
+		return NULL;
+	return atomic_load_explicit(&gpus[device], memory_order_acquire);
+}
+
+void
+pl_gpus_walk(void (*fn)(struct pl_gpu *, void *), void *arg)
+{
+	for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
+		struct pl_gpu *gpu = atomic_load_explicit(&gpus[i], memory_order_acquire);
+
+		if (gpu)
+			fn(gpu, arg);
+	}
+}
+
+uint64_t
+pl_gpu_virtual_bytes(const struct pl_gpu *gpu)
+{
+	return gpu->device_budget + gpu->host_budget + gpu->store_budget;
+}
+
+uint64_t
+pl_gpu_chunk_bytes(const struct pl_gpu *gpu)
+{
+	return gpu->books->chunk_bytes;
+}
+
+/* ---- budget ---- */
+
+void
+pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes)
+{
+	(void)gpu;
+	if (bytes > 0)
+		PL_COUNT(foreign_bytes, (uint64_t)bytes);
+}
+
+int
+pl_gpu_give_room(int *tries, uint64_t bytes)
+{
+	struct pl_gpu *gpu;
+	uint64_t part, wanted;
+	int device, rc;
+
+	if (!pl_active() || real_ctx_device(&device))
+		return 0;
+	gpu = pl_gpu_of_device(device);
+	if (!gpu || ++*tries > ROOM_TRIES)
+		return 0;
+	pl_enter();
+	pl_gpu_press(gpu, PL_PRESSED);
+	pthread_mutex_lock(&gpu->books->lock);
+	part = gpu->device_budget / ROOM_PART;
+	if (bytes > part)
+		part = bytes;
+	wanted = gpu->device_budget > part ? gpu->device_budget - part : 0;
+	if (wanted < 4 * gpu->books->chunk_bytes)
+		wanted = 4 * gpu->books->chunk_bytes;
+	wanted = wanted / gpu->books->chunk_bytes * gpu->books->chunk_bytes;
+	rc = sluice_space_set_budget(gpu->space, SLUICE_TIER_DEVICE, wanted);
+	if (!rc)
+		gpu->device_budget = wanted;
+	pthread_mutex_unlock(&gpu->books->lock);
+	PL_COUNT(rooms_given, 1);
+	if (rc)
+		pl_error("the driver is out of device memory, and none can be given up: "
+			 "%s",
+			 sluice_last_error());
+	pl_leave();
+	return !rc;
+}
+
+/* ---- pressure ---- */
+
+/*
+ * What was launched at ease has no pins: wait for it. A thread that has looked at the pressure and
+ * not yet called the driver is given time to do so. Allocations may wait for the device; where a
+ * capture forbids that, the capture's thread is the one that allocates, and what it launched before is
+ * behind what it waits for next.
+ */
+static void
+launched_wait(void)
+{
+	usleep(SETTLE_US);
+	if (!pl_captures_running() && real_ctx_synchronize())
+		pl_error("the device cannot be waited for: an earlier kernel has failed");
+}
+
+/* A scope that begins while the GPU settles waits for that. */
+void
+pl_gpu_settled_wait(struct pl_gpu *gpu)
+{
+	if (!atomic_load_explicit(&gpu->settling, memory_order_acquire))
+		return;
+	pthread_mutex_lock(&create_lock);
+	pthread_mutex_unlock(&create_lock);
+}
+
+void
+pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure)
+{
+	int now = atomic_load(&gpu->pressure);
+
+	if (now >= (int)pressure)
+		return;
+	pl_enter();
+	pthread_mutex_lock(&create_lock); /* seldom: two threads must not both do it */
+	now = atomic_load(&gpu->pressure);
+	if (now < (int)pressure) {
+		atomic_store(&gpu->settling, pressure == PL_PRESSED);
+		atomic_store(&gpu->pressure, pressure);
+		atomic_store(&pl_watch, 1);
+		if (pressure == PL_PRESSED) {
+			launched_wait();
+			pl_arena_pressed(gpu);
+			atomic_store(&gpu->settling, 0);
+		}
+	}
+	pthread_mutex_unlock(&create_lock);
+	pl_leave();
+}
+
+int
+pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes)
+{
+	int rc;
+
+	pl_enter();
+	rc = sl_populate(gpu->space, (void *)(uintptr_t)addr, bytes);
+	pl_leave();
+	return rc;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the nodes of a graph touch: graph_nodes.c reads it from the driver, graph.c keeps it for each
+ * executable graph and opens scopes with it.
+ */
+#ifndef SL_PRELOAD_GRAPHS_H
+#define SL_PRELOAD_GRAPHS_H
+
+#include "preload/api_graph.h"
+#include "preload/preload.h"
+
+enum pl_graph_how {
+	PL_GRAPH_NAMED, /* an argument of a kernel: the whole block that holds addr, and its tables */
+	PL_GRAPH_RANGE, /* a copy or a fill */
+	PL_GRAPH_POLLED /* stream memory operations: the block must stay on the device */
+};
+
+struct pl_graph_use {
+	uint64_t addr, bytes; /* bytes: of ranges */
+	enum pl_graph_how how;
+	enum sluice_intent intent;
+};
+
+/* One node; of kernels also which, since what is known of it may change. */
+struct pl_graph_node {
+	struct cu_graph_node *node;
+	void *function; /* NULL: no kernel */
+	int all;        /* what it touches is not known */
+	size_t n_at;    /* of uses, the first: arguments as they were given, for peeks */
+	size_t n;
+	struct pl_graph_use *uses; /* malloc'ed */
+};
+
+struct pl_graph_nodes {
+	struct pl_graph_node *at; /* malloc'ed */
+	size_t n, size;
+	int all; /* of nodes that could not be read or kept */
+};
+
+void pl_graph_nodes_fini(struct pl_graph_nodes *nodes);
+/* The entry of a node, emptied, or a new one. NULL: no memory, and nodes->all is set. */
+struct pl_graph_node *pl_graph_node_put(struct pl_graph_nodes *nodes,
+					struct cu_graph_node *node);
+/* Read a graph with all that are inside of it. Driver calls that enqueue nothing. */
+void pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph);
+
+/* One node's parameters, as they are about to be set. */
+void pl_graph_node_kernel(struct pl_graph_node *node, const struct cu_kernel_node *params,
+			  int has_kernel);
+void pl_graph_node_copy(struct pl_graph_node *node, const struct cu_copy_3d *copy);
+void pl_graph_node_fill(struct pl_graph_node *node, const struct cu_memset_node *params);
+void pl_graph_node_memops(struct pl_graph_node *node, const struct cu_batch_node *params);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peeking: before the first launches of a function, what lies behind each address it is given, if
+ * that is a small block, is copied to host memory in stream order; some launches later, when the
+ * copies have passed, the bytes are looked through for addresses. Found: the function is known to
+ * follow addresses in memory, and goes on counting as touching everything; what was found is kept
+ * as a table. None in PL_PEEKS launches: its arguments name all it touches.
+ *
+ * Large blocks hold data, not addresses: tables of addresses are small, and peeking has to be cheap.
+ *
+ * Bounded: SLOTS copies under way; a launch that finds none free is peeked into another time.
+ * Threads: any; one lock, held across driver calls that wait for nothing.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/functions.h"
+
+#define SLOTS       512u
+#define SLOT_BYTES  4096u
+#define GROUPS      128u /* launches being peeked into; a power of two */
+#define BLOCK_BYTES ((uint64_t)1 << 20) /* of blocks that may hold tables */
+
+struct slot {
+	uint64_t addr;
+	uint32_t bytes;
+};
+
+/* The copies of one launch. */
+struct group {
+	struct pl_function *function;
+	struct pl_fence *fence;
+	unsigned first, n; /* slots */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *memory; /* pinned, SLOTS of SLOT_BYTES */
+static struct slot slots[SLOTS];
+static struct group groups[GROUPS];
+static unsigned group_head, group_tail; /* count up */
+static unsigned slot_head, slot_tail;   /* count up; used as a ring */
+static _Atomic unsigned waiting;        /* groups */
+
+static int
+copy_out(void *to, uint64_t from, size_t bytes, struct cu_stream *stream,
+	 enum pl_flavour flavour)
+{
+	int (*copy)(void *, uint64_t, size_t, struct cu_stream *) =
+		flavour == PL_PER_THREAD ? pl_real[SL_API_cuMemcpyDtoHAsync_v2_ptsz]
+					 : pl_real[SL_API_cuMemcpyDtoHAsync_v2];
+
+	return copy(to, from, bytes, stream);
+}
+
+/* Held. */
+static int
+memory_make(void)
+{
+	int (*make)(void **, size_t, unsigned) = pl_real[SL_API_cuMemHostAlloc];
+	void *got;
+	int token;
+
+	if (memory)
+		return 1;
+	token = pl_capture_relax();
+	if (!make(&got, (size_t)SLOTS * SLOT_BYTES, CU_HOST_ALLOC_PORTABLE))
+		memory = got;
+	pl_capture_restore(token);
+	return memory != NULL;
+}
+
+/* Enough launches, all looked at, and nothing found. */
+static void
+function_judge(struct pl_function *f)
+{
+	int unknown = PL_UNKNOWN;
+
+	if (atomic_load(&f->peeked) >= PL_PEEKS && !atomic_load(&f->pending))
+		atomic_compare_exchange_strong(&f->knowledge, &unknown, PL_DIRECT);
+}
+
+void
+pl_peek(struct pl_function *f, struct cu_stream *stream, enum pl_flavour flavour,
+	const uint64_t *at, size_t n)
+{
+	struct pl_gpu *gpu = NULL;
+	struct group *group;
+	unsigned first, used = 0;
+
+	pl_enter();
+	pthread_mutex_lock(&lock);
+	if (group_head - group_tail == GROUPS || slot_head - slot_tail + n > SLOTS ||
+	    !memory_make())
+		goto out;
+	first = slot_head;
+	for (size_t i = 0; i < n; i++) {
+		struct pl_block *block = pl_block_find(at[i]);
+		uint64_t left;
+		struct slot *slot;
+
+		if (!block || block->bytes > BLOCK_BYTES)
+			continue;
+		left = block->base + block->bytes - at[i];
+		slot = &slots[slot_head % SLOTS];
+		slot->addr = at[i];
+		slot->bytes = (uint32_t)(left < SLOT_BYTES ? left : SLOT_BYTES);
+		if (slot->bytes < sizeof(uint64_t) ||
+		    copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES, slot->addr,
+			     slot->bytes, stream, flavour))
+			continue;
+		gpu = block->gpu;
+		slot_head++;
+		used++;
+	}
+	if (used) {
+		group = &groups[group_head % GROUPS];
+		*group = (struct group){f, NULL, first, used};
+		/* Without a fence nothing tells when the copies have come: the slots are free again
+		 * when a later group has passed. */
+		if (pl_fence_make(gpu, pl_stream_bit(gpu, stream, flavour), &group->fence))
+			goto out;
+		group_head++;
+		atomic_fetch_add(&waiting, 1);
+		atomic_fetch_add(&f->pending, 1);
+	}
+	atomic_fetch_add(&f->peeked, 1);
+	function_judge(f);
+out:
+	pthread_mutex_unlock(&lock);
+	pl_leave();
+}
+
+/* Held. */
+static void
+group_look(struct group *group)
+{
+	struct pl_function *f = group->function;
+
+	for (unsigned i = 0; i < group->n; i++) {
+		unsigned at = (group->first + i) % SLOTS;
+		const char *bytes = memory + (size_t)at * SLOT_BYTES;
+
+		for (uint32_t k = -slots[at].addr & 7; k + 8 <= slots[at].bytes; k += 8) {
+			uint64_t word;
+
+			memcpy(&word, bytes + k, sizeof(word));
+			if (!pl_maybe_ours(word) || !pl_block_find(word))
+				continue;
+			atomic_store(&f->knowledge, PL_INDIRECT);
+			pl_table_note(slots[at].addr, bytes, slots[at].bytes);
+			break;
+		}
+	}
+	atomic_fetch_sub(&f->pending, 1);
+	function_judge(f);
+}
+
+void
+pl_peeks_look(void)
+{
+	if (!atomic_load_explicit(&waiting, memory_order_relaxed) ||
+	    pthread_mutex_trylock(&lock))
+		return;
+	pl_enter();
+	while (group_tail != group_head) {
+		struct group *group = &groups[group_tail % GROUPS];
+
+		if (!pl_fence_passed(group->fence))
+			break;
+		group_look(group);
+		slot_tail = group->first + group->n;
+		group_tail++;
+		atomic_fetch_sub(&waiting, 1);
+	}
+	pl_leave();
+	pthread_mutex_unlock(&lock);
+}

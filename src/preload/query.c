@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the driver is asked about memory: how much there is, and what a pointer is. Of our memory it would
+ * say that it is host memory where a chunk happens to be reached over the link, and show the chunk and
+ * not the allocation; so we answer, as the driver would of a cuMemAlloc() of its own.
+ *
+ * How much there is: device, host and disk together, of which the program's own allocations are taken;
+ * the total stays what it was when it was first told. Or, for programs that size themselves by it, what
+ * the GPU has, of which some is always left, so that they go on allocating.
+ *
+ * Threads: any.
+ */
+#include "preload/api_query.h"
+
+#include <string.h>
+
+#include "preload/preload.h"
+
+#define FLOOR_BYTES \
+	((uint64_t)256 << 20) /* of physical memory, always said to be free ... */
+#define FLOOR_PART 16u        /* ... or that part of it, if that is less */
+#define BLOCK_SYNC (1u << 31) /* flag of a block: CU_POINTER_SYNC_MEMOPS is set */
+
+/* ---- how much ---- */
+
+/* The total that this GPU's memory was first said to be. */
+static uint64_t
+virtual_total(const struct pl_gpu *gpu)
+{
+	static _Atomic uint64_t totals[PL_GPUS_MAX];
+	uint64_t now = pl_gpu_virtual_bytes(gpu), was = 0;
+
+	if (atomic_compare_exchange_strong(&totals[gpu->ordinal], &was, now))
+		return now;
+	return was;
+}
+
+static uint64_t
+virtual_free(const struct pl_gpu *gpu)
+{
+	uint64_t total = virtual_total(gpu), now = pl_gpu_virtual_bytes(gpu);
+	uint64_t taken = atomic_load(&gpu->allocated_bytes);
+
+	if (total < now)
+		now = total;
+	return now > taken ? now - taken : 0;
+}
+
+static uint64_t
+physical_free(const struct pl_gpu *gpu, uint64_t total)
+{
+	uint64_t taken = atomic_load(&gpu->allocated_bytes);
+	uint64_t least = total / FLOOR_PART < FLOOR_BYTES ? total / FLOOR_PART : FLOOR_BYTES;
+
+	if (gpu->device_budget < taken || gpu->device_budget - taken < least)
+		return least;
+	return gpu->device_budget - taken;
+}
+
+int
+cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+	struct pl_gpu *gpu = NULL;
+	size_t free_now, total_now;
+	int result;
+
+	if (pl_active()) {
+		pl_enter();
+		gpu = pl_gpu_current();
+		pl_leave();
+	}
+	if (!gpu)
+		return PL_REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
+	result = PL_REAL(cuMemGetInfo_v2)(&free_now, &total_now); /* also: is the context all right */
+	if (result)
+		return result;
+	if (pl_meminfo_physical()) {
+		free_now = physical_free(gpu, total_now);
+	} else {
+		free_now = virtual_free(gpu);
+		total_now = virtual_total(gpu);
+	}
+	if (free_bytes)
+		*free_bytes = free_now;
+	if (total_bytes)
+		*total_bytes = total_now;
+	return CU_SUCCESS;
+}
+
+int
+cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+	int result = PL_REAL(cuDeviceTotalMem_v2)(bytes, device);
+	struct pl_gpu *gpu;
+
+	if (result || !pl_active() || pl_meminfo_physical())
+		return result;
+	/* Before the GPU has a space nobody knows: what it has is at least true. */
+	gpu = pl_gpu_of_device(device);
+	if (gpu)
+		*bytes = virtual_total(gpu);
+	return CU_SUCCESS;
+}
+
+/* ---- what a pointer is ---- */
+
+/* 1: addr lies in a space of ours. *block: NULL, if in none of its allocations. */
+static int
+address_is_ours(uint64_t addr, struct pl_block **block)
+{
+	if (!pl_active() || !pl_maybe_ours(addr))
+		return 0;
+	*block = pl_block_find(addr);
+	return *block || pl_gpu_of(addr);
+}
+
+int
+cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t addr)
+{
+	struct pl_block *block;
+
+	if (!address_is_ours(addr, &block))
+		return PL_REAL(cuMemGetAddressRange_v2)(base, bytes, addr);
+	if (!block)
+		return CU_ERROR_NOT_FOUND;
+	if (base)
+		*base = block->base;
+	if (bytes)
+		*bytes = block->bytes;
+	return CU_SUCCESS;
+}
+
+static int
+put_64(void *value, uint64_t word)
+{
+	memcpy(value, &word, sizeof(word));
+	return CU_SUCCESS;
+}
+
+static int
+put_32(void *value, uint32_t word)
+{
+	memcpy(value, &word, sizeof(word));
+	return CU_SUCCESS;
+}
+
+/*
+ * A boolean, or a few flags: how many bytes the driver writes is not documented, so it writes its own
+ * answer, of which the lowest byte is then ours. Where it has none (nothing is mapped there just
+ * now) that byte is all: a program may have given no more.
+ */
+static int
+put_flag(void *value, int attribute, uint64_t addr, unsigned char flag)
+{
+	(void)PL_REAL(cuPointerGetAttribute)(value, attribute, addr);
+	*(unsigned char *)value = flag;
+	return CU_SUCCESS;
+}
+
+static int
+device_current(void)
+{
+	int device = CU_DEVICE_NONE;
+
+	(void)((int (*)(int *))pl_real[SL_API_cuCtxGetDevice])(&device);
+	return device;
+}
+
+/* Attribute of an address in the block, as of memory from cuMemAlloc(), cuMemAllocAsync() or
+ * cuMemAllocManaged(). */
+static int
+attribute_of(struct pl_block *block, void *value, int attribute, uint64_t addr)
+{
+	int managed = block->birth == PL_BORN_MANAGED;
+
+	switch (attribute) {
+	case CU_POINTER_CONTEXT:
+		return put_64(value, (uintptr_t)block->context);
+	case CU_POINTER_MEMORY_TYPE:
+		return put_32(value, CU_MEMORY_DEVICE);
+	case CU_POINTER_DEVICE_POINTER:
+		return put_64(value, addr);
+	case CU_POINTER_HOST_POINTER:
+		return managed ? put_64(value, addr) : CU_ERROR_INVALID_VALUE;
+	case CU_POINTER_SYNC_MEMOPS:
+		return put_flag(value, attribute, addr,
+				!!(atomic_load(&block->flags) & BLOCK_SYNC));
+	case CU_POINTER_BUFFER_ID:
+	case CU_POINTER_BLOCK_ID:
+		return put_64(value, block->id);
+	case CU_POINTER_IS_MANAGED:
+		return put_flag(value, attribute, addr, (unsigned char)managed);
+	case CU_POINTER_DEVICE_ORDINAL:
+		return put_32(value, (uint32_t)block->gpu->device);
+	case CU_POINTER_RANGE_START:
+	case CU_POINTER_MAPPING_START:
+		return put_64(value, block->base);
+	case CU_POINTER_RANGE_BYTES:
+	case CU_POINTER_MAPPING_BYTES:
+		return put_64(value, block->bytes);
+	case CU_POINTER_MAPPED:
+		return put_flag(value, attribute, addr, 1);
+	case CU_POINTER_IS_IPC_CAPABLE:
+	case CU_POINTER_HANDLE_TYPES:
+	case CU_POINTER_IS_RDMA_CAPABLE:
+	case CU_POINTER_IS_DECOMPRESS_CAPABLE:
+		return put_flag(value, attribute, addr, 0);
+	case CU_POINTER_ACCESS_FLAGS:
+		return put_flag(value, attribute, addr,
+				device_current() == block->gpu->device ? CU_ACCESS_READ_WRITE
+								       : CU_ACCESS_NONE);
+	case CU_POINTER_POOL:
+		return put_64(value, (uintptr_t)block->pool);
+	case CU_POINTER_P2P_TOKENS: /* of a kernel interface that moves no such memory */
+		return CU_ERROR_INVALID_VALUE;
+	}
+	/* A newer driver's: of the chunk, if it knows. */
+	return PL_REAL(cuPointerGetAttribute)(value, attribute, addr);
+}
+
+int
+cuPointerGetAttribute(void *value, int attribute, uint64_t addr)
+{
+	struct pl_block *block;
+
+	if (!address_is_ours(addr, &block))
+		return PL_REAL(cuPointerGetAttribute)(value, attribute, addr);
+	return value && block ? attribute_of(block, value, attribute, addr)
+			      : CU_ERROR_INVALID_VALUE;
+}
+
+/* The answer about what is no pointer. */
+static void
+attribute_none(void *value, int attribute)
+{
+	switch (attribute) {
+	case CU_POINTER_CONTEXT:
+	case CU_POINTER_DEVICE_POINTER:
+	case CU_POINTER_HOST_POINTER:
+	case CU_POINTER_BUFFER_ID:
+	case CU_POINTER_RANGE_START:
+	case CU_POINTER_RANGE_BYTES:
+	case CU_POINTER_POOL:
+	case CU_POINTER_MAPPING_BYTES:
+	case CU_POINTER_MAPPING_START:
+	case CU_POINTER_BLOCK_ID:
+		put_64(value, 0);
+		return;
+	case CU_POINTER_DEVICE_ORDINAL:
+		put_32(value, (uint32_t)CU_DEVICE_NONE);
+		return;
+	case CU_POINTER_MEMORY_TYPE:
+		put_32(value, 0);
+		return;
+	}
+	*(unsigned char *)value = 0; /* a flag of no known width */
+}
+
+int
+cuPointerGetAttributes(unsigned n, int *attributes, void **values, uint64_t addr)
+{
+	struct pl_block *block;
+
+	if (!address_is_ours(addr, &block))
+		return PL_REAL(cuPointerGetAttributes)(n, attributes, values, addr);
+	if (!n || !attributes || !values)
+		return CU_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < n; i++)
+		if (!values[i])
+			return CU_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < n; i++)
+		if (!block || attribute_of(block, values[i], attributes[i], addr))
+			attribute_none(values[i], attributes[i]);
+	return CU_SUCCESS;
+}
+
+int
+cuPointerSetAttribute(const void *value, int attribute, uint64_t addr)
+{
+	struct pl_block *block;
+	unsigned set;
+
+	if (!address_is_ours(addr, &block))
+		return PL_REAL(cuPointerSetAttribute)(value, attribute, addr);
+	if (!block || !value || attribute != CU_POINTER_SYNC_MEMOPS)
+		return CU_ERROR_INVALID_VALUE;
+	memcpy(&set, value, sizeof(set));
+	if (set)
+		atomic_fetch_or(&block->flags, BLOCK_SYNC);
+	else
+		atomic_fetch_and(&block->flags, ~BLOCK_SYNC);
+	/* The driver may know of the mapping: it is the one that copies. */
+	(void)PL_REAL(cuPointerSetAttribute)(value, attribute, addr);
+	return CU_SUCCESS;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges of numbers that do not overlap (addresses; handles as ranges of one), to be found by a number
+ * inside: what of the driver's own is remembered. A sorted array: tens of ns to find, a memmove to add.
+ *
+ * Locks: one a set, taken inside. Without memory a range is not remembered, which every user of these
+ * may do without.
+ */
+#ifndef SL_PRELOAD_RANGES_H
+#define SL_PRELOAD_RANGES_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pl_range {
+	uint64_t base, bytes;
+	uint64_t owner; /* the user's */
+	uint64_t value; /* the same */
+};
+
+struct pl_ranges {
+	pthread_mutex_t lock;
+	struct pl_range *at; /* by base */
+	size_t n, size;
+};
+
+#define PL_RANGES_INITIALIZER                     \
+	{                                         \
+		.lock = PTHREAD_MUTEX_INITIALIZER \
+	}
+
+/* Add it; what it overlaps is forgotten. 1: done, 0: no memory. */
+int pl_ranges_add(struct pl_ranges *ranges, struct pl_range range);
+/* The range that holds at: 1, *out is a copy. 0: there is none. */
+int pl_ranges_find(struct pl_ranges *ranges, uint64_t at, struct pl_range *out);
+/* Remove the range that holds at: 1, *out is what it was (may be NULL). */
+int pl_ranges_take(struct pl_ranges *ranges, uint64_t at, struct pl_range *out);
+/* Remove one of those that overlap [base, base + bytes): 1, *out is what it was. 0: none does. */
+int pl_ranges_take_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
+		      struct pl_range *out);
+/* Remove all of an owner. */
+void pl_ranges_drop_owner(struct pl_ranges *ranges, uint64_t owner);
+/* Add add to the value of the range that holds at. 1: *out is the range afterwards. */
+int pl_ranges_change(struct pl_ranges *ranges, uint64_t at, int64_t add,
+		     struct pl_range *out);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scopes: from what a call will touch to data in place. At ease nothing is done; under pressure the
+ * core brings in what fits, and has the excess mapped in host memory.
+ *
+ * A launch of which it is not known that its arguments name all it touches (PL_SCOPE_ALL) has every
+ * live block of the GPU beside its uses: those need not be on the device, but are mapped while it
+ * runs. Live blocks are gathered once for as long as nothing is allocated or freed. Where device and
+ * host together cannot hold them all, such a launch goes with its own uses alone, which is said once: what
+ * is in the store then was named by no launch for longer than all that is in memory.
+ *
+ * A stream of the program's is wrapped for the core at its first scope, and forgotten when it is
+ * destroyed.
+ *
+ * Threads: any.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/embed.h"
+#include "preload/books.h"
+
+#define BESIDE_MAX \
+	65000u /* ranges; the core takes a few more uses than that in a launch */
+
+/* ---- streams ---- */
+
+static unsigned
+wrapped_slot(const struct cu_stream *native)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)native * 0x9e3779b97f4a7c15u;
+
+	return (unsigned)(hash >> 40) % PL_WRAPPED_MAX;
+}
+
+/* The slot that has it, or the free one where it would stand. Held: books->lock. */
+static struct pl_wrapped *
+wrapped_at(struct pl_gpu_books *books, const struct cu_stream *native)
+{
+	unsigned slot = wrapped_slot(native);
+
+	while (books->wrapped[slot].native && books->wrapped[slot].native != native)
+		slot = (slot + 1) % PL_WRAPPED_MAX;
+	return &books->wrapped[slot];
+}
+
+struct sluice_stream *
+pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour, int *rc)
+{
+	struct pl_gpu_books *books = gpu->books;
+	struct cu_stream *native = pl_stream_handle(stream, flavour);
+	struct sluice_stream *found = NULL;
+	struct pl_wrapped *at;
+
+	*rc = 0;
+	if (native == CU_LEGACY_STREAM)
+		return NULL;
+	pthread_mutex_lock(&books->lock);
+	at = wrapped_at(books, native);
+	if (!at->native && books->n_wrapped >= PL_WRAPPED_MAX / 2) {
+		*rc = sl_fail(-ENOBUFS, "%u streams are in use at once", books->n_wrapped);
+	} else if (!at->native) {
+		*rc = sl_stream_wrap_in(gpu->space, native,
+					native == CU_PER_THREAD_STREAM, &at->stream);
+		if (!*rc) {
+			at->native = native;
+			books->n_wrapped++;
+		}
+	}
+	if (!*rc)
+		found = at->stream;
+	pthread_mutex_unlock(&books->lock);
+	return found;
+}
+
+/* Take one out; those behind it move up, so that no search ends too early. Held. */
+static void
+wrapped_remove(struct pl_gpu_books *books, struct pl_wrapped *gone)
+{
+	unsigned hole = (unsigned)(gone - books->wrapped), at = hole;
+
+	for (;;) {
+		unsigned home;
+
+		at = (at + 1) % PL_WRAPPED_MAX;
+		if (!books->wrapped[at].native)
+			break;
+		home = wrapped_slot(books->wrapped[at].native);
+		if ((at - home) % PL_WRAPPED_MAX < (at - hole) % PL_WRAPPED_MAX)
+			continue;
+		books->wrapped[hole] = books->wrapped[at];
+		hole = at;
+	}
+	books->wrapped[hole].native = NULL;
+	books->wrapped[hole].stream = NULL;
+	books->n_wrapped--;
+}
+
+void
+pl_scope_stream_destroyed(struct pl_gpu *gpu, struct cu_stream *stream)
+{
+	struct pl_gpu_books *books = gpu->books;
+	struct sluice_stream *wrapped;
+	struct pl_wrapped *at;
+
+	if (!stream || stream == CU_LEGACY_STREAM || stream == CU_PER_THREAD_STREAM)
+		return;
+	pthread_mutex_lock(&books->lock);
+	at = wrapped_at(books, stream);
+	wrapped = at->native ? at->stream : NULL;
+	if (wrapped)
+		wrapped_remove(books, at);
+	pthread_mutex_unlock(&books->lock);
+	pl_enter();
+	sluice_stream_destroy(wrapped);
+	pl_leave();
+}
+
+/* ---- what may be touched as well ---- */
+
+/* Live blocks of a GPU as ranges, neighbours merged. One a thread, kept. */
+static _Thread_local struct {
+	const struct pl_gpu *gpu;
+	uint64_t generation;
+	struct sluice_use *ranges;
+	size_t n, max;
+} beside;
+
+/* Blocks closer than this are one range: what lies between is room of the same chunk. */
+#define BESIDE_GAP ((uint64_t)2 << 20)
+
+static int
+beside_add(struct pl_block *block, void *arg)
+{
+	struct sluice_use *last = beside.n ? &beside.ranges[beside.n - 1] : NULL;
+	uint64_t chunk = pl_gpu_chunk_bytes(block->gpu);
+	uint64_t end = block->base + block->bytes;
+
+	(void)arg;
+	if (last) {
+		uint64_t last_end = (uint64_t)(uintptr_t)last->addr + last->size_bytes;
+
+		/* The same chunk, or nothing but a guard gap between: never across a region's end,
+		 * which is further away than that. */
+		if (block->base - last_end < BESIDE_GAP &&
+		    block->base / chunk - (last_end - 1) / chunk <= 1) {
+			last->size_bytes = end - (uint64_t)(uintptr_t)last->addr;
+			return 0;
+		}
+	}
+	if (beside.n == BESIDE_MAX)
+		return -ENOBUFS;
+	if (beside.n == beside.max) {
+		size_t max = beside.max ? 2 * beside.max : 1024;
+		struct sluice_use *more = realloc(beside.ranges, max * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		beside.ranges = more;
+		beside.max = max;
+	}
+	beside.ranges[beside.n++] = (struct sluice_use){(void *)(uintptr_t)block->base,
+							block->bytes, SLUICE_USE_READ_WRITE};
+	return 0;
+}
+
+static int
+beside_gather(struct pl_gpu *gpu)
+{
+	uint64_t generation = pl_arena_generation(gpu);
+	static _Thread_local int rc;
+
+	if (beside.gpu == gpu && beside.generation == generation)
+		return rc;
+	beside.gpu = gpu;
+	beside.generation = generation;
+	beside.n = 0;
+	rc = 0;
+	pl_arena_walk(gpu, beside_add, NULL);
+	return rc;
+}
+
+/* ---- scopes ---- */
+
+static _Atomic int told_of_store;
+
+static int
+scope_open(struct pl_scope *scope, struct sluice_stream *stream,
+	   const struct sluice_use *uses, size_t n, unsigned flags)
+{
+	struct pl_gpu *gpu = scope->gpu;
+	int rc;
+
+	if ((flags & PL_SCOPE_ALL) && !beside_gather(gpu) && beside.n) {
+		rc = sl_launch_begin_beside(gpu->space, stream, uses, n, beside.ranges,
+					    beside.n, &scope->launch);
+		if (rc != -ENOBUFS)
+			return rc;
+		if (!atomic_exchange(&told_of_store, 1))
+			pl_note("device and host budgets together no longer hold all "
+				"that is "
+				"allocated: kernels that find addresses in memory reach "
+				"what was "
+				"used lately only (--arguments, sluice-run(1))");
+	}
+	if (!n) {
+		scope->gpu = NULL;
+		return 0;
+	}
+	return sl_launch_begin_beside(gpu->space, stream, uses, n, NULL, 0, &scope->launch);
+}
+
+/* A stream of ours: a captured one can wait for nothing, and what is only looked at is there when the
+ * scope has begun. */
+static struct sluice_stream *
+aside_find(struct pl_gpu *gpu, int *rc)
+{
+	struct pl_gpu_books *books = gpu->books;
+	struct sluice_stream *stream;
+
+	pthread_mutex_lock(&books->lock);
+	*rc = books->aside ? 0 : sluice_stream_create(gpu->space, &books->aside);
+	stream = books->aside;
+	pthread_mutex_unlock(&books->lock);
+	return stream;
+}
+
+int
+pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
+	       const struct pl_use *uses, size_t n, unsigned flags)
+{
+	struct sluice_use all[PL_USES_MAX];
+	struct sluice_stream *wrapped;
+	struct pl_gpu *gpu = NULL;
+	size_t n_all = 0;
+	uint64_t bit;
+	int rc, captured;
+
+	scope->gpu = NULL;
+	scope->launch = NULL;
+	if (n)
+		gpu = uses[0].block->gpu;
+	else if (flags & PL_SCOPE_ALL)
+		gpu = pl_gpu_here(); /* none is made for it */
+	if (!gpu)
+		return CU_SUCCESS;
+	bit = pl_stream_bit(gpu, stream, flavour);
+	for (size_t i = 0; i < n; i++) {
+		struct pl_block *block = uses[i].block;
+
+		if (!(atomic_load_explicit(&block->streams, memory_order_relaxed) & bit))
+			atomic_fetch_or(&block->streams, bit);
+	}
+	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) != PL_PRESSED)
+		return CU_SUCCESS;
+	captured = pl_stream_captures(stream, flavour);
+	if (captured && !(flags & PL_SCOPE_CHECKED))
+		return CU_SUCCESS;
+	pl_gpu_settled_wait(gpu);
+	for (size_t i = 0; i < n && n_all < PL_USES_MAX; i++) {
+		/* Another GPU's memory is that GPU's business: it is used where it lies. */
+		if (uses[i].block->gpu != gpu || !uses[i].bytes)
+			continue;
+		/* What is captured touches nothing yet. */
+		all[n_all++] = (struct sluice_use){(void *)(uintptr_t)uses[i].addr,
+						   uses[i].bytes,
+						   captured ? SLUICE_USE_READ
+							    : uses[i].intent};
+	}
+	pl_enter();
+	wrapped = captured ? aside_find(gpu, &rc)
+			   : pl_wrapped_find(gpu, stream, flavour, &rc);
+	scope->gpu = gpu;
+	if (!rc)
+		rc = scope_open(scope, wrapped, all, n_all, flags);
+	if (!rc && scope->launch && pl_settings()->follow)
+		pl_follow_scope(gpu, all, n_all, scope->launch);
+	pl_leave();
+	if (!rc)
+		return CU_SUCCESS;
+	scope->gpu = NULL;
+	scope->launch = NULL;
+	pl_error("%s", sluice_last_error());
+	return rc == -ENOBUFS || rc == -ENOSPC || rc == -ENOMEM ? CU_ERROR_OUT_OF_MEMORY
+								: CU_ERROR_UNKNOWN;
+}
+
+void
+pl_scope_end(struct pl_scope *scope)
+{
+	if (!scope->launch)
+		return;
+	pl_enter();
+	sluice_launch_end(scope->launch);
+	pl_leave();
+	scope->launch = NULL;
+}
+
+int
+pl_use_of(uint64_t addr, uint64_t bytes, enum sluice_intent intent, struct pl_use *use)
+{
+	struct pl_block *block;
+	uint64_t left;
+
+	if (!bytes || !pl_maybe_ours(addr))
+		return 0;
+	block = pl_block_find(addr);
+	if (!block)
+		return 0;
+	left = block->base + block->bytes - addr;
+	*use = (struct pl_use){block, addr, bytes < left ? bytes : left, intent};
+	return 1;
+}
+
+/* ---- held on the device ---- */
+
+/* Until the contents are there: on a stream of the space's own, which nothing else is queued on. */
+static int
+block_wait(const struct pl_block *block)
+{
+	struct sluice_space *space = block->gpu->space;
+	const struct sluice_use use = {(void *)(uintptr_t)block->base, block->bytes,
+				       SLUICE_USE_READ};
+	struct sluice_stream *stream = NULL;
+	struct sluice_launch *launch;
+	int rc = sluice_stream_create(space, &stream);
+
+	if (!rc)
+		rc = sluice_launch_begin(space, stream, &use, 1, &launch);
+	if (!rc) {
+		sluice_launch_end(launch);
+		rc = sluice_stream_synchronize(space, stream);
+	}
+	sluice_stream_destroy(stream);
+	return rc;
+}
+
+/* Two threads may do it at once for one block: each waits, one of them pins. */
+int
+pl_block_pin(struct pl_block *block)
+{
+	struct sluice_space *space = block->gpu->space;
+	unsigned flags = atomic_load_explicit(&block->flags, memory_order_acquire);
+	int pins, token, rc = 0;
+
+	if (flags & PL_BLOCK_HELD)
+		return CU_SUCCESS;
+	token = pl_capture_relax();
+	pl_enter();
+	pins = !(atomic_fetch_or(&block->flags, PL_BLOCK_PINNED) & PL_BLOCK_PINNED);
+	if (pins)
+		rc = sluice_pin(space, (void *)(uintptr_t)block->base, block->bytes);
+	if (rc)
+		atomic_fetch_and(&block->flags, ~(unsigned)PL_BLOCK_PINNED);
+	else if (atomic_load(&block->gpu->pressure) == PL_PRESSED)
+		rc = block_wait(block);
+	pl_leave();
+	pl_capture_restore(token);
+	if (rc) {
+		pl_error("%llu bytes at 0x%llx must stay on the device: %s",
+			 (unsigned long long)block->bytes,
+			 (unsigned long long)block->base, sluice_last_error());
+		return CU_ERROR_OUT_OF_MEMORY;
+	}
+	/* Not where another thread that was to pin it has failed meanwhile. */
+	flags = atomic_load(&block->flags);
+	while (flags & PL_BLOCK_PINNED &&
+	       !atomic_compare_exchange_weak(&block->flags, &flags, flags | PL_BLOCK_HELD))
+		;
+	return flags & PL_BLOCK_PINNED ? CU_SUCCESS : CU_ERROR_OUT_OF_MEMORY;
+}
+
+void
+pl_block_unpin(struct pl_block *block)
+{
+	if (!(atomic_fetch_and(&block->flags, ~(unsigned)(PL_BLOCK_PINNED | PL_BLOCK_HELD)) &
+	      PL_BLOCK_PINNED))
+		return;
+	pl_enter();
+	if (sluice_unpin(block->gpu->space, (void *)(uintptr_t)block->base, block->bytes))
+		pl_error("%s", sluice_last_error());
+	pl_leave();
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses kept in memory: which bytes of which block (or of a module's variables) were seen to hold
+ * addresses of ours, and which. A launch that is given such a block uses what the addresses name as
+ * well; a launch may use a variable without being given anything, so what variables name is
+ * used by every launch.
+ *
+ * Seen: in small copies from host memory, before they are made, and in what peeks bring. A later
+ * copy over the same bytes replaces what was seen there; what a kernel writes is not seen.
+ *
+ * Bounded: TABLES_MAX pieces of memory, MEMBERS_MAX addresses each. What goes beyond makes launches
+ * count as touching everything (pl_table_overflow).
+ *
+ * Threads: any. One lock; launches take it only for blocks that have PL_BLOCK_TABLE.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/functions.h"
+
+#define TABLES_MAX  65536u
+#define MEMBERS_MAX 8192u
+#define BUCKETS     4096u
+#define GLOBALS_MAX 256u /* addresses in variables */
+
+struct table {
+	struct table *next; /* of its bucket, or of the variables */
+	uint64_t block_id;  /* 0: a variable */
+	uint64_t begin, end; /* bytes that were looked at */
+	uint32_t n;
+	uint64_t members[];
+};
+
+static struct table *buckets[BUCKETS];
+static struct table *globals;
+static unsigned n_tables, n_globals;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned any_globals;
+_Atomic int pl_table_overflow;
+
+static struct table **
+bucket_of(uint64_t block_id)
+{
+	return &buckets[block_id * 0x9e3779b97f4a7c15u >> 52];
+}
+
+/* Drop what was seen in [begin, end) of a list's tables of this block. Held. */
+static void
+tables_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
+{
+	while (*at) {
+		struct table *t = *at;
+
+		if (t->block_id != block_id || t->begin >= end || begin >= t->end) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		if (!block_id)
+			n_globals -= t->n;
+		n_tables--;
+		free(t);
+	}
+}
+
+/* How many words are addresses of live blocks; the first MEMBERS_MAX go to members. */
+static size_t
+words_find(const void *host, size_t bytes, uint64_t *members)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i + 8 <= bytes && n < MEMBERS_MAX; i += 8) {
+		uint64_t word;
+
+		memcpy(&word, (const char *)host + i, sizeof(word));
+		if (pl_maybe_ours(word) && pl_block_find(word))
+			members[n++] = word;
+	}
+	return n;
+}
+
+/* Held. */
+static void
+table_add(struct table **list, uint64_t block_id, uint64_t addr, size_t bytes,
+	  const uint64_t *members, size_t n)
+{
+	struct table *t = NULL;
+
+	if (n_tables < TABLES_MAX && (block_id || n_globals + n <= GLOBALS_MAX))
+		t = malloc(sizeof(*t) + n * sizeof(*members));
+	if (!t) {
+		atomic_store(&pl_table_overflow, 1);
+		return;
+	}
+	*t = (struct table){*list, block_id, addr, addr + bytes, (uint32_t)n};
+	memcpy(t->members, members, n * sizeof(*members));
+	*list = t;
+	n_tables++;
+	if (!block_id)
+		n_globals += (unsigned)n;
+	PL_COUNT(tables, 1);
+}
+
+void
+pl_table_note(uint64_t addr, const void *host, size_t bytes)
+{
+	struct pl_block *block = pl_maybe_ours(addr) ? pl_block_find(addr) : NULL;
+	uint64_t id = block ? block->id : 0;
+	uint64_t *members = NULL;
+	struct table **list;
+	size_t n = 0;
+
+	for (size_t i = 0; i + 8 <= bytes && !members; i += 8) {
+		uint64_t word;
+
+		memcpy(&word, (const char *)host + i, sizeof(word));
+		if (pl_maybe_ours(word) && pl_block_find(word))
+			members = malloc(MEMBERS_MAX * sizeof(*members));
+	}
+	if (members)
+		n = words_find(host, bytes, members);
+	else if (block ? !(atomic_load(&block->flags) & PL_BLOCK_TABLE)
+		       : !atomic_load(&any_globals))
+		return;
+	pthread_mutex_lock(&lock);
+	list = id ? bucket_of(id) : &globals;
+	tables_drop(list, id, addr, addr + bytes);
+	if (n) {
+		table_add(list, id, addr, bytes, members, n);
+		if (block)
+			atomic_fetch_or(&block->flags, PL_BLOCK_TABLE);
+		for (size_t i = 0; i < n; i++) {
+			struct pl_block *member = pl_block_find(members[i]);
+
+			if (member)
+				atomic_fetch_or(&member->flags, PL_BLOCK_ESCAPED);
+		}
+	}
+	atomic_store(&any_globals, n_globals);
+	pthread_mutex_unlock(&lock);
+	free(members);
+}
+
+void
+pl_table_forget(struct pl_block *block)
+{
+	if (!(atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE))
+		return;
+	pthread_mutex_lock(&lock);
+	tables_drop(bucket_of(block->id), block->id, 0, UINT64_MAX);
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_and(&block->flags, ~(unsigned)PL_BLOCK_TABLE);
+}
+
+/* Blocks of a table's members, once a stamp. Held. */
+static size_t
+members_add(const struct table *t, struct pl_use *uses, size_t n, uint64_t stamp)
+{
+	for (uint32_t i = 0; i < t->n && n < PL_USES_MAX; i++) {
+		struct pl_block *block = pl_block_find(t->members[i]);
+
+		if (!block || atomic_load_explicit(&block->last_launch,
+						   memory_order_relaxed) == stamp)
+			continue;
+		atomic_store_explicit(&block->last_launch, stamp, memory_order_relaxed);
+		uses[n++] = (struct pl_use){block, block->base, block->bytes,
+					    SLUICE_USE_READ_WRITE};
+	}
+	return n;
+}
+
+size_t
+pl_table_uses(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp)
+{
+	size_t from = n;
+
+	pthread_mutex_lock(&lock);
+	for (const struct table *t = *bucket_of(block->id); t; t = t->next) {
+		if (t->block_id == block->id)
+			n = members_add(t, uses, n, stamp);
+	}
+	/* The members' own tables: addresses of addresses. */
+	for (size_t i = from; i < n; i++) {
+		uint64_t id = uses[i].block->id;
+
+		if (!(atomic_load(&uses[i].block->flags) & PL_BLOCK_TABLE))
+			continue;
+		for (const struct table *t = *bucket_of(id); t; t = t->next) {
+			if (t->block_id == id)
+				n = members_add(t, uses, n, stamp);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+size_t
+pl_table_globals(struct pl_use *uses, size_t n, uint64_t stamp)
+{
+	if (!atomic_load_explicit(&any_globals, memory_order_relaxed))
+		return n;
+	pthread_mutex_lock(&lock);
+	for (const struct table *t = globals; t; t = t->next)
+		n = members_add(t, uses, n, stamp);
+	pthread_mutex_unlock(&lock);
+	return n;
+}

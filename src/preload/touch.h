@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one copy or fill touches of our memory: collected, opened as a scope on each GPU that has some
+ * of it, closed again; and cutting a copy to pieces that touch no border of chunks, for the
+ * driver that refuses one whose range is partly on the device and partly in host memory. Also
+ * learning addresses from host memory that is copied.
+ *
+ * Used by copy*.c, fill.c and texture.c. Threads: any, objects on the caller's stack.
+ */
+#ifndef SL_PRELOAD_TOUCH_H
+#define SL_PRELOAD_TOUCH_H
+
+#include "preload/preload.h"
+
+/* Host bytes of at most so many are looked at for addresses. */
+#define PL_TABLE_BYTES_MAX ((size_t)64 << 10)
+
+struct pl_touch {
+	struct pl_use *uses; /* the caller's array */
+	size_t n, room;
+	struct pl_scope scopes[PL_GPUS_MAX];
+	unsigned char remote[PL_GPUS_MAX]; /* 1: of another GPU than the calling thread's */
+	size_t n_scopes;
+	struct cu_stream *stream;
+	enum pl_flavour flavour;
+};
+
+void pl_touch_init(struct pl_touch *touch, struct pl_use *uses, size_t room);
+
+/* [addr, addr + bytes) is touched; nothing if that is not ours. The array must have room. */
+void pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes,
+		  enum sluice_intent intent);
+
+/*
+ * Scopes over all that was added, for work that is put on the stream by the calling thread. The uses are
+ * sorted by address; where bytes that are overwritten are also read, nothing counts as overwritten.
+ * CUresult; after an error nothing is open. Blocks as pl_scope_begin().
+ */
+int pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour flavour);
+void pl_touch_end(struct pl_touch *touch);
+
+/* ---- relay.c: memory of another GPU than the stream's ---- */
+
+/* Whether this GPU is not that of the calling thread's context. */
+int pl_relay_is_needed(const struct pl_gpu *gpu);
+/* As pl_scope_begin() and end, with uses of such a GPU; the stream is one of the calling thread's
+ * context. Driver calls. */
+int pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
+		   enum pl_flavour flavour, const struct pl_use *uses, size_t n);
+void pl_relay_end(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour);
+
+/* Uses of the calling thread's GPU to the front; how many those are. A load where there is one GPU. */
+size_t pl_relays_part(struct pl_use *uses, size_t n);
+
+/* The same for uses of several such GPUs, which are put in another order. CUresult; after an error
+ * nothing is open. */
+struct pl_relays {
+	struct pl_scope scopes[PL_GPUS_MAX];
+	size_t n;
+};
+
+int pl_relays_begin(struct pl_relays *open, struct cu_stream *stream,
+		    enum pl_flavour flavour, struct pl_use *uses, size_t n);
+void pl_relays_end(struct pl_relays *open, struct cu_stream *stream, enum pl_flavour flavour);
+
+/* ---- touch.c ---- */
+
+/* The driver refused the work with this result: 1 if that may be because something of it is on the
+ * device, and something in host memory. */
+int pl_touch_is_split(const struct pl_touch *touch, int result);
+
+/* One side of a rectangular copy. addr: of its first byte; 0 for what has no address. */
+struct pl_side {
+	uint64_t addr;
+	uint64_t pitch, layer; /* bytes from row to row, from layer to layer */
+};
+
+/*
+ * Cut width bytes x height x depth into pieces of whole rows that touch no border of chunks on either
+ * side, and rows that do into parts. issue: bytes into the row, first row, layer, bytes, rows; returns
+ * a CUresult, and what is not 0 ends it and is returned.
+ */
+typedef int (*pl_issue)(void *arg, uint64_t x, uint64_t y, uint64_t z, uint64_t width,
+			uint64_t height);
+int pl_pieces(const struct pl_side *to, const struct pl_side *from, uint64_t width,
+	      uint64_t height, uint64_t depth, pl_issue issue, void *arg);
+
+/* ---- copy2d.c ---- */
+
+/* What a box copy (a memcpy node, say) touches of ours: room for two. Returns how many. */
+size_t pl_box_uses(const struct cu_copy_3d *copy, struct pl_use *uses);
+
+/* Bytes from the first to behind the last of a box; UINT64_MAX when they are beyond counting. */
+uint64_t pl_box_bytes(const struct pl_side *side, uint64_t width, uint64_t height,
+		      uint64_t depth);
+/* Whether all of these bytes are in the box. */
+int pl_box_is_dense(const struct pl_side *side, uint64_t width, uint64_t height,
+		    uint64_t depth);
+
+/* ---- touch.c ---- */
+
+/* bytes at host are copied to addr in device memory, ours or a module's variable: learn addresses. For
+ * what is small, and is host memory as far as the driver knows. Reads host. */
+void pl_host_note(uint64_t addr, const void *host, size_t bytes);
+
+#endif

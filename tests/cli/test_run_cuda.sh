@@ -1,0 +1,267 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `sluice run` and `sluice doctor -- PROGRAM` around a CUDA program, on the stand-in driver: the example
+# with twice the device memory that it is given and with more than device and host memory, what is said
+# at start and exit, --stats, --explain, settings by hand, processes that end in other ways, and the
+# verdicts of doctor. test_run.sh has the launcher without CUDA.
+# Run in an empty directory.
+set -u
+: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
+if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
+	echo "skip: the preload library is not for this machine"
+	exit 77
+fi
+if [ ! -e "$SLUICE_PRELOAD_LIBRARY" ]; then
+	echo "FAIL $SLUICE_PRELOAD_LIBRARY is not built"
+	exit 1
+fi
+case $(stat -f -c %T .) in
+tmpfs | ramfs)
+	echo "skip: this directory is in memory, there is nothing to spill to"
+	exit 77
+	;;
+esac
+failed=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
+unset SLUICE_RUN LD_PRELOAD
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
+# The driver's header, as far as the example needs it: the toolkit need not be there.
+cat >cuda.h <<'END'
+#include <stddef.h>
+#include <stdint.h>
+typedef uint64_t CUdeviceptr;
+typedef int CUdevice;
+typedef struct context *CUcontext;
+typedef struct module *CUmodule;
+typedef struct function *CUfunction;
+#define CUDA_SUCCESS 0
+#define cuMemAlloc   cuMemAlloc_v2
+#define cuMemFree    cuMemFree_v2
+#define cuMemsetD32  cuMemsetD32_v2
+#define cuMemcpyDtoH cuMemcpyDtoH_v2
+int cuInit(unsigned);
+int cuDeviceGet(CUdevice *, int);
+int cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
+int cuCtxSetCurrent(CUcontext);
+int cuModuleLoadData(CUmodule *, const void *);
+int cuModuleGetFunction(CUfunction *, CUmodule, const char *);
+int cuMemAlloc(CUdeviceptr *, size_t);
+int cuMemFree(CUdeviceptr);
+int cuMemsetD32(CUdeviceptr, unsigned, size_t);
+int cuMemcpyDtoH(void *, CUdeviceptr, size_t);
+int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+		   unsigned, void *, void **, void **);
+END
+cat >init.c <<'END'
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int cuInit(unsigned);
+int
+main(int argc, char **argv)
+{
+	printf("%d\n", cuInit(0));
+	fflush(stdout);
+	if (argc > 1 && argv[1][0] == 'k')
+		kill(getpid(), SIGKILL);
+	if (argc > 1 && argv[1][0] == '_')
+		_exit(0);
+	return argc > 1 ? atoi(argv[1]) : 0;
+}
+END
+driver=$SLUICE_STANDIN_PLAIN
+ln -s "$driver" standin.so
+link=("$driver" "-Wl,-rpath,$(dirname "$driver")")
+"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "${link[@]}" -o oversubscribed &&
+	"$CC" init.c "${link[@]}" -o init &&
+	"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
+
+export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so
+export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M TMPDIR=$PWD
+budgets=(--device-memory 64M --host-memory 384M)
+
+# number NAME FILE: the number that is NAME's in a file of statistics, the first of that name.
+number()
+{
+	sed -n 's/.*"'"$1"'": \([0-9]*\).*/\1/p' "$2" | head -n 1
+}
+
+# Without us; then with a half, and with a store.
+[ "$(./oversubscribed 128)" = "128 MiB: all words right" ] || fail "the example does not run by itself"
+"$SLUICE_BIN" run "${budgets[@]}" --stats s.json --explain ./oversubscribed 128 >out 2>err ||
+	fail "twice the device memory: exit status $?: $(cat err)"
+[ "$(cat out)" = "128 MiB: all words right" ] || fail "said: $(cat out)"
+grep -q '^sluice: GPU 0: 64 MiB of its memory, 384 MiB of host memory, ' err ||
+	fail "no line of what was chosen: $(cat err)"
+grep -q '^sluice: GPU 0: .* moved in, .* out; ' err || fail "no line of what was done: $(cat err)"
+grep -q '^sluice: 40 launches ' err || fail "launches are not counted: $(cat err)"
+grep -q 'launches *took all .*function$' err || fail "--explain: no table: $(cat err)"
+grep -q ' 40 .* step$' err || fail "--explain: the kernel is not there: $(cat err)"
+grep -vq '^sluice: ' err && fail "lines that are not ours: $(grep -v '^sluice: ' err)"
+if command -v python3 >/dev/null && python3 -c 'import json' 2>/dev/null; then
+	env -u LD_PRELOAD python3 - <<-'END' || fail "statistics are not what was promised: $(cat s.json)"
+		import json
+		s = json.load(open("s.json"))
+		assert s["schema"] == 1 and s["ended"] and s["cuinit"] == 0 and s["program"] == "oversubscribed"
+		assert s["road"] == "linking" and s["driver_version"] == 13000
+		assert s["counters"]["allocations"] == 8 and s["counters"]["launches"] == 40
+		gpu = s["gpus"][0]
+		assert gpu["device"]["peak_bytes"] <= gpu["device"]["budget_bytes"] == 64 << 20
+		assert gpu["counters"]["d2h_evict"] > 0
+		step = [f for f in s["functions"] if f["name"] == "step"]
+		assert step and step[0]["launches"] == 40
+	END
+fi
+"$SLUICE_BIN" run --device-memory 32M --host-memory 32M --quiet --stats s.json ./oversubscribed 128 \
+	>out 2>err || fail "with a store: exit status $?: $(cat err)"
+[ "$(cat out)" = "128 MiB: all words right" ] || fail "with a store, said: $(cat out)"
+[ -s err ] && fail "--quiet is not: $(cat err)"
+[ "$(number store_write_spill s.json)" -gt 0 ] || fail "nothing was spilled: $(cat s.json)"
+[ "$(number allocations s.json)" = 8 ] || fail "the first statistics were not replaced"
+
+# Whatever it is told, the result is the same.
+for options in "--mode naive" "--mode opt" "--arguments all" "--arguments trust" "--no-follow" \
+	"--managed ours --meminfo physical" "--set policy=plan --verbose"; do
+	"$SLUICE_BIN" run --device-memory 32M --host-memory 128M $options ./oversubscribed 64 \
+		>out 2>err || fail "$options: exit status $?: $(cat err)"
+	[ "$(cat out)" = "64 MiB: all words right" ] || fail "$options: said $(cat out)"
+	case $options in
+	--mode*) grep -q "; mode ${options#--mode }\$" err || fail "$options: $(cat err)" ;;
+	*--verbose) grep -q "driver $driver, reached by linking\$" err || fail "$options: $(cat err)" ;;
+	esac
+done
+
+# An interpreter that finds the driver by name, and says nothing of ours when it did nothing with it.
+if command -v python3 >/dev/null && python3 -c 'import ctypes' 2>/dev/null; then
+	got=$("$SLUICE_BIN" run --stats python.json python3 -c \
+		'import ctypes; print(ctypes.CDLL("libcuda.so.1").cuInit(0))' 2>err)
+	[ "$got" = 0 ] && [ ! -s err ] || fail "python: '$got', $(cat err)"
+	grep -q '"road": "dlsym"' python.json || fail "python: $(cat python.json)"
+fi
+
+# Settings for frameworks are told where the framework is, and in no other process.
+mkdir -p jaxlib fake
+for file in jaxlib/any.so fake/libtorch_cuda.so; do
+	echo 'int nothing;' | "$CC" -x c -shared -fPIC - -o $file || exit 1
+done
+grep -q 'PyTorch\|JAX\|TensorFlow\|memory queries' err && fail "a framework that is not there: $(cat err)"
+LD_PRELOAD=$LD_PRELOAD:$PWD/fake/libtorch_cuda.so "$SLUICE_BIN" run "${budgets[@]}" \
+	./oversubscribed 32 >/dev/null 2>err || fail "with a framework: $(cat err)"
+grep -q '^sluice: PyTorch: .*--no-framework pytorch' err || fail "PyTorch is not told: $(cat err)"
+grep -q 'JAX\|TensorFlow\|memory queries' err && fail "too many frameworks: $(cat err)"
+LD_PRELOAD=$LD_PRELOAD:$PWD/fake/libtorch_cuda.so "$SLUICE_BIN" run "${budgets[@]}" \
+	--no-framework pytorch ./oversubscribed 32 >/dev/null 2>err
+grep -q 'PyTorch' err && fail "refused, and told: $(cat err)"
+LD_PRELOAD=$LD_PRELOAD:$PWD/jaxlib/any.so "$SLUICE_BIN" run "${budgets[@]}" \
+	./oversubscribed 32 >/dev/null 2>err || fail "with JAX: $(cat err)"
+grep -q '^sluice: JAX: ' err && grep -q '^sluice: memory queries tell what the GPU has' err ||
+	fail "JAX is not told: $(cat err)"
+
+# Too much for all three: out of memory as the program knows it, explained.
+"$SLUICE_BIN" run --device-memory 32M --host-memory 32M --store-memory 0 ./oversubscribed 128 >out 2>err
+[ $? = 1 ] || fail "too much: exit status is not 1: $(cat out err)"
+grep -q 'cuMemAlloc.* failed' out || fail "too much: said $(cat out)"
+grep -q '^sluice: .*memory' err || fail "too much: not explained: $(cat err)"
+
+# Statistics of several processes: none is lost, none is written over.
+"$SLUICE_BIN" run --stats many.json sh -c './init; ./init; exec ./init 6' >out 2>err
+[ $? = 6 ] || fail "three processes: $(cat err)"
+[ "$(cat many.json* | grep -c '"schema"')" = 3 ] || fail "three processes: $(ls)"
+grep -q "many.json is another process's" err || fail "not said: $(cat err)"
+"$SLUICE_BIN" run --quiet --stats p%p.json sh -c './init; ./init' >/dev/null 2>err
+[ "$(ls p[0-9]*.json | wc -l)" = 2 ] && [ ! -s err ] || fail "%p: $(ls) $(cat err)"
+# Written at the start, and again at the end: the same file, and nobody else's.
+echo other >twice.json
+env LD_PRELOAD="$SLUICE_PRELOAD_LIBRARY" SLUICE_RUN="doctor=1,quiet=1,stats=$PWD/twice.json" \
+	./init >/dev/null || fail "written twice"
+[ "$(cat twice.json)" = other ] && [ "$(ls twice.json.*[0-9] | wc -l)" = 1 ] || fail "twice: $(ls twice*)"
+grep -q '"ended": true' twice.json.*[0-9] || fail "twice: $(cat twice.json.*[0-9])"
+"$SLUICE_BIN" run --stats killed.json ./init _ >/dev/null 2>err
+[ ! -e killed.json ] && [ ! -s err ] || fail "_exit() says something: $(cat err)"
+
+# Off: the library is there and does nothing.
+"$SLUICE_BIN" run --mode off --stats off.json ./oversubscribed 128 >out 2>err || fail "off: $(cat err)"
+[ "$(cat out)" = "128 MiB: all words right" ] || fail "off: $(cat out)"
+[ "$(number allocations off.json)" = 0 ] || fail "off: allocations were served"
+
+# Settings by hand: what cannot be read is an error of cuInit(), said in one line.
+# by_hand RESULT SETTINGS PART
+by_hand()
+{
+	local got
+	got=$(env LD_PRELOAD="$SLUICE_PRELOAD_LIBRARY" SLUICE_RUN="$2" ./init 2>err)
+	[ "$got" = "$1" ] || fail "SLUICE_RUN='$2': cuInit() returns $got, not $1"
+	if [ "$1" = 0 ]; then
+		[ -s err ] && fail "SLUICE_RUN='$2': $(cat err)"
+	elif [ "$(wc -l <err)" != 1 ] || ! grep -qF "sluice: SLUICE_RUN: $3" err; then
+		fail "SLUICE_RUN='$2': no '$3' in: $(cat err)"
+	fi
+}
+by_hand 0 "" ""
+by_hand 0 "quiet=1,mode=naive,arguments=trust,meminfo=auto,managed=ours,follow=0,stats=,policies=" ""
+by_hand 0 'stats=a\,b\\c,frameworks=jax+pytorch' ""
+by_hand 1 "mode" '"mode" is not key=value'
+by_hand 1 "=paged" '"" is not key=value'
+by_hand 1 "mode=paged,," '"" is not key=value'
+by_hand 1 "mode=quick" 'mode=quick: not one of paged|naive|opt|off'
+by_hand 1 "mode=" 'mode=: not one of'
+by_hand 1 "mode=paged|naive" 'mode=paged|naive: not one of'
+by_hand 1 "arguments=none" 'arguments=none: not one of learn|all|trust'
+by_hand 1 "meminfo=x" 'meminfo=x: not one of virtual|physical|auto'
+by_hand 1 "managed=x" 'managed=x: not one of driver|ours'
+by_hand 1 "quiet=2" 'quiet=2: 0 or 1 wanted'
+by_hand 1 "colour=red" 'unknown key "colour"'
+by_hand 1 "$(printf 'k%.0s' {1..80})=1" '"kkkkkkkk'
+by_hand 1 "stats=$(printf 'x%.0s' {1..1100})" 'stats: value longer than 1023 bytes'
+
+# doctor.
+# verdict STATUS VERDICT PART ARGUMENTS...
+verdict()
+{
+	local want=$1 name=$2 part=$3 status
+	shift 3
+	"$SLUICE_BIN" doctor --json -- "$@" >verdict 2>/dev/null
+	status=$?
+	[ $status = "$want" ] || fail "doctor $*: exit status $status, not $want: $(cat verdict)"
+	grep -qF "\"verdict\": \"$name\"" verdict || fail "doctor $*: not '$name': $(cat verdict)"
+	grep -qF -- "$part" verdict || fail "doctor $*: no '$part': $(cat verdict)"
+}
+verdict 0 covered "8, all served" ./oversubscribed 128
+grep -q '"40 launches, ' verdict || fail "doctor: launches: $(cat verdict)"
+verdict 0 "covered with limits" "none was served" ./init
+verdict 0 "covered with limits" "exit code 3" sh -c './oversubscribed 128; exit 3'
+verdict 0 "covered with limits" "1 did not end by exit()" sh -c './oversubscribed 128; ./init _'
+verdict 1 unknown "no process called it" true
+CUDA_STANDIN_INIT=999 verdict 1 "not covered" "cuInit() fails with 999" ./init
+SLUICE_CUDA_LIBRARY=/nonexistent verdict 1 unknown "there is none here" ./init
+# A child that drops the library loads the driver past it.
+"$CC" -x c - -ldl -o past <<'END'
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+int
+main(int argc, char **argv)
+{
+	if (argc == 1 && !unsetenv("LD_PRELOAD"))
+		execl(argv[0], argv[0], "again", (char *)0);
+	if (!dlopen(getenv("SLUICE_CUDA_LIBRARY"), RTLD_NOW))
+		return 1;
+	return sleep(1) != 0;
+}
+END
+verdict 1 "not covered" "without the library: past" sh -c './oversubscribed 128; ./past'
+"$SLUICE_BIN" doctor -- ./oversubscribed 128 >text 2>/dev/null || fail "doctor in text"
+tail -n 1 text | grep -qx './oversubscribed: covered' || fail "doctor's last line: $(tail -n 1 text)"
+"$SLUICE_BIN" doctor -- ./no-such-program >/dev/null 2>err && fail "doctor of nothing"
+grep -q 'no-such-program' err || fail "doctor of nothing: $(cat err)"
+ls -d sluice-doctor-* >/dev/null 2>&1 && fail "doctor left a directory behind"
+exit $failed

@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: what a kernel's arguments name is found in every way in which arguments are passed, and is in
+ * place when the kernel runs though it was taken off the device before; and what arguments do not show
+ * is learnt, or all is kept in reach. Each scenario is a process of its own, since settings are
+ * read once; what the library counted of functions is read from its statistics.
+ *
+ * Kernels add to words, so that a launch on old contents, or one that was lost, shows.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "away.h"
+#include "base/rng.h"
+#include "preload/api_graph.h"
+#include "preload/api_launch.h"
+#include "preload/api_stream.h"
+
+#define BLOCK_BYTES (4 * AWAY_MIB)
+#define WORDS       (BLOCK_BYTES / 4)
+#define LAUNCHES    6u
+#define PEEKS       3u /* a function's launches that are peeked into */
+
+struct cu_module;
+struct cu_function;
+
+int cuDevicePrimaryCtxRetain(struct cu_context **context, int device);
+int cuCtxSetCurrent(struct cu_context *context);
+int cuModuleLoadData(struct cu_module **module, const void *image);
+int cuModuleGetFunction(struct cu_function **function, struct cu_module *module,
+			const char *name);
+int cuModuleGetGlobal_v2(uint64_t *addr, size_t *bytes, struct cu_module *module,
+			 const char *name);
+
+static const struct sl_standin *standin;
+static struct cu_module *module;
+static uint64_t variable; /* of the module: an address */
+
+/* ---- kernels: each adds to `words` words ---- */
+
+struct by_value {
+	uint64_t words, before;
+	uint64_t p;
+	uint32_t value, behind;
+};
+
+struct __attribute__((packed)) packed {
+	uint32_t value;
+	uint64_t p;
+};
+
+/* Behind 64 bytes of other things, as in the argument of a real kernel. */
+struct map_argument {
+	char before[64];
+	struct cu_tensor_map map;
+	uint64_t words;
+	uint32_t value;
+} __attribute__((aligned(64)));
+
+static void
+add(const struct sl_standin_block *block, uint64_t p, uint64_t words, uint32_t value)
+{
+	uint32_t *at = standin->ptr(block, p, words * 4, SL_STANDIN_READ | SL_STANDIN_WRITE);
+
+	for (uint64_t i = 0; i < words; i++)
+		at[i] += value;
+}
+
+static uint64_t
+word_of(void *const *params, int i)
+{
+	uint64_t word;
+
+	memcpy(&word, params[i], sizeof(word));
+	return word;
+}
+
+static void
+plain_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	add(block, word_of(params, 0), word_of(params, 1), (uint32_t)word_of(params, 2));
+}
+
+static void
+by_value_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	struct by_value a;
+
+	memcpy(&a, params[0], sizeof(a));
+	add(block, a.p, a.words, a.value);
+}
+
+static void
+packed_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	struct packed a;
+
+	memcpy(&a, params[0], sizeof(a));
+	add(block, a.p, WORDS, a.value);
+}
+
+static void
+map_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	struct map_argument a;
+
+	memcpy(&a, params[0], sizeof(a));
+	add(block, a.map.opaque[0], a.words, a.value);
+}
+
+/* Without parameters: what the module's variable names. */
+static void
+none_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	const uint64_t *p = standin->ptr(block, variable, 8, SL_STANDIN_READ);
+
+	(void)params;
+	add(block, *p, WORDS, 1);
+}
+
+/* Through so many addresses in memory. */
+static void
+chase(const struct sl_standin_block *block, uint64_t table, int depth, uint32_t value)
+{
+	while (depth--)
+		table = *(const uint64_t *)standin->ptr(block, table, 8, SL_STANDIN_READ);
+	add(block, table, WORDS, value);
+}
+
+static void
+chase_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	chase(block, word_of(params, 0), 1, (uint32_t)word_of(params, 1));
+}
+
+static void
+chase_far_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	chase(block, word_of(params, 0), 2, (uint32_t)word_of(params, 1));
+}
+
+/* Write an address to memory: no call of the program shows it. */
+static void
+keep_kernel(const struct sl_standin_block *block, void *const *params)
+{
+	*(uint64_t *)standin->ptr(block, word_of(params, 0), 8,
+				  SL_STANDIN_WRITE) = word_of(params, 1);
+}
+
+enum kernel { PLAIN, BY_VALUE, PACKED, MAP, NONE, CHASE, CHASE_FAR, KEEP, KERNELS };
+
+static const struct sl_standin_kernel kernels[KERNELS] = {
+	[PLAIN] = {"launch_plain", plain_kernel, 3, {8, 8, 8}},
+	[BY_VALUE] = {"launch_by_value", by_value_kernel, 1, {sizeof(struct by_value)}},
+	[PACKED] = {"launch_packed", packed_kernel, 1, {sizeof(struct packed)}},
+	[MAP] = {"launch_map", map_kernel, 1, {sizeof(struct map_argument)}},
+	[NONE] = {"launch_none", none_kernel, 0, {0}},
+	[CHASE] = {"launch_chase", chase_kernel, 2, {8, 8}},
+	[CHASE_FAR] = {"launch_chase_far", chase_far_kernel, 2, {8, 8}},
+	[KEEP] = {"launch_keep", keep_kernel, 2, {8, 8}},
+};
+
+static struct cu_function *functions[KERNELS];
+
+static void
+launch(enum kernel kernel, void **params, void **extra)
+{
+	MUST(DRIVER(cuLaunchKernel)(functions[kernel], 1, 1, 1, 1, 1, 1, 0, NULL, params,
+				    extra));
+}
+
+static void
+done(void)
+{
+	MUST(DRIVER(cuCtxSynchronize)());
+}
+
+static void
+two(enum kernel kernel, uint64_t a, uint64_t b)
+{
+	void *params[] = {&a, &b};
+
+	launch(kernel, params, NULL);
+	done();
+}
+
+static void
+plain(uint64_t p, uint64_t value)
+{
+	uint64_t words = WORDS;
+	void *params[] = {&p, &words, &value};
+
+	launch(PLAIN, params, NULL);
+}
+
+/* First, middle and last word. */
+static void
+block_expect(uint64_t p, size_t bytes, unsigned value, const char *after)
+{
+	const uint64_t at[] = {0, bytes / 8 * 4, bytes - 4};
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t got = away_word(p + at[i], 4);
+
+		if (got == value)
+			continue;
+		printf("%s: word at %" PRIu64 " is %" PRIu64 ", not %u\n", after, at[i],
+		       got, value);
+		exit(1);
+	}
+}
+
+static void
+start(void)
+{
+	standin = away_open();
+	for (int i = 0; i < KERNELS; i++)
+		standin->kernel_register(&kernels[i]);
+	MUST(DRIVER(cuModuleLoadData)(&module, SL_STANDIN_IMAGE "global target 8\n"));
+	MUST(DRIVER(cuModuleGetGlobal_v2)(&variable, NULL, module, "target"));
+	for (int i = 0; i < KERNELS; i++)
+		MUST(DRIVER(cuModuleGetFunction)(&functions[i], module, kernels[i].name));
+}
+
+/* ---- arguments are taken at their word: nothing else is in place ---- */
+
+enum way {
+	WAY_PLAIN,
+	WAY_MIDDLE,
+	WAY_BY_VALUE,
+	WAY_PACKED,
+	WAY_EXTRA,
+	WAY_THREAD,
+	WAY_CONFIG,
+	WAY_CONFIG_THREAD,
+	WAY_TOGETHER,
+	WAY_TOGETHER_THREAD,
+	WAYS
+};
+
+/* Add 1 to the block. */
+static void
+way_go(enum way way, uint64_t p)
+{
+	struct by_value by_value = {.words = WORDS, .p = p, .value = 1};
+	struct packed packed = {.value = 1, .p = p};
+	struct cu_launch_config config = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
+	uint64_t addr = p, words = WORDS, value = 1;
+	uint64_t buffer[] = {p, WORDS, 1};
+	size_t bytes = sizeof(buffer);
+	void *params[] = {&addr, &words, &value};
+	void *value_params[] = {&by_value}, *packed_params[] = {&packed};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer,
+			 CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+	struct cu_function *f = functions[PLAIN];
+
+	switch (way) {
+	case WAY_PLAIN:
+		launch(PLAIN, params, NULL);
+		return;
+	case WAY_MIDDLE: /* the second half, and then the first by an address in it */
+		words = WORDS / 2;
+		launch(PLAIN, params, NULL);
+		addr = p + BLOCK_BYTES / 2;
+		launch(PLAIN, params, NULL);
+		return;
+	case WAY_BY_VALUE:
+		launch(BY_VALUE, value_params, NULL);
+		return;
+	case WAY_PACKED:
+		launch(PACKED, packed_params, NULL);
+		return;
+	case WAY_EXTRA:
+		launch(PLAIN, NULL, extra);
+		return;
+	case WAY_THREAD:
+		MUST(DRIVER(cuLaunchKernel_ptsz)(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+		return;
+	case WAY_CONFIG:
+		MUST(DRIVER(cuLaunchKernelEx)(&config, f, params, NULL));
+		return;
+	case WAY_CONFIG_THREAD:
+		MUST(DRIVER(cuLaunchKernelEx_ptsz)(&config, f, NULL, extra));
+		return;
+	case WAY_TOGETHER:
+		MUST(DRIVER(cuLaunchCooperativeKernel)(f, 1, 1, 1, 1, 1, 1, 0, NULL, params));
+		return;
+	case WAY_TOGETHER_THREAD:
+		MUST(DRIVER(cuLaunchCooperativeKernel_ptsz)(f, 1, 1, 1, 1, 1, 1, 0, NULL,
+							    params));
+		return;
+	case WAYS:
+		return;
+	}
+}
+
+static void
+every_way_of_passing_arguments_is_read(void)
+{
+	uint64_t block = away_block(BLOCK_BYTES, 0), other = away_block(BLOCK_BYTES, 7);
+	char text[32];
+
+	for (unsigned way = 0; way < WAYS; way++) {
+		away_go();
+		CHECK(!away_is_mapped(block, BLOCK_BYTES));
+		way_go((enum way)way, block);
+		done();
+		CHECK(!away_is_mapped(other, BLOCK_BYTES)); /* nobody named it */
+		snprintf(text, sizeof(text), "way %u", way);
+		block_expect(block, BLOCK_BYTES, way + 1, text);
+	}
+	block_expect(other, BLOCK_BYTES, 7, "all ways");
+	MUST(DRIVER(cuMemFree_v2)(block));
+	MUST(DRIVER(cuMemFree_v2)(other));
+}
+
+/* The block is larger than the tensor: only the tensor's part of it is brought in. */
+static void
+tensor_map_names_its_tensor_and_no_more(void)
+{
+	static struct map_argument argument;
+	const uint64_t dims[2] = {1024, AWAY_MIB / 2048}, strides[1] = {4096};
+	const uint32_t box[2] = {16, 1}, ones[2] = {1, 1};
+	uint64_t block = away_block(8 * AWAY_MIB, 5), tensor = block + 4 * AWAY_MIB;
+	void *params[] = {&argument};
+
+	argument.words = 2 * AWAY_MIB / 4;
+	argument.value = 2;
+	MUST(DRIVER(cuTensorMapEncodeTiled)(&argument.map, CU_TENSOR_F32, 2,
+					    (void *)(uintptr_t)tensor, dims, strides, box,
+					    ones, 0, 0, 0, 0));
+	for (unsigned i = 0; i < 2; i++) {
+		away_go();
+		CHECK(!away_is_mapped(tensor, 16));
+		launch(MAP, params, NULL);
+		done();
+		CHECK(away_is_mapped(tensor, 2 * AWAY_MIB));
+		CHECK(!away_is_mapped(block, 2 * AWAY_MIB));
+		CHECK(!away_is_mapped(block + 6 * AWAY_MIB, 2 * AWAY_MIB));
+	}
+	block_expect(tensor, 2 * AWAY_MIB, 9, "tensor");
+	block_expect(block, 4 * AWAY_MIB, 5, "before the tensor");
+	block_expect(block + 6 * AWAY_MIB, 2 * AWAY_MIB, 5, "behind the tensor");
+	MUST(DRIVER(cuMemFree_v2)(block));
+}
+
+static void
+kernel_without_parameters_reads_a_variable(unsigned launches)
+{
+	uint64_t block = away_block(BLOCK_BYTES, 3);
+
+	MUST(DRIVER(cuMemcpyHtoD_v2)(variable, &block, sizeof(block)));
+	for (unsigned i = 0; i < launches; i++) {
+		away_go();
+		launch(NONE, NULL, NULL);
+		done();
+	}
+	block_expect(block, BLOCK_BYTES, 3 + launches, "variable");
+	MUST(DRIVER(cuMemFree_v2)(block));
+}
+
+static int
+taken_at_their_word(void)
+{
+	start();
+	every_way_of_passing_arguments_is_read();
+	tensor_map_names_its_tensor_and_no_more();
+	kernel_without_parameters_reads_a_variable(2);
+	return away_close();
+}
+
+/* ---- what arguments do not show ---- */
+
+static int
+hidden_addresses_are_reached(void)
+{
+	uint64_t block, table, far;
+
+	start();
+	block = away_block(BLOCK_BYTES, 1);
+	table = away_block(4096, 0);
+	far = away_block(4096, 0);
+	two(KEEP, table, block);
+	two(KEEP, far, table);
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		away_go();
+		CHECK(i || !away_is_mapped(block, BLOCK_BYTES)); /* later in host memory */
+		two(CHASE, table, 1);
+		away_go();
+		two(CHASE_FAR, far, 10);
+	}
+	block_expect(block, BLOCK_BYTES, 1 + 11 * LAUNCHES, "hidden");
+	kernel_without_parameters_reads_a_variable(LAUNCHES);
+	/* Of this one it is known after some launches that its arguments name all. */
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		uint64_t other = away_block(BLOCK_BYTES, 0);
+
+		away_go();
+		plain(other, 4);
+		done();
+		block_expect(other, BLOCK_BYTES, 4, "named");
+		MUST(DRIVER(cuMemFree_v2)(other));
+	}
+	return away_close();
+}
+
+/* Functions that are only launched inside of graphs. */
+static int
+graphs_are_peeked_into(void)
+{
+	struct cu_graph_exec *exec;
+	struct cu_stream *stream;
+	struct cu_graph *graph;
+	uint64_t block, table, other, value = 1;
+	uint64_t words = WORDS;
+	void *chase_params[] = {&table, &value}, *plain_params[] = {&other, &words, &value};
+
+	start();
+	block = away_block(BLOCK_BYTES, 1);
+	other = away_block(BLOCK_BYTES, 2);
+	table = away_block(4096, 0);
+	two(KEEP, table, block);
+	stream = copy_test_stream();
+	MUST(DRIVER(cuStreamBeginCapture_v2)(stream, CU_CAPTURE_MODE_GLOBAL));
+	MUST(DRIVER(cuLaunchKernel)(functions[CHASE], 1, 1, 1, 1, 1, 1, 0, stream,
+				    chase_params, NULL));
+	MUST(DRIVER(cuLaunchKernel)(functions[PLAIN], 1, 1, 1, 1, 1, 1, 0, stream,
+				    plain_params, NULL));
+	MUST(DRIVER(cuStreamEndCapture)(stream, &graph));
+	MUST(DRIVER(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		away_go();
+		MUST(DRIVER(cuGraphLaunch)(exec, stream));
+		MUST(DRIVER(cuStreamSynchronize)(stream));
+	}
+	block_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "chased in a graph");
+	block_expect(other, BLOCK_BYTES, 2 + LAUNCHES, "named in a graph");
+	/* What the graph's launches have told of it holds for a launch without. */
+	away_go();
+	plain(other, 1);
+	done();
+	block_expect(other, BLOCK_BYTES, 3 + LAUNCHES, "behind the graph");
+	return away_close();
+}
+
+/* Arguments that name another GPU's memory, which the kernel passes by. */
+static int
+other_gpus_memory_is_left_alone(void)
+{
+	struct cu_context *here, *there;
+	struct by_value argument = {.words = WORDS, .value = 1};
+	void *params[] = {&argument};
+	struct cu_graph_exec *exec;
+	struct cu_stream *stream;
+	struct cu_graph *graph;
+	uint64_t block, filler;
+
+	setenv("CUDA_STANDIN_DEVICES", "2", 1);
+	start();
+	here = copy_test_context();
+	MUST(DRIVER(cuDevicePrimaryCtxRetain)(&there, 1));
+	MUST(DRIVER(cuCtxSetCurrent)(there));
+	argument.before = away_block(BLOCK_BYTES, 8);
+	filler = away_block(12 * AWAY_MIB, 1);
+	MUST(DRIVER(cuCtxSetCurrent)(here));
+	argument.p = block = away_block(BLOCK_BYTES, 0);
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		away_go();
+		launch(BY_VALUE, params, NULL);
+		done();
+	}
+	/* A graph's own copies may go there: it is held where it is. */
+	stream = copy_test_stream();
+	MUST(DRIVER(cuStreamBeginCapture_v2)(stream, CU_CAPTURE_MODE_GLOBAL));
+	MUST(DRIVER(cuLaunchKernel)(functions[BY_VALUE], 1, 1, 1, 1, 1, 1, 0, stream,
+				    params, NULL));
+	MUST(DRIVER(cuStreamEndCapture)(stream, &graph));
+	MUST(DRIVER(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		away_go();
+		MUST(DRIVER(cuGraphLaunch)(exec, stream));
+		MUST(DRIVER(cuStreamSynchronize)(stream));
+		CHECK(standin->mapped(1, argument.before, BLOCK_BYTES, SL_STANDIN_READ));
+	}
+	block_expect(block, BLOCK_BYTES, 2 * LAUNCHES, "here");
+	MUST(DRIVER(cuCtxSetCurrent)(there));
+	block_expect(argument.before, BLOCK_BYTES, 8, "there");
+	MUST(DRIVER(cuCtxSetCurrent)(here));
+	MUST(DRIVER(cuMemFree_v2)(filler));
+	return away_close();
+}
+
+/* A driver that tells nothing of its functions. */
+static int
+unreadable_arguments_reach_everything(void)
+{
+	uint64_t block, table;
+
+	setenv("CUDA_STANDIN_NO_NAMES", "1", 1);
+	start();
+	CHECK(!standin->fail_set("cuFuncGetParamInfo:1+:801"));
+	block = away_block(BLOCK_BYTES, 1);
+	table = away_block(4096, 0);
+	two(KEEP, table, block);
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		away_go();
+		two(CHASE, table, 1);
+	}
+	block_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "unreadable");
+	return away_close();
+}
+
+static int
+named_and_all(void)
+{
+	uint64_t block, table;
+
+	start();
+	block = away_block(BLOCK_BYTES, 0);
+	table = away_block(4096, 0);
+	two(KEEP, table, block);
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		away_go();
+		plain(block, 1);
+		away_go();
+		way_go(WAY_PACKED, block);
+		away_go();
+		two(CHASE, table, 1);
+	}
+	block_expect(block, BLOCK_BYTES, 3 * LAUNCHES, "policies");
+	return away_close();
+}
+
+/* ---- under pressure ---- */
+
+#define BLOCKS 12u /* of BLOCK_BYTES: four times the device budget */
+#define STEPS  40u
+#define ROUNDS 4u
+
+/* The same steps in each round, as programs have them. */
+static int
+repeated_steps_are_right(void)
+{
+	uint64_t blocks[BLOCKS], table;
+	unsigned expected[BLOCKS];
+	struct sl_rng rng;
+	char text[32];
+
+	start();
+	table = away_block(4096, 0);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		blocks[i] = away_block(BLOCK_BYTES, i);
+		expected[i] = i;
+	}
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		sl_rng_init(&rng, 4);
+		for (unsigned step = 0; step < STEPS; step++) {
+			unsigned i = (unsigned)(sl_rng_next(&rng) >> 8) % BLOCKS;
+			unsigned way = (unsigned)(sl_rng_next(&rng) >> 8) % (WAYS + 1);
+
+			if (way == WAYS) {
+				two(KEEP, table, blocks[i]);
+				two(CHASE, table, 1);
+			} else {
+				way_go((enum way)way, blocks[i]);
+			}
+			/* Two streams: the thread's own does not wait for the legacy one's. */
+			if (way == WAY_THREAD || way == WAY_CONFIG_THREAD ||
+			    way == WAY_TOGETHER_THREAD)
+				done();
+			expected[i]++;
+		}
+		done();
+	}
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		snprintf(text, sizeof(text), "block %u", i);
+		block_expect(blocks[i], BLOCK_BYTES, expected[i], text);
+	}
+	return away_close();
+}
+
+/* ---- scenarios ---- */
+
+static char folder[] = "/tmp/sluice-launch-XXXXXX";
+
+static void
+path_make(char path[64], const char *name)
+{
+	snprintf(path, 64, "%s/%s", folder, name);
+}
+
+/* Run it under these settings, with statistics. Its exit status. */
+static int
+scenario(const char *name, int (*run)(void), const char *settings)
+{
+	char path[64], text[256];
+	int status;
+	pid_t child;
+
+	path_make(path, name);
+	snprintf(text, sizeof(text), "quiet=1,stats=%s,%s", path, settings);
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		setenv("SLUICE_RUN", text, 1);
+		exit(run());
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return 1;
+	status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	printf("%s: %s\n", name, status == 77 ? "skipped" : status ? "failed" : "ok");
+	return status;
+}
+
+/* A number of the scenario's statistics: the member behind the text `after`. */
+static uint64_t
+number_of(const char *name, const char *after, const char *member)
+{
+	static char text[1 << 16];
+	char path[64], key[64];
+	const char *at;
+	size_t n;
+	FILE *f;
+
+	path_make(path, name);
+	f = fopen(path, "r");
+	CHECK(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	(void)fclose(f);
+	at = strstr(text, after);
+	snprintf(key, sizeof(key), "\"%s\": ", member);
+	at = at ? strstr(at, key) : NULL;
+	if (!at) {
+		printf("%s: no %s of %s\n", name, member, after);
+		exit(1);
+	}
+	at += strlen(key);
+	return !strncmp(at, "true", 4) ? 1 : strtoull(at, NULL, 10);
+}
+
+static int failed;
+
+static void
+expect(const char *name, const char *after, const char *member, uint64_t least, uint64_t most)
+{
+	uint64_t n = number_of(name, after, member);
+
+	if (n >= least && n <= most)
+		return;
+	printf("%s: %s of %s is %" PRIu64 ", not %" PRIu64 " to %" PRIu64 "\n", name,
+	       member, after, n, least, most);
+	failed = 1;
+}
+
+static void
+settings_are_kept(const char *policies)
+{
+	const char *name = "policies";
+	char settings[128];
+	FILE *f = fopen(policies, "w");
+
+	CHECK(f && fputs("# what is known\nnames *_plain\nall *_packed\n", f) >= 0 &&
+	      !fclose(f));
+	snprintf(settings, sizeof(settings), "follow=0,policies=%s", policies);
+	failed |= scenario(name, named_and_all, settings);
+	expect(name, "launch_plain", "all", 0, 0);
+	expect(name, "launch_packed", "all", LAUNCHES, LAUNCHES);
+	expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
+
+	name = "all";
+	failed |= scenario(name, named_and_all, "follow=0,arguments=all");
+	expect(name, "launch_plain", "all", LAUNCHES, LAUNCHES);
+	expect(name, "launch_plain", "indirect", 0, 0);
+	expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
+}
+
+static void
+functions_are_learnt(void)
+{
+	const char *name = "hidden";
+
+	failed |= scenario(name, hidden_addresses_are_reached, "follow=0");
+	expect(name, "launch_chase\"", "launches", LAUNCHES, LAUNCHES);
+	expect(name, "launch_chase\"", "all", LAUNCHES, LAUNCHES);
+	expect(name, "launch_chase\"", "indirect", 1, 1);
+	expect(name, "launch_chase_far\"", "indirect", 1, 1);
+	expect(name, "launch_plain\"", "launches", LAUNCHES, LAUNCHES);
+	expect(name, "launch_plain\"", "all", PEEKS, PEEKS);
+	expect(name, "launch_plain\"", "indirect", 0, 0);
+	expect(name, "launch_none\"", "all", PEEKS, PEEKS);
+
+	name = "graphs";
+	failed |= scenario(name, graphs_are_peeked_into, "follow=0");
+	expect(name, "launch_chase\"", "launches", 1, 1); /* the captured one */
+	expect(name, "launch_chase\"", "indirect", 1, 1);
+	expect(name, "launch_plain\"", "launches", 2, 2);
+	expect(name, "launch_plain\"", "all", 1, 1);
+	failed |= scenario("gpus", other_gpus_memory_is_left_alone, "arguments=trust");
+
+	name = "unreadable";
+	failed |= scenario(name, unreadable_arguments_reach_everything, "follow=0");
+	expect(name, "counters", "launches_opaque", LAUNCHES + 1, LAUNCHES + 1);
+	expect(name, "counters", "launches_all", LAUNCHES + 1, LAUNCHES + 1);
+}
+
+static void
+pressure_is_borne(void)
+{
+	failed |= scenario("alone", repeated_steps_are_right, "follow=0,explain=1");
+	expect("alone", "counters", "follows_hit", 0, 0);
+	expect("alone", "launch_plain", "missed_bytes", BLOCK_BYTES, UINT64_MAX);
+	failed |= scenario("following", repeated_steps_are_right, "follow=1");
+	expect("following", "counters", "follows_hit", STEPS, UINT64_MAX);
+	expect("following", "launch_plain", "missed_bytes", 0, 0);
+	failed |= scenario("everything", repeated_steps_are_right, "arguments=all");
+}
+
+int
+main(void)
+{
+	static const char *const names[] = {"words",      "policies", "all",
+					    "hidden",     "graphs",   "gpus",
+					    "unreadable", "alone",    "following",
+					    "everything", "file"};
+	char path[64];
+	int status;
+
+	CHECK(mkdtemp(folder));
+	status = scenario("words", taken_at_their_word, "arguments=trust,follow=0");
+	failed |= status != 0;
+	path_make(path, "file");
+	if (status != 77) {
+		settings_are_kept(path);
+		functions_are_learnt();
+		pressure_is_borne();
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		path_make(path, names[i]);
+		(void)unlink(path);
+	}
+	(void)rmdir(folder);
+	return status == 77 ? 77 : failed != 0;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `sluice run PROGRAM`: a CUDA program as it is, with more memory than its GPU has. Sets the
+ * environment (run.h) and becomes the program: no process of ours stays, so that signals, the
+ * terminal, resource limits and the exit code are the program's own. The work is done by the preload
+ * library in the program (src/preload); it also says what was chosen and what was done.
+ *
+ * Programs that never use CUDA run unchanged, and nothing is said.
+ *
+ * Here are the command line and --dry-run.
+ *
+ * Threads: one.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "json.h"
+#include "run.h"
+
+static const char run_help[] =
+	"Usage: sluice run [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
+	"\n"
+	"Run a CUDA program, unmodified, with more memory than its GPU has. Sizes\n"
+	"are numbers with K, M, G or T, or auto.\n"
+	"\n"
+	"Memory:\n"
+	"      --device-memory SIZE  of each GPU (default: what is free, less a\n"
+	"                            reserve)\n"
+	"      --host-memory SIZE    pinned host memory for each GPU (default: most\n"
+	"                            of what this process may use)\n"
+	"      --store-memory SIZE   spilled to disk for each GPU (default: what is\n"
+	"                            free)\n"
+	"      --spill-dir DIR       where to; on a disk (repeatable; default:\n"
+	"                            TMPDIR, /var/tmp or the current directory)\n"
+	"\n"
+	"How it works:\n"
+	"      --mode MODE           paged (default); for comparison naive, opt, and\n"
+	"                            off: every call is passed on\n"
+	"      --arguments HOW       what a kernel is taken to use: learn (default),\n"
+	"                            all, trust\n"
+	"      --meminfo WHICH       what memory queries tell: virtual, physical,\n"
+	"                            auto (default)\n"
+	"      --managed WHO         who serves managed memory: driver (default),\n"
+	"                            ours\n"
+	"      --no-follow           bring nothing in that followed last time\n"
+	"      --policies FILE       what is known of kernels, by name\n"
+	"      --set KEY=VALUE       a setting of sluice(7) (repeatable)\n"
+	"      --keep-frameworks     set nothing for frameworks\n"
+	"      --no-framework NAME   set nothing for this one (repeatable): pytorch,\n"
+	"                            expandable-segments, jax, tensorflow\n"
+	"\n"
+	"What is said:\n"
+	"      --explain             at exit, which kernels missed and how often\n"
+	"      --stats FILE          at exit, counters as JSON; %p in FILE is the\n"
+	"                            process\n"
+	"      --quiet               errors alone\n"
+	"      --verbose             also how the driver was reached, and unknown\n"
+	"                            functions\n"
+	"      --dry-run             say what would be set and why; run nothing\n"
+	"      --json                the same as one JSON object\n"
+	"      --library FILE        the preload library, in place of the one found\n"
+	"  -h, --help                print this and exit\n"
+	"\n"
+	"Exit codes: the program's; 125 failed before it ran, 126 it cannot be\n"
+	"executed, 127 it was not found.\n";
+
+enum option_id {
+	OPTION_DEVICE = 256,
+	OPTION_HOST,
+	OPTION_STORE,
+	OPTION_SPILL,
+	OPTION_MODE,
+	OPTION_ARGUMENTS,
+	OPTION_MEMINFO,
+	OPTION_MANAGED,
+	OPTION_NO_FOLLOW,
+	OPTION_POLICIES,
+	OPTION_SET,
+	OPTION_KEEP,
+	OPTION_NO_FRAMEWORK,
+	OPTION_EXPLAIN,
+	OPTION_STATS,
+	OPTION_QUIET,
+	OPTION_VERBOSE,
+	OPTION_DRY_RUN,
+	OPTION_JSON,
+	OPTION_LIBRARY
+};
+
+static const struct option option_table[] = {
+	{"device-memory", required_argument, NULL, OPTION_DEVICE},
+	{"host-memory", required_argument, NULL, OPTION_HOST},
+	{"store-memory", required_argument, NULL, OPTION_STORE},
+	{"spill-dir", required_argument, NULL, OPTION_SPILL},
+	{"mode", required_argument, NULL, OPTION_MODE},
+	{"arguments", required_argument, NULL, OPTION_ARGUMENTS},
+	{"meminfo", required_argument, NULL, OPTION_MEMINFO},
+	{"managed", required_argument, NULL, OPTION_MANAGED},
+	{"no-follow", no_argument, NULL, OPTION_NO_FOLLOW},
+	{"policies", required_argument, NULL, OPTION_POLICIES},
+	{"set", required_argument, NULL, OPTION_SET},
+	{"keep-frameworks", no_argument, NULL, OPTION_KEEP},
+	{"no-framework", required_argument, NULL, OPTION_NO_FRAMEWORK},
+	{"explain", no_argument, NULL, OPTION_EXPLAIN},
+	{"stats", required_argument, NULL, OPTION_STATS},
+	{"quiet", no_argument, NULL, OPTION_QUIET},
+	{"verbose", no_argument, NULL, OPTION_VERBOSE},
+	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"library", required_argument, NULL, OPTION_LIBRARY},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+struct command_line {
+	struct run_options options;
+	int dry_run, json, help;
+};
+
+/* A wrong command line: the form of all commands, the exit code of this one. */
+#define run_usage(...) (command_usage("run", __VA_ARGS__), RUN_EXIT_FAILED)
+
+/* A value that may be given several times. 0, or an exit code. */
+static int
+list_add(const char **list, size_t *n, size_t max, const char *option, const char *value)
+{
+	if (*n == max)
+		return run_usage("more than %zu times %s", max, option);
+	list[(*n)++] = value;
+	return 0;
+}
+
+/* 0, or the exit code after what is wrong was said. */
+static int
+option_take(struct command_line *line, int c, char **argv)
+{
+	struct run_options *o = &line->options;
+
+	switch (c) {
+	case OPTION_DEVICE:
+		o->device_memory = optarg;
+		return 0;
+	case OPTION_HOST:
+		o->host_memory = optarg;
+		return 0;
+	case OPTION_STORE:
+		o->store_memory = optarg;
+		return 0;
+	case OPTION_SPILL:
+		return list_add(o->spill_dirs, &o->spill_dir_n, RUN_DIRS_MAX,
+				"--spill-dir", optarg);
+	case OPTION_MODE:
+		o->mode = optarg;
+		return 0;
+	case OPTION_ARGUMENTS:
+		o->arguments = optarg;
+		return 0;
+	case OPTION_MEMINFO:
+		o->meminfo = optarg;
+		return 0;
+	case OPTION_MANAGED:
+		o->managed = optarg;
+		return 0;
+	case OPTION_NO_FOLLOW:
+		o->no_follow = 1;
+		return 0;
+	case OPTION_POLICIES:
+		o->policies = optarg;
+		return 0;
+	case OPTION_SET:
+		return list_add(o->sets, &o->set_n, RUN_SETS_MAX, "--set", optarg);
+	case OPTION_KEEP:
+		o->keep_frameworks = 1;
+		return 0;
+	case OPTION_NO_FRAMEWORK:
+		return list_add(o->refused, &o->refused_n, RUN_SETS_MAX, "--no-framework",
+				optarg);
+	case OPTION_EXPLAIN:
+		o->explain = 1;
+		return 0;
+	case OPTION_STATS:
+		o->stats = optarg;
+		return 0;
+	case OPTION_QUIET:
+		o->quiet = 1;
+		return 0;
+	case OPTION_VERBOSE:
+		o->verbose = 1;
+		return 0;
+	case OPTION_DRY_RUN:
+		line->dry_run = 1;
+		return 0;
+	case OPTION_JSON:
+		line->json = 1;
+		return 0;
+	case OPTION_LIBRARY:
+		o->library = optarg;
+		return 0;
+	case 'h':
+		line->help = 1;
+		return 0;
+	default:
+		(void)command_bad_option("run", c, argv);
+		return RUN_EXIT_FAILED;
+	}
+}
+
+/* 0, or the exit code after what is wrong was said. */
+static int
+command_line_read(struct command_line *line, int argc, char **argv)
+{
+	int c, rc;
+
+	opterr = 0;
+	/* '+': the first word that is no option is the program. */
+	while ((c = getopt_long(argc, argv, "+:h", option_table, NULL)) != -1) {
+		rc = option_take(line, c, argv);
+		if (rc)
+			return rc;
+		if (line->help)
+			return 0;
+	}
+	if (line->options.quiet && line->options.verbose)
+		return run_usage("--quiet and --verbose together");
+	if (line->json && !line->dry_run)
+		return run_usage(
+			"--json goes with --dry-run; --stats FILE writes what was done");
+	if (optind == argc)
+		return run_usage("no program to run");
+	return 0;
+}
+
+/* ---- --dry-run ---- */
+
+static void
+print_lines(const struct run_plan *plan, const char *program, const char *problem)
+{
+	printf("program  %s\n", program);
+	if (problem[0])
+		printf("         %s\n", problem);
+	printf("library  %s\n\n", plan->library);
+	for (size_t i = 0; i < plan->variable_n; i++)
+		printf("%s=%s\n         %s\n", plan->variables[i].name,
+		       plan->variables[i].value, plan->variables[i].why);
+	if (plan->note_n)
+		putchar('\n');
+	for (size_t i = 0; i < plan->note_n; i++)
+		printf("%s\n", plan->notes[i]);
+	printf("\nWhat is not set here is chosen when the program first allocates: most "
+	       "of the "
+	       "device\nmemory that is free then, and of the host memory that this "
+	       "process "
+	       "may use.\n");
+}
+
+static void
+print_json(const struct run_plan *plan, const char *program, const char *problem)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_object(&json);
+	json_key(&json, "program");
+	json_string(&json, program);
+	json_key(&json, "problem");
+	json_string(&json, problem[0] ? problem : NULL);
+	json_key(&json, "library");
+	json_string(&json, plan->library);
+	json_key(&json, "environment");
+	json_array(&json);
+	for (size_t i = 0; i < plan->variable_n; i++) {
+		json_object(&json);
+		json_key(&json, "name");
+		json_string(&json, plan->variables[i].name);
+		json_key(&json, "value");
+		json_string(&json, plan->variables[i].value);
+		json_key(&json, "why");
+		json_string(&json, plan->variables[i].why);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_key(&json, "notes");
+	json_array(&json);
+	for (size_t i = 0; i < plan->note_n; i++)
+		json_string(&json, plan->notes[i]);
+	json_close(&json);
+	(void)json_end(&json); /* main() looks at stdout */
+}
+
+/* ---- the run ---- */
+
+/* An old file of statistics would look like this run's. */
+static void
+stats_remove(const char *path)
+{
+	if (path && !strstr(path, "%p"))
+		(void)unlink(path);
+}
+
+static int
+program_run(const struct command_line *line, const struct run_plan *plan, char **argv)
+{
+	int error;
+
+	if (!line->options.quiet)
+		for (size_t i = 0; i < plan->note_n; i++)
+			fprintf(stderr, "sluice: %s\n", plan->notes[i]);
+	if (run_plan_apply(plan)) {
+		(void)command_fail("run", "%s", sluice_last_error());
+		return RUN_EXIT_FAILED;
+	}
+	stats_remove(line->options.stats);
+	fflush(NULL);
+	execvp(argv[0], argv);
+	error = errno;
+	(void)command_fail("run", "%s: %s", argv[0], strerror(error));
+	return error == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_REFUSED;
+}
+
+int
+cmd_run(int argc, char **argv)
+{
+	struct command_line line = {0};
+	struct run_plan plan = {0};
+	char program[PATH_MAX], file[PATH_MAX], problem[PATH_MAX + 160] = "";
+	enum run_loads loads;
+	int rc = command_line_read(&line, argc, argv);
+
+	if (rc)
+		return rc;
+	if (line.help) {
+		fputs(run_help, stdout);
+		return SL_EXIT_OK;
+	}
+	rc = run_plan_make(&plan, &line.options);
+	if (rc) {
+		(void)command_fail("run", "%s", sluice_last_error());
+		run_plan_fini(&plan);
+		return RUN_EXIT_FAILED;
+	}
+	rc = run_program_find(argv[optind], program);
+	if (rc) {
+		(void)command_fail("run", "%s", sluice_last_error());
+		run_plan_fini(&plan);
+		return rc == -ENOENT || rc == -ENOTDIR ? RUN_EXIT_NOT_FOUND
+						       : RUN_EXIT_REFUSED;
+	}
+	loads = run_program_look(program, file);
+	if (loads != RUN_LOADS_UNKNOWN) /* the shell may know what to do with it */
+		(void)run_loads_text(loads, file, problem, sizeof(problem));
+	if (line.dry_run) {
+		if (line.json)
+			print_json(&plan, program, problem);
+		else
+			print_lines(&plan, program, problem);
+		rc = SL_EXIT_OK;
+	} else {
+		if (problem[0] && !line.options.quiet)
+			run_note(&plan, "%s; it runs as without sluice", problem);
+		rc = program_run(&line, &plan, argv + optind);
+	}
+	run_plan_fini(&plan);
+	return rc;
+}

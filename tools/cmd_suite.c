@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `sluice bench suite`: the evaluations of the papers DRAGON and UVM Discard at a chosen scale, on
+ * the software device or a GPU: rows are listed, run one after the other, kept in a file as they
+ * come, and written as a page with tables beside the published values, pictures, or JSON.
+ *
+ * Reads the command line, keeps the files, and ends in order on a signal: what was measured is kept,
+ * inputs are removed. What is in the rows: suite.h and the files named there.
+ *
+ * Exit codes: 0 done, 1 a row failed or the suite could not go on (with --check: or a bar was not
+ * met), 2 wrong command line.
+ *
+ * Threads: one; rows are run by child processes.
+ */
+#include "suite.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "commands.h"
+#include "json.h"
+#include "sluice/sluice.h"
+#include "suite_main.h"
+
+#define SCALE_BYTES       (256ull << 20)
+#define SCALE_QUICK_BYTES (24ull << 20)
+#define SCALE_CUDA_FACTOR 16u /* a GPU's device budget over the software device's */
+#define LINK_BYTES_PER_S  (4ull << 30)
+#define REPEAT_DEFAULT    3u
+#define REPEAT_MOST       99u
+#define MEMORY_DIR        "/dev/shm"
+
+static const char suite_help[] =
+	"Usage: sluice bench suite [--quick] [--device NAME] [--only PART]... [OPTIONS]\n"
+	"\n"
+	"Run the evaluations of the papers DRAGON (figures 3, 5, 6) and UVM Discard (tables "
+	"3 to 8)\n"
+	"at a chosen scale; print tables beside the published values, and how near they "
+	"are.\n"
+	"\n"
+	"What:\n"
+	"      --device NAME    soft: CPU threads; cuda: a GPU (soft)\n"
+	"      --list           print the rows, run nothing\n"
+	"      --no-verify      do not compare results with the reference\n"
+	"      --only PART      fits, fig3, fig5, fig6 or tables (repeatable; all)\n"
+	"      --quick          a scale for five minutes on two cores, each row once\n"
+	"      --repeat N       run each row N times, times are medians (3; quick: 1)\n"
+	"      --report         run nothing: write from the rows that DIR has\n"
+	"      --resume         leave out rows that DIR has with the same sizes\n"
+	"      --workload APP   only this workload\n"
+	"\n"
+	"Sizes (bytes, or with K, M, G, T):\n"
+	"      --link RATE      bytes a second of the modelled link, each way, in the "
+	"tables of\n"
+	"                       UVM Discard; 0: none (4G; not on a GPU)\n"
+	"      --scale SIZE     device memory of DRAGON's figures (256M; quick: 24M; on a "
+	"GPU 16\n"
+	"                       times that); files need 22 times as much\n"
+	"\n"
+	"Where:\n"
+	"      --dir DIR        existing directory for the files ($TMPDIR or /var/tmp)\n"
+	"      --memory-dir DIR file system in memory, for rows without a disk "
+	"(/dev/shm)\n"
+	"\n"
+	"Results:\n"
+	"      --check          fail when a bar is not met\n"
+	"      --json           print rows and bars as one JSON object\n"
+	"      --out DIR        write suite.md, pictures and rows-DEVICE.json there; rows of "
+	"other\n"
+	"                       parts and of the other device that it has are kept\n"
+	"      --update         write docs/suite.md, and the rest to docs/suite\n"
+	"  -h, --help           print this and exit\n"
+	"\n"
+	"Exit codes: 0 done, 1 failed, 2 wrong command line.\n";
+
+struct options {
+	struct suite suite;
+	const char *out, *workload;
+	int update, json, check, list, report, resume, no_verify;
+	uint64_t scale_bytes, repeat;
+	int link_given;
+};
+
+enum {
+	OPTION_CHECK = 256,
+	OPTION_DEVICE,
+	OPTION_DIR,
+	OPTION_JSON,
+	OPTION_LINK,
+	OPTION_LIST,
+	OPTION_MEMORY_DIR,
+	OPTION_NO_VERIFY,
+	OPTION_ONLY,
+	OPTION_OUT,
+	OPTION_QUICK,
+	OPTION_REPEAT,
+	OPTION_REPORT,
+	OPTION_RESUME,
+	OPTION_SCALE,
+	OPTION_UPDATE,
+	OPTION_WORKLOAD
+};
+
+static const struct option suite_options[] = {
+	{"check", no_argument, NULL, OPTION_CHECK},
+	{"device", required_argument, NULL, OPTION_DEVICE},
+	{"dir", required_argument, NULL, OPTION_DIR},
+	{"help", no_argument, NULL, 'h'},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"link", required_argument, NULL, OPTION_LINK},
+	{"list", no_argument, NULL, OPTION_LIST},
+	{"memory-dir", required_argument, NULL, OPTION_MEMORY_DIR},
+	{"no-verify", no_argument, NULL, OPTION_NO_VERIFY},
+	{"only", required_argument, NULL, OPTION_ONLY},
+	{"out", required_argument, NULL, OPTION_OUT},
+	{"quick", no_argument, NULL, OPTION_QUICK},
+	{"repeat", required_argument, NULL, OPTION_REPEAT},
+	{"report", no_argument, NULL, OPTION_REPORT},
+	{"resume", no_argument, NULL, OPTION_RESUME},
+	{"scale", required_argument, NULL, OPTION_SCALE},
+	{"update", no_argument, NULL, OPTION_UPDATE},
+	{"workload", required_argument, NULL, OPTION_WORKLOAD},
+	{NULL, 0, NULL, 0},
+};
+
+static volatile sig_atomic_t suite_signal;
+
+static void
+signal_note(int number)
+{
+	suite_signal = number;
+}
+
+/* Without SA_RESTART: waiting for a child ends, and the child is told. */
+static void
+signals_catch(void)
+{
+	struct sigaction action = {.sa_handler = signal_note, .sa_flags = (int)SA_RESETHAND};
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
+/* ---- the command line ---- */
+
+static int
+only_read(struct options *options, const char *text)
+{
+	for (unsigned part = 0; part < SUITE_PART_COUNT; part++) {
+		if (strcmp(suite_part_names[part], text) == 0) {
+			options->suite.parts |= 1u << part;
+			return 0;
+		}
+	}
+	return command_usage("bench suite", "--only %s: fits, fig3, fig5, fig6 or tables", text);
+}
+
+static int
+size_read(const char *option, const char *text, uint64_t *out)
+{
+	if (sl_size_parse(text, out))
+		return command_usage("bench suite", "%s %s: not a size such as 64M", option, text);
+	return 0;
+}
+
+static int
+option_take(struct options *options, int c)
+{
+	struct suite *suite = &options->suite;
+
+	switch (c) {
+	case OPTION_CHECK:
+		options->check = 1;
+		return 0;
+	case OPTION_DEVICE:
+		suite->cuda = strcmp(optarg, "cuda") == 0;
+		return suite->cuda || strcmp(optarg, "soft") == 0
+			       ? 0
+			       : command_usage("bench suite", "--device %s: soft or cuda",
+					       optarg);
+	case OPTION_DIR:
+		suite->dir = optarg;
+		return 0;
+	case OPTION_JSON:
+		options->json = 1;
+		return 0;
+	case OPTION_LINK:
+		options->link_given = 1;
+		return size_read("--link", optarg, &suite->link_bytes_per_s);
+	case OPTION_LIST:
+		options->list = 1;
+		return 0;
+	case OPTION_MEMORY_DIR:
+		suite->memory_dir = optarg;
+		return 0;
+	case OPTION_NO_VERIFY:
+		options->no_verify = 1;
+		return 0;
+	case OPTION_ONLY:
+		return only_read(options, optarg);
+	case OPTION_OUT:
+		options->out = optarg;
+		return 0;
+	case OPTION_QUICK:
+		suite->quick = 1;
+		return 0;
+	case OPTION_REPEAT:
+		return command_number(optarg, 1, REPEAT_MOST, &options->repeat)
+			       ? command_usage("bench suite", "--repeat: '%s' is not 1 to %u",
+					       optarg, REPEAT_MOST)
+			       : 0;
+	case OPTION_REPORT:
+		options->report = 1;
+		return 0;
+	case OPTION_RESUME:
+		options->resume = 1;
+		return 0;
+	case OPTION_SCALE:
+		return size_read("--scale", optarg, &options->scale_bytes);
+	case OPTION_UPDATE:
+		options->update = 1;
+		return 0;
+	case OPTION_WORKLOAD:
+		options->workload = optarg;
+		return 0;
+	}
+	return command_usage("bench suite", "unknown option");
+}
+
+static int
+options_check(struct options *options)
+{
+	struct suite *suite = &options->suite;
+
+	if (options->update && options->out)
+		return command_usage("bench suite", "--out and --update exclude each other");
+	if ((options->report || options->resume) && !options->update && !options->out)
+		return command_usage("bench suite",
+				     "--report and --resume need rows: --out or --update");
+	if (options->report && options->resume)
+		return command_usage("bench suite", "--report and --resume exclude each other");
+	if (suite->cuda && options->link_given)
+		return command_usage("bench suite", "--link: a GPU has a link of its own");
+	if (options->workload) {
+		suite->only_workload = workload_find(options->workload);
+		if (!suite->only_workload)
+			return command_usage("bench suite", "no workload '%s'; see sluice bench --list",
+					     options->workload);
+	}
+	return 0;
+}
+
+/* 0: go on; 1: done, *code is the exit code. */
+static int
+options_read(struct options *options, int argc, char **argv, int *code)
+{
+	int c;
+
+	opterr = 0;
+	optind = 1;
+	*code = SL_EXIT_OK;
+	while ((c = getopt_long(argc, argv, ":h", suite_options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(suite_help, stdout);
+			return 1;
+		}
+		if (c == '?' || c == ':')
+			*code = command_bad_option("bench suite", c, argv);
+		else
+			*code = option_take(options, c);
+		if (*code)
+			return 1;
+	}
+	if (optind < argc)
+		*code = command_usage("bench suite", "unexpected argument '%s'", argv[optind]);
+	else
+		*code = options_check(options);
+	return *code != 0;
+}
+
+static void
+defaults_set(struct options *options)
+{
+	struct suite *suite = &options->suite;
+	const char *dir = getenv("TMPDIR");
+
+	suite->verify = !options->no_verify;
+	suite->scale_bytes = options->scale_bytes;
+	if (!suite->scale_bytes)
+		suite->scale_bytes = (suite->quick ? SCALE_QUICK_BYTES : SCALE_BYTES) *
+				     (suite->cuda ? SCALE_CUDA_FACTOR : 1);
+	suite->repeat = options->repeat ? options->repeat : suite->quick ? 1 : REPEAT_DEFAULT;
+	if (!options->link_given)
+		suite->link_bytes_per_s = LINK_BYTES_PER_S;
+	if (!suite->dir)
+		suite->dir = dir && dir[0] ? dir : "/var/tmp";
+	if (!suite->memory_dir)
+		suite->memory_dir = MEMORY_DIR;
+	if (!suite->parts)
+		suite->parts = (1u << SUITE_PART_COUNT) - 1;
+	suite->cancelled = &suite_signal;
+}
+
+/* ---- the machine ---- */
+
+static void
+processor_name(char *name, size_t bytes)
+{
+	FILE *in = fopen("/proc/cpuinfo", "re");
+	char line[256];
+
+	snprintf(name, bytes, "unknown processor");
+	while (in && fgets(line, sizeof(line), in)) {
+		char *text = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) != 0 || !text)
+			continue;
+		text += strspn(text, ": \t");
+		text[strcspn(text, "\n")] = 0;
+		snprintf(name, bytes, "%s", text);
+		break;
+	}
+	if (in)
+		fclose(in);
+}
+
+static void
+machine_describe(struct suite *suite)
+{
+	char processor[96], link[80] = "", day[16];
+	time_t now = time(NULL);
+	struct utsname system;
+	struct tm utc;
+
+	processor_name(processor, sizeof(processor));
+	if (uname(&system))
+		snprintf(system.release, sizeof(system.release), "?");
+	gmtime_r(&now, &utc);
+	strftime(day, sizeof(day), "%Y-%m-%d", &utc);
+	if (suite->cuda) {
+		struct workload_link rates;
+		char error[WORKLOAD_TEXT_BYTES];
+
+		if (!workload_link_measure(0, &rates, error))
+			snprintf(link, sizeof(link), ", link %.1f GB/s in, %.1f out",
+				 rates.in_bytes_per_s / 1e9, rates.out_bytes_per_s / 1e9);
+	}
+	snprintf(suite->machine[suite->cuda], sizeof(suite->machine[0]),
+		 "%ld processors (%s)%s, Linux %.40s, %s, sluice %s.",
+		 sysconf(_SC_NPROCESSORS_ONLN), processor, link, system.release, day,
+		 sluice_version());
+}
+
+/* ---- files ---- */
+
+static int
+directory_make(const char *path)
+{
+	if (mkdir(path, 0777) && errno != EEXIST)
+		return sl_fail(-errno, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+/* Where rows and pictures are; NULL: nowhere. */
+static const char *
+rows_dir(const struct options *options)
+{
+	return options->update ? "docs/suite" : options->out;
+}
+
+static void
+rows_path(const struct options *options, int cuda, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/rows-%s.json", rows_dir(options), cuda ? "cuda" : "soft");
+}
+
+static int
+rows_save(const struct options *options)
+{
+	char path[PATH_MAX];
+
+	if (!rows_dir(options))
+		return 0;
+	rows_path(options, options->suite.cuda, path);
+	return suite_rows_write(&options->suite, options->suite.cuda, path);
+}
+
+static int
+same_sizes(const struct suite_row *a, const struct suite_row *b)
+{
+	return a->device_bytes == b->device_bytes && a->host_bytes == b->host_bytes &&
+	       a->reserve_bytes == b->reserve_bytes && a->repeat == b->repeat;
+}
+
+/*
+ * Rows that DIR has take the places of those planned, or stand beside them. Planned ones stay
+ * planned unless --resume finds them done with the same sizes.
+ */
+static int
+rows_merge(struct options *options, const struct suite *had)
+{
+	struct suite *suite = &options->suite;
+
+	for (unsigned i = 0; i < had->n_rows; i++) {
+		const struct suite_row *old = &had->rows[i];
+		struct suite_row *row = suite_row_find(suite, old->cuda, old->part,
+						       old->workload, old->variant, old->point);
+		int rc;
+
+		if (row) {
+			if (options->resume && old->status != SUITE_FAILED &&
+			    same_sizes(row, old))
+				*row = *old;
+			continue;
+		}
+		rc = suite_row_add(suite, old);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+rows_load(struct options *options)
+{
+	struct suite *suite = &options->suite;
+	struct suite had = {0};
+	char path[PATH_MAX];
+	int rc = 0;
+
+	if (!rows_dir(options))
+		return 0;
+	if (options->update)
+		rc = directory_make("docs");
+	if (!rc)
+		rc = directory_make(rows_dir(options));
+	for (int cuda = 0; !rc && cuda < 2; cuda++) {
+		rows_path(options, cuda, path);
+		rc = suite_rows_read(&had, path);
+		if (!suite->machine[cuda][0])
+			snprintf(suite->machine[cuda], sizeof(suite->machine[cuda]), "%s",
+				 had.machine[cuda]);
+	}
+	if (!rc)
+		rc = rows_merge(options, &had);
+	free(had.rows);
+	return rc;
+}
+
+static int
+page_write(const struct options *options)
+{
+	char path[PATH_MAX];
+	FILE *out;
+	int rc;
+
+	if (!rows_dir(options))
+		return options->json ? 0 : suite_report_write(&options->suite, stdout, NULL, "");
+	snprintf(path, sizeof(path), "%s/suite.md", options->update ? "docs" : options->out);
+	out = fopen(path, "we");
+	if (!out)
+		return sl_fail(-errno, "%s: %s", path, strerror(errno));
+	rc = suite_report_write(&options->suite, out, rows_dir(options),
+				options->update ? "suite" : "");
+	if (fclose(out) && !rc)
+		rc = sl_fail(-EIO, "%s: writing failed", path);
+	return rc;
+}
+
+/* ---- results ---- */
+
+static void
+suite_json(const struct suite *suite)
+{
+	static struct suite_bar bars[SUITE_BARS_MAX];
+	unsigned n = suite_bars_judge(suite, suite->cuda, bars);
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_object(&json);
+	json_key(&json, "machine");
+	json_string(&json, suite->machine[suite->cuda]);
+	json_key(&json, "bars");
+	json_array(&json);
+	for (unsigned i = 0; i < n; i++) {
+		json_object(&json);
+		json_key(&json, "what");
+		json_string(&json, bars[i].what);
+		json_key(&json, "bar");
+		json_string(&json, bars[i].bar);
+		json_key(&json, "rows");
+		json_u64(&json, bars[i].n);
+		json_key(&json, "reported");
+		json_bool(&json, bars[i].reported);
+		json_key(&json, "passed");
+		json_bool(&json, bars[i].passed);
+		json_key(&json, "note");
+		json_string(&json, bars[i].note);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_key(&json, "rows");
+	json_array(&json);
+	for (unsigned i = 0; i < suite->n_rows; i++)
+		if (suite->rows[i].status != SUITE_PLANNED)
+			suite_row_json(&json, &suite->rows[i]);
+	json_close(&json);
+	(void)json_end(&json); /* main() looks at stdout */
+}
+
+static void
+list_print(const struct suite *suite)
+{
+	char footprint[32], device[32], host[32];
+
+	for (unsigned i = 0; i < suite->n_rows; i++) {
+		const struct suite_row *row = &suite->rows[i];
+
+		printf("%-7s%-18s%-8s%-18sfootprint %s, device %s, host %s\n",
+		       suite_part_names[row->part], row->workload, row->point,
+		       suite_variant_names[row->variant],
+		       sl_size_format(row->footprint_bytes, footprint, sizeof(footprint)),
+		       sl_size_format(row->device_bytes, device, sizeof(device)),
+		       sl_size_format(row->host_bytes, host, sizeof(host)));
+	}
+}
+
+/* Whether the files of this row are not those of the next one. */
+static int
+row_is_last_of_files(const struct suite *suite, unsigned i, unsigned n_planned)
+{
+	const struct suite_row *row = &suite->rows[i], *next = row + 1;
+
+	return i + 1 == n_planned || strcmp(row->workload, next->workload) != 0 ||
+	       row->part != next->part || row->in_memory != next->in_memory;
+}
+
+static int
+rows_run(struct options *options, unsigned n_planned)
+{
+	struct suite *suite = &options->suite;
+	int rc = 0;
+
+	for (unsigned i = 0; i < n_planned; i++) {
+		struct suite_row *row = &suite->rows[i];
+
+		if (row->status == SUITE_PLANNED && !rc) {
+			rc = suite_row_run(suite, row);
+			if (!rc) {
+				fprintf(stderr, "[%u/%u] ", i + 1, n_planned);
+				suite_row_print(stderr, row);
+				rc = rows_save(options);
+			}
+		}
+		if (row_is_last_of_files(suite, i, n_planned) || rc)
+			suite_row_clean(suite, row);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+/* Rows that failed and bars not met go to stderr. Returns whether the suite failed. */
+static int
+verdicts_print(const struct options *options, unsigned n_planned)
+{
+	static struct suite_bar bars[SUITE_BARS_MAX];
+	const struct suite *suite = &options->suite;
+	unsigned n = suite_bars_judge(suite, suite->cuda, bars), failed = 0, unmet = 0;
+
+	for (unsigned i = 0; i < n_planned; i++)
+		failed += suite->rows[i].status == SUITE_FAILED;
+	for (unsigned i = 0; i < n; i++) {
+		if (!bars[i].n || bars[i].reported || bars[i].passed)
+			continue;
+		unmet++;
+		fprintf(stderr, "not met: %s: %s: %s\n", bars[i].what, bars[i].bar, bars[i].note);
+	}
+	fprintf(stderr, "%u rows, %u failed, %u bars not met\n", n_planned, failed, unmet);
+	return failed || (unmet && options->check);
+}
+
+static int
+suite_go(struct options *options)
+{
+	struct suite *suite = &options->suite;
+	unsigned n_planned;
+	int rc = 0;
+
+	defaults_set(options);
+	if (!options->report) {
+		rc = suite_rows_plan(suite);
+		if (!rc && !suite->n_rows)
+			rc = sl_fail(-ENOENT, "no row is like that; see sluice bench suite --list");
+		if (!rc && !options->list)
+			machine_describe(suite);
+	}
+	n_planned = suite->n_rows;
+	if (!rc && options->list) {
+		list_print(suite);
+		return SL_EXIT_OK;
+	}
+	if (!rc)
+		rc = rows_load(options);
+	if (!rc && !suite->n_rows)
+		rc = sl_fail(-ENOENT, "%s: no rows there", rows_dir(options));
+	if (!rc)
+		rc = rows_run(options, n_planned);
+	if (!rc)
+		rc = page_write(options);
+	if (rc)
+		return command_fail("bench suite", "%s", sluice_last_error());
+	if (options->json)
+		suite_json(suite);
+	return verdicts_print(options, n_planned) ? SL_EXIT_FAILED : SL_EXIT_OK;
+}
+
+int
+suite_main(int argc, char **argv)
+{
+	struct options options = {0};
+	int code;
+
+	if (options_read(&options, argc, argv, &code))
+		return code;
+	signals_catch();
+	code = suite_go(&options);
+	free(options.suite.rows);
+	if (suite_signal) {
+		/* Files are gone and rows are kept; end as the signal would have ended us. */
+		signal(suite_signal, SIG_DFL);
+		raise(suite_signal);
+	}
+	return code;
+}

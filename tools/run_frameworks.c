@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `sluice run` tells frameworks, by their own variables: allocate exactly, take no memory ahead.
+ * Which framework a program uses is not known before it runs, and the variables are nothing to other
+ * programs: all are set. The library says at the first use of a GPU which of them met their framework
+ * in that process (src/preload/announce.c has the words; sluice-run(1) and docs/run.md the table).
+ *
+ * A variable that the user has set stays. --no-framework NAME leaves one framework alone,
+ * --keep-frameworks all of them. With --mode off nothing is told: that mode is for comparison with the
+ * program as it is.
+ *
+ * Threads: one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+struct framework {
+	const char *name;
+	const char *variable, *value;
+	const char *why;
+};
+
+static const struct framework frameworks[] = {
+	{"pytorch", "PYTORCH_NO_CUDA_MEMORY_CACHING", "1",
+	 "each tensor is an allocation of its own; CUDA graphs of PyTorch need its "
+	 "caching: "
+	 "--no-framework pytorch"},
+	{"jax", "XLA_PYTHON_CLIENT_PREALLOCATE", "false",
+	 "no arena of three quarters of the memory at the start"},
+	{"tensorflow", "TF_FORCE_GPU_ALLOW_GROWTH", "true",
+	 "no arena of all of the memory at the start"},
+};
+
+/* Its own name, for it changes what the user has set. */
+#define SEGMENTS     "expandable-segments"
+#define SEGMENTS_KEY "expandable_segments"
+#define CONF_BYTES   2048
+
+static int
+is_refused(const struct run_options *options, const char *name)
+{
+	for (size_t i = 0; i < options->refused_n; i++)
+		if (strcmp(options->refused[i], name) == 0)
+			return 1;
+	return 0;
+}
+
+static int
+refused_check(const struct run_options *options)
+{
+	for (size_t i = 0; i < options->refused_n; i++) {
+		int known = strcmp(options->refused[i], SEGMENTS) == 0;
+
+		for (size_t k = 0; k < sizeof(frameworks) / sizeof(frameworks[0]); k++)
+			known |= strcmp(options->refused[i], frameworks[k].name) == 0;
+		if (!known)
+			return sl_fail(
+				-EINVAL,
+				"--no-framework '%s': not one of pytorch, " SEGMENTS
+				", jax, tensorflow",
+				options->refused[i]);
+	}
+	return 0;
+}
+
+/* Where "True" of "expandable_segments : True" begins in the text, NULL: it is not on. */
+static const char *
+segments_on(const char *text)
+{
+	for (const char *at = strstr(text, SEGMENTS_KEY); at;
+	     at = strstr(at + 1, SEGMENTS_KEY)) {
+		const char *value = at + strlen(SEGMENTS_KEY);
+
+		value += strspn(value, " ");
+		if (*value != ':')
+			continue;
+		value++;
+		value += strspn(value, " ");
+		if (strncmp(value, "True", 4) == 0)
+			return value;
+	}
+	return NULL;
+}
+
+/* PyTorch would map memory by itself, past us: off. */
+static int
+segments_plan(struct run_plan *plan, const char *variable)
+{
+	const char *text = getenv(variable), *on = text ? segments_on(text) : NULL;
+	char value[CONF_BYTES];
+	int rc;
+
+	if (!on)
+		return 0;
+	if ((size_t)snprintf(value, sizeof(value), "%.*sFalse%s", (int)(on - text), text,
+			     on + 4) >= sizeof(value))
+		return sl_fail(-EINVAL, "%s: longer than %d bytes", variable, CONF_BYTES - 6);
+	rc = run_set(plan, variable, value, "expandable segments are mapped past us: off");
+	if (!rc)
+		run_note(plan,
+			 "%s: " SEGMENTS_KEY
+			 " set to False, such memory could not be moved "
+			 "(--no-framework " SEGMENTS " leaves it on)",
+			 variable);
+	return rc;
+}
+
+int
+run_frameworks_plan(struct run_plan *plan, const struct run_options *options)
+{
+	int rc = refused_check(options);
+	size_t used = 0;
+
+	if (rc || options->keep_frameworks ||
+	    (options->mode && strcmp(options->mode, "off") == 0))
+		return rc;
+	for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]) && !rc; i++) {
+		const struct framework *f = &frameworks[i];
+
+		if (getenv(f->variable) || is_refused(options, f->name))
+			continue;
+		rc = run_set(plan, f->variable, f->value, "%s: %s", f->name, f->why);
+		used += (size_t)snprintf(plan->frameworks + used,
+					 sizeof(plan->frameworks) - used, "%s%s",
+					 used ? "+" : "", f->name);
+	}
+	if (!rc && !is_refused(options, SEGMENTS)) {
+		rc = segments_plan(plan, "PYTORCH_CUDA_ALLOC_CONF");
+		if (!rc)
+			rc = segments_plan(plan, "PYTORCH_ALLOC_CONF");
+	}
+	return rc;
+}

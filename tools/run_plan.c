@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan of `sluice run`: from what the command line says to the environment that the program gets.
+ * LD_PRELOAD loads the library, SLUICE_RUN has its settings, the SLUICE_ variables of sluice(7) those of
+ * its spaces, and frameworks are told by their own. Paths become absolute: the program may change its
+ * directory before it uses a GPU.
+ *
+ * A run inside a run is the inner one's: its library and its SLUICE_RUN replace the outer ones.
+ *
+ * Threads: one.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "run.h"
+#include "sluice/sluice.h"
+
+int
+run_set(struct run_plan *plan, const char *name, const char *value, const char *why, ...)
+{
+	struct run_variable *variable = NULL;
+	va_list args;
+	char *copy;
+
+	for (size_t i = 0; i < plan->variable_n; i++)
+		if (strcmp(plan->variables[i].name, name) == 0)
+			variable = &plan->variables[i];
+	if (!variable && plan->variable_n == RUN_VARS_MAX)
+		return sl_fail(-ENOBUFS, "%s: more than %d variables to set", name,
+			       RUN_VARS_MAX);
+	copy = strdup(value);
+	if (!copy)
+		return sl_fail(-ENOMEM, "out of memory");
+	if (!variable) {
+		variable = &plan->variables[plan->variable_n++];
+		snprintf(variable->name, sizeof(variable->name), "%s", name);
+	}
+	free(variable->value);
+	variable->value = copy;
+	va_start(args, why);
+	vsnprintf(variable->why, sizeof(variable->why), why, args);
+	va_end(args);
+	return 0;
+}
+
+int
+run_setting(struct run_plan *plan, const char *key, const char *value)
+{
+	size_t used = strlen(plan->settings), room = sizeof(plan->settings);
+	size_t need = strlen(key) + 2 * strlen(value) + 3;
+
+	if (used + need > room)
+		return sl_fail(-ENOBUFS, "%s: the settings are longer than %zu bytes",
+			       key, room);
+	used += (size_t)snprintf(plan->settings + used, room - used,
+				 "%s%s=", used ? "," : "", key);
+	for (; *value; value++) {
+		if (*value == ',' || *value == '\\')
+			plan->settings[used++] = '\\';
+		plan->settings[used++] = *value;
+	}
+	plan->settings[used] = '\0';
+	return 0;
+}
+
+void
+run_note(struct run_plan *plan, const char *fmt, ...)
+{
+	va_list args;
+
+	if (plan->note_n == RUN_NOTES_MAX)
+		return;
+	va_start(args, fmt);
+	vsnprintf(plan->notes[plan->note_n++], sizeof(plan->notes[0]), fmt, args);
+	va_end(args);
+}
+
+void
+run_plan_fini(struct run_plan *plan)
+{
+	for (size_t i = 0; i < plan->variable_n; i++)
+		free(plan->variables[i].value);
+	plan->variable_n = 0;
+}
+
+int
+run_plan_apply(const struct run_plan *plan)
+{
+	for (size_t i = 0; i < plan->variable_n; i++)
+		if (setenv(plan->variables[i].name, plan->variables[i].value, 1))
+			return sl_fail(-errno, "%s: %s", plan->variables[i].name,
+				       strerror(errno));
+	return 0;
+}
+
+/* ---- parts ---- */
+
+/* Ours first, then what there was, without an outer run's library. */
+static int
+preload_plan(struct run_plan *plan)
+{
+	const char *was = getenv("LD_PRELOAD");
+	char value[RUN_VALUE_ROOM];
+	size_t used = strlen(plan->library);
+	SL_CLEANUP(free) char *copy = strdup(was ? was : "");
+	char *save = NULL;
+	int others = 0;
+
+	if (!copy)
+		return sl_fail(-ENOMEM, "out of memory");
+	memcpy(value, plan->library, used + 1);
+	for (char *word = strtok_r(copy, ": ", &save); word;
+	     word = strtok_r(NULL, ": ", &save)) {
+		const char *slash = strrchr(word, '/');
+
+		if (strcmp(slash ? slash + 1 : word, RUN_LIBRARY) == 0)
+			continue;
+		if (used + strlen(word) + 2 > sizeof(value))
+			return sl_fail(-ENOBUFS, "LD_PRELOAD is longer than %d bytes",
+				       RUN_VALUE_ROOM);
+		used += (size_t)snprintf(value + used, sizeof(value) - used, ":%s", word);
+		others = 1;
+	}
+	return run_set(plan, "LD_PRELOAD", value, "%s",
+		       others ? "loads the library, and what was there before"
+			      : "loads the library");
+}
+
+/* One of the words of choices, "a|b|c". */
+static int
+choice_plan(struct run_plan *plan, const char *option, const char *key, const char *value,
+	    const char *choices)
+{
+	size_t n;
+
+	if (!value)
+		return 0;
+	n = strlen(value);
+	for (const char *at = choices;; at++) {
+		size_t chars = strcspn(at, "|");
+
+		if (chars == n && n && strncmp(at, value, n) == 0)
+			return run_setting(plan, key, value);
+		at += chars;
+		if (!*at)
+			break;
+	}
+	return sl_fail(-EINVAL, "%s '%s': not one of %s", option, value, choices);
+}
+
+/* Where the statistics go, absolute; an old file is not there any more when the program runs. */
+static int
+stats_plan(struct run_plan *plan, const char *path)
+{
+	char dir[PATH_MAX], real[PATH_MAX], value[PATH_MAX + NAME_MAX + 2];
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct stat st;
+
+	if (strlen(path) >= sizeof(dir))
+		return sl_fail(-ENAMETOOLONG, "--stats: the name is too long");
+	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+		 slash ? path : ".");
+	if (!*name)
+		return sl_fail(-EISDIR, "--stats %s: a directory; name a file", path);
+	if (!realpath(dir, real))
+		return sl_fail(-errno, "--stats %s: %s: %s", path, dir, strerror(errno));
+	if (access(real, W_OK | X_OK))
+		return sl_fail(-errno, "--stats %s: no file can be made in %s: %s", path,
+			       real, strerror(errno));
+	snprintf(value, sizeof(value), "%s/%s", strcmp(real, "/") ? real : "", name);
+	if (!lstat(value, &st) && !S_ISREG(st.st_mode))
+		return sl_fail(-EINVAL, "--stats %s: is there, and not a plain file", path);
+	if (strlen(value) > 1000) /* the library has room for 1,023 */
+		return sl_fail(-ENAMETOOLONG, "--stats: the name is too long");
+	return run_setting(plan, "stats", value);
+}
+
+static int
+policies_plan(struct run_plan *plan, const char *path)
+{
+	char real[PATH_MAX];
+
+	if (!realpath(path, real) || access(real, R_OK))
+		return sl_fail(-errno, "--policies %s: %s", path, strerror(errno));
+	if (strlen(real) > 1000)
+		return sl_fail(-ENAMETOOLONG, "--policies: the name is too long");
+	return run_setting(plan, "policies", real);
+}
+
+/* Settings of the spaces, each by its variable. */
+static int
+sets_plan(struct run_plan *plan, const struct run_options *options)
+{
+	/* Those with an option of their own, or none. */
+	static const char *const taken[][2] = {
+		{"device_budget", "--device-memory"},
+		{"host_budget", "--host-memory"},
+		{"store_budget", "--store-memory"},
+		{"spill_dirs", "--spill-dir"},
+		{"device", "a GPU in any case"},
+		{"device_number", "CUDA_VISIBLE_DEVICES"},
+	};
+	struct sluice_config config = {0};
+
+	for (size_t i = 0; i < options->set_n; i++) {
+		const char *pair = options->sets[i], *equals = strchr(pair, '=');
+		size_t chars = equals ? (size_t)(equals - pair) : strlen(pair);
+		char name[64] = "SLUICE_";
+		size_t n = strlen(name);
+		int rc;
+
+		for (size_t k = 0; k < sizeof(taken) / sizeof(taken[0]); k++)
+			if (strlen(taken[k][0]) == chars && !strncmp(pair, taken[k][0], chars))
+				return sl_fail(-EINVAL, "--set %s: it is %s", pair,
+					       taken[k][1]);
+		if (strchr(pair, ','))
+			return sl_fail(-EINVAL, "--set %s: one setting each", pair);
+		rc = sluice_config_parse(&config, pair);
+		if (rc)
+			return sl_fail_in(rc, "--set");
+		for (size_t k = 0; k < chars && n + 1 < sizeof(name); k++)
+			name[n++] = (char)toupper((unsigned char)pair[k]);
+		name[n] = '\0';
+		rc = run_set(plan, name, equals + 1, "--set");
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+settings_plan(struct run_plan *plan, const struct run_options *options)
+{
+	static const char on[] = "1";
+	int rc = choice_plan(plan, "--mode", "mode", options->mode, "paged|naive|opt|off");
+
+	if (!rc)
+		rc = choice_plan(plan, "--arguments", "arguments", options->arguments,
+				 "learn|all|trust");
+	if (!rc)
+		rc = choice_plan(plan, "--meminfo", "meminfo", options->meminfo,
+				 "virtual|physical|auto");
+	if (!rc)
+		rc = choice_plan(plan, "--managed", "managed", options->managed,
+				 "ours|driver");
+	if (!rc && options->no_follow)
+		rc = run_setting(plan, "follow", "0");
+	if (!rc && options->explain)
+		rc = run_setting(plan, "explain", on);
+	if (!rc && options->quiet)
+		rc = run_setting(plan, "quiet", on);
+	if (!rc && options->verbose)
+		rc = run_setting(plan, "verbose", on);
+	if (!rc && options->doctor)
+		rc = run_setting(plan, "doctor", on);
+	if (!rc && options->stats)
+		rc = stats_plan(plan, options->stats);
+	if (!rc && options->policies)
+		rc = policies_plan(plan, options->policies);
+	if (!rc && plan->frameworks[0])
+		rc = run_setting(plan, "frameworks", plan->frameworks);
+	return rc;
+}
+
+int
+run_plan_make(struct run_plan *plan, const struct run_options *options)
+{
+	int rc = run_library_find(options->library, plan->library);
+
+	if (!rc)
+		rc = preload_plan(plan);
+	if (!rc)
+		rc = run_budget_plan(plan, options);
+	if (!rc)
+		rc = sets_plan(plan, options);
+	if (!rc)
+		rc = run_frameworks_plan(plan, options);
+	if (!rc)
+		rc = settings_plan(plan, options);
+	/* Also when there is nothing to say: an outer run's settings must not be taken. */
+	if (!rc)
+		rc = run_set(plan, "SLUICE_RUN", plan->settings, "settings of the library");
+	return rc;
+}

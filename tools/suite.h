@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `sluice bench suite` share: the rows that the evaluations of the papers DRAGON
+ * and UVM Discard are made of, one measured configuration each, and what is published about them.
+ *
+ * cmd_suite.c reads the command line and has the rows listed (suite_plan.c), run (suite_run.c,
+ * suite_copies.c, suite_env.c), kept in a file (suite_rows.c), judged (suite_bars.c) and written
+ * with tables and pictures (suite_report.c, suite_dragon.c, suite_discard.c) beside the published
+ * values (suite_published.c).
+ *
+ * A row is told by device, part, workload, variant and point; all five are words that stay the same
+ * from run to run, so that rows of an earlier run can be kept, and joined with those of another
+ * machine.
+ *
+ * Threads: one; a row is run by a child process.
+ */
+#ifndef SL_TOOLS_SUITE_H
+#define SL_TOOLS_SUITE_H
+
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "workload.h"
+
+#define SUITE_WORD_BYTES  32
+#define SUITE_ERROR_BYTES 256
+#define SUITE_BARS_MAX    64
+#define SUITE_ROWS_MAX    2048u
+
+enum suite_part {
+	SUITE_FITS,   /* in-device sizes without a disk: what a space costs */
+	SUITE_FIG3,   /* DRAGON, figure 3: sizes from 1/3 to 64/3 of the device */
+	SUITE_FIG5,   /* DRAGON, figure 5: read-ahead off and on */
+	SUITE_FIG6,   /* DRAGON, figure 6: host memory kept from volatile data */
+	SUITE_TABLES, /* UVM Discard, tables 3 to 8 */
+	SUITE_PART_COUNT
+};
+extern const char *const suite_part_names[SUITE_PART_COUNT];
+
+/* What a row runs on. */
+enum suite_variant {
+	SUITE_SLUICE,         /* launches declare their uses and intents, policy lru */
+	SUITE_SLUICE_NO_AHEAD,/* the same without read-ahead */
+	SUITE_DRAGON,         /* kernels run by faults, flags of the mapping, policy dragon */
+	SUITE_DRAGON_NO_AHEAD,
+	SUITE_UVM,            /* kernels run by faults, policy uvm */
+	SUITE_COPIES,         /* files read as a whole, copied, computed, copied, written */
+	SUITE_STREAMING,      /* a GPU: pieces by hand over three buffers */
+	SUITE_MAPPED,         /* a GPU: kernels reach host memory over the link */
+	SUITE_MMAP,           /* files mapped; the kernel's page cache decides */
+	SUITE_NONE,           /* policy uvm, launches declare uses; no discard */
+	SUITE_EAGER,          /* with eager discard */
+	SUITE_LAZY,           /* with lazy discard */
+	SUITE_INTENTS,        /* launch intents instead of policy uvm, no discard */
+	SUITE_INTENTS_LAZY,   /* both */
+	SUITE_VARIANT_COUNT
+};
+extern const char *const suite_variant_names[SUITE_VARIANT_COUNT];
+extern const char *const suite_variant_titles[SUITE_VARIANT_COUNT];
+
+enum suite_status {
+	SUITE_PLANNED, /* not run yet */
+	SUITE_DONE,
+	SUITE_REFUSED, /* it does not fit, or the device cannot: error says why */
+	SUITE_FAILED,  /* it should have run */
+	SUITE_STATUS_COUNT
+};
+extern const char *const suite_status_names[SUITE_STATUS_COUNT];
+
+struct suite_row {
+	/* What it is. */
+	int cuda;
+	enum suite_part part;
+	char workload[SUITE_WORD_BYTES];
+	enum suite_variant variant;
+	char point[SUITE_WORD_BYTES]; /* "4/3", "200 %", "1/4" */
+	double at;                    /* the same as a number */
+
+	/* What it is run with. */
+	uint64_t footprint_bytes; /* asked for; then the workload's own */
+	uint64_t device_bytes, host_bytes, reserve_bytes, chunk_bytes;
+	uint64_t link_bytes_per_s; /* of the modelled link; 0: none */
+	uint64_t limit_bytes;      /* of the process's control group; 0: none */
+	uint64_t repeat;
+	int in_memory; /* the files lie in memory: no disk is measured */
+
+	/* What came out. Times are medians, counters those of the last run. */
+	enum suite_status status;
+	char error[SUITE_ERROR_BYTES];
+	enum workload_verdict verdict;
+	double run_s;      /* first launch to last launch done */
+	double total_s;    /* with mapping or reading before, syncing or writing behind */
+	double measured_s; /* on a GPU: all data in host memory at first; else 0 */
+	uint64_t launches, tile_bytes, input_bytes, output_bytes;
+	uint64_t h2d_bytes, d2h_bytes; /* before the final sync */
+	uint64_t read_bytes, write_bytes; /* of files, to the end */
+	uint64_t expected_h2d_bytes, expected_d2h_bytes, tolerance_bytes;
+	int expected;
+	struct sluice_stats before, after; /* bytes by cause: before the final sync, at the end */
+};
+
+struct suite {
+	int cuda, quick, verify;
+	uint64_t scale_bytes; /* device budget of the DRAGON figures */
+	uint64_t link_bytes_per_s;
+	uint64_t repeat;
+	const char *dir, *memory_dir;
+	const struct workload *only_workload; /* NULL: all */
+	uint32_t parts;                       /* bit n: enum suite_part n is to be run */
+
+	struct suite_row *rows; /* both devices' */
+	unsigned n_rows, max_rows;
+	char machine[2][256]; /* what the rows of a device were run on; "" : no rows */
+	const volatile sig_atomic_t *cancelled;
+};
+
+/* ---- suite_plan.c ---- */
+
+/* Append the rows of the parts asked for, in the order in which files can be used again. Errors:
+ * -ENOMEM, -E2BIG, -EINVAL (the budgets are too small), text set. */
+int suite_rows_plan(struct suite *suite) SL_MUST_CHECK;
+
+/* Append a copy of a row; -ENOMEM, -E2BIG. */
+int suite_row_add(struct suite *suite, const struct suite_row *row) SL_MUST_CHECK;
+
+/* The row of that description that is there (planned or run), or NULL. workload: as the table of
+ * workloads has it. */
+struct suite_row *suite_row_find(const struct suite *suite, int cuda, enum suite_part part,
+				 const char *workload, enum suite_variant variant,
+				 const char *point);
+/* The same, if it was run to its end. */
+const struct suite_row *suite_row_done(const struct suite *suite, int cuda,
+				       enum suite_part part, const char *workload,
+				       enum suite_variant variant, const char *point);
+
+#define SUITE_RATIOS 7
+extern const char *const suite_ratio_names[SUITE_RATIOS]; /* "1/3" ... "64/3" */
+extern const double suite_ratio_values[SUITE_RATIOS];
+
+#define SUITE_RESERVES 5
+extern const char *const suite_reserve_names[SUITE_RESERVES]; /* of the host budget */
+
+#define SUITE_OVERS 4
+extern const char *const suite_over_names[SUITE_OVERS]; /* "<100 %" ... "400 %" */
+
+/* The option "discard" of a workload with choices none, eager, lazy: its index, or -1. */
+int suite_discard_option(const struct workload *workload);
+
+/* ---- suite_run.c ---- */
+
+/*
+ * Run a planned row, repeat times, each in a child of its own within a memory limit where one can
+ * be set. A row that does not fit or fails is noted in it: 0. Negative: the suite cannot go on
+ * (-ECANCELED, -EAGAIN from fork), text set. Blocks for the whole run.
+ */
+int suite_row_run(const struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
+
+/* Remove what rows of this workload left in their directory. */
+void suite_row_clean(const struct suite *suite, const struct suite_row *row);
+
+/* ---- suite_env.c, suite_copies.c: in the child ---- */
+
+struct workload_env;
+struct workload_memory_ops;
+
+/*
+ * As workload_run(), over files read as a whole into host memory within the host budget, copied to
+ * a device of the device budget, and written at the end. The software device only. link_bytes_per_s:
+ * what a copy goes at; 0: at what memcpy() does. Files are kept. Errors: -ENOMEM (host memory does
+ * not hold them), and as workload_run(), with the text in result->error.
+ */
+int suite_copies_run(const struct workload *workload, const struct workload_params *params,
+		     uint64_t link_bytes_per_s, struct workload_result *result) SL_MUST_CHECK;
+
+/* Compare what a run with these params left in its files with the reference: result->verdict,
+ * result->mismatch. Errors as workload_run(). */
+int suite_verify(const struct workload *workload, const struct workload_params *params,
+		 const struct sluice_config *config, struct workload_result *result) SL_MUST_CHECK;
+
+extern const struct workload_memory_ops suite_memory_copies;
+
+/* The rate that copies of this process go at; see suite_copies_run(). Set before it. */
+extern uint64_t suite_copies_link_bytes_per_s;
+
+/* ---- suite_rows.c ---- */
+
+/* Write the rows of one device to path, whole or not at all. Errors of writing, text set. */
+int suite_rows_write(const struct suite *suite, int cuda, const char *path) SL_MUST_CHECK;
+
+/* Append the rows of path. 0 also where there is no such file. Errors: -EINVAL (not such a file),
+ * -ENOMEM, of reading, text set. */
+int suite_rows_read(struct suite *suite, const char *path) SL_MUST_CHECK;
+
+struct json;
+void suite_row_json(struct json *json, const struct suite_row *row);
+
+/* ---- suite_published.c ---- */
+
+struct suite_table {
+	const char *workload;      /* beginning of its name in the table of workloads */
+	const char *title;         /* as the paper calls it */
+	unsigned time_number, bytes_number; /* 0: no such table */
+	double gb[3][SUITE_OVERS]; /* none, eager, lazy */
+	const char *time[3][SUITE_OVERS]; /* PCIe 3 / PCIe 4, none is 1; NULL: not published */
+	int determined;            /* the bytes follow from sizes and policy */
+};
+extern const struct suite_table suite_tables[];
+extern const unsigned suite_n_tables;
+
+/* The workload of a table, or NULL where there is none yet. */
+const struct workload *suite_table_workload(const struct suite_table *table);
+
+/* A workload whose name, letters and digits alone, begins so; NULL: none. */
+const struct workload *suite_workload(const char *name);
+
+extern const char *const suite_dragon_apps[]; /* ended by NULL */
+
+/* ---- suite_bars.c ---- */
+
+struct suite_bar {
+	char what[96], bar[96], note[160];
+	unsigned n;         /* rows that were looked at; 0: not judged */
+	int passed, reported; /* reported: a number that nothing is demanded of */
+};
+
+/* What the papers' claims ask for, judged over the rows of a device. Returns how many. */
+unsigned suite_bars_judge(const struct suite *suite, int cuda,
+			  struct suite_bar bars[SUITE_BARS_MAX]);
+
+/*
+ * Seconds that reading everything, copying and writing takes at a point of figure 3: as measured, or
+ * where host memory does not hold the files, by a line through those measured, as the paper does:
+ * *extrapolated is then 1. 0: unknown.
+ */
+double suite_copies_s(const struct suite *suite, int cuda, const char *workload, unsigned ratio,
+		      int *extrapolated);
+
+/* ---- suite_report.c, suite_dragon.c, suite_discard.c ---- */
+
+#include <stdio.h>
+
+struct chart;
+
+struct suite_writer {
+	const struct suite *suite;
+	FILE *out;
+	const char *dir, *link; /* pictures; dir NULL: none */
+	int rc;                 /* the first failure of a picture */
+};
+
+/* The whole page: bars, figures, tables, all rows. Pictures go to dir (NULL: none), referred to
+ * through link. Errors of writing, text set. */
+int suite_report_write(const struct suite *suite, FILE *out, const char *dir,
+		       const char *link) SL_MUST_CHECK;
+
+int suite_picture_put(struct suite_writer *w, const char *name, const struct chart *chart);
+const char *suite_device_title(int cuda);
+void suite_dragon_write(struct suite_writer *w, int cuda);
+void suite_discard_write(struct suite_writer *w, int cuda);
+
+/* One line: the row and its bytes by cause. */
+void suite_row_print(FILE *to, const struct suite_row *row);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rows there are: each part's workloads, points and variants, with footprints and budgets.
+ *
+ * DRAGON's platform had a GPU of 12 GiB, 64 GiB of host memory and data from 4 to 256 GiB; here the
+ * device budget is the scale, the host budget 16/3 of it, and the data 1/3, 2/3, ... 64/3 of it. UVM
+ * Discard's ratio is the footprint over the device's memory; the host has room for everything. The
+ * workloads come from the table of workloads by name: what is not there has no rows.
+ *
+ * Rows that use the same input files stand together.
+ *
+ * Threads: one.
+ */
+#include "suite.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_BYTES         (2ull << 20)
+#define HOST_THIRDS         16u  /* host budget over device budget, DRAGON */
+#define TABLES_FOOTPRINT    16u  /* over the scale */
+#define HOST_SLACK_CHUNKS   32u  /* beyond the footprint, where the host has room for everything */
+#define DEVICE_CHUNKS_LEAST 12u
+
+const char *const suite_ratio_names[SUITE_RATIOS] = {"1/3",  "2/3",  "4/3", "8/3",
+						     "16/3", "32/3", "64/3"};
+const double suite_ratio_values[SUITE_RATIOS] = {1 / 3.0,  2 / 3.0,  4 / 3.0, 8 / 3.0,
+						 16 / 3.0, 32 / 3.0, 64 / 3.0};
+static const unsigned ratio_thirds[SUITE_RATIOS] = {1, 2, 4, 8, 16, 32, 64};
+
+const char *const suite_reserve_names[SUITE_RESERVES] = {"0", "1/4", "1/2", "3/4", "1"};
+static const unsigned reserve_quarters[SUITE_RESERVES] = {0, 1, 2, 3, 4};
+#define RESERVE_RATIO 4 /* footprint of figure 6: 16/3 */
+
+const char *const suite_over_names[SUITE_OVERS] = {"<100 %", "200 %", "300 %", "400 %"};
+static const unsigned over_percent[SUITE_OVERS] = {80, 200, 300, 400};
+
+const char *const suite_part_names[SUITE_PART_COUNT] = {
+	[SUITE_FITS] = "fits", [SUITE_FIG3] = "fig3",     [SUITE_FIG5] = "fig5",
+	[SUITE_FIG6] = "fig6", [SUITE_TABLES] = "tables",
+};
+
+const char *const suite_variant_names[SUITE_VARIANT_COUNT] = {
+	[SUITE_SLUICE] = "sluice",
+	[SUITE_SLUICE_NO_AHEAD] = "sluice-no-ahead",
+	[SUITE_DRAGON] = "dragon",
+	[SUITE_DRAGON_NO_AHEAD] = "dragon-no-ahead",
+	[SUITE_UVM] = "uvm",
+	[SUITE_COPIES] = "copies",
+	[SUITE_STREAMING] = "streaming",
+	[SUITE_MAPPED] = "mapped",
+	[SUITE_MMAP] = "mmap",
+	[SUITE_NONE] = "none",
+	[SUITE_EAGER] = "eager",
+	[SUITE_LAZY] = "lazy",
+	[SUITE_INTENTS] = "intents",
+	[SUITE_INTENTS_LAZY] = "intents-lazy",
+};
+
+const char *const suite_variant_titles[SUITE_VARIANT_COUNT] = {
+	[SUITE_SLUICE] = "launch intents",
+	[SUITE_SLUICE_NO_AHEAD] = "launch intents, no read-ahead",
+	[SUITE_DRAGON] = "faults, policy dragon",
+	[SUITE_DRAGON_NO_AHEAD] = "faults, policy dragon, no read-ahead",
+	[SUITE_UVM] = "faults, policy uvm",
+	[SUITE_COPIES] = "read, then copy",
+	[SUITE_STREAMING] = "pieces by hand",
+	[SUITE_MAPPED] = "host memory over the link",
+	[SUITE_MMAP] = "mmap",
+	[SUITE_NONE] = "policy uvm",
+	[SUITE_EAGER] = "policy uvm, eager discard",
+	[SUITE_LAZY] = "policy uvm, lazy discard",
+	[SUITE_INTENTS] = "launch intents",
+	[SUITE_INTENTS_LAZY] = "launch intents, lazy discard",
+};
+
+const char *const suite_status_names[SUITE_STATUS_COUNT] = {
+	[SUITE_PLANNED] = "planned",
+	[SUITE_DONE] = "done",
+	[SUITE_REFUSED] = "refused",
+	[SUITE_FAILED] = "failed",
+};
+
+int
+suite_discard_option(const struct workload *workload)
+{
+	for (unsigned i = 0; i < workload->n_options; i++)
+		if (strcmp(workload->options[i].name, "discard") == 0 &&
+		    workload->options[i].choices)
+			return (int)i;
+	return -1;
+}
+
+int
+suite_row_add(struct suite *suite, const struct suite_row *row)
+{
+	struct suite_row *rows;
+	unsigned max = suite->max_rows ? suite->max_rows * 2 : 64;
+
+	if (suite->n_rows == SUITE_ROWS_MAX)
+		return sl_fail(-E2BIG, "suite: more than %u rows", SUITE_ROWS_MAX);
+	if (suite->n_rows == suite->max_rows) {
+		rows = realloc(suite->rows, max * sizeof(*rows));
+		if (!rows)
+			return sl_fail(-ENOMEM, "suite: out of memory for rows");
+		suite->rows = rows;
+		suite->max_rows = max;
+	}
+	suite->rows[suite->n_rows++] = *row;
+	return 0;
+}
+
+struct suite_row *
+suite_row_find(const struct suite *suite, int cuda, enum suite_part part,
+	       const char *workload, enum suite_variant variant, const char *point)
+{
+	for (unsigned i = 0; i < suite->n_rows; i++) {
+		struct suite_row *row = &suite->rows[i];
+
+		if (row->cuda == cuda && row->part == part && row->variant == variant &&
+		    strcmp(row->workload, workload) == 0 && strcmp(row->point, point) == 0)
+			return row;
+	}
+	return NULL;
+}
+
+const struct suite_row *
+suite_row_done(const struct suite *suite, int cuda, enum suite_part part,
+	       const char *workload, enum suite_variant variant, const char *point)
+{
+	const struct suite_row *row =
+		suite_row_find(suite, cuda, part, workload, variant, point);
+
+	return row && row->status == SUITE_DONE ? row : NULL;
+}
+
+static uint64_t
+chunks_down(uint64_t bytes)
+{
+	return bytes / CHUNK_BYTES * CHUNK_BYTES;
+}
+
+/* What rows of a part and workload have in common. */
+static struct suite_row
+row_make(const struct suite *suite, enum suite_part part, const struct workload *workload)
+{
+	struct suite_row row = {
+		.cuda = suite->cuda,
+		.part = part,
+		.chunk_bytes = CHUNK_BYTES,
+		.device_bytes = chunks_down(suite->scale_bytes),
+		.host_bytes = chunks_down(suite->scale_bytes * HOST_THIRDS / 3),
+		.repeat = suite->repeat,
+	};
+
+	snprintf(row.workload, sizeof(row.workload), "%s", workload->name);
+	return row;
+}
+
+static int
+variants_add(struct suite *suite, struct suite_row row, const enum suite_variant *variants,
+	     unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < n; i++) {
+		row.variant = variants[i];
+		rc = suite_row_add(suite, &row);
+	}
+	return rc;
+}
+
+/* A footprint of thirds/3 of the device. */
+static void
+ratio_set(struct suite_row *row, const struct suite *suite, unsigned ratio)
+{
+	snprintf(row->point, sizeof(row->point), "%s", suite_ratio_names[ratio]);
+	row->at = suite_ratio_values[ratio];
+	row->footprint_bytes = suite->scale_bytes / 3 * ratio_thirds[ratio];
+}
+
+static int
+fits_plan(struct suite *suite, const struct workload *workload)
+{
+	static const enum suite_variant variants[] = {SUITE_SLUICE, SUITE_COPIES};
+	int rc = 0;
+
+	for (unsigned ratio = 0; !rc && ratio < 2; ratio++) {
+		struct suite_row row = row_make(suite, SUITE_FITS, workload);
+
+		ratio_set(&row, suite, ratio);
+		row.in_memory = 1;
+		row.repeat = suite->repeat < 5 ? 5 : suite->repeat;
+		rc = variants_add(suite, row, variants, 2);
+	}
+	return rc;
+}
+
+static int
+fig3_plan(struct suite *suite, const struct workload *workload)
+{
+	static const enum suite_variant soft[] = {SUITE_SLUICE, SUITE_DRAGON, SUITE_UVM,
+						  SUITE_COPIES, SUITE_MMAP};
+	static const enum suite_variant cuda[] = {SUITE_SLUICE, SUITE_COPIES, SUITE_STREAMING,
+						  SUITE_MAPPED};
+	int rc = 0;
+
+	for (unsigned ratio = 0; !rc && ratio < SUITE_RATIOS; ratio++) {
+		struct suite_row row = row_make(suite, SUITE_FIG3, workload);
+
+		ratio_set(&row, suite, ratio);
+		rc = suite->cuda ? variants_add(suite, row, cuda, 4)
+				 : variants_add(suite, row, soft, 5);
+	}
+	return rc;
+}
+
+/* Figure 5: vectorAdd and hotspot at 8, 64 and 256 GiB, there with a GPU of 12 GiB. */
+static int
+fig5_plan(struct suite *suite, const struct workload *workload)
+{
+	static const enum suite_variant variants[] = {SUITE_DRAGON_NO_AHEAD, SUITE_DRAGON,
+						      SUITE_SLUICE_NO_AHEAD, SUITE_SLUICE};
+	static const unsigned ratios[] = {1, 4, 6};
+	int rc = 0;
+
+	if (workload != suite_workload("vectoradd") && workload != suite_workload("hotspot"))
+		return 0;
+	for (unsigned i = 0; !rc && i < 3; i++) {
+		struct suite_row row = row_make(suite, SUITE_FIG5, workload);
+
+		ratio_set(&row, suite, ratios[i]);
+		/* A GPU has no faults to read ahead of. */
+		rc = suite->cuda ? variants_add(suite, row, variants + 2, 2)
+				 : variants_add(suite, row, variants, 4);
+	}
+	return rc;
+}
+
+static int
+fig6_plan(struct suite *suite, const struct workload *workload)
+{
+	static const enum suite_variant variants[] = {SUITE_SLUICE, SUITE_DRAGON};
+	int rc = 0;
+
+	if (workload != suite_workload("backprop") && workload != suite_workload("srad"))
+		return 0;
+	for (unsigned i = 0; !rc && i < SUITE_RESERVES; i++) {
+		struct suite_row row = row_make(suite, SUITE_FIG6, workload);
+
+		ratio_set(&row, suite, RESERVE_RATIO);
+		snprintf(row.point, sizeof(row.point), "%s", suite_reserve_names[i]);
+		row.at = reserve_quarters[i] / 4.0;
+		row.reserve_bytes = chunks_down(row.host_bytes / 4 * reserve_quarters[i]);
+		rc = variants_add(suite, row, variants, suite->cuda ? 1 : 2);
+	}
+	return rc;
+}
+
+/* The device's memory for a footprint oversubscribed so; in between, a whole chunk. */
+static int
+over_set(struct suite_row *row, const struct suite *suite, const struct workload *workload,
+	 unsigned over)
+{
+	struct workload_params params;
+	struct workload_plan plan;
+	char error[WORKLOAD_TEXT_BYTES];
+	int rc = workload_params_init(workload, &params);
+
+	if (rc)
+		return rc;
+	params.footprint_bytes = row->footprint_bytes;
+	params.config.chunk_bytes = row->chunk_bytes;
+	params.config.device = suite->cuda ? SLUICE_DEVICE_CUDA : SLUICE_DEVICE_SOFT;
+	params.config.device_budget_bytes = row->footprint_bytes;
+	if (workload_plan_make(workload, &params, &plan, error))
+		return 1; /* not on this device, or not at this size */
+	snprintf(row->point, sizeof(row->point), "%s", suite_over_names[over]);
+	row->at = over_percent[over];
+	row->device_bytes = chunks_down(plan.footprint_bytes * 100 / over_percent[over]);
+	row->host_bytes = chunks_down(plan.footprint_bytes + plan.footprint_bytes / 8) +
+			  HOST_SLACK_CHUNKS * CHUNK_BYTES;
+	return 0;
+}
+
+static int
+tables_plan(struct suite *suite, const struct workload *workload)
+{
+	static const enum suite_variant variants[] = {SUITE_NONE, SUITE_EAGER, SUITE_LAZY,
+						      SUITE_INTENTS, SUITE_INTENTS_LAZY};
+	unsigned table = 0;
+	int rc = 0;
+
+	while (table < suite_n_tables &&
+	       suite_table_workload(&suite_tables[table]) != workload)
+		table++;
+	if (table == suite_n_tables || suite_discard_option(workload) < 0)
+		return 0;
+	for (unsigned over = 0; !rc && over < SUITE_OVERS; over++) {
+		struct suite_row row = row_make(suite, SUITE_TABLES, workload);
+
+		row.footprint_bytes = suite->scale_bytes * TABLES_FOOTPRINT;
+		row.in_memory = 1;
+		row.link_bytes_per_s = suite->cuda ? 0 : suite->link_bytes_per_s;
+		rc = over_set(&row, suite, workload, over);
+		if (rc > 0)
+			return 0;
+		if (!rc)
+			rc = variants_add(suite, row, variants, 5);
+	}
+	return rc;
+}
+
+/* Whether one of DRAGON's applications is this workload. */
+static int
+is_dragon_app(const struct workload *workload)
+{
+	for (const char *const *app = suite_dragon_apps; *app; app++)
+		if (suite_workload(*app) == workload)
+			return 1;
+	return 0;
+}
+
+int
+suite_rows_plan(struct suite *suite)
+{
+	static int (*const plans[SUITE_PART_COUNT])(struct suite *suite,
+						    const struct workload *workload) = {
+		[SUITE_FITS] = fits_plan,     [SUITE_FIG3] = fig3_plan,
+		[SUITE_FIG5] = fig5_plan,     [SUITE_FIG6] = fig6_plan,
+		[SUITE_TABLES] = tables_plan,
+	};
+	int rc = 0;
+
+	if (suite->scale_bytes < DEVICE_CHUNKS_LEAST * CHUNK_BYTES)
+		return sl_fail(-EINVAL,
+			       "suite: a device of %llu MiB is too small: at least %llu MiB",
+			       (unsigned long long)(suite->scale_bytes >> 20),
+			       (unsigned long long)(DEVICE_CHUNKS_LEAST * CHUNK_BYTES >> 20));
+	for (unsigned part = 0; !rc && part < SUITE_PART_COUNT; part++) {
+		if (!(suite->parts & 1u << part))
+			continue;
+		for (const struct workload *const *w = workloads_list; !rc && *w; w++) {
+			if (suite->only_workload && suite->only_workload != *w)
+				continue;
+			if (part == SUITE_TABLES || is_dragon_app(*w))
+				rc = plans[part](suite, *w);
+		}
+	}
+	return rc;
+}

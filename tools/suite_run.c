@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running one row: a child process for every run, so that nothing of one run is left in the next
+ * and a memory limit can be set. The same for every variant: inputs made before and their pages
+ * dropped from the page cache, a control group of as much memory as the device, host and staging
+ * budgets together and a little for the program itself, the same files, tiles and kernels. What the
+ * run left in the files is compared with the reference by a second child, outside the limit.
+ *
+ * On a GPU no limit is set (pinned memory and the driver's own are not told apart), and the row's
+ * time is that of the first pass: files read, kernels loaded and run; measured_s is that of the
+ * pass with all data in host memory.
+ *
+ * Threads: one; the children have those of their runs.
+ */
+#include "suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "sluice/sluice.h"
+
+/* Of the limit: the program, its threads' stacks, tables of the pager. */
+#define PROGRAM_BYTES (128ull << 20)
+#define REPEAT_MOST   99u
+
+struct run {
+	const struct suite *suite;
+	const struct suite_row *row;
+	const struct workload *workload;
+	struct workload_params params;
+	struct cgroup_limit limit;
+	int limited;
+};
+
+/* What a child sends. No pointers. */
+struct outcome {
+	int rc;
+	uint64_t read_bytes, write_bytes; /* by the system's count */
+	struct workload_result result;
+};
+
+enum child_work { CHILD_RUN, CHILD_VERIFY };
+
+static volatile sig_atomic_t child_signal;
+
+static void
+child_signal_note(int number)
+{
+	child_signal = number;
+}
+
+/* ---- parameters ---- */
+
+static const char *
+row_dir(const struct suite *suite, const struct suite_row *row)
+{
+	struct statvfs fs;
+
+	if (!row->in_memory || !suite->memory_dir)
+		return suite->dir;
+	/* Inputs, outputs and spill, and as much again to be left. */
+	if (statvfs(suite->memory_dir, &fs) ||
+	    (uint64_t)fs.f_bavail * fs.f_frsize < 4 * row->footprint_bytes)
+		return suite->dir;
+	return suite->memory_dir;
+}
+
+static int
+option_set(struct workload_params *params, const struct workload *workload,
+	   const char *name, const char *choice)
+{
+	for (unsigned i = 0; i < workload->n_options; i++) {
+		const struct workload_option *option = &workload->options[i];
+
+		if (strcmp(option->name, name) != 0 || !option->choices)
+			continue;
+		for (unsigned c = 0; option->choices[c]; c++) {
+			if (strcmp(option->choices[c], choice) == 0) {
+				params->option[i] = c;
+				return 0;
+			}
+		}
+	}
+	return sl_fail(-EINVAL, "suite: %s has no --%s %s", workload->name, name, choice);
+}
+
+/* Policy, presence and memory of a variant. */
+static int
+variant_set(struct run *run)
+{
+	struct workload_params *params = &run->params;
+	struct sluice_config *config = &params->config;
+
+	params->presence = WORKLOAD_PRESENCE_LAUNCH;
+	params->memory = WORKLOAD_MEMORY_SLUICE;
+	config->policy = SLUICE_POLICY_LRU;
+	switch (run->row->variant) {
+	case SUITE_SLUICE_NO_AHEAD:
+		config->readahead_chunks = 0;
+		return 0;
+	case SUITE_DRAGON_NO_AHEAD:
+		config->readahead_chunks = 0;
+		config->policy = SLUICE_POLICY_DRAGON;
+		params->presence = WORKLOAD_PRESENCE_FAULT;
+		return 0;
+	case SUITE_DRAGON:
+		config->policy = SLUICE_POLICY_DRAGON;
+		params->presence = WORKLOAD_PRESENCE_FAULT;
+		return 0;
+	case SUITE_UVM:
+		config->policy = SLUICE_POLICY_UVM;
+		params->presence = WORKLOAD_PRESENCE_FAULT;
+		return 0;
+	case SUITE_COPIES:
+		params->memory = WORKLOAD_MEMORY_COPIES; /* the software device: suite_copies.c */
+		return 0;
+	case SUITE_STREAMING:
+		params->memory = WORKLOAD_MEMORY_STREAMING;
+		return 0;
+	case SUITE_MAPPED:
+		params->memory = WORKLOAD_MEMORY_MAPPED;
+		return 0;
+	case SUITE_MMAP:
+		params->memory = WORKLOAD_MEMORY_MMAP;
+		return 0;
+	case SUITE_NONE:
+		config->policy = SLUICE_POLICY_UVM;
+		return option_set(params, run->workload, "discard", "none");
+	case SUITE_EAGER:
+		config->policy = SLUICE_POLICY_UVM;
+		return option_set(params, run->workload, "discard", "eager");
+	case SUITE_LAZY:
+		config->policy = SLUICE_POLICY_UVM;
+		return option_set(params, run->workload, "discard", "lazy");
+	case SUITE_INTENTS:
+		return option_set(params, run->workload, "discard", "none");
+	case SUITE_INTENTS_LAZY:
+		return option_set(params, run->workload, "discard", "lazy");
+	case SUITE_SLUICE:
+	case SUITE_VARIANT_COUNT:
+		return 0;
+	}
+	return 0;
+}
+
+static int
+run_prepare(struct run *run, const struct suite *suite, const struct suite_row *row)
+{
+	struct workload_params *params = &run->params;
+	struct sluice_config *config = &params->config;
+	int rc;
+
+	run->suite = suite;
+	run->row = row;
+	run->workload = workload_find(row->workload);
+	if (!run->workload)
+		return sl_fail(-ENOENT, "suite: no workload %s", row->workload);
+	rc = workload_params_init(run->workload, params);
+	if (rc)
+		return rc;
+	params->footprint_bytes = row->footprint_bytes;
+	params->dir = row_dir(suite, row);
+	params->keep = 1;
+	config->device = row->cuda ? SLUICE_DEVICE_CUDA : SLUICE_DEVICE_SOFT;
+	config->device_budget_bytes = row->device_bytes;
+	config->host_budget_bytes = row->host_bytes;
+	config->host_reserve_bytes = row->reserve_bytes;
+	config->chunk_bytes = row->chunk_bytes;
+	if (row->part == SUITE_TABLES) /* there is no disk in what is measured */
+		config->writeback_bytes = config->host_budget_bytes;
+	for (unsigned i = 0; row->cuda && i < run->workload->n_options; i++)
+		if (run->workload->options[i].cuda_initial)
+			params->option[i] = run->workload->options[i].cuda_initial;
+	params->verify = row->cuda && suite->verify;
+	return variant_set(run);
+}
+
+/* ---- the child ---- */
+
+static void
+child_signals_catch(void)
+{
+	struct sigaction action = {.sa_handler = child_signal_note,
+				   .sa_flags = SA_RESETHAND | SA_RESTART};
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
+static void
+outcome_run(struct run *run, struct outcome *outcome)
+{
+	const struct suite_row *row = run->row;
+	struct rusage usage;
+	char rate[32];
+
+	if (row->link_bytes_per_s) {
+		snprintf(rate, sizeof(rate), "0:%llu",
+			 (unsigned long long)row->link_bytes_per_s);
+		setenv("SLUICE_SOFT_LINK", rate, 1);
+	}
+	if (run->limited && cgroup_limit_enter(&run->limit)) {
+		outcome->rc = -EACCES;
+		snprintf(outcome->result.error, sizeof(outcome->result.error), "%s",
+			 sluice_last_error());
+		return;
+	}
+	if (row->variant == SUITE_COPIES && !row->cuda)
+		outcome->rc = suite_copies_run(run->workload, &run->params,
+					       row->link_bytes_per_s, &outcome->result);
+	else
+		outcome->rc = workload_run(run->workload, &run->params, &outcome->result);
+	if (!getrusage(RUSAGE_SELF, &usage)) {
+		outcome->read_bytes = (uint64_t)usage.ru_inblock * 512;
+		outcome->write_bytes = (uint64_t)usage.ru_oublock * 512;
+	}
+}
+
+static void
+child_main(struct run *run, enum child_work work, struct outcome *outcome, pid_t parent, int to)
+{
+	const char *at = (const char *)outcome;
+	size_t left = sizeof(*outcome);
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(1);
+	child_signals_catch();
+	run->params.cancelled = &child_signal;
+	if (work == CHILD_RUN)
+		outcome_run(run, outcome);
+	else
+		outcome->rc = suite_verify(run->workload, &run->params,
+					   &outcome->result.config, &outcome->result);
+	while (left) {
+		ssize_t sent = write(to, at, left);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0)
+			_exit(1);
+		at += sent;
+		left -= (size_t)sent;
+	}
+	_exit(0);
+}
+
+/* ---- the parent ---- */
+
+/* Why a child sent nothing. */
+static void
+outcome_lost(const struct run *run, struct outcome *outcome, int status)
+{
+	char *error = outcome->result.error;
+
+	outcome->rc = -ECHILD;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && run->limited) {
+		outcome->rc = -ENOMEM;
+		snprintf(error, WORKLOAD_TEXT_BYTES,
+			 "killed: no memory to free within the limit");
+	} else if (WIFSIGNALED(status)) {
+		snprintf(error, WORKLOAD_TEXT_BYTES, "killed by signal %d",
+			 WTERMSIG(status));
+	} else {
+		snprintf(error, WORKLOAD_TEXT_BYTES, "ended without a result");
+	}
+}
+
+/* outcome: what the child is given, and what it sends back. -EAGAIN and the like: no child. */
+static int
+child_run(struct run *run, enum child_work work, struct outcome *outcome)
+{
+	pid_t parent = getpid(), child;
+	int pipe_fds[2], status = 0;
+	size_t got = 0;
+
+	if (pipe2(pipe_fds, O_CLOEXEC))
+		return sl_fail(-errno, "suite: pipe: %s", strerror(errno));
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		close(pipe_fds[0]);
+		child_main(run, work, outcome, parent, pipe_fds[1]);
+	}
+	close(pipe_fds[1]);
+	if (child < 0) {
+		close(pipe_fds[0]);
+		return sl_fail(-errno, "suite: fork: %s", strerror(errno));
+	}
+	while (got < sizeof(*outcome)) {
+		ssize_t n = read(pipe_fds[0], (char *)outcome + got, sizeof(*outcome) - got);
+
+		if (n < 0 && errno == EINTR) {
+			if (run->suite->cancelled && *run->suite->cancelled)
+				kill(child, SIGTERM);
+			continue;
+		}
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	close(pipe_fds[0]);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (got < sizeof(*outcome)) {
+		memset(outcome, 0, sizeof(*outcome));
+		outcome_lost(run, outcome, status);
+	}
+	if (run->suite->cancelled && *run->suite->cancelled)
+		return sl_fail(-ECANCELED, "suite: ended by a signal");
+	return 0;
+}
+
+/* The same for every variant: the budgets, and the program itself. */
+static uint64_t
+limit_bytes(const struct run *run)
+{
+	const struct sluice_config *config = &run->params.config;
+	uint64_t bytes = config->device_budget_bytes + config->host_budget_bytes +
+			 config->staging_bytes + PROGRAM_BYTES;
+
+	/* Files in memory are charged to whoever writes them. */
+	return run->row->in_memory ? bytes + 2 * run->row->footprint_bytes : bytes;
+}
+
+static void
+limit_make(struct run *run, struct suite_row *row)
+{
+	char name[64];
+
+	row->limit_bytes = 0;
+	if (row->cuda)
+		return;
+	snprintf(name, sizeof(name), "sluice-suite-%d", (int)getpid());
+	run->limited = !cgroup_limit_create(name, limit_bytes(run), &run->limit);
+	if (run->limited)
+		row->limit_bytes = limit_bytes(run);
+}
+
+static int
+double_compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+median(double *values, unsigned n)
+{
+	qsort(values, n, sizeof(*values), double_compare);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* Nothing goes over a link faster than the link: where a run did, the library models none. */
+static int
+link_is_there(const struct suite_row *row)
+{
+	uint64_t bytes = row->h2d_bytes > row->d2h_bytes ? row->h2d_bytes : row->d2h_bytes;
+
+	return (double)bytes / (double)row->link_bytes_per_s <= row->total_s;
+}
+
+static void
+row_fill(struct suite_row *row, const struct outcome *outcome)
+{
+	const struct workload_result *result = &outcome->result;
+	const struct workload_expectation *expected = &result->expected;
+
+	row->footprint_bytes = result->plan.footprint_bytes;
+	row->launches = result->launches;
+	row->tile_bytes = result->tile_bytes;
+	row->input_bytes = result->input_bytes;
+	row->output_bytes = result->output_bytes;
+	row->h2d_bytes = result->h2d_bytes;
+	row->d2h_bytes = result->d2h_bytes + result->collect_bytes;
+	row->before = result->before_sync;
+	row->after = result->after;
+	row->read_bytes = sluice_stats_store_read_bytes(&result->after);
+	row->write_bytes = sluice_stats_store_write_bytes(&result->after);
+	if (row->variant == SUITE_MMAP) { /* no space has counted */
+		row->read_bytes = outcome->read_bytes;
+		row->write_bytes = outcome->write_bytes;
+	}
+	row->expected = expected->known;
+	row->expected_h2d_bytes = expected->h2d_bytes;
+	row->expected_d2h_bytes = expected->d2h_bytes;
+	row->tolerance_bytes = expected->tolerance_bytes;
+}
+
+static void
+row_refuse(struct suite_row *row, const struct outcome *outcome)
+{
+	int rc = outcome->rc;
+
+	row->status = rc == -ENOMEM || rc == -EINVAL || rc == -ENOTSUP || rc == -ENOBUFS ||
+				      rc == -ENOSPC
+			      ? SUITE_REFUSED
+			      : SUITE_FAILED;
+	snprintf(row->error, sizeof(row->error), "%.*s", (int)sizeof(row->error) - 1,
+		 outcome->result.error);
+}
+
+/* All repetitions; outcome: of the last one. */
+static int
+row_measure(struct run *run, struct suite_row *row, struct outcome *outcome)
+{
+	double run_s[REPEAT_MOST], total_s[REPEAT_MOST], measured_s[REPEAT_MOST];
+	unsigned n = row->repeat < REPEAT_MOST ? (unsigned)row->repeat : REPEAT_MOST, i;
+
+	for (i = 0; i < n; i++) {
+		const struct workload_result *result = &outcome->result;
+		uint64_t run_ns;
+		int rc;
+
+		memset(outcome, 0, sizeof(*outcome));
+		rc = child_run(run, CHILD_RUN, outcome);
+		if (rc)
+			return rc;
+		if (outcome->rc) {
+			row_refuse(row, outcome);
+			return 0;
+		}
+		run_ns = row->cuda ? result->round_ns[WORKLOAD_ROUND_WARM] : result->run_ns;
+		run_s[i] = (double)run_ns / 1e9;
+		total_s[i] = (double)(result->map_ns + run_ns + result->unmap_ns) / 1e9;
+		measured_s[i] = (double)result->round_ns[WORKLOAD_ROUND_MEASURED] / 1e9;
+	}
+	row->run_s = median(run_s, n);
+	row->total_s = median(total_s, n);
+	row->measured_s = median(measured_s, n);
+	row->status = SUITE_DONE;
+	row_fill(row, outcome);
+	if (row->link_bytes_per_s && !link_is_there(row))
+		row->link_bytes_per_s = 0;
+	return 0;
+}
+
+static int
+row_verify(struct run *run, struct suite_row *row, struct outcome *outcome)
+{
+	int rc = 0;
+
+	if (row->status != SUITE_DONE || !run->suite->verify)
+		return 0;
+	if (!row->cuda)
+		rc = child_run(run, CHILD_VERIFY, outcome);
+	if (rc)
+		return rc;
+	if (outcome->rc == -ENOMEM) /* the reference has no room: not verified, and told so */
+		return 0;
+	row->verdict = outcome->result.verdict;
+	if (outcome->rc || row->verdict == WORKLOAD_WRONG) {
+		row->status = SUITE_FAILED;
+		snprintf(row->error, sizeof(row->error), "%.250s",
+			 outcome->rc ? outcome->result.error : outcome->result.mismatch);
+	}
+	return 0;
+}
+
+int
+suite_row_run(const struct suite *suite, struct suite_row *row)
+{
+	struct outcome *outcome = calloc(1, sizeof(*outcome));
+	struct run *run = calloc(1, sizeof(*run));
+	int rc = -ENOMEM;
+
+	if (!run || !outcome) {
+		sl_ignore(sl_fail(rc, "suite: out of memory"));
+		goto out;
+	}
+	rc = run_prepare(run, suite, row);
+	if (rc)
+		goto out;
+	limit_make(run, row);
+	rc = row_measure(run, row, outcome);
+	if (!rc)
+		rc = row_verify(run, row, outcome);
+	if (run->limited)
+		sl_ignore(cgroup_limit_destroy(&run->limit));
+out:
+	free(run);
+	free(outcome);
+	return rc;
+}
+
+void
+suite_row_clean(const struct suite *suite, const struct suite_row *row)
+{
+	const struct workload *workload = workload_find(row->workload);
+
+	if (workload)
+		(void)!workload_remove_files(workload, row_dir(suite, row));
+}
