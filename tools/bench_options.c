@@ -630,11 +630,11 @@ list_print(void)
 	unsigned i, c;
 
 	for (w = workloads_list; *w; w++) {
-		printf("%-12s%s\n", (*w)->name, (*w)->text);
+		printf("%-16s%s\n", (*w)->name, (*w)->text);
 		for (i = 0; i < (*w)->n_options; i++) {
 			const struct workload_option *option = &(*w)->options[i];
 
-			printf("%-12s  --%-18s %s (", "", option->name, option->text);
+			printf("%-16s  --%-18s %s (", "", option->name, option->text);
 			if (option->choices) {
 				for (c = 0; option->choices[c]; c++)
 					printf("%s%s", c ? ", " : "", option->choices[c]);

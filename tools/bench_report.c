@@ -336,6 +336,11 @@ bench_report_json(const struct bench *bench, const struct workload_result *resul
 	}
 	number_json(&json, "h2d_bytes", sluice_stats_h2d_bytes(&r->before_sync));
 	number_json(&json, "d2h_bytes", sluice_stats_d2h_bytes(&r->before_sync));
+	if (r->batches) {
+		number_json(&json, "batches", r->batches);
+		number_json(&json, "batches_resident", r->batches_resident);
+		number_json(&json, "hand_bytes", r->hand_bytes);
+	}
 	if (expected->known) {
 		number_json(&json, "expected_h2d_bytes", expected->h2d_bytes);
 		number_json(&json, "expected_d2h_bytes", expected->d2h_bytes);

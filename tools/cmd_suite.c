@@ -15,11 +15,13 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,7 +34,6 @@
 #define SCALE_BYTES       (256ull << 20)
 #define SCALE_QUICK_BYTES (24ull << 20)
 #define SCALE_CUDA_FACTOR 16u /* a GPU's device budget over the software device's */
-#define LINK_BYTES_PER_S  (4ull << 30)
 #define REPEAT_DEFAULT    3u
 #define REPEAT_MOST       99u
 #define MEMORY_DIR        "/dev/shm"
@@ -40,7 +41,8 @@
 static const char suite_help[] =
 	"Usage: sluice bench suite [--quick] [--device NAME] [--only PART]... [OPTIONS]\n"
 	"\n"
-	"Run the evaluations of the papers DRAGON (figures 3, 5, 6) and UVM Discard (tables "
+	"Run the evaluations of the papers DRAGON (figures 3, 5, 6) and UVM Discard "
+	"(tables "
 	"3 to 8)\n"
 	"at a chosen scale; print tables beside the published values, and how near they "
 	"are.\n"
@@ -50,6 +52,8 @@ static const char suite_help[] =
 	"      --list           print the rows, run nothing\n"
 	"      --no-verify      do not compare results with the reference\n"
 	"      --only PART      fits, fig3, fig5, fig6 or tables (repeatable; all)\n"
+	"      --point POINT    only this point, as 4/3 or \"200 %\"; see --list "
+	"(repeatable; all)\n"
 	"      --quick          a scale for five minutes on two cores, each row once\n"
 	"      --repeat N       run each row N times, times are medians (3; quick: 1)\n"
 	"      --report         run nothing: write from the rows that DIR has\n"
@@ -59,8 +63,11 @@ static const char suite_help[] =
 	"Sizes (bytes, or with K, M, G, T):\n"
 	"      --link RATE      bytes a second of the modelled link, each way, in the "
 	"tables of\n"
-	"                       UVM Discard; 0: none (4G; not on a GPU)\n"
-	"      --scale SIZE     device memory of DRAGON's figures (256M; quick: 24M; on a "
+	"                       UVM Discard; 0: none (as fast beside our kernels as the "
+	"paper's\n"
+	"                       beside its; not on a GPU)\n"
+	"      --scale SIZE     device memory of DRAGON's figures (256M; quick: 24M; on "
+	"a "
 	"GPU 16\n"
 	"                       times that); files need 22 times as much\n"
 	"\n"
@@ -72,7 +79,8 @@ static const char suite_help[] =
 	"Results:\n"
 	"      --check          fail when a bar is not met\n"
 	"      --json           print rows and bars as one JSON object\n"
-	"      --out DIR        write suite.md, pictures and rows-DEVICE.json there; rows of "
+	"      --out DIR        write suite.md, pictures and rows-DEVICE.json there; "
+	"rows of "
 	"other\n"
 	"                       parts and of the other device that it has are kept\n"
 	"      --update         write docs/suite.md, and the rest to docs/suite\n"
@@ -99,6 +107,7 @@ enum {
 	OPTION_NO_VERIFY,
 	OPTION_ONLY,
 	OPTION_OUT,
+	OPTION_POINT,
 	OPTION_QUICK,
 	OPTION_REPEAT,
 	OPTION_REPORT,
@@ -120,6 +129,7 @@ static const struct option suite_options[] = {
 	{"no-verify", no_argument, NULL, OPTION_NO_VERIFY},
 	{"only", required_argument, NULL, OPTION_ONLY},
 	{"out", required_argument, NULL, OPTION_OUT},
+	{"point", required_argument, NULL, OPTION_POINT},
 	{"quick", no_argument, NULL, OPTION_QUICK},
 	{"repeat", required_argument, NULL, OPTION_REPEAT},
 	{"report", no_argument, NULL, OPTION_REPORT},
@@ -161,14 +171,16 @@ only_read(struct options *options, const char *text)
 			return 0;
 		}
 	}
-	return command_usage("bench suite", "--only %s: fits, fig3, fig5, fig6 or tables", text);
+	return command_usage("bench suite", "--only %s: fits, fig3, fig5, fig6 or tables",
+			     text);
 }
 
 static int
 size_read(const char *option, const char *text, uint64_t *out)
 {
 	if (sl_size_parse(text, out))
-		return command_usage("bench suite", "%s %s: not a size such as 64M", option, text);
+		return command_usage("bench suite", "%s %s: not a size such as 64M",
+				     option, text);
 	return 0;
 }
 
@@ -210,6 +222,12 @@ option_take(struct options *options, int c)
 	case OPTION_OUT:
 		options->out = optarg;
 		return 0;
+	case OPTION_POINT:
+		if (suite->n_points == SUITE_POINTS_MAX)
+			return command_usage("bench suite", "more than %u times --point",
+					     SUITE_POINTS_MAX);
+		suite->points[suite->n_points++] = optarg;
+		return 0;
 	case OPTION_QUICK:
 		suite->quick = 1;
 		return 0;
@@ -242,18 +260,23 @@ options_check(struct options *options)
 	struct suite *suite = &options->suite;
 
 	if (options->update && options->out)
-		return command_usage("bench suite", "--out and --update exclude each other");
-	if ((options->report || options->resume) && !options->update && !options->out)
 		return command_usage("bench suite",
-				     "--report and --resume need rows: --out or --update");
+				     "--out and --update exclude each other");
+	if ((options->report || options->resume) && !options->update && !options->out)
+		return command_usage(
+			"bench suite",
+			"--report and --resume need rows: --out or --update");
 	if (options->report && options->resume)
-		return command_usage("bench suite", "--report and --resume exclude each other");
+		return command_usage("bench suite",
+				     "--report and --resume exclude each other");
 	if (suite->cuda && options->link_given)
-		return command_usage("bench suite", "--link: a GPU has a link of its own");
+		return command_usage("bench suite",
+				     "--link: a GPU has a link of its own");
 	if (options->workload) {
 		suite->only_workload = workload_find(options->workload);
 		if (!suite->only_workload)
-			return command_usage("bench suite", "no workload '%s'; see sluice bench --list",
+			return command_usage("bench suite",
+					     "no workload '%s'; see sluice bench --list",
 					     options->workload);
 	}
 	return 0;
@@ -281,7 +304,8 @@ options_read(struct options *options, int argc, char **argv, int *code)
 			return 1;
 	}
 	if (optind < argc)
-		*code = command_usage("bench suite", "unexpected argument '%s'", argv[optind]);
+		*code = command_usage("bench suite", "unexpected argument '%s'",
+				      argv[optind]);
 	else
 		*code = options_check(options);
 	return *code != 0;
@@ -298,9 +322,11 @@ defaults_set(struct options *options)
 	if (!suite->scale_bytes)
 		suite->scale_bytes = (suite->quick ? SCALE_QUICK_BYTES : SCALE_BYTES) *
 				     (suite->cuda ? SCALE_CUDA_FACTOR : 1);
-	suite->repeat = options->repeat ? options->repeat : suite->quick ? 1 : REPEAT_DEFAULT;
+	suite->repeat = options->repeat ? options->repeat
+			: suite->quick  ? 1
+					: REPEAT_DEFAULT;
 	if (!options->link_given)
-		suite->link_bytes_per_s = LINK_BYTES_PER_S;
+		suite->link_bytes_per_s = SUITE_LINK_AUTO;
 	if (!suite->dir)
 		suite->dir = dir && dir[0] ? dir : "/var/tmp";
 	if (!suite->memory_dir)
@@ -333,11 +359,38 @@ processor_name(char *name, size_t bytes)
 		fclose(in);
 }
 
+/* By a child: a process that has opened a GPU cannot fork others that use it. */
+static int
+link_measure(struct workload_link *rates)
+{
+	char error[WORKLOAD_TEXT_BYTES];
+	int pipe_fds[2], got;
+	pid_t child;
+
+	if (pipe2(pipe_fds, O_CLOEXEC))
+		return -errno;
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		if (workload_link_measure(0, rates, error) ||
+		    write(pipe_fds[1], rates, sizeof(*rates)) != sizeof(*rates))
+			_exit(1);
+		_exit(0);
+	}
+	close(pipe_fds[1]);
+	got = child > 0 && read(pipe_fds[0], rates, sizeof(*rates)) == sizeof(*rates);
+	close(pipe_fds[0]);
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	return got ? 0 : -ENOTSUP;
+}
+
 static void
 machine_describe(struct suite *suite)
 {
 	char processor[96], link[80] = "", day[16];
 	time_t now = time(NULL);
+	struct workload_link rates;
 	struct utsname system;
 	struct tm utc;
 
@@ -346,14 +399,9 @@ machine_describe(struct suite *suite)
 		snprintf(system.release, sizeof(system.release), "?");
 	gmtime_r(&now, &utc);
 	strftime(day, sizeof(day), "%Y-%m-%d", &utc);
-	if (suite->cuda) {
-		struct workload_link rates;
-		char error[WORKLOAD_TEXT_BYTES];
-
-		if (!workload_link_measure(0, &rates, error))
-			snprintf(link, sizeof(link), ", link %.1f GB/s in, %.1f out",
-				 rates.in_bytes_per_s / 1e9, rates.out_bytes_per_s / 1e9);
-	}
+	if (suite->cuda && !link_measure(&rates))
+		snprintf(link, sizeof(link), ", link %.1f GB/s in, %.1f out",
+			 rates.in_bytes_per_s / 1e9, rates.out_bytes_per_s / 1e9);
 	snprintf(suite->machine[suite->cuda], sizeof(suite->machine[0]),
 		 "%ld processors (%s)%s, Linux %.40s, %s, sluice %s.",
 		 sysconf(_SC_NPROCESSORS_ONLN), processor, link, system.release, day,
@@ -380,7 +428,8 @@ rows_dir(const struct options *options)
 static void
 rows_path(const struct options *options, int cuda, char path[PATH_MAX])
 {
-	snprintf(path, PATH_MAX, "%s/rows-%s.json", rows_dir(options), cuda ? "cuda" : "soft");
+	snprintf(path, PATH_MAX, "%s/rows-%s.json", rows_dir(options),
+		 cuda ? "cuda" : "soft");
 }
 
 static int
@@ -413,7 +462,8 @@ rows_merge(struct options *options, const struct suite *had)
 	for (unsigned i = 0; i < had->n_rows; i++) {
 		const struct suite_row *old = &had->rows[i];
 		struct suite_row *row = suite_row_find(suite, old->cuda, old->part,
-						       old->workload, old->variant, old->point);
+						       old->workload, old->variant,
+						       old->point);
 		int rc;
 
 		if (row) {
@@ -464,7 +514,9 @@ page_write(const struct options *options)
 	int rc;
 
 	if (!rows_dir(options))
-		return options->json ? 0 : suite_report_write(&options->suite, stdout, NULL, "");
+		return options->json
+			       ? 0
+			       : suite_report_write(&options->suite, stdout, NULL, "");
 	snprintf(path, sizeof(path), "%s/suite.md", options->update ? "docs" : options->out);
 	out = fopen(path, "we");
 	if (!out)
@@ -554,7 +606,10 @@ rows_run(struct options *options, unsigned n_planned)
 		struct suite_row *row = &suite->rows[i];
 
 		if (row->status == SUITE_PLANNED && !rc) {
-			rc = suite_row_run(suite, row);
+			if (row->link_bytes_per_s == SUITE_LINK_AUTO)
+				rc = suite_row_link(suite, row);
+			if (!rc)
+				rc = suite_row_run(suite, row);
 			if (!rc) {
 				fprintf(stderr, "[%u/%u] ", i + 1, n_planned);
 				suite_row_print(stderr, row);
@@ -583,7 +638,8 @@ verdicts_print(const struct options *options, unsigned n_planned)
 		if (!bars[i].n || bars[i].reported || bars[i].passed)
 			continue;
 		unmet++;
-		fprintf(stderr, "not met: %s: %s: %s\n", bars[i].what, bars[i].bar, bars[i].note);
+		fprintf(stderr, "not met: %s: %s: %s\n", bars[i].what, bars[i].bar,
+			bars[i].note);
 	}
 	fprintf(stderr, "%u rows, %u failed, %u bars not met\n", n_planned, failed, unmet);
 	return failed || (unmet && options->check);
@@ -600,7 +656,9 @@ suite_go(struct options *options)
 	if (!options->report) {
 		rc = suite_rows_plan(suite);
 		if (!rc && !suite->n_rows)
-			rc = sl_fail(-ENOENT, "no row is like that; see sluice bench suite --list");
+			rc = sl_fail(
+				-ENOENT,
+				"no row is like that; see sluice bench suite --list");
 		if (!rc && !options->list)
 			machine_describe(suite);
 	}

@@ -28,6 +28,9 @@
 #define SUITE_ERROR_BYTES 256
 #define SUITE_BARS_MAX    64
 #define SUITE_ROWS_MAX    2048u
+#define SUITE_POINTS_MAX  8u
+#define SUITE_LINK_AUTO \
+	UINT64_MAX /* as fast, beside our kernels, as the paper's beside its */
 
 enum suite_part {
 	SUITE_FITS,   /* in-device sizes without a disk: what a space costs */
@@ -41,20 +44,20 @@ extern const char *const suite_part_names[SUITE_PART_COUNT];
 
 /* What a row runs on. */
 enum suite_variant {
-	SUITE_SLUICE,         /* launches declare their uses and intents, policy lru */
-	SUITE_SLUICE_NO_AHEAD,/* the same without read-ahead */
-	SUITE_DRAGON,         /* kernels run by faults, flags of the mapping, policy dragon */
+	SUITE_SLUICE,          /* launches declare their uses and intents, policy lru */
+	SUITE_SLUICE_NO_AHEAD, /* the same without read-ahead */
+	SUITE_DRAGON, /* kernels run by faults, flags of the mapping, policy dragon */
 	SUITE_DRAGON_NO_AHEAD,
-	SUITE_UVM,            /* kernels run by faults, policy uvm */
-	SUITE_COPIES,         /* files read as a whole, copied, computed, copied, written */
-	SUITE_STREAMING,      /* a GPU: pieces by hand over three buffers */
-	SUITE_MAPPED,         /* a GPU: kernels reach host memory over the link */
-	SUITE_MMAP,           /* files mapped; the kernel's page cache decides */
-	SUITE_NONE,           /* policy uvm, launches declare uses; no discard */
-	SUITE_EAGER,          /* with eager discard */
-	SUITE_LAZY,           /* with lazy discard */
-	SUITE_INTENTS,        /* launch intents instead of policy uvm, no discard */
-	SUITE_INTENTS_LAZY,   /* both */
+	SUITE_UVM,          /* kernels run by faults, policy uvm */
+	SUITE_COPIES,       /* files read as a whole, copied, computed, copied, written */
+	SUITE_STREAMING,    /* a GPU: pieces by hand over three buffers */
+	SUITE_MAPPED,       /* a GPU: kernels reach host memory over the link */
+	SUITE_MMAP,         /* files mapped; the kernel's page cache decides */
+	SUITE_NONE,         /* policy uvm, launches declare uses; no discard */
+	SUITE_EAGER,        /* with eager discard */
+	SUITE_LAZY,         /* with lazy discard */
+	SUITE_INTENTS,      /* launch intents instead of policy uvm, no discard */
+	SUITE_INTENTS_LAZY, /* both */
 	SUITE_VARIANT_COUNT
 };
 extern const char *const suite_variant_names[SUITE_VARIANT_COUNT];
@@ -81,7 +84,7 @@ struct suite_row {
 	/* What it is run with. */
 	uint64_t footprint_bytes; /* asked for; then the workload's own */
 	uint64_t device_bytes, host_bytes, reserve_bytes, chunk_bytes;
-	uint64_t link_bytes_per_s; /* of the modelled link; 0: none */
+	uint64_t link_bytes_per_s; /* of the modelled link; 0: none; SUITE_LINK_AUTO */
 	uint64_t limit_bytes;      /* of the process's control group; 0: none */
 	uint64_t repeat;
 	int in_memory; /* the files lie in memory: no disk is measured */
@@ -94,11 +97,12 @@ struct suite_row {
 	double total_s;    /* with mapping or reading before, syncing or writing behind */
 	double measured_s; /* on a GPU: all data in host memory at first; else 0 */
 	uint64_t launches, tile_bytes, input_bytes, output_bytes;
-	uint64_t h2d_bytes, d2h_bytes; /* before the final sync */
+	uint64_t h2d_bytes, d2h_bytes;    /* before the final sync */
 	uint64_t read_bytes, write_bytes; /* of files, to the end */
 	uint64_t expected_h2d_bytes, expected_d2h_bytes, tolerance_bytes;
 	int expected;
-	struct sluice_stats before, after; /* bytes by cause: before the final sync, at the end */
+	struct sluice_stats before,
+		after; /* bytes by cause: before the final sync, at the end */
 };
 
 struct suite {
@@ -109,10 +113,14 @@ struct suite {
 	const char *dir, *memory_dir;
 	const struct workload *only_workload; /* NULL: all */
 	uint32_t parts;                       /* bit n: enum suite_part n is to be run */
+	const char *points[SUITE_POINTS_MAX]; /* only these; none: all */
+	unsigned n_points;
 
 	struct suite_row *rows; /* both devices' */
 	unsigned n_rows, max_rows;
-	char machine[2][256]; /* what the rows of a device were run on; "" : no rows */
+	const char *linked; /* workload that the rate below was found for; NULL: none yet */
+	uint64_t linked_bytes_per_s;
+	char machine[2][320]; /* what the rows of a device were run on; "" : no rows */
 	const volatile sig_atomic_t *cancelled;
 };
 
@@ -127,9 +135,9 @@ int suite_row_add(struct suite *suite, const struct suite_row *row) SL_MUST_CHEC
 
 /* The row of that description that is there (planned or run), or NULL. workload: as the table of
  * workloads has it. */
-struct suite_row *suite_row_find(const struct suite *suite, int cuda, enum suite_part part,
-				 const char *workload, enum suite_variant variant,
-				 const char *point);
+struct suite_row *suite_row_find(const struct suite *suite, int cuda,
+				 enum suite_part part, const char *workload,
+				 enum suite_variant variant, const char *point);
 /* The same, if it was run to its end. */
 const struct suite_row *suite_row_done(const struct suite *suite, int cuda,
 				       enum suite_part part, const char *workload,
@@ -157,6 +165,13 @@ int suite_discard_option(const struct workload *workload);
  */
 int suite_row_run(const struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
 
+/*
+ * Give a row of the tables the rate of its modelled link, found by a run without one where no row
+ * of the workload has it yet: 0, and the row has a rate or, where that run failed, none. Negative:
+ * as suite_row_run().
+ */
+int suite_row_link(struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
+
 /* Remove what rows of this workload left in their directory. */
 void suite_row_clean(const struct suite *suite, const struct suite_row *row);
 
@@ -177,7 +192,8 @@ int suite_copies_run(const struct workload *workload, const struct workload_para
 /* Compare what a run with these params left in its files with the reference: result->verdict,
  * result->mismatch. Errors as workload_run(). */
 int suite_verify(const struct workload *workload, const struct workload_params *params,
-		 const struct sluice_config *config, struct workload_result *result) SL_MUST_CHECK;
+		 const struct sluice_config *config,
+		 struct workload_result *result) SL_MUST_CHECK;
 
 extern const struct workload_memory_ops suite_memory_copies;
 
@@ -199,12 +215,15 @@ void suite_row_json(struct json *json, const struct suite_row *row);
 /* ---- suite_published.c ---- */
 
 struct suite_table {
-	const char *workload;      /* beginning of its name in the table of workloads */
-	const char *title;         /* as the paper calls it */
+	const char *workload; /* beginning of its name in the table of workloads */
+	const char *title;    /* as the paper calls it */
 	unsigned time_number, bytes_number; /* 0: no such table */
-	double gb[3][SUITE_OVERS]; /* none, eager, lazy */
+	double gb[3][SUITE_OVERS];          /* none, eager, lazy */
 	const char *time[3][SUITE_OVERS]; /* PCIe 3 / PCIe 4, none is 1; NULL: not published */
-	int determined;            /* the bytes follow from sizes and policy */
+	int determined;                   /* the bytes follow from sizes and policy */
+	/* How often the paper's link could carry the inputs while its kernels ran alone: follows
+	 * from its times and bytes with and without discard at 200 % (PCIe 3). */
+	double inputs_per_run;
 };
 extern const struct suite_table suite_tables[];
 extern const unsigned suite_n_tables;
@@ -221,7 +240,7 @@ extern const char *const suite_dragon_apps[]; /* ended by NULL */
 
 struct suite_bar {
 	char what[96], bar[96], note[160];
-	unsigned n;         /* rows that were looked at; 0: not judged */
+	unsigned n;           /* rows that were looked at; 0: not judged */
 	int passed, reported; /* reported: a number that nothing is demanded of */
 };
 
@@ -234,8 +253,8 @@ unsigned suite_bars_judge(const struct suite *suite, int cuda,
  * where host memory does not hold the files, by a line through those measured, as the paper does:
  * *extrapolated is then 1. 0: unknown.
  */
-double suite_copies_s(const struct suite *suite, int cuda, const char *workload, unsigned ratio,
-		      int *extrapolated);
+double suite_copies_s(const struct suite *suite, int cuda, const char *workload,
+		      unsigned ratio, int *extrapolated);
 
 /* ---- suite_report.c, suite_dragon.c, suite_discard.c ---- */
 

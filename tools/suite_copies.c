@@ -56,8 +56,8 @@ struct span {
 static int
 copies_refuse(struct workload_env *env, const char *what, uint64_t need, uint64_t have)
 {
-	return workload_fail(env, -ENOMEM, "%s: %llu MiB are needed, the budget is %llu MiB", what,
-			     (unsigned long long)((need + 0xfffff) >> 20),
+	return workload_fail(env, -ENOMEM, "%s: %llu MiB are needed, the budget is %llu MiB",
+			     what, (unsigned long long)((need + 0xfffff) >> 20),
 			     (unsigned long long)(have >> 20));
 }
 
@@ -169,9 +169,9 @@ file_move(struct workload_env *env, unsigned array, int out)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return workload_fail(env, n < 0 ? -errno : -EIO, "%s: %s at %llu: %s",
-					     plan->name, out ? "write" : "read",
-					     (unsigned long long)at,
+			return workload_fail(env, n < 0 ? -errno : -EIO,
+					     "%s: %s at %llu: %s", plan->name,
+					     out ? "write" : "read", (unsigned long long)at,
 					     strerror(n < 0 ? errno : EIO));
 		at += (uint64_t)n;
 	}
@@ -324,8 +324,8 @@ spans_copy(struct workload_env *env, const struct sluice_use *uses, size_t n_use
 
 		for (k = 0; k < n && span[k].array != array; k++)
 			;
-		if (k == n || !(out ? intent_writes(uses[i].intent)
-				    : intent_reads(uses[i].intent)))
+		if (k == n ||
+		    !(out ? intent_writes(uses[i].intent) : intent_reads(uses[i].intent)))
 			continue;
 		device = span[k].device + (host - span[k].begin);
 		if (out)
@@ -358,8 +358,8 @@ arguments_translate(struct workload_env *env, const struct workload_kernel *kern
 		else if (k < n)
 			device = span[k].device + (host - span[k].begin);
 		else
-			return workload_fail(env, -EINVAL,
-					     "%s: the launch does not declare its use of %s",
+			return workload_fail(env,
+					     -EINVAL, "%s: the launch does not declare its use of %s",
 					     kernel->name, env->plan.array[array].name);
 		memcpy(to + kernel->pointer[p], &device, sizeof(device));
 	}
@@ -397,7 +397,8 @@ copies_wait(struct workload_env *env)
 }
 
 static int
-copies_discard(struct workload_env *env, void *addr, size_t bytes, enum sluice_discard_mode mode)
+copies_discard(struct workload_env *env, void *addr, size_t bytes,
+	       enum sluice_discard_mode mode)
 {
 	(void)env;
 	(void)addr;
@@ -422,7 +423,8 @@ copies_host_copy(struct workload_env *env, unsigned array, uint64_t first, uint6
 	struct copies *m = env->memory_state;
 	const struct copies_array *a = &m->array[array];
 	int on_device = a->device && a->there;
-	const uint32_t *from = (const uint32_t *)(const void *)(on_device ? a->device : a->host);
+	const uint32_t *from = (const uint32_t *)(const void *)(on_device ? a->device
+									  : a->host);
 
 	for (uint64_t row = 0; row < rows; row++) {
 		char *to = (char *)out + row * cols * 4;

@@ -16,8 +16,8 @@
 #include "chart.h"
 #include "sluice/sluice.h"
 
-static const enum suite_variant variants[] = {SUITE_NONE, SUITE_EAGER, SUITE_LAZY, SUITE_INTENTS,
-					      SUITE_INTENTS_LAZY};
+static const enum suite_variant variants[] = {SUITE_NONE, SUITE_EAGER, SUITE_LAZY,
+					      SUITE_INTENTS, SUITE_INTENTS_LAZY};
 #define VARIANTS 5u
 
 static const struct suite_row *
@@ -114,10 +114,11 @@ bytes_picture(struct suite_writer *w, int cuda, const struct suite_table *table,
 
 			values[v][over] = row ? cell_gb(table, row) : NAN;
 		}
-		series[v] = (struct chart_series){
-			.name = suite_variant_titles[variants[v]],
-			.values = values[v],
-			.published = v < 3 && table->bytes_number ? table->gb[v] : NULL};
+		series[v] = (struct chart_series){.name = suite_variant_titles[variants[v]],
+						  .values = values[v],
+						  .published = v < 3 && table->bytes_number
+								       ? table->gb[v]
+								       : NULL};
 	}
 	snprintf(name, sizeof(name), "discard-%s-%s", cuda ? "cuda" : "soft", workload);
 	snprintf(title, sizeof(title), "UVM Discard: bytes of %s on %s", table->title,
@@ -125,8 +126,9 @@ bytes_picture(struct suite_writer *w, int cuda, const struct suite_table *table,
 	suite_picture_put(w, name,
 			  &(struct chart){.title = title,
 					  .x_title = "footprint over device memory",
-					  .y_title = table->bytes_number ? "GB at the paper's size"
-									 : "GB",
+					  .y_title = table->bytes_number
+							     ? "GB at the paper's size"
+							     : "GB",
 					  .series = series,
 					  .n_series = VARIANTS,
 					  .n = SUITE_OVERS,
@@ -159,7 +161,8 @@ table_write(struct suite_writer *w, int cuda, const struct suite_table *table)
 		fprintf(w->out, ", files in memory, a modelled link of %s/s each way.\n",
 			sl_size_format(any->link_bytes_per_s, rate, sizeof(rate)));
 	else
-		fputs(", files in memory, no link modelled: times\nare those of moving pages "
+		fputs(", files in memory, no link modelled: times\nare those of moving "
+		      "pages "
 		      "within this machine's memory.\n",
 		      w->out);
 	times_write(w, cuda, table, workload->name);

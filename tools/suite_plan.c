@@ -17,10 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES         (2ull << 20)
-#define HOST_THIRDS         16u  /* host budget over device budget, DRAGON */
-#define TABLES_FOOTPRINT    16u  /* over the scale */
-#define HOST_SLACK_CHUNKS   32u  /* beyond the footprint, where the host has room for everything */
+#define CHUNK_BYTES          (2ull << 20)
+#define HOST_THIRDS          16u /* host budget over device budget, DRAGON */
+/* Footprints of the tables over the scale: cells that are compared to 0.03 GB at the paper's size
+ * need many chunks, the others move their footprint many times over. */
+#define DETERMINED_FOOTPRINT 16u
+#define TABLES_FOOTPRINT     4u
+#define QUICK_FOOTPRINT      6u
+#define HOST_SLACK_CHUNKS \
+	32u /* beyond the footprint, where the host has room for everything */
 #define DEVICE_CHUNKS_LEAST 12u
 
 const char *const suite_ratio_names[SUITE_RATIOS] = {"1/3",  "2/3",  "4/3", "8/3",
@@ -129,8 +134,8 @@ const struct suite_row *
 suite_row_done(const struct suite *suite, int cuda, enum suite_part part,
 	       const char *workload, enum suite_variant variant, const char *point)
 {
-	const struct suite_row *row =
-		suite_row_find(suite, cuda, part, workload, variant, point);
+	const struct suite_row *row = suite_row_find(suite, cuda, part, workload, variant,
+						     point);
 
 	return row && row->status == SUITE_DONE ? row : NULL;
 }
@@ -159,11 +164,22 @@ row_make(const struct suite *suite, enum suite_part part, const struct workload 
 }
 
 static int
-variants_add(struct suite *suite, struct suite_row row, const enum suite_variant *variants,
-	     unsigned n)
+point_is_wanted(const struct suite *suite, const char *point)
+{
+	for (unsigned i = 0; i < suite->n_points; i++)
+		if (strcmp(suite->points[i], point) == 0)
+			return 1;
+	return suite->n_points == 0;
+}
+
+static int
+variants_add(struct suite *suite, struct suite_row row,
+	     const enum suite_variant *variants, unsigned n)
 {
 	int rc = 0;
 
+	if (!point_is_wanted(suite, row.point))
+		return 0;
 	for (unsigned i = 0; !rc && i < n; i++) {
 		row.variant = variants[i];
 		rc = suite_row_add(suite, &row);
@@ -202,8 +218,8 @@ fig3_plan(struct suite *suite, const struct workload *workload)
 {
 	static const enum suite_variant soft[] = {SUITE_SLUICE, SUITE_DRAGON, SUITE_UVM,
 						  SUITE_COPIES, SUITE_MMAP};
-	static const enum suite_variant cuda[] = {SUITE_SLUICE, SUITE_COPIES, SUITE_STREAMING,
-						  SUITE_MAPPED};
+	static const enum suite_variant cuda[] = {SUITE_SLUICE, SUITE_COPIES,
+						  SUITE_STREAMING, SUITE_MAPPED};
 	int rc = 0;
 
 	for (unsigned ratio = 0; !rc && ratio < SUITE_RATIOS; ratio++) {
@@ -225,7 +241,8 @@ fig5_plan(struct suite *suite, const struct workload *workload)
 	static const unsigned ratios[] = {1, 4, 6};
 	int rc = 0;
 
-	if (workload != suite_workload("vectoradd") && workload != suite_workload("hotspot"))
+	if (workload != suite_workload("vectoradd") &&
+	    workload != suite_workload("hotspot"))
 		return 0;
 	for (unsigned i = 0; !rc && i < 3; i++) {
 		struct suite_row row = row_make(suite, SUITE_FIG5, workload);
@@ -260,8 +277,8 @@ fig6_plan(struct suite *suite, const struct workload *workload)
 
 /* The device's memory for a footprint oversubscribed so; in between, a whole chunk. */
 static int
-over_set(struct suite_row *row, const struct suite *suite, const struct workload *workload,
-	 unsigned over)
+over_set(struct suite_row *row, const struct suite *suite,
+	 const struct workload *workload, unsigned over)
 {
 	struct workload_params params;
 	struct workload_plan plan;
@@ -289,18 +306,20 @@ tables_plan(struct suite *suite, const struct workload *workload)
 {
 	static const enum suite_variant variants[] = {SUITE_NONE, SUITE_EAGER, SUITE_LAZY,
 						      SUITE_INTENTS, SUITE_INTENTS_LAZY};
-	unsigned table = 0;
+	unsigned table = 0, times;
 	int rc = 0;
 
-	while (table < suite_n_tables &&
-	       suite_table_workload(&suite_tables[table]) != workload)
+	while (table < suite_n_tables && suite_table_workload(&suite_tables[table]) != workload)
 		table++;
 	if (table == suite_n_tables || suite_discard_option(workload) < 0)
 		return 0;
+	times = suite_tables[table].determined ? DETERMINED_FOOTPRINT
+		: suite->quick                 ? QUICK_FOOTPRINT
+					       : TABLES_FOOTPRINT;
 	for (unsigned over = 0; !rc && over < SUITE_OVERS; over++) {
 		struct suite_row row = row_make(suite, SUITE_TABLES, workload);
 
-		row.footprint_bytes = suite->scale_bytes * TABLES_FOOTPRINT;
+		row.footprint_bytes = suite->scale_bytes * times;
 		row.in_memory = 1;
 		row.link_bytes_per_s = suite->cuda ? 0 : suite->link_bytes_per_s;
 		rc = over_set(&row, suite, workload, over);
@@ -325,7 +344,7 @@ is_dragon_app(const struct workload *workload)
 int
 suite_rows_plan(struct suite *suite)
 {
-	static int (*const plans[SUITE_PART_COUNT])(struct suite *suite,
+	static int (*const plans[SUITE_PART_COUNT])(struct suite * suite,
 						    const struct workload *workload) = {
 		[SUITE_FITS] = fits_plan,     [SUITE_FIG3] = fig3_plan,
 		[SUITE_FIG5] = fig5_plan,     [SUITE_FIG6] = fig6_plan,
@@ -333,9 +352,9 @@ suite_rows_plan(struct suite *suite)
 	};
 	int rc = 0;
 
-	if (suite->scale_bytes < DEVICE_CHUNKS_LEAST * CHUNK_BYTES)
-		return sl_fail(-EINVAL,
-			       "suite: a device of %llu MiB is too small: at least %llu MiB",
+	if ((suite->parts & ~(1u << SUITE_TABLES)) &&
+	    suite->scale_bytes < DEVICE_CHUNKS_LEAST * CHUNK_BYTES)
+		return sl_fail(-EINVAL, "suite: a device of %llu MiB is too small: at least %llu MiB",
 			       (unsigned long long)(suite->scale_bytes >> 20),
 			       (unsigned long long)(DEVICE_CHUNKS_LEAST * CHUNK_BYTES >> 20));
 	for (unsigned part = 0; !rc && part < SUITE_PART_COUNT; part++) {

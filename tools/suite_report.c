@@ -25,8 +25,8 @@ suite_picture_put(struct suite_writer *w, const char *name, const struct chart *
 		return w->rc;
 	snprintf(path, sizeof(path), "%s/%s.svg", w->dir, name);
 	w->rc = chart_write(path, chart);
-	fprintf(w->out, "\n![%s](%s%s%s.svg)\n", chart->title, w->link, w->link[0] ? "/" : "",
-		name);
+	fprintf(w->out, "\n![%s](%s%s%s.svg)\n", chart->title, w->link,
+		w->link[0] ? "/" : "", name);
 	return w->rc;
 }
 
@@ -56,7 +56,7 @@ bars_write(const struct suite_writer *w, int cuda)
 		w->suite->machine[cuda]);
 	fputs("| what | bar | rows | verdict | |\n|---|---|---|---|---|\n", w->out);
 	for (unsigned i = 0; i < n; i++) {
-		const char *verdict = !bars[i].n          ? "not judged"
+		const char *verdict = !bars[i].n         ? "not judged"
 				      : bars[i].reported ? "reported"
 				      : bars[i].passed   ? "pass"
 							 : "not met";
@@ -75,16 +75,16 @@ static const struct {
 	const char *names[4];
 } causes[] = {
 	{"to the device",
-	 {SLUICE_COUNTER_H2D_LAUNCH, SLUICE_COUNTER_H2D_FAULT, SLUICE_COUNTER_H2D_PREFETCH,
-	  SLUICE_COUNTER_H2D_CPU},
+	 {SLUICE_COUNTER_H2D_LAUNCH, SLUICE_COUNTER_H2D_FAULT,
+	  SLUICE_COUNTER_H2D_PREFETCH, SLUICE_COUNTER_H2D_CPU},
 	 {"launch", "fault", "prefetch", "host code"}},
 	{"from the device",
 	 {SLUICE_COUNTER_D2H_EVICT, SLUICE_COUNTER_D2H_REQUEST, SLUICE_COUNTER_D2H_SYNC,
 	  SLUICE_COUNTER_COUNT},
 	 {"evict", "request", "sync", NULL}},
 	{"not moved",
-	 {SLUICE_COUNTER_CLEAN_DROP, SLUICE_COUNTER_DISCARD_SAVED, SLUICE_COUNTER_ZERO_FILL,
-	  SLUICE_COUNTER_COUNT},
+	 {SLUICE_COUNTER_CLEAN_DROP, SLUICE_COUNTER_DISCARD_SAVED,
+	  SLUICE_COUNTER_ZERO_FILL, SLUICE_COUNTER_COUNT},
 	 {"clean", "dead", "zeros", NULL}},
 	{"read from files",
 	 {SLUICE_COUNTER_STORE_READ_DEMAND, SLUICE_COUNTER_STORE_READ_AHEAD,
@@ -113,8 +113,8 @@ causes_print(FILE *to, const struct suite_row *row, unsigned direction)
 		bytes = row->after.counter[counter];
 		if (!bytes)
 			continue;
-		fprintf(to, "%s%s %.1f", printed++ ? ", " : "", causes[direction].names[i],
-			(double)bytes / 0x1p20);
+		fprintf(to, "%s%s %.1f", printed++ ? ", " : "",
+			causes[direction].names[i], (double)bytes / 0x1p20);
 	}
 	if (printed)
 		return;
@@ -145,8 +145,8 @@ verdict_text(const struct suite_row *row)
 void
 suite_row_print(FILE *to, const struct suite_row *row)
 {
-	fprintf(to, "%s %s %s %s: ", suite_part_names[row->part], row->workload, row->point,
-		suite_variant_names[row->variant]);
+	fprintf(to, "%s %s %s %s: ", suite_part_names[row->part], row->workload,
+		row->point, suite_variant_names[row->variant]);
 	if (row->status != SUITE_DONE) {
 		fprintf(to, "%s: %s\n", suite_status_names[row->status], row->error);
 		return;
@@ -171,7 +171,8 @@ row_write(FILE *out, const struct suite_row *row)
 		sl_size_format(row->device_bytes, device, sizeof(device)),
 		sl_size_format(row->host_bytes, host, sizeof(host)));
 	if (row->status != SUITE_DONE) {
-		fprintf(out, "%s | | | | | | %s |\n", suite_status_names[row->status], row->error);
+		fprintf(out, "%s | | | | | | %s |\n", suite_status_names[row->status],
+			row->error);
 		return;
 	}
 	fprintf(out, "%.3f / %.3f | ", row->total_s, row->run_s);
@@ -210,11 +211,14 @@ suite_report_write(const struct suite *suite, FILE *out, const char *dir, const 
 
 	fputs("# The evaluations of DRAGON and UVM Discard\n\n"
 	      "Made by `sluice bench suite --update`. Every row is a process of its own "
-	      "over real files,\nwith the same inputs, tiles, kernels and memory limit for "
+	      "over real files,\nwith the same inputs, tiles, kernels and memory limit "
+	      "for "
 	      "every variant, and pages of inputs\ndropped from the page cache before. "
-	      "Results are compared with a reference that shares nothing\nwith the pager. "
+	      "Results are compared with a reference that shares nothing\nwith the "
+	      "pager. "
 	      "Published values stand beside ours; their machines had a P100 of 12 GiB "
-	      "(DRAGON) and\na 3080 Ti of 11.77 GB (UVM Discard). See *sluice-bench-suite*(1).\n",
+	      "(DRAGON) and\na 3080 Ti of 11.77 GB (UVM Discard). See "
+	      "*sluice-bench-suite*(1).\n",
 	      out);
 	for (int cuda = 0; cuda < 2; cuda++)
 		if (rows_count(suite, cuda))

@@ -28,31 +28,33 @@
 static const struct {
 	const char *key;
 	size_t offset;
-} whole_fields[] = {
-	{"footprint_bytes", offsetof(struct suite_row, footprint_bytes)},
-	{"device_budget", offsetof(struct suite_row, device_bytes)},
-	{"host_budget", offsetof(struct suite_row, host_bytes)},
-	{"host_reserve", offsetof(struct suite_row, reserve_bytes)},
-	{"chunk", offsetof(struct suite_row, chunk_bytes)},
-	{"link_bytes_per_s", offsetof(struct suite_row, link_bytes_per_s)},
-	{"limit_bytes", offsetof(struct suite_row, limit_bytes)},
-	{"repeat", offsetof(struct suite_row, repeat)},
-	{"launches", offsetof(struct suite_row, launches)},
-	{"tile_bytes", offsetof(struct suite_row, tile_bytes)},
-	{"input_bytes", offsetof(struct suite_row, input_bytes)},
-	{"output_bytes", offsetof(struct suite_row, output_bytes)},
-	{"h2d_bytes", offsetof(struct suite_row, h2d_bytes)},
-	{"d2h_bytes", offsetof(struct suite_row, d2h_bytes)},
-	{"read_bytes", offsetof(struct suite_row, read_bytes)},
-	{"write_bytes", offsetof(struct suite_row, write_bytes)},
-	{"expected_h2d_bytes", offsetof(struct suite_row, expected_h2d_bytes)},
-	{"expected_d2h_bytes", offsetof(struct suite_row, expected_d2h_bytes)},
-	{"expected_tolerance_bytes", offsetof(struct suite_row, tolerance_bytes)},
-}, time_fields[] = {
-	{"at", offsetof(struct suite_row, at)},
-	{"run_s", offsetof(struct suite_row, run_s)},
-	{"total_s", offsetof(struct suite_row, total_s)},
-	{"measured_s", offsetof(struct suite_row, measured_s)},
+} whole_fields[] =
+	{
+		{"footprint_bytes", offsetof(struct suite_row, footprint_bytes)},
+		{"device_budget", offsetof(struct suite_row, device_bytes)},
+		{"host_budget", offsetof(struct suite_row, host_bytes)},
+		{"host_reserve", offsetof(struct suite_row, reserve_bytes)},
+		{"chunk", offsetof(struct suite_row, chunk_bytes)},
+		{"link_bytes_per_s", offsetof(struct suite_row, link_bytes_per_s)},
+		{"limit_bytes", offsetof(struct suite_row, limit_bytes)},
+		{"repeat", offsetof(struct suite_row, repeat)},
+		{"launches", offsetof(struct suite_row, launches)},
+		{"tile_bytes", offsetof(struct suite_row, tile_bytes)},
+		{"input_bytes", offsetof(struct suite_row, input_bytes)},
+		{"output_bytes", offsetof(struct suite_row, output_bytes)},
+		{"h2d_bytes", offsetof(struct suite_row, h2d_bytes)},
+		{"d2h_bytes", offsetof(struct suite_row, d2h_bytes)},
+		{"read_bytes", offsetof(struct suite_row, read_bytes)},
+		{"write_bytes", offsetof(struct suite_row, write_bytes)},
+		{"expected_h2d_bytes", offsetof(struct suite_row, expected_h2d_bytes)},
+		{"expected_d2h_bytes", offsetof(struct suite_row, expected_d2h_bytes)},
+		{"expected_tolerance_bytes", offsetof(struct suite_row, tolerance_bytes)},
+},
+  time_fields[] = {
+	  {"at", offsetof(struct suite_row, at)},
+	  {"run_s", offsetof(struct suite_row, run_s)},
+	  {"total_s", offsetof(struct suite_row, total_s)},
+	  {"measured_s", offsetof(struct suite_row, measured_s)},
 };
 
 #define WHOLE_N (sizeof(whole_fields) / sizeof(whole_fields[0]))
@@ -165,7 +167,7 @@ struct rows_reader {
 	const char *path;
 	int is_rows; /* the format has been seen */
 	int cuda;
-	char machine[256];
+	char machine[320];
 };
 
 static int
@@ -189,8 +191,8 @@ word_take(struct rows_reader *reader, const struct json_token *token)
 		row->part = (enum suite_part)(
 			n = word_find(suite_part_names, SUITE_PART_COUNT, token->text));
 	else if (strcmp(token->key, "variant") == 0)
-		row->variant = (enum suite_variant)(n = word_find(
-			suite_variant_names, SUITE_VARIANT_COUNT, token->text));
+		row->variant = (enum suite_variant)(
+			n = word_find(suite_variant_names, SUITE_VARIANT_COUNT, token->text));
 	else if (strcmp(token->key, "status") == 0)
 		row->status = (enum suite_status)(
 			n = word_find(suite_status_names, SUITE_STATUS_COUNT, token->text));
@@ -201,8 +203,8 @@ word_take(struct rows_reader *reader, const struct json_token *token)
 	else if (strcmp(token->key, "error") == 0)
 		snprintf(row->error, sizeof(row->error), "%s", token->text);
 	if (n < 0)
-		return sl_fail(-EINVAL, "%s: %s \"%s\" is not known", reader->path, token->key,
-			       token->text);
+		return sl_fail(-EINVAL, "%s: %s \"%s\" is not known", reader->path,
+			       token->key, token->text);
 	return 0;
 }
 
@@ -345,8 +347,8 @@ suite_rows_read(struct suite *suite, const char *path)
 	n = fread(text, 1, FILE_BYTES_MAX, in);
 	text[n] = 0;
 	if (ferror(in) || !feof(in)) {
-		rc = sl_fail(-EINVAL, "%s: cannot be read, or is larger than %u MiB", path,
-			     FILE_BYTES_MAX >> 20);
+		rc = sl_fail(-EINVAL, "%s: cannot be read, or is larger than %u MiB",
+			     path, FILE_BYTES_MAX >> 20);
 		goto out;
 	}
 	reader->suite = suite;

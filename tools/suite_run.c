@@ -73,6 +73,24 @@ row_dir(const struct suite *suite, const struct suite_row *row)
 	return suite->memory_dir;
 }
 
+/*
+ * Kernels that compute so much that nothing else shows on CPU threads do less there: these have a
+ * number for it.
+ */
+static const struct {
+	const char *option;
+	uint64_t value;
+} soft_options[] = {{"tree-steps", 8}, {"partners", 1}};
+
+static void
+soft_options_set(struct workload_params *params, const struct workload *workload)
+{
+	for (unsigned i = 0; i < workload->n_options; i++)
+		for (unsigned k = 0; k < sizeof(soft_options) / sizeof(soft_options[0]); k++)
+			if (strcmp(workload->options[i].name, soft_options[k].option) == 0)
+				params->option[i] = soft_options[k].value;
+}
+
 static int
 option_set(struct workload_params *params, const struct workload *workload,
 	   const char *name, const char *choice)
@@ -179,6 +197,8 @@ run_prepare(struct run *run, const struct suite *suite, const struct suite_row *
 	for (unsigned i = 0; row->cuda && i < run->workload->n_options; i++)
 		if (run->workload->options[i].cuda_initial)
 			params->option[i] = run->workload->options[i].cuda_initial;
+	if (!row->cuda)
+		soft_options_set(params, run->workload);
 	params->verify = row->cuda && suite->verify;
 	return variant_set(run);
 }
@@ -227,7 +247,8 @@ outcome_run(struct run *run, struct outcome *outcome)
 }
 
 static void
-child_main(struct run *run, enum child_work work, struct outcome *outcome, pid_t parent, int to)
+child_main(struct run *run, enum child_work work, struct outcome *outcome, pid_t parent,
+	   int to)
 {
 	const char *at = (const char *)outcome;
 	size_t left = sizeof(*outcome);
@@ -269,8 +290,7 @@ outcome_lost(const struct run *run, struct outcome *outcome, int status)
 		snprintf(error, WORKLOAD_TEXT_BYTES,
 			 "killed: no memory to free within the limit");
 	} else if (WIFSIGNALED(status)) {
-		snprintf(error, WORKLOAD_TEXT_BYTES, "killed by signal %d",
-			 WTERMSIG(status));
+		snprintf(error, WORKLOAD_TEXT_BYTES, "killed by signal %d", WTERMSIG(status));
 	} else {
 		snprintf(error, WORKLOAD_TEXT_BYTES, "ended without a result");
 	}
@@ -403,8 +423,8 @@ row_refuse(struct suite_row *row, const struct outcome *outcome)
 {
 	int rc = outcome->rc;
 
-	row->status = rc == -ENOMEM || rc == -EINVAL || rc == -ENOTSUP || rc == -ENOBUFS ||
-				      rc == -ENOSPC
+	row->status = rc == -ENOMEM || rc == -EINVAL || rc == -ENOTSUP ||
+				      rc == -ENOBUFS || rc == -ENOSPC
 			      ? SUITE_REFUSED
 			      : SUITE_FAILED;
 	snprintf(row->error, sizeof(row->error), "%.*s", (int)sizeof(row->error) - 1,
@@ -492,6 +512,62 @@ out:
 	free(run);
 	free(outcome);
 	return rc;
+}
+
+/* What rows of this workload that were run have; 0: none was. */
+static uint64_t
+link_known(const struct suite *suite, const struct suite_row *like)
+{
+	for (unsigned i = 0; i < suite->n_rows; i++) {
+		const struct suite_row *row = &suite->rows[i];
+
+		if (row->cuda == like->cuda && row->part == like->part &&
+		    row->status == SUITE_DONE && strcmp(row->workload, like->workload) == 0)
+			return row->link_bytes_per_s;
+	}
+	return 0;
+}
+
+static double
+inputs_per_run(const char *name)
+{
+	for (unsigned i = 0; i < suite_n_tables; i++) {
+		const struct workload *w = suite_table_workload(&suite_tables[i]);
+
+		if (w && strcmp(w->name, name) == 0)
+			return suite_tables[i].inputs_per_run;
+	}
+	return 1;
+}
+
+int
+suite_row_link(struct suite *suite, struct suite_row *row)
+{
+	const struct workload *workload = workload_find(row->workload);
+	struct suite_row probe = *row;
+	int rc;
+
+	if (!workload || !suite->linked || strcmp(suite->linked, workload->name) != 0) {
+		suite->linked = workload ? workload->name : NULL;
+		suite->linked_bytes_per_s = link_known(suite, row);
+	}
+	if (!suite->linked_bytes_per_s) {
+		/* Kernels alone: everything fits, nothing is discarded, nothing is delayed. */
+		probe.variant = SUITE_NONE;
+		probe.link_bytes_per_s = 0;
+		probe.repeat = 1;
+		probe.device_bytes = (probe.footprint_bytes + probe.footprint_bytes / 4) /
+				     probe.chunk_bytes * probe.chunk_bytes;
+		rc = suite_row_run(suite, &probe);
+		if (rc)
+			return rc;
+		if (probe.status == SUITE_DONE && probe.run_s > 0)
+			suite->linked_bytes_per_s = (uint64_t)((double)probe.input_bytes *
+							       inputs_per_run(row->workload) /
+							       probe.run_s);
+	}
+	row->link_bytes_per_s = suite->linked_bytes_per_s;
+	return 0;
 }
 
 void

@@ -57,15 +57,15 @@ enum { PREVIOUS_KEEP, PREVIOUS_EAGER, PREVIOUS_LAZY };
 
 enum { SUMS_EACH, SUMS_TOGETHER };
 
-#define INPUT_BYTES	136u /* of an input, by which the footprint is divided */
-#define HIDDEN		BACKPROP_HIDDEN
-#define ROW		BACKPROP_ROW
-#define GROUP		BACKPROP_GROUP
-#define HIDDEN_WEIGHTS	(2 * ROW) /* of the output unit; the even ones are not used */
-#define MOMENTUM	0.3f
-#define EPOCHS_MAX	16u
-#define PIECE_SUMS	(WORKLOAD_HOST_COPY_MAX / 4 / HIDDEN * HIDDEN)
-#define CHECK_GROUPS	4096u /* of the reference at a time */
+#define INPUT_BYTES    136u /* of an input, by which the footprint is divided */
+#define HIDDEN         BACKPROP_HIDDEN
+#define ROW            BACKPROP_ROW
+#define GROUP          BACKPROP_GROUP
+#define HIDDEN_WEIGHTS (2 * ROW) /* of the output unit; the even ones are not used */
+#define MOMENTUM       0.3f
+#define EPOCHS_MAX     16u
+#define PIECE_SUMS     (WORKLOAD_HOST_COPY_MAX / 4 / HIDDEN * HIDDEN)
+#define CHECK_GROUPS   4096u /* of the reference at a time */
 
 static const char *const previous_names[] = {"keep", "eager", "lazy", NULL};
 static const char *const sums_names[] = {"each", "together", NULL};
@@ -118,11 +118,11 @@ backprop_plan(const struct workload_params *params, struct workload_plan *plan, 
 	unsigned i;
 
 	if (n == 0)
-		return workload_plan_refuse(error,
-					    "backprop: the footprint must be at least %u bytes "
-					    "(%u inputs), it is %" PRIu64,
-					    INPUT_BYTES * GROUP, GROUP,
-					    params->footprint_bytes);
+		return workload_plan_refuse(
+			error,
+			"backprop: the footprint must be at least %u bytes "
+			"(%u inputs), it is %" PRIu64,
+			INPUT_BYTES * GROUP, GROUP, params->footprint_bytes);
 	plan->rows = n;
 	plan->cols = HIDDEN;
 	plan->n_arrays = ARRAY_COUNT;
@@ -133,8 +133,8 @@ backprop_plan(const struct workload_params *params, struct workload_plan *plan, 
 			.flags = arrays[i].flags,
 			.size_bytes = (n * arrays[i].per_input + arrays[i].more) * 4,
 		};
-	plan->array[ARRAY_PREVIOUS].discarded =
-		params->option[OPTION_PREVIOUS] != PREVIOUS_KEEP;
+	plan->array[ARRAY_PREVIOUS].discarded = params->option[OPTION_PREVIOUS] !=
+						PREVIOUS_KEEP;
 	return 0;
 }
 
@@ -339,8 +339,8 @@ squash(float x)
  * delta[], and the adjusted weights of the output unit.
  */
 static void
-output_train(const float *sum, float target, float momentum, float *weights, float *previous,
-	     float *delta)
+output_train(const float *sum, float target, float momentum, float *weights,
+	     float *previous, float *delta)
 {
 	float unit[ROW] = {1.0f}; /* the bias, and the hidden units */
 	float output = 0, error;
@@ -390,9 +390,9 @@ host_phase(struct workload_env *env, float momentum, float *delta)
 /* ---- the run ---- */
 
 struct tiles {
-	uint64_t groups, tile;	/* all, and of a launch */
-	uint64_t done, total;	/* groups of all passes */
-	uint64_t discarded;	/* bytes of the previous changes */
+	uint64_t groups, tile; /* all, and of a launch */
+	uint64_t done, total;  /* groups of all passes */
+	uint64_t discarded;    /* bytes of the previous changes */
 };
 
 static int
@@ -403,8 +403,12 @@ forward_pass(struct workload_env *env, struct tiles *t)
 		.weights = env->base[ARRAY_WEIGHTS],
 		.partial = env->base[ARRAY_PARTIAL],
 	};
-	int rc = 0;
+	int rc;
 
+	/* Old sums: a launch that writes a part of a chunk would have the rest brought in. */
+	rc = env->memory->discard(env, env->base[ARRAY_PARTIAL],
+				  env->plan.array[ARRAY_PARTIAL].size_bytes,
+				  SLUICE_DISCARD_LAZY);
 	for (; !rc && args.first < t->groups; args.first += t->tile) {
 		uint64_t row = args.first * GROUP + 1, rows;
 
@@ -519,20 +523,23 @@ backprop_run(struct workload_env *env)
 static void
 backprop_expect(const struct workload_env *env, struct workload_expectation *out)
 {
-	uint64_t n = env->plan.rows;
-	uint64_t input = workload_chunks_up(env, n * 4);
-	uint64_t weights = workload_chunks_up(env, n * ROW * 4);
-	uint64_t small = 3 * env->config.chunk_bytes; /* arrays that host code brings in */
+	uint64_t input = workload_chunks_up(env, env->plan.array[ARRAY_INPUT].size_bytes);
+	uint64_t weights = workload_chunks_up(env, env->plan.array[ARRAY_WEIGHTS].size_bytes);
+	uint64_t small = 2 * env->config.chunk_bytes; /* that host code brings in */
 	uint64_t budget = env->config.device_budget_bytes;
 	int discard = env->params->option[OPTION_PREVIOUS] != PREVIOUS_KEEP;
 	/* Of what is on the device at the end, the weights (and the changes) are written. */
 	uint64_t left = discard ? budget / 72 * 68 : budget / 140 * 136;
 	uint64_t written = discard ? weights : 2 * weights;
+	uint64_t all = 0;
+	unsigned i;
 
 	if (env->params->option[OPTION_EPOCHS] != 1)
 		return;
 	out->tolerance_bytes = env->result->tile_bytes + 6 * env->config.chunk_bytes;
-	if (budget >= 2 * input + 2 * weights + small + 3 * env->config.chunk_bytes) {
+	for (i = 0; i < ARRAY_COUNT; i++)
+		all += workload_chunks_up(env, env->plan.array[i].size_bytes);
+	if (budget > all) {
 		out->known = 1;
 		out->h2d_bytes = input + weights + small;
 		snprintf(out->h2d_formula, sizeof(out->h2d_formula), "72n");
@@ -555,12 +562,13 @@ backprop_expect(const struct workload_env *env, struct workload_expectation *out
 		snprintf(out->d2h_formula, sizeof(out->d2h_formula),
 			 discard ? "140n - .94 G" : "208n - .97 G");
 		break;
-	case SLUICE_POLICY_UVM:	 /* inputs go back as well: no published figure */
+	case SLUICE_POLICY_UVM:  /* inputs go back as well: no published figure */
 	case SLUICE_POLICY_PLAN: /* depends on what is planned: at most as lru */
 	case SLUICE_POLICY_COUNT:
 		return;
 	}
-	out->h2d_bytes = 2 * (input + weights) + small;
+	/* And the chunk of the bias, which host code reads as well. */
+	out->h2d_bytes = 2 * (input + weights) + small + env->config.chunk_bytes;
 	snprintf(out->h2d_formula, sizeof(out->h2d_formula), "144n");
 }
 
@@ -590,7 +598,8 @@ reference_rows(struct reference *ref, uint64_t epochs, uint64_t rows, const floa
 			float weight = weights[i * ROW + h], change = 0;
 
 			for (epoch = 0; epoch < epochs; epoch++) {
-				change = MOMENTUM * change + 0.3f * ref->delta[epoch][h - 1] * x[i];
+				change = MOMENTUM * change +
+					 0.3f * ref->delta[epoch][h - 1] * x[i];
 				weight = weight + change;
 			}
 			weights[i * ROW + h] = weight;
@@ -676,8 +685,8 @@ reference_epoch(struct workload_env *env, struct reference *ref, uint64_t epoch)
 		float *change = &ref->hidden_previous[2 * h + 1];
 
 		if (h)
-			ref->delta[epoch][h - 1] =
-				unit[h] * (1.0f - unit[h]) * (error * w[2 * h + 1]);
+			ref->delta[epoch][h - 1] = unit[h] * (1.0f - unit[h]) *
+						   (error * w[2 * h + 1]);
 		*change = 0.3f * error * unit[h] + MOMENTUM * *change;
 		w[2 * h + 1] = w[2 * h + 1] + *change;
 	}
@@ -693,8 +702,8 @@ reference_run(struct workload_env *env, void *memory)
 	float bias[ROW];
 	int rc = 0;
 
-	backprop_fill(&env->plan, ARRAY_HIDDEN_WEIGHTS, env->params->seed, 0, HIDDEN_WEIGHTS,
-		      ref->hidden_weights);
+	backprop_fill(&env->plan, ARRAY_HIDDEN_WEIGHTS, env->params->seed, 0,
+		      HIDDEN_WEIGHTS, ref->hidden_weights);
 	for (epoch = 0; !rc && epoch < epochs; epoch++)
 		rc = reference_epoch(env, ref, epoch);
 	if (!rc)
@@ -741,7 +750,8 @@ static const struct workload_kernel *const backprop_kernels[] = {
 
 const struct workload workload_backprop = {
 	.name = "backprop",
-	.text = "training of a wide net: two passes with the host between them, half volatile",
+	.text = "training of a wide net: two passes with the host between them, half "
+		"volatile",
 	.tiled = 1,
 	.options = backprop_options,
 	.n_options = sizeof(backprop_options) / sizeof(backprop_options[0]),

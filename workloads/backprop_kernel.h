@@ -10,9 +10,10 @@
 
 #include "kernel.h"
 
-#define BACKPROP_HIDDEN 16u		      /* hidden units */
-#define BACKPROP_ROW	(BACKPROP_HIDDEN + 1) /* weights of an input; the first is not used */
-#define BACKPROP_GROUP	16u		      /* inputs whose products are summed together */
+#define BACKPROP_HIDDEN 16u /* hidden units */
+#define BACKPROP_ROW \
+	(BACKPROP_HIDDEN + 1) /* weights of an input; the first is not used */
+#define BACKPROP_GROUP 16u    /* inputs whose products are summed together */
 
 #define BACKPROP_CUDA_GROUPS 16u /* of one block of a GPU's grid */
 

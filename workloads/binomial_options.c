@@ -31,7 +31,7 @@ enum { OPTION_STEPS };
 
 #define OPTION_FLOATS (sizeof(struct binomial_option) / sizeof(float))
 #define CHECK_OPTIONS (1u << 14) /* of the reference at a time */
-#define BLOCK_OPTIONS 64u	 /* of the software device's */
+#define BLOCK_OPTIONS 64u        /* of the software device's */
 
 static const struct workload_option binomial_options[] = {
 	[OPTION_STEPS] = {.name = "tree-steps",
@@ -48,10 +48,11 @@ binomial_plan(const struct workload_params *params, struct workload_plan *plan, 
 	uint64_t n = params->footprint_bytes / 24;
 
 	if (n == 0)
-		return workload_plan_refuse(error,
-					    "binomialOptions: the footprint must be at least 24 "
-					    "bytes (one option), it is %" PRIu64,
-					    params->footprint_bytes);
+		return workload_plan_refuse(
+			error,
+			"binomialOptions: the footprint must be at least 24 "
+			"bytes (one option), it is %" PRIu64,
+			params->footprint_bytes);
 	plan->rows = params->option[OPTION_STEPS];
 	plan->cols = n;
 	plan->n_arrays = ARRAY_COUNT;
@@ -112,8 +113,8 @@ binomial_fill(const struct workload_plan *plan, unsigned array, uint64_t seed,
 	while (first < end) {
 		uint64_t from = first % OPTION_FLOATS;
 		uint64_t m = kernel_min(OPTION_FLOATS - from, end - first);
-		struct binomial_option option =
-			option_make(seed, first / OPTION_FLOATS, plan->rows);
+		struct binomial_option option = option_make(seed, first / OPTION_FLOATS,
+							    plan->rows);
 
 		memcpy(to, (const char *)&option + from * sizeof(float), m * sizeof(float));
 		to += m;
@@ -197,8 +198,7 @@ binomial_run(struct workload_env *env)
 		struct sluice_use uses[] = {
 			workload_use(env, ARRAY_OPTION, args.first * OPTION_FLOATS,
 				     args.n * OPTION_FLOATS, SLUICE_USE_READ),
-			workload_use(env, ARRAY_CALL, args.first, args.n,
-				     SLUICE_USE_WRITE_ALL),
+			workload_use(env, ARRAY_CALL, args.first, args.n, SLUICE_USE_WRITE_ALL),
 		};
 
 		rc = workload_launch(env, &binomial_kernel, &args, uses, ARRAY_COUNT);
@@ -218,9 +218,8 @@ binomial_expect(const struct workload_env *env, struct workload_expectation *out
 	out->known = 1;
 	out->h2d_bytes = workload_chunks_up(env, env->plan.array[ARRAY_OPTION].size_bytes);
 	snprintf(out->h2d_formula, sizeof(out->h2d_formula), "20n");
-	out->d2h_bytes =
-		workload_less(workload_chunks_up(env, env->plan.array[ARRAY_CALL].size_bytes),
-			      budget / 6);
+	out->d2h_bytes = workload_less(
+		workload_chunks_up(env, env->plan.array[ARRAY_CALL].size_bytes), budget / 6);
 	snprintf(out->d2h_formula, sizeof(out->d2h_formula), "max(0, 4n - G/6)");
 	out->tolerance_bytes = env->result->tile_bytes + 2 * env->config.chunk_bytes;
 }
@@ -271,10 +270,11 @@ reference_pieces(struct workload_env *env, void *memory)
 		for (i = 0; !rc && i < m; i++)
 			ref->call[i] = reference_tree(ref, &ref->option[i], steps);
 		if (!rc)
-			rc = workload_output_compare(env, ARRAY_CALL, WORKLOAD_F32, first, m,
-						     ref->call);
+			rc = workload_output_compare(env, ARRAY_CALL, WORKLOAD_F32, first,
+						     m, ref->call);
 		if (!rc)
-			rc = workload_progress(env, "verify", (double)(first + m) / (double)n);
+			rc = workload_progress(env, "verify",
+					       (double)(first + m) / (double)n);
 	}
 	return rc;
 }

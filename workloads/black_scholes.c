@@ -26,21 +26,24 @@
 
 enum { ARRAY_PRICE, ARRAY_STRIKE, ARRAY_YEARS, ARRAY_CALL, ARRAY_PUT, ARRAY_COUNT };
 
-#define INPUTS	      3u
+#define INPUTS        3u
 #define CHECK_OPTIONS (1u << 18) /* of the reference at a time */
 
 static int
-black_scholes_plan(const struct workload_params *params, struct workload_plan *plan, char *error)
+black_scholes_plan(const struct workload_params *params, struct workload_plan *plan,
+		   char *error)
 {
-	static const char *const names[ARRAY_COUNT] = {"price", "strike", "years", "call", "put"};
+	static const char *const names[ARRAY_COUNT] = {"price", "strike", "years", "call",
+						       "put"};
 	uint64_t n = params->footprint_bytes / 20;
 	unsigned i;
 
 	if (n < 2)
-		return workload_plan_refuse(error,
-					    "BlackScholes: the footprint must be at least 40 "
-					    "bytes (a pair of options), it is %" PRIu64,
-					    params->footprint_bytes);
+		return workload_plan_refuse(
+			error,
+			"BlackScholes: the footprint must be at least 40 "
+			"bytes (a pair of options), it is %" PRIu64,
+			params->footprint_bytes);
 	plan->rows = 1;
 	plan->cols = n;
 	plan->n_arrays = ARRAY_COUNT;
@@ -175,7 +178,8 @@ black_scholes_expect(const struct workload_env *env, struct workload_expectation
 static float
 reference_normal(float d)
 {
-	const float a[] = {0.31938153f, -0.356563782f, 1.781477937f, -1.821255978f, 1.330274429f};
+	const float a[] = {0.31938153f, -0.356563782f, 1.781477937f, -1.821255978f,
+			   1.330274429f};
 	float k = 1.0f / (1.0f + 0.2316419f * (d < 0.0f ? -d : d));
 	float sum = 0.0f, density;
 	int i;
@@ -231,7 +235,8 @@ reference_pieces(struct workload_env *env, void *memory)
 			rc = workload_output_compare(env, array, WORKLOAD_F32, first, m,
 						     piece[array]);
 		if (!rc)
-			rc = workload_progress(env, "verify", (double)(first + m) / (double)n);
+			rc = workload_progress(env, "verify",
+					       (double)(first + m) / (double)n);
 	}
 	return rc;
 }

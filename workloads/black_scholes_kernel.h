@@ -12,7 +12,7 @@
 
 #include "kernel_math.h"
 
-#define BLACK_SCHOLES_RISKFREE	 0.02f
+#define BLACK_SCHOLES_RISKFREE   0.02f
 #define BLACK_SCHOLES_VOLATILITY 0.30f
 
 #define BLACK_SCHOLES_CUDA_PAIRS 2048u /* of one block of a GPU's grid */

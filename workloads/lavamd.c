@@ -7,7 +7,9 @@
  * Per box there are a record of 656 bytes with its neighbours, 100 places (rv) and 100 charges (qv),
  * all mapped for reading, and 100 forces (fv), mapped for writing only with CREATE. The kernel adds
  * to fv: right because a first touch of such a mapping is zero-filled, and a test of that. On a GPU
- * the kernels run in rounds over the same arrays (workload.h), so there fv is written and not read.
+ * the kernels run in rounds over the same arrays (workload.h), so there fv is written and not read,
+ * and what the last round left in it is discarded: tiles end within chunks, and the rest of such a
+ * chunk would be brought in to be overwritten by the next.
  *
  * A box's neighbours are up to a plane of boxes before and behind it: a launch uses the places and
  * charges of a tile of boxes and of a plane on either side, which the next launches use again. Where
@@ -75,10 +77,11 @@ lavamd_plan(const struct workload_params *params, struct workload_plan *plan, ch
 					  params->footprint_bytes / NOMINAL_BYTES)
 		side++;
 	if (side == 0)
-		return workload_plan_refuse(error,
-					    "lavaMD: the footprint must be at least %u bytes "
-					    "(one box), it is %" PRIu64,
-					    NOMINAL_BYTES, params->footprint_bytes);
+		return workload_plan_refuse(
+			error,
+			"lavaMD: the footprint must be at least %u bytes "
+			"(one box), it is %" PRIu64,
+			NOMINAL_BYTES, params->footprint_bytes);
 	plan->rows = side * side;
 	plan->cols = side;
 	plan->n_arrays = ARRAY_COUNT;
@@ -285,14 +288,12 @@ lavamd_touch(const void *args, uint64_t begin, uint64_t end, struct workload_tou
 	touch[ARRAY_BOX] = (struct workload_touch){.first = first * BOX_WORDS,
 						   .n = n * BOX_WORDS,
 						   .read = 1};
-	touch[ARRAY_RV] =
-		(struct workload_touch){.first = halo_begin * VECTOR_WORDS,
-					.n = (halo_end - halo_begin) * VECTOR_WORDS,
-					.read = 1};
-	touch[ARRAY_QV] =
-		(struct workload_touch){.first = halo_begin * CHARGE_WORDS,
-					.n = (halo_end - halo_begin) * CHARGE_WORDS,
-					.read = 1};
+	touch[ARRAY_RV] = (struct workload_touch){.first = halo_begin * VECTOR_WORDS,
+						  .n = (halo_end - halo_begin) * VECTOR_WORDS,
+						  .read = 1};
+	touch[ARRAY_QV] = (struct workload_touch){.first = halo_begin * CHARGE_WORDS,
+						  .n = (halo_end - halo_begin) * CHARGE_WORDS,
+						  .read = 1};
 	touch[ARRAY_FV] = (struct workload_touch){.first = first * VECTOR_WORDS,
 						  .n = n * VECTOR_WORDS,
 						  .read = l->add != 0,
@@ -382,6 +383,10 @@ lavamd_run(struct workload_env *env)
 	};
 	int rc = 0;
 
+	if (!args.add)
+		rc = env->memory->discard(env, env->base[ARRAY_FV],
+					  env->plan.array[ARRAY_FV].size_bytes,
+					  SLUICE_DISCARD_LAZY);
 	for (; !rc && args.first < boxes; args.first += tile) {
 		uint64_t halo_begin, halo_end;
 
@@ -393,15 +398,12 @@ lavamd_run(struct workload_env *env)
 			workload_use(env, ARRAY_BOX, args.first * BOX_WORDS,
 				     args.count * BOX_WORDS, SLUICE_USE_READ),
 			workload_use(env, ARRAY_RV, halo_begin * VECTOR_WORDS,
-				     (halo_end - halo_begin) * VECTOR_WORDS,
-				     SLUICE_USE_READ),
+				     (halo_end - halo_begin) * VECTOR_WORDS, SLUICE_USE_READ),
 			workload_use(env, ARRAY_QV, halo_begin * CHARGE_WORDS,
-				     (halo_end - halo_begin) * CHARGE_WORDS,
-				     SLUICE_USE_READ),
+				     (halo_end - halo_begin) * CHARGE_WORDS, SLUICE_USE_READ),
 			workload_use(env, ARRAY_FV, args.first * VECTOR_WORDS,
 				     args.count * VECTOR_WORDS,
-				     args.add ? SLUICE_USE_READ_WRITE
-					      : SLUICE_USE_WRITE_ALL),
+				     args.add ? SLUICE_USE_READ_WRITE : SLUICE_USE_WRITE_ALL),
 		};
 
 		rc = workload_launch(env, &lavamd_kernel, &args, uses, n_uses);
@@ -573,7 +575,8 @@ static const struct workload_kernel *const lavamd_kernels[] = {&lavamd_kernel, N
 
 const struct workload workload_lavamd = {
 	.name = "lavaMD",
-	.text = "forces between particles in a cube of boxes: each box with those around it",
+	.text = "forces between particles in a cube of boxes: each box with those around "
+		"it",
 	.tiled = 1,
 	.options = lavamd_options,
 	.n_options = sizeof(lavamd_options) / sizeof(lavamd_options[0]),

@@ -12,7 +12,7 @@
 
 #define LAVAMD_PARTICLES  100u /* of a box */
 #define LAVAMD_NEIGHBOURS 26u  /* of a box, at most */
-#define LAVAMD_ALPHA	  0.5
+#define LAVAMD_ALPHA      0.5
 
 /* Boxes of one block of a GPU's grid: each has half of its threads. */
 #define LAVAMD_CUDA_BOXES 2u
@@ -40,9 +40,9 @@ struct lavamd_args {
 	const double *qv; /* charge */
 	struct lavamd_vector *fv;
 	uint64_t first, count; /* boxes */
-	uint64_t side;	       /* boxes on a side of the cube */
+	uint64_t side;         /* boxes on a side of the cube */
 	uint32_t partners;     /* particles of a box that act on those of another */
-	uint32_t add;	       /* 1: to what fv holds; 0: fv is not read */
+	uint32_t add;          /* 1: to what fv holds; 0: fv is not read */
 };
 
 /* A box has its neighbours among this many boxes before it and behind it. */

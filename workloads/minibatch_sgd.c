@@ -2,10 +2,10 @@
 /*
  * minibatch: a linear support vector machine is trained by stochastic gradient descent over a file of
  * samples that may be many times larger than all memory. A batch is a few records of the file, drawn
- * at random; in an epoch each record is used once. While a batch trains, the next one is on its way,
- * as --fetch says:
+ * at random; in an epoch each record is used once. While a batch trains, the next ones are on their
+ * way, as --fetch says:
  *
- *   index   by one call of sluice_prefetch_index() with the records' numbers;
+ *   index   by a call of sluice_prefetch_index() with what the batch is made of;
  *   launch  not at all: launches bring in what they declare;
  *   hand    read from the file past the page cache into the other one of two buffers, by a thread
  *           for each record: what one writes without a space. The kernels then work on the buffer, without
@@ -38,11 +38,12 @@
 
 enum { ARRAY_SAMPLES, ARRAY_WEIGHTS, ARRAY_SUMS, ARRAY_COUNT };
 
-enum { OPTION_FETCH, OPTION_RECORDS, OPTION_RECORD_CHUNKS, OPTION_SGD_EPOCHS };
+enum { OPTION_FETCH, OPTION_AHEAD, OPTION_RECORDS, OPTION_RECORD_CHUNKS, OPTION_STEPS, OPTION_EPOCHS };
 
 enum { FETCH_INDEX, FETCH_LAUNCH, FETCH_HAND };
 
 #define ROW_BYTES    (SGD_FEATURES * sizeof(float))
+#define PIECE_BYTES  (2ull << 20)   /* of a record; the most that an index is for */
 #define ALIGN_BYTES  4096u          /* of direct I/O */
 #define SCORE_ROWS   4096u          /* that the result is tried on */
 #define SCORE_LEAST  (SCORE_ROWS * 3 / 4) /* of them to be classified right */
@@ -60,6 +61,11 @@ static const struct workload_option sgd_options[] = {
 			  .initial = FETCH_INDEX,
 			  .min = FETCH_INDEX,
 			  .max = FETCH_HAND},
+	[OPTION_AHEAD] = {.name = "ahead",
+			  .text = "batches that are fetched ahead (by hand one)",
+			  .initial = 2,
+			  .min = 1,
+			  .max = 64},
 	[OPTION_RECORDS] = {.name = "records",
 			    .text = "records of a batch",
 			    .initial = 2,
@@ -70,11 +76,16 @@ static const struct workload_option sgd_options[] = {
 				  .initial = 1,
 				  .min = 1,
 				  .max = 1024},
-	[OPTION_SGD_EPOCHS] = {.name = "epochs",
-			       .text = "how often all records are used",
-			       .initial = 1,
-			       .min = 1,
-			       .max = 1000},
+	[OPTION_STEPS] = {.name = "steps",
+			  .text = "how often the weights are changed with each batch",
+			  .initial = 1,
+			  .min = 1,
+			  .max = 1000},
+	[OPTION_EPOCHS] = {.name = "epochs",
+			   .text = "how often all records are used",
+			   .initial = 1,
+			   .min = 1,
+			   .max = 1000},
 };
 
 /* On a GPU regions of this many large chunks have them. */
@@ -341,7 +352,8 @@ reader_run(void *arg)
 struct sgd {
 	struct workload_env *env;
 	uint64_t records, record_bytes, batch; /* in the file; of each; of a batch */
-	uint64_t *order;
+	uint64_t *order, *index; /* of records; of a batch's pieces */
+	uint64_t ahead;               /* batches */
 	uint64_t batches, batch_rows, slices; /* in an epoch; of a batch */
 
 	/* --fetch hand: two buffers of a batch, and those that read into one of them. */
@@ -430,24 +442,63 @@ fetch_of(const struct sgd *g)
 	return g->env->params->option[OPTION_FETCH];
 }
 
+/* One call for all pieces of all records. */
+static int
+batch_prefetch(struct sgd *g, uint64_t batch)
+{
+	struct workload_env *env = g->env;
+	uint64_t pieces = g->record_bytes / PIECE_BYTES;
+	int rc = 0;
+
+	for (uint64_t i = 0; i < g->batch; i++)
+		for (uint64_t k = 0; k < pieces; k++)
+			g->index[i * pieces + k] =
+				g->order[batch * g->batch + i] * pieces + k;
+	if (env->memory->prefetch_index)
+		rc = env->memory->prefetch_index(env, ARRAY_SAMPLES, PIECE_BYTES, g->index,
+						 g->batch * pieces);
+	return rc;
+}
+
 /* Start bringing in a batch of the present epoch, if there is such a one. */
 static int
 batch_fetch(struct sgd *g, uint64_t batch)
 {
-	struct workload_env *env = g->env;
-
 	if (batch >= g->batches)
 		return 0;
-	if (fetch_of(g) == FETCH_HAND)
+	switch (fetch_of(g)) {
+	case FETCH_INDEX:
+		return batch_prefetch(g, batch);
+	case FETCH_HAND:
 		return readers_start(g, batch);
-	if (fetch_of(g) == FETCH_INDEX && env->memory->prefetch_index)
-		return env->memory->prefetch_index(env, ARRAY_SAMPLES, g->record_bytes,
-						   g->order + batch * g->batch, g->batch);
+	}
 	return 0;
 }
 
+/* slices 0: the weights become 0. */
 static int
-batch_gradient(struct sgd *g, uint64_t batch)
+weights_update(struct sgd *g, uint64_t slices)
+{
+	struct workload_env *env = g->env;
+	struct sgd_update_args args = {
+		.sums = env->base[ARRAY_SUMS],
+		.weights = env->base[ARRAY_WEIGHTS],
+		.slices = slices,
+		.keep = KEEP,
+		.rate = RATE / (float)g->batch_rows,
+	};
+	struct sluice_use uses[] = {
+		workload_use(env, ARRAY_WEIGHTS, 0, SGD_FEATURES,
+			     slices ? SLUICE_USE_READ_WRITE : SLUICE_USE_WRITE_ALL),
+		workload_use(env, ARRAY_SUMS, 0, slices * SGD_FEATURES, SLUICE_USE_READ),
+	};
+
+	return workload_launch(env, &update_kernel, &args, uses, slices ? 2 : 1);
+}
+
+/* The launches of a batch. */
+static int
+batch_launch(struct sgd *g, uint64_t batch)
 {
 	struct workload_env *env = g->env;
 	struct sgd_gradient_args args = {
@@ -480,30 +531,12 @@ batch_gradient(struct sgd *g, uint64_t batch)
 		rc = env->memory->is_resident(env, uses + 2, n, &is_resident);
 	env->result->batches++;
 	env->result->batches_resident += (uint64_t)is_resident;
-	if (!rc)
+	for (uint64_t step = 0; !rc && step < env->params->option[OPTION_STEPS]; step++) {
 		rc = workload_launch(env, &gradient_kernel, &args, uses, by_hand ? 2 : 2 + n);
+		if (!rc)
+			rc = weights_update(g, g->slices);
+	}
 	return rc;
-}
-
-/* slices 0: the weights become 0. */
-static int
-weights_update(struct sgd *g, uint64_t slices)
-{
-	struct workload_env *env = g->env;
-	struct sgd_update_args args = {
-		.sums = env->base[ARRAY_SUMS],
-		.weights = env->base[ARRAY_WEIGHTS],
-		.slices = slices,
-		.keep = KEEP,
-		.rate = RATE / (float)g->batch_rows,
-	};
-	struct sluice_use uses[] = {
-		workload_use(env, ARRAY_WEIGHTS, 0, SGD_FEATURES,
-			     slices ? SLUICE_USE_READ_WRITE : SLUICE_USE_WRITE_ALL),
-		workload_use(env, ARRAY_SUMS, 0, slices * SGD_FEATURES, SLUICE_USE_READ),
-	};
-
-	return workload_launch(env, &update_kernel, &args, uses, slices ? 2 : 1);
 }
 
 /* The batch is there or on its way. */
@@ -513,23 +546,22 @@ batch_train(struct sgd *g, uint64_t batch)
 	int rc = readers_wait(g);
 
 	if (!rc)
-		rc = batch_fetch(g, batch + 1);
+		rc = batch_fetch(g, batch + g->ahead);
 	if (!rc)
-		rc = batch_gradient(g, batch);
-	if (!rc)
-		rc = weights_update(g, g->slices);
+		rc = batch_launch(g, batch);
 	return rc ? rc : workload_wait(g->env);
 }
 
 static int
 epochs_train(struct sgd *g)
 {
-	uint64_t epochs = g->env->params->option[OPTION_SGD_EPOCHS];
+	uint64_t epochs = g->env->params->option[OPTION_EPOCHS];
 	int rc = weights_update(g, 0);
 
 	for (uint64_t epoch = 0; !rc && epoch < epochs; epoch++) {
 		records_shuffle(g->order, g->records, epoch);
-		rc = batch_fetch(g, 0);
+		for (uint64_t batch = 0; !rc && batch < g->ahead; batch++)
+			rc = batch_fetch(g, batch);
 		for (uint64_t batch = 0; !rc && batch < g->batches; batch++) {
 			rc = batch_train(g, batch);
 			if (!rc)
@@ -550,6 +582,7 @@ sgd_make(struct workload_env *env, struct sgd *g)
 		.batch = env->params->option[OPTION_RECORDS],
 		.fd = -1,
 	};
+	g->ahead = fetch_of(g) == FETCH_HAND ? 1 : env->params->option[OPTION_AHEAD];
 	g->batches = g->records / g->batch; /* what is left over is not used in this epoch */
 	g->batch_rows = g->batch * env->plan.cols;
 	g->slices = g->batch_rows / SGD_SLICE;
@@ -564,14 +597,16 @@ sgd_run(struct workload_env *env)
 	sgd_make(env, &g);
 	env->result->batches = env->result->batches_resident = 0; /* of the last round */
 	g.order = calloc(g.records, sizeof(*g.order));
-	if (!g.order)
-		return workload_fail(env, -ENOMEM, "out of memory");
-	if (fetch_of(&g) == FETCH_HAND)
+	g.index = calloc(g.batch * (g.record_bytes / PIECE_BYTES), sizeof(*g.index));
+	if (!g.order || !g.index)
+		rc = workload_fail(env, -ENOMEM, "out of memory");
+	else if (fetch_of(&g) == FETCH_HAND)
 		rc = hand_open(&g);
 	if (!rc)
 		rc = epochs_train(&g);
 	hand_close(&g);
 	free(g.order);
+	free(g.index);
 	return rc ? rc : workload_wait(env);
 }
 
@@ -581,7 +616,7 @@ sgd_expect(const struct workload_env *env, struct workload_expectation *out)
 {
 	uint64_t batch = env->params->option[OPTION_RECORDS];
 
-	if (env->params->option[OPTION_SGD_EPOCHS] > 1 ||
+	if (env->params->option[OPTION_EPOCHS] > 1 ||
 	    env->params->option[OPTION_FETCH] == FETCH_HAND)
 		return;
 	out->known = 1;
@@ -596,7 +631,7 @@ sgd_expect(const struct workload_env *env, struct workload_expectation *out)
 struct reference {
 	struct sgd sgd;
 	float weights[SGD_FEATURES], sum[SGD_FEATURES], slice[SGD_FEATURES];
-	float *rows; /* of a record */
+	float *rows; /* of a batch */
 };
 
 static float
@@ -614,23 +649,35 @@ reference_margin(const float *row, const float *weights)
 	return total;
 }
 
-/* The rows of a record to the sum of the batch. */
+/* Row number i of the batch to its sum: slice by slice. */
 static void
-reference_record(struct reference *r, uint64_t rows)
+reference_row(struct reference *r, uint64_t i)
 {
-	for (uint64_t i = 0; i < rows; i++) {
-		const float *row = r->rows + i * SGD_FEATURES;
-		int pulls = reference_margin(row, r->weights) < 1.0f;
+	const float *row = r->rows + i * SGD_FEATURES;
+	int pulls = reference_margin(row, r->weights) < 1.0f;
 
-		for (unsigned f = 0; f < SGD_FEATURES; f++) {
-			if (i % SGD_SLICE == 0)
-				r->slice[f] = 0;
-			if (pulls)
-				r->slice[f] = r->slice[f] + row[f];
-			if (i % SGD_SLICE == SGD_SLICE - 1)
-				r->sum[f] = r->sum[f] + r->slice[f];
-		}
+	for (unsigned f = 0; f < SGD_FEATURES; f++) {
+		if (i % SGD_SLICE == 0)
+			r->slice[f] = 0;
+		if (pulls)
+			r->slice[f] = r->slice[f] + row[f];
+		if (i % SGD_SLICE == SGD_SLICE - 1)
+			r->sum[f] = r->sum[f] + r->slice[f];
 	}
+}
+
+/* One step with a batch that has been read. */
+static void
+reference_step(struct reference *r)
+{
+	struct sgd *g = &r->sgd;
+	float rate = RATE / (float)g->batch_rows;
+
+	memset(r->sum, 0, sizeof(r->sum));
+	for (uint64_t i = 0; i < g->batch_rows; i++)
+		reference_row(r, i);
+	for (unsigned f = 0; f < SGD_FEATURES; f++)
+		r->weights[f] = r->weights[f] * KEEP + rate * r->sum[f];
 }
 
 static int
@@ -638,19 +685,14 @@ reference_batch(struct reference *r, uint64_t batch)
 {
 	struct sgd *g = &r->sgd;
 	uint64_t elements = g->record_bytes / sizeof(float);
-	float rate = RATE / (float)g->batch_rows;
 	int rc = 0;
 
-	memset(r->sum, 0, sizeof(r->sum));
-	for (uint64_t i = 0; !rc && i < g->batch; i++) {
+	for (uint64_t i = 0; !rc && i < g->batch; i++)
 		rc = workload_input_read(g->env, ARRAY_SAMPLES,
 					 g->order[batch * g->batch + i] * elements, elements,
-					 r->rows);
-		if (!rc)
-			reference_record(r, g->env->plan.cols);
-	}
-	for (unsigned f = 0; !rc && f < SGD_FEATURES; f++)
-		r->weights[f] = r->weights[f] * KEEP + rate * r->sum[f];
+					 r->rows + i * elements);
+	for (uint64_t step = 0; !rc && step < g->env->params->option[OPTION_STEPS]; step++)
+		reference_step(r);
 	return rc;
 }
 
@@ -677,13 +719,13 @@ reference_score(struct reference *r)
 static int
 reference_train(struct workload_env *env, void *memory)
 {
-	uint64_t epochs = env->params->option[OPTION_SGD_EPOCHS];
+	uint64_t epochs = env->params->option[OPTION_EPOCHS];
 	struct reference r = {.rows = memory};
 	struct sgd *g = &r.sgd;
 	int rc = 0;
 
 	sgd_make(env, g);
-	g->order = (uint64_t *)((char *)memory + g->record_bytes);
+	g->order = (uint64_t *)((char *)memory + g->batch * g->record_bytes);
 	for (uint64_t epoch = 0; !rc && epoch < epochs; epoch++) {
 		records_shuffle(g->order, g->records, epoch);
 		for (uint64_t batch = 0; !rc && batch < g->batches; batch++) {
@@ -705,7 +747,8 @@ static int
 sgd_reference(struct workload_env *env)
 {
 	return workload_reference_run(env,
-				      env->plan.cols * ROW_BYTES +
+				      env->params->option[OPTION_RECORDS] *
+						      env->plan.cols * ROW_BYTES +
 					      env->plan.rows * sizeof(uint64_t),
 				      reference_train);
 }

@@ -29,7 +29,7 @@
 #include "sluice/sluice.h"
 
 #define WORKLOAD_ARRAYS_MAX  12
-#define WORKLOAD_OPTIONS_MAX 4
+#define WORKLOAD_OPTIONS_MAX 6
 #define WORKLOAD_TEXT_BYTES  512
 
 /* How a kernel's data become present. */

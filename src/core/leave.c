@@ -44,12 +44,11 @@ chunk_leave_later(struct sl_chunk *c)
 	struct sluice_space *s = c->region->space;
 
 	if (c->state != SL_CHUNK_DEVICE || c->leaving || c->user_pins ||
-	    (c->flags & SL_DISCARDED) ||
-	    (queue_length(s) == s->leave.max && queue_grow(s)))
+	    (c->flags & SL_DISCARDED) || (queue_length(s) == s->leave.max && queue_grow(s)))
 		return;
 	c->leaving = 1;
-	s->leave.ring[s->leave.head++ % s->leave.max] =
-		(struct sl_leaving){c, sl_chunk_stamp(c)};
+	s->leave.ring[s->leave.head++ % s->leave.max] = (struct sl_leaving){c,
+									    sl_chunk_stamp(c)};
 	atomic_store(&s->leave.waiting, 1);
 }
 
@@ -62,7 +61,8 @@ sl_leave_later(struct sluice_space *s, void *addr, size_t bytes)
 	if (sl_space_enter(s))
 		return;
 	if (bytes && !sl_region_find(s, "evict", addr, bytes, &r, &begin, &end)) {
-		for (uint64_t i = begin >> r->chunk_shift; i <= (end - 1) >> r->chunk_shift; i++)
+		for (uint64_t i = begin >> r->chunk_shift;
+		     i <= (end - 1) >> r->chunk_shift; i++)
 			chunk_leave_later(&r->chunks[i]);
 		sl_cond_signal(&s->mover_wake);
 	}

@@ -26,10 +26,9 @@ PL_EXPORT int cuLaunchKernelEx(const struct cu_launch_config *config, void *func
 PL_EXPORT int cuLaunchKernelEx_ptsz(const struct cu_launch_config *config, void *function,
 				    void **params, void **extra);
 PL_EXPORT int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y,
-					unsigned grid_z, unsigned block_x,
-					unsigned block_y, unsigned block_z,
-					unsigned shared_bytes, struct cu_stream *stream,
-					void **params);
+					unsigned grid_z, unsigned block_x, unsigned block_y,
+					unsigned block_z, unsigned shared_bytes,
+					struct cu_stream *stream, void **params);
 PL_EXPORT int cuLaunchCooperativeKernel_ptsz(void *function, unsigned grid_x,
 					     unsigned grid_y, unsigned grid_z,
 					     unsigned block_x, unsigned block_y,

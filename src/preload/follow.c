@@ -18,17 +18,17 @@
 #include "core/embed.h"
 #include "preload/books.h"
 
-#define LOG_MAX     16384u /* a power of two, as those below */
-#define USES_MAX    262144u
-#define TABLE_MAX   65536u
-#define LAST_MAX    65536u
-#define AHEAD_MAX   1024u /* scopes looked ahead */
-#define AHEAD_PART  4u    /* of the device budget, what they use in all */
-#define STEPS_MAX   16u   /* looked at anew behind one scope */
+#define LOG_MAX    16384u /* a power of two, as those below */
+#define USES_MAX   262144u
+#define TABLE_MAX  65536u
+#define LAST_MAX   65536u
+#define AHEAD_MAX  1024u /* scopes looked ahead */
+#define AHEAD_PART 4u    /* of the device budget, what they use in all */
+#define STEPS_MAX  16u   /* looked at anew behind one scope */
 
 struct used {
 	uint64_t addr, bytes;
-	unsigned char gone;  /* fetched for its next use: it had been taken out */
+	unsigned char gone; /* fetched for its next use: it had been taken out */
 	unsigned char asked; /* looking ahead, it was asked for: fetched, for the use that comes */
 };
 
@@ -50,7 +50,7 @@ struct pl_follow {
 	struct used uses[USES_MAX];
 	uint64_t table[TABLE_MAX]; /* number of the last scope with that pair of hashes, + 1 */
 	struct last last[LAST_MAX]; /* by address; a newer one takes the place of another */
-	uint64_t head, uses_head;  /* count up */
+	uint64_t head, uses_head;   /* count up */
 	uint64_t last_hash;
 	int following;
 	uint64_t cursor, ahead; /* next expected; next to be looked at */

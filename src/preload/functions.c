@@ -40,9 +40,9 @@ function_look(const void *handle, uint64_t now)
 static int
 param_info(const void *handle, int is_kernel, size_t index, size_t *offset, size_t *bytes)
 {
-	int (*ask)(const void *, size_t, size_t *, size_t *) =
-		is_kernel ? pl_real[SL_API_cuKernelGetParamInfo]
-			  : pl_real[SL_API_cuFuncGetParamInfo];
+	int (*ask)(const void *, size_t, size_t *,
+		   size_t *) = is_kernel ? pl_real[SL_API_cuKernelGetParamInfo]
+					 : pl_real[SL_API_cuFuncGetParamInfo];
 
 	return ask(handle, index, offset, bytes);
 }

@@ -126,7 +126,6 @@ disk_bytes(const struct sluice_config *config)
 static int
 config_make(int device, struct sluice_config *config)
 {
-	const struct pl_settings *settings = pl_settings();
 	size_t free_bytes = 0, total_bytes = 0;
 	uint64_t processes = processes_here(), reserve;
 	int rc = sluice_config_init(config);
@@ -157,8 +156,6 @@ config_make(int device, struct sluice_config *config)
 					    HOST_SHARE_NUMERATOR / processes;
 	if (!is_set("SLUICE_STORE_BUDGET") && processes > 1)
 		config->store_budget_bytes = disk_bytes(config) / processes;
-	if (settings->mode == PL_MODE_NAIVE && !is_set("SLUICE_POLICY"))
-		config->policy = SLUICE_POLICY_UVM;
 	return 0;
 }
 

@@ -19,7 +19,7 @@
 
 #define SLOTS       512u
 #define SLOT_BYTES  4096u
-#define GROUPS      128u /* launches being peeked into; a power of two */
+#define GROUPS      128u                /* launches being peeked into; a power of two */
 #define BLOCK_BYTES ((uint64_t)1 << 20) /* of blocks that may hold tables */
 
 struct slot {
@@ -46,9 +46,10 @@ static int
 copy_out(void *to, uint64_t from, size_t bytes, struct cu_stream *stream,
 	 enum pl_flavour flavour)
 {
-	int (*copy)(void *, uint64_t, size_t, struct cu_stream *) =
-		flavour == PL_PER_THREAD ? pl_real[SL_API_cuMemcpyDtoHAsync_v2_ptsz]
-					 : pl_real[SL_API_cuMemcpyDtoHAsync_v2];
+	int (*copy)(void *, uint64_t, size_t,
+		    struct cu_stream *) = flavour == PL_PER_THREAD
+						  ? pl_real[SL_API_cuMemcpyDtoHAsync_v2_ptsz]
+						  : pl_real[SL_API_cuMemcpyDtoHAsync_v2];
 
 	return copy(to, from, bytes, stream);
 }
@@ -106,8 +107,8 @@ pl_peek(struct pl_function *f, struct cu_stream *stream, enum pl_flavour flavour
 		slot->addr = at[i];
 		slot->bytes = (uint32_t)(left < SLOT_BYTES ? left : SLOT_BYTES);
 		if (slot->bytes < sizeof(uint64_t) ||
-		    copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES, slot->addr,
-			     slot->bytes, stream, flavour))
+		    copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
+			     slot->addr, slot->bytes, stream, flavour))
 			continue;
 		gpu = block->gpu;
 		slot_head++;

@@ -71,7 +71,8 @@ policies_read(void)
 	while (fgets(line, sizeof(line), file)) {
 		number++;
 		if (line_take(line))
-			pl_error("policies %s: line %u is not \"names PATTERN\" or \"all PATTERN\": "
+			pl_error("policies %s: line %u is not \"names PATTERN\" or \"all "
+				 "PATTERN\": "
 				 "it does not count",
 				 path, number);
 	}

@@ -85,8 +85,10 @@ const char *pl_driver_path(void);
 
 enum pl_mode {
 	PL_MODE_PAGED, /* ours */
-	PL_MODE_NAIVE, /* OC-DNN's: moved on demand, no prefetch */
-	PL_MODE_OPT, /* OC-DNN's: prefetch destination and evict behind around copies and kernels */
+	PL_MODE_NAIVE, /* OC-DNN's: what does not fit when it is allocated is used where it is, in host
+			* memory */
+	PL_MODE_OPT, /* OC-DNN's: what a copy or a kernel uses is brought in before it, and what was
+		      * used longest ago goes; nothing is learnt from what came before */
 	PL_MODE_OFF /* load, and forward everything: nothing is counted */
 };
 

@@ -210,6 +210,10 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 		scope->gpu = NULL;
 		return 0;
 	}
+	/* What is on the device stays and is used there, the rest is used where it is. */
+	if (pl_settings()->mode == PL_MODE_NAIVE)
+		return sl_launch_begin_beside(gpu->space, stream, NULL, 0, uses, n,
+					      &scope->launch);
 	return sl_launch_begin_beside(gpu->space, stream, uses, n, NULL, 0, &scope->launch);
 }
 
@@ -276,7 +280,8 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 	scope->gpu = gpu;
 	if (!rc)
 		rc = scope_open(scope, wrapped, all, n_all, flags);
-	if (!rc && scope->launch && pl_settings()->follow)
+	if (!rc && scope->launch && pl_settings()->follow &&
+	    pl_settings()->mode == PL_MODE_PAGED)
 		pl_follow_scope(gpu, all, n_all, scope->launch);
 	pl_leave();
 	if (!rc)

@@ -25,8 +25,8 @@
 #define GLOBALS_MAX 256u /* addresses in variables */
 
 struct table {
-	struct table *next; /* of its bucket, or of the variables */
-	uint64_t block_id;  /* 0: a variable */
+	struct table *next;  /* of its bucket, or of the variables */
+	uint64_t block_id;   /* 0: a variable */
 	uint64_t begin, end; /* bytes that were looked at */
 	uint32_t n;
 	uint64_t members[];

@@ -83,7 +83,7 @@ every_listed_option_is_in_the_help() {
 	for word in $(grep -o -- '--[a-z-]*' "$dir/list"); do
 		grep -q -- "$word " "$dir/out" || fail "--help does not name $word"
 	done
-	for word in vectorAdd hotspot pathfinder srad_v2 fir; do
+	for word in vectorAdd hotspot pathfinder srad_v2 fir backprop binomialOptions BlackScholes lavaMD; do
 		grep -q "^$word " "$dir/list" || fail "--list does not name $word"
 	done
 }

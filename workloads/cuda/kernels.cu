@@ -201,3 +201,6 @@ workload_fir(struct fir_args a)
 #include "binomial_options.cuh"
 #include "black_scholes.cuh"
 #include "lavamd.cuh"
+#include "partition.cuh"
+#include "hash_join.cuh"
+#include "minibatch_sgd.cuh"

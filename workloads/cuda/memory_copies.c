@@ -85,6 +85,13 @@ copies_map(struct workload_env *env, unsigned array, const char *path)
 
 	if (!rc)
 		rc = workload_cuda_array_make(env, m->cuda, array, &m->array[array]);
+	/* What kernels leave alone in an output is as in host memory. Before anything is counted. */
+	if (!rc && env->plan.array[array].role == WORKLOAD_OUTPUT) {
+		rc = SL_CUDA(m->cuda->driver, cuMemcpyHtoDAsync, m->array[array].device,
+			     env->base[array], env->plan.array[array].size_bytes, m->stream);
+		if (rc)
+			rc = workload_fail_library(env, rc, env->plan.array[array].name);
+	}
 	if (!rc)
 		m->shift[array] = m->array[array].device - (uintptr_t)env->base[array];
 	return rc;
