@@ -305,8 +305,7 @@ sl_ahead(struct sluice_space *s, void *addr, size_t bytes)
 	if (sl_space_enter(s))
 		return 0;
 	if (bytes && !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end))
-		asked = chunks_ahead(r, begin >> r->chunk_shift,
-				     (end - 1) >> r->chunk_shift);
+		asked = chunks_ahead(r, begin >> r->chunk_shift, (end - 1) >> r->chunk_shift);
 	sl_space_unlock(s);
 	return asked;
 }

@@ -188,9 +188,9 @@ sl_scope_gate(struct sluice_launch *l)
 	struct sl_device *dev = s->device;
 	struct sl_arrival last = sl_scope_arrival(l);
 	int in = last.in > atomic_load_explicit(&dev->moves_done, memory_order_acquire);
-	int out = last.out && (last.out ^ SL_MOVE_OUT) >
-				      atomic_load_explicit(&dev->outs_done,
-							   memory_order_acquire);
+	int out = last.out &&
+		  (last.out ^ SL_MOVE_OUT) >
+			  atomic_load_explicit(&dev->outs_done, memory_order_acquire);
 	int rc = 0;
 
 	if (!in && !out)

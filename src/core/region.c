@@ -203,7 +203,8 @@ region_chunk_bytes(const struct sluice_space *s, uint64_t size)
 /* Make the region usable. store: taken over, also on failure. */
 static int
 region_create(struct sluice_space *s, const char *name, struct sl_store *store,
-	      uint64_t offset, uint64_t size, uint64_t chunk_bytes, unsigned flags, void **addr)
+	      uint64_t offset, uint64_t size, uint64_t chunk_bytes, unsigned flags,
+	      void **addr)
 {
 	struct sl_region *r = sl_calloc(1, sizeof(*r));
 	int rc;
@@ -355,8 +356,8 @@ sluice_map(struct sluice_space *space, const char *path, uint64_t offset,
 		return rc;
 	}
 	return region_create(space, path, store, offset, size_bytes,
-			     region_chunk_bytes(space, size_bytes), flags & ~SLUICE_CREATE,
-			     addr);
+			     region_chunk_bytes(space, size_bytes),
+			     flags & ~SLUICE_CREATE, addr);
 }
 
 int

@@ -265,8 +265,9 @@ sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
 {
 	int rc = sl_stream_own(space, stream);
 
-	if (!rc)
-		rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	sl_space_unlock(space);
@@ -280,8 +281,9 @@ sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
 {
 	int rc = sl_stream_own(space, stream);
 
-	if (!rc)
-		rc = sl_space_enter(space);
+	if (rc)
+		return rc;
+	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
 	sl_space_unlock(space);

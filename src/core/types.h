@@ -137,10 +137,10 @@ struct sl_chunk {
 	struct sl_pages *pages;   /* DEVICE by pages, else NULL */
 	struct sl_extent *spill; /* anonymous regions: place in the spill file, or NULL */
 	struct sl_chunk *prev, *next; /* discarded list */
-	uint64_t *dead;      /* discarded pages (bitmap) while only some are, else NULL */
-	uint64_t stamp;      /* order of last use: smaller is colder */
-	uint64_t arrival;    /* what must be done before it is used: device.h, arrival() */
-	uint64_t heap_stamp; /* the stamp by which the heap knows it */
+	uint64_t *dead;   /* discarded pages (bitmap) while only some are, else NULL */
+	uint64_t stamp;   /* order of last use: smaller is colder */
+	uint64_t arrival; /* what must be done before it is used: device.h, arrival() */
+	uint64_t heap_stamp;   /* the stamp by which the heap knows it */
 	uint32_t device_bytes; /* counted to the device budget now */
 	uint32_t heap_slot;    /* SL_HEAP_NONE: not in the heap */
 	uint32_t mark;         /* dedup within one launch */
@@ -218,9 +218,9 @@ struct sl_launch_use {
 	uint64_t first, last;        /* chunks */
 	enum sluice_intent intent;   /* as the policy sees it */
 	enum sluice_intent declared; /* as the caller gave it */
-	int reach;         /* not declared: need not be on the device, only reachable */
-	uint64_t brought;  /* chunks brought in so far, from the first */
-	uint64_t fetched;  /* of them, from the host tier or the store, to the device or to be reached */
+	int reach;        /* not declared: need not be on the device, only reachable */
+	uint64_t brought; /* chunks brought in so far, from the first */
+	uint64_t fetched; /* of them, from the host tier or the store, to the device or to be reached */
 	int whole;         /* pinned and stamped as a whole region */
 	int first_partial; /* the use covers only a part of its first / last chunk */
 	int last_partial;
@@ -268,7 +268,7 @@ struct sluice_launch {
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
 	uint64_t room_deadline_ns;
 	int moved;     /* it had to wait for the mover */
-	int embedded; /* of a program that knows nothing of us: embed.h */
+	int embedded;  /* of a program that knows nothing of us: embed.h */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches;   /* some of its chunks are reached in the host tier */
 	uint64_t number;                   /* counts from 1, for texts */
@@ -360,9 +360,9 @@ struct sluice_space {
 	struct sl_request *request_head, *request_tail;
 	struct sluice_stream *ended_streams; /* those with scopes in ended */
 	struct {
-		struct sl_leaving *ring; /* chunks that are to leave: leave.c */
+		struct sl_leaving *ring;  /* chunks that are to leave: leave.c */
 		uint32_t head, tail, max; /* count up; max: a power of two */
-		_Atomic int waiting; /* 1: the end of a launch is of interest */
+		_Atomic int waiting;      /* 1: the end of a launch is of interest */
 	} leave;
 	uint32_t running;    /* launches running or held by a host scope */
 	uint32_t undeclared; /* launches without uses and callbacks not yet done */

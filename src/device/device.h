@@ -44,7 +44,7 @@
 #define SL_SPAN_BYTES (2u << 20) /* smallest span */
 #define SL_PAGE_BYTES 4096u
 /* With a number: of a copy out, not of a move to the device. */
-#define SL_MOVE_OUT ((uint64_t)1 << 63)
+#define SL_MOVE_OUT   ((uint64_t)1 << 63)
 
 /* What a device can do beyond holding spans. */
 enum sl_device_cap {

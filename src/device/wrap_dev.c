@@ -32,7 +32,8 @@ sl_wrap_dev_count(struct sl_device *outer)
 	uint64_t done = atomic_load_explicit(&inner->moves_done, memory_order_acquire);
 	uint64_t issued = atomic_load_explicit(&inner->moves_issued, memory_order_acquire);
 	uint64_t outs_done = atomic_load_explicit(&inner->outs_done, memory_order_acquire);
-	uint64_t outs_issued = atomic_load_explicit(&inner->outs_issued, memory_order_acquire);
+	uint64_t outs_issued = atomic_load_explicit(&inner->outs_issued,
+						    memory_order_acquire);
 
 	if (n != __atomic_load_n(&outer->move_retries, __ATOMIC_RELAXED))
 		__atomic_store_n(&outer->move_retries, n, __ATOMIC_RELAXED);

@@ -49,14 +49,14 @@ struct batch {
 static int
 batch_forward(const struct batch *b)
 {
+	__typeof__(&cuMemcpyBatchAsync) first = b->real;
+	__typeof__(&cuMemcpyBatchAsync_v2) second = b->real;
+
 	if (b->old)
-		return ((__typeof__(&cuMemcpyBatchAsync))b->real)(b->to, b->from, b->bytes,
-								  b->n, b->attributes,
-								  b->firsts, b->n_attributes,
-								  b->failed, b->stream);
-	return ((__typeof__(&cuMemcpyBatchAsync_v2))b->real)(b->to, b->from, b->bytes,
-							     b->n, b->attributes, b->firsts,
-							     b->n_attributes, b->stream);
+		return first(b->to, b->from, b->bytes, b->n, b->attributes, b->firsts,
+			     b->n_attributes, b->failed, b->stream);
+	return second(b->to, b->from, b->bytes, b->n, b->attributes, b->firsts,
+		      b->n_attributes, b->stream);
 }
 
 /* The attributes of copy i. */
@@ -310,12 +310,12 @@ struct boxes {
 static int
 boxes_forward(const struct boxes *b)
 {
+	__typeof__(&cuMemcpy3DBatchAsync) first = b->real;
+	__typeof__(&cuMemcpy3DBatchAsync_v2) second = b->real;
+
 	if (b->old)
-		return ((__typeof__(&cuMemcpy3DBatchAsync))b->real)(b->n, b->copies,
-								    b->failed, b->flags,
-								    b->stream);
-	return ((__typeof__(&cuMemcpy3DBatchAsync_v2))b->real)(b->n, b->copies, b->flags,
-							       b->stream);
+		return first(b->n, b->copies, b->failed, b->flags, b->stream);
+	return second(b->n, b->copies, b->flags, b->stream);
 }
 
 /* Of a copy between pointers. */

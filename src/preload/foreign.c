@@ -145,7 +145,7 @@ format_bytes(int format)
 static int
 array_made(int result, const void *array, uint64_t bytes)
 {
-	int device;
+	int device = 0;
 
 	if (result || !pl_active() || PL_REAL(cuCtxGetDevice)(&device))
 		return result;

@@ -616,7 +616,7 @@ kernel_set(int result, struct cu_graph_exec *handle, struct cu_graph_node *handl
 		pl_graph_node_kernel(node, params, has_kernel);
 		node_changed(exec);
 	}
-	return result;
+	return CU_SUCCESS;
 }
 
 int
@@ -649,7 +649,7 @@ copy_set(int result, struct cu_graph_exec *handle, struct cu_graph_node *handle_
 		pl_graph_node_copy(node, copy);
 		node_changed(exec);
 	}
-	return result;
+	return CU_SUCCESS;
 }
 
 int
@@ -674,7 +674,7 @@ fill_set(int result, struct cu_graph_exec *handle, struct cu_graph_node *handle_
 		pl_graph_node_fill(node, params);
 		node_changed(exec);
 	}
-	return result;
+	return CU_SUCCESS;
 }
 
 int
@@ -700,7 +700,7 @@ memops_set(int result, struct cu_graph_exec *handle, struct cu_graph_node *handl
 		pl_graph_node_memops(node, params);
 		node_changed(exec);
 	}
-	return result;
+	return CU_SUCCESS;
 }
 
 int
@@ -761,5 +761,5 @@ cuGraphExecNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 	case CU_NODE_BATCH_MEM_OP:
 		return memops_set(result, exec, node, &params->memops);
 	}
-	return result;
+	return CU_SUCCESS;
 }

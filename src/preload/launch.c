@@ -277,7 +277,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	unsigned flags;
 	int result;
 
-	scope->launch = NULL;
+	scope->launch = scope->all = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, flavour))
 		return CU_SUCCESS;
@@ -392,7 +392,7 @@ cuLaunchCooperativeKernel_ptsz(void *function, unsigned grid_x, unsigned grid_y,
 static int
 launch_blind(struct pl_scope *scope, struct cu_stream *stream)
 {
-	scope->launch = NULL;
+	scope->launch = scope->all = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, PL_LEGACY))
 		return CU_SUCCESS;

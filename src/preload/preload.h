@@ -358,7 +358,8 @@ enum pl_scope_flag {
 
 struct pl_scope {
 	struct pl_gpu *gpu; /* NULL: nothing was opened */
-	struct sluice_launch *launch;
+	struct sluice_launch *launch; /* of what is used */
+	struct sluice_launch *all; /* of everything else */
 };
 
 /*

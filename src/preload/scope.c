@@ -187,34 +187,43 @@ beside_gather(struct pl_gpu *gpu)
 
 static _Atomic int told_of_store;
 
+/* The rest of what is allocated, mapped as well; that it cannot be is no error. */
+static void
+scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
+{
+	if (beside_gather(scope->gpu) || !beside.n)
+		return;
+	if (!sl_launch_begin_beside(scope->gpu->space, stream, NULL, 0, beside.ranges,
+				    beside.n, &scope->all))
+		return;
+	scope->all = NULL;
+	if (!atomic_exchange(&told_of_store, 1))
+		pl_note("not all that is allocated can be in device and host memory at once "
+			"(%s): kernels that find addresses in memory reach what was used lately "
+			"only (--arguments, sluice-run(1))",
+			sluice_last_error());
+}
+
 static int
 scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 	   const struct sluice_use *uses, size_t n, unsigned flags)
 {
 	struct pl_gpu *gpu = scope->gpu;
-	int rc;
+	int rc = 0;
 
-	if ((flags & PL_SCOPE_ALL) && !beside_gather(gpu) && beside.n) {
-		rc = sl_launch_begin_beside(gpu->space, stream, uses, n, beside.ranges,
-					    beside.n, &scope->launch);
-		if (rc != -ENOBUFS)
-			return rc;
-		if (!atomic_exchange(&told_of_store, 1))
-			pl_note("device and host budgets together no longer hold all "
-				"that is "
-				"allocated: kernels that find addresses in memory reach "
-				"what was "
-				"used lately only (--arguments, sluice-run(1))");
-	}
-	if (!n) {
-		scope->gpu = NULL;
-		return 0;
-	}
 	/* What is on the device stays and is used there, the rest is used where it is. */
-	if (pl_settings()->mode == PL_MODE_NAIVE)
-		return sl_launch_begin_beside(gpu->space, stream, NULL, 0, uses, n,
-					      &scope->launch);
-	return sl_launch_begin_beside(gpu->space, stream, uses, n, NULL, 0, &scope->launch);
+	if (n && pl_settings()->mode == PL_MODE_NAIVE)
+		rc = sl_launch_begin_beside(gpu->space, stream, NULL, 0, uses, n,
+					    &scope->launch);
+	else if (n)
+		rc = sl_launch_begin_beside(gpu->space, stream, uses, n, NULL, 0,
+					    &scope->launch);
+	/* In this order: what is named has the device, what else there is must only be mapped. */
+	if (!rc && (flags & PL_SCOPE_ALL))
+		scope_open_all(scope, stream);
+	if (!scope->launch && !scope->all)
+		scope->gpu = NULL;
+	return rc;
 }
 
 /* A stream of ours: a captured one can wait for nothing, and what is only looked at is there when the
@@ -244,7 +253,7 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 	int rc, captured;
 
 	scope->gpu = NULL;
-	scope->launch = NULL;
+	scope->launch = scope->all = NULL;
 	if (n)
 		gpu = uses[0].block->gpu;
 	else if (flags & PL_SCOPE_ALL)
@@ -296,12 +305,13 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 void
 pl_scope_end(struct pl_scope *scope)
 {
-	if (!scope->launch)
+	if (!scope->launch && !scope->all)
 		return;
 	pl_enter();
+	sluice_launch_end(scope->all);
 	sluice_launch_end(scope->launch);
 	pl_leave();
-	scope->launch = NULL;
+	scope->launch = scope->all = NULL;
 }
 
 int

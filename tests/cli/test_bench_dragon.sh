@@ -59,7 +59,7 @@ streams_move_what_theory_says() {
 	for app in binomialOptions BlackScholes lavaMD; do
 		d2h=
 		for policy in lru dragon; do
-			runs_right $app 24000020 --policy $policy # an odd number of options
+			runs_right $app 20000020 --policy $policy # an odd number of options
 			near "$app, $policy: in" "$(value h2d_bytes)" "$(value expected_h2d_bytes)" 0
 			near "$app, $policy: out" "$(value d2h_bytes)" \
 				"$(value expected_d2h_bytes)" "$(value expected_tolerance_bytes)"

@@ -64,7 +64,7 @@ struct cuda_span {
 	struct cuda_slab *slab;     /* present */
 	struct cuda_frame *reached; /* absent, mapped to this frame */
 	uint64_t in_move;           /* of present; 0: nothing was copied */
-	uint64_t after_out; /* then: the copy out that still reads the slab */
+	uint64_t after_out;         /* then: the copy out that still reads the slab */
 	uint64_t hash_move;         /* of the last measure; 0: none since present */
 	uint32_t hash_slot; /* where its sums lie, from 1; kept for the next; 0: none yet */
 };
@@ -107,8 +107,8 @@ struct cuda_completer {
 
 /* Copies in are numbered by dev.moves_issued, copies out by dev.outs_issued; both under lock. */
 struct cuda_moves {
-	struct sl_mutex lock; /* rank MOVES */
-	struct cu_stream *in, *out; /* out: from the first copy out on */
+	struct sl_mutex lock;           /* rank MOVES */
+	struct cu_stream *in, *out;     /* out: from the first copy out on */
 	struct cu_context *out_context; /* of out and its events; NULL: the device's */
 	struct cu_event *in_event[SL_CUDA_MOVES]; /* of move n: n % SL_CUDA_MOVES */
 	struct cu_event *out_event[SL_CUDA_MOVES];

@@ -24,8 +24,8 @@
 
 #include "device/cuda/cuda.h"
 
-#define OUT_PIECE_BYTES    ((uint64_t)4 << 20)
-#define OUT_CONTEXT_BYTES  ((size_t)2 << 30) /* free device memory with which it is tried */
+#define OUT_PIECE_BYTES   ((uint64_t)4 << 20)
+#define OUT_CONTEXT_BYTES ((size_t)2 << 30) /* free device memory it is tried with */
 
 /* Look how far copies in are, up to move number want; wait: block for it. Context entered. */
 static int
@@ -65,8 +65,8 @@ sl_cuda_move_query(struct cuda *cuda, uint64_t move)
 {
 	if (!(move & SL_MOVE_OUT))
 		return in_progress(cuda, move, 0);
-	return (move ^ SL_MOVE_OUT) <=
-			       atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire)
+	return (move ^ SL_MOVE_OUT) <= atomic_load_explicit(&cuda->dev.outs_done,
+							    memory_order_acquire)
 		       ? 0
 		       : -EAGAIN; /* the completer will tell */
 }
@@ -97,8 +97,8 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 	number = atomic_load_explicit(&cuda->dev.moves_issued, memory_order_relaxed) + 1;
 	if (number > SL_CUDA_MOVES)
 		rc = in_progress(cuda, number - SL_CUDA_MOVES, 1);
-	if (!rc &&
-	    slab->out_move > atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire))
+	if (!rc && slab->out_move > atomic_load_explicit(&cuda->dev.outs_done,
+							 memory_order_acquire))
 		rc = CUDA_TRY(cuda, cuStreamWaitEvent, moves->in,
 			      moves->out_event[slab->out_move % SL_CUDA_MOVES], 0);
 	if (!rc && data)

@@ -139,8 +139,8 @@ out_ended(struct cuda *cuda, uint64_t number)
 	uint64_t seen = atomic_load_explicit(&cuda->dev.outs_done, memory_order_relaxed);
 
 	while (seen < number &&
-	       !atomic_compare_exchange_weak_explicit(&cuda->dev.outs_done, &seen,
-						      number, memory_order_release,
+	       !atomic_compare_exchange_weak_explicit(&cuda->dev.outs_done, &seen, number,
+						      memory_order_release,
 						      memory_order_relaxed))
 		;
 }

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door for the preload library (core/embed.h): regions whose first contents are anything, memory
+ * that is populated, brought ahead, freed, or told to leave, and launches that may touch more than
+ * they use.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "core/embed.h"
+#include "cuda/cuda_test.h"
+
+#define K     0x9e3779b97f4a7c15ull
+#define CHUNK (2 * MIB)
+#define N     (CHUNK / 8) /* elements of a chunk */
+
+static struct cuda_test t;
+
+static uint64_t *
+region(struct sluice_space *s, uint64_t bytes)
+{
+	void *p;
+
+	CHECK_OK(sl_region_alloc(s, bytes, CHUNK, &p));
+	return p;
+}
+
+static uint64_t
+on_device(struct sluice_space *s, const void *p, size_t bytes)
+{
+	struct sluice_residency r;
+
+	CHECK_OK(sluice_residency(s, p, bytes, &r));
+	return r.tier_bytes[SLUICE_TIER_DEVICE];
+}
+
+/* What happens in the background has so long. */
+static void
+await_on_device(struct sluice_space *s, const void *p, size_t bytes, uint64_t wanted)
+{
+	const struct timespec tick = {0, 1000000};
+
+	for (int i = 0; i < 20000 && on_device(s, p, bytes) != wanted; i++)
+		nanosleep(&tick, NULL);
+	CHECK(on_device(s, p, bytes) == wanted);
+}
+
+static void
+touch(struct sluice_space *s, uint64_t *p, uint64_t seed)
+{
+	cuda_test_run(&t, s, NULL, TEST_FILL, p, N, seed, SLUICE_USE_READ_WRITE);
+}
+
+static uint64_t
+sum_of(struct sluice_space *s, uint64_t *p)
+{
+	uint64_t word = cuda_test_word(&t), sum;
+
+	cuda_test_run(&t, s, NULL, TEST_SUM, p, N, word, SLUICE_USE_READ);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	sum = cuda_test_word_read(&t, word);
+	cuda_test_word_free(&t, word);
+	return sum;
+}
+
+static uint64_t
+sum_filled(uint64_t seed)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < N; i++)
+		sum += i * K + seed;
+	return sum;
+}
+
+static void
+undefined_contents_cost_no_clearing_and_no_move(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 4 * CHUNK);
+	void *q;
+
+	CHECK(sl_region_alloc(s, CHUNK, CHUNK + 1, &q) == -EINVAL);
+	CHECK(sl_region_alloc(s, 0, CHUNK, &q) == -EINVAL);
+	CHECK_OK(sl_populate(s, p, 2 * CHUNK));
+	CHECK(on_device(s, p, 4 * CHUNK) == 2 * CHUNK);
+	if (t.standin)
+		t.standin->calls_reset();
+	touch(s, p, 1);
+	touch(s, p + 3 * N, 2); /* not populated: read-write, and yet nothing is cleared */
+	if (t.standin) {
+		CHECK(t.standin->calls("cuMemsetD8Async") == 0);
+		CHECK(t.standin->calls("cuMemcpyHtoDAsync_v2") == 0);
+	}
+	CHECK(sum_of(s, p) == sum_filled(1));
+	CHECK(sum_of(s, p + 3 * N) == sum_filled(2));
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_H2D_LAUNCH) == 0);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 4 * CHUNK);
+	struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l;
+
+	touch(s, p, 7);
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
+	sl_leave_later(s, p, CHUNK);
+	sl_leave_later(s, p, CHUNK); /* once is enough */
+	cuda_test_launch(&t, s, NULL, TEST_ADD, p, N, 1);
+	CHECK(on_device(s, p, CHUNK) == CHUNK); /* the launch holds it */
+	sluice_launch_end(l);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	await_on_device(s, p, CHUNK, 0);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == CHUNK);
+	CHECK(sl_ahead(s, p, CHUNK) == 1);
+	await_on_device(s, p, CHUNK, CHUNK);
+	CHECK(sl_ahead(s, p, CHUNK) == 0);
+	CHECK(sum_of(s, p) == sum_filled(7) + N);
+	/* Not in a region, or nothing: no harm. */
+	sl_leave_later(s, &use, 8);
+	sl_leave_later(s, p, 0);
+	CHECK(sl_ahead(s, &use, 8) == 0);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+what_is_used_again_before_it_left_stays(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 2 * CHUNK);
+	struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l, *again;
+
+	touch(s, p, 1);
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
+	sl_leave_later(s, p, CHUNK);
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &again));
+	sluice_launch_end(l);
+	sluice_launch_end(again);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	/* Something behind it in the queue goes, so the queue was looked at. */
+	touch(s, p + N, 2);
+	sl_leave_later(s, p + N, CHUNK);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	await_on_device(s, p + N, CHUNK, 0);
+	CHECK(on_device(s, p, CHUNK) == CHUNK);
+	/* A region that ends takes its entries with it. */
+	sl_leave_later(s, p, CHUNK);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+freed_memory_waits_for_nobody_and_is_not_copied(void)
+{
+	struct sluice_space *s = cuda_test_space(8, 64, NULL);
+	uint64_t *p = region(s, 8 * CHUNK);
+	struct sluice_launch *l;
+	struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+
+	for (uint64_t i = 0; i < 4; i++)
+		touch(s, p + i * N, i);
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
+	cuda_test_launch(&t, s, NULL, TEST_DELAY, NULL, 1, 20 * 1000 * 1000);
+	cuda_test_launch(&t, s, NULL, TEST_ADD, p, N, 1);
+	/* While the launch runs, and on this thread, whose own scope it is. */
+	CHECK_OK(sl_discard_freed(s, p, 4 * CHUNK));
+	sluice_launch_end(l);
+	for (uint64_t i = 4; i < 8; i++)
+		touch(s, p + i * N, i);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == 0);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_DISCARD_SAVED) == 4 * CHUNK);
+	for (uint64_t i = 4; i < 8; i++)
+		CHECK(sum_of(s, p + i * N) == sum_filled(i));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+/* The kernel reads what lies beside, on the device and off it, and writes it. */
+static void
+what_lies_beside_is_mapped_and_not_brought_in(void)
+{
+	struct sluice_space *s = cuda_test_space(8, 64, NULL);
+	uint64_t *p = region(s, 12 * CHUNK), word = cuda_test_word(&t), moved;
+	struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_use beside = {p + N, 11 * CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l, *all;
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < 12; i++) {
+		touch(s, p + i * N, i);
+		sum += i ? sum_filled(i) : 0;
+	}
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	moved = cuda_test_counter(s, SLUICE_COUNTER_H2D_LAUNCH);
+	CHECK_OK(sl_launch_begin_beside(s, NULL, &use, 1, NULL, 0, &l));
+	CHECK_OK(sl_launch_begin_beside(s, NULL, NULL, 0, &beside, 1, &all));
+	cuda_test_launch(&t, s, NULL, TEST_SUM, p + N, 11 * N, word);
+	cuda_test_launch(&t, s, NULL, TEST_ADD, p + N, 11 * N, 3);
+	CHECK(sl_launch_fetched(l, 0) == 1); /* the first one had been taken out */
+	sluice_launch_end(all);
+	sluice_launch_end(l);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_word_read(&t, word) == sum);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_H2D_LAUNCH) == moved + CHUNK);
+	CHECK(on_device(s, p, CHUNK) == CHUNK);
+	for (uint64_t i = 1; i < 12; i++)
+		CHECK(sum_of(s, p + i * N) == sum_filled(i) + 3 * N);
+	cuda_test_word_free(&t, word);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+int
+main(void)
+{
+	cuda_test_open(&t);
+	undefined_contents_cost_no_clearing_and_no_move();
+	what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again();
+	what_is_used_again_before_it_left_stays();
+	freed_memory_waits_for_nobody_and_is_not_copied();
+	what_lies_beside_is_mapped_and_not_brought_in();
+	cuda_test_close(&t, NULL);
+	return 0;
+}
