@@ -94,9 +94,10 @@ def fir_section(options):
 
 class Oracle:
     """A workload under a policy, and what must cross the link: functions of G / F giving
-    multiples of F. when: before the final sync, or after all is unmapped."""
+    multiples of F. when: before the final sync, or after all is unmapped. more: what to give the
+    workload so that it moves the same and computes little."""
 
-    def __init__(self, app, policy, when, h2d, d2h, h2d_text, d2h_text):
+    def __init__(self, app, policy, when, h2d, d2h, h2d_text, d2h_text, more=()):
         self.app = app
         self.policy = policy
         self.when = when
@@ -104,6 +105,7 @@ class Oracle:
         self.d2h = d2h
         self.h2d_text = h2d_text
         self.d2h_text = d2h_text
+        self.more = more
 
 
 ORACLES = (
@@ -113,6 +115,13 @@ ORACLES = (
     Oracle("hotspot", "dragon", "after", lambda g: 2 / 3, lambda g: 2 / 3, "2/3 F", "2/3 F"),
     Oracle("pathfinder", "lru", "after", lambda g: 1, lambda g: 0, "F", "one row"),
     Oracle("vectorAdd", "lru", "after", lambda g: 2 / 3, lambda g: 1 / 3, "2/3 F", "1/3 F"),
+    Oracle("backprop", "lru", "before_sync", lambda g: 1, lambda g: 35 / 36 - 34 / 35 * g, "F", "35/36 F - 34/35 G"),
+    Oracle("backprop", "dragon", "before_sync", lambda g: 1, lambda g: 13 / 9 - 34 / 35 * g, "F", "13/9 F - 34/35 G"),
+    Oracle("BlackScholes", "lru", "after", lambda g: 3 / 5, lambda g: 2 / 5, "3/5 F", "2/5 F"),
+    Oracle("binomialOptions", "lru", "after", lambda g: 5 / 6, lambda g: 1 / 6, "5/6 F", "1/6 F",
+           ("--tree-steps", "8")),  # fmt: skip
+    Oracle("lavaMD", "lru", "after", lambda g: 4656 / 7856, lambda g: 3200 / 7856, "4656/7856 F", "3200/7856 F",
+           ("--partners", "1")),  # fmt: skip
 )
 ORACLE_RATIOS = (8 / 3, 16 / 3)  # F / G
 CHUNK = 2 * MIB
@@ -127,7 +136,7 @@ def traffic_section(options):
         for ratio in ORACLE_RATIOS:
             asked = int(footprint / ratio) // CHUNK * CHUNK
             result = bench(options, oracle.app, footprint, asked, "--host-memory", str(2 * footprint),
-                           "--policy", oracle.policy)  # fmt: skip
+                           "--policy", oracle.policy, *oracle.more)  # fmt: skip
             raw[f"{oracle.app}-{oracle.policy}-{ratio:.2f}"] = [result]
             whole = result["footprint_bytes"]
             share = result["config"]["device_budget"] / whole

@@ -55,19 +55,33 @@ static const char bench_help[] =
 	"      --wait WHEN            pathfinder: for each launch, or at the end (each, "
 	"on a "
 	"GPU end)\n"
-	"      --discard MODE         fir: none, eager or lazy: what happens to used "
-	"input (none)\n"
+	"      --discard MODE         fir, radixSort, hashJoin: none, eager or lazy: "
+	"what "
+	"happens\n"
+	"                             to used data (none)\n"
 	"      --taps N               fir: coefficients of the filter (16)\n"
 	"      --passes N             fir: how often the whole signal is filtered (1)\n"
-	"      --steps N              train: steps of training (6)\n"
+	"      --steps N              train: steps of training (6); minibatch: steps "
+	"with a "
+	"batch (1)\n"
 	"      --layers N             train: layers of the network (6)\n"
-	"      --epochs N             backprop: times that all weights are adjusted (1)\n"
+	"      --epochs N             backprop: times that all weights are adjusted "
+	"(1);\n"
+	"                             minibatch: times that all records are used (1)\n"
 	"      --previous MODE        backprop: keep, eager or lazy: the last epoch's "
 	"changes (keep)\n"
 	"      --sums HOW             backprop: each or together: hidden units summed by "
 	"the host\n"
 	"                             (each, on a GPU together)\n"
 	"      --tree-steps N         binomialOptions: steps of an option's tree (64)\n"
+	"      --key-bits N           radixSort: bits of a key (32)\n"
+	"      --joins N              hashJoin: how often the relations are joined (3)\n"
+	"      --fetch HOW            minibatch: index, launch or hand: how batches are "
+	"brought in\n"
+	"                             (index)\n"
+	"      --ahead N              minibatch: batches fetched ahead (2)\n"
+	"      --records N            minibatch: records of a batch (2)\n"
+	"      --record-chunks N      minibatch: chunks of a record (1)\n"
 	"      --partners N           lavaMD: particles of a box that act on another's "
 	"(8, on a\n"
 	"                             GPU 100: all)\n"
@@ -214,8 +228,8 @@ option_table_make(struct option *table)
 			for (k = 0; k < n && strcmp(table[k].name, name) != 0; k++)
 				;
 			if (k == n) /* workloads may share a name */
-				table[n++] = (struct option){name, required_argument, NULL,
-							     code++};
+				table[n++] = (struct option){name, required_argument,
+							     NULL, code++};
 		}
 	}
 	table[n] = (struct option){NULL, 0, NULL, 0};

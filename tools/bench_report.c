@@ -508,6 +508,23 @@ memories_print(const struct bench *bench, const struct workload_result *results)
 }
 
 static void
+batches_print(const struct workload_result *r)
+{
+	char a[32];
+
+	if (r->batches == 0)
+		return;
+	printf("\n%" PRIu64 " batches, %" PRIu64
+	       " of them (%.1f %%) on the device as a whole "
+	       "when they were needed",
+	       r->batches, r->batches_resident,
+	       100.0 * (double)r->batches_resident / (double)r->batches);
+	if (r->hand_bytes)
+		printf("; %s read by hand", size_text(r->hand_bytes, a, sizeof(a)));
+	putchar('\n');
+}
+
+static void
 link_table_print(const struct workload_result *r)
 {
 	const struct workload_expectation *expected = &r->expected;
@@ -532,6 +549,7 @@ bench_report_print(const struct bench *bench, const struct workload_result *resu
 
 	head_print(bench, r);
 	times_print(results, bench->repeat);
+	batches_print(r);
 	if (bench->memory[0] == WORKLOAD_MEMORY_SLUICE) {
 		counters_print(r);
 		link_table_print(r);

@@ -528,6 +528,17 @@ page_write(const struct options *options)
 	return rc;
 }
 
+/* A directory of this process's own in DIR, so that two suites do not meet. *dir: DIR, then that. */
+static int
+own_dir_make(const char **dir, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/sluice-suite-%d", *dir, (int)getpid());
+	if (mkdir(path, 0700))
+		return sl_fail(-errno, "%s: %s", path, strerror(errno));
+	*dir = path;
+	return 0;
+}
+
 /* ---- results ---- */
 
 static void
@@ -600,12 +611,22 @@ static int
 rows_run(struct options *options, unsigned n_planned)
 {
 	struct suite *suite = &options->suite;
+	char dir[PATH_MAX] = "", memory_dir[PATH_MAX] = "";
 	int rc = 0;
 
-	for (unsigned i = 0; i < n_planned; i++) {
+	if (n_planned) {
+		rc = own_dir_make(&suite->dir, dir);
+		/* Without one in memory, rows without a disk have theirs on it. */
+		if (!rc && own_dir_make(&suite->memory_dir, memory_dir)) {
+			suite->memory_dir = NULL;
+			memory_dir[0] = 0;
+		}
+	}
+
+	for (unsigned i = 0; !rc && i < n_planned; i++) {
 		struct suite_row *row = &suite->rows[i];
 
-		if (row->status == SUITE_PLANNED && !rc) {
+		if (row->status == SUITE_PLANNED) {
 			if (row->link_bytes_per_s == SUITE_LINK_AUTO)
 				rc = suite_row_link(suite, row);
 			if (!rc)
@@ -618,9 +639,12 @@ rows_run(struct options *options, unsigned n_planned)
 		}
 		if (row_is_last_of_files(suite, i, n_planned) || rc)
 			suite_row_clean(suite, row);
-		if (rc)
-			break;
 	}
+	if (dir[0])
+		(void)rmdir(dir);
+	if (memory_dir[0])
+		(void)rmdir(memory_dir);
+	suite->dir = suite->memory_dir = NULL;
 	return rc;
 }
 

@@ -25,27 +25,27 @@
 int
 run_set(struct run_plan *plan, const char *name, const char *value, const char *why, ...)
 {
-	struct run_variable *variable = NULL;
+	size_t at = 0;
 	va_list args;
 	char *copy;
 
-	for (size_t i = 0; i < plan->variable_n; i++)
-		if (strcmp(plan->variables[i].name, name) == 0)
-			variable = &plan->variables[i];
-	if (!variable && plan->variable_n == RUN_VARS_MAX)
+	while (at < plan->variable_n && strcmp(plan->variables[at].name, name) != 0)
+		at++;
+	if (at == RUN_VARS_MAX)
 		return sl_fail(-ENOBUFS, "%s: more than %d variables to set", name,
 			       RUN_VARS_MAX);
 	copy = strdup(value);
 	if (!copy)
 		return sl_fail(-ENOMEM, "out of memory");
-	if (!variable) {
-		variable = &plan->variables[plan->variable_n++];
-		snprintf(variable->name, sizeof(variable->name), "%s", name);
+	if (at == plan->variable_n) {
+		plan->variable_n++;
+		snprintf(plan->variables[at].name, sizeof(plan->variables[at].name), "%s",
+			 name);
 	}
-	free(variable->value);
-	variable->value = copy;
+	free(plan->variables[at].value);
+	plan->variables[at].value = copy;
 	va_start(args, why);
-	vsnprintf(variable->why, sizeof(variable->why), why, args);
+	vsnprintf(plan->variables[at].why, sizeof(plan->variables[at].why), why, args);
 	va_end(args);
 	return 0;
 }

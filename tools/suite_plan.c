@@ -23,7 +23,7 @@
  * need many chunks, the others move their footprint many times over. */
 #define DETERMINED_FOOTPRINT 16u
 #define TABLES_FOOTPRINT     4u
-#define QUICK_FOOTPRINT      6u
+#define QUICK_FOOTPRINT      3u
 #define HOST_SLACK_CHUNKS \
 	32u /* beyond the footprint, where the host has room for everything */
 #define DEVICE_CHUNKS_LEAST 12u
@@ -326,7 +326,7 @@ tables_plan(struct suite *suite, const struct workload *workload)
 		if (rc > 0)
 			return 0;
 		if (!rc)
-			rc = variants_add(suite, row, variants, 5);
+			rc = variants_add(suite, row, variants, suite->quick ? 3 : 5);
 	}
 	return rc;
 }

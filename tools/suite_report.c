@@ -123,6 +123,10 @@ causes_print(FILE *to, const struct suite_row *row, unsigned direction)
 		fprintf(to, "the system %.1f", (double)row->read_bytes / 0x1p20);
 	else if (row->variant == SUITE_MMAP && direction == 4 && row->write_bytes)
 		fprintf(to, "the system %.1f", (double)row->write_bytes / 0x1p20);
+	else if (direction == 0 && row->h2d_bytes) /* copied without a space */
+		fprintf(to, "by hand %.1f", (double)row->h2d_bytes / 0x1p20);
+	else if (direction == 1 && row->d2h_bytes)
+		fprintf(to, "by hand %.1f", (double)row->d2h_bytes / 0x1p20);
 	else
 		fputs("-", to);
 }
@@ -190,9 +194,10 @@ rows_write(const struct suite_writer *w, int cuda)
 		"\n## Every row on %s\n\n"
 		"Sizes: footprint, device budget, host budget. Seconds: from mapping (or "
 		"reading) the files\nto results on the medium / kernels and moves alone. "
-		"Bytes by cause in MiB, to the end.\n\n"
+		"Bytes by cause in MiB, %s.\n\n"
 		"| part | workload | point | variant | sizes | s |",
-		suite_device_title(cuda));
+		suite_device_title(cuda),
+		cuda ? "of the pass that begins with all data in host memory" : "to the end");
 	for (unsigned d = 0; d < DIRECTIONS; d++)
 		fprintf(w->out, " %s |", causes[d].title);
 	fputs(" result |\n|---|---|---|---|---|---|", w->out);

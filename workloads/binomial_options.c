@@ -167,18 +167,32 @@ binomial_touch(const void *args, uint64_t begin, uint64_t end, struct workload_t
 	touch[1] = (struct workload_touch){.first = first, .n = n, .write = 1};
 }
 
-static const struct workload_kernel binomial_kernel = {
-	.name = "workload_binomial_options",
-	.soft_elements = BLOCK_OPTIONS,
-	.cuda_elements = BINOMIAL_CUDA_OPTIONS,
-	.args_bytes = sizeof(struct binomial_args),
-	.n_pointers = ARRAY_COUNT,
-	.pointer = {offsetof(struct binomial_args, option),
-		    offsetof(struct binomial_args, call)},
-	.elements = binomial_elements,
-	.piece = binomial_piece,
-	.touch = binomial_touch,
-};
+/* The same but for the depth of a tree that they are made for on a GPU. */
+#define BINOMIAL_KERNEL(kernel_name)                                                   \
+	{                                                                              \
+		.name = kernel_name, .soft_elements = BLOCK_OPTIONS,                   \
+		.cuda_elements = BINOMIAL_CUDA_OPTIONS,                                \
+		.args_bytes = sizeof(struct binomial_args), .n_pointers = ARRAY_COUNT, \
+		.pointer = {offsetof(struct binomial_args, option),                    \
+			    offsetof(struct binomial_args, call)},                     \
+		.elements = binomial_elements, .piece = binomial_piece,                \
+		.touch = binomial_touch,                                               \
+	}
+
+static const struct workload_kernel shallow_kernel = BINOMIAL_KERNEL(
+	"workload_binomial_options_shallow");
+static const struct workload_kernel middle_kernel = BINOMIAL_KERNEL(
+	"workload_binomial_options_middle");
+static const struct workload_kernel deep_kernel = BINOMIAL_KERNEL(
+	"workload_binomial_options_deep");
+
+static const struct workload_kernel *
+kernel_for(uint32_t steps)
+{
+	if (steps <= BINOMIAL_STEPS_SHALLOW)
+		return &shallow_kernel;
+	return steps <= BINOMIAL_STEPS_MIDDLE ? &middle_kernel : &deep_kernel;
+}
 
 static int
 binomial_run(struct workload_env *env)
@@ -201,7 +215,7 @@ binomial_run(struct workload_env *env)
 			workload_use(env, ARRAY_CALL, args.first, args.n, SLUICE_USE_WRITE_ALL),
 		};
 
-		rc = workload_launch(env, &binomial_kernel, &args, uses, ARRAY_COUNT);
+		rc = workload_launch(env, kernel_for(args.steps), &args, uses, ARRAY_COUNT);
 		if (!rc)
 			rc = workload_tile_done(env, args.first + args.n, n);
 	}
@@ -293,7 +307,12 @@ static const struct workload_ops binomial_ops = {
 	.reference = binomial_reference,
 };
 
-static const struct workload_kernel *const binomial_kernels[] = {&binomial_kernel, NULL};
+static const struct workload_kernel *const binomial_kernels[] = {
+	&shallow_kernel,
+	&middle_kernel,
+	&deep_kernel,
+	NULL,
+};
 
 const struct workload workload_binomial_options = {
 	.name = "binomialOptions",

@@ -10,7 +10,10 @@
 
 #include "kernel_math.h"
 
-#define BINOMIAL_STEPS_MAX 2048u
+/* Steps of the deepest tree of each of the three kernels: on a GPU they differ in registers. */
+#define BINOMIAL_STEPS_SHALLOW 64u
+#define BINOMIAL_STEPS_MIDDLE  256u
+#define BINOMIAL_STEPS_MAX     2048u
 
 /* One option each to a warp of a GPU's block; options of a block of its grid. */
 #define BINOMIAL_CUDA_OPTIONS 64u

@@ -24,7 +24,7 @@
 
 #define WORKLOAD_KERNEL_ARGS_MAX 512u
 #define WORKLOAD_POINTERS_MAX    40u
-#define WORKLOAD_HOST_COPY_MAX   (64u << 10)
+#define WORKLOAD_HOST_COPY_MAX   (1u << 20)
 
 struct workload_env;
 
@@ -76,8 +76,8 @@ struct workload_memory_ops {
 	/* Start bringing elements of an array to the device, by index; and whether the ranges of
 	 * uses are there now. NULL: there is no such thing, what launches use is brought in by
 	 * them. */
-	int (*prefetch_index)(struct workload_env *env, unsigned array, uint64_t element_bytes,
-			      const uint64_t *index, size_t n);
+	int (*prefetch_index)(struct workload_env *env, unsigned array,
+			      uint64_t element_bytes, const uint64_t *index, size_t n);
 	int (*is_resident)(struct workload_env *env, const struct sluice_use *uses,
 			   size_t n_uses, int *out);
 	/* As workload_host_copy(), after a wait. NULL: host code reads the array itself. */

@@ -9,8 +9,7 @@
  *
  * Everything but input and result is dead after a step or two: with --discard the program says so.
  * The inputs are read again by every join; the result of an earlier join is dead when the next one
- * begins. Results depend on the number of the join, so that an earlier one does not pass for the
- * last.
+ * begins. Results depend on the number of the join: an earlier one does not pass for the last.
  *
  * Keys are made by mixing a number, which can be undone: the reference finds the match of a key
  * without a table, and partitions by counting.
@@ -48,17 +47,19 @@ enum { OPTION_DISCARD, OPTION_JOINS };
 /* Bytes of all arrays for one element of either relation. */
 #define ELEMENT_BYTES  (6 * 2 * 4 + HASH_JOIN_SLOTS * 8 + 4)
 #define BLOCK_ELEMENTS (16u << 10)
-#define ELEMENTS_MAX   (3u << 30) /* of either relation; more keys are drawn from than there are */
+#define ELEMENTS_MAX \
+	(3u << 30) /* of either relation; more keys are drawn from than there are */
 #define CHECK_ELEMENTS (1u << 20) /* of the reference at a time */
 #define PARTS          (PARTITION_DIGITS * PARTITION_DIGITS)
 
 static const struct workload_option hash_join_options[] = {
-	[OPTION_DISCARD] = {.name = "discard",
-			    .text = "what happens to intermediate data after they were used",
-			    .choices = partition_discard_names,
-			    .initial = PARTITION_DISCARD_NONE,
-			    .min = PARTITION_DISCARD_NONE,
-			    .max = PARTITION_DISCARD_LAZY},
+	[OPTION_DISCARD] =
+		{.name = "discard",
+		 .text = "what happens to intermediate data after they were used",
+		 .choices = partition_discard_names,
+		 .initial = PARTITION_DISCARD_NONE,
+		 .min = PARTITION_DISCARD_NONE,
+		 .max = PARTITION_DISCARD_LAZY},
 	[OPTION_JOINS] = {.name = "joins",
 			  .text = "how often the relations are joined",
 			  .initial = 3,
@@ -94,17 +95,20 @@ hash_join_plan(const struct workload_params *params, struct workload_plan *plan,
 		[ARRAY_PARTED_KEYS] = {"parted-keys", WORKLOAD_ANONYMOUS, 0, 8},
 		[ARRAY_PARTED_VALUES] = {"parted-values", WORKLOAD_ANONYMOUS, 0, 8},
 		[ARRAY_TABLE] = {"table", WORKLOAD_ANONYMOUS, 0, HASH_JOIN_SLOTS * 8},
-		[ARRAY_MATCHES] = {"matches", WORKLOAD_OUTPUT, SLUICE_WRITE | SLUICE_CREATE, 4},
+		[ARRAY_MATCHES] = {"matches", WORKLOAD_OUTPUT,
+				   SLUICE_WRITE | SLUICE_CREATE, 4},
 	};
 	int uvm = params->config.policy == SLUICE_POLICY_UVM;
 
 	if (units == 0 || n > ELEMENTS_MAX)
-		return workload_plan_refuse(
-			error,
-			"hashJoin: a footprint of %" PRIu64 " bytes: with chunks of %" PRIu64
-			" bytes it must be from %" PRIu64 " to %" PRIu64,
-			params->footprint_bytes, unit * 4, unit * ELEMENT_BYTES + counts,
-			(uint64_t)ELEMENTS_MAX * ELEMENT_BYTES);
+		return workload_plan_refuse(error,
+					    "hashJoin: a footprint of %" PRIu64
+					    " bytes: with chunks of %" PRIu64
+					    " bytes it must be from %" PRIu64
+					    " to %" PRIu64,
+					    params->footprint_bytes, unit * 4,
+					    unit * ELEMENT_BYTES + counts,
+					    (uint64_t)ELEMENTS_MAX * ELEMENT_BYTES);
 	plan->rows = n; /* built */
 	plan->cols = n; /* probed */
 	plan->n_arrays = ARRAY_COUNT;
@@ -113,9 +117,8 @@ hash_join_plan(const struct workload_params *params, struct workload_plan *plan,
 			.name = kinds[i].name,
 			.role = kinds[i].role,
 			/* There every page that was on the device counts as written. */
-			.flags = kinds[i].flags | (uvm && kinds[i].role == WORKLOAD_INPUT
-							   ? SLUICE_WRITE
-							   : 0u),
+			.flags = kinds[i].flags |
+				 (uvm && kinds[i].role == WORKLOAD_INPUT ? SLUICE_WRITE : 0u),
 			.size_bytes = n * kinds[i].bytes,
 		};
 	plan->array[ARRAY_COUNTS] = (struct workload_array){
@@ -182,9 +185,8 @@ hash_join_fill(const struct workload_plan *plan, unsigned array, uint64_t seed,
 		if (array == ARRAY_VALUES)
 			to[k] = value_make(seed, i);
 		else
-			to[k] = key_make(i < plan->rows
-						 ? i
-						 : probe_make(plan, seed, i - plan->rows));
+			to[k] = key_make(
+				i < plan->rows ? i : probe_make(plan, seed, i - plan->rows));
 	}
 }
 
@@ -284,8 +286,8 @@ probe_piece(const void *args, uint64_t begin, uint64_t end)
 	const struct hash_join_probe_args *a = args;
 
 	for (uint64_t i = begin; i < end; i++)
-		a->matches[i] = hash_join_probe(a->table, a->slots, a->keys[i], a->values[i],
-						a->turn);
+		a->matches[i] = hash_join_probe(a->table, a->slots, a->keys[i],
+						a->values[i], a->turn);
 }
 
 static void
@@ -357,7 +359,8 @@ parted_discard(struct join *j, uint64_t first, uint64_t n)
 	int rc = partition_array_discard(j->env, ARRAY_PARTED_KEYS, first, n, j->discard);
 
 	return rc ? rc
-		  : partition_array_discard(j->env, ARRAY_PARTED_VALUES, first, n, j->discard);
+		  : partition_array_discard(j->env, ARRAY_PARTED_VALUES, first, n,
+					    j->discard);
 }
 
 /* The words of the table for elements [first, first + n) of the built relation. */
@@ -402,8 +405,7 @@ group_build(struct join *j, uint64_t first, uint64_t n)
 
 		struct sluice_use uses[] = {
 			workload_use(j->env, ARRAY_PARTED_KEYS, at, args.n, SLUICE_USE_READ),
-			workload_use(j->env, ARRAY_PARTED_VALUES, at, args.n,
-				     SLUICE_USE_READ),
+			workload_use(j->env, ARRAY_PARTED_VALUES, at, args.n, SLUICE_USE_READ),
 			table_use(j, first, n, SLUICE_USE_READ_WRITE),
 		};
 
@@ -549,8 +551,10 @@ reference_join(struct workload_env *env, void *memory)
 		for (size_t i = 0; !rc && i < m; i++) {
 			uint32_t number = number_unmix(keys[i]) - 1;
 
-			want[at[part_of(keys[i])]++] =
-				number < n ? value_make(seed, number) + values[i] + turn : 0;
+			want[at[part_of(keys[i])]++] = number < n
+							       ? value_make(seed, number) +
+									 values[i] + turn
+							       : 0;
 		}
 		if (!rc)
 			rc = workload_progress(env, "verify", (double)first / (double)n);
@@ -576,8 +580,13 @@ static const struct workload_ops hash_join_ops = {
 };
 
 static const struct workload_kernel *const hash_join_kernels[] = {
-	&partition_sort_kernel, &partition_scan_kernel, &partition_move_kernel, &clear_kernel,
-	&build_kernel,          &probe_kernel,          NULL,
+	&partition_sort_kernel,
+	&partition_scan_kernel,
+	&partition_move_kernel,
+	&clear_kernel,
+	&build_kernel,
+	&probe_kernel,
+	NULL,
 };
 
 const struct workload workload_hash_join = {

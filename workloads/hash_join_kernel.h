@@ -38,8 +38,8 @@ struct hash_join_probe_args {
 
 /*
  * The slot from which a key is searched, of a table for keys that have the highest digit of their
- * hash in common. Keys come in the order of the next digit, so that a stretch of them stays in a stretch of
- * the table.
+ * hash in common. Keys come in the order of the next digit, so that a stretch of them stays in a
+ * stretch of the table.
  */
 KERNEL_INLINE uint64_t
 hash_join_slot(uint32_t key, uint64_t slots)

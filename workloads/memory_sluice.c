@@ -218,8 +218,8 @@ space_prefetch_index(struct workload_env *env, unsigned array, uint64_t element_
 		     const uint64_t *index, size_t n)
 {
 	struct memory_sluice *m = env->memory_state;
-	int rc = sluice_prefetch_index(m->space, env->base[array], element_bytes, index, n,
-				       SLUICE_TIER_DEVICE, NULL);
+	int rc = sluice_prefetch_index(m->space, env->base[array], element_bytes, index,
+				       n, SLUICE_TIER_DEVICE, NULL);
 
 	return rc ? workload_fail_library(env, rc, env->plan.array[array].name) : 0;
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * minibatch: a linear support vector machine is trained by stochastic gradient descent over a file of
- * samples that may be many times larger than all memory. A batch is a few records of the file, drawn
- * at random; in an epoch each record is used once. While a batch trains, the next ones are on their
- * way, as --fetch says:
+ * minibatch: a linear support vector machine is trained by stochastic gradient descent over a file
+ * of samples that may be many times larger than all memory. A batch is a few records of the file,
+ * drawn at random; in an epoch each record is used once. While a batch trains, the next ones are on
+ * their way, as --fetch says:
  *
  *   index   by a call of sluice_prefetch_index() with what the batch is made of;
  *   launch  not at all: launches bring in what they declare;
  *   hand    read from the file past the page cache into the other one of two buffers, by a thread
- *           for each record: what one writes without a space. The kernels then work on the buffer, without
- *           a copy to a device. (On a GPU --memory streaming is that.)
+ *           for each record: what one writes without a space. The kernels then work on the buffer,
+ *           without a copy to a device. (On a GPU --memory streaming is that.)
  *
  * Host code waits for each batch before it launches the next one, and looks whether that is on the
- * device as a whole by then. The results are those numbers; the weights are the same
- * however batches are fetched.
+ * device as a whole by then: the results are those numbers. The weights are the same however
+ * batches are fetched.
  *
  * Samples are random; their labels say on which side of a plane through the middle they are. The
  * reference trains with arithmetic of its own and compares weights bit for bit; then it
@@ -38,19 +38,26 @@
 
 enum { ARRAY_SAMPLES, ARRAY_WEIGHTS, ARRAY_SUMS, ARRAY_COUNT };
 
-enum { OPTION_FETCH, OPTION_AHEAD, OPTION_RECORDS, OPTION_RECORD_CHUNKS, OPTION_STEPS, OPTION_EPOCHS };
+enum {
+	OPTION_FETCH,
+	OPTION_AHEAD,
+	OPTION_RECORDS,
+	OPTION_RECORD_CHUNKS,
+	OPTION_STEPS,
+	OPTION_EPOCHS
+};
 
 enum { FETCH_INDEX, FETCH_LAUNCH, FETCH_HAND };
 
-#define ROW_BYTES    (SGD_FEATURES * sizeof(float))
-#define PIECE_BYTES  (2ull << 20)   /* of a record; the most that an index is for */
-#define ALIGN_BYTES  4096u          /* of direct I/O */
-#define SCORE_ROWS   4096u          /* that the result is tried on */
-#define SCORE_LEAST  (SCORE_ROWS * 3 / 4) /* of them to be classified right */
-#define PLANE_SEED   0x51ceu        /* of the plane that labels tell of */
-#define DRAW_SEED    0xba7cu        /* of the order of records */
-#define RATE         0.5f
-#define KEEP         0.9999f        /* of the weights, each batch */
+#define ROW_BYTES   (SGD_FEATURES * sizeof(float))
+#define PIECE_BYTES (2ull << 20)         /* of a record; the most that an index is for */
+#define ALIGN_BYTES 4096u                /* of direct I/O */
+#define SCORE_ROWS  4096u                /* that the result is tried on */
+#define SCORE_LEAST (SCORE_ROWS * 3 / 4) /* of them to be classified right */
+#define PLANE_SEED  0x51ceu              /* of the plane that labels tell of */
+#define DRAW_SEED   0xba7cu              /* of the order of records */
+#define RATE        0.5f
+#define KEEP        0.9999f /* of the weights, each batch */
 
 static const char *const fetch_names[] = {"index", "launch", "hand", NULL};
 
@@ -111,17 +118,17 @@ sgd_plan(const struct workload_params *params, struct workload_plan *plan, char 
 
 	if (params->config.device == SLUICE_DEVICE_CUDA &&
 	    params->option[OPTION_FETCH] == FETCH_HAND)
-		return workload_plan_refuse(error,
-					    "minibatch: on a GPU --memory streaming is what "
-					    "one writes by hand, not --fetch hand");
+		return workload_plan_refuse(
+			error, "minibatch: on a GPU --memory streaming is what "
+			       "one writes by hand, not --fetch hand");
 	if (records < batch)
-		return workload_plan_refuse(error,
-					    "minibatch: a batch of %" PRIu64
-					    " records of %" PRIu64
-					    " bytes needs a footprint of at least %" PRIu64
-					    " bytes, it is %" PRIu64,
-					    batch, record, batch * record + sums + ROW_BYTES,
-					    params->footprint_bytes);
+		return workload_plan_refuse(
+			error,
+			"minibatch: a batch of %" PRIu64 " records of %" PRIu64
+			" bytes needs a footprint of at least %" PRIu64
+			" bytes, it is %" PRIu64,
+			batch, record, batch * record + sums + ROW_BYTES,
+			params->footprint_bytes);
 	plan->rows = records;
 	plan->cols = record / ROW_BYTES;
 	plan->n_arrays = ARRAY_COUNT;
@@ -219,18 +226,20 @@ gradient_touch(const void *args, uint64_t begin, uint64_t end, struct workload_t
 	const struct sgd_gradient_args *a = args;
 
 	for (unsigned i = 0; i < SGD_RECORDS_MAX; i++) {
-		uint64_t from = kernel_min(a->record_rows, workload_less(begin, i * a->record_rows));
-		uint64_t to = kernel_min(a->record_rows, workload_less(end, i * a->record_rows));
+		uint64_t from = kernel_min(a->record_rows,
+					   workload_less(begin, i * a->record_rows));
+		uint64_t to = kernel_min(a->record_rows,
+					 workload_less(end, i * a->record_rows));
 
 		touch[i] = (struct workload_touch){.first = from * SGD_FEATURES,
 						   .n = (to - from) * SGD_FEATURES,
 						   .read = 1};
 	}
 	touch[POINTER_WEIGHTS] = (struct workload_touch){.n = SGD_FEATURES, .read = 1};
-	touch[POINTER_SUMS] = (struct workload_touch){
-		.first = begin / SGD_SLICE * SGD_FEATURES,
-		.n = (end - begin) / SGD_SLICE * SGD_FEATURES,
-		.write = 1};
+	touch[POINTER_SUMS] = (struct workload_touch){.first = begin / SGD_SLICE * SGD_FEATURES,
+						      .n = (end - begin) / SGD_SLICE *
+							   SGD_FEATURES,
+						      .write = 1};
 }
 
 /* clang-format off */
@@ -352,9 +361,9 @@ reader_run(void *arg)
 struct sgd {
 	struct workload_env *env;
 	uint64_t records, record_bytes, batch; /* in the file; of each; of a batch */
-	uint64_t *order, *index; /* of records; of a batch's pieces */
-	uint64_t ahead;               /* batches */
-	uint64_t batches, batch_rows, slices; /* in an epoch; of a batch */
+	uint64_t *order, *index;               /* of records; of a batch's pieces */
+	uint64_t ahead;                        /* batches */
+	uint64_t batches, batch_rows, slices;  /* in an epoch; of a batch */
 
 	/* --fetch hand: two buffers of a batch, and those that read into one of them. */
 	int fd;
@@ -420,7 +429,8 @@ hand_open(struct sgd *g)
 		void *buffer;
 
 		if (posix_memalign(&buffer, ALIGN_BYTES, g->batch * g->record_bytes))
-			return workload_fail(g->env, -ENOMEM, "out of memory for two batches");
+			return workload_fail(g->env, -ENOMEM,
+					     "out of memory for two batches");
 		g->buffer[i] = buffer;
 	}
 	return 0;
@@ -452,11 +462,10 @@ batch_prefetch(struct sgd *g, uint64_t batch)
 
 	for (uint64_t i = 0; i < g->batch; i++)
 		for (uint64_t k = 0; k < pieces; k++)
-			g->index[i * pieces + k] =
-				g->order[batch * g->batch + i] * pieces + k;
+			g->index[i * pieces + k] = g->order[batch * g->batch + i] * pieces + k;
 	if (env->memory->prefetch_index)
-		rc = env->memory->prefetch_index(env, ARRAY_SAMPLES, PIECE_BYTES, g->index,
-						 g->batch * pieces);
+		rc = env->memory->prefetch_index(env, ARRAY_SAMPLES, PIECE_BYTES,
+						 g->index, g->batch * pieces);
 	return rc;
 }
 
@@ -565,7 +574,8 @@ epochs_train(struct sgd *g)
 		for (uint64_t batch = 0; !rc && batch < g->batches; batch++) {
 			rc = batch_train(g, batch);
 			if (!rc)
-				rc = workload_tile_done(g->env, epoch * g->batches + batch + 1,
+				rc = workload_tile_done(g->env,
+							epoch * g->batches + batch + 1,
 							epochs * g->batches);
 		}
 	}
@@ -689,8 +699,8 @@ reference_batch(struct reference *r, uint64_t batch)
 
 	for (uint64_t i = 0; !rc && i < g->batch; i++)
 		rc = workload_input_read(g->env, ARRAY_SAMPLES,
-					 g->order[batch * g->batch + i] * elements, elements,
-					 r->rows + i * elements);
+					 g->order[batch * g->batch + i] * elements,
+					 elements, r->rows + i * elements);
 	for (uint64_t step = 0; !rc && step < g->env->params->option[OPTION_STEPS]; step++)
 		reference_step(r);
 	return rc;
@@ -711,8 +721,8 @@ reference_score(struct reference *r)
 	if (right >= SCORE_LEAST)
 		return 0;
 	snprintf(env->result->mismatch, sizeof(env->result->mismatch),
-		 "the weights classify %u of %u new samples right: nothing was learned", right,
-		 SCORE_ROWS);
+		 "the weights classify %u of %u new samples right: nothing was learned",
+		 right, SCORE_ROWS);
 	return 1;
 }
 
@@ -731,10 +741,10 @@ reference_train(struct workload_env *env, void *memory)
 		for (uint64_t batch = 0; !rc && batch < g->batches; batch++) {
 			rc = reference_batch(&r, batch);
 			if (!rc)
-				rc = workload_progress(
-					env, "verify",
-					(double)(epoch * g->batches + batch + 1) /
-						(double)(epochs * g->batches));
+				rc = workload_progress(env, "verify",
+						       (double)(epoch * g->batches +
+								batch + 1) /
+							       (double)(epochs * g->batches));
 		}
 	}
 	if (!rc)
@@ -761,11 +771,13 @@ static const struct workload_ops sgd_ops = {
 	.reference = sgd_reference,
 };
 
-static const struct workload_kernel *const sgd_kernels[] = {&gradient_kernel, &update_kernel, NULL};
+static const struct workload_kernel *const sgd_kernels[] = {&gradient_kernel,
+							    &update_kernel, NULL};
 
 const struct workload workload_minibatch_sgd = {
 	.name = "minibatch",
-	.text = "training with batches drawn at random from a large file, fetched by index",
+	.text = "training with batches drawn at random from a large file, fetched by "
+		"index",
 	.options = sgd_options,
 	.n_options = sizeof(sgd_options) / sizeof(sgd_options[0]),
 	.ops = &sgd_ops,

@@ -5,8 +5,8 @@
  *
  * A row is a sample of a linear support vector machine with its label, 1 or -1, multiplied in: the
  * label itself (the factor of the bias), then the features. The margin of a row is its product with
- * the weights, added up in lanes and then over the lanes, in this order on every device. A row whose margin is
- * below 1 pulls the weights towards itself.
+ * the weights, added up in lanes and then over the lanes, in this order on every device. A row
+ * whose margin is below 1 pulls the weights towards itself.
  *
  * Threads: constant data and pure functions.
  */
@@ -24,7 +24,7 @@
 struct sgd_gradient_args {
 	const float *record[SGD_RECORDS_MAX];
 	const float *weights;
-	float *sums; /* SGD_FEATURES for each slice of the batch */
+	float *sums;                /* SGD_FEATURES for each slice of the batch */
 	uint64_t rows, record_rows; /* of the batch; of a record: a multiple of SGD_SLICE */
 };
 

@@ -355,8 +355,7 @@ tile_scan(const struct pass *p, uint64_t tile)
 	};
 	struct sluice_use uses[] = {
 		workload_use(p->env, w->counts, counts, n, SLUICE_USE_READ_WRITE),
-		workload_use(p->env, w->counts, totals, PARTITION_DIGITS,
-			     SLUICE_USE_WRITE_ALL),
+		workload_use(p->env, w->counts, totals, PARTITION_DIGITS, SLUICE_USE_WRITE_ALL),
 	};
 
 	return workload_launch(p->env, &partition_scan_kernel, &args, uses, 2);
@@ -390,8 +389,8 @@ totals_read(struct pass *p, uint64_t *start)
 	for (uint64_t tile = 0; !rc && tile < p->tiles; tile += COPY_TILES) {
 		uint64_t n = kernel_min(COPY_TILES, p->tiles - tile) * PARTITION_DIGITS;
 
-		rc = workload_host_copy(p->env, p->what->counts, tile_totals(p, tile), n, n,
-					1, p->totals + tile * PARTITION_DIGITS);
+		rc = workload_host_copy(p->env, p->what->counts, tile_totals(p, tile), n,
+					n, 1, p->totals + tile * PARTITION_DIGITS);
 	}
 	for (unsigned d = 0; !rc && d < PARTITION_DIGITS; d++) {
 		start[d] = sum;
@@ -513,8 +512,7 @@ tiles_move(struct pass *p)
 }
 
 int
-partition_pass_run(struct workload_env *env, const struct partition_pass *pass,
-		   uint64_t *start)
+partition_pass_run(struct workload_env *env, const struct partition_pass *pass, uint64_t *start)
 {
 	struct pass p = {
 		.env = env,

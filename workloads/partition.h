@@ -35,7 +35,7 @@ struct partition_pair {
 struct partition_pass {
 	struct partition_pair source, scratch, target;
 	uint64_t first, n; /* the same elements of all of them; first: at a chunk's beginning */
-	unsigned counts;   /* the array of partition_counts_bytes() */
+	unsigned counts; /* the array of partition_counts_bytes() */
 	struct partition_digit digit;
 	uint64_t discard; /* enum partition_discard */
 	int source_dies;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * radixSort: pairs of a key and a value, sorted by key, four bits of it a pass, from the lowest to
- * the highest. A pass sorts within blocks from the pairs to a second pair of buffers, and moves what is
- * there back to where it belongs (partition.h). After either step what was read is dead: with --discard the
- * program says so, tile by tile, and only one of the two copies ever has to be kept.
+ * the highest. A pass sorts within blocks from the pairs to a second pair of buffers, and moves
+ * what is there back to where it belongs (partition.h). After either step what was read is dead:
+ * with --discard the program says so, tile by tile, and only one of the two copies ever has to be
+ * kept.
  *
  * Keys and values are files that are changed in place; the second buffers are memory without a
  * file.
@@ -26,7 +27,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ARRAY_KEYS, ARRAY_VALUES, ARRAY_OTHER_KEYS, ARRAY_OTHER_VALUES, ARRAY_COUNTS, ARRAY_COUNT };
+enum {
+	ARRAY_KEYS,
+	ARRAY_VALUES,
+	ARRAY_OTHER_KEYS,
+	ARRAY_OTHER_VALUES,
+	ARRAY_COUNTS,
+	ARRAY_COUNT
+};
 
 enum { OPTION_DISCARD, OPTION_KEY_BITS };
 
@@ -74,7 +82,8 @@ radix_sort_plan(const struct workload_params *params, struct workload_plan *plan
 	if (n == 0 || n > PAIRS_MAX)
 		return workload_plan_refuse(error,
 					    "radixSort: a footprint of %" PRIu64
-					    " bytes: it must be from %" PRIu64 " to %" PRIu64,
+					    " bytes: it must be from %" PRIu64
+					    " to %" PRIu64,
 					    footprint, chunk + block,
 					    PAIRS_MAX / PARTITION_BLOCK * block);
 	plan->rows = workload_blocks(params->option[OPTION_KEY_BITS], PARTITION_BITS);
@@ -164,8 +173,8 @@ radix_sort_expect(const struct workload_env *env, struct workload_expectation *o
 
 struct check {
 	struct workload_env *env;
-	uint64_t i;             /* of the next pair */
-	uint32_t key, value;    /* the pair before it */
+	uint64_t i;              /* of the next pair */
+	uint32_t key, value;     /* the pair before it */
 	uint32_t *keys, *values; /* CHECK_ELEMENTS of each */
 };
 
@@ -185,7 +194,8 @@ pair_check(struct check *c, uint32_t key, uint32_t value)
 	if (value >= env->plan.cols || key_make(&env->plan, env->params->seed, value) != key)
 		return pair_is_wrong(c, "is no pair of the input", key, value);
 	if (c->i > 0 && (key < c->key || (key == c->key && value <= c->value)))
-		return pair_is_wrong(c, "does not belong behind the one before it", key, value);
+		return pair_is_wrong(c, "does not belong behind the one before it", key,
+				     value);
 	c->key = key;
 	c->value = value;
 	c->i++;
@@ -217,7 +227,8 @@ pairs_check(struct workload_env *env, void *memory)
 static int
 radix_sort_reference(struct workload_env *env)
 {
-	return workload_reference_run(env, 2 * CHECK_ELEMENTS * sizeof(uint32_t), pairs_check);
+	return workload_reference_run(env, 2 * CHECK_ELEMENTS * sizeof(uint32_t),
+				      pairs_check);
 }
 
 static const struct workload_ops radix_sort_ops = {

@@ -198,7 +198,7 @@ struct workload_result {
 	uint64_t kernel_ns; /* WORKLOAD_MEMORY_COPIES: the resident round by the GPU's own clock */
 	uint64_t h2d_bytes, d2h_bytes; /* copied over the link within run_ns, by whomever */
 	uint64_t collect_ns, collect_bytes; /* on a GPU, after run_ns: results to host memory */
-	uint64_t batches;          /* minibatch: steps of training; else 0 */
+	uint64_t batches;                   /* minibatch: steps of training; else 0 */
 	uint64_t batches_resident; /* of them, whole on the device when they were needed */
 	uint64_t hand_bytes;       /* read from files by the workload itself */
 

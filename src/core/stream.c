@@ -134,6 +134,7 @@ sluice_stream_destroy(struct sluice_stream *stream)
 int
 sluice_stream_synchronize(struct sluice_space *space, struct sluice_stream *stream)
 {
+	/* cppcheck-suppress ctunullpointer; sizeof does not follow it */
 	char failed[sizeof(stream->failed)], text[SL_ERROR_TEXT_BYTES];
 	int rc = sl_stream_check(space, stream);
 

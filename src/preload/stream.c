@@ -539,7 +539,7 @@ pl_stream_context_leaves(struct cu_context *context)
 				? table_list(&tables[i], UINT64_MAX, &list)
 				: 0;
 
-		for (int k = 0; k < n; k++)
+		for (int k = 0; list && k < n; k++)
 			if (list[k]->context == context && state_of(list[k]) == PL_STREAM_LIVE)
 				scopes_forget(list[k]->handle);
 		free(list);

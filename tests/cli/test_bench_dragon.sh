@@ -111,6 +111,7 @@ results_are_right_in_every_way() {
 
 	for app in backprop binomialOptions BlackScholes lavaMD; do
 		runs_right $app 18M --presence fault --policy uvm
+		runs_right $app 4000020 --set checking=1 # no intent is wrong
 	done
 	runs_right backprop 4M --epochs 3 --sums together --seed 7
 	runs_right binomialOptions 6K --tree-steps 257

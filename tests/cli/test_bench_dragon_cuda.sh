@@ -71,14 +71,13 @@ every_memory_gives_the_reference_bytes() {
 			$(($(field d2h_bytes) + $(value sluice collect_bytes))) \
 			"$(field output_bytes)" $((4 * chunk))
 	done
-	runs_right backprop 17M all
+	runs_right backprop 17M sluice,streaming
 }
 
 options_give_the_reference_bytes() {
-	runs_right backprop 6M sluice,copies --epochs 2 --sums each
+	runs_right backprop 3M copies,mapped,sluice --epochs 2 --sums each
 	runs_right backprop 17M sluice --previous lazy
 	runs_right lavaMD 64K sluice --partners 100
-	runs_right binomialOptions 3K sluice --tree-steps 100
 	runs_right binomialOptions 3K sluice --tree-steps 300
 	runs_right BlackScholes 60 sluice,copies # three options: a pair and one that stays 0
 }

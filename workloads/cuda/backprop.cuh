@@ -29,29 +29,36 @@ workload_backprop_forward(struct backprop_forward_args f)
 	}
 }
 
+/* A weight and its previous change, as pointers to them. */
 static __device__ __forceinline__ void
-backprop_adjust_one(const struct backprop_adjust_args &a, uint64_t row, uint32_t h, float input)
+backprop_adjust_one(float *weight, float *previous, float delta, float input, float momentum)
 {
-	uint64_t at = row * BACKPROP_ROW + 1 + h;
-	float change = backprop_change(a.delta[h], input, a.momentum, a.previous[at]);
+	float change = backprop_change(delta, input, momentum, *previous);
 
-	a.weights[at] += change;
-	a.previous[at] = change;
+	*weight += change;
+	*previous = change;
 }
 
 extern "C" __global__ void
 workload_backprop_adjust(struct backprop_adjust_args a)
 {
 	const uint32_t h = threadIdx.x % BACKPROP_HIDDEN, i = threadIdx.x / BACKPROP_HIDDEN;
+	float *__restrict__ weights = a.weights + 1 + h;
+	float *__restrict__ previous = a.previous + 1 + h;
+	float delta = 0.0f;
 	uint64_t begin, end;
 
+#pragma unroll
+	for (uint32_t k = 0; k < BACKPROP_HIDDEN; k++) /* no index that is known only here */
+		delta = k == h ? a.delta[k] : delta;
 	kernel_block_range(blockIdx.x, BACKPROP_CUDA_GROUPS, a.first, a.n, &begin, &end);
 	if (begin == 0 && i == 0) /* the bias goes with the first group */
-		backprop_adjust_one(a, 0, h, 1.0f);
+		backprop_adjust_one(weights, previous, delta, 1.0f, a.momentum);
 #pragma unroll 4
 	for (uint64_t g = begin; g < end; g++) {
 		uint64_t row = g * BACKPROP_GROUP + i + 1;
 
-		backprop_adjust_one(a, row, h, a.input[row]);
+		backprop_adjust_one(&weights[row * BACKPROP_ROW], &previous[row * BACKPROP_ROW],
+				    delta, a.input[row], a.momentum);
 	}
 }

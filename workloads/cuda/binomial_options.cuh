@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * binomialOptions's kernel for a GPU; a part of kernels.cu, which says how the two devices share it.
+ * binomialOptions's kernels for a GPU; a part of kernels.cu, which says how the two devices share
+ * them.
  *
  * A warp prices one option at a time: each of its 32 threads holds a run of the tree's level in
  * registers, and a step back needs one value of the next thread's run. A run is as long as the
- * deepest tree of its variant needs; what lies beyond the level in work flows into nothing.
+ * deepest tree of the kernel needs; what lies beyond the level in work flows into nothing.
  */
 #include "binomial_options_kernel.h"
 
@@ -39,8 +40,9 @@ binomial_tree(const struct binomial_option &o, uint32_t steps, uint32_t lane)
 	return value[0];
 }
 
-extern "C" __global__ void
-workload_binomial_options(struct binomial_args b)
+template <int RUN>
+static __device__ __forceinline__ void
+binomial_block(const struct binomial_args &b)
 {
 	const uint32_t lane = threadIdx.x % WARP_THREADS;
 	uint64_t begin, end;
@@ -49,15 +51,27 @@ workload_binomial_options(struct binomial_args b)
 	for (uint64_t i = begin + threadIdx.x / WARP_THREADS; i < end;
 	     i += blockDim.x / WARP_THREADS) {
 		const struct binomial_option o = b.option[i];
-		float value;
+		float value = binomial_tree<RUN>(o, b.steps, lane);
 
-		if (b.steps <= 2 * WARP_THREADS)
-			value = binomial_tree<2>(o, b.steps, lane);
-		else if (b.steps <= 8 * WARP_THREADS)
-			value = binomial_tree<8>(o, b.steps, lane);
-		else
-			value = binomial_tree<BINOMIAL_STEPS_MAX / WARP_THREADS>(o, b.steps, lane);
 		if (lane == 0)
 			b.call[i] = value;
 	}
+}
+
+extern "C" __global__ void
+workload_binomial_options_shallow(struct binomial_args b)
+{
+	binomial_block<BINOMIAL_STEPS_SHALLOW / WARP_THREADS>(b);
+}
+
+extern "C" __global__ void
+workload_binomial_options_middle(struct binomial_args b)
+{
+	binomial_block<BINOMIAL_STEPS_MIDDLE / WARP_THREADS>(b);
+}
+
+extern "C" __global__ void
+workload_binomial_options_deep(struct binomial_args b)
+{
+	binomial_block<BINOMIAL_STEPS_MAX / WARP_THREADS>(b);
 }

@@ -3,8 +3,8 @@
  * minibatch on a GPU: the gradient of a batch and the change of the weights, see
  * ../minibatch_sgd_kernel.h. Part of kernels.cu.
  *
- * A block of threads adds up a slice: first a thread for each row asks whether the row counts, then a
- * thread for each feature goes down the rows. The slice is in shared memory for both; rows there
+ * A block of threads adds up a slice: first a thread for each row asks whether the row counts, then
+ * a thread for each feature goes down the rows. The slice is in shared memory for both; rows there
  * are one number longer, so that neighbouring threads do not hit the same bank.
  *
  * Threads: the grid's; a block of it touches what the descriptors in ../minibatch_sgd.c say.
