@@ -390,7 +390,7 @@ machine_describe(struct suite *suite)
 {
 	char processor[96], link[80] = "", day[16];
 	time_t now = time(NULL);
-	struct workload_link rates;
+	struct workload_link rates = {0};
 	struct utsname system;
 	struct tm utc;
 

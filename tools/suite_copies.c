@@ -257,11 +257,11 @@ whole_use(struct workload_env *env, unsigned array, enum sluice_intent intent)
 {
 	struct copies *m = env->memory_state;
 	struct copies_array *a = &m->array[array];
-	const struct workload_array *plan = &env->plan.array[array];
-	int holds = plan->role == WORKLOAD_INPUT || plan->role == WORKLOAD_IN_PLACE;
 
-	if (!a->there && holds && intent_reads(intent))
-		link_copy(&m->h2d_bytes, a->device, a->host, plan->size_bytes);
+	/* Host code may have written arrays without a file, too. */
+	if (!a->there && intent_reads(intent))
+		link_copy(&m->h2d_bytes, a->device, a->host,
+			  env->plan.array[array].size_bytes);
 	a->there = 1;
 	if (intent_writes(intent))
 		a->written = 1;

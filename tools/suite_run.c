@@ -378,6 +378,8 @@ double_compare(const void *a, const void *b)
 static double
 median(double *values, unsigned n)
 {
+	if (!n)
+		return 0;
 	qsort(values, n, sizeof(*values), double_compare);
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

@@ -332,10 +332,11 @@ struct join {
 static int
 relation_partition(struct join *j, uint64_t first, uint64_t *start)
 {
+	const struct partition_pair parted = {ARRAY_PARTED_KEYS, ARRAY_PARTED_VALUES};
 	struct partition_pass pass = {
 		.source = {ARRAY_KEYS, ARRAY_VALUES},
 		.scratch = {ARRAY_SCRATCH_KEYS, ARRAY_SCRATCH_VALUES},
-		.target = {ARRAY_PARTED_KEYS, ARRAY_PARTED_VALUES},
+		.target = parted,
 		.first = first,
 		.n = j->n,
 		.counts = ARRAY_COUNTS,
@@ -346,7 +347,7 @@ relation_partition(struct join *j, uint64_t first, uint64_t *start)
 	};
 	int rc = partition_pass_run(j->env, &pass, start);
 
-	pass.source = pass.target;
+	pass.source = parted;
 	pass.source_dies = 1;
 	pass.digit.shift += PARTITION_BITS;
 	return rc ? rc : partition_pass_run(j->env, &pass, start);

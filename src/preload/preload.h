@@ -357,9 +357,9 @@ enum pl_scope_flag {
 };
 
 struct pl_scope {
-	struct pl_gpu *gpu; /* NULL: nothing was opened */
+	struct pl_gpu *gpu;           /* NULL: nothing was opened */
 	struct sluice_launch *launch; /* of what is used */
-	struct sluice_launch *all; /* of everything else */
+	struct sluice_launch *all;    /* of everything else */
 };
 
 /*

@@ -21,17 +21,19 @@ pl_room_made(int result, int *tries, uint64_t bytes)
 	return pl_gpu_give_room(tries, bytes);
 }
 
+/* The arguments come with their own parentheses. */
 /* clang-format off */
-#define ROOM_DEFINE(name, parameters, arguments)                          \
-	int                                                               \
-	name parameters                                                   \
-	{                                                                 \
-		int tries = 0, result;                                    \
-                                                                          \
-		do                                                        \
-			result = PL_REAL(name) arguments;                 \
-		while (pl_room_made(result, &tries, PL_ROOM_BYTES));      \
-		return result;                                            \
+#define ROOM_DEFINE(name, parameters, arguments)                           \
+	int                                                                \
+	name parameters                                                    \
+	{                                                                  \
+		int tries = 0, result;                                     \
+                                                                           \
+		do                                                         \
+			/* NOLINTNEXTLINE(bugprone-macro-parentheses) */   \
+			result = PL_REAL(name) arguments;                  \
+		while (pl_room_made(result, &tries, PL_ROOM_BYTES));       \
+		return result;                                             \
 	}
 /* clang-format on */
 PL_ROOM_CALLS(ROOM_DEFINE)

@@ -198,9 +198,9 @@ scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
 		return;
 	scope->all = NULL;
 	if (!atomic_exchange(&told_of_store, 1))
-		pl_note("not all that is allocated can be in device and host memory at once "
-			"(%s): kernels that find addresses in memory reach what was used lately "
-			"only (--arguments, sluice-run(1))",
+		pl_note("not all that is allocated can be in device and host memory "
+			"at once (%s): kernels that find addresses in memory reach what "
+			"was used lately only (--arguments, sluice-run(1))",
 			sluice_last_error());
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "device/soft/uffd.h"
 
 #define BASE_ALIGN (1ul << 30)
@@ -260,12 +261,54 @@ soft_create(const struct sl_device_config *config, struct sl_device **out)
 	return 0;
 }
 
+/* "nanoseconds[:bytes per second]" of SLUICE_SOFT_LINK. */
+static int
+link_parse(const char *text, uint64_t *delay_ns, uint64_t *bytes_per_s)
+{
+	char *end;
+
+	errno = 0;
+	*delay_ns = strtoull(text, &end, 10);
+	*bytes_per_s = 0;
+	if (!errno && end != text && *text != '-') {
+		if (!*end)
+			return 0;
+		if (*end == ':' && !sl_size_parse(end + 1, bytes_per_s))
+			return 0;
+	}
+	return sl_fail(-EINVAL,
+		       "device: SLUICE_SOFT_LINK=%.64s; write nanoseconds[:bytes per second], "
+		       "as in 10000:12G",
+		       text);
+}
+
+/* Put the device behind the link that the environment asks for. On failure it is destroyed. */
+static int
+link_wrap(struct sl_device *dev, struct sl_device **out)
+{
+	const char *link = getenv("SLUICE_SOFT_LINK");
+	uint64_t delay_ns, bytes_per_s;
+	int rc;
+
+	*out = dev;
+	if (!link || !*link)
+		return 0;
+	rc = link_parse(link, &delay_ns, &bytes_per_s);
+	if (rc) {
+		soft_destroy(dev);
+		return rc;
+	}
+	return sl_device_wrap_delay(dev, delay_ns, bytes_per_s, out);
+}
+
 int
 sl_device_soft_create(const struct sl_device_config *config, struct sl_device **out)
 {
 	struct sl_device *dev = NULL;
 	int rc = soft_create(config, &dev);
 
+	if (!rc)
+		rc = link_wrap(dev, &dev);
 	if (rc)
 		return rc;
 	/* Always wrapped: a disarmed fault point is one load, and tests arm at any time. */
