@@ -276,10 +276,11 @@ link_parse(const char *text, uint64_t *delay_ns, uint64_t *bytes_per_s)
 		if (*end == ':' && !sl_size_parse(end + 1, bytes_per_s))
 			return 0;
 	}
-	return sl_fail(-EINVAL,
-		       "device: SLUICE_SOFT_LINK=%.64s; write nanoseconds[:bytes per second], "
-		       "as in 10000:12G",
-		       text);
+	return sl_fail(
+		-EINVAL,
+		"device: SLUICE_SOFT_LINK=%.64s; write nanoseconds[:bytes per second], "
+		"as in 10000:12G",
+		text);
 }
 
 /* Put the device behind the link that the environment asks for. On failure it is destroyed. */
