@@ -308,8 +308,8 @@ int sl_scopes_reap(struct sluice_space *s) SL_HELD;
 int sl_scopes_drain(struct sluice_space *s) SL_HELD;
 /* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
 void sl_scope_ended(struct sluice_launch *l) SL_HELD;
-/* The latest move among what a prepared scope uses; 0: all have been done. */
-/* The last of each kind that its chunks have to wait for (device.h, arrival()). */
+/* The last of each kind that the chunks of a prepared scope have to wait for (device.h, arrival()); 0:
+ * all have been done. */
 struct sl_arrival {
 	uint64_t in, out;
 };

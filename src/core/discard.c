@@ -350,6 +350,16 @@ range_is_pinned(const struct sl_region *r, uint64_t begin, uint64_t end)
 	return 0;
 }
 
+/* In the order of calls: behind launches that are still to be prepared. Held, drops. */
+SL_HELD static int
+discard_in_order(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+{
+	if (r->space->queue_head || r->space->preparing)
+		return sl_mover_discard(r, begin, end, eager);
+	sl_range_discard(r, begin, end, eager);
+	return 0;
+}
+
 int
 sl_discard_freed(struct sluice_space *s, void *addr, size_t bytes)
 {
@@ -360,10 +370,8 @@ sl_discard_freed(struct sluice_space *s, void *addr, size_t bytes)
 	if (rc)
 		return rc;
 	rc = sl_region_find(s, "discard", addr, bytes, &r, &begin, &end);
-	if (!rc && (s->queue_head || s->preparing))
-		rc = sl_mover_discard(r, begin, end, 0);
-	else if (!rc)
-		sl_range_discard(r, begin, end, 0);
+	if (!rc)
+		rc = discard_in_order(r, begin, end, 0);
 	sl_space_unlock(s);
 	return rc;
 }
@@ -398,11 +406,11 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 		rc = discard_submit(r, begin, end, eager, stream);
 		goto out;
 	}
-	if (stream && (space->queue_head || space->preparing)) {
-		rc = sl_mover_discard(r, begin, end, eager);
+	if (stream) {
+		rc = discard_in_order(r, begin, end, eager);
 		goto out;
 	}
-	if (!stream && r->launches) {
+	if (r->launches) {
 		rc = sl_range_wait(r, begin, end, "discard");
 		if (!rc)
 			sl_range_discard_late(r, begin, end, eager);

@@ -378,28 +378,40 @@ extents_owed(uint64_t room)
 	return is_small(room) ? EXTENTS_SMALL : EXTENTS_BIG;
 }
 
+/* Make the record a live block at base. 0, or -ENOMEM and it is none. Locked. */
+static int
+block_begin(struct pl_arena *arena, const struct want *want, uint64_t base,
+	    struct pl_record *record)
+{
+	struct pl_block *block = &record->block;
+	int rc;
+
+	block->room = want->room;
+	block->gpu = arena->gpu;
+	block->birth = want->birth;
+	rc = pl_block_publish(record, base, want->bytes, is_small(want->room));
+	if (rc)
+		return rc;
+	arena->live_bytes += want->room;
+	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
+	return 0;
+}
+
 /* Make the record a block in this extent. 0 or -ENOMEM. Locked. */
 static int
 block_make(struct pl_arena *arena, const struct want *want, struct pl_extent *extent,
 	   struct got *got)
 {
 	struct pl_zone *zone = want->zone;
-	struct pl_block *block = &got->record->block;
 	unsigned class = extent->class;
 	uint64_t mask = extent->mask, base = room_carve(arena, want, extent, got);
-	int rc;
+	int rc = block_begin(arena, want, base, got->record);
 
-	block->room = want->room;
-	block->gpu = arena->gpu;
-	block->birth = want->birth;
-	rc = pl_block_publish(got->record, base, want->bytes, is_small(want->room));
 	if (rc) {
 		room_return(arena, zone, got->record, base, want->room, class, mask);
 		return rc;
 	}
 	zone->n_owed += extents_owed(want->room);
-	arena->live_bytes += want->room;
-	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
 	return 0;
 }
 
@@ -414,24 +426,17 @@ bins_count(const struct pl_arena *arena, uint64_t room)
 static int
 binned_make(struct pl_arena *arena, const struct want *want, struct got *got)
 {
-	struct pl_block *block;
 	struct pl_binned room;
 
 	if (!bins_count(arena, want->room) || !pl_bins_take(&arena->bins, want->room, &room))
 		return 0;
 	got->record->area = room.area;
 	got->record->gap_bytes = room.gap_bytes;
-	block = &got->record->block;
-	block->room = want->room;
-	block->gpu = arena->gpu;
-	block->birth = want->birth;
-	if (pl_block_publish(got->record, room.base, want->bytes, 0)) {
+	if (block_begin(arena, want, room.base, got->record)) {
 		sl_ignore(pl_bins_put(&arena->bins, &room)); /* it was there: there is a place */
 		return -ENOMEM;
 	}
 	arena->recycled = 1;
-	arena->live_bytes += want->room;
-	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
 	return 1;
 }
 

@@ -66,6 +66,19 @@ void pl_peek(struct pl_function *function, struct cu_stream *stream,
 /* Look at what earlier peeks have brought. Cheap when there is nothing. */
 void pl_peeks_look(void);
 
+/* Add the whole block, read and written, if it has not been added with this stamp; uses has room for
+ * PL_USES_MAX. Returns their new number. */
+static inline size_t
+pl_block_use(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp)
+{
+	if (n >= PL_USES_MAX ||
+	    atomic_load_explicit(&block->last_launch, memory_order_relaxed) == stamp)
+		return n;
+	atomic_store_explicit(&block->last_launch, stamp, memory_order_relaxed);
+	uses[n] = (struct pl_use){block, block->base, block->bytes, SLUICE_USE_READ_WRITE};
+	return n + 1;
+}
+
 /* 1: more addresses lie in memory than are kept: no launch is known to name all it touches. */
 extern _Atomic int pl_table_overflow;
 

@@ -34,18 +34,16 @@ pl_launch_stamp(void)
 size_t
 pl_word_use(uint64_t word, struct pl_use *uses, size_t n, uint64_t stamp)
 {
-	struct pl_block *block;
+	struct pl_block *block = pl_maybe_ours(word) ? pl_block_find(word) : NULL;
+	size_t with;
 
-	if (!pl_maybe_ours(word) || n >= PL_USES_MAX)
+	if (!block)
 		return n;
-	block = pl_block_find(word);
-	if (!block || atomic_load_explicit(&block->last_launch, memory_order_relaxed) == stamp)
-		return n;
-	atomic_store_explicit(&block->last_launch, stamp, memory_order_relaxed);
-	uses[n++] = (struct pl_use){block, block->base, block->bytes, SLUICE_USE_READ_WRITE};
-	if (atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE)
-		n = pl_table_uses(block, uses, n, stamp);
-	return n;
+	with = pl_block_use(block, uses, n, stamp);
+	if (with > n &&
+	    atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE)
+		with = pl_table_uses(block, uses, with, stamp);
+	return with;
 }
 
 struct scan {

@@ -64,9 +64,9 @@ tables_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
 	}
 }
 
-/* How many words are addresses of live blocks; the first MEMBERS_MAX go to members. */
+/* The words that are addresses of live blocks: how many, and *members is malloc'ed if there are any. */
 static size_t
-words_find(const void *host, size_t bytes, uint64_t *members)
+words_find(const void *host, size_t bytes, uint64_t **members)
 {
 	size_t n = 0;
 
@@ -74,8 +74,15 @@ words_find(const void *host, size_t bytes, uint64_t *members)
 		uint64_t word;
 
 		memcpy(&word, (const char *)host + i, sizeof(word));
-		if (pl_maybe_ours(word) && pl_block_find(word))
-			members[n++] = word;
+		if (!pl_maybe_ours(word) || !pl_block_find(word))
+			continue;
+		if (!n)
+			*members = malloc(MEMBERS_MAX * sizeof(**members));
+		if (!*members) { /* they are there, and are not known */
+			atomic_store(&pl_table_overflow, 1);
+			return 0;
+		}
+		(*members)[n++] = word;
 	}
 	return n;
 }
@@ -108,20 +115,11 @@ pl_table_note(uint64_t addr, const void *host, size_t bytes)
 	struct pl_block *block = pl_maybe_ours(addr) ? pl_block_find(addr) : NULL;
 	uint64_t id = block ? block->id : 0;
 	uint64_t *members = NULL;
+	size_t n = words_find(host, bytes, &members);
 	struct table **list;
-	size_t n = 0;
 
-	for (size_t i = 0; i + 8 <= bytes && !members; i += 8) {
-		uint64_t word;
-
-		memcpy(&word, (const char *)host + i, sizeof(word));
-		if (pl_maybe_ours(word) && pl_block_find(word))
-			members = malloc(MEMBERS_MAX * sizeof(*members));
-	}
-	if (members)
-		n = words_find(host, bytes, members);
-	else if (block ? !(atomic_load(&block->flags) & PL_BLOCK_TABLE)
-		       : !atomic_load(&any_globals))
+	if (!n && (block ? !(atomic_load(&block->flags) & PL_BLOCK_TABLE)
+			 : !atomic_load(&any_globals)))
 		return;
 	pthread_mutex_lock(&lock);
 	list = id ? bucket_of(id) : &globals;
@@ -160,12 +158,19 @@ members_add(const struct table *t, struct pl_use *uses, size_t n, uint64_t stamp
 	for (uint32_t i = 0; i < t->n && n < PL_USES_MAX; i++) {
 		struct pl_block *block = pl_block_find(t->members[i]);
 
-		if (!block || atomic_load_explicit(&block->last_launch,
-						   memory_order_relaxed) == stamp)
-			continue;
-		atomic_store_explicit(&block->last_launch, stamp, memory_order_relaxed);
-		uses[n++] = (struct pl_use){block, block->base, block->bytes,
-					    SLUICE_USE_READ_WRITE};
+		if (block)
+			n = pl_block_use(block, uses, n, stamp);
+	}
+	return n;
+}
+
+/* What the tables of one block name. Held. */
+static size_t
+block_members_add(const struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp)
+{
+	for (const struct table *t = *bucket_of(block->id); t; t = t->next) {
+		if (t->block_id == block->id)
+			n = members_add(t, uses, n, stamp);
 	}
 	return n;
 }
@@ -176,20 +181,11 @@ pl_table_uses(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t st
 	size_t from = n;
 
 	pthread_mutex_lock(&lock);
-	for (const struct table *t = *bucket_of(block->id); t; t = t->next) {
-		if (t->block_id == block->id)
-			n = members_add(t, uses, n, stamp);
-	}
+	n = block_members_add(block, uses, n, stamp);
 	/* The members' own tables: addresses of addresses. */
 	for (size_t i = from; i < n; i++) {
-		uint64_t id = uses[i].block->id;
-
-		if (!(atomic_load(&uses[i].block->flags) & PL_BLOCK_TABLE))
-			continue;
-		for (const struct table *t = *bucket_of(id); t; t = t->next) {
-			if (t->block_id == id)
-				n = members_add(t, uses, n, stamp);
-		}
+		if (atomic_load(&uses[i].block->flags) & PL_BLOCK_TABLE)
+			n = block_members_add(uses[i].block, uses, n, stamp);
 	}
 	pthread_mutex_unlock(&lock);
 	return n;

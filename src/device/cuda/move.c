@@ -139,18 +139,26 @@ events_destroy(struct cuda *cuda, struct cu_event **events)
 	}
 }
 
+/* A stream for copies, in the current context, ahead of the program's. */
+static int
+copy_stream_create(struct cuda *cuda, struct cu_stream **out)
+{
+	int least = 0, greatest = 0;
+	int rc = CUDA_TRY(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
+
+	(void)least;
+	return rc ? rc
+		  : CUDA_TRY(cuda, cuStreamCreateWithPriority, out, CU_STREAM_NONBLOCKING,
+			     greatest);
+}
+
 /* The stream and events of copies out, in the current context. */
 static int
 out_create(struct cuda *cuda)
 {
 	struct cuda_moves *moves = &cuda->moves;
-	int least = 0, greatest = 0;
-	int rc = CUDA_TRY(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
+	int rc = copy_stream_create(cuda, &moves->out);
 
-	(void)least;
-	if (!rc)
-		rc = CUDA_TRY(cuda, cuStreamCreateWithPriority, &moves->out,
-			      CU_STREAM_NONBLOCKING, greatest);
 	if (!rc)
 		rc = events_create(cuda, moves->out_event);
 	if (!rc)
@@ -266,13 +274,8 @@ int
 sl_cuda_moves_start(struct cuda *cuda)
 {
 	struct cuda_moves *moves = &cuda->moves;
-	int least = 0, greatest = 0;
-	int rc = CUDA_TRY(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
+	int rc = copy_stream_create(cuda, &moves->in);
 
-	(void)least;
-	if (!rc)
-		rc = CUDA_TRY(cuda, cuStreamCreateWithPriority, &moves->in,
-			      CU_STREAM_NONBLOCKING, greatest);
 	if (!rc)
 		rc = memset_warm(cuda);
 	if (!rc)
