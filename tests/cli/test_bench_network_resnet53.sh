@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# network, ResNet-53: what network.sh says of a model.
+#
+# Needs SLUICE_BIN and SLUICE_SOURCE_DIR.
+set -u
+
+footprint=48
+# shellcheck source=tests/cli/network.sh
+. "${SLUICE_SOURCE_DIR:?}/tests/cli/network.sh"
+skip_where_it_cannot_run
+model resnet53 24 22
+runs 64 --model resnet53 --batch 16 --steps 12
+learns 100
+finish
