@@ -112,7 +112,7 @@ block_at(uint64_t addr)
 	if (!pl_active() || !pl_maybe_ours(addr))
 		return NULL;
 	block = pl_block_find(addr);
-	return block && block->base == addr ? block : NULL;
+	return block && block->base == addr && block->birth != PL_BORN_MAPPED ? block : NULL;
 }
 
 /* The driver's answer to a free that was forwarded. At the program's end, when it has gone, there is nothing

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver's calls that take device memory of its own, or deal with memory that is not ours: modules,
- * host memory, the program's own virtual memory, arrays, sharing between processes. Those that this
+ * host memory, arrays, sharing between processes. Those that this
  * library wraps, as the driver for CUDA 13.0 exports them. What is a pointer to the driver's own
  * structures and only passed on is void * here.
  */
@@ -64,14 +64,9 @@ struct cu_ipc_handle {
 	R(cuFuncLoad, (struct cu_function *function), (function))                                      \
 	R(cuArrayCreate, (struct cu_array **array, const void *what), (array, what))                   \
 	R(cuArray3DCreate, (struct cu_array **array, const void *what), (array, what))                 \
-	R(cuMemSetAccess, (uint64_t addr, size_t bytes, const struct cu_access *access, size_t n),     \
-	  (addr, bytes, access, n))                                                                    \
 	R(cuMemImportFromShareableHandle, (uint64_t *handle, void *shared, int type),                  \
 	  (handle, shared, type))                                                                      \
 	R(cuMulticastCreate, (uint64_t *handle, const void *what), (handle, what))                     \
-	R(cuMulticastBindMem, (uint64_t group, size_t group_offset, uint64_t handle, size_t offset,    \
-	  size_t bytes, unsigned long long flags),                                                     \
-	  (group, group_offset, handle, offset, bytes, flags))                                         \
 	R(cuIpcOpenMemHandle, (uint64_t *addr, struct cu_ipc_handle handle, unsigned flags),           \
 	  (addr, handle, flags))                                                                       \
 	R(cuIpcOpenMemHandle_v2, (uint64_t *addr, struct cu_ipc_handle handle, unsigned flags),        \
@@ -123,12 +118,6 @@ struct cu_array_description_3d { /* of cuArray3DCreate_v2() and cuMipmappedArray
 
 struct cu_mipmapped_array;
 
-PL_EXPORT int cuMemCreate(uint64_t *handle, size_t bytes,
-			  const struct cu_allocation *what, unsigned long long flags);
-PL_EXPORT int cuMemRelease(uint64_t handle);
-PL_EXPORT int cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t handle,
-		       unsigned long long flags);
-PL_EXPORT int cuMemUnmap(uint64_t addr, size_t bytes);
 PL_EXPORT int cuArrayCreate_v2(struct cu_array **array,
 			       const struct cu_array_description *what);
 PL_EXPORT int cuArray3DCreate_v2(struct cu_array **array,
@@ -143,9 +132,6 @@ PL_EXPORT int cuMipmappedArrayDestroy(struct cu_mipmapped_array *array);
 PL_EXPORT int cuIpcGetMemHandle(struct cu_ipc_handle *handle, uint64_t addr);
 PL_EXPORT int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes,
 					    int type, unsigned long long flags);
-PL_EXPORT int cuMemRetainAllocationHandle(uint64_t *handle, void *addr);
-PL_EXPORT int cuMulticastBindAddr(uint64_t group, size_t offset, uint64_t addr,
-				  size_t bytes, unsigned long long flags);
 PL_EXPORT int cuMemPoolExportPointer(void *data, uint64_t addr);
 PL_EXPORT int cuCheckpointProcessCheckpoint(int process, void *arguments);
 

@@ -3,7 +3,8 @@
  * The program's device memory: which addresses an allocation gets, when its memory is made resident,
  * and when what was freed is given out again. Two zones a GPU (extent.h): blocks below 1 MiB are
  * packed at 512 bytes in chunks of 2 MiB; the others at 2 MiB in larger chunks, those of a chunk or
- * more from a chunk's start, the tail of their last left to smaller ones. Chunks are the unit in which
+ * more from a chunk's start, the tail of their last left to smaller ones. (Zones of what the program maps
+ * itself: vmm_room.c.) Chunks are the unit in which
  * the core moves data, so a small block never lies in two. Behind a large block a chunk of addresses
  * stays unused where it costs no memory: a pointer to its end is then no pointer to the next block.
  * (Small blocks need that less: a neighbour in the same chunk is resident with them anyway.)
@@ -17,7 +18,8 @@
  * waits for the first when it appears, and what was freed before is looked at as below). With several,
  * the room is owed to the streams that had work: a stream-ordered allocation gets room that its own stream
  * owes, or makes its stream wait for others; all others get it when fences behind that work have
- * passed. Fences are made for many frees together, asked about when an allocation finds nothing better,
+ * passed, or at once under pressure, when who uses it is seen and can be made to wait (reuse.c: lending).
+ * Fences are made for many frees together, asked about when an allocation finds nothing better,
  * and waited for only where the alternative is more than the device has, or no addresses.
  *
  * At ease chunks are made resident when they are first given out, and stay: a free and an allocation
@@ -39,6 +41,7 @@
 #define SMALL_LIMIT ((uint64_t)1 << 20) /* smaller ones are packed */
 #define SMALL_CHUNK PL_PAGE_BYTES
 #define BIG_UNIT    PL_PAGE_BYTES
+#define MIDDLE_PART 4u /* of a large chunk is one of the middle zone of mapped memory */
 #define SMALL_AREA  ((uint64_t)1 << 30)
 #define BIG_AREA    ((uint64_t)16 << 30)
 #define AREA_TRIES  8u  /* halvings of an area that there are no addresses for */
@@ -57,6 +60,7 @@ struct want {
 	uint64_t room; /* whole units */
 	enum pl_birth birth;
 	uint64_t bit;  /* of its stream; 0: not stream-ordered */
+	int lent;      /* 1: whatever streams owe; its users will wait (reuse.c) */
 	int no_others; /* 1: not what other streams owe */
 };
 
@@ -91,6 +95,7 @@ arena_free(struct pl_arena *arena)
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		pl_zone_fini(&arena->zones[i]);
 	pl_bins_fini(&arena->bins);
+	pl_fence_put(arena->lien);
 	pthread_mutex_destroy(&arena->lock);
 	pthread_mutex_destroy(&arena->fence_lock);
 	free(arena);
@@ -114,13 +119,25 @@ arena_make(struct pl_gpu *gpu)
 		arena_free(arena);
 		return NULL;
 	}
+	for (int i = PL_ZONE_MAPPED; i < PL_ZONE_COUNT; i++) {
+		uint64_t of_zone = chunk;
+
+		if (i != PL_ZONE_MAPPED_COARSE)
+			of_zone = i == PL_ZONE_MAPPED ? 0 : chunk / MIDDLE_PART;
+		if (of_zone < SMALL_CHUNK)
+			of_zone = SMALL_CHUNK;
+		if (pl_zone_init(&arena->zones[i], of_zone, of_zone, of_zone)) {
+			arena_free(arena);
+			return NULL;
+		}
+	}
 	if (atomic_load(&gpu->pressure) >= PL_PRESSED)
 		arena->pressed = arena->zones[PL_ZONE_SMALL].hold_chunks = 1;
 	return arena;
 }
 
-static struct pl_arena *
-arena_get(struct pl_gpu *gpu)
+struct pl_arena *
+pl_arena_get(struct pl_gpu *gpu)
 {
 	struct pl_arena *arena = pl_arena_of(gpu);
 
@@ -230,17 +247,21 @@ enum search { SEARCH_FOUND, SEARCH_FRESH, SEARCH_NONE };
 static enum search
 room_search(const struct want *want, struct pl_extent **out)
 {
+	int used;
+
 	*out = fit_by(want, own_fit);
-	if (*out && pl_extent_was_used(want->zone, *out))
+	used = *out && pl_extent_was_used(want->zone, *out);
+	if (used && !want->lent)
 		return SEARCH_FOUND;
-	if (want->bit && !want->no_others && want->zone->oldest) {
+	if ((want->bit || want->lent) && !want->no_others && want->zone->oldest) {
 		struct pl_extent *other = fit_by(want, others_fit);
 
-		if (other) {
-			*out = other;
-			return SEARCH_FOUND;
-		}
+		if (other)
+			*out = used ? better(*out, other) : other;
+		used |= other != NULL;
 	}
+	if (used)
+		return SEARCH_FOUND;
 	return *out ? SEARCH_FRESH : SEARCH_NONE;
 }
 
@@ -323,9 +344,8 @@ room_adds(const struct want *want, const struct pl_extent *extent)
 
 /* ---- room ---- */
 
-/* A region for bytes at least. 0 or -errno. Without locks. */
-static int
-area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes)
+int
+pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes)
 {
 	int small = zone == &arena->zones[PL_ZONE_SMALL];
 	uint64_t least = round_up(bytes, zone->chunk_bytes);
@@ -517,7 +537,7 @@ block_place(struct pl_arena *arena, const struct want *want, struct got *got)
 			if (!pl_reuse_reclaim(arena, 1))
 				stage = STAGE_WAITED;
 		} else {
-			rc = area_add(arena, want->zone, want->room);
+			rc = pl_arena_area_add(arena, want->zone, want->room);
 			if (rc && bins_empty(arena))
 				rc = 0;
 			if (rc && !(owed && pl_reuse_reclaim(arena, 1)))
@@ -539,13 +559,9 @@ pressure_at(const struct pl_gpu *gpu, uint64_t held_bytes)
 	return held_bytes > gpu->device_budget / 2 ? PL_LEARNING : PL_AT_EASE;
 }
 
-/*
- * Have the chunks of a new block on the device, or come under pressure. 0 or -errno: the device is lost.
- * Two threads may bring in the same chunk: it is the same to the core, and counted once. Without locks.
- */
-static int
-chunks_populate(struct pl_arena *arena, const struct pl_zone *zone, struct pl_area *area,
-		uint64_t base, uint64_t room)
+int
+pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
+		  struct pl_area *area, uint64_t base, uint64_t room)
 {
 	struct pl_gpu *gpu = arena->gpu;
 	size_t first, end, last;
@@ -598,6 +614,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 	struct pl_gpu *gpu = arena->gpu;
 	uint64_t base = record->block.base, room = record->block.room;
 	struct pl_zone *zone = &arena->zones[is_small(room) ? PL_ZONE_SMALL : PL_ZONE_BIG];
+	struct pl_fence *lien = record->block.lien;
 	struct pl_binned binned;
 	int held, fence, discards;
 
@@ -633,6 +650,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
 	pl_record_put(&arena->records, record);
 	pthread_mutex_unlock(&arena->lock);
+	pl_fence_put(lien);
 	atomic_fetch_sub(&gpu->allocated_bytes, room);
 	if (held)
 		pl_reuse_discard_held(arena);
@@ -675,16 +693,17 @@ full_say(struct pl_arena *arena, uint64_t bytes, const char *why)
 			 (unsigned long long)(bytes >> 20), why);
 }
 
-/* Count the room against what there is. 0, or -ENOMEM and nothing is counted. */
-static int
-limit_take(struct pl_gpu *gpu, uint64_t room)
+int
+pl_arena_limit_take(struct pl_arena *arena, uint64_t room)
 {
+	struct pl_gpu *gpu = arena->gpu;
 	uint64_t limit = pl_gpu_virtual_bytes(gpu);
 	uint64_t now = atomic_load(&gpu->allocated_bytes);
+	int rc;
 
 	do {
-		if (now > limit || room > limit - now)
-			return sl_fail(
+		if (now > limit || room > limit - now) {
+			rc = sl_fail(
 				-ENOMEM,
 				"device (%llu MiB), host memory (%llu MiB) and disk "
 				"(%llu MiB) "
@@ -693,6 +712,9 @@ limit_take(struct pl_gpu *gpu, uint64_t room)
 				(unsigned long long)(gpu->device_budget >> 20),
 				(unsigned long long)(gpu->host_budget >> 20),
 				(unsigned long long)(gpu->store_budget >> 20));
+			full_say(arena, room, sluice_last_error());
+			return rc;
+		}
 	} while (!atomic_compare_exchange_weak(&gpu->allocated_bytes, &now, now + room));
 	return 0;
 }
@@ -722,13 +744,15 @@ block_order(struct pl_arena *arena, struct want *want, struct cu_stream *stream,
 
 	if (rc || !got->follow)
 		return rc;
-	if (!pl_stream_follow(gpu, stream, flavour, got->follow)) {
+	if (want->lent && !pl_reuse_lend(arena, &got->record->block, got->follow))
+		return 0;
+	if (!want->lent && !pl_stream_follow(gpu, stream, flavour, got->follow)) {
 		pthread_mutex_lock(&arena->lock);
 		arena->follows++;
 		pthread_mutex_unlock(&arena->lock);
 		return 0;
 	}
-	/* The stream cannot be held back just now: other room. */
+	/* The stream cannot be held back just now, or there is no fence: other room. */
 	atomic_fetch_add(&gpu->allocated_bytes, want->room); /* the end takes it off */
 	got->record->live = 0;
 	block_end(arena, got->record, 0, got->follow | want->bit);
@@ -741,7 +765,7 @@ int
 pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
 	       struct cu_stream *stream, enum pl_flavour flavour, struct pl_block **out)
 {
-	struct pl_arena *arena = arena_get(gpu);
+	struct pl_arena *arena = pl_arena_get(gpu);
 	struct want want = {.bytes = bytes, .birth = birth};
 	struct got got = {0};
 	uint64_t active;
@@ -752,14 +776,13 @@ pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
 	if (!arena)
 		return sl_fail(-ENOMEM, "GPU %d: out of host memory", gpu->device);
 	want_size(arena, &want);
-	rc = limit_take(gpu, want.room);
-	if (rc) {
-		full_say(arena, want.room, sluice_last_error());
+	rc = pl_arena_limit_take(arena, want.room);
+	if (rc)
 		return rc;
-	}
 	pl_streams_active(gpu, &active);
 	if (birth == PL_BORN_ASYNC)
 		want.bit = pl_stream_bit(gpu, stream, flavour);
+	want.lent = birth == PL_BORN_ALLOC && pl_reuse_lends(arena);
 	pl_reuse_streams_look(arena, active | want.bit);
 	rc = block_order(arena, &want, stream, flavour, &got);
 	if (rc) {
@@ -769,8 +792,8 @@ pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
 		pthread_mutex_unlock(&arena->lock);
 		atomic_fetch_sub(&gpu->allocated_bytes, want.room);
 	} else if (got.unpopulated) {
-		rc = chunks_populate(arena, want.zone, got.record->area,
-				     got.record->block.base, want.room);
+		rc = pl_arena_populate(arena, want.zone, got.record->area,
+				       got.record->block.base, want.room);
 		if (rc) {
 			got.record->live = 0;
 			block_end(arena, got.record, 0, 0);

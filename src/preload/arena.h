@@ -14,6 +14,20 @@
 void pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
 			 enum pl_flavour flavour);
 
+/*
+ * A stream uses this block for the first time, not captured: what it enqueues next comes behind the work of
+ * others that may still use the room from before it was this block's. pl_reuse_order_all(): the same for
+ * every block there is, of which it may use any. bit: the stream's. Driver calls; waits only where the
+ * stream cannot be held back. 0, or -EBUSY with a text. Without locks.
+ */
+int pl_reuse_order(struct pl_block *block, struct cu_stream *stream,
+		   enum pl_flavour flavour, uint64_t bit);
+int pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream,
+		       enum pl_flavour flavour, uint64_t bit);
+/* Before somebody uses the block who is not seen: wait until nobody uses its room from before. 0, or
+ * -EBUSY with a text. Without locks. Blocks on the device. */
+int pl_reuse_settle(struct pl_block *block);
+
 struct pl_arena_state {
 	uint64_t live_bytes;    /* room of live blocks */
 	uint64_t held_bytes;    /* chunks that were made resident */
@@ -21,6 +35,7 @@ struct pl_arena_state {
 	uint64_t waiting_bytes; /* free, but owed to streams: only those may have them */
 	uint64_t fences_made, fences_passed, waits; /* waits: for a fence */
 	uint64_t follows; /* rooms reused in another stream's order */
+	uint64_t lent;    /* blocks made of room that streams still owed */
 };
 
 /* Any thread. */

@@ -15,7 +15,14 @@
 
 #define PL_FENCES_MAX 8u /* made and not passed; more frees go into a later one */
 
-enum pl_zone_kind { PL_ZONE_SMALL, PL_ZONE_BIG, PL_ZONE_COUNT };
+enum pl_zone_kind {
+	PL_ZONE_SMALL,
+	PL_ZONE_BIG,
+	PL_ZONE_MAPPED, /* from here on: what the program reserves and maps itself, by chunk size */
+	PL_ZONE_MAPPED_MIDDLE,
+	PL_ZONE_MAPPED_COARSE,
+	PL_ZONE_COUNT
+};
 
 struct pl_arena_fence {
 	struct pl_fence *fence;
@@ -29,13 +36,18 @@ struct pl_arena {
 	struct pl_record_pool records;
 	struct pl_bins bins; /* under pressure, with one stream; in the zones' books still in use */
 	uint64_t live_bytes, held_bytes;
+	/* By the program, in the zones for that. */
+	uint64_t reserved_bytes[PL_ZONE_COUNT];
 	uint64_t streams;   /* bits of all that were ever active */
 	uint64_t seq;       /* of the last free */
 	uint64_t clean_seq; /* frees up to this are owed nothing */
 	uint64_t owed_mask; /* by frees since the last fence was made */
 	uint64_t owed_frees, owed_bytes;
 	int pressed;
-	int recycled; /* room was reused while there was one stream */
+	int lends; /* users of blocks are seen: room that streams owe is given out (reuse.c) */
+	uint64_t lent;         /* blocks made of owed room */
+	struct pl_fence *lien; /* of the last of them: behind what any of them owes */
+	int recycled;          /* room was reused while there was one stream */
 	uint64_t once; /* its bit, when it was the only one no more; 0: nothing to wait for */
 	uint64_t once_seq; /* frees up to this one were of that time */
 	uint64_t follows;
@@ -56,6 +68,17 @@ pl_arena_of(const struct pl_gpu *gpu)
 
 /* ---- arena.c ---- */
 
+/* The GPU's arena, made if it is the first use. NULL: no memory. */
+struct pl_arena *pl_arena_get(struct pl_gpu *gpu);
+/* A region of bytes at least for the zone. 0 or -errno. Without locks. */
+int pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes);
+/* Count room against what there is: 0; or -ENOMEM, nothing is counted, and it is said on stderr. */
+int pl_arena_limit_take(struct pl_arena *arena, uint64_t room);
+/* Have the chunks of [base, base + room) on the device, or come under pressure. 0 or -errno: the device
+ * is lost. Two threads may bring in the same chunk: it is the same to the core, and counted once. Without
+ * locks. */
+int pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
+		      struct pl_area *area, uint64_t base, uint64_t room);
 /* What is in bins goes back to the zones. Locked. */
 void pl_arena_bins_flush(struct pl_arena *arena);
 
@@ -70,6 +93,11 @@ void pl_reuse_streams_look(struct pl_arena *arena, uint64_t mask);
 /* See what fences have passed, and make the next. wait: until one has. 1: room became anybody's.
  * Without locks. */
 int pl_reuse_reclaim(struct pl_arena *arena, int wait);
+/* 1: room may be given out that streams still owe. Without locks. */
+int pl_reuse_lends(struct pl_arena *arena);
+/* Room that streams of owed may still use has become this block, which nobody knows yet. 0, or it has no
+ * lien: -EBUSY, -ENOMEM. Without locks. */
+int pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed);
 /* Contents are dead. Without locks. */
 void pl_reuse_discard(struct pl_arena *arena, uint64_t addr, uint64_t bytes);
 /* Discard what is held back for that. Without locks. */

@@ -44,15 +44,16 @@ pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *ar
 	pthread_mutex_lock(&arena->lock);
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		next[i] = arena->zones[i].areas;
-	while (!rc && (next[PL_ZONE_SMALL] || next[PL_ZONE_BIG])) {
-		int i = !next[PL_ZONE_BIG] ||
-					(next[PL_ZONE_SMALL] &&
-					 next[PL_ZONE_SMALL]->base < next[PL_ZONE_BIG]->base)
-				? PL_ZONE_SMALL
-				: PL_ZONE_BIG;
+	for (;;) {
+		int lowest = -1;
 
-		rc = area_walk(&arena->zones[i], next[i], fn, arg);
-		next[i] = next[i]->next;
+		for (int i = 0; i < PL_ZONE_COUNT; i++)
+			if (next[i] && (lowest < 0 || next[i]->base < next[lowest]->base))
+				lowest = i;
+		if (lowest < 0 || rc)
+			break;
+		rc = area_walk(&arena->zones[lowest], next[lowest], fn, arg);
+		next[lowest] = next[lowest]->next;
 	}
 	pthread_mutex_unlock(&arena->lock);
 }
@@ -73,6 +74,7 @@ pl_arena_state(struct pl_gpu *gpu, struct pl_arena_state *out)
 	out->live_bytes = arena->live_bytes;
 	out->held_bytes = arena->held_bytes;
 	out->follows = arena->follows;
+	out->lent = arena->lent;
 	for (int i = 0; i < PL_ZONE_COUNT; i++) {
 		const struct pl_zone *zone = &arena->zones[i];
 
@@ -99,10 +101,12 @@ sums_add(struct pl_block *block, void *arg)
 	return 0;
 }
 
-/* Every address of a zone is in a block, a gap, a bin, or free. Locked. */
+/* Every address of a zone is in a block, a gap, a bin, or free; where the program maps its memory itself,
+ * reserved or free. Locked. */
 static int
-zone_sums_check(const struct pl_zone *zone, uint64_t binned_bytes, uint64_t *room)
+zone_sums_check(const struct pl_arena *arena, int kind, uint64_t *room)
 {
+	const struct pl_zone *zone = &arena->zones[kind];
 	uint64_t pieces = 0, runs = 0, all = 0, unusable;
 	struct sums sums = {0};
 	int rc = pl_zone_check(zone, &pieces, &runs);
@@ -115,8 +119,14 @@ zone_sums_check(const struct pl_zone *zone, uint64_t binned_bytes, uint64_t *roo
 	}
 	unusable = (all - runs) / zone->chunk_bytes *
 		   (zone->chunk_bytes - zone->usable_bytes);
-	if (zone->unit_bytes != PL_UNIT_BYTES) /* small blocks are in no bin */
-		sums.gaps += binned_bytes;
+	if (kind == PL_ZONE_BIG) /* small blocks are in no bin */
+		sums.gaps += arena->bins.bytes;
+	if (kind >= PL_ZONE_MAPPED) {
+		if (sums.room > arena->reserved_bytes[kind])
+			return sl_fail(-EINVAL,
+				       "arena: more is mapped than was reserved");
+		sums.gaps = arena->reserved_bytes[kind] - sums.room;
+	}
 	if (sums.room + sums.gaps + pieces + runs + unusable != all)
 		return sl_fail(-EINVAL, "arena: of %llu bytes %llu are in blocks, %llu gaps, %llu + %llu free",
 			       (unsigned long long)all, (unsigned long long)sums.room,
@@ -137,7 +147,7 @@ pl_arena_check(struct pl_gpu *gpu)
 		return 0;
 	pthread_mutex_lock(&arena->lock);
 	for (int i = 0; i < PL_ZONE_COUNT && !rc; i++)
-		rc = zone_sums_check(&arena->zones[i], arena->bins.bytes, &room);
+		rc = zone_sums_check(arena, i, &room);
 	if (!rc && room != arena->live_bytes)
 		rc = sl_fail(-EINVAL, "arena: blocks have %llu bytes, the books %llu",
 			     (unsigned long long)room,

@@ -98,9 +98,11 @@ pl_record_get(struct pl_record_pool *pool)
 	record->gap_bytes = 0;
 	record->block.id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	record->block.context = record->block.pool = NULL;
+	record->block.lien = NULL;
 	atomic_store_explicit(&record->block.flags, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->block.last_launch, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->block.streams, 0, memory_order_relaxed);
+	atomic_store_explicit(&record->block.owed, 0, memory_order_relaxed);
 	return record;
 }
 
@@ -286,6 +288,21 @@ pl_block_retract(struct pl_record *record, int packed)
 		return;
 	}
 	entries_set(base / PL_PAGE_BYTES, last, 0);
+}
+
+void
+pl_block_hide(uint64_t base, uint64_t bytes)
+{
+	entries_set(base / PL_PAGE_BYTES, (base + bytes - 1) / PL_PAGE_BYTES, 0);
+}
+
+void
+pl_block_shorten(struct pl_record *record, uint64_t bytes)
+{
+	uint64_t was = record->block.bytes;
+
+	__atomic_store_n(&record->block.bytes, bytes, __ATOMIC_RELEASE);
+	pl_block_hide(record->block.base + bytes, was - bytes);
 }
 
 /* ---- in order of address ---- */

@@ -35,11 +35,17 @@ void pl_record_put(struct pl_record_pool *pool, struct pl_record *record);
 /*
  * Make the block findable: base and bytes go to the record by this call alone. packed: it shares its
  * 2 MiB with others, lies in one such page, and starts at a multiple of PL_UNIT_BYTES; else it has
- * the pages that it touches to itself. 0, -ENOMEM (host memory for the table).
+ * the pages that it touches to itself, and may be published again with the same base and more bytes. 0,
+ * -ENOMEM (host memory for the table).
  */
 int pl_block_publish(struct pl_record *record, uint64_t base, uint64_t bytes, int packed);
 /* It is found no longer. */
 void pl_block_retract(struct pl_record *record, int packed);
+
+/* The same of [base, base + bytes), whole pages, whatever blocks had them; nobody's record changes. */
+void pl_block_hide(uint64_t base, uint64_t bytes);
+/* Of a block that has its pages to itself only the first bytes, whole pages, are left. */
+void pl_block_shorten(struct pl_record *record, uint64_t bytes);
 
 /* The live block with the lowest base in [addr, end), or NULL. Needs the arena's lock. */
 struct pl_block *pl_block_next(uint64_t addr, uint64_t end);

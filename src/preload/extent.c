@@ -271,7 +271,7 @@ neighbour_join(struct pl_zone *zone, struct pl_extent *extent, struct pl_extent 
 {
 	if (!other || other->area != extent->area || other->run != run || other->class != class)
 		return;
-	if (class == PL_CLASS_MIXED && other->seq != extent->seq)
+	if (class == PL_CLASS_MIXED && other->seq != extent->seq && !zone->lends)
 		return;
 	if (!run && chunk_of(zone, extent->area, other->addr) !=
 			    chunk_of(zone, extent->area, extent->addr))

@@ -57,6 +57,7 @@ struct pl_zone {
 	size_t n_owed; /* of these, how many the frees to come may take; the caller counts */
 	struct pl_extent *slabs;
 	struct pl_area *areas;
+	int lends; /* 1: what several streams owe is joined, whenever it was freed */
 	int hold_chunks;        /* 1: pieces that become chunks are held back ... */
 	struct pl_extent *held; /* ... here, linked by newer, until pl_zone_release() */
 };

@@ -27,9 +27,11 @@ struct fence_part {
 	struct pl_stream *stream; /* not recorded yet; NULL: event says, or it has passed */
 	struct pl_event *event;
 	unsigned generation; /* of the stream's record */
+	unsigned bit;        /* the stream's */
 };
 
 struct pl_fence {
+	_Atomic unsigned references; /* beyond the first */
 	size_t n;
 	struct fence_part parts[];
 };
@@ -178,6 +180,20 @@ pl_event_passed(struct pl_event *event)
 		return 0;
 	atomic_store_explicit(&event->passed, 1, memory_order_release);
 	return 1;
+}
+
+/* Until the event has passed. CUresult. */
+static int
+event_await(struct pl_event *event)
+{
+	int pushed = pl_context_push(event->context);
+	int result = pushed < 0 ? CU_SUCCESS : PL_REAL(cuEventSynchronize)(event->handle);
+
+	pl_context_pop(pushed);
+	if (result && !result_is_end(result))
+		return result;
+	atomic_store_explicit(&event->passed, 1, memory_order_release);
+	return CU_SUCCESS;
 }
 
 /* ---- recording ---- */
@@ -376,7 +392,9 @@ pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out)
 			struct pl_stream *s = list[fence->n];
 			struct fence_part *part = &fence->parts[fence->n++];
 
-			*part = (struct fence_part){.stream = s, .generation = s->generation};
+			*part = (struct fence_part){.stream = s,
+						    .generation = s->generation,
+						    .bit = s->bit};
 			rc = part_record(part);
 		}
 		pl_leave();
@@ -417,15 +435,8 @@ part_wait(struct fence_part *part)
 
 	if (part_passed(part))
 		return 0;
-	if (!part->stream) {
-		pushed = pl_context_push(part->event->context);
-		result = pushed < 0 ? 0 : PL_REAL(cuEventSynchronize)(part->event->handle);
-		pl_context_pop(pushed);
-		if (result && !result_is_end(result))
-			return -EBUSY;
-		atomic_store(&part->event->passed, 1);
-		return 0;
-	}
+	if (!part->stream)
+		return event_await(part->event) ? -EBUSY : 0;
 	if (atomic_load(&s->state) != PL_STREAM_GONE)
 		return -EBUSY;
 	pushed = pl_context_push(s->context);
@@ -451,4 +462,74 @@ pl_fence_wait(struct pl_fence *fence)
 	if (!rc)
 		fence_free(fence);
 	return rc;
+}
+
+/* ---- fences that stand ---- */
+
+struct pl_fence *
+pl_fence_hold(struct pl_fence *fence)
+{
+	if (fence)
+		atomic_fetch_add(&fence->references, 1);
+	return fence;
+}
+
+void
+pl_fence_put(struct pl_fence *fence)
+{
+	if (fence && !atomic_fetch_sub(&fence->references, 1))
+		fence_free(fence);
+}
+
+int
+pl_fence_is_whole(const struct pl_fence *fence)
+{
+	for (size_t i = 0; i < fence->n; i++)
+		if (fence->parts[i].stream)
+			return 0;
+	return 1;
+}
+
+int
+pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
+		enum pl_flavour flavour, uint64_t mask)
+{
+	struct cu_stream *handle = pl_stream_handle(stream, flavour);
+	int result = CU_SUCCESS, token = pl_capture_relax();
+
+	pl_enter();
+	for (size_t i = 0; i < fence->n && !result; i++) {
+		struct pl_event *event = fence->parts[i].event;
+
+		if (!event || !(mask >> fence->parts[i].bit & 1) ||
+		    atomic_load_explicit(&event->passed, memory_order_acquire))
+			continue;
+		if (PL_REAL(cuStreamWaitEvent)(handle, event->handle, 0))
+			result = event_await(event);
+	}
+	pl_leave();
+	pl_capture_restore(token);
+	return result ? sl_fail(-EBUSY,
+				"a stream cannot wait for others that may still use what "
+				"was "
+				"freed: CUDA error %d",
+				result)
+		      : 0;
+}
+
+int
+pl_fence_await(const struct pl_fence *fence)
+{
+	int result = CU_SUCCESS, token = pl_capture_relax();
+
+	pl_enter();
+	for (size_t i = 0; i < fence->n && !result; i++)
+		if (fence->parts[i].event)
+			result = event_await(fence->parts[i].event);
+	pl_leave();
+	pl_capture_restore(token);
+	return result ? sl_fail(-EBUSY,
+				"work that may still use what was freed: CUDA error %d",
+				result)
+		      : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that the program takes past us: physical memory of its own (cuMemCreate()), and arrays.
+ * Device memory that the program takes past us: physical memory of the driver's (what vmm.c does not serve), and arrays.
  * It is forwarded, and what exists of it is known and counted; where the driver has none left, our
  * budget makes way. Physical memory lives until its handles are released and its mappings gone, so both
  * are followed.
@@ -16,6 +16,7 @@
 
 #include "preload/api_foreign.h"
 #include "preload/api_stream.h"
+#include "preload/api_vmm.h"
 #include "preload/ranges.h"
 
 /* Keyed by handle. owner: device + 1; value: uses (handles and mappings). bytes of a range is 1,
@@ -70,8 +71,8 @@ pl_foreign_retained(uint64_t handle)
 }
 
 int
-cuMemCreate(uint64_t *handle, size_t bytes, const struct cu_allocation *what,
-	    unsigned long long flags)
+pl_foreign_create(uint64_t *handle, size_t bytes, const struct cu_allocation *what,
+		  unsigned long long flags)
 {
 	int on_device = what && what->location.type == CU_LOCATION_DEVICE;
 	int tries = 0, result;
@@ -85,7 +86,7 @@ cuMemCreate(uint64_t *handle, size_t bytes, const struct cu_allocation *what,
 }
 
 int
-cuMemRelease(uint64_t handle)
+pl_foreign_release(uint64_t handle)
 {
 	int result = PL_REAL(cuMemRelease)(handle);
 
@@ -95,7 +96,8 @@ cuMemRelease(uint64_t handle)
 }
 
 int
-cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t handle, unsigned long long flags)
+pl_foreign_map(uint64_t addr, size_t bytes, size_t offset, uint64_t handle,
+	       unsigned long long flags)
 {
 	struct pl_range range;
 	int tries = 0, result;
@@ -112,7 +114,7 @@ cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t handle, unsigned l
 }
 
 int
-cuMemUnmap(uint64_t addr, size_t bytes)
+pl_foreign_unmap(uint64_t addr, size_t bytes)
 {
 	int result = PL_REAL(cuMemUnmap)(addr, bytes);
 	struct pl_range range;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory of the driver's own, which is counted (pl_gpu_foreign()), and rule O. Used by room.c,
- * foreign.c, code.c, host.c, graph.c and ipc.c.
+ * foreign.c, code.c, host.c, graph.c and vmm*.c.
  */
 #ifndef SL_PRELOAD_FOREIGN_H
 #define SL_PRELOAD_FOREIGN_H
@@ -18,6 +18,13 @@
  */
 int pl_room_made(int result, int *tries, uint64_t bytes);
 
+/* cuMemCreate() and its like of the driver's memory, which is counted. CUresults. */
+int pl_foreign_create(uint64_t *handle, size_t bytes, const struct cu_allocation *what,
+		      unsigned long long flags);
+int pl_foreign_release(uint64_t handle);
+int pl_foreign_map(uint64_t addr, size_t bytes, size_t offset, uint64_t handle,
+		   unsigned long long flags);
+int pl_foreign_unmap(uint64_t addr, size_t bytes);
 /* The program has one handle more of this physical memory. */
 void pl_foreign_retained(uint64_t handle);
 

@@ -154,6 +154,8 @@ config_make(int device, struct sluice_config *config)
 	if (!is_set("SLUICE_HOST_BUDGET"))
 		config->host_budget_bytes = sl_memory_available() / HOST_SHARE_DENOMINATOR *
 					    HOST_SHARE_NUMERATOR / processes;
+	if (!is_set("SLUICE_MEASURE"))
+		config->measure = SLUICE_MEASURE_AUTO; /* of what kernels get, all may be written */
 	if (!is_set("SLUICE_STORE_BUDGET") && processes > 1)
 		config->store_budget_bytes = disk_bytes(config) / processes;
 	return 0;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "preload/api_foreign.h"
-#include "preload/foreign.h"
+#include "preload/preload.h"
 
 static int
 is_ours(uint64_t addr)
@@ -39,28 +39,6 @@ cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int typ
 	return is_ours(addr) ? CU_ERROR_INVALID_VALUE
 			     : PL_REAL(cuMemGetHandleForAddressRange)(handle, addr, bytes,
 								      type, flags);
-}
-
-int
-cuMemRetainAllocationHandle(uint64_t *handle, void *addr)
-{
-	int result;
-
-	if (is_ours((uintptr_t)addr))
-		return CU_ERROR_INVALID_VALUE;
-	result = PL_REAL(cuMemRetainAllocationHandle)(handle, addr);
-	if (!result && pl_active())
-		pl_foreign_retained(*handle);
-	return result;
-}
-
-int
-cuMulticastBindAddr(uint64_t group, size_t offset, uint64_t addr, size_t bytes,
-		    unsigned long long flags)
-{
-	return is_ours(addr)
-		       ? CU_ERROR_INVALID_VALUE
-		       : PL_REAL(cuMulticastBindAddr)(group, offset, addr, bytes, flags);
 }
 
 int

@@ -98,14 +98,21 @@ enum pl_arguments { /* what a launch is taken to touch */
 		    PL_ARGUMENTS_TRUST /* what its arguments name */
 };
 
+enum pl_mapped { /* of what the program makes by cuMemCreate() and maps itself, who serves */
+		 PL_MAPPED_OURS, /* we, but for what may be shared with other processes */
+		 PL_MAPPED_ALL,  /* we; what is shared becomes the driver's then */
+		 PL_MAPPED_DRIVER
+};
+
 struct pl_settings {
 	enum pl_mode mode;
 	enum pl_arguments arguments;
 	int meminfo_physical; /* 1: memory queries tell what the GPU has; 0 also where the program
 			       * decides: ask pl_meminfo_physical() */
 	int own_managed; /* 1: cuMemAllocManaged() is served by us */
-	int follow;      /* 1: prefetch what followed last time */
-	int explain;     /* 1: tell at exit which kernels missed, and how often */
+	enum pl_mapped mapped;
+	int follow;  /* 1: prefetch what followed last time */
+	int explain; /* 1: tell at exit which kernels missed, and how often */
 	int verbose; /* 1: say on stderr which road caught the first call, unknown names.. */
 	int quiet;  /* 1: no line at start and exit */
 	int doctor; /* 1: statistics are written from cuInit() on, not at exit alone */
@@ -220,7 +227,13 @@ uint64_t pl_gpu_chunk_bytes(const struct pl_gpu *gpu);
 
 /* ---- block.c: allocations by address ---------------------------------------------------- */
 
-enum pl_birth { PL_BORN_ALLOC, PL_BORN_ASYNC, PL_BORN_MANAGED, PL_BIRTH_COUNT };
+enum pl_birth {
+	PL_BORN_ALLOC,
+	PL_BORN_ASYNC,
+	PL_BORN_MANAGED,
+	PL_BORN_MAPPED, /* memory of cuMemCreate(): what lies side by side in a reserved range (vmm.h) */
+	PL_BIRTH_COUNT
+};
 
 enum pl_block_flag {
 	PL_BLOCK_PINNED = 1, /* held on the device until it is freed (textures, stream memory ops) */
@@ -243,6 +256,8 @@ struct pl_block {
 	_Atomic unsigned flags;       /* enum pl_block_flag */
 	_Atomic uint64_t last_launch; /* number of the last launch that named it */
 	_Atomic uint64_t streams; /* mask of streams that used it since birth, as far as looked at */
+	_Atomic uint64_t owed; /* mask of streams that may still use its room from before ... */
+	struct pl_fence *lien; /* ... until this has passed (reuse.c); NULL: none. Set at birth */
 };
 
 /* The live block that holds addr; NULL: none (not ours, or freed). Wait-free, tens of ns. */
@@ -329,6 +344,17 @@ struct pl_fence;
 int pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out);
 int pl_fence_passed(struct pl_fence *fence);
 int pl_fence_wait(struct pl_fence *fence);
+/*
+ * The same fence for several holders; it stands still: neither passed nor wait. is_whole: no stream of it is
+ * captured. follow: make stream wait for its part of the streams of mask; 0, or -EBUSY with a text. await:
+ * wait for it here; the same. hold: NULL is NULL. put: freed with the last; NULL is nothing.
+ */
+struct pl_fence *pl_fence_hold(struct pl_fence *fence);
+void pl_fence_put(struct pl_fence *fence);
+int pl_fence_is_whole(const struct pl_fence *fence);
+int pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
+		    enum pl_flavour flavour, uint64_t mask);
+int pl_fence_await(const struct pl_fence *fence);
 
 /* The stream handle that a call means: 0 by flavour. */
 static inline struct cu_stream *
@@ -449,6 +475,8 @@ int pl_tensor_map_find(const void *map128, struct pl_use *use);
 	C(copies_split, "of these, done piece by piece: refused across places") \
 	C(allocations, "allocations served")                                    \
 	C(frees, "allocations freed")                                           \
+	C(mapped, "of these, by cuMemCreate()")                                 \
+	C(mapped_native, "of these, made the driver's: what was asked of them") \
 	C(foreign_bytes, "bytes of device memory allocated past us")            \
 	C(rooms_given, "times the driver was out of memory and was given some") \
 	C(tables, "copies found to hold addresses")                             \

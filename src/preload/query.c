@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "preload/preload.h"
+#include "preload/vmm.h"
 
 #define FLOOR_BYTES \
 	((uint64_t)256 << 20) /* of physical memory, always said to be free ... */
@@ -104,29 +105,85 @@ cuDeviceTotalMem_v2(size_t *bytes, int device)
 
 /* ---- what a pointer is ---- */
 
-/* 1: addr lies in a space of ours. *block: NULL, if in none of its allocations. */
+/* What is ours at an address: an allocation, or a mapping of the program's own. */
+struct pointee {
+	uint64_t base, bytes, id;
+	void *context, *pool; /* NULL: it has none */
+	int device, managed, sync, access, handle_types;
+	struct pl_block *block; /* NULL: of a mapping */
+};
+
+enum whose { WHOSE_DRIVERS, WHOSE_OURS, WHOSE_NOBODYS };
+
 static int
-address_is_ours(uint64_t addr, struct pl_block **block)
+device_current(void)
 {
+	int device = CU_DEVICE_NONE;
+
+	(void)((int (*)(int *))pl_real[SL_API_cuCtxGetDevice])(&device);
+	return device;
+}
+
+/* NOBODYS: addr lies in a space of ours, in none of its allocations. */
+static enum whose
+pointee_find(uint64_t addr, struct pointee *out)
+{
+	struct pl_vmm_view view;
+	struct pl_block *block;
+
 	if (!pl_active() || !pl_maybe_ours(addr))
-		return 0;
-	*block = pl_block_find(addr);
-	return *block || pl_gpu_of(addr);
+		return WHOSE_DRIVERS;
+	block = pl_block_find(addr);
+	if (block && block->birth != PL_BORN_MAPPED) {
+		*out = (struct pointee){.base = block->base,
+					.bytes = block->bytes,
+					.id = block->id,
+					.context = block->context,
+					.pool = block->pool,
+					.device = block->gpu->device,
+					.managed = block->birth == PL_BORN_MANAGED,
+					.sync = !!(atomic_load(&block->flags) & BLOCK_SYNC),
+					.access = device_current() == block->gpu->device
+							  ? CU_ACCESS_READ_WRITE
+							  : CU_ACCESS_NONE,
+					.block = block};
+		return WHOSE_OURS;
+	}
+	if (!pl_gpu_of(addr))
+		return WHOSE_DRIVERS;
+	switch (pl_vmm_view(addr, &view)) {
+	case 1:
+		*out = (struct pointee){.base = view.base,
+					.bytes = view.bytes,
+					.id = view.id,
+					.device = view.device,
+					.sync = view.sync,
+					.access = view.access,
+					.handle_types = view.handle_types};
+		return WHOSE_OURS;
+	case -1:
+		return WHOSE_DRIVERS;
+	}
+	return WHOSE_NOBODYS;
 }
 
 int
 cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t addr)
 {
-	struct pl_block *block;
+	struct pointee at;
 
-	if (!address_is_ours(addr, &block))
+	switch (pointee_find(addr, &at)) {
+	case WHOSE_DRIVERS:
 		return PL_REAL(cuMemGetAddressRange_v2)(base, bytes, addr);
-	if (!block)
+	case WHOSE_NOBODYS:
 		return CU_ERROR_NOT_FOUND;
+	case WHOSE_OURS:
+		break;
+	}
 	if (base)
-		*base = block->base;
+		*base = at.base;
 	if (bytes)
-		*bytes = block->bytes;
+		*bytes = at.bytes;
 	return CU_SUCCESS;
 }
 
@@ -157,60 +214,47 @@ put_flag(void *value, int attribute, uint64_t addr, unsigned char flag)
 	return CU_SUCCESS;
 }
 
+/* Attribute of an address of ours, as of memory from cuMemAlloc(), cuMemAllocAsync(),
+ * cuMemAllocManaged() or cuMemCreate(). */
 static int
-device_current(void)
+attribute_of(const struct pointee *at, void *value, int attribute, uint64_t addr)
 {
-	int device = CU_DEVICE_NONE;
-
-	(void)((int (*)(int *))pl_real[SL_API_cuCtxGetDevice])(&device);
-	return device;
-}
-
-/* Attribute of an address in the block, as of memory from cuMemAlloc(), cuMemAllocAsync() or
- * cuMemAllocManaged(). */
-static int
-attribute_of(struct pl_block *block, void *value, int attribute, uint64_t addr)
-{
-	int managed = block->birth == PL_BORN_MANAGED;
-
 	switch (attribute) {
 	case CU_POINTER_CONTEXT:
-		return put_64(value, (uintptr_t)block->context);
+		return put_64(value, (uintptr_t)at->context);
 	case CU_POINTER_MEMORY_TYPE:
 		return put_32(value, CU_MEMORY_DEVICE);
 	case CU_POINTER_DEVICE_POINTER:
 		return put_64(value, addr);
 	case CU_POINTER_HOST_POINTER:
-		return managed ? put_64(value, addr) : CU_ERROR_INVALID_VALUE;
+		return at->managed ? put_64(value, addr) : CU_ERROR_INVALID_VALUE;
 	case CU_POINTER_SYNC_MEMOPS:
-		return put_flag(value, attribute, addr,
-				!!(atomic_load(&block->flags) & BLOCK_SYNC));
+		return put_flag(value, attribute, addr, (unsigned char)at->sync);
 	case CU_POINTER_BUFFER_ID:
 	case CU_POINTER_BLOCK_ID:
-		return put_64(value, block->id);
+		return put_64(value, at->id);
 	case CU_POINTER_IS_MANAGED:
-		return put_flag(value, attribute, addr, (unsigned char)managed);
+		return put_flag(value, attribute, addr, (unsigned char)at->managed);
 	case CU_POINTER_DEVICE_ORDINAL:
-		return put_32(value, (uint32_t)block->gpu->device);
+		return put_32(value, (uint32_t)at->device);
 	case CU_POINTER_RANGE_START:
 	case CU_POINTER_MAPPING_START:
-		return put_64(value, block->base);
+		return put_64(value, at->base);
 	case CU_POINTER_RANGE_BYTES:
 	case CU_POINTER_MAPPING_BYTES:
-		return put_64(value, block->bytes);
+		return put_64(value, at->bytes);
 	case CU_POINTER_MAPPED:
 		return put_flag(value, attribute, addr, 1);
-	case CU_POINTER_IS_IPC_CAPABLE:
 	case CU_POINTER_HANDLE_TYPES:
+		return put_flag(value, attribute, addr, (unsigned char)at->handle_types);
+	case CU_POINTER_IS_IPC_CAPABLE:
 	case CU_POINTER_IS_RDMA_CAPABLE:
 	case CU_POINTER_IS_DECOMPRESS_CAPABLE:
 		return put_flag(value, attribute, addr, 0);
 	case CU_POINTER_ACCESS_FLAGS:
-		return put_flag(value, attribute, addr,
-				device_current() == block->gpu->device ? CU_ACCESS_READ_WRITE
-								       : CU_ACCESS_NONE);
+		return put_flag(value, attribute, addr, (unsigned char)at->access);
 	case CU_POINTER_POOL:
-		return put_64(value, (uintptr_t)block->pool);
+		return put_64(value, (uintptr_t)at->pool);
 	case CU_POINTER_P2P_TOKENS: /* of a kernel interface that moves no such memory */
 		return CU_ERROR_INVALID_VALUE;
 	}
@@ -221,12 +265,13 @@ attribute_of(struct pl_block *block, void *value, int attribute, uint64_t addr)
 int
 cuPointerGetAttribute(void *value, int attribute, uint64_t addr)
 {
-	struct pl_block *block;
+	struct pointee at;
+	enum whose whose = pointee_find(addr, &at);
 
-	if (!address_is_ours(addr, &block))
+	if (whose == WHOSE_DRIVERS)
 		return PL_REAL(cuPointerGetAttribute)(value, attribute, addr);
-	return value && block ? attribute_of(block, value, attribute, addr)
-			      : CU_ERROR_INVALID_VALUE;
+	return value && whose == WHOSE_OURS ? attribute_of(&at, value, attribute, addr)
+					    : CU_ERROR_INVALID_VALUE;
 }
 
 /* The answer about what is no pointer. */
@@ -259,9 +304,10 @@ attribute_none(void *value, int attribute)
 int
 cuPointerGetAttributes(unsigned n, int *attributes, void **values, uint64_t addr)
 {
-	struct pl_block *block;
+	struct pointee at;
+	enum whose whose = pointee_find(addr, &at);
 
-	if (!address_is_ours(addr, &block))
+	if (whose == WHOSE_DRIVERS)
 		return PL_REAL(cuPointerGetAttributes)(n, attributes, values, addr);
 	if (!n || !attributes || !values)
 		return CU_ERROR_INVALID_VALUE;
@@ -269,7 +315,7 @@ cuPointerGetAttributes(unsigned n, int *attributes, void **values, uint64_t addr
 		if (!values[i])
 			return CU_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < n; i++)
-		if (!block || attribute_of(block, values[i], attributes[i], addr))
+		if (whose != WHOSE_OURS || attribute_of(&at, values[i], attributes[i], addr))
 			attribute_none(values[i], attributes[i]);
 	return CU_SUCCESS;
 }
@@ -277,18 +323,21 @@ cuPointerGetAttributes(unsigned n, int *attributes, void **values, uint64_t addr
 int
 cuPointerSetAttribute(const void *value, int attribute, uint64_t addr)
 {
-	struct pl_block *block;
+	struct pointee at;
+	enum whose whose = pointee_find(addr, &at);
 	unsigned set;
 
-	if (!address_is_ours(addr, &block))
+	if (whose == WHOSE_DRIVERS)
 		return PL_REAL(cuPointerSetAttribute)(value, attribute, addr);
-	if (!block || !value || attribute != CU_POINTER_SYNC_MEMOPS)
+	if (whose != WHOSE_OURS || !value || attribute != CU_POINTER_SYNC_MEMOPS)
 		return CU_ERROR_INVALID_VALUE;
 	memcpy(&set, value, sizeof(set));
-	if (set)
-		atomic_fetch_or(&block->flags, BLOCK_SYNC);
+	if (!at.block)
+		pl_vmm_sync_set(addr, !!set);
+	else if (set)
+		atomic_fetch_or(&at.block->flags, BLOCK_SYNC);
 	else
-		atomic_fetch_and(&block->flags, ~BLOCK_SYNC);
+		atomic_fetch_and(&at.block->flags, ~BLOCK_SYNC);
 	/* The driver may know of the mapping: it is the one that copies. */
 	(void)PL_REAL(cuPointerSetAttribute)(value, attribute, addr);
 	return CU_SUCCESS;

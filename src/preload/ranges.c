@@ -98,6 +98,22 @@ pl_ranges_find(struct pl_ranges *ranges, uint64_t at, struct pl_range *out)
 }
 
 int
+pl_ranges_find_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
+		  struct pl_range *out)
+{
+	size_t i;
+	int found;
+
+	pthread_mutex_lock(&ranges->lock);
+	i = index_of(ranges, base);
+	found = i < ranges->n && bytes && ranges->at[i].base <= base + (bytes - 1);
+	if (found)
+		*out = ranges->at[i];
+	pthread_mutex_unlock(&ranges->lock);
+	return found;
+}
+
+int
 pl_ranges_take_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
 		  struct pl_range *out)
 {

@@ -34,6 +34,9 @@ struct pl_ranges {
 int pl_ranges_add(struct pl_ranges *ranges, struct pl_range range);
 /* The range that holds at: 1, *out is a copy. 0: there is none. */
 int pl_ranges_find(struct pl_ranges *ranges, uint64_t at, struct pl_range *out);
+/* The first of those that overlap [base, base + bytes): 1, *out is a copy. 0: none does. */
+int pl_ranges_find_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
+		      struct pl_range *out);
 /* Remove the range that holds at: 1, *out is what it was (may be NULL). */
 int pl_ranges_take(struct pl_ranges *ranges, uint64_t at, struct pl_range *out);
 /* Remove one of those that overlap [base, base + bytes): 1, *out is what it was. 0: none does. */

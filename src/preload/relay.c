@@ -16,6 +16,7 @@
  */
 #include <pthread.h>
 
+#include "preload/arena.h"
 #include "preload/books.h"
 #include "preload/touch.h"
 
@@ -181,9 +182,12 @@ pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *str
 	if (!result) {
 		scope->gpu = gpu;
 		bit = pl_stream_bit(gpu, relay->native, PL_LEGACY);
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < n && !result; i++) {
+			if (pl_reuse_order(uses[i].block, relay->native, PL_LEGACY, bit))
+				result = CU_ERROR_UNKNOWN;
 			atomic_fetch_or(&uses[i].block->streams, bit);
-		if (atomic_load(&gpu->pressure) == PL_PRESSED)
+		}
+		if (!result && atomic_load(&gpu->pressure) == PL_PRESSED)
 			result = relay_open(scope, relay,
 					    pl_stream_handle(stream, flavour), uses, n);
 	}

@@ -8,6 +8,12 @@
  * queued, since room may have been given out again that the first still uses, until that is known
  * to be done.
  *
+ * Lending. Those who call cudaMalloc() and cudaFree() for each tensor free what is still in use by work that
+ * has not even begun; waiting for fences would have them use several times the memory. Once the uses of
+ * blocks are looked at (pressure), room that streams owe is given out at once, and the block has a lien on
+ * it: a fence behind what they have queued by then. A stream that uses the block for the first time is made
+ * to wait for the others' part of it. Not while a stream is being captured: it has no place for a fence.
+ *
  * A fence covers all frees up to its making: they are numbered, and one number says what is anybody's.
  * Few fences are out at a time.
  *
@@ -197,6 +203,93 @@ pl_reuse_reclaim(struct pl_arena *arena, int wait)
 	if (n)
 		pl_reuse_discard_held(arena);
 	return n > 0;
+}
+
+/* ---- lending ---- */
+
+int
+pl_reuse_lends(struct pl_arena *arena)
+{
+	if (atomic_load(&pl_captures) ||
+	    atomic_load_explicit(&arena->gpu->pressure, memory_order_acquire) < PL_LEARNING)
+		return 0;
+	if (__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
+		return 1;
+	pthread_mutex_lock(&arena->lock);
+	arena->zones[PL_ZONE_SMALL].lends = arena->zones[PL_ZONE_BIG].lends = 1;
+	__atomic_store_n(&arena->lends, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&arena->lock);
+	return 1;
+}
+
+int
+pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed)
+{
+	struct pl_fence *fence, *before;
+	uint64_t mask;
+	int rc;
+
+	/* Behind all streams, so that the last such fence comes behind whatever was lent. */
+	pl_streams_active(arena->gpu, &mask);
+	rc = pl_fence_make(arena->gpu, mask | owed, &fence);
+	if (rc)
+		return rc;
+	if (!pl_fence_is_whole(fence)) {
+		pl_fence_put(fence);
+		return -EBUSY;
+	}
+	block->lien = pl_fence_hold(fence);
+	atomic_store(&block->owed, owed);
+	pthread_mutex_lock(&arena->lock);
+	before = arena->lien;
+	arena->lien = fence;
+	arena->lent++;
+	pthread_mutex_unlock(&arena->lock);
+	pl_fence_put(before);
+	return 0;
+}
+
+/* The last bit is of many streams: each waits for the others. */
+static uint64_t
+others_of(uint64_t mask, uint64_t bit)
+{
+	return bit >> PL_STREAMS_MAX ? mask : mask & ~bit;
+}
+
+int
+pl_reuse_order(struct pl_block *block, struct cu_stream *stream, enum pl_flavour flavour,
+	       uint64_t bit)
+{
+	uint64_t owed = others_of(atomic_load_explicit(&block->owed, memory_order_relaxed),
+				  bit);
+
+	return owed ? pl_fence_follow(block->lien, stream, flavour, owed) : 0;
+}
+
+int
+pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
+		   uint64_t bit)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+	struct pl_fence *fence;
+	int rc;
+
+	if (!arena || !__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
+		return 0;
+	pthread_mutex_lock(&arena->lock);
+	fence = pl_fence_hold(arena->lien);
+	pthread_mutex_unlock(&arena->lock);
+	rc = fence ? pl_fence_follow(fence, stream, flavour, others_of(UINT64_MAX, bit)) : 0;
+	pl_fence_put(fence);
+	return rc;
+}
+
+int
+pl_reuse_settle(struct pl_block *block)
+{
+	return atomic_load_explicit(&block->owed, memory_order_relaxed)
+		       ? pl_fence_await(block->lien)
+		       : 0;
 }
 
 void

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/embed.h"
+#include "preload/arena.h"
 #include "preload/books.h"
 
 #define BESIDE_MAX \
@@ -241,6 +242,27 @@ aside_find(struct pl_gpu *gpu, int *rc)
 	return stream;
 }
 
+/* The stream behind what may still use the room of blocks that it uses for the first time. 0 or -EBUSY. */
+static int
+uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
+	   const struct pl_use *uses, size_t n, uint64_t bit, unsigned flags)
+{
+	int rc = flags & PL_SCOPE_ALL ? pl_reuse_order_all(gpu, stream, flavour, bit) : 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		struct pl_block *block = uses[i].block;
+
+		/* The last bit is of many streams. */
+		if (atomic_load_explicit(&block->streams, memory_order_relaxed) & bit &&
+		    !(bit >> PL_STREAMS_MAX))
+			continue;
+		rc = pl_reuse_order(block, stream, flavour, bit);
+		if (!rc)
+			atomic_fetch_or(&block->streams, bit);
+	}
+	return rc;
+}
+
 int
 pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
 	       const struct pl_use *uses, size_t n, unsigned flags)
@@ -261,15 +283,16 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 	if (!gpu)
 		return CU_SUCCESS;
 	bit = pl_stream_bit(gpu, stream, flavour);
-	for (size_t i = 0; i < n; i++) {
-		struct pl_block *block = uses[i].block;
-
-		if (!(atomic_load_explicit(&block->streams, memory_order_relaxed) & bit))
-			atomic_fetch_or(&block->streams, bit);
+	captured = pl_stream_captures(stream, flavour);
+	if (!captured) {
+		rc = uses_order(gpu, stream, flavour, uses, n, bit, flags);
+		if (rc) {
+			pl_error("%s", sluice_last_error());
+			return CU_ERROR_UNKNOWN;
+		}
 	}
 	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) != PL_PRESSED)
 		return CU_SUCCESS;
-	captured = pl_stream_captures(stream, flavour);
 	if (captured && !(flags & PL_SCOPE_CHECKED))
 		return CU_SUCCESS;
 	pl_gpu_settled_wait(gpu);
@@ -364,8 +387,9 @@ pl_block_pin(struct pl_block *block)
 	if (flags & PL_BLOCK_HELD)
 		return CU_SUCCESS;
 	token = pl_capture_relax();
+	rc = pl_reuse_settle(block); /* who uses it from now on is not seen */
 	pl_enter();
-	pins = !(atomic_fetch_or(&block->flags, PL_BLOCK_PINNED) & PL_BLOCK_PINNED);
+	pins = !rc && !(atomic_fetch_or(&block->flags, PL_BLOCK_PINNED) & PL_BLOCK_PINNED);
 	if (pins)
 		rc = sluice_pin(space, (void *)(uintptr_t)block->base, block->bytes);
 	if (rc)

@@ -52,16 +52,19 @@ static struct {
 	unsigned n_streams; /* that were given a bit */
 	uint64_t issued[STREAMS], done[STREAMS];
 	uint64_t behind[STREAMS][STREAMS]; /* [a][b]: what a does next comes behind this work of b */
-	int follow_rc, fence_rc;
+	int follow_rc, fence_rc, fence_is_cut;
 	unsigned n_follows, n_fences, n_waits;
 	void (*discard_look)(uint64_t addr, uint64_t bytes);
 } fake;
 
 struct pl_fence {
+	unsigned references; /* beyond the first */
 	uint64_t until[STREAMS];
+	uint64_t behind[STREAMS][STREAMS]; /* what that itself comes behind */
 };
 
 _Thread_local int pl_depth;
+_Atomic unsigned pl_captures;
 _Atomic uint64_t pl_counters[PL_COUNT_COUNT];
 
 void
@@ -182,6 +185,17 @@ pl_streams_active(struct pl_gpu *gpu, uint64_t *mask)
 	return fake.n_streams;
 }
 
+/* The stream's next work comes behind that of another, and what that came behind. */
+static void
+come_behind(unsigned self, unsigned other, uint64_t until, const uint64_t *behind)
+{
+	if (fake.behind[self][other] < until)
+		fake.behind[self][other] = until;
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (fake.behind[self][i] < behind[i])
+			fake.behind[self][i] = behind[i];
+}
+
 int
 pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
 		 uint64_t mask)
@@ -194,7 +208,7 @@ pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour f
 		return fake.follow_rc;
 	for (unsigned i = 0; i < STREAMS; i++)
 		if (mask >> i & 1)
-			fake.behind[self][i] = fake.issued[i];
+			come_behind(self, i, fake.issued[i], fake.behind[i]);
 	fake.n_follows++;
 	return 0;
 }
@@ -212,6 +226,7 @@ pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out)
 	assert_non_null(fence);
 	for (unsigned i = 0; i < STREAMS; i++)
 		fence->until[i] = mask >> i & 1 ? fake.issued[i] : 0;
+	memcpy(fence->behind, fake.behind, sizeof(fence->behind));
 	fake.n_fences++;
 	*out = fence;
 	return 0;
@@ -225,6 +240,54 @@ pl_fence_passed(struct pl_fence *fence)
 			return 0;
 	free(fence);
 	return 1;
+}
+
+struct pl_fence *
+pl_fence_hold(struct pl_fence *fence)
+{
+	if (fence)
+		fence->references++;
+	return fence;
+}
+
+void
+pl_fence_put(struct pl_fence *fence)
+{
+	if (fence && !fence->references--)
+		free(fence);
+}
+
+int
+pl_fence_is_whole(const struct pl_fence *fence)
+{
+	(void)fence;
+	return !fake.fence_is_cut;
+}
+
+int
+pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
+		enum pl_flavour flavour, uint64_t mask)
+{
+	unsigned self = stream_number(stream);
+
+	(void)flavour;
+	if (fake.follow_rc)
+		return fake.follow_rc;
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (mask >> i & 1)
+			come_behind(self, i, fence->until[i], fence->behind[i]);
+	fake.n_follows++;
+	return 0;
+}
+
+int
+pl_fence_await(const struct pl_fence *fence)
+{
+	fake.n_waits++;
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (fake.done[i] < fence->until[i])
+			fake.done[i] = fence->until[i];
+	return 0;
 }
 
 int
@@ -858,6 +921,7 @@ waiting_comes_before_pressure(void **state)
 	(void)state;
 	fake.gpu.device_budget = 256 * MIB;
 	fake.n_streams = 2;
+	pl_captures = 1; /* nothing is lent */
 	for (unsigned i = 0; i < 20; i++) {
 		a = get(60 * MIB);
 		fake.issued[0]++;
@@ -865,7 +929,150 @@ waiting_comes_before_pressure(void **state)
 	}
 	assert_true(fake.gpu.pressure < PL_PRESSED);
 	assert_true(fake.n_waits > 0);
+	pl_captures = 0;
 	check();
+}
+
+/* ---- lending ---- */
+
+/* Two streams, the first of which has work under way on a block that is freed. Its address. */
+static uint64_t
+lent_begin(size_t bytes)
+{
+	struct pl_block *block;
+
+	fake.n_streams = 2;
+	pl_gpu_press(&fake.gpu, PL_LEARNING);
+	block = get(bytes);
+	fake.issued[0] = 7;
+	put(block);
+	return block->base;
+}
+
+static void
+room_in_use_is_lent_and_its_users_wait(void **state)
+{
+	static const size_t sizes[] = {3000, 20 * MIB};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		uint64_t at = lent_begin(sizes[i]);
+		struct pl_block *block = get(sizes[i]);
+		struct pl_arena_state arena;
+		unsigned follows = fake.n_follows;
+
+		assert_int_equal(block->base, at);
+		pl_arena_state(&fake.gpu, &arena);
+		assert_int_equal(arena.lent, 1);
+		assert_int_equal(fake.n_follows, follows); /* nobody uses it yet */
+		assert_int_equal(pl_reuse_order(block, STREAM(1), PL_LEGACY, 2), 0);
+		assert_int_equal(fake.n_follows, follows + 1);
+		assert_int_equal(fake.behind[1][0], 7);
+		/* Whose room it was waits for the other only. */
+		assert_int_equal(pl_reuse_order(block, STREAM(0), PL_LEGACY, 1), 0);
+		assert_int_equal(fake.behind[0][0], 0);
+		assert_int_equal(fake.n_waits, 0);
+		check();
+		put(block);
+		teardown(NULL);
+		setup(NULL);
+	}
+}
+
+static void
+what_comes_behind_the_allocation_is_not_waited_for(void **state)
+{
+	struct pl_block *block;
+
+	(void)state;
+	lent_begin(20 * MIB);
+	block = get(20 * MIB);
+	fake.issued[0] = 9; /* may wait for what the other stream does with the block */
+	assert_int_equal(pl_reuse_order(block, STREAM(1), PL_LEGACY, 2), 0);
+	assert_int_equal(fake.behind[1][0], 7);
+	put(block);
+	check();
+}
+
+static void
+block_that_is_used_unseen_is_waited_for(void **state)
+{
+	struct pl_block *block = get(MIB), *lent;
+
+	(void)state;
+	lent_begin(20 * MIB);
+	lent = get(20 * MIB);
+	assert_int_equal(pl_reuse_settle(block), 0);
+	assert_int_equal(fake.n_waits, 0);
+	assert_int_equal(pl_reuse_settle(lent), 0);
+	assert_int_equal(fake.n_waits, 1);
+	assert_int_equal(fake.done[0], 7);
+	put(block), put(lent);
+	check();
+}
+
+static void
+use_of_anything_waits_for_all_that_is_lent(void **state)
+{
+	struct pl_block *block;
+
+	(void)state;
+	assert_int_equal(pl_reuse_order_all(&fake.gpu, STREAM(1), PL_LEGACY, 2), 0);
+	lent_begin(20 * MIB);
+	assert_int_equal(pl_reuse_order_all(&fake.gpu, STREAM(1), PL_LEGACY, 2), 0);
+	assert_int_equal(fake.n_follows, 0);
+	block = get(20 * MIB);
+	put(block);
+	assert_int_equal(pl_reuse_order_all(&fake.gpu, STREAM(1), PL_LEGACY, 2), 0);
+	assert_int_equal(fake.n_follows, 1);
+	assert_int_equal(fake.behind[1][0], 7);
+	check();
+}
+
+static void
+what_has_no_fence_is_not_lent(void **state)
+{
+	struct pl_block *block;
+	uint64_t at;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		at = lent_begin(20 * MIB);
+		fake.fence_is_cut = i;
+		fake.fence_rc = i ? 0 : -ENOMEM;
+		block = get(20 * MIB);
+		assert_int_not_equal(block->base, at);
+		assert_int_equal(block->owed, 0);
+		fake.fence_rc = fake.fence_is_cut = 0;
+		check();
+		put(block);
+		teardown(NULL);
+		setup(NULL);
+	}
+}
+
+static void
+nothing_is_lent_at_ease_or_while_a_stream_is_captured(void **state)
+{
+	uint64_t at = lent_begin(20 * MIB);
+	struct pl_block *block;
+
+	(void)state;
+	pl_captures = 1;
+	block = get(20 * MIB);
+	pl_captures = 0;
+	assert_int_not_equal(block->base, at);
+	put(block);
+	teardown(NULL);
+	setup(NULL);
+	fake.n_streams = 2;
+	block = get(20 * MIB);
+	at = block->base;
+	fake.issued[0] = 1;
+	put(block);
+	block = get(20 * MIB);
+	assert_int_not_equal(block->base, at);
+	put(block);
 }
 
 /* ---- everything at once, against the model ---- */
@@ -938,7 +1145,9 @@ model_alloc(struct sl_rng *rng)
 	if (fake.gpu.pressure < PL_PRESSED)
 		for (uint64_t at = block->base; at < block->base + block->bytes; at += 2 * MIB)
 			assert_true(is_populated(at));
-	model_order_check(block, stream);
+	/* What is lent is ordered when it is used. */
+	if (stream >= 0 || fake.gpu.pressure < PL_LEARNING)
+		model_order_check(block, stream);
 	model.live[i] = block;
 	model.base[i] = block->base;
 	model.bytes[i] = bytes;
@@ -985,6 +1194,23 @@ model_free(struct sl_rng *rng)
 	assert_null(pl_block_find(base));
 }
 
+/* Work of a stream on a block, as scopes order it. */
+static void
+model_use(size_t i, unsigned s)
+{
+	struct pl_block *block = model.live[i];
+	uint64_t bit = (uint64_t)1 << s;
+
+	if (fake.gpu.pressure >= PL_LEARNING && !(block->streams & bit)) {
+		assert_int_equal(pl_reuse_order(block, STREAM(s), PL_LEGACY, bit), 0);
+		block->streams |= bit;
+		/* Who allocates in the order of a stream orders the others behind it himself. */
+		if (block->birth != PL_BORN_ASYNC)
+			model_order_check(block, (int)s);
+	}
+	model.until[i][s] = ++fake.issued[s];
+}
+
 static void
 model_step(struct sl_rng *rng)
 {
@@ -996,7 +1222,7 @@ model_step(struct sl_rng *rng)
 	} else if (what < 58 && model.n && model.n_rooms < MODEL_ROOMS) {
 		model_free(rng);
 	} else if (what < 85 && model.n) {
-		model.until[sl_rng_below(rng, model.n)][s] = ++fake.issued[s];
+		model_use(sl_rng_below(rng, model.n), s);
 	} else if (fake.done[s] < fake.issued[s]) {
 		fake.done[s] += 1 + sl_rng_below(rng, fake.issued[s] - fake.done[s]);
 	}
@@ -1107,6 +1333,12 @@ main(void)
 		TEST(second_stream_waits_for_what_the_first_has_queued),
 		TEST(what_was_freed_before_a_second_stream_came_rests),
 		TEST(waiting_comes_before_pressure),
+		TEST(room_in_use_is_lent_and_its_users_wait),
+		TEST(what_comes_behind_the_allocation_is_not_waited_for),
+		TEST(block_that_is_used_unseen_is_waited_for),
+		TEST(use_of_anything_waits_for_all_that_is_lent),
+		TEST(what_has_no_fence_is_not_lent),
+		TEST(nothing_is_lent_at_ease_or_while_a_stream_is_captured),
 		TEST(random_calls_agree_with_the_model),
 		TEST(random_calls_agree_with_the_model_under_pressure),
 	};

@@ -75,6 +75,32 @@ a_block_over_a_border_of_the_tables_is_found_on_both_sides(void **state)
 	assert_null(pl_block_find(border));
 }
 
+/* As blocks of mapped memory do it: in place, and by another record for a part. */
+static void
+a_block_grows_is_cut_and_shortened(void **state)
+{
+	struct pl_record *block = publish(BASE, 4 * MIB, 0), *end;
+
+	(void)state;
+	assert_int_equal(pl_block_publish(block, BASE, 12 * MIB, 0), 0);
+	assert_ptr_equal(pl_block_find(BASE + 12 * MIB - 1), &block->block);
+	end = publish(BASE + 8 * MIB, 4 * MIB, 0); /* takes a part of it */
+	assert_ptr_equal(pl_block_find(BASE + 8 * MIB), &end->block);
+	assert_ptr_equal(pl_block_find(BASE + 8 * MIB - 1), &block->block);
+	pl_block_hide(BASE + 6 * MIB, 2 * MIB);
+	assert_null(pl_block_find(BASE + 6 * MIB));
+	assert_null(pl_block_find(BASE + 8 * MIB - 1));
+	assert_ptr_equal(pl_block_find(BASE + 6 * MIB - 1), &block->block);
+	pl_block_shorten(end, 2 * MIB);
+	assert_ptr_equal(pl_block_find(BASE + 10 * MIB - 1), &end->block);
+	assert_null(pl_block_find(BASE + 10 * MIB));
+	retract(end, 0);
+	assert_null(pl_block_find(BASE + 8 * MIB));
+	pl_block_shorten(block, 6 * MIB); /* as it is seen since it was cut */
+	retract(block, 0);
+	assert_null(pl_block_find(BASE));
+}
+
 static void
 addresses_beyond_user_space_are_refused(void **state)
 {
@@ -215,6 +241,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_of_a_block_find_it_and_its_neighbours_do_not),
 		cmocka_unit_test(a_block_over_a_border_of_the_tables_is_found_on_both_sides),
+		cmocka_unit_test(a_block_grows_is_cut_and_shortened),
 		cmocka_unit_test(addresses_beyond_user_space_are_refused),
 		cmocka_unit_test(random_blocks_are_found_as_in_an_array),
 		cmocka_unit_test(a_hundred_thousand_blocks_are_found),

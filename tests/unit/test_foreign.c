@@ -155,12 +155,12 @@ physical_memory_counts_until_its_last_handle_is_released(void **state)
 	uint64_t handle;
 
 	(void)state;
-	assert_int_equal(cuMemCreate(&handle, 8 * MIB, &on_device, 0), 0);
+	assert_int_equal(pl_foreign_create(&handle, 8 * MIB, &on_device, 0), 0);
 	assert_int_equal(taken, 8 * MIB);
 	pl_foreign_retained(handle);
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 8 * MIB);
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 0);
 }
 
@@ -170,14 +170,14 @@ physical_memory_counts_as_long_as_it_is_mapped(void **state)
 	uint64_t handle;
 
 	(void)state;
-	assert_int_equal(cuMemCreate(&handle, 8 * MIB, &on_device, 0), 0);
-	assert_int_equal(cuMemMap(0x10000000, 4 * MIB, 0, handle, 0), 0);
-	assert_int_equal(cuMemMap(0x20000000, 4 * MIB, 4 * MIB, handle, 0), 0);
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_create(&handle, 8 * MIB, &on_device, 0), 0);
+	assert_int_equal(pl_foreign_map(0x10000000, 4 * MIB, 0, handle, 0), 0);
+	assert_int_equal(pl_foreign_map(0x20000000, 4 * MIB, 4 * MIB, handle, 0), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 8 * MIB);
-	assert_int_equal(cuMemUnmap(0x10000000, 4 * MIB), 0);
+	assert_int_equal(pl_foreign_unmap(0x10000000, 4 * MIB), 0);
 	assert_int_equal(taken, 8 * MIB);
-	assert_int_equal(cuMemUnmap(0x20000000, 4 * MIB), 0);
+	assert_int_equal(pl_foreign_unmap(0x20000000, 4 * MIB), 0);
 	assert_int_equal(taken, 0);
 }
 
@@ -188,15 +188,16 @@ one_unmapping_ends_all_mappings_in_its_range(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
-		assert_int_equal(cuMemCreate(&handle[i], 2 * MIB, &on_device, 0), 0);
-		assert_int_equal(cuMemMap(0x10000000 + i * 2 * MIB, 2 * MIB, 0, handle[i], 0),
+		assert_int_equal(pl_foreign_create(&handle[i], 2 * MIB, &on_device, 0), 0);
+		assert_int_equal(pl_foreign_map(0x10000000 + i * 2 * MIB, 2 * MIB, 0,
+						handle[i], 0),
 				 0);
-		assert_int_equal(cuMemRelease(handle[i]), 0);
+		assert_int_equal(pl_foreign_release(handle[i]), 0);
 	}
 	assert_int_equal(taken, 8 * MIB);
-	assert_int_equal(cuMemUnmap(0x10000000, 6 * MIB), 0);
+	assert_int_equal(pl_foreign_unmap(0x10000000, 6 * MIB), 0);
 	assert_int_equal(taken, 2 * MIB);
-	assert_int_equal(cuMemUnmap(0x10000000 + 6 * MIB, 2 * MIB), 0);
+	assert_int_equal(pl_foreign_unmap(0x10000000 + 6 * MIB, 2 * MIB), 0);
 	assert_int_equal(taken, 0);
 }
 
@@ -206,13 +207,14 @@ what_fails_changes_nothing(void **state)
 	uint64_t handle;
 
 	(void)state;
-	assert_int_equal(cuMemCreate(&handle, 8 * MIB, &on_device, 0), 0);
+	assert_int_equal(pl_foreign_create(&handle, 8 * MIB, &on_device, 0), 0);
 	pl_real[SL_API_cuMemRelease] = pl_real[SL_API_cuMemMap] = (void *)fake_fail;
-	assert_int_equal(cuMemRelease(handle), CU_ERROR_INVALID_VALUE);
-	assert_int_equal(cuMemMap(0x10000000, 8 * MIB, 0, handle, 0), CU_ERROR_INVALID_VALUE);
+	assert_int_equal(pl_foreign_release(handle), CU_ERROR_INVALID_VALUE);
+	assert_int_equal(pl_foreign_map(0x10000000, 8 * MIB, 0, handle, 0),
+			 CU_ERROR_INVALID_VALUE);
 	assert_int_equal(taken, 8 * MIB);
 	pl_real[SL_API_cuMemRelease] = (void *)fake_ok;
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 0);
 }
 
@@ -223,12 +225,12 @@ memory_elsewhere_does_not_count(void **state)
 	uint64_t handle;
 
 	(void)state;
-	assert_int_equal(cuMemCreate(&handle, MIB, &what, 0), 0);
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_create(&handle, MIB, &what, 0), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(elsewhere, 0);
 	what.location = (struct cu_location){CU_LOCATION_DEVICE, 1}; /* a GPU without a space */
-	assert_int_equal(cuMemCreate(&handle, MIB, &what, 0), 0);
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_create(&handle, MIB, &what, 0), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 0);
 	assert_int_equal(elsewhere, MIB);
 }
@@ -240,10 +242,10 @@ full_device_makes_room_once_for_what_is_asked(void **state)
 
 	(void)state;
 	device_free = 0;
-	assert_int_equal(cuMemCreate(&handle, 8 * MIB, &on_device, 0), 0);
+	assert_int_equal(pl_foreign_create(&handle, 8 * MIB, &on_device, 0), 0);
 	assert_int_equal(taken, 8 * MIB);
 	assert_int_equal(rooms, 1);
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 0);
 }
 
@@ -326,14 +328,14 @@ asleep_nothing_is_noted(void **state)
 
 	(void)state;
 	atomic_store(&pl_phase, PL_DEAD);
-	assert_int_equal(cuMemCreate(&handle, 8 * MIB, &on_device, 0), 0);
+	assert_int_equal(pl_foreign_create(&handle, 8 * MIB, &on_device, 0), 0);
 	assert_int_equal(cuMemHostAlloc(&data, 4096, 0), 0);
 	assert_int_equal(cuModuleUnload(NULL), 0);
 	atomic_store(&pl_phase, PL_AWAKE);
 	assert_int_equal(taken, 0);
 	assert_int_equal(forgotten, 0);
 	assert_int_equal(pl_host_range_find(data, &base, &bytes), 0);
-	assert_int_equal(cuMemRelease(handle), 0);
+	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 0);
 }
 

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory that the program makes and maps itself, where it is ours: START HERE for vmm*.c.
+ *
+ * A *handle* of ours is memory that cuMemCreate() was asked for. It is counted when it is made, and has
+ * no place before it is mapped. A *reservation* is a range of addresses of the arena's; a *mapping* is a
+ * handle in one. Mappings to which the GPU has access and which lie side by side in a reservation are
+ * one block (block.h), since what the program keeps there may reach across them; blocks are what the
+ * rest of the library knows.
+ *
+ * A handle whose mapping goes while the program still holds it leaves its contents where they are: its
+ * *home*, from where they are copied when it is mapped elsewhere. A reservation that the program frees
+ * stays until no home is left in it.
+ *
+ * Native. What cannot be had of ours (the same handle at two addresses, multicast; memory of the driver's
+ * in a reservation of ours, or the other way round) makes a handle native: memory of the driver's, with its
+ * contents, under the same number. A reservation is paged or native, as a whole, for good: in a native one
+ * the driver maps, and nothing of the core's is there. A paged handle has one mapping at most, in a
+ * paged reservation of its GPU.
+ *
+ * Locks: pl_vmm_lock for all of this, outside of the arena's. It is held across calls of the core that do
+ * not wait for launches; where a handle is made native, across copies and the end of all work on the
+ * GPU. Not across what is only passed on to the driver, nor while chunks are made resident.
+ */
+#ifndef SL_PRELOAD_VMM_H
+#define SL_PRELOAD_VMM_H
+
+#include <pthread.h>
+
+#include "preload/preload.h"
+
+#define PL_GRANULE_BYTES ((uint64_t)2 << 20) /* of sizes and addresses, as the driver's */
+
+struct pl_area;
+struct pl_vmm_mapping;
+
+struct pl_vmm_range {
+	uint64_t base, bytes; /* as the program knows it */
+	uint64_t room;        /* what was taken: whole chunks, and a gap behind */
+	struct pl_gpu *gpu;
+	struct pl_area *area;
+	int zone;   /* enum pl_zone_kind */
+	int native; /* 1: the driver maps here */
+	int freed;  /* 1: the program has it no more, some home is still in it */
+	int keep; /* 1: addresses are not used again: host code had a view of its own there */
+	struct pl_block *worn; /* others took their place; may still be looked at */
+};
+
+struct pl_vmm_handle {
+	uint64_t id; /* what the program has */
+	uint64_t bytes;
+	struct pl_gpu *gpu;
+	struct cu_allocation what;
+	unsigned refs;                  /* of the program's */
+	unsigned mappings;              /* paged: 0 or 1 ... */
+	struct pl_vmm_mapping *mapping; /* ... namely this */
+	uint64_t native;                /* the driver's handle; 0: paged */
+	uint64_t home; /* where the contents are while it is mapped nowhere; 0: it has none */
+	struct pl_vmm_range *home_range;
+};
+
+struct pl_vmm_mapping {
+	uint64_t addr, bytes;
+	uint64_t id;                       /* unique */
+	struct pl_vmm_range *range;        /* NULL: reserved by the driver */
+	struct pl_vmm_handle *handle;      /* NULL: the driver's */
+	unsigned char access[PL_GPUS_MAX]; /* CU_ACCESS_..., by device; of paged ones */
+	int sync;                          /* CU_POINTER_SYNC_MEMOPS was set */
+};
+
+extern pthread_mutex_t pl_vmm_lock;
+
+/* ---- vmm_books.c: what there is. All need pl_vmm_lock; adds: 1, 0: no memory ---- */
+
+/* A number that no handle of the driver's has. */
+int pl_vmm_id_is_ours(uint64_t id);
+int pl_vmm_handle_add(struct pl_vmm_handle *handle); /* gives it its id */
+void pl_vmm_handle_remove(const struct pl_vmm_handle *handle);
+struct pl_vmm_handle *pl_vmm_handle_find(uint64_t id);
+
+int pl_vmm_range_add(struct pl_vmm_range *range);
+void pl_vmm_range_remove(const struct pl_vmm_range *range);
+/* The one that holds addr and is the program's. */
+struct pl_vmm_range *pl_vmm_range_find(uint64_t addr);
+
+int pl_vmm_mapping_add(struct pl_vmm_mapping *mapping);
+void pl_vmm_mapping_remove(const struct pl_vmm_mapping *mapping);
+/* The one that holds addr; the first that overlaps [addr, addr + bytes). */
+struct pl_vmm_mapping *pl_vmm_mapping_find(uint64_t addr);
+struct pl_vmm_mapping *pl_vmm_mapping_in(uint64_t addr, uint64_t bytes);
+
+/* home and home_range are set. */
+int pl_vmm_home_add(struct pl_vmm_handle *handle);
+void pl_vmm_home_remove(struct pl_vmm_handle *handle);
+struct pl_vmm_handle *pl_vmm_home_in(uint64_t addr, uint64_t bytes);
+
+/* ---- vmm_room.c: addresses, blocks and chunks of a reservation ---- */
+
+/* Addresses for bytes, aligned to align (a power of two), on the GPU: base, room, area and zone are set.
+ * 0 or -errno. */
+int pl_room_take(struct pl_gpu *gpu, uint64_t bytes, uint64_t align,
+		 struct pl_vmm_range *range);
+void pl_room_put(struct pl_vmm_range *range);
+/* [addr, addr + bytes) can be used: it is a block, with its neighbours. 0 or -ENOMEM. */
+int pl_room_show(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes);
+/* It cannot any more; contents stay. -ENOMEM: nothing was done; never of the whole of a block. */
+int pl_room_hide(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes);
+/* Its contents are dead. Chunks with nothing else in them leave the device, under pressure when their
+ * room is needed. in_use: as pl_vmm_in_use(). */
+void pl_room_drop(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes,
+		  int (*in_use)(uint64_t addr, uint64_t bytes));
+/* Nothing of the core's is mapped in it from here on; nothing in it is shown. 0 or -errno. Blocks
+ * until launches that use it have ended. */
+int pl_room_empty(struct pl_vmm_range *range);
+/* At ease, have it on the device. 0 or -errno. Needs no pl_vmm_lock; may wait for all work on the GPU. */
+int pl_room_populate(struct pl_gpu *gpu, int zone, struct pl_area *area, uint64_t addr,
+		     uint64_t bytes);
+
+/* ---- vmm_native.c: contents, and what becomes the driver's. pl_vmm_lock; CUresults ---- */
+
+/* Something is mapped in it, or is some handle's home. */
+int pl_vmm_in_use(uint64_t addr, uint64_t bytes);
+/* A handle that is mapped nowhere keeps its contents here. */
+int pl_vmm_home_set(struct pl_vmm_handle *handle, uint64_t addr, struct pl_vmm_range *range);
+/* Its contents are dead, if it has any. */
+void pl_vmm_home_drop(struct pl_vmm_handle *handle);
+/* Its contents go to addr, where it is to be mapped. */
+int pl_vmm_home_move(struct pl_vmm_handle *handle, uint64_t addr, struct pl_vmm_range *range);
+/* Homes in [addr, addr + bytes) but that of except go elsewhere: something is to be mapped there. */
+int pl_vmm_homes_clear(uint64_t addr, uint64_t bytes, const struct pl_vmm_handle *except);
+/* The program has freed it, or its last home has gone. */
+void pl_vmm_range_put(struct pl_vmm_range *range);
+/* Make it native. Nothing has changed after an error, but where that is said on stderr. */
+int pl_vmm_handle_nativize(struct pl_vmm_handle *handle);
+int pl_vmm_range_nativize(struct pl_vmm_range *range);
+/* Count device memory of a handle, and what became of it. */
+void pl_vmm_handle_free(struct pl_vmm_handle *handle);
+
+/* ---- vmm_query.c ---- */
+
+/* What a mapping of the program's is, for questions about pointers. */
+struct pl_vmm_view {
+	uint64_t base, bytes, id;
+	int device;
+	int handle_types; /* that it may be shared as */
+	int access;       /* of the current device: CU_ACCESS_... */
+	int sync;
+};
+
+/* 1: addr lies in paged memory that the program has mapped; -1: in memory of the driver's that it has
+ * mapped at an address of ours; 0: neither. */
+int pl_vmm_view(uint64_t addr, struct pl_vmm_view *out);
+void pl_vmm_sync_set(uint64_t addr, int sync);
+
+#endif
