@@ -13,7 +13,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--arrays", type=int, default=8)
     p.add_argument("--mebibytes", type=int, default=512)
-    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--rounds", type=int, default=5)
     args = p.parse_args()
 
     rng = cupy.random.RandomState(1)

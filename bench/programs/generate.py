@@ -20,6 +20,7 @@ def main():
     p.add_argument("--width", type=int, default=4096)
     p.add_argument("--tokens", type=int, default=8)
     p.add_argument("--batch", type=int, default=4)
+    p.add_argument("--rounds", type=int, default=4, help="texts, one after the other")
     p.add_argument("--offload", type=float, metavar="GIB")
     args = p.parse_args()
 
@@ -28,12 +29,15 @@ def main():
                          num_hidden_layers=args.layers, num_attention_heads=args.width // 128,
                          num_key_value_heads=args.width // 128, vocab_size=32000)
     torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda" if args.offload is None else "cpu"):
+    with torch.device("cuda"):  # random numbers are made there in a moment
         model = AutoModelForCausalLM.from_config(config)
     model.eval()
     if args.offload is not None:
         from accelerate import cpu_offload, dispatch_model, infer_auto_device_map
 
+        model = model.cpu()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
         memory = {0: int(args.offload * 2**30), "cpu": 2**40}
         where = infer_auto_device_map(model, max_memory=memory,
                                       no_split_module_classes=["LlamaDecoderLayer"])
@@ -43,7 +47,7 @@ def main():
     prompt = torch.randint(32000, (args.batch, 32)).cuda()
     seconds, tokens = [], None
     with torch.no_grad():
-        for _ in range(2):
+        for _ in range(args.rounds):
             torch.cuda.synchronize()
             start = time.perf_counter()
             tokens = model.generate(prompt, attention_mask=torch.ones_like(prompt),
@@ -52,6 +56,7 @@ def main():
             torch.cuda.synchronize()
             seconds.append((time.perf_counter() - start) / args.tokens)
     print(json.dumps({"program": "generate", "seconds": seconds, "tokens": tokens[0].tolist(),
+                      "steps": args.tokens,
                       "weights_bytes": sum(q.numel() * q.element_size()
                                            for q in model.parameters()),
                       "peak_bytes": torch.cuda.max_memory_allocated()}))

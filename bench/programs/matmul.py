@@ -15,7 +15,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--matrices", type=int, default=24)
     p.add_argument("--size", type=int, default=8192)
-    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--rounds", type=int, default=5)
     args = p.parse_args()
 
     keys = jax.random.split(jax.random.key(1), args.matrices)

@@ -93,16 +93,19 @@ def words(batch, tokens, vocabulary):
 
 
 def vision(name):
-    import torchvision
+    def make():
+        import torchvision
 
-    extra = {"aux_logits": False, "init_weights": True} if name == "googlenet" else {}
-    return lambda: getattr(torchvision.models, name)(**extra)
+        extra = {"aux_logits": False, "init_weights": True} if name == "googlenet" else {}
+        return getattr(torchvision.models, name)(**extra)
+    return make
 
 
 # name: model, data (by batch), batch, optimizer
 MODELS = {
     "gpt": (lambda: GPT(2048, 24, 32000, 1024), lambda b: words(b, 1024, 32000), 16, "adamw"),
     "gpt-small": (lambda: GPT(512, 4, 8000, 256), lambda b: words(b, 256, 8000), 8, "adamw"),
+    "resnet50": (vision("resnet50"), images, 64, "sgd"),
     "resnet152": (vision("resnet152"), images, 256, "sgd"),
     "vgg19": (vision("vgg19"), images, 256, "sgd"),
     "alexnet": (vision("alexnet"), images, 4096, "sgd"),
@@ -134,7 +137,8 @@ def main():
         torch.utils.deterministic.fill_uninitialized_memory = False  # no fill of every new tensor
         torch.backends.cudnn.benchmark = False
         torch.backends.cuda.enable_cudnn_sdp(False)  # its backward is not deterministic
-    model = make().cuda()
+    with torch.device("cuda"):
+        model = make()
     kind = {"adamw": lambda q: torch.optim.AdamW(q, lr=1e-4),
             "sgd": lambda q: torch.optim.SGD(q, lr=1e-3, momentum=0.9)}[optimizer]
     step = kind(model.parameters())

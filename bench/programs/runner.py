@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scripts of this folder share: running a program by itself and under `sluice run`, reading
+what it printed, its statistics, and writing a table between two marks of a page.
+
+A program prints its results as one line of JSON, the last line that begins with a brace. A run has a
+process group of its own, which ends with it: a program that outlasts its time leaves nothing behind.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+SAID_BYTES = 2000  # of what a program said on stderr: its end
+LAST_SECONDS = 2  # from being asked to end to being killed
+NVCC = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+
+
+@dataclasses.dataclass
+class Outcome:
+    result: dict | None = None  # what it printed; None: nothing, or it failed
+    seconds: float = 0.0
+    status: int | None = None  # None: it did not end in time
+    out: str = ""
+    err: str = ""
+    stats: list = dataclasses.field(default_factory=list)  # one of each process that used a GPU
+
+    @property
+    def said(self):
+        end = "no end in time" if self.status is None else f"exit status {self.status}"
+        return f"{end}; {self.err[-SAID_BYTES:].strip()}"
+
+
+def group_end(process):
+    """Whatever is left of a program and its children."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def result_of(out):
+    for line in reversed(out.splitlines()):
+        if line.startswith("{"):
+            with contextlib.suppress(ValueError):
+                return json.loads(line)
+    return None
+
+
+def run(command, env=None, timeout=240, cwd=None):
+    start = time.perf_counter()
+    with tempfile.TemporaryFile("w+", errors="replace") as out, \
+            tempfile.TemporaryFile("w+", errors="replace") as err:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                   env={**os.environ, **(env or {})}, cwd=cwd,
+                                   start_new_session=True)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            status = None
+            process.terminate()  # one that has started others, elsewhere, can end them
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LAST_SECONDS)
+        finally:
+            group_end(process)
+            process.wait()
+        seconds = time.perf_counter() - start
+        out.seek(0)
+        err.seek(0)
+        outcome = Outcome(None, seconds, status, out.read(), err.read())
+    if status == 0:
+        outcome.result = result_of(outcome.out)
+    return outcome
+
+
+def sluice(build, options, command):
+    return [str(build / "tools" / "sluice"), "run", *options, "--", *command]
+
+
+def run_under(build, options, command, **how):
+    """Under `sluice run`, with the statistics of every process."""
+    with tempfile.TemporaryDirectory(prefix="sluice-stats-") as folder:
+        stats = ["--stats", str(pathlib.Path(folder) / "%p.json")]
+        outcome = run(sluice(build, [*stats, *options], command), **how)
+        for path in sorted(pathlib.Path(folder).glob("*.json")):
+            with contextlib.suppress(ValueError):
+                outcome.stats.append(json.loads(path.read_text()))
+    return outcome
+
+
+def compile_cuda(source, path, more, timeout=120):
+    """source, C or CUDA, to the program or library path. It finds the toolkit's libraries."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    toolkit = pathlib.Path(NVCC).resolve().parent.parent
+    words = [NVCC, "-O2", "-arch=sm_90", "-o", str(path), str(source), *more]
+    for folder in ("lib64", "lib"):  # as it is installed, or comes in a Python package
+        words += [f"-L{toolkit / folder / 'stubs'}", "-Xlinker", f"-rpath={toolkit / folder}"]
+    done = run(words, timeout=timeout)
+    if done.status != 0:
+        raise RuntimeError(f"{source.name} cannot be compiled: {done.out[-300:]} {done.said}")
+
+
+CAUSES = {"in": "h2d_", "out": "d2h_", "disk_in": "store_read_", "disk_out": "store_write_"}
+
+
+def moved(stats):
+    """Bytes over the link and to and from disk, of all processes and GPUs, and by cause."""
+    total = {key: 0 for key in CAUSES}
+    causes = {}
+    for process in stats:
+        for gpu in process["gpus"]:
+            for name, value in gpu["counters"].items():
+                for key, prefix in CAUSES.items():
+                    if name.startswith(prefix):
+                        total[key] += value
+                        causes[name] = causes.get(name, 0) + value
+    total["causes"] = {name: value for name, value in causes.items() if value}
+    return total
+
+
+def counted(stats, name):
+    """A counter of the library, over all processes."""
+    return sum(process["counters"].get(name, 0) for process in stats)
+
+
+def page_update(page, mark, text):
+    """Replace what stands between `<!-- MARK -->` and the next `<!-- end -->`."""
+    pattern = re.compile(r"(<!-- " + re.escape(mark) + r" -->\n).*?(<!-- end -->)", re.S)
+    new, n = pattern.subn(lambda m: m[1] + text + m[2], page.read_text())
+    if n != 1:
+        raise SystemExit(f"{page}: {n} places between <!-- {mark} --> and <!-- end -->, one is wanted")
+    page.write_text(new)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python half of test_acceptance.sh: bench/programs/acceptance and table with programs made for the
+test. Exit status 1 and a line for each claim that does not hold."""
+
+import importlib.machinery
+import importlib.util
+import io
+import contextlib
+import json
+import os
+import pathlib
+import sys
+import time
+
+sys.dont_write_bytecode = True
+PROGRAMS = pathlib.Path(os.environ["SLUICE_SOURCE_DIR"]) / "bench" / "programs"
+sys.path.insert(0, str(PROGRAMS))
+
+import acceptance_checks as checks
+import acceptance_own as own
+import runner
+
+BUILD = sys.argv[1]
+HERE = pathlib.Path.cwd()
+TWIN = {"LD_PRELOAD": str(HERE / "twin.so")}
+failed = []
+
+
+def claim(holds, text):
+    if not holds:
+        failed.append(text)
+        print(f"FAIL {text}")
+
+
+def script(name):
+    loader = importlib.machinery.SourceFileLoader(name, str(PROGRAMS / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def called(module, *words):
+    """(exit status, what it printed)"""
+    sys.argv = [module.__name__, *words]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            status = module.main()
+        except SystemExit as e:
+            status = e.code
+    return status or 0, out.getvalue()
+
+
+def program(name, text):
+    path = HERE / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def is_gone(pid):
+    """A process that was killed, which may take it a moment."""
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            if b"sleep" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                time.sleep(0.1)
+                continue
+        return True
+    return False
+
+
+def answers_are_compared():
+    calls = []
+
+    def again(answers):
+        return lambda: calls.append(1) or answers
+
+    first = {"a": ["00", "11"], "b": [1.0, 2.0], "c": {"error": "no such kernel"}}
+    same = checks.compare(first, dict(first), again({}))
+    claim(same == ([], [], ["c"]) and not calls, f"equal answers: {same}, {len(calls)} runs more")
+    got = {**first, "b": [1.0, 2.0000003]}
+    claim(checks.compare(first, got, again(first))[0] == ["b"],
+          "a program that repeats itself must be repeated exactly")
+    spread = {**first, "b": [1.0, 2.0000001]}
+    claim(checks.compare(first, got, again(spread))[:2] == ([], ["b"]), "within the spread")
+    far = {**first, "b": [1.0, 2.001]}
+    claim(checks.compare(first, far, again(spread))[0] == ["b"], "beyond the spread")
+    bits = {**first, "a": ["00", "12"]}
+    claim(checks.compare(first, bits, again({**first, "a": ["00", "13"]}))[0] == ["a"],
+          "checksums have no spread")
+    claim(checks.compare(first, {"a": first["a"]}, again(first))[0] == ["b"], "an answer that is missing")
+    error = checks.compare(first, {**first, "a": {"error": "boom"}}, again(first))[0]
+    claim(error == ["a (boom)"], f"an error instead of an answer: {error}")
+
+
+def checks_tell_what_happened(acceptance):
+    small = ("-", "6", "4")
+    made = ("driver-linked",)
+    # Once alone and once under the library: what differs is that SLUICE_RUN is set.
+    wrong = program("wrong", 'if [ "$SLUICE_RUN" ]; then a=2; else a=1; fi\n'
+                    'echo "{\\"answers\\": {\\"x\\": $a}, \\"peak_bytes\\": 1073741824}"')
+    fails = program("fails", '[ -z "$SLUICE_RUN" ] || exit 7\n'
+                    'echo "{\\"answers\\": {\\"x\\": 1}, \\"peak_bytes\\": 1073741824}"')
+    nothing = program("nothing", "echo no GPU here >&2; exit 3")
+    hangs = program("hangs", f"sleep 61 & echo $! >{HERE}/sleeper; wait")
+    checks.CHECKS = [
+        checks.Same("A17", "right", command=("driver-linked", *small), builds=made, env=TWIN,
+                    judge=checks.allocations_seen),
+        checks.Same("A17", "opened", command=("driver-opened", "libcuda.so.1", "6", "4"),
+                    builds=("driver-opened",), env=TWIN, judge=checks.allocations_seen),
+        checks.Same("A2", "roomy", command=("driver-linked", *small), builds=made, env=TWIN, share=3),
+        checks.Same("A3", "wrong", command=(wrong,)),
+        checks.Same("A4", "fails", command=(fails,)),
+        checks.Same("A5", "nothing", command=(nothing,)),
+        checks.Same("A6", "hangs", command=(hangs,), timeout=2),
+        checks.Same("A7", "other modules", command=(wrong,), needs=("no_such_module",)),
+        checks.Own("A25", "start-up", call=own.start_up, alone=True),
+        checks.Same("A12", "two GPUs", command=(wrong,), gpus=2),
+    ]
+    status, text = called(acceptance, "--build", BUILD, "--scratch", "scratch", "--json", "all.json",
+                          "--jobs", "3")
+    rows = {r["what"]: r for r in json.loads(pathlib.Path("all.json").read_text())["rows"]}
+    wanted = {"right": "pass", "opened": "pass", "roomy": "fail", "wrong": "fail", "fails": "fail",
+              "nothing": "skip", "hangs": "fail", "other modules": "skip", "start-up": "pass"}
+    claim({w: r["status"] for w, r in rows.items()} == wanted,
+          "not " + json.dumps(wanted) + " but " + json.dumps(rows, indent=1))
+    claim(status == 1, f"exit status {status} with failed checks:\n{text}")
+    claim(rows["right"]["in_bytes"] > 0 and rows["right"]["out_bytes"] > 0, "no bytes counted")
+    claim("nothing was moved" in rows["roomy"]["reason"], f"roomy: {rows['roomy']['reason']}")
+    claim("differs: x" in rows["wrong"]["reason"], f"wrong: {rows['wrong']['reason']}")
+    claim("exit status 7" in rows["fails"]["reason"], f"fails: {rows['fails']['reason']}")
+    claim("no GPU here" in rows["nothing"]["reason"], f"nothing: {rows['nothing']['reason']}")
+    claim("no_such_module" in rows["other modules"]["reason"], "other modules")
+    sleeper = int(pathlib.Path("sleeper").read_text())
+    claim(is_gone(sleeper), "a program that was too late has left a child")
+
+    status, text = called(acceptance, "--build", BUILD, "--scratch", "scratch", "--only", "A17,A25")
+    claim(status == 0 and "3 passed, 0 failed, 0 skipped" in text, f"--only: {status}\n{text}")
+    status, text = called(acceptance, "--build", BUILD, "--scratch", "scratch", "--only", "right",
+                          "--time-limit", "1")
+    claim(status == 0 and "no time left" in text, f"--time-limit: {status}\n{text}")
+    acceptance.DOCS = pathlib.Path("page.md")
+    acceptance.DOCS.write_text("a\n<!-- acceptance -->\nold\n<!-- end -->\nb\n<!-- end -->\n")
+    status, text = called(acceptance, "--from", "all.json", "--update")
+    page = acceptance.DOCS.read_text()
+    claim(page.startswith("a\n<!-- acceptance -->\n") and page.endswith("\n<!-- end -->\nb\n<!-- end -->\n")
+          and "old" not in page and "| A17 | right | pass |" in page, f"--update:\n{page}")
+
+
+def table_measures(table):
+    linked = HERE / "scratch" / "driver-linked"
+    table.LINK = 'print(\'{"in": 1e9, "out": 2e9, "gpu": "a stand-in"}\')'
+    table.DOCS = pathlib.Path("table.md")
+    table.DOCS.write_text("<!-- table -->\n<!-- end -->\n")
+    steady = program("steady", f'LD_PRELOAD=$LD_PRELOAD:{HERE}/twin.so {linked} - 6 4 >/dev/null || exit 1\n'
+                     'echo "{\\"seconds\\": [9, 9, 2, 1, 3], \\"peak_bytes\\": 25165824, \\"sum\\": 5}"')
+    drifts = program("drifts", 'echo "{\\"seconds\\": [1], \\"peak_bytes\\": 25165824, \\"sum\\": $$}"')
+    wrong = program("other", 'echo "{\\"seconds\\": [1], \\"peak_bytes\\": 25165824, '
+                    '\\"sum\\": \\"$SLUICE_RUN\\"}"')
+    broken = program("broken", "exit 9")
+    sizes = {"small": [], "medium": [], "large": []}
+    table.PROGRAMS = {n: {"command": [c], "sizes": sizes, "offload": None} for n, c in
+                      (("steady", steady), ("drifts", drifts), ("other", wrong), ("broken", broken))}
+    status, text = called(table, "--build", BUILD, "--programs", "steady,drifts,other,broken",
+                          "--budgets", "50,fits", "--modes", "steady", "--json", "table.json")
+    rows = {r["program"]: r for r in json.loads(pathlib.Path("table.json").read_text())["rows"]}
+    claim(status == 0 and set(rows) == set(table.PROGRAMS), f"table: {status}\n{text}")
+    runs = {(e["budget"], e["mode"]): e for e in rows["steady"]["runs"]}
+    claim(set(runs) == {("50", "paged"), ("fits", "paged"), ("50", "naive"), ("50", "opt")},
+          f"rows of steady: {list(runs)}")
+    claim(all(e["equal"] for e in runs.values()), f"steady differs:\n{text}")
+    claim(runs["50", "paged"]["moved"]["in"] > 0 and runs["fits", "paged"]["moved"]["in"] == 0,
+          "bytes of steady")
+    claim("; mode naive" in runs["50", "naive"]["said"], "the mode is not the one asked for")
+    claim(rows["drifts"]["runs"][0]["self_equal"] is False, "drifts is the same by itself?")
+    claim(rows["other"]["runs"][0]["self_equal"] is True, "other is not the same by itself?")
+    claim("exit status 9" in rows["broken"]["error"], "broken is not told")
+    claim("| steady | 0.0 | 1.0000 | 50 % | 1.0000 | 2.0000 | 1.00 | 1.00 |" in text,
+          f"best, median, efficiency:\n{text}")
+    claim("steady at 50 %: `--mode opt` is 1.00 x as fast" in text, f"modes:\n{text}")
+    claim("differ, as two native runs do" in text and "DIFFER" in text, f"results:\n{text}")
+    status, text = called(table, "--from", "table.json", "--update")
+    page = table.DOCS.read_text()
+    claim(status == 0 and "| broken | | failed |" in page, f"the page: {status}\n{text}\n{page}")
+    status, text = called(table, "--build", BUILD, "--programs", "steady", "--time-limit", "0.001",
+                          "--json", "late.json")
+    claim("steady: no time left" in text, f"--time-limit: {text}")
+
+
+def main():
+    start = time.monotonic()
+    answers_are_compared()
+    checks_tell_what_happened(script("acceptance"))
+    table_measures(script("table"))
+    print(f"{time.monotonic() - start:.0f} s")
+    return 1 if failed else 0
+
+
+sys.exit(main())

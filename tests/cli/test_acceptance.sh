@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The scripts that judge unmodified programs on a GPU, bench/programs/acceptance and table: on the
+# stand-in driver, with a driver program that they come with and with programs that answer wrong, fail,
+# hang, or need no memory. What they report must be so.
+# Run in an empty directory.
+set -u
+: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${SLUICE_BUILD_DIR:?}" "${CC:?}"
+if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
+	echo "skip: the preload library is not for this machine"
+	exit 77
+fi
+if ! command -v python3 >/dev/null || ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+	echo "skip: no python3 of version 3.10 or newer"
+	exit 77
+fi
+case $(stat -f -c %T .) in
+tmpfs | ramfs)
+	echo "skip: this directory is in memory, there is nothing to spill to"
+	exit 77
+	;;
+esac
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
+unset SLUICE_RUN LD_PRELOAD
+
+# The driver's header, as far as the program needs it, and a compiler that takes nvcc's arguments.
+mkdir include toolkit
+cat >include/cuda.h <<'END'
+#include <stddef.h>
+#include <stdint.h>
+typedef int CUresult;
+typedef uint64_t CUdeviceptr;
+typedef int CUdevice;
+typedef struct context *CUcontext;
+typedef struct module *CUmodule;
+typedef struct function *CUfunction;
+#define CUDA_SUCCESS 0
+#define cuMemAlloc   cuMemAlloc_v2
+#define cuMemFree    cuMemFree_v2
+#define cuMemsetD32  cuMemsetD32_v2
+#define cuMemcpyDtoH cuMemcpyDtoH_v2
+int cuInit(unsigned);
+int cuDeviceGet(CUdevice *, int);
+int cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
+int cuCtxSetCurrent(CUcontext);
+int cuCtxSynchronize(void);
+int cuModuleLoadData(CUmodule *, const void *);
+int cuModuleGetFunction(CUfunction *, CUmodule, const char *);
+int cuMemAlloc(CUdeviceptr *, size_t);
+int cuMemFree(CUdeviceptr);
+int cuMemsetD32(CUdeviceptr, unsigned, size_t);
+int cuMemcpyDtoH(void *, CUdeviceptr, size_t);
+int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+		   void *, void **, void **);
+END
+driver=$SLUICE_STANDIN_PLAIN
+cat >toolkit/nvcc <<END
+#!/bin/bash
+words=()
+for word in "\$@"; do
+	case \$word in
+	-arch=* | -Xlinker | -rpath=*) ;;
+	*.cu) words+=(-x c "\$word" -x none) ;; # what is compiled here is C as well
+	-lcuda) words+=("$driver" "-Wl,-rpath,$(dirname "$driver")") ;;
+	*) words+=("\$word") ;;
+	esac
+done
+exec $CC -I"$PWD/include" "\${words[@]}"
+END
+chmod +x toolkit/nvcc
+ln -s "$driver" standin.so
+"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+	"$SLUICE_SOURCE_DIR/tests/cli/driver_twin.c" -o twin.so || exit 1
+export PATH=$PWD/toolkit:$PATH SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so TMPDIR=$PWD
+export LD_LIBRARY_PATH=$(dirname "$driver")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M
+exec python3 -B "$SLUICE_SOURCE_DIR/tests/cli/acceptance_try.py" "$SLUICE_BUILD_DIR"
