@@ -96,6 +96,19 @@ enum sluice_store_io {
 };
 
 /*
+ * Measured dirtiness (CUDA device; nothing elsewhere): what a launch may have written, by READ_WRITE or
+ * by declaring nothing, is hashed on the device before it would be copied out, and is not where it is as
+ * the host or the store has it. The host copy stays for that while there is room.
+ */
+enum sluice_measure {
+	SLUICE_MEASURE_OFF,
+	SLUICE_MEASURE_ALWAYS, /* each time, and as it comes in where it is not known */
+	SLUICE_MEASURE_AUTO, /* not as it comes in, so that it goes out once; what was found changed
+			      * is spared the next 1, 2, 4 .. 64 times */
+	SLUICE_MEASURE_COUNT
+};
+
+/*
  * Everything a space is made from. Fill with sluice_config_init(), change, create. Sizes
  * are bytes; budgets are rounded down to whole chunks.
  */
@@ -131,11 +144,7 @@ struct sluice_config {
 	enum sluice_store_io store_io;
 	int checking; /* 1: checking mode: wrong intents and touches of discarded data are
 		       * reported with their address; slow */
-	int measure; /* 1: measured dirtiness (CUDA device): what a launch may have written, by
-		      * READ_WRITE or by declaring nothing, is hashed on the device as it comes in
-		      * and before it would go out, and not copied out if it is unchanged. The host
-		      * copy stays for that while there is room. Not for programs whose kernels
-		      * fill the device and wait for the host */
+	enum sluice_measure measure;
 	int publish;           /* 1: `sluice stat` may read this process's counters */
 	char spill_dirs[1024]; /* directories for spill files, separated by ':' */
 };

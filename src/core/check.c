@@ -58,7 +58,7 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 	if (in_heap ? c->state != SL_CHUNK_DEVICE || c->user_pins
 		    : c->state == SL_CHUNK_DEVICE && !discarded && !c->user_pins)
 		return broken(c, "wrongly in or out of the heap (I4)");
-	if (in_heap && s->dev.heap[c->heap_slot] != c)
+	if (in_heap && !sl_lru_knows(c))
 		return broken(c, "heap slot of another chunk");
 	if (in_list != discarded)
 		return broken(c, "wrongly in or out of the discarded list (I4)");

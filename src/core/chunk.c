@@ -23,7 +23,7 @@ chunk_readiness(const struct sl_chunk *c)
 	if (c->state != SL_CHUNK_DEVICE || c->pages || (c->flags & SL_DISCARDED))
 		return SL_READY_NOT;
 	if ((c->flags & (SL_DIRTY_DEVICE | SL_GUARDED | SL_COLD)) != SL_DIRTY_DEVICE ||
-	    (c->host && !c->measured) || c->dead)
+	    (c->host && c->measured != SL_MEASURED_COPY) || c->dead)
 		return SL_READY_READ;
 	return SL_READY_WRITE;
 }
@@ -108,6 +108,19 @@ sl_chunk_wait(struct sl_chunk *c)
 	s->chunk_waiters[bucket]++;
 	sl_space_wait(s, &s->chunk_wake[bucket]);
 	s->chunk_waiters[bucket]--;
+}
+
+int
+sl_chunk_wait_until(struct sl_chunk *c, uint64_t deadline_ns)
+{
+	struct sluice_space *s = c->region->space;
+	unsigned bucket = chunk_bucket(c);
+	int rc;
+
+	s->chunk_waiters[bucket]++;
+	rc = sl_space_wait_until(s, &s->chunk_wake[bucket], deadline_ns);
+	s->chunk_waiters[bucket]--;
+	return rc;
 }
 
 int

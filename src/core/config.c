@@ -35,6 +35,7 @@ static const char *const device_names[] = {"auto", "soft", "cuda", NULL};
 static const char *const policy_names[] = {"lru", "dragon", "uvm", "plan", NULL};
 static const char *const population_names[] = {"chunk", "grow", "page", NULL};
 static const char *const miss_names[] = {"serve", "fail", NULL};
+static const char *const measure_names[] = {"0", "1", "auto", NULL};
 static const char *const reach_names[] = {"declared", "any", NULL};
 static const char *const faults_names[] = {"auto", "thread", "signal", NULL};
 static const char *const store_io_names[] = {"auto", "uring", "file", NULL};
@@ -70,8 +71,8 @@ static const struct key keys[] = {
 	{"store_io", KEY_CHOICE, AT(store_io), store_io_names,
 	 "how files are read and written"},
 	{"checking", KEY_FLAG, AT(checking), NULL, "report wrong intents; slow"},
-	{"measure", KEY_FLAG, AT(measure), NULL,
-	 "find out by hashing what kernels have written (CUDA)"},
+	{"measure", KEY_CHOICE, AT(measure), measure_names,
+	 "find out by hashing what kernels have written (CUDA); auto: where that pays"},
 	{"publish", KEY_FLAG, AT(publish), NULL, "let `sluice stat` read the counters"},
 	{"spill_dirs", KEY_TEXT, AT(spill_dirs), NULL, "directories for spill files"},
 };

@@ -59,8 +59,10 @@ sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond, uint64_t deadl
 void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state) SL_HELD;
 void sl_chunk_update(struct sl_chunk *c) SL_HELD; /* after flags, host, pages changed: readiness, lists */
 int sl_chunk_lost(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK; /* 0, or -EIO: SL_LOST */
-void sl_chunk_wake(struct sl_chunk *c) SL_HELD;  /* somebody may wait for this chunk */
-void sl_chunk_wait(struct sl_chunk *c) SL_HELD;  /* drops: until the chunk is woken */
+void sl_chunk_wake(struct sl_chunk *c) SL_HELD; /* somebody may wait for this chunk */
+void sl_chunk_wait(struct sl_chunk *c) SL_HELD; /* drops: until the chunk is woken */
+/* The same; -ETIMEDOUT once deadline_ns has come. */
+int sl_chunk_wait_until(struct sl_chunk *c, uint64_t deadline_ns) SL_HELD;
 void sl_chunk_touch(struct sl_chunk *c) SL_HELD; /* refresh: newest stamp */
 /* 1 while some thread adds a page or lifts a guard: wait before moving or guarding c. */
 int sl_chunk_is_held(const struct sl_chunk *c) SL_HELD;
@@ -70,8 +72,9 @@ int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HEL
 void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
 
 /* lru.c: the device's victims. */
-int sl_lru_reserve(struct sluice_space *s,
-		   uint64_t n_chunks) SL_HELD SL_MUST_CHECK; /* grow the heap */
+/* Room for so many chunks of a size. */
+int sl_lru_reserve(struct sluice_space *s, uint64_t chunk_bytes,
+		   uint64_t n_chunks) SL_HELD SL_MUST_CHECK;
 void sl_lru_insert(struct sl_chunk *c) SL_HELD;
 void sl_lru_remove(struct sl_chunk *c) SL_HELD;
 /* A discarded chunk of the heap lives again: its stamp there may be too high. */
@@ -83,6 +86,14 @@ enum sl_lru_skip {
 	SL_SKIP_PINNED     /* any launch has pinned, or that one needs */
 };
 struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip) SL_HELD;
+/* The same for who needs room for a chunk: one of that size (0: any) where it is nearly as cold. */
+struct sl_chunk *sl_lru_coldest_for(struct sluice_space *s, enum sl_lru_skip skip,
+				    uint64_t chunk_bytes) SL_HELD;
+int sl_lru_knows(const struct sl_chunk *c) SL_HELD; /* its heap_slot is its own */
+/* The coldest chunks of like's size that no use has made warmer since the heap was told, max at most, out
+ * of a bounded number that is looked at. */
+uint32_t sl_lru_next(const struct sl_chunk *like, struct sl_chunk **out, uint32_t max) SL_HELD;
+void sl_lru_fini(struct sluice_space *s);
 void sl_discarded_insert(struct sl_chunk *c) SL_HELD;
 void sl_discarded_remove(struct sl_chunk *c) SL_HELD;
 
@@ -184,15 +195,33 @@ void sl_leave_step(struct sluice_space *s) SL_HELD;
 void sl_leave_forget(const struct sl_region *r) SL_HELD;
 
 /* measure.c: whether what may have been written was */
+/* Once, where measuring is asked for: what a first hash needs. Blocks on that, and on kernels. */
+void sl_measure_prepare(struct sluice_space *s) SL_NOT_HELD;
 /* Whether c is to be hashed for a use of this intent. */
 int sl_measure_wanted(const struct sl_chunk *c, enum sluice_intent intent) SL_HELD;
-/* Hash c, whose contents are those of base; sets c->measured and c->arrival. The caller owns c (FILLING,
- * SYNCING). Drops; a failure leaves c not measured. */
-void sl_measure_start(struct sl_chunk *c, enum sl_measured base) SL_HELD;
-/* 1: c (EVICTING, SYNCING) is as it was then, and another copy of that is valid. Drops. */
+/* With what c, FILLING or DEVICE and not dirty there, is to be compared after such a use; a frame is kept
+ * for COPY alone. */
+enum sl_measured sl_measure_against(const struct sl_chunk *c,
+				    enum sluice_intent intent) SL_HELD;
+/* c (FILLING, SYNCING) has what base has: sets c->measured, and where that has to be hashed first,
+ * c->arrival. Drops; a failure leaves LEARN. */
+void sl_measure_arrived(struct sl_chunk *c, enum sl_measured base) SL_HELD;
+/* c is EVICTING for room: hash it, if that is wanted, and those that may follow it. Drops. */
+void sl_measure_ahead(struct sl_chunk *c) SL_HELD;
+/* The same for any chunk that is to leave soon: 1: begun (drops); 0: nothing to do, or not now. */
+int sl_measure_begin(struct sl_chunk *c) SL_HELD;
+/* Such a hash is under way: its end wakes the mover, if c is in space->leave. */
+int sl_measure_is_pending(const struct sl_chunk *c) SL_HELD;
+/* 1: c (EVICTING, SYNCING) is as another copy of it is. Drops. */
 int sl_measure_unchanged(struct sl_chunk *c) SL_HELD;
-/* The other copies of c, which is present, are about to change. Drops. */
+/* c is leaving the device, and what it has there is copied (before left); it leaves. */
+void sl_measure_copied(struct sl_chunk *c) SL_HELD;
+void sl_measure_left(struct sl_chunk *c) SL_HELD;
+/* The copies of c that are not on the device have changed, or gone. */
+void sl_measure_forget(struct sl_chunk *c) SL_HELD;
+/* The same of c, which is present, and is as dirty as its flag says. Drops. */
 void sl_measure_end(struct sl_chunk *c) SL_HELD;
+void sl_measure_drop(struct sl_region *r); /* of a region that ends */
 /* Hash nothing from here to resume, and wait for what is hashed now. Blocks on copies and on kernels
  * that keep a hash from running. */
 void sl_measure_stop(struct sluice_space *s) SL_NOT_HELD;
@@ -340,6 +369,11 @@ void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end,
 void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
 /* Bytes [begin, end) of c are about to be written: they live again. */
 void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
+/* Writes to eagerly discarded pages of c, FILLING or in use by no launch, are seen from here on.
+ * Drops. */
+void sl_dead_watch(struct sl_chunk *c) SL_HELD;
+/* Lift the guard of c but for its dead pages. Drops. Errors of the device, text set. */
+int sl_chunk_unguard_live(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 
 /* check_mode.c: checking mode. */
 void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;

@@ -19,6 +19,7 @@
 void
 sl_chunk_forget(struct sl_chunk *c)
 {
+	sl_measure_forget(c);
 	sl_host_drop(c);
 	sl_spill_drop(c);
 	free(c->dead);
@@ -62,13 +63,47 @@ sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end)
 			c->dead = NULL;
 		}
 	}
-	c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
+	if (c->flags & SL_DISCARDED) /* else EAGER is about its other dead pages */
+		c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
 	sl_chunk_update(c);
 }
 
 /*
- * Some pages of a present chunk are about to be noted dead, eagerly: a later write to them must be
- * seen, so that it counts. Bytes within the chunk. Not 0: it cannot be seen. Held, drops.
+ * Guard [begin, end) of a chunk that is on the device by pages, or all of one that is there as a
+ * whole: whoever writes its live pages is met once, and lifts the guard of those alone
+ * (sl_chunk_unguard_live()). Not 0: it cannot be guarded. Held, drops.
+ */
+SL_HELD static int
+chunk_guard(struct sl_chunk *c, uint64_t begin, uint64_t end)
+{
+	struct sluice_space *s = c->region->space;
+	uint8_t state = c->state;
+	int rc;
+
+	if (!c->pages) {
+		begin = 0;
+		end = c->region->chunk_bytes;
+	}
+	begin = begin / SL_PAGE_BYTES * SL_PAGE_BYTES;
+	end = (end + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES * SL_PAGE_BYTES;
+	if (state == SL_CHUNK_DEVICE) /* writers wait until the books know of the guard */
+		sl_chunk_set_state(c, SL_CHUNK_SYNCING);
+	c->flags |= SL_SNAPSHOT;
+	sl_space_unlock(s);
+	rc = s->device->ops->guard(s->device, sl_chunk_addr(c) + begin, end - begin);
+	sl_space_lock(s);
+	c->flags &= (uint16_t)~SL_SNAPSHOT;
+	if (!rc && !c->pages)
+		c->flags |= SL_GUARDED;
+	if (state == SL_CHUNK_DEVICE)
+		sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+	return rc;
+}
+
+/*
+ * Some pages of a chunk are about to be noted dead, eagerly: a later write to them must be seen, so
+ * that it counts. What launches that use it write is not later: the last of them lets the guard
+ * stand (sl_dead_watch()). Bytes within the chunk. Not 0: it cannot be seen. Held, drops.
  */
 SL_HELD static int
 writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
@@ -80,23 +115,54 @@ writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	       c->state == SL_CHUNK_EVICTING ||
 	       (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c)))
 		sl_chunk_wait(c);
-	if (c->state != SL_CHUNK_DEVICE || (!c->pages && (c->flags & SL_GUARDED)))
+	if (!(s->device->caps & SL_CAP_GUARDS))
 		return 0;
-	if (!c->pages) {
-		begin = 0;
-		end = c->region->chunk_bytes;
+	if (c->state == SL_CHUNK_DEVICE && sl_chunk_pins(c)) {
+		c->flags |= SL_DISCARD_EAGER;
+		s->eager_used = 1;
+		return 0;
 	}
-	begin = begin / SL_PAGE_BYTES * SL_PAGE_BYTES;
-	end = (end + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES * SL_PAGE_BYTES;
-	sl_chunk_set_state(c, SL_CHUNK_SYNCING); /* writers wait until the books know of the guard */
-	c->flags |= SL_SNAPSHOT;
-	sl_space_unlock(s);
-	rc = s->device->ops->guard(s->device, sl_chunk_addr(c) + begin, end - begin);
-	sl_space_lock(s);
-	c->flags &= (uint16_t)~SL_SNAPSHOT;
-	if (!rc && !c->pages)
-		c->flags |= SL_GUARDED;
-	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
+	rc = c->state != SL_CHUNK_DEVICE || (!c->pages && (c->flags & SL_GUARDED))
+		     ? 0
+		     : chunk_guard(c, begin, end);
+	if (!rc)
+		c->flags |= SL_DISCARD_EAGER;
+	return rc;
+}
+
+void
+sl_dead_watch(struct sl_chunk *c)
+{
+	int filling = c->state == SL_CHUNK_FILLING;
+
+	if (!c->dead || !(c->flags & SL_DISCARD_EAGER) || (c->flags & SL_GUARDED))
+		return;
+	while (!filling && c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c))
+		sl_chunk_wait(c);
+	if (!filling && (c->state != SL_CHUNK_DEVICE || sl_chunk_pins(c)))
+		return; /* a launch that came meanwhile will see to it */
+	if (c->dead && chunk_guard(c, 0, c->region->chunk_bytes))
+		sl_chunk_revive(c, 0, c->region->chunk_bytes);
+}
+
+int
+sl_chunk_unguard_live(struct sl_chunk *c)
+{
+	uint64_t bytes = c->region->chunk_bytes;
+	size_t n_pages = bytes / SL_PAGE_BYTES, first = 0, end;
+	int rc = 0;
+
+	while (!rc && first < n_pages) {
+		if (!c->dead)
+			return sl_chunk_unguard(c, 0, bytes);
+		first = sl_bitmap_next_clear(c->dead, first, n_pages);
+		if (first == n_pages)
+			break;
+		end = sl_bitmap_next_set(c->dead, first, n_pages);
+		rc = sl_chunk_unguard(c, first * SL_PAGE_BYTES,
+				      (end - first) * SL_PAGE_BYTES);
+		first = end;
+	}
 	return rc;
 }
 
@@ -138,6 +204,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 					return; /* what is still shown lives on */
 				break;
 			}
+			sl_measure_forget(c);
 			free(c->pages);
 			c->pages = NULL;
 			if (c->host) {
@@ -168,11 +235,13 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 				sl_chunk_wait(c);
 				break;
 			}
+			c->flags &= (uint16_t)~SL_DISCARD_EAGER; /* of its pages */
 			c->flags |= SL_DISCARDED | (how ? SL_DISCARD_EAGER : 0);
 			free(c->dead);
 			c->dead = NULL;
 			sl_chunk_update(c);
 			c->flags &= (uint16_t)~SL_DIRTY_HOST; /* revived, it has no frame any more */
+			sl_measure_forget(c);
 			if (c->host)
 				sl_host_drop(c);
 			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED))
@@ -248,6 +317,7 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		/* The common case first: present, nothing else to let go. */
 		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill &&
 		    !c->dead && from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages) {
+			c->flags &= (uint16_t)~SL_DISCARD_EAGER; /* of pages that live again */
 			c->flags |= SL_DISCARDED;
 			sl_chunk_update(c);
 			continue;

@@ -87,7 +87,7 @@ evict_account(struct sl_chunk *c)
 	c->region->space->dev.leaving_bytes -= c->device_bytes;
 	sl_room_give(c->region->space, c->device_bytes);
 	c->device_bytes = 0;
-	c->measured = SL_MEASURED_NOT;
+	sl_measure_left(c);
 	sl_plan_run_evicted(c);
 	c->flags |= SL_WAS_EVICTED;
 }
@@ -96,6 +96,7 @@ evict_account(struct sl_chunk *c)
 SL_HELD static void
 evict_copied(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int newer)
 {
+	sl_measure_copied(c);
 	evict_account(c);
 	sl_count(c->region->space, evict_counter(why), c->region->chunk_bytes);
 	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED | SL_DIRTY_HOST);
@@ -122,6 +123,7 @@ evict_arrived(void *cookie, int rc)
 			   (unsigned long long)sl_chunk_index(c), r->name);
 		sl_region_write_error(r, rc, sluice_last_error());
 		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
+		sl_measure_forget(c);
 		c->host = NULL;
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
 		if (!(c->flags & SL_STORE_VALID))
@@ -213,6 +215,8 @@ evict_drop(struct sl_chunk *c)
 	c->flags &= (uint16_t) ~(SL_GUARDED | SL_DIRTY_DEVICE);
 	if (kept || (c->flags & SL_STORE_VALID))
 		sl_count(s, SLUICE_COUNTER_CLEAN_DROP, r->chunk_bytes);
+	else
+		sl_measure_forget(c);
 	sl_chunk_set_state(c, kept                        ? SL_CHUNK_HOST
 			      : c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
 							  : SL_CHUNK_EMPTY);
@@ -293,6 +297,7 @@ evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 		SL_PAGE_BYTES;
 	sl_count(s, evict_counter(why), dirty);
 	sl_count(s, SLUICE_COUNTER_CLEAN_DROP, c->device_bytes - dirty);
+	sl_measure_forget(c);
 	evict_account(c);
 	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED);
 	c->flags |= SL_DIRTY_HOST;
@@ -331,6 +336,8 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 	s->dev.leaving_bytes += c->device_bytes;
 	if (why == SL_EVICT_ROOM)
 		sl_count(s, SLUICE_COUNTER_EVICTIONS, 1);
+	if (why == SL_EVICT_ROOM && !c->leaving)
+		sl_measure_ahead(c);
 	if (c->pages && !(c->flags & SL_DISCARDED) &&
 	    sl_bitmap_count(c->pages->dirty, 0, r->chunk_bytes / SL_PAGE_BYTES))
 		rc = evict_pages_copy(c, why);
@@ -370,12 +377,12 @@ sl_scope_holds(const struct sl_chunk *c)
 }
 
 /*
- * The next victim: discarded, then the coldest. skip_pinned: never what a launch has pinned; else
- * the caller waits for that launch, so that the choice does not depend on how far kernels are. What
- * a host scope holds is in use now: it is refreshed and passed over.
+ * The next victim for room of chunk_bytes: discarded, then the coldest. skip_pinned: never what a
+ * launch has pinned; else the caller waits for that launch, so that the choice does not depend on how
+ * far kernels are. What a host scope holds is in use now: it is refreshed and passed over.
  */
 SL_HELD static struct sl_chunk *
-victim_pick(struct sluice_space *s, int skip_pinned)
+victim_pick(struct sluice_space *s, uint64_t chunk_bytes, int skip_pinned)
 {
 	uint64_t start = s->clock;
 	struct sl_chunk *v;
@@ -386,7 +393,8 @@ victim_pick(struct sluice_space *s, int skip_pinned)
 			return v;
 	}
 	for (;;) {
-		v = sl_lru_coldest(s, skip_pinned ? SL_SKIP_PINNED : SL_SKIP_PREPARING);
+		v = sl_lru_coldest_for(s, skip_pinned ? SL_SKIP_PINNED : SL_SKIP_PREPARING,
+				       chunk_bytes);
 		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start ||
 		    !sl_scope_holds(v))
 			return v;
@@ -453,7 +461,7 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 		sl_launch_wait(s);
 		return 0;
 	}
-	v = victim_pick(s, skip);
+	v = victim_pick(s, c->region->chunk_bytes, skip);
 	if (!v && fill->no_wait_in_flight)
 		v = sl_lru_coldest(s, SL_SKIP_PREPARING); /* a later touch brings it back */
 	if (!v && fill->no_wait_in_flight)
@@ -507,7 +515,7 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 			(unsigned long long)budget_bytes);
 	s->dev.budget_bytes = budget_bytes;
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
-		struct sl_chunk *v = victim_pick(s, 0);
+		struct sl_chunk *v = victim_pick(s, 0, 0);
 
 		if (!v || sl_chunk_pins(v)) {
 			(void)sl_launch_wait_until(s, sl_now_ns() + 100 * 1000 * 1000);

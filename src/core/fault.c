@@ -23,19 +23,20 @@ launch_miss(struct sluice_launch *l, const struct sl_touch *touch)
 			(unsigned long long)l->number, touch->addr);
 }
 
-/* A first write to a guarded chunk. Held, drops. */
+/* A first write to a guarded chunk. What of it is dead stays guarded but for that page. Held, drops. */
 SL_HELD static int
-chunk_written(struct sl_chunk *c)
+chunk_written(struct sl_chunk *c, const struct sl_touch *touch)
 {
-	struct sl_region *r = c->region;
-	struct sluice_space *s = r->space;
+	uint64_t page = ((uint64_t)((char *)touch->addr - sl_chunk_addr(c))) /
+			SL_PAGE_BYTES * SL_PAGE_BYTES;
+	struct sluice_space *s = c->region->space;
 
 	while (c->state == SL_CHUNK_SYNCING && (c->flags & SL_SNAPSHOT))
 		sl_chunk_wait(c);
 	if (c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING)
 		return 0; /* it went away meanwhile: the retry finds it absent */
-	if (c->dead)      /* which page it was is not known well enough: all live again */
-		sl_chunk_revive(c, 0, r->chunk_bytes);
+	if (c->dead)
+		sl_chunk_revive(c, page, page + SL_PAGE_BYTES);
 	if (c->flags & SL_GUARDED) {
 		sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
 		c->flags &= (uint16_t)~SL_GUARDED;
@@ -44,7 +45,7 @@ chunk_written(struct sl_chunk *c)
 			c->flags |= SL_WRITTEN;
 		sl_chunk_update(c);
 	}
-	sl_ignore(sl_chunk_unguard(c, 0, r->chunk_bytes)); /* still guarded: touched again */
+	sl_ignore(sl_chunk_unguard_live(c)); /* still guarded: touched again */
 	if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DIRTY_DEVICE) && !c->pages)
 		sl_host_drop(c); /* older than the device's now */
 	return 0;
@@ -71,7 +72,7 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 		return sl_view_touch(c, touch);
 	}
 	if (touch->guarded && !c->pages)
-		return chunk_written(c);
+		return chunk_written(c, touch);
 	if (!touch->guarded) {
 		sl_count(s, l ? SLUICE_COUNTER_FAULTS : SLUICE_COUNTER_CPU_FAULTS, 1);
 		if (l && l->n_uses && !sl_checks_kernels(s))

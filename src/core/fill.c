@@ -54,8 +54,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 	struct sl_host *h = fill_is_total(fill) ? NULL : c->host;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
-	int measure = sl_measure_wanted(c, fill->intent);
-	enum sl_measured base = SL_MEASURED_NOT;
+	enum sl_measured base = sl_measure_against(c, fill->intent);
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
@@ -63,16 +62,13 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 	if (!dirty || !writable)
 		flags |= fill->partial && writable ? SL_PRESENT_GUARD_STRICT
 						   : SL_PRESENT_GUARD;
-	if (h && (!dirty || measure))
+	if (h && (!dirty || base == SL_MEASURED_COPY))
 		keep = sl_host_settle(c, fill->cause == SL_CAUSE_LAUNCH ? SL_SETTLE_WAIT
 									: SL_SETTLE_NOW) == 0;
 	if (keep)
 		flags |= SL_PRESENT_KEEP;
-	if (measure && h && (keep || sl_store_is_newest(c)))
-		base = SL_MEASURED_COPY;
-	else if (measure && !h && !r->store && !(r->flags & SL_REGION_UNDEFINED))
-		/* a file may have what is not zeros behind these */
-		base = SL_MEASURED_ZERO;
+	if (base == SL_MEASURED_COPY && !keep && !sl_store_is_newest(c))
+		base = SL_MEASURED_LEARN;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
 	sl_space_unlock(s);
 	/* What lies behind the region's end reads as zeros whatever the intent. */
@@ -100,21 +96,21 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 		c->flags |= SL_GUARDED;
 	if (dirty)
 		c->flags |= SL_DIRTY_DEVICE;
-	sl_measure_start(c, base);
-	if (dirty && !c->measured)
+	sl_measure_arrived(c, base);
+	if (dirty && c->measured != SL_MEASURED_COPY)
 		sl_host_drop(c); /* kept in vain */
 	return 0;
 }
 
 /*
- * c is present and as its other copies; the use may write it. Others wait while it is hashed: until
- * then no launch that writes may be let go.
+ * c is present and as its other copies; the use may write it. Others wait if it is hashed: until
+ * that is enqueued no launch that writes may be let go.
  */
 SL_HELD static void
-book_measure(struct sl_chunk *c)
+book_measure(struct sl_chunk *c, enum sl_measured base)
 {
 	sl_chunk_set_state(c, SL_CHUNK_SYNCING);
-	sl_measure_start(c, SL_MEASURED_COPY);
+	sl_measure_arrived(c, base);
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 }
 
@@ -141,8 +137,11 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
 		sl_host_drop(c);
 	}
+	if (fill_is_total(fill))
+		sl_measure_forget(c);
 	c->flags &= (uint16_t)~SL_LOST;
 	c->device_bytes = (uint32_t)bytes; /* until here reserved, and nobody's */
+	sl_dead_watch(c);
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	return 0;
 
@@ -238,7 +237,7 @@ int
 sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 {
 	struct sl_region *r = c->region;
-	int guarded = (c->flags & SL_GUARDED) != 0;
+	int guarded = (c->flags & (SL_GUARDED | SL_DISCARD_EAGER)) != 0;
 	int rc = 0;
 
 	if (!intent_writes(fill->intent))
@@ -246,19 +245,21 @@ sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 	if (c->readiness == SL_READY_WRITE)
 		return 0;
 	if (!(c->flags & (SL_DIRTY_DEVICE | SL_DISCARDED)) &&
-	    (c->host || sl_store_is_newest(c)) && sl_measure_wanted(c, fill->intent))
-		book_measure(c);
+	    sl_measure_wanted(c, fill->intent))
+		book_measure(c, sl_measure_against(c, fill->intent));
 	c->flags |= SL_DIRTY_DEVICE;
-	c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
+	c->flags &= (uint16_t)~SL_DISCARDED;
+	if (!c->dead)
+		c->flags &= (uint16_t)~SL_DISCARD_EAGER;
 	if (sl_region_is_writable(r))
 		c->flags &= (uint16_t)~SL_GUARDED;
 	else
 		guarded = 0;
 	sl_chunk_update(c);
 	if (guarded)
-		rc = sl_chunk_unguard(c, 0, r->chunk_bytes);
+		rc = sl_chunk_unguard_live(c);
 	if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DIRTY_DEVICE) && !c->pages &&
-	    !c->measured)
+	    c->measured != SL_MEASURED_COPY)
 		sl_host_drop(c); /* older than the device's now */
 	return rc;
 }

@@ -54,8 +54,10 @@ host_list_of(const struct sl_chunk *c)
 		/* By page, the frame has what the device lacks: kept, unless the store has it too. */
 		if (c->pages && (!clean || c->pages->n_filling))
 			return SL_HOST_LIST_NONE;
-		return clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY
-			       ? SL_HOST_DUP_CLEAN
+		if (clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY)
+			return SL_HOST_DUP_CLEAN;
+		return c->measured == SL_MEASURED_COPY && (c->flags & SL_DIRTY_DEVICE)
+			       ? SL_HOST_BASE
 			       : SL_HOST_DUP;
 	case SL_CHUNK_HOST:
 		if (c->view) /* to be folded first; bounded by view.limit_bytes */
@@ -307,7 +309,9 @@ poisoned_retry(struct sluice_space *s)
  * What evictions may still want of the host tier, for a device whose frames are dear (frames_expect).
  * Not more than there is room for; nor than the data of this size that have no place on the device; nor
  * than as much again as was evicted so far: what is set aside for nothing stays within what was needed.
- * 0: nothing to say now: with many regions it is said more rarely.
+ * Regions that an allocator cuts blocks from (sl_region_alloc()) are addresses rather than data: for
+ * those, a quarter more than the most that was held at once so far. 0: nothing to say now: with many
+ * regions it is said more rarely.
  */
 SL_HELD static int
 host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
@@ -315,20 +319,30 @@ host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
 {
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
-	uint64_t data = 0;
+	uint64_t data = 0, likely;
+	int cut = 0;
 
 	s->host.evicted_bytes += bytes;
+	if (s->host.frames_peak_bytes < have)
+		s->host.frames_peak_bytes = have;
 	if (!s->device->ops->frames_expect || s->host.expect_skip) {
 		s->host.expect_skip -= s->host.expect_skip != 0;
 		return 0;
 	}
 	s->host.expect_skip = s->n_regions / 64;
-	for (size_t i = 0; i < s->n_regions; i++)
-		data += s->regions[i]->chunk_bytes == bytes ? s->regions[i]->size_bytes : 0;
+	for (size_t i = 0; i < s->n_regions; i++) {
+		const struct sl_region *r = s->regions[i];
+
+		data += r->chunk_bytes == bytes ? r->size_bytes : 0;
+		cut |= r->chunk_bytes == bytes && (r->flags & SL_REGION_UNDEFINED);
+	}
 	data -= data < s->dev.budget_bytes ? data : s->dev.budget_bytes;
 	data += s->host.staging_bytes;
-	if (data > have + s->host.evicted_bytes + s->host.staging_bytes)
-		data = have + s->host.evicted_bytes + s->host.staging_bytes;
+	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
+		     : have + s->host.evicted_bytes;
+	likely += s->host.staging_bytes;
+	if (data > likely)
+		data = likely;
 	if (data > most)
 		data = most;
 	*wanted_bytes = data > have ? data - have : 0;
@@ -387,6 +401,18 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	return 0;
 }
 
+/* c is as dirty as its flag says from here on: what it was to be compared with goes. Drops. */
+SL_HELD static void
+base_drop(struct sl_chunk *c)
+{
+	if (!sl_store_is_newest(c)) {
+		sl_measure_forget(c);
+		c->measured = SL_MEASURED_LEARN;
+		c->flags &= (uint16_t)~SL_DIRTY_HOST;
+	}
+	sl_host_drop(c);
+}
+
 /* Make one step towards room among settled frames. 1: go on; 0: nothing can go; drops. */
 SL_HELD static int
 settled_step(struct sluice_space *s, enum sl_settle how)
@@ -397,6 +423,11 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 	h = s->host.list[SL_HOST_DUP_CLEAN].head;
 	if (h) {
 		sl_host_drop(h->chunk);
+		return 1;
+	}
+	h = s->host.list[SL_HOST_BASE].head;
+	if (h && h->chunk->state == SL_CHUNK_DEVICE) {
+		base_drop(h->chunk);
 		return 1;
 	}
 	h = s->host.list[SL_HOST_CLEAN].head;
@@ -411,6 +442,12 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 		sl_host_let_go(c);
 		return 1;
 	}
+	/* Writing a file's data only comes early; a copy given up is made again at the next eviction,
+	 * which needs room for it, and so on: every eviction copies from then on. */
+	h = s->host.list[SL_HOST_DIRTY_FILE].head;
+	if (h && how == SL_SETTLE_WRITE && s->host.list[SL_HOST_DUP].head &&
+	    !sl_write_begin(h->chunk, SL_IO_WRITEBACK, SLUICE_COUNTER_STORE_WRITE_BACK, 0))
+		return 1;
 	h = s->host.list[SL_HOST_DUP].head;
 	if (h) {
 		c = h->chunk;
@@ -419,6 +456,7 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 		if (c->flags & SL_DIRTY_HOST) {
 			c->flags &= (uint16_t)~SL_DIRTY_HOST;
 			c->flags |= SL_DIRTY_DEVICE;
+			sl_measure_forget(c);
 			c->measured = SL_MEASURED_NOT;
 		}
 		sl_host_drop(c);
@@ -490,6 +528,7 @@ sl_host_zero(struct sl_chunk *c)
 	sl_space_lock(s);
 	c->host = h;
 	c->flags |= SL_DIRTY_HOST;
+	sl_measure_forget(c);
 	sl_chunk_set_state(c, SL_CHUNK_HOST);
 	sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
 	return 0;

@@ -121,12 +121,14 @@ sl_launch_pin(struct sluice_launch *l)
 			if (stamp)
 				r->whole_stamp = s->clock;
 			r->whole_pins++;
+			r->whole_uses++;
 			continue;
 		}
 		for (uint64_t i = u->first; i <= u->last; i++) {
 			if (stamp)
 				r->chunks[i].stamp = s->clock;
 			r->chunks[i].pins++;
+			r->chunks[i].hashed = 0;
 		}
 	}
 	if (l->planned)
@@ -317,7 +319,7 @@ launch_start(struct sluice_launch *l)
 	s->running++;
 }
 
-/* Unmapping that waited for the end of the launch. Held, drops. */
+/* Unmapping, or guarding of dead pages, that waited for the end of the launch. Held, drops. */
 SL_HELD static void
 launch_unmap_dead(struct sluice_launch *l)
 {
@@ -327,10 +329,13 @@ launch_unmap_dead(struct sluice_launch *l)
 		for (uint64_t i = u->first; i <= u->last && l->space->eager_used; i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
 
-			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARD_EAGER) &&
-			    !sl_chunk_pins(c) && !c->user_pins)
-				if (sl_evict(c, SL_EVICT_DISCARD))
-					sl_chunk_keep(c);
+			if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARD_EAGER) ||
+			    sl_chunk_pins(c) || c->user_pins)
+				continue;
+			if (!(c->flags & SL_DISCARDED))
+				sl_dead_watch(c);
+			else if (sl_evict(c, SL_EVICT_DISCARD))
+				sl_chunk_keep(c);
 		}
 	}
 }

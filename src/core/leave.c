@@ -3,12 +3,15 @@
  * Chunks that are to leave the device as soon as the launches that use them have ended, because
  * whoever asked knows that they would be the victims of what comes (embed.h): so that their copies out go
  * while the link is idle, and room is there before it is needed. A queue in the order of asking; one that
- * is used again meanwhile stays. The mover takes them out.
+ * is used again meanwhile stays. The mover takes them out, once what has to be hashed before (measure.c)
+ * is: it does not stand still for that.
  *
  * LOCKING: all of it under space->lock; step drops.
  */
 #include "core/core.h"
 #include "core/embed.h"
+
+#define MEASURED_AHEAD 8u
 
 struct sl_leaving {
 	struct sl_chunk *chunk;
@@ -69,17 +72,29 @@ sl_leave_later(struct sluice_space *s, void *addr, size_t bytes)
 	sl_space_unlock(s);
 }
 
+/* The chunk of this place, if it is to leave still. */
+SL_HELD static struct sl_chunk *
+queue_at(struct sluice_space *s, uint32_t place)
+{
+	const struct sl_leaving *l = &s->leave.ring[place % s->leave.max];
+	struct sl_chunk *c = l->chunk;
+
+	return c && c->state == SL_CHUNK_DEVICE && sl_chunk_stamp(c) == l->stamp &&
+			       !c->user_pins && !(c->flags & SL_DISCARDED)
+		       ? c
+		       : NULL;
+}
+
 /* Take out what needs no more looking at. Held. */
 SL_HELD static struct sl_chunk *
 queue_look(struct sluice_space *s)
 {
 	while (queue_length(s)) {
-		const struct sl_leaving *l = &s->leave.ring[s->leave.tail % s->leave.max];
-		struct sl_chunk *c = l->chunk;
+		struct sl_chunk *c = queue_at(s, s->leave.tail);
 
-		if (c && c->state == SL_CHUNK_DEVICE && sl_chunk_stamp(c) == l->stamp &&
-		    !c->user_pins && !(c->flags & SL_DISCARDED))
+		if (c)
 			return c;
+		c = s->leave.ring[s->leave.tail % s->leave.max].chunk;
 		if (c)
 			c->leaving = 0;
 		s->leave.tail++;
@@ -93,19 +108,38 @@ sl_leave_is_due(struct sluice_space *s)
 {
 	struct sl_chunk *c = queue_length(s) ? queue_look(s) : NULL;
 
-	return c && !sl_chunk_pins(c) && !sl_chunk_is_held(c);
+	return c && !sl_chunk_pins(c) && !sl_chunk_is_held(c) && !sl_measure_is_pending(c);
+}
+
+/* Have those that come first hashed before their turn. Drops. */
+SL_HELD static void
+queue_measure(struct sluice_space *s)
+{
+	uint32_t first = s->leave.tail;
+
+	for (uint32_t i = 0; i < MEASURED_AHEAD; i++) {
+		struct sl_chunk *c = first + i != s->leave.head ? queue_at(s, first + i)
+								: NULL;
+
+		if (first + i == s->leave.head)
+			return;
+		if (c)
+			(void)sl_measure_begin(c);
+	}
 }
 
 void
 sl_leave_step(struct sluice_space *s)
 {
-	struct sl_chunk *c = queue_look(s);
+	struct sl_chunk *c;
 
-	if (!c)
+	queue_measure(s);
+	if (!sl_leave_is_due(s))
 		return;
+	c = queue_look(s);
 	s->leave.tail++;
-	c->leaving = 0;
 	sl_ignore(sl_evict(c, SL_EVICT_ROOM)); /* a favour: who needs the room will see */
+	c->leaving = 0;
 }
 
 void

@@ -129,6 +129,9 @@ sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
 		break;
 	case SLUICE_ADVISE_MEASURE:
 		r->measure = 1;
+		sl_space_unlock(space);
+		sl_measure_prepare(space);
+		sl_space_lock(space);
 		break;
 	case SLUICE_ADVISE_COUNT:
 		break;
@@ -498,6 +501,7 @@ chunk_pin(struct sl_chunk *c)
 									: SLUICE_USE_READ);
 	if (!c->user_pins++)
 		s->dev.pinned_bytes += bytes; /* before it is in: others must not count on the room */
+	c->hashed = 0;
 	sl_chunk_update(c);
 	sl_chunk_touch(c);
 	rc = sl_fill(c, &fill);

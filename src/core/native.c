@@ -116,9 +116,12 @@ scopes_submit(struct sluice_stream *stream)
 	l->task.run = scopes_end_run;
 	l->task.done = scopes_end_done;
 	l->task.skippable = 0;
+	stream->submitting++;
 	sl_space_unlock(s);
 	sl_stream_submit(stream, &l->task);
 	sl_space_lock(s);
+	if (!--stream->submitting)
+		sl_launch_wake(s); /* who destroys it waits for that */
 }
 
 int

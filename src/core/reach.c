@@ -132,6 +132,7 @@ sl_reach(struct sl_chunk *c, enum sluice_intent intent)
 			rc = sl_view_fold(c);
 		if (intent != SLUICE_USE_READ) {
 			c->flags |= SL_DIRTY_HOST;
+			sl_measure_forget(c);
 			sl_chunk_revive(c, 0, c->region->chunk_bytes);
 		}
 	}

@@ -112,8 +112,9 @@ region_insert(struct sl_region *r)
 	int rc;
 
 	for (size_t i = 0; i < s->n_regions; i++)
-		chunks += s->regions[i]->n_chunks;
-	rc = sl_lru_reserve(s, chunks);
+		if (s->regions[i]->chunk_bytes == r->chunk_bytes)
+			chunks += s->regions[i]->n_chunks;
+	rc = sl_lru_reserve(s, r->chunk_bytes, chunks);
 	if (rc)
 		return rc;
 	if (s->n_regions == s->max_regions) {
@@ -160,6 +161,7 @@ region_free(struct sl_region *r)
 		return;
 	if (r->store)
 		r->store->ops->close(r->store);
+	sl_measure_drop(r);
 	free(r->chunks);
 	free(r);
 }

@@ -124,7 +124,7 @@ space_free(struct sluice_space *s)
 	sl_cond_fini(&s->host_wake);
 	sl_cond_fini(&s->launch_wake);
 	sl_mutex_fini(&s->lock);
-	free(s->dev.heap);
+	sl_lru_fini(s);
 	sl_plan_run_destroy(s->plan);
 	free(s->view.chunks);
 	free(s->leave.ring);
@@ -159,6 +159,8 @@ space_start(struct sluice_space *s, void *context)
 		rc = sl_plan_run_create(&s->plan);
 	if (!rc)
 		rc = sl_mover_start(s);
+	if (!rc && s->config.measure)
+		sl_measure_prepare(s);
 	if (!rc && s->config.publish)
 		rc = sl_publisher_create(s, &s->publisher);
 	return rc;

@@ -91,6 +91,8 @@ read_done(struct sl_io *io)
 	if (!result && bytes < r->chunk_bytes)
 		memset((char *)h->frame->data + bytes, 0, r->chunk_bytes - bytes);
 	sl_space_lock(s);
+	if (r->store) /* others may have written the file; nobody writes to what was spilled */
+		sl_measure_forget(c);
 	if (!result) {
 		sl_chunk_set_state(c, SL_CHUNK_HOST);
 	} else {

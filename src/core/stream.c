@@ -122,6 +122,8 @@ sluice_stream_destroy(struct sluice_stream *stream)
 	if (!sl_space_forked(s)) {
 		sl_space_lock(s);
 		sl_scopes_reap(s);
+		while (stream->submitting)
+			sl_launch_wait(s);
 		sl_space_unlock(s);
 		s->device->ops->stream_destroy(stream->stream);
 		sl_space_lock(s);

@@ -39,6 +39,7 @@
 #include "sluice/sluice.h"
 #include "store/store.h"
 
+struct sl_hashes;
 struct sl_leaving;
 struct sl_plan_run;
 struct sl_publisher;
@@ -58,7 +59,8 @@ enum sl_chunk_flag {
 	SL_STORE_VALID = 1 << 2, /* the store has contents (the newest if neither dirty bit is set) */
 	SL_GUARDED = 1 << 3,   /* writes by anyone are seen: DIRTY_DEVICE is exact */
 	SL_DISCARDED = 1 << 4, /* lazily: contents may go at any time */
-	SL_DISCARD_EAGER = 1 << 5, /* as above, and to be unmapped when the last launch ends */
+	SL_DISCARD_EAGER = 1 << 5, /* as above, and to be unmapped when the last launch ends; without
+				    * DISCARDED: writes to its dead pages are to be seen */
 	SL_READ_AHEAD = 1 << 6, /* the frame came by read-ahead and nothing used it yet */
 	SL_WAS_EVICTED = 1 << 7, /* for the refetch counter */
 	SL_COLD = 1 << 8,        /* advised DONT_NEED: first victim */
@@ -81,11 +83,12 @@ enum sl_chunk_flag {
 #define SL_HEAP_NONE       UINT32_MAX
 #define SL_CHUNK_BYTES_MAX (64u << 20)
 
-/* Whether the device has hashed the contents that a chunk came with (measure.c). */
+/* Whether a chunk is hashed before it leaves the device, and what it may be equal to (measure.c). */
 enum sl_measured {
 	SL_MEASURED_NOT,
-	SL_MEASURED_COPY, /* they are in the host frame, if it is kept, and in a store that is valid */
-	SL_MEASURED_ZERO, /* they were zeros, of which there is no copy */
+	SL_MEASURED_LEARN, /* to nothing: its hash is for the next time */
+	SL_MEASURED_COPY, /* to what is in the host frame, if it is kept, and in a store that is valid */
+	SL_MEASURED_ZERO, /* to zeros, of which there is no copy */
 	SL_MEASURED_COUNT
 };
 
@@ -101,11 +104,12 @@ struct sl_pages {
 
 /* Where the host lists keep settled frames, in the order in which room is made. */
 enum sl_host_list {
-	SL_HOST_DUP_CLEAN,  /* also on the device, store valid: free to drop */
-	SL_HOST_CLEAN,      /* store valid (or being written): costs a read later */
-	SL_HOST_DUP,        /* also on the device, nowhere else: costs a copy-out later */
-	SL_HOST_REACHED,    /* mapped for kernels: costs an unmapping */
-	SL_HOST_DIRTY_FILE, /* must be written first */
+	SL_HOST_DUP_CLEAN, /* also on the device, store valid: free to drop */
+	SL_HOST_BASE, /* also on the device, maybe as it is: costs a copy-out later if so */
+	SL_HOST_CLEAN,   /* store valid (or being written): costs a read later */
+	SL_HOST_DUP,     /* also on the device, nowhere else: costs a copy-out later */
+	SL_HOST_REACHED, /* mapped for kernels: costs an unmapping */
+	SL_HOST_DIRTY_FILE, /* must be written first; before DUP where that may be waited for */
 	SL_HOST_DIRTY_VOLATILE,
 	SL_HOST_READ_AHEAD, /* staging: read ahead and not used yet */
 	SL_HOST_LIST_COUNT,
@@ -155,7 +159,8 @@ struct sl_chunk {
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
 	uint8_t measured;  /* enum sl_measured; not but where it is on the device */
-	uint8_t leaving;   /* in space->leave */
+	uint8_t leaving : 1; /* in space->leave, or taken from it just now */
+	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: measure.c */
 };
 
 /* What a launch can do with the chunk as it is, without any move. */
@@ -196,7 +201,9 @@ struct sl_region {
 	int file_writable;          /* set once: the file is open for writing */
 	unsigned flags;             /* enum sluice_map_flag */
 	enum sluice_advice advice;
-	int measure; /* advised so */
+	int measure;              /* advised so */
+	struct sl_hashes *hashes; /* of each chunk; NULL: none hashed yet. Owned by measure.c */
+	uint64_t whole_uses; /* launches so far that have pinned all of it at once */
 	enum sluice_population population;
 	enum sl_delivery delivery;
 	uint64_t ready[SL_READINESS_COUNT];
@@ -318,8 +325,12 @@ struct sluice_space {
 		uint64_t budget_bytes, used_bytes, peak_bytes, pinned_bytes;
 		uint64_t leaving_bytes; /* of used_bytes: of chunks that are EVICTING */
 		uint64_t wanted_bytes; /* what threads in sl_room_make() still wait for */
-		struct sl_chunk **heap; /* min-heap on (heap_stamp, chunk address) */
-		uint32_t heap_n, heap_max;
+		/* Min-heaps on (heap_stamp, chunk address): chunks of chunk_bytes; larger ones. */
+		struct sl_heap {
+			struct sl_chunk **slot;
+			uint32_t n, max;
+		} heap[2];
+		uint32_t heap_n; /* of both */
 		struct sl_chunk *discarded_head, *discarded_tail;
 	} dev;
 	struct {
@@ -329,7 +340,8 @@ struct sluice_space {
 		uint64_t read_ahead_bytes; /* staging held or claimed by read-ahead */
 		uint64_t staging_active;   /* frames in I/O, filling or evicting */
 		uint64_t evicted_bytes; /* frames that evictions have asked for so far */
-		size_t expect_skip;     /* evictions until the device is told again */
+		uint64_t frames_peak_bytes; /* the most that evictions have found held */
+		size_t expect_skip;         /* evictions until the device is told again */
 		struct sl_host_queue list[SL_HOST_LIST_COUNT];
 	} host;
 	struct {
@@ -339,8 +351,10 @@ struct sluice_space {
 		uint32_t n, max;
 	} view;
 	struct {
-		uint32_t running; /* calls to the device under way */
-		uint32_t stops;   /* reasons not to hash now */
+		int ready;        /* the device can hash */
+		uint32_t running; /* hashes under way */
+		uint32_t late;  /* of them: those that somebody has waited for in vain */
+		uint32_t stops; /* reasons not to hash now */
 	} measure;
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */
@@ -394,6 +408,7 @@ struct sluice_stream {
 	char failed[SL_ERROR_TEXT_BYTES / 2]; /* launches that the device failed in; space->lock */
 	int at_once; /* set once: end of a scope is recorded by the thread that ends it */
 	struct sl_stream *stream;
+	uint32_t submitting; /* threads that hand ended scopes to the device; space->lock */
 	atomic_uint pending; /* tasks submitted and not done */
 };
 

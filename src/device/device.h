@@ -85,6 +85,13 @@ enum sl_absent_how {
 	SL_ABSENT_DISCARD /* contents are lost; frame is NULL */
 };
 
+/* What is hashed. */
+enum sl_hash_of {
+	SL_HASH_ARRIVED, /* what the move brings, ahead of whatever has passed the gate of
+			  * moves_issued then: the hash counts as a move */
+	SL_HASH_NOW      /* what is there now, once the span's own move is done */
+};
+
 enum sl_access { SL_ACCESS_READ, SL_ACCESS_WRITE, SL_ACCESS_COUNT };
 
 /* A touch that the device could not satisfy. */
@@ -229,16 +236,20 @@ struct sl_device_ops {
 			struct sl_frame *frame);
 
 	/*
-	 * Whether a present span is as it was. measure: hash what it holds, behind the move that
-	 * brings it and ahead of whatever has passed the gate of moves_issued then: the hash counts
-	 * as a move. Enqueues, but for the first time. unchanged: hash it again: 1 the same since
-	 * the last measure, 0 not, negative: not known. Nobody writes to the span meanwhile. Waits
-	 * for the hash: tens of microseconds, or as long as the program's kernels leave it no room.
-	 * Two different contents have equal hashes with a chance of 2^-128, if whoever chose them
-	 * does not know the device's key. NULL: cannot.
+	 * Hashes. hash: of what a present span holds; enqueues. done(cookie, rc, sums) is called
+	 * once, from a thread of the device that may take locks and must not wait for moves, in tens
+	 * of microseconds, or as long as the program's kernels leave the hash no room; or never,
+	 * when the call itself failed (-EBUSY: too many are under way). What is written to the span
+	 * meanwhile makes the hash one of nothing; the span may go before the end of it. Two
+	 * different contents of as many bytes have equal hashes with a chance of 2^-128, if whoever
+	 * chose them does not know the device's key. prepare: make ready what a first hash needs,
+	 * blocks on that and on kernels that run. Both NULL: cannot.
 	 */
-	int (*measure)(struct sl_device *dev, const void *addr, uint64_t bytes);
-	int (*unchanged)(struct sl_device *dev, const void *addr, uint64_t bytes);
+	int (*hash_prepare)(struct sl_device *dev);
+	int (*hash)(struct sl_device *dev, const void *addr, uint64_t bytes,
+		    enum sl_hash_of what,
+		    void (*done)(void *cookie, int rc, const uint64_t sums[2]),
+		    void *cookie);
 
 	/* Guard present pages of a range: their next write is an event. unguard: let
 	 * writes through and wake threads that wait. Absent pages are left alone. */

@@ -9,7 +9,7 @@
  *   device.present  present, present_any
  *   device.absent   absent, absent_start, snapshot
  *   device.page     page_fill, page_drop, view_show, view_hide
- *   device.guard    guard, unguard, view_unguard, measure, unchanged
+ *   device.guard    guard, unguard, view_unguard, hash_prepare, hash
  *
  * All else is handed on (wrap_dev.c). No threads, no locks.
  */
@@ -181,25 +181,23 @@ fault_view_hide(struct sl_device *dev, void *addr, void *dst)
 }
 
 static int
-fault_measure(struct sl_device *dev, const void *addr, uint64_t bytes)
+fault_hash_prepare(struct sl_device *dev)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
 	int rc = sl_fault_point("device.guard");
 
-	if (!rc)
-		rc = inner->ops->measure(inner, addr, bytes);
-	sl_wrap_dev_count(dev);
-	return rc;
+	return rc ? rc : inner->ops->hash_prepare(inner);
 }
 
 static int
-fault_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes)
+fault_hash(struct sl_device *dev, const void *addr, uint64_t bytes, enum sl_hash_of what,
+	   void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
 	int rc = sl_fault_point("device.guard");
 
 	if (!rc)
-		rc = inner->ops->unchanged(inner, addr, bytes);
+		rc = inner->ops->hash(inner, addr, bytes, what, done, cookie);
 	sl_wrap_dev_count(dev);
 	return rc;
 }
@@ -231,8 +229,8 @@ sl_device_wrap_fault(struct sl_device *inner, struct sl_device **out)
 	FAULT(view_unguard);
 	FAULT(view_hide);
 	FAULT(snapshot);
-	FAULT(measure);
-	FAULT(unchanged);
+	FAULT(hash_prepare);
+	FAULT(hash);
 	FAULT(guard);
 	FAULT(unguard);
 	FAULT(page_fill);

@@ -213,20 +213,19 @@ wrap_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl
 }
 
 static int
-wrap_measure(struct sl_device *dev, const void *addr, uint64_t bytes)
+wrap_hash_prepare(struct sl_device *dev)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
-	int rc = inner->ops->measure(inner, addr, bytes);
 
-	sl_wrap_dev_count(dev);
-	return rc;
+	return inner->ops->hash_prepare(inner);
 }
 
 static int
-wrap_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes)
+wrap_hash(struct sl_device *dev, const void *addr, uint64_t bytes, enum sl_hash_of what,
+	  void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
-	int rc = inner->ops->unchanged(inner, addr, bytes);
+	int rc = inner->ops->hash(inner, addr, bytes, what, done, cookie);
 
 	sl_wrap_dev_count(dev);
 	return rc;
@@ -327,8 +326,8 @@ static const struct sl_device_ops wrap_ops = {
 	.view_unguard = wrap_view_unguard,
 	.view_hide = wrap_view_hide,
 	.snapshot = wrap_snapshot,
-	.measure = wrap_measure,
-	.unchanged = wrap_unchanged,
+	.hash_prepare = wrap_hash_prepare,
+	.hash = wrap_hash,
 	.guard = wrap_guard,
 	.unguard = wrap_unguard,
 	.page_fill = wrap_page_fill,
@@ -385,8 +384,8 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	WRAP(view_unguard);
 	WRAP(view_hide);
 	WRAP(snapshot);
-	WRAP(measure);
-	WRAP(unchanged);
+	WRAP(hash_prepare);
+	WRAP(hash);
 	WRAP(guard);
 	WRAP(unguard);
 	WRAP(page_fill);

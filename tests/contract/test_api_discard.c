@@ -282,6 +282,93 @@ gate_open(struct gate *gate)
 	CHECK(write(gate->ends[1], "x", 1) == 1);
 }
 
+static void
+kernel_gate(const struct sluice_block *block, void *args)
+{
+	(void)block;
+	gate_wait(args);
+}
+
+/*
+ * Chunks are written as a whole and used up half by half, as by partitions that end within a chunk.
+ * behind: the first halves are discarded before the launches that wrote them have run. Returns the
+ * bytes copied out.
+ */
+static uint64_t
+halves_run(enum sluice_discard_mode mode, int behind)
+{
+	struct sluice_space *s = space_make("host_budget=16M");
+	char *p = region_alloc(s, 4 * CHUNK), *q = pressure_make(s);
+	struct sluice_grid grid = {1, 1, 1};
+	struct sluice_use first = {q, CHUNK, SLUICE_USE_READ};
+	struct sluice_stream *stream;
+	struct gate gate;
+	uint64_t bytes;
+
+	CHECK(pipe(gate.ends) == 0 && sluice_stream_create(s, &stream) == 0);
+	/* A kernel, not a callback: behind that discards would wait for their turn. */
+	CHECK(sluice_launch(s, stream, kernel_gate, grid, &gate, sizeof(gate), &first, 1) ==
+	      0);
+	if (!behind)
+		gate_open(&gate);
+	for (uint64_t i = 0; i < 4; i++) {
+		struct kernel_args fill = {at_chunk(p, i), CHUNK, i, KERNEL_FILL};
+		struct sluice_use use = {at_chunk(p, i), CHUNK, SLUICE_USE_WRITE_ALL};
+
+		CHECK(sluice_launch(s, stream, kernel_range, grid, &fill, sizeof(fill),
+				    &use, 1) == 0);
+		CHECK(sluice_discard(s, at_chunk(p, i), CHUNK / 2, mode, stream) == 0);
+	}
+	if (behind)
+		gate_open(&gate);
+	CHECK(sluice_stream_synchronize(s, stream) == 0);
+	for (uint64_t i = 0; i < 4; i++) {
+		launch(s, KERNEL_ADD, at_chunk(p, i) + CHUNK / 2, CHUNK / 2,
+		       SLUICE_USE_READ_WRITE, 1);
+		CHECK(sluice_discard(s, at_chunk(p, i) + CHUNK / 2, CHUNK / 2, mode,
+				     NULL) == 0);
+	}
+	press(s, at_chunk(q, 1), 15);
+	CHECK_EQ(residency(s, p, 4 * CHUNK).empty_bytes, 4 * CHUNK);
+	bytes = d2h(s);
+	sluice_stream_destroy(stream);
+	space_end(s);
+	return bytes;
+}
+
+static void
+eager_discard_of_parts_saves_what_lazy_does(void)
+{
+	for (int behind = 0; behind < 2; behind++) {
+		CHECK_EQ(halves_run(SLUICE_DISCARD_LAZY, behind), 0);
+		CHECK_EQ(halves_run(SLUICE_DISCARD_EAGER, behind), 0);
+	}
+}
+
+/* A launch writes the living half, on the device or brought back to it; then host code a dead page. */
+static void
+write_to_an_eagerly_discarded_page_counts_behind_a_launch_on_the_others(void)
+{
+	for (int away = 0; away < 2; away++) {
+		struct sluice_space *s = space_make("host_budget=16M");
+		char *p = region_alloc(s, CHUNK), *q = pressure_make(s);
+
+		launch(s, KERNEL_FILL, p, CHUNK, SLUICE_USE_WRITE_ALL, 1);
+		space_sync(s);
+		CHECK(sluice_discard(s, p, CHUNK / 2, SLUICE_DISCARD_EAGER, NULL) == 0);
+		if (away)
+			press(s, q, 16);
+		launch(s, KERNEL_FILL, p + CHUNK / 2, CHUNK / 2, SLUICE_USE_READ_WRITE, 2);
+		space_sync(s);
+		p[3 * PAGE] = 77;
+		CHECK(sluice_discard(s, p + CHUNK / 2, CHUNK / 2, SLUICE_DISCARD_EAGER,
+				     NULL) == 0);
+		press(s, q, 16);
+		CHECK_EQ(p[3 * PAGE], 77);
+		space_end(s);
+	}
+}
+
 struct copy_args {
 	const char *from;
 	char *to;
@@ -506,6 +593,8 @@ static const struct api_case cases[] = {
 	CASE(page_that_is_covered_in_part_stays_alive),
 	CASE(last_chunk_dies_with_the_bytes_that_the_region_has),
 	CASE(write_to_an_eagerly_discarded_page_keeps_its_chunk_alive),
+	CASE(eager_discard_of_parts_saves_what_lazy_does),
+	CASE(write_to_an_eagerly_discarded_page_counts_behind_a_launch_on_the_others),
 	CASE(discard_keeps_the_order_of_its_stream),
 	CASE(discard_without_a_stream_waits_for_launches_that_use_the_range),
 	CASE(wrong_discards_are_refused),

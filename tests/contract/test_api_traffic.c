@@ -160,6 +160,24 @@ srad_with_intents_moves_what_the_closed_form_says(void)
 	}
 }
 
+/* File data are written before a copy of what is on the device is given up, which each eviction
+ * would make again: so at most what a tile holds is copied twice. */
+static void
+srad_copies_nothing_out_twice_where_host_memory_is_short(void)
+{
+	for (uint64_t host = 20; host <= 32; host += 4) {
+		char config[64];
+		struct traffic t;
+
+		snprintf(config, sizeof(config), "policy=lru,host_budget=%llu",
+			 (unsigned long long)(host * CHUNK));
+		t = srad_run(10, 12, config);
+		CHECK_EQ(t.h2d, 14 * 10);
+		CHECK(t.d2h >= 2 * 60 - 12 / 6);
+		CHECK(t.d2h <= 2 * 60 - 12 / 6 + 6);
+	}
+}
+
 static void
 srad_with_map_flags_only_moves_what_the_closed_form_says(void)
 {
@@ -417,6 +435,7 @@ static const struct api_case cases[] = {
 	CASE(streaming_moves_every_byte_once_whatever_the_budget),
 	CASE(declared_read_intent_halves_what_a_stencil_writes_back),
 	CASE(srad_with_intents_moves_what_the_closed_form_says),
+	CASE(srad_copies_nothing_out_twice_where_host_memory_is_short),
 	CASE(srad_with_map_flags_only_moves_what_the_closed_form_says),
 	CASE(srad_that_fits_moves_its_input_once),
 	CASE(more_host_memory_never_spills_more_and_enough_of_it_nothing),

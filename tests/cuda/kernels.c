@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* C twins of kernels.cu, and of the library's own kernel, for the stand-in driver: the grid is shared
- * out by blocks. */
+/* C twins of kernels.cu for the stand-in driver: the grid is shared out by blocks. */
 #include <time.h>
 
 #include "cuda/cuda_test.h"
-#include "device/cuda/hash.h"
 
 static const struct sl_standin *standin;
 
@@ -177,25 +175,6 @@ fetch_wrong(const struct sl_standin_block *b, void *const *params)
 	rcs[3] = acquire(b, box, 4096, 4096, SLUICE_USE_READ);
 }
 
-/* The library's own: (address, units, sums, k0, k1, m0, m1). */
-static void
-span_hash(const struct sl_standin_block *b, void *const *params)
-{
-	const uint64_t key[4] = {U64(3), U64(4), U64(5), U64(6)};
-	struct share s = share_of(b, U64(1));
-	uint64_t *out = words(b, U64(2), 0, 2, SL_STANDIN_READ | SL_STANDIN_WRITE);
-	uint64_t sums[2] = {0, 0};
-
-	for (uint64_t i = s.begin; i < s.end; i += PIECE) {
-		uint64_t n = s.end - i < PIECE ? s.end - i : PIECE;
-
-		sl_cuda_hash_add(sums, words(b, U64(0), i * 2, n * 2, SL_STANDIN_READ), i,
-				 n, key);
-	}
-	__atomic_fetch_add(&out[0], sums[0], __ATOMIC_RELAXED);
-	__atomic_fetch_add(&out[1], sums[1], __ATOMIC_RELAXED);
-}
-
 void
 cuda_test_kernels_register(const struct sl_standin *table)
 {
@@ -207,7 +186,6 @@ cuda_test_kernels_register(const struct sl_standin *table)
 		{"test_delay", delay, 3, {8, 8, 8}},
 		{"test_fetch", fetch, 7, {16, 8, 8, 8, 8, 8, 8}},
 		{"test_fetch_wrong", fetch_wrong, 3, {16, 8, 8}},
-		{SL_CUDA_HASH_KERNEL, span_hash, SL_CUDA_HASH_PARAMS, {8, 8, 8, 8, 8, 8, 8}},
 	};
 
 	standin = table;

@@ -383,6 +383,49 @@ launch_behind_a_prefetch_waits_for_its_copies(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+struct reaper {
+	struct sluice_space *space;
+	atomic_int stop;
+};
+
+static void *
+scopes_are_reaped(void *arg)
+{
+	struct reaper *reaper = arg;
+
+	while (!atomic_load(&reaper->stop))
+		CHECK_OK(sluice_stream_synchronize(reaper->space, NULL));
+	return NULL;
+}
+
+/* Whoever looks after ended scopes hands in those of all streams. */
+static void
+stream_goes_while_another_thread_hands_in_its_scopes(void)
+{
+	struct reaper reaper = {.space = cuda_test_space(16, 64, "chunk=2M")};
+	const char *late = getenv("CUDA_STANDIN_LATE_US");
+	unsigned rounds = late && atoi(late) ? 20 : 400;
+	struct sluice_space *s = reaper.space;
+	pthread_t thread;
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, 2 * MIB, 0, (void **)&p));
+	CHECK(!pthread_create(&thread, NULL, scopes_are_reaped, &reaper));
+	for (unsigned i = 0; i < rounds; i++) {
+		struct sluice_stream *stream;
+
+		CHECK_OK(sluice_stream_create(s, &stream));
+		for (unsigned k = 0; k < 3; k++)
+			cuda_test_run(&t, s, stream, TEST_FILL, p, 64, i, SLUICE_USE_WRITE);
+		sluice_stream_destroy(stream);
+	}
+	atomic_store(&reaper.stop, 1);
+	CHECK(!pthread_join(thread, NULL));
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 static void
 run(void)
 {
@@ -395,6 +438,7 @@ run(void)
 	slab_of_a_span_that_went_before_it_had_come_is_clean();
 	many_moves_end_once_each_with_their_contents();
 	launch_behind_a_prefetch_waits_for_its_copies();
+	stream_goes_while_another_thread_hands_in_its_scopes();
 	cuda_test_close(&t, NULL);
 }
 

@@ -92,7 +92,8 @@ struct memory {
 	struct object object;
 	size_t bytes;
 	struct cu_location location;
-	int fd; /* of its pool */
+	struct cu_allocation what; /* as it was asked for, by cuMemCreate() */
+	int fd;                    /* of its pool */
 	uint64_t offset;
 	int refs; /* handles the program has not released */
 	int n_mappings;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "preload/api_vmm.h"
 
 #define HOST_POOL DEVICES_MAX
 
@@ -134,6 +135,7 @@ cuMemCreate(uint64_t *handle, size_t bytes, const struct cu_allocation *prop,
 	pthread_mutex_lock(&the.lock);
 	memory = memory_new(bytes, &prop->location);
 	if (memory) {
+		memory->what = *prop;
 		*handle = object_add(&memory->object, OBJECT_MEMORY);
 		the.live.handles++;
 	}
@@ -193,4 +195,22 @@ cuMemRetainAllocationHandle(uint64_t *handle, void *addr)
 	return mapping ? CU_SUCCESS
 		       : violate(CU_ERROR_INVALID_VALUE,
 				 "cuMemRetainAllocationHandle: nothing mapped at %p", addr);
+}
+
+int
+cuMemGetAllocationPropertiesFromHandle(struct cu_allocation *what, uint64_t handle)
+{
+	int code = call_enter(CALL_API, NEEDS_VMM, NULL);
+	struct memory *memory;
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&the.lock);
+	memory = memory_find(handle);
+	if (memory)
+		*what = memory->what;
+	pthread_mutex_unlock(&the.lock);
+	return memory ? CU_SUCCESS
+		      : violate(CU_ERROR_INVALID_VALUE,
+				"cuMemGetAllocationPropertiesFromHandle: no such handle");
 }

@@ -35,7 +35,7 @@ fake_space_make(uint64_t n_chunks)
 		f->chunks[i].region = &f->region;
 		f->chunks[i].heap_slot = SL_HEAP_NONE;
 	}
-	if (sl_lru_reserve(&f->space, n_chunks))
+	if (sl_lru_reserve(&f->space, SL_SPAN_BYTES, n_chunks))
 		abort();
 	return f;
 }
@@ -52,7 +52,7 @@ fake_chunk_place(struct sl_chunk *c, enum sl_chunk_state state)
 static inline void
 fake_space_free(struct fake_space *f)
 {
-	free(f->space.dev.heap);
+	sl_lru_fini(&f->space);
 	free(f);
 }
 

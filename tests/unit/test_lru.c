@@ -2,7 +2,8 @@
 /*
  * The order of victims among used chunks: by stamp of chunk or region, the larger counts; clean
  * before dirty among equals; then by address; cold ones before all; and against a plain sort of
- * random stamps. The discarded list: first in, first out.
+ * random stamps. Of two sizes: the one that room is wanted for, where it is nearly as cold. The discarded
+ * list: first in, first out.
  */
 #include "unit/cmocka_all.h"
 
@@ -257,18 +258,119 @@ a_chunk_that_lives_again_is_as_cold_as_it_says(void **state)
 	fake_space_free(f);
 }
 
+/* Beside the chunks of 2 MiB, a region of ones of 32 MiB. */
+static struct sl_region *
+large_region(struct fake_space *f, struct sl_chunk *chunks, uint64_t n)
+{
+	struct sl_region *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	f->space.config.chunk_bytes = SL_SPAN_BYTES;
+	r->space = &f->space;
+	r->base = (char *)(uintptr_t)0x200000000;
+	r->chunk_bytes = 16 * SL_SPAN_BYTES;
+	r->chunk_shift = 25;
+	r->n_chunks = n;
+	r->size_bytes = n * r->chunk_bytes;
+	r->chunks = chunks;
+	r->ready[SL_READY_NOT] = n;
+	memset(chunks, 0, n * sizeof(*chunks));
+	for (uint64_t i = 0; i < n; i++) {
+		chunks[i].region = r;
+		chunks[i].heap_slot = SL_HEAP_NONE;
+	}
+	assert_int_equal(sl_lru_reserve(&f->space, SL_SPAN_BYTES, f->region.n_chunks), 0);
+	assert_int_equal(sl_lru_reserve(&f->space, r->chunk_bytes, n), 0);
+	return r;
+}
+
+static void
+room_for_a_chunk_takes_one_of_its_size_where_it_is_nearly_as_cold(void **state)
+{
+	struct fake_space *f = fake_space_make(2);
+	struct sl_chunk large[2];
+	struct sl_region *r = large_region(f, large, 2);
+	const uint64_t of_small = SL_SPAN_BYTES, of_large = r->chunk_bytes;
+
+	(void)state;
+	f->space.clock = 1000;
+	chunk_use(&large[0], 200, 0); /* ages: 800, 700 and 699 */
+	chunk_use(&large[1], 301, 0);
+	chunk_use(&f->chunks[0], 300, 0);
+	chunk_use(&f->chunks[1], 301, 0);
+	assert_ptr_equal(sl_lru_coldest(&f->space, SL_SKIP_NOTHING), &large[0]);
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_NOTHING, 0), &large[0]);
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_NOTHING, of_large), &large[0]);
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_NOTHING, of_small),
+			 &f->chunks[0]);
+	f->chunks[0].stamp = 301; /* a little younger: the order of uses again */
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_NOTHING, of_small), &large[0]);
+	large[0].pins = 1; /* of what is left, both sizes are as cold */
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_PINNED, of_small),
+			 &f->chunks[0]);
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_PINNED, of_large), &large[1]);
+	large[0].pins = 0;
+	fake_chunk_place(&f->chunks[0], SL_CHUNK_EMPTY);
+	fake_chunk_place(&f->chunks[1], SL_CHUNK_EMPTY);
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_NOTHING, of_small), &large[0]);
+	chunk_use(&f->chunks[0], 999, SL_COLD); /* advised: before all, for any size */
+	assert_ptr_equal(sl_lru_coldest_for(&f->space, SL_SKIP_NOTHING, of_large),
+			 &f->chunks[0]);
+	fake_chunk_place(&f->chunks[0], SL_CHUNK_EMPTY);
+	fake_chunk_place(&large[0], SL_CHUNK_EMPTY);
+	fake_chunk_place(&large[1], SL_CHUNK_EMPTY);
+	assert_int_equal(f->space.dev.heap_n, 0);
+	free(r);
+	fake_space_free(f);
+}
+
+static void
+chunks_of_two_sizes_come_out_in_one_order(void **state)
+{
+	struct fake_space *f = fake_space_make(32);
+	struct sl_chunk large[32];
+	struct sl_region *r = large_region(f, large, 32);
+	struct sl_rng rng;
+	uint64_t last = 0;
+
+	(void)state;
+	sl_rng_init(&rng, 7);
+	for (int i = 0; i < 32; i++) {
+		chunk_use(&f->chunks[i], 1 + sl_rng_below(&rng, 1000), 0);
+		chunk_use(&large[i], 1 + sl_rng_below(&rng, 1000), 0);
+	}
+	for (int i = 0; i < 64; i++) {
+		struct sl_chunk *c = sl_lru_coldest(&f->space, SL_SKIP_NOTHING);
+
+		assert_non_null(c);
+		assert_true(c->stamp >= last);
+		assert_true(sl_lru_knows(c));
+		last = c->stamp;
+		fake_chunk_place(c, SL_CHUNK_EMPTY);
+		assert_false(sl_lru_knows(c));
+	}
+	assert_null(sl_lru_coldest(&f->space, SL_SKIP_NOTHING));
+	free(r);
+	fake_space_free(f);
+}
+
 static void
 heap_grows_and_refuses_what_it_cannot_number(void **state)
 {
 	struct sluice_space space = {0};
 
 	(void)state;
-	assert_int_equal(sl_lru_reserve(&space, 10), 0);
-	assert_int_equal(space.dev.heap_max, 10);
-	assert_int_equal(sl_lru_reserve(&space, 5), 0);
-	assert_int_equal(space.dev.heap_max, 10);
-	assert_int_equal(sl_lru_reserve(&space, UINT32_MAX), -EFBIG);
-	free(space.dev.heap);
+	space.config.chunk_bytes = SL_SPAN_BYTES;
+	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 10), 0);
+	assert_int_equal(space.dev.heap[0].max, 10);
+	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 5), 0);
+	assert_int_equal(space.dev.heap[0].max, 10);
+	assert_int_equal(space.dev.heap[1].max, 0);
+	assert_int_equal(sl_lru_reserve(&space, 2 * SL_SPAN_BYTES, 3), 0);
+	assert_int_equal(space.dev.heap[0].max, 10);
+	assert_int_equal(space.dev.heap[1].max, 3);
+	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, UINT32_MAX), -EFBIG);
+	sl_lru_fini(&space);
 }
 
 int
@@ -286,6 +388,8 @@ main(void)
 		T(discarded_chunks_leave_first_in_first_out),
 		T(discarded_chunks_stay_in_the_heap_but_are_no_victims),
 		T(a_chunk_that_lives_again_is_as_cold_as_it_says),
+		T(room_for_a_chunk_takes_one_of_its_size_where_it_is_nearly_as_cold),
+		T(chunks_of_two_sizes_come_out_in_one_order),
 		T(heap_grows_and_refuses_what_it_cannot_number),
 	};
 

@@ -9,9 +9,12 @@
  * recorded then would never come, and asking the stream would spoil the capture. It gets its event
  * when the capture has ended.
  *
- * A done() runs with no lock held and may block; what is pending behind it waits.
+ * A done() runs with no lock held and may block; what is pending behind it waits. Who has waited for
+ * a stream itself does what is left of its queue (finish), as far as that may be done anywhere: to wait
+ * until the thread has seen it, and then for the wake, would take longer than short kernels do.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -53,26 +56,34 @@ pending_query(struct cuda *cuda, struct cuda_pending *pending)
 	return result;
 }
 
-/* Take the first pending thing of any queue whose event has come. Lock held. */
+/* Take the first pending thing of a queue if its event has come. Lock held. */
+static struct cuda_pending *
+queue_take(struct cuda_completer *completer, struct cuda_queue *queue, int *result)
+{
+	struct cuda_pending *pending = queue->head;
+
+	if (!pending || queue->calling)
+		return NULL;
+	*result = pending_query(completer->cuda, pending);
+	if (*result == CU_ERROR_NOT_READY)
+		return NULL;
+	queue->head = pending->next;
+	if (!queue->head)
+		queue->tail = NULL;
+	queue->calling = 1;
+	return pending;
+}
+
+/* The same of any queue. Lock held. */
 static struct cuda_pending *
 pending_take(struct cuda_completer *completer, struct cuda_queue **from, int *result)
 {
 	for (struct cuda_queue *queue = completer->queues; queue; queue = queue->next) {
-		struct cuda_pending *pending = queue->head;
-		int got;
+		struct cuda_pending *pending = queue_take(completer, queue, result);
 
-		if (!pending || queue->calling)
-			continue;
-		got = pending_query(completer->cuda, pending);
-		if (got == CU_ERROR_NOT_READY)
-			continue;
-		queue->head = pending->next;
-		if (!queue->head)
-			queue->tail = NULL;
-		queue->calling = 1;
 		*from = queue;
-		*result = got;
-		return pending;
+		if (pending)
+			return pending;
 	}
 	return NULL;
 }
@@ -83,6 +94,16 @@ pending_await(struct cuda *cuda, struct cuda_pending *pending)
 	return pending->on == CUDA_PENDING_STREAM
 		       ? cuda->driver->cuStreamSynchronize(pending->stream)
 		       : cuda->driver->cuEventSynchronize(pending->event);
+}
+
+/* Call back. Context entered, no lock held. */
+static void
+pending_end(struct cuda *cuda, struct cuda_pending *pending, int result)
+{
+	/* The driver did not say, but the work goes on: it is over when it is over. */
+	if (result && !sl_cuda_result_is_lost(result))
+		result = pending_await(cuda, pending);
+	pending->done(pending, sl_cuda_rc(cuda, result, "cuEventQuery"));
 }
 
 /* An emptied queue leaves the list; its stream may be destroyed. Lock held. */
@@ -139,12 +160,8 @@ completer_main(void *arg)
 		}
 		pending = pending_take(completer, &queue, &result);
 		sl_mutex_unlock(&completer->lock);
-		/* The driver did not say, but the work goes on: it is over when it is over. */
-		if (pending && result && !sl_cuda_result_is_lost(result))
-			result = pending_await(completer->cuda, pending);
 		if (pending) {
-			pending->done(pending,
-				      sl_cuda_rc(completer->cuda, result, "cuEventQuery"));
+			pending_end(completer->cuda, pending, result);
 			last_ns = sl_now_ns();
 		} else if (sl_now_ns() - last_ns > POLL_SPIN_NS) {
 			nanosleep(&pause, NULL);
@@ -237,5 +254,35 @@ sl_cuda_queue_drain(struct cuda_completer *completer, struct cuda_queue *queue)
 	sl_mutex_lock(&completer->lock);
 	while (queue->head || queue->calling)
 		sl_cond_wait(&completer->idle, &completer->lock);
+	sl_mutex_unlock(&completer->lock);
+}
+
+void
+sl_cuda_queue_finish(struct cuda_completer *completer, struct cuda_queue *queue)
+{
+	uint64_t start_ns = 0;
+
+	sl_mutex_lock(&completer->lock);
+	while (queue->head || queue->calling) {
+		struct cuda_pending *pending = NULL;
+		int result = 0;
+
+		if (queue->head && queue->head->anywhere)
+			pending = queue_take(completer, queue, &result);
+		if (!pending && !start_ns)
+			start_ns = sl_now_ns();
+		if (!pending && sl_now_ns() - start_ns > POLL_SPIN_NS) {
+			sl_cond_wait(&completer->idle, &completer->lock);
+			continue;
+		}
+		sl_mutex_unlock(&completer->lock);
+		if (pending)
+			pending_end(completer->cuda, pending, result);
+		else
+			sched_yield();
+		sl_mutex_lock(&completer->lock);
+		if (pending)
+			queue_settle(completer, queue);
+	}
 	sl_mutex_unlock(&completer->lock);
 }

@@ -110,7 +110,6 @@ cuda_destroy(struct sl_device *dev)
 	if (cuda->spans)
 		munmap(cuda->spans, cuda->spans_bytes);
 	sl_cond_fini(&cuda->ahead.work);
-	sl_cond_fini(&cuda->hash.idle);
 	sl_mutex_fini(&cuda->hash.lock);
 	sl_mutex_fini(&cuda->moves.lock);
 	sl_mutex_fini(&cuda->pools.lock);
@@ -274,8 +273,8 @@ static const struct sl_device_ops cuda_ops = {
 	.view_unguard = cuda_view_unguard,
 	.view_hide = cuda_view_hide,
 	.snapshot = sl_cuda_snapshot,
-	.measure = sl_cuda_measure,
-	.unchanged = sl_cuda_unchanged,
+	.hash_prepare = sl_cuda_hash_prepare,
+	.hash = sl_cuda_hash,
 	.guard = cuda_guard,
 	.unguard = cuda_guard,
 	.stream_create = sl_cuda_stream_create,

@@ -45,9 +45,10 @@ struct cuda_slab {
 	uint64_t handle;
 	uint64_t alias; /* permanent address, for copies */
 	int class;
-	/* The copy out of it that was enqueued last (moves.lock): a copy in waits for that on
-	 * its stream. 0: none. */
-	uint64_t out_move;
+	/* The copies that were enqueued last (moves.lock), 0: none. A copy in waits for the one out
+	 * on its stream; who gives the memory back waits for both. */
+	uint64_t out_move, in_move;
+	uint64_t hash_number; /* of the hash that was enqueued last; 0: none (hash.lock) */
 };
 
 /* A span-sized piece of pinned host memory; frame.private points here. */
@@ -65,8 +66,6 @@ struct cuda_span {
 	struct cuda_frame *reached; /* absent, mapped to this frame */
 	uint64_t in_move;           /* of present; 0: nothing was copied */
 	uint64_t after_out;         /* then: the copy out that still reads the slab */
-	uint64_t hash_move;         /* of the last measure; 0: none since present */
-	uint32_t hash_slot; /* where its sums lie, from 1; kept for the next; 0: none yet */
 };
 
 /* What tells that something pending has come. */
@@ -82,7 +81,8 @@ struct cuda_pending {
 	struct cu_event *event;
 	struct cu_stream *stream; /* NULL: the default one */
 	enum cuda_pending_on on;
-	uint64_t number;                                    /* of a copy out */
+	int anywhere;    /* done() may be called by any thread */
+	uint64_t number; /* of a copy out */
 	void (*done)(struct cuda_pending *pending, int rc); /* frees it */
 };
 
@@ -123,27 +123,21 @@ struct cuda_ahead {
 	int refused; /* 1: a frame could not be made: none is made ahead any more */
 };
 
-#define SL_CUDA_HASH_LANES 4u
-
-/* Where one thread compares: sums of now in device memory, both in host memory. */
-struct cuda_hash_lane {
-	struct cu_stream *stream;
-	uint64_t scratch; /* device address */
-	uint64_t *sums;   /* pinned: 2 words now, 2 words then */
-	int busy;         /* hash.lock */
-};
+/* Hashes under way at once, at most. */
+#define SL_CUDA_HASH_JOBS 64u
 
 struct cuda_hash {
-	struct sl_mutex lock; /* rank STREAM; all below */
-	struct sl_cond idle;
-	int ready; /* 1: yes; 0: not tried; negative: why it never will be */
+	struct sl_mutex lock; /* rank STREAM; all below, but what says otherwise */
+	int ready;            /* 1: yes; 0: not tried; negative: why it never will be */
 	struct cu_module *module;
 	struct cu_function *function;
 	uint64_t key[4]; /* set once ready, as the next */
-	struct cuda_hash_lane lane[SL_CUDA_HASH_LANES];
-	uint64_t lanes_memory, *lanes_sums;
-	uint64_t *block; /* device memory of slots, block by block */
-	uint32_t n_blocks, n_slots, max_blocks;
+	struct cu_stream *stream;
+	struct cuda_hash_job *jobs, *free;
+	void *parts;           /* pinned; of all jobs */
+	uint64_t issued;       /* number of the last one on the stream */
+	_Atomic uint64_t done; /* number of the last one that has ended; pairs with hash_wait */
+	struct cuda_queue queue, arrivals; /* of the completer streams */
 };
 
 struct cuda {
@@ -270,14 +264,20 @@ int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint
 int sl_cuda_move_wait(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
 /* 0: copy in number move is done; -EAGAIN: not yet. */
 int sl_cuda_move_query(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
+/* Block until no copy uses the slab any more. */
+void sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab);
 /* Make stream wait for copy in number move. */
 int sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move) SL_MUST_CHECK;
 
 /* hash.c */
 void sl_cuda_hash_init(struct cuda *cuda);
-void sl_cuda_hash_fini(struct cuda *cuda); /* context entered, nobody measures */
-int sl_cuda_measure(struct sl_device *dev, const void *addr, uint64_t bytes);
-int sl_cuda_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes);
+void sl_cuda_hash_fini(struct cuda *cuda); /* context entered, nobody hashes */
+int sl_cuda_hash_prepare(struct sl_device *dev);
+int sl_cuda_hash(struct sl_device *dev, const void *addr, uint64_t bytes,
+		 enum sl_hash_of what,
+		 void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie);
+/* Block until no hash reads the slab. Context entered. */
+void sl_cuda_hash_wait(struct cuda *cuda, const struct cuda_slab *slab);
 
 /* complete.c */
 int sl_cuda_completer_start(struct cuda *cuda, struct cuda_completer *completer,
@@ -288,6 +288,9 @@ void sl_cuda_complete(struct cuda_completer *completer, struct cuda_queue *queue
 		      struct cuda_pending *pending);
 /* Block until queue is empty and no done() of it runs. Not from a done(). */
 void sl_cuda_queue_drain(struct cuda_completer *completer, struct cuda_queue *queue);
+/* The same, of a queue whose stream has come to its end; what may be done anywhere, by this thread.
+ * Context entered, no lock held. */
+void sl_cuda_queue_finish(struct cuda_completer *completer, struct cuda_queue *queue);
 
 /* stream.c. Whether the program is capturing the stream into a graph, or, for the legacy stream, one
  * that it would wait for: 1, 0, or -errno. No capture minds the question. Context entered. */

@@ -88,20 +88,24 @@ memory_free(struct cuda *cuda, uint64_t bytes, uint64_t handle, uint64_t alias)
 static void
 slab_destroy(struct cuda *cuda, struct cuda_slab *slab)
 {
-	/* The driver frees memory that a queued copy reads only after it: but it does not say so. */
-	if (slab->out_move > atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire))
-		(void)cuda->driver->cuStreamSynchronize(cuda->moves.out);
+	/* The driver frees memory that a queued copy uses only after it: but it does not say so. */
+	sl_cuda_slab_wait(cuda, slab);
+	sl_cuda_hash_wait(cuda, slab);
 	memory_free(cuda, sl_cuda_class_bytes(slab->class), slab->handle, slab->alias);
 	free(slab);
 }
 
+/* A free one, the one that was put first. idle: only if the copy out of it has ended. */
 static struct cuda_slab *
-slab_pop(struct cuda *cuda, int class)
+slab_pop(struct cuda *cuda, int class, int idle)
 {
 	struct cuda_slab *slab;
 
 	sl_mutex_lock(&cuda->pools.lock);
 	slab = cuda->pools.slab_head[class];
+	if (slab && idle &&
+	    slab->out_move > atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire))
+		slab = NULL;
 	if (slab) {
 		cuda->pools.slab_head[class] = slab->next;
 		if (!slab->next)
@@ -128,22 +132,23 @@ sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab)
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
-/* Give free slabs of other sizes back, at least bytes of them if there are as many. */
+/* Give free slabs of other sizes back, at least bytes of them if there are as many: rather those that
+ * need not be waited for. */
 static void
 slabs_give_back(struct cuda *cuda, int but, uint64_t bytes)
 {
 	uint64_t given = 0;
 
-	for (int class = 0; class < SL_CUDA_CLASSES && given < bytes; class ++) {
-		struct cuda_slab *slab;
+	for (int idle = 1; idle >= 0; idle--) {
+		for (int class = 0; class < SL_CUDA_CLASSES && given < bytes; class ++) {
+			struct cuda_slab *slab;
 
-		if (class == but)
-			continue;
-		/* A copy in may still be under way to it. */
-		while (given < bytes && (slab = slab_pop(cuda, class))) {
-			(void)cuda->driver->cuStreamSynchronize(cuda->moves.in);
-			given += sl_cuda_class_bytes(class);
-			slab_destroy(cuda, slab);
+			if (class == but)
+				continue;
+			while (given < bytes && (slab = slab_pop(cuda, class, idle))) {
+				given += sl_cuda_class_bytes(class);
+				slab_destroy(cuda, slab);
+			}
 		}
 	}
 }
@@ -164,7 +169,7 @@ sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
 
 	if (class < 0)
 		return class;
-	slab = slab_pop(cuda, class);
+	slab = slab_pop(cuda, class, 0);
 	if (slab) {
 		*out = slab;
 		return 0;
@@ -384,7 +389,7 @@ sl_cuda_pools_fini(struct cuda *cuda)
 
 		while ((frame = sl_cuda_frame_pop(cuda, class)))
 			sl_cuda_frame_destroy(cuda, frame);
-		while ((slab = slab_pop(cuda, class)))
+		while ((slab = slab_pop(cuda, class, 0)))
 			slab_destroy(cuda, slab);
 	}
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes of spans (the function: hash.h). measure() enqueues one on the stream of copies in, behind
- * the copy that fills the span; its sums stay in device memory, in the span's slot. unchanged()
- * enqueues another one on a stream of its own, and brings both home in one small copy.
+ * Hashes of spans (the function: hash.h). A hash is one kernel and one event: the kernel has each of its
+ * few blocks write its sums to pinned host memory, so that no copy has to queue for an engine, and the
+ * completer of streams adds them up and calls back. What is asked for now runs on a stream of its own,
+ * ahead of the program's kernels; what is to be as it arrived, on the stream of copies in.
  *
- * The kernel is PTX text that the driver compiles when the first span is measured, so that neither
- * nvcc nor a binary for each GPU is needed; where the driver will not compile (-ENOTSUP or its own
- * error), that is remembered and nothing is measured. Device memory beside the budget: 64 KiB for
- * each 4096 spans that were ever measured at once or one after the other, at different addresses.
+ * The kernel is PTX text that the driver compiles, and loads, before the first span is hashed, so that
+ * neither nvcc nor a binary for each GPU is needed; where the driver will not (-ENOTSUP or its own
+ * error), that is remembered and nothing is hashed. Device memory beside the budget: none of ours.
  *
- * Threads: any. hash.lock is held for looking at the lists and for making them longer, not while a
- * hash runs.
+ * Threads: any. hash.lock is held for taking and giving back what a hash needs, and for enqueuing on
+ * the stream of hashes, whose order is that of their numbers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,8 +23,7 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/hash.h"
 
-#define SLOT_BYTES  16u
-#define BLOCK_SLOTS 4096u
+#define PART_BYTES 16u /* the two sums of a block */
 
 /* clang-format off */
 /* r: mix(r), as in hash.h; %t is overwritten. */
@@ -66,7 +65,8 @@
 /*
  * A thread takes units i, i + step, i + 2 step, i + 3 step, where step is how many threads there are,
  * and so on: the caller sees to it that the number of units is a multiple of 4 steps. Four loads of 16
- * bytes are under way at once. Sums of threads go to the warp's first, to the block's, to the caller's.
+ * bytes are under way at once. Sums of threads go to the warp's first, to the block's, and from there
+ * to the block's place in the caller's.
  */
 static const char hash_ptx[] =
 	".version 6.4\n"
@@ -158,20 +158,33 @@ static const char hash_ptx[] =
 	"	@!%first bra $end;\n"
 	"	ld.shared.u64 %s0, [total];\n"
 	"	ld.shared.u64 %s1, [total + 8];\n"
-	"	red.global.add.u64 [%to], %s0;\n"
-	"	red.global.add.u64 [%to + 8], %s1;\n"
+	"	mul.wide.u32 %t, %block, 16;\n"
+	"	add.u64 %to, %to, %t;\n"
+	"	st.global.v2.u64 [%to], {%s0, %s1};\n"
 	"$end:\n"
 	"	ret;\n"
 	"}\n";
 /* clang-format on */
 
-/* ---- kernel, memory, lanes ------------------------------------------------------------------ */
+/* ---- kernel and jobs ------------------------------------------------------------------------ */
+
+/* One hash under way. */
+struct cuda_hash_job {
+	struct cuda_pending pending; /* first */
+	struct cuda_hash_job *next;  /* free ones */
+	struct cuda *cuda;
+	struct cu_event *event;
+	uint64_t *parts;   /* pinned: two sums for each block */
+	unsigned n_blocks; /* of its launch */
+	uint64_t number;   /* on the stream of hashes; 0: on that of copies in */
+	void (*done)(void *cookie, int rc, const uint64_t sums[2]);
+	void *cookie;
+};
 
 void
 sl_cuda_hash_init(struct cuda *cuda)
 {
 	sl_mutex_init(&cuda->hash.lock, SL_RANK_STREAM);
-	sl_cond_init(&cuda->hash.idle);
 }
 
 void
@@ -180,27 +193,23 @@ sl_cuda_hash_fini(struct cuda *cuda)
 	struct cuda_hash *hash = &cuda->hash;
 	const struct sl_cuda_driver *driver = cuda->driver;
 
-	for (unsigned i = 0; i < SL_CUDA_HASH_LANES; i++) {
-		if (!hash->lane[i].stream)
-			continue;
-		(void)driver->cuStreamSynchronize(hash->lane[i].stream);
-		(void)driver->cuStreamDestroy(hash->lane[i].stream);
-		hash->lane[i].stream = NULL;
+	if (hash->stream) {
+		(void)driver->cuStreamSynchronize(hash->stream);
+		(void)driver->cuStreamDestroy(hash->stream);
 	}
-	if (hash->lanes_memory)
-		(void)driver->cuMemFree(hash->lanes_memory);
-	if (hash->lanes_sums)
-		(void)driver->cuMemFreeHost(hash->lanes_sums);
-	for (uint32_t i = 0; i < hash->n_blocks; i++)
-		(void)driver->cuMemFree(hash->block[i]);
+	for (unsigned i = 0; hash->jobs && i < SL_CUDA_HASH_JOBS; i++) {
+		if (hash->jobs[i].event)
+			(void)driver->cuEventDestroy(hash->jobs[i].event);
+	}
+	if (hash->parts)
+		(void)driver->cuMemFreeHost(hash->parts);
 	if (hash->module)
 		(void)driver->cuModuleUnload(hash->module);
-	free(hash->block);
-	hash->block = NULL;
+	free(hash->jobs);
+	hash->jobs = hash->free = NULL;
 	hash->module = NULL;
-	hash->lanes_memory = 0;
-	hash->lanes_sums = NULL;
-	hash->n_blocks = hash->n_slots = 0;
+	hash->stream = NULL;
+	hash->parts = NULL;
 }
 
 static void
@@ -218,33 +227,81 @@ key_make(uint64_t key[4])
 }
 
 static int
-lanes_make(struct cuda *cuda)
+jobs_make(struct cuda *cuda)
 {
+	const size_t part_words = SL_CUDA_HASH_BLOCKS * PART_BYTES / sizeof(uint64_t);
 	struct cuda_hash *hash = &cuda->hash;
-	int least = 0, greatest = 0;
-	void *sums = NULL;
-	int rc = CUDA_TRY(cuda, cuMemAlloc, &hash->lanes_memory,
-			  SL_CUDA_HASH_LANES * SLOT_BYTES);
+	int rc;
 
-	if (!rc)
-		rc = CUDA_TRY(cuda, cuMemHostAlloc, &sums,
-			      (size_t)SL_CUDA_HASH_LANES * 2 * SLOT_BYTES,
-			      CU_HOST_ALLOC_PORTABLE);
-	hash->lanes_sums = sums;
-	if (!rc)
-		rc = CUDA_TRY(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
-	for (unsigned i = 0; i < SL_CUDA_HASH_LANES && !rc; i++) {
-		struct cuda_hash_lane *lane = &hash->lane[i];
+	hash->jobs = sl_calloc(SL_CUDA_HASH_JOBS, sizeof(*hash->jobs));
+	if (!hash->jobs)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	rc = CUDA_TRY(cuda, cuMemHostAlloc, &hash->parts,
+		      SL_CUDA_HASH_JOBS * part_words * sizeof(uint64_t),
+		      CU_HOST_ALLOC_PORTABLE);
+	for (unsigned i = 0; i < SL_CUDA_HASH_JOBS && !rc; i++) {
+		struct cuda_hash_job *job = &hash->jobs[i];
 
-		rc = CUDA_TRY(cuda, cuStreamCreateWithPriority, &lane->stream,
-			      CU_STREAM_NONBLOCKING, greatest);
-		lane->scratch = hash->lanes_memory + i * SLOT_BYTES;
-		lane->sums = hash->lanes_sums + (size_t)i * 4;
+		rc = CUDA_TRY(cuda, cuEventCreate, &job->event, CU_EVENT_UNTIMED);
+		job->cuda = cuda;
+		job->parts = (uint64_t *)hash->parts + i * part_words;
+		job->next = hash->free;
+		hash->free = job;
 	}
 	return rc;
 }
 
-/* The kernel and what it needs, made at the first call. Context entered. */
+static int
+stream_make(struct cuda *cuda)
+{
+	int least = 0, greatest = 0;
+	int rc = CUDA_TRY(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
+
+	(void)least;
+	return rc ? rc
+		  : CUDA_TRY(cuda, cuStreamCreateWithPriority, &cuda->hash.stream,
+			     CU_STREAM_NONBLOCKING, greatest);
+}
+
+/* Sums of units (16 bytes each) at from, by block, to parts. */
+static int
+kernel_launch(struct cuda *cuda, struct cu_stream *stream, uint64_t from, uint64_t units,
+	      unsigned n_blocks, uint64_t *parts)
+{
+	const uint64_t *key = cuda->hash.key;
+	uint64_t to = (uintptr_t)parts;
+	uint64_t k0 = key[0], k1 = key[1], m0 = key[2], m1 = key[3];
+	void *params[SL_CUDA_HASH_PARAMS] = {&from, &units, &to, &k0, &k1, &m0, &m1};
+
+	return CUDA_TRY(cuda, cuLaunchKernel, cuda->hash.function, n_blocks, 1, 1,
+			SL_CUDA_HASH_THREADS, 1, 1, 0, stream, params, NULL);
+}
+
+/* Also runs it once, over nothing: its first launch loads it, which may wait for kernels that run. */
+static int
+hash_make(struct cuda *cuda)
+{
+	struct cuda_hash *hash = &cuda->hash;
+	int rc;
+
+	key_make(hash->key);
+	rc = CUDA_TRY(cuda, cuModuleLoadData, &hash->module, hash_ptx);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuModuleGetFunction, &hash->function, hash->module,
+			      SL_CUDA_HASH_KERNEL);
+	if (!rc)
+		rc = stream_make(cuda);
+	if (!rc)
+		rc = jobs_make(cuda);
+	if (!rc)
+		rc = kernel_launch(cuda, hash->stream, (uintptr_t)hash->parts, 0, 1,
+				   hash->parts);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamSynchronize, hash->stream);
+	return rc;
+}
+
+/* Make what hashing needs, at the first call. Context entered. */
 static int
 hash_ready(struct cuda *cuda)
 {
@@ -254,13 +311,7 @@ hash_ready(struct cuda *cuda)
 	sl_mutex_lock(&hash->lock);
 	rc = hash->ready;
 	if (!rc) {
-		key_make(hash->key);
-		rc = CUDA_TRY(cuda, cuModuleLoadData, &hash->module, hash_ptx);
-		if (!rc)
-			rc = CUDA_TRY(cuda, cuModuleGetFunction, &hash->function,
-				      hash->module, SL_CUDA_HASH_KERNEL);
-		if (!rc)
-			rc = lanes_make(cuda);
+		rc = hash_make(cuda);
 		if (rc) {
 			sl_fail_in(rc, "device: hashing");
 			sl_cuda_hash_fini(cuda);
@@ -273,125 +324,121 @@ hash_ready(struct cuda *cuda)
 	return rc < 0 ? rc : 0;
 }
 
-/* Device address of slot number slot (from 1). Lock held. */
-static uint64_t
-slot_address(const struct cuda_hash *hash, uint32_t slot)
+int
+sl_cuda_hash_prepare(struct sl_device *dev)
 {
-	return hash->block[(slot - 1) / BLOCK_SLOTS] +
-	       (uint64_t)((slot - 1) % BLOCK_SLOTS) * SLOT_BYTES;
-}
+	struct cuda *cuda = sl_cuda_of(dev);
+	int rc = sl_cuda_enter(cuda);
 
-/* Room for one more slot. Lock held. */
-static int
-slots_grow(struct cuda *cuda)
-{
-	struct cuda_hash *hash = &cuda->hash;
-	uint64_t *block;
-	int rc;
-
-	if (hash->n_blocks == hash->max_blocks) {
-		uint32_t max = hash->max_blocks ? hash->max_blocks * 2 : 16;
-
-		block = sl_calloc(max, sizeof(*block));
-		if (!block)
-			return sl_fail(-ENOMEM, "device: out of memory");
-		if (hash->n_blocks)
-			memcpy(block, hash->block, hash->n_blocks * sizeof(*block));
-		free(hash->block);
-		hash->block = block;
-		hash->max_blocks = max;
-	}
-	rc = CUDA_TRY(cuda, cuMemAlloc, &hash->block[hash->n_blocks],
-		      (size_t)BLOCK_SLOTS * SLOT_BYTES);
-	if (!rc)
-		hash->n_blocks++;
+	if (rc)
+		return rc;
+	rc = hash_ready(cuda);
+	sl_cuda_leave(cuda);
 	return rc;
 }
 
-/* Where the sums of span lie; its slot is its own for ever. */
-static int
-span_slot(struct cuda *cuda, struct cuda_span *span, uint64_t *sums)
+static struct cuda_hash_job *
+job_take(struct cuda_hash *hash)
 {
-	struct cuda_hash *hash = &cuda->hash;
-	int rc = 0;
+	struct cuda_hash_job *job;
 
 	sl_mutex_lock(&hash->lock);
-	if (!span->hash_slot) {
-		if (hash->n_slots == hash->n_blocks * BLOCK_SLOTS)
-			rc = slots_grow(cuda);
-		if (!rc)
-			span->hash_slot = ++hash->n_slots;
-	}
-	if (!rc)
-		*sums = slot_address(hash, span->hash_slot);
+	job = hash->free;
+	if (job)
+		hash->free = job->next;
 	sl_mutex_unlock(&hash->lock);
-	return rc;
-}
-
-static struct cuda_hash_lane *
-lane_take(struct cuda_hash *hash)
-{
-	struct cuda_hash_lane *lane = NULL;
-
-	sl_mutex_lock(&hash->lock);
-	while (!lane) {
-		for (unsigned i = 0; i < SL_CUDA_HASH_LANES && !lane; i++)
-			lane = hash->lane[i].busy ? NULL : &hash->lane[i];
-		if (!lane)
-			sl_cond_wait(&hash->idle, &hash->lock);
-	}
-	lane->busy = 1;
-	sl_mutex_unlock(&hash->lock);
-	return lane;
+	return job;
 }
 
 static void
-lane_give(struct cuda_hash *hash, struct cuda_hash_lane *lane)
+job_give(struct cuda_hash *hash, struct cuda_hash_job *job)
 {
 	sl_mutex_lock(&hash->lock);
-	lane->busy = 0;
-	sl_cond_signal(&hash->idle);
+	job->next = hash->free;
+	hash->free = job;
 	sl_mutex_unlock(&hash->lock);
+}
+
+/* Its event has come, or never will. On a thread of the completer. */
+static void
+job_done(struct cuda_pending *pending, int rc)
+{
+	struct cuda_hash_job *job = (struct cuda_hash_job *)pending;
+	struct cuda_hash *hash = &job->cuda->hash;
+	void (*done)(void *cookie, int rc, const uint64_t sums[2]) = job->done;
+	void *cookie = job->cookie;
+	uint64_t sums[2] = {0, 0};
+
+	for (unsigned i = 0; i < job->n_blocks && !rc; i++) {
+		sums[0] += job->parts[2 * i];
+		sums[1] += job->parts[2 * i + 1];
+	}
+	/* One thread of one queue: numbers rise. */
+	if (job->number > atomic_load_explicit(&hash->done, memory_order_relaxed))
+		atomic_store_explicit(&hash->done, job->number, memory_order_release);
+	if (rc)
+		sl_fail_in(rc, "device: hash");
+	job_give(hash, job);
+	done(cookie, rc, sums);
 }
 
 /* ---- hashing -------------------------------------------------------------------------------- */
 
-/* Clear sums and add the slab's hash to them, on stream. */
+/* The kernel and the event behind it; what cannot be told the end of has ended. */
 static int
-hash_enqueue(struct cuda *cuda, struct cu_stream *stream, const struct cuda_slab *slab,
-	     uint64_t bytes, uint64_t sums)
+job_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cu_stream *stream,
+	    const struct cuda_slab *slab, uint64_t bytes)
 {
-	const uint64_t *key = cuda->hash.key;
-	uint64_t from = slab->alias, units = bytes / SL_CUDA_HASH_UNIT, to = sums;
-	uint64_t k0 = key[0], k1 = key[1], m0 = key[2], m1 = key[3];
-	void *params[SL_CUDA_HASH_PARAMS] = {&from, &units, &to, &k0, &k1, &m0, &m1};
+	uint64_t units = bytes / SL_CUDA_HASH_UNIT;
 	/* A span has 2^17 units times a power of two: every thread has as many rounds. */
 	uint64_t blocks = units / (SL_CUDA_HASH_THREADS * SL_CUDA_HASH_UNROLL);
-	int rc = CUDA_TRY(cuda, cuMemsetD8Async, sums, 0, SLOT_BYTES, stream);
+	int rc;
 
-	if (blocks > SL_CUDA_HASH_BLOCKS)
-		blocks = SL_CUDA_HASH_BLOCKS;
+	job->n_blocks = blocks < SL_CUDA_HASH_BLOCKS ? (unsigned)blocks : SL_CUDA_HASH_BLOCKS;
+	rc = kernel_launch(cuda, stream, slab->alias, units, job->n_blocks, job->parts);
+	if (rc)
+		return rc;
+	rc = CUDA_TRY(cuda, cuEventRecord, job->event, stream);
+	if (rc)
+		(void)cuda->driver->cuStreamSynchronize(stream);
+	return rc;
+}
+
+/* What the span holds once the copy in that fills it is done. */
+static int
+now_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *span,
+	    uint64_t bytes)
+{
+	struct cuda_hash *hash = &cuda->hash;
+	int rc;
+
+	sl_mutex_lock(&hash->lock);
+	rc = sl_cuda_move_gate(cuda, hash->stream, span->in_move);
 	if (!rc)
-		rc = CUDA_TRY(cuda, cuLaunchKernel, cuda->hash.function, (unsigned)blocks,
-			      1, 1, SL_CUDA_HASH_THREADS, 1, 1, 0, stream, params, NULL);
+		rc = job_enqueue(cuda, job, hash->stream, span->slab, bytes);
+	job->number = rc ? 0 : ++hash->issued;
+	if (!rc)
+		span->slab->hash_number = job->number;
+	sl_mutex_unlock(&hash->lock);
 	return rc;
 }
 
 /* As sl_cuda_move_in(), with a hash for a copy. */
 static int
-measure_enqueue(struct cuda *cuda, const struct cuda_slab *slab, uint64_t bytes,
-		uint64_t sums, uint64_t *move)
+arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *span,
+		uint64_t bytes)
 {
 	struct cuda_moves *moves = &cuda->moves;
 	uint64_t number;
 	int rc = 0;
 
+	job->number = 0;
 	sl_mutex_lock(&moves->lock);
 	number = atomic_load_explicit(&cuda->dev.moves_issued, memory_order_relaxed) + 1;
 	if (number > SL_CUDA_MOVES)
 		rc = sl_cuda_move_wait(cuda, number - SL_CUDA_MOVES);
 	if (!rc)
-		rc = hash_enqueue(cuda, moves->in, slab, bytes, sums);
+		rc = job_enqueue(cuda, job, moves->in, span->slab, bytes);
 	if (!rc) {
 		rc = CUDA_TRY(cuda, cuEventRecord,
 			      moves->in_event[number % SL_CUDA_MOVES], moves->in);
@@ -400,78 +447,57 @@ measure_enqueue(struct cuda *cuda, const struct cuda_slab *slab, uint64_t bytes,
 	}
 	if (!rc) {
 		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
-		*move = number;
+		span->slab->in_move = number;
 	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;
 }
 
 int
-sl_cuda_measure(struct sl_device *dev, const void *addr, uint64_t bytes)
+sl_cuda_hash(struct sl_device *dev, const void *addr, uint64_t bytes, enum sl_hash_of what,
+	     void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_span *span = sl_cuda_span(cuda, addr);
-	uint64_t sums = 0;
+	struct cuda_hash *hash = &cuda->hash;
+	struct cuda_hash_job *job = NULL;
 	int rc;
 
 	if (!span->slab)
 		return sl_fail(-EINVAL, "device: %p is not present", addr);
-	span->hash_move = 0;
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
 	rc = hash_ready(cuda);
 	if (!rc)
-		rc = span_slot(cuda, span, &sums);
-	if (!rc)
-		rc = measure_enqueue(cuda, span->slab, bytes, sums, &span->hash_move);
-	sl_cuda_leave(cuda);
-	return rc ? sl_fail_in(rc, "device: measuring %p", addr) : 0;
-}
-
-/* Hash the span now and fetch both sums to the lane. */
-static int
-lane_compare(struct cuda *cuda, struct cuda_hash_lane *lane, const struct cuda_span *span,
-	     uint64_t bytes, uint64_t sums)
-{
-	int rc = sl_cuda_move_gate(cuda, lane->stream, span->hash_move);
-	int end;
-
-	if (!rc)
-		rc = hash_enqueue(cuda, lane->stream, span->slab, bytes, lane->scratch);
-	if (!rc)
-		rc = CUDA_TRY(cuda, cuMemcpyDtoHAsync, lane->sums, lane->scratch,
-			      SLOT_BYTES, lane->stream);
-	if (!rc)
-		rc = CUDA_TRY(cuda, cuMemcpyDtoHAsync, lane->sums + 2, sums, SLOT_BYTES,
-			      lane->stream);
-	/* Also after a failure: nothing reads the span when the caller goes on. */
-	end = CUDA_TRY(cuda, cuStreamSynchronize, lane->stream);
-	if (rc || end)
-		return rc ? rc : end;
-	return lane->sums[0] == lane->sums[2] && lane->sums[1] == lane->sums[3];
-}
-
-int
-sl_cuda_unchanged(struct sl_device *dev, const void *addr, uint64_t bytes)
-{
-	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
-	struct cuda_hash_lane *lane;
-	uint64_t sums = 0;
-	int rc;
-
-	if (!span->slab || !span->hash_move)
-		return sl_fail(-EINVAL, "device: %p was not measured", addr);
-	rc = sl_cuda_enter(cuda);
-	if (rc)
-		return rc;
-	rc = span_slot(cuda, span, &sums);
+		job = job_take(hash);
+	if (!rc && !job)
+		rc = sl_fail(-EBUSY, "device: %u hashes are under way", SL_CUDA_HASH_JOBS);
 	if (!rc) {
-		lane = lane_take(&cuda->hash);
-		rc = lane_compare(cuda, lane, span, bytes, sums);
-		lane_give(&cuda->hash, lane);
+		job->pending = (struct cuda_pending){.event = job->event, .done = job_done};
+		job->done = done;
+		job->cookie = cookie;
+		rc = what == SL_HASH_ARRIVED ? arrival_enqueue(cuda, job, span, bytes)
+					     : now_enqueue(cuda, job, span, bytes);
 	}
 	sl_cuda_leave(cuda);
-	return rc < 0 ? sl_fail_in(rc, "device: comparing %p", addr) : rc;
+	if (rc) {
+		if (job)
+			job_give(hash, job);
+		return sl_fail_in(rc, "device: hashing %p", addr);
+	}
+	sl_cuda_complete(&cuda->streams,
+			 what == SL_HASH_ARRIVED ? &hash->arrivals : &hash->queue,
+			 &job->pending);
+	return 0;
+}
+
+void
+sl_cuda_hash_wait(struct cuda *cuda, const struct cuda_slab *slab)
+{
+	struct cuda_hash *hash = &cuda->hash;
+
+	if (slab->hash_number > atomic_load_explicit(&hash->done, memory_order_acquire) &&
+	    hash->stream)
+		(void)cuda->driver->cuStreamSynchronize(hash->stream);
 }

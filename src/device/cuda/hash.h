@@ -25,10 +25,11 @@
 #define SL_CUDA_HASH_KERNEL  "sl_span_hash"
 #define SL_CUDA_HASH_THREADS 256u
 #define SL_CUDA_HASH_UNROLL  4u   /* units of a thread in one round */
-#define SL_CUDA_HASH_BLOCKS  512u /* at most */
+#define SL_CUDA_HASH_BLOCKS  128u /* at most: few, which find room among the program's */
 #define SL_CUDA_HASH_UNIT    16u  /* bytes */
 
-/* Parameters of the kernel, all of 8 bytes: address, units, address of the sums, k0, k1, m0, m1. */
+/* Parameters of the kernel, all of 8 bytes: address, units, address of the sums, k0, k1, m0, m1. Each block
+ * writes the two sums of what it has looked at to a place of its own: of block b, words 2 b and 2 b + 1. */
 #define SL_CUDA_HASH_PARAMS 7u
 
 static inline uint64_t

@@ -71,6 +71,21 @@ sl_cuda_move_query(struct cuda *cuda, uint64_t move)
 		       : -EAGAIN; /* the completer will tell */
 }
 
+void
+sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab)
+{
+	const struct sl_cuda_driver *driver = cuda->driver;
+	struct cuda_moves *moves = &cuda->moves;
+
+	/* An event that is recorded again meanwhile only comes later. One that cannot be waited for
+	 * says nothing: the stream has to. */
+	if (slab->out_move > atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire) &&
+	    driver->cuEventSynchronize(moves->out_event[slab->out_move % SL_CUDA_MOVES]))
+		(void)driver->cuStreamSynchronize(moves->out);
+	if (sl_cuda_move_wait(cuda, slab->in_move))
+		(void)driver->cuStreamSynchronize(moves->in);
+}
+
 int
 sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move)
 {
@@ -113,6 +128,7 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 	}
 	if (!rc) {
 		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
+		slab->in_move = number;
 		*move = number;
 	}
 	sl_mutex_unlock(&moves->lock);

@@ -74,7 +74,6 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 	 * but is used only once the copy out of it has ended. Not behind the copies in: what is new has
 	 * no reason to wait for them. */
 	span->after_out = move ? 0 : slab->out_move;
-	span->hash_move = 0;
 	if (frame)
 		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
 	return 0;

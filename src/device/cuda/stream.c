@@ -307,6 +307,7 @@ sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task)
 
 		end->task = task;
 		end->rc = rc;
+		end->pending.anywhere = !task->at_turn;
 		end->pending.on = recorded == -EAGAIN ? CUDA_PENDING_CAPTURE
 				  : recorded          ? CUDA_PENDING_STREAM
 						      : CUDA_PENDING_EVENT;
@@ -347,10 +348,10 @@ sl_cuda_stream_synchronize(struct sl_stream *stream)
 		return rc;
 	}
 	rc = CUDA_TRY(cuda, cuStreamSynchronize, stream->native);
-	sl_cuda_leave(cuda);
 	if (rc)
 		stream_blame(stream, rc);
-	sl_cuda_queue_drain(&cuda->streams, &stream->queue);
+	sl_cuda_queue_finish(&cuda->streams, &stream->queue);
+	sl_cuda_leave(cuda);
 	sl_mutex_lock(&stream->lock);
 	rc = stream->rc;
 	stream->rc = 0;
