@@ -341,6 +341,12 @@ bench_report_json(const struct bench *bench, const struct workload_result *resul
 		number_json(&json, "batches_resident", r->batches_resident);
 		number_json(&json, "hand_bytes", r->hand_bytes);
 	}
+	if (r->steps) {
+		json_key(&json, "loss_first");
+		json_double(&json, r->loss_first);
+		json_key(&json, "loss_last");
+		json_double(&json, r->loss_last);
+	}
 	if (expected->known) {
 		number_json(&json, "expected_h2d_bytes", expected->h2d_bytes);
 		number_json(&json, "expected_d2h_bytes", expected->d2h_bytes);
@@ -525,6 +531,14 @@ batches_print(const struct workload_result *r)
 }
 
 static void
+losses_print(const struct workload_result *r)
+{
+	if (r->steps)
+		printf("\nloss: %.4f in the first step, %.4f in the last of %" PRIu64 "\n",
+		       r->loss_first, r->loss_last, r->steps);
+}
+
+static void
 link_table_print(const struct workload_result *r)
 {
 	const struct workload_expectation *expected = &r->expected;
@@ -550,6 +564,7 @@ bench_report_print(const struct bench *bench, const struct workload_result *resu
 	head_print(bench, r);
 	times_print(results, bench->repeat);
 	batches_print(r);
+	losses_print(r);
 	if (bench->memory[0] == WORKLOAD_MEMORY_SLUICE) {
 		counters_print(r);
 		link_table_print(r);

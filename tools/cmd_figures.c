@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bar_json.h"
 #include "commands.h"
 #include "figures.h"
 #include "json.h"
@@ -219,22 +220,12 @@ figures_print_json(const struct figures *figures, const struct figure_bar *bars,
 	json_key(&json, "bars");
 	json_array(&json);
 	for (unsigned i = 0; i < n; i++) {
-		json_object(&json);
-		json_key(&json, "what");
-		json_string(&json, bars[i].what);
-		json_key(&json, "bar");
-		json_string(&json, bars[i].bar);
-		json_key(&json, "cells");
-		json_u64(&json, bars[i].n_cells);
+		bar_json_begin(&json, bars[i].what, bars[i].bar, "cells", bars[i].n_cells);
 		json_key(&json, "exempt");
 		json_u64(&json, bars[i].n_exempt);
 		json_key(&json, "judged");
 		json_bool(&json, bars[i].judged);
-		json_key(&json, "passed");
-		json_bool(&json, bars[i].passed);
-		json_key(&json, "note");
-		json_string(&json, bars[i].note);
-		json_close(&json);
+		bar_json_end(&json, bars[i].passed, bars[i].note);
 	}
 	json_close(&json);
 	json_key(&json, "cells");

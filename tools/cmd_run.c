@@ -46,6 +46,8 @@ static const char run_help[] =
 	"                            auto (default)\n"
 	"      --managed WHO         who serves managed memory: driver (default),\n"
 	"                            ours\n"
+	"      --mapped WHO          who serves what the program maps itself\n"
+	"                            (cuMemCreate): ours (default), all, driver\n"
 	"      --no-follow           bring nothing in that followed last time\n"
 	"      --policies FILE       what is known of kernels, by name\n"
 	"      --set KEY=VALUE       a setting of sluice(7) (repeatable)\n"
@@ -77,6 +79,7 @@ enum option_id {
 	OPTION_ARGUMENTS,
 	OPTION_MEMINFO,
 	OPTION_MANAGED,
+	OPTION_MAPPED,
 	OPTION_NO_FOLLOW,
 	OPTION_POLICIES,
 	OPTION_SET,
@@ -100,6 +103,7 @@ static const struct option option_table[] = {
 	{"arguments", required_argument, NULL, OPTION_ARGUMENTS},
 	{"meminfo", required_argument, NULL, OPTION_MEMINFO},
 	{"managed", required_argument, NULL, OPTION_MANAGED},
+	{"mapped", required_argument, NULL, OPTION_MAPPED},
 	{"no-follow", no_argument, NULL, OPTION_NO_FOLLOW},
 	{"policies", required_argument, NULL, OPTION_POLICIES},
 	{"set", required_argument, NULL, OPTION_SET},
@@ -164,6 +168,9 @@ option_take(struct command_line *line, int c, char **argv)
 		return 0;
 	case OPTION_MANAGED:
 		o->managed = optarg;
+		return 0;
+	case OPTION_MAPPED:
+		o->mapped = optarg;
 		return 0;
 	case OPTION_NO_FOLLOW:
 		o->no_follow = 1;

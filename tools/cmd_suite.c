@@ -25,36 +25,44 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bar_json.h"
+#include "base/clock.h"
 #include "base/size.h"
 #include "commands.h"
 #include "json.h"
 #include "sluice/sluice.h"
 #include "suite_main.h"
 
-#define SCALE_BYTES       (256ull << 20)
-#define SCALE_QUICK_BYTES (24ull << 20)
-#define SCALE_CUDA_FACTOR 16u /* a GPU's device budget over the software device's */
-#define REPEAT_DEFAULT    3u
-#define REPEAT_MOST       99u
-#define MEMORY_DIR        "/dev/shm"
+#define SCALE_BYTES            (256ull << 20)
+#define SCALE_QUICK_BYTES      (24ull << 20)
+#define SCALE_CUDA_FACTOR      16u /* a GPU's device budget over the software device's */
+#define SCALE_CUDA_QUICK_BYTES (128ull << 20)
+#define REPEAT_DEFAULT         3u
+#define BUSY_LOAD              1.0 /* from which on a page says that times have it in them */
+#define REPEAT_MOST            99u
+#define MEMORY_DIR             "/dev/shm"
 
 static const char suite_help[] =
 	"Usage: sluice bench suite [--quick] [--device NAME] [--only PART]... [OPTIONS]\n"
 	"\n"
-	"Run the evaluations of the papers DRAGON (figures 3, 5, 6) and UVM Discard "
-	"(tables "
+	"Run the evaluations of the papers DRAGON (figures 3, 5, 6), UVM Discard (tables "
 	"3 to 8)\n"
-	"at a chosen scale; print tables beside the published values, and how near they "
-	"are.\n"
+	"and DRAGON-DIRECT (mini-batches) at a chosen scale; print tables beside the "
+	"published\n"
+	"values, and how near they are.\n"
 	"\n"
 	"What:\n"
 	"      --device NAME    soft: CPU threads; cuda: a GPU (soft)\n"
 	"      --list           print the rows, run nothing\n"
 	"      --no-verify      do not compare results with the reference\n"
-	"      --only PART      fits, fig3, fig5, fig6 or tables (repeatable; all)\n"
+	"      --only PART      fits, fig3, fig5, fig6, tables or batches (repeatable; "
+	"all)\n"
 	"      --point POINT    only this point, as 4/3 or \"200 %\"; see --list "
 	"(repeatable; all)\n"
-	"      --quick          a scale for five minutes on two cores, each row once\n"
+	"      --quick          a scale for five minutes on two cores, each row once, "
+	"and "
+	"not all;\n"
+	"                       on a GPU for two and a half\n"
 	"      --repeat N       run each row N times, times are medians (3; quick: 1)\n"
 	"      --report         run nothing: write from the rows that DIR has\n"
 	"      --resume         leave out rows that DIR has with the same sizes\n"
@@ -67,9 +75,8 @@ static const char suite_help[] =
 	"paper's\n"
 	"                       beside its; not on a GPU)\n"
 	"      --scale SIZE     device memory of DRAGON's figures (256M; quick: 24M; on "
-	"a "
-	"GPU 16\n"
-	"                       times that); files need 22 times as much\n"
+	"a GPU 4G;\n"
+	"                       quick: 128M); files need 22 times as much\n"
 	"\n"
 	"Where:\n"
 	"      --dir DIR        existing directory for the files ($TMPDIR or /var/tmp)\n"
@@ -171,8 +178,8 @@ only_read(struct options *options, const char *text)
 			return 0;
 		}
 	}
-	return command_usage("bench suite", "--only %s: fits, fig3, fig5, fig6 or tables",
-			     text);
+	return command_usage("bench suite",
+			     "--only %s: fits, fig3, fig5, fig6, tables or batches", text);
 }
 
 static int
@@ -319,9 +326,10 @@ defaults_set(struct options *options)
 
 	suite->verify = !options->no_verify;
 	suite->scale_bytes = options->scale_bytes;
+	if (!suite->scale_bytes && suite->quick)
+		suite->scale_bytes = suite->cuda ? SCALE_CUDA_QUICK_BYTES : SCALE_QUICK_BYTES;
 	if (!suite->scale_bytes)
-		suite->scale_bytes = (suite->quick ? SCALE_QUICK_BYTES : SCALE_BYTES) *
-				     (suite->cuda ? SCALE_CUDA_FACTOR : 1);
+		suite->scale_bytes = SCALE_BYTES * (suite->cuda ? SCALE_CUDA_FACTOR : 1);
 	suite->repeat = options->repeat ? options->repeat
 			: suite->quick  ? 1
 					: REPEAT_DEFAULT;
@@ -388,7 +396,8 @@ link_measure(struct workload_link *rates)
 static void
 machine_describe(struct suite *suite)
 {
-	char processor[96], link[80] = "", day[16];
+	char processor[96], link[80] = "", day[16], busy[48] = "";
+	double load = 0;
 	time_t now = time(NULL);
 	struct workload_link rates = {0};
 	struct utsname system;
@@ -402,10 +411,12 @@ machine_describe(struct suite *suite)
 	if (suite->cuda && !link_measure(&rates))
 		snprintf(link, sizeof(link), ", link %.1f GB/s in, %.1f out",
 			 rates.in_bytes_per_s / 1e9, rates.out_bytes_per_s / 1e9);
+	if (getloadavg(&load, 1) == 1 && load >= BUSY_LOAD)
+		snprintf(busy, sizeof(busy), ", busy with other work (load %.1f)", load);
 	snprintf(suite->machine[suite->cuda], sizeof(suite->machine[0]),
-		 "%ld processors (%s)%s, Linux %.40s, %s, sluice %s.",
+		 "%ld processors (%s)%s, Linux %.40s, %s, sluice %s%s.",
 		 sysconf(_SC_NPROCESSORS_ONLN), processor, link, system.release, day,
-		 sluice_version());
+		 sluice_version(), busy);
 }
 
 /* ---- files ---- */
@@ -555,20 +566,10 @@ suite_json(const struct suite *suite)
 	json_key(&json, "bars");
 	json_array(&json);
 	for (unsigned i = 0; i < n; i++) {
-		json_object(&json);
-		json_key(&json, "what");
-		json_string(&json, bars[i].what);
-		json_key(&json, "bar");
-		json_string(&json, bars[i].bar);
-		json_key(&json, "rows");
-		json_u64(&json, bars[i].n);
+		bar_json_begin(&json, bars[i].what, bars[i].bar, "rows", bars[i].n);
 		json_key(&json, "reported");
 		json_bool(&json, bars[i].reported);
-		json_key(&json, "passed");
-		json_bool(&json, bars[i].passed);
-		json_key(&json, "note");
-		json_string(&json, bars[i].note);
-		json_close(&json);
+		bar_json_end(&json, bars[i].passed, bars[i].note);
 	}
 	json_close(&json);
 	json_key(&json, "rows");
@@ -588,7 +589,7 @@ list_print(const struct suite *suite)
 	for (unsigned i = 0; i < suite->n_rows; i++) {
 		const struct suite_row *row = &suite->rows[i];
 
-		printf("%-7s%-18s%-8s%-18sfootprint %s, device %s, host %s\n",
+		printf("%-8s%-18s%-8s%-18sfootprint %s, device %s, host %s\n",
 		       suite_part_names[row->part], row->workload, row->point,
 		       suite_variant_names[row->variant],
 		       sl_size_format(row->footprint_bytes, footprint, sizeof(footprint)),
@@ -607,10 +608,43 @@ row_is_last_of_files(const struct suite *suite, unsigned i, unsigned n_planned)
 	       row->part != next->part || row->in_memory != next->in_memory;
 }
 
+/* On a terminal what is being run stands below what was, with the time since the beginning. */
+static void
+row_announce(const struct suite_row *row, unsigned i, unsigned n_planned, uint64_t ns)
+{
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r[%u/%u] %s %s %s %s ... %.0f %%, %.0f s\033[K", i + 1,
+			n_planned, suite_part_names[row->part], row->workload, row->point,
+			suite_variant_names[row->variant], 100.0 * i / n_planned,
+			(double)ns / 1e9);
+}
+
+static int
+row_run(struct options *options, unsigned i, unsigned n_planned, uint64_t ns)
+{
+	struct suite *suite = &options->suite;
+	struct suite_row *row = &suite->rows[i];
+	int rc = 0;
+
+	row_announce(row, i, n_planned, ns);
+	if (row->link_bytes_per_s == SUITE_LINK_AUTO)
+		rc = suite_row_link(suite, row);
+	if (!rc)
+		rc = suite_row_run(suite, row);
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+	if (rc)
+		return rc;
+	fprintf(stderr, "[%u/%u] ", i + 1, n_planned);
+	suite_row_print(stderr, row);
+	return rows_save(options);
+}
+
 static int
 rows_run(struct options *options, unsigned n_planned)
 {
 	struct suite *suite = &options->suite;
+	uint64_t begin_ns = sl_now_ns();
 	char dir[PATH_MAX] = "", memory_dir[PATH_MAX] = "";
 	int rc = 0;
 
@@ -626,17 +660,8 @@ rows_run(struct options *options, unsigned n_planned)
 	for (unsigned i = 0; !rc && i < n_planned; i++) {
 		struct suite_row *row = &suite->rows[i];
 
-		if (row->status == SUITE_PLANNED) {
-			if (row->link_bytes_per_s == SUITE_LINK_AUTO)
-				rc = suite_row_link(suite, row);
-			if (!rc)
-				rc = suite_row_run(suite, row);
-			if (!rc) {
-				fprintf(stderr, "[%u/%u] ", i + 1, n_planned);
-				suite_row_print(stderr, row);
-				rc = rows_save(options);
-			}
-		}
+		if (row->status == SUITE_PLANNED)
+			rc = row_run(options, i, n_planned, sl_now_ns() - begin_ns);
 		if (row_is_last_of_files(suite, i, n_planned) || rc)
 			suite_row_clean(suite, row);
 	}

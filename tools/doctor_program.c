@@ -43,7 +43,7 @@
 struct used {
 	uint64_t processes, unfinished;
 	uint64_t launches, launches_all, launches_opaque, graph_launches, copies;
-	uint64_t allocations, foreign_bytes, unknown_names, gpus;
+	uint64_t allocations, mapped, mapped_native, foreign_bytes, unknown_names, gpus;
 	uint64_t driver_version, table_version;
 	uint64_t init_result; /* the last that was not 0 */
 	uint64_t init_ok;     /* processes whose cuInit() succeeded */
@@ -74,6 +74,8 @@ counter_take(struct used *used, const struct json_token *token)
 		{"graph_launches", &used->graph_launches},
 		{"copies", &used->copies},
 		{"allocations", &used->allocations},
+		{"mapped", &used->mapped},
+		{"mapped_native", &used->mapped_native},
 		{"foreign_bytes", &used->foreign_bytes},
 		{"unknown_names", &used->unknown_names},
 	};
@@ -375,29 +377,37 @@ find_driver(struct doctor *doctor, const struct used *used)
 static void
 find_memory(struct doctor *doctor, const struct used *used)
 {
-	char text[32];
+	char text[32], mapped[128] = "";
 	struct finding *f;
 
 	sl_size_format(used->foreign_bytes, text, sizeof(text));
+	if (used->mapped_native)
+		snprintf(mapped, sizeof(mapped),
+			 " (%" PRIu64 " mapped by the program itself, %" PRIu64
+			 " of them in ways that only the driver has)",
+			 used->mapped, used->mapped_native);
+	else if (used->mapped)
+		snprintf(mapped, sizeof(mapped),
+			 " (%" PRIu64 " mapped by the program itself)", used->mapped);
 	if (!used->allocations) {
 		f = finding_add(doctor, used->foreign_bytes ? LEVEL_MISSING : LEVEL_LIMITED,
 				"allocations",
 				"none was served; %s went past the library", text);
 		finding_advise(
 			f, used->foreign_bytes
-				   ? "the program maps device memory itself: that cannot "
-				     "be moved"
+				   ? "the program makes device memory to share it: that "
+				     "cannot be moved"
 				   : "let the program do its work in this run");
 	} else if (used->foreign_bytes) {
 		f = finding_add(doctor, LEVEL_LIMITED, "allocations",
 				"%" PRIu64
-				" served; %s went past the library: the program's own "
-				"mappings, arrays, imported or managed memory",
-				used->allocations, text);
+				" served%s; %s went past the library: memory to be "
+				"shared, arrays, imported or managed memory",
+				used->allocations, mapped, text);
 		finding_advise(f, "that part must fit the GPU");
 	} else {
-		finding_add(doctor, LEVEL_OK, "allocations", "%" PRIu64 ", all served",
-			    used->allocations);
+		finding_add(doctor, LEVEL_OK, "allocations", "%" PRIu64 ", all served%s",
+			    used->allocations, mapped);
 	}
 }
 

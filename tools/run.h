@@ -40,7 +40,7 @@ struct run_options {
 	const char *refused[RUN_SETS_MAX]; /* frameworks */
 	size_t refused_n;
 	int keep_frameworks; /* 1: none is told anything */
-	const char *mode, *arguments, *meminfo, *managed;
+	const char *mode, *arguments, *meminfo, *managed, *mapped;
 	const char *policies, *stats;
 	int no_follow, explain, quiet, verbose, doctor;
 };

@@ -250,6 +250,9 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 	if (!rc)
 		rc = choice_plan(plan, "--managed", "managed", options->managed,
 				 "ours|driver");
+	if (!rc)
+		rc = choice_plan(plan, "--mapped", "mapped", options->mapped,
+				 "ours|all|driver");
 	if (!rc && options->no_follow)
 		rc = run_setting(plan, "follow", "0");
 	if (!rc && options->explain)

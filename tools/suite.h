@@ -5,8 +5,8 @@
  *
  * cmd_suite.c reads the command line and has the rows listed (suite_plan.c), run (suite_run.c,
  * suite_copies.c, suite_env.c), kept in a file (suite_rows.c), judged (suite_bars.c) and written
- * with tables and pictures (suite_report.c, suite_dragon.c, suite_discard.c) beside the published
- * values (suite_published.c).
+ * with tables and pictures (suite_report.c, suite_dragon.c, suite_discard.c, suite_batches.c) beside
+ * the published values (suite_published.c).
  *
  * A row is told by device, part, workload, variant and point; all five are words that stay the same
  * from run to run, so that rows of an earlier run can be kept, and joined with those of another
@@ -33,11 +33,12 @@
 	UINT64_MAX /* as fast, beside our kernels, as the paper's beside its */
 
 enum suite_part {
-	SUITE_FITS,   /* in-device sizes without a disk: what a space costs */
-	SUITE_FIG3,   /* DRAGON, figure 3: sizes from 1/3 to 64/3 of the device */
-	SUITE_FIG5,   /* DRAGON, figure 5: read-ahead off and on */
-	SUITE_FIG6,   /* DRAGON, figure 6: host memory kept from volatile data */
-	SUITE_TABLES, /* UVM Discard, tables 3 to 8 */
+	SUITE_FITS,    /* in-device sizes without a disk: what a space costs */
+	SUITE_FIG3,    /* DRAGON, figure 3: sizes from 1/3 to 64/3 of the device */
+	SUITE_FIG5,    /* DRAGON, figure 5: read-ahead off and on */
+	SUITE_FIG6,    /* DRAGON, figure 6: host memory kept from volatile data */
+	SUITE_TABLES,  /* UVM Discard, tables 3 to 8 */
+	SUITE_BATCHES, /* DRAGON-DIRECT: mini-batches fetched by index */
 	SUITE_PART_COUNT
 };
 extern const char *const suite_part_names[SUITE_PART_COUNT];
@@ -58,6 +59,9 @@ enum suite_variant {
 	SUITE_LAZY,         /* with lazy discard */
 	SUITE_INTENTS,      /* launch intents instead of policy uvm, no discard */
 	SUITE_INTENTS_LAZY, /* both */
+	SUITE_FETCH_INDEX,  /* the next batches are prefetched by index */
+	SUITE_FETCH_LAUNCH, /* launches bring in what they declare */
+	SUITE_FETCH_HAND, /* batches are read by hand into two buffers; on a GPU, three */
 	SUITE_VARIANT_COUNT
 };
 extern const char *const suite_variant_names[SUITE_VARIANT_COUNT];
@@ -99,10 +103,21 @@ struct suite_row {
 	uint64_t launches, tile_bytes, input_bytes, output_bytes;
 	uint64_t h2d_bytes, d2h_bytes;    /* before the final sync */
 	uint64_t read_bytes, write_bytes; /* of files, to the end */
+	uint64_t batches, batches_resident; /* of them, on the device when they were needed */
 	uint64_t expected_h2d_bytes, expected_d2h_bytes, tolerance_bytes;
 	int expected;
 	struct sluice_stats before,
 		after; /* bytes by cause: before the final sync, at the end */
+};
+
+/*
+ * Outputs that were compared with the reference: the next row of the same workload and footprint needs
+ * none of its own where its outputs are the same bytes. Of the last such row only.
+ */
+struct suite_outputs {
+	char workload[SUITE_WORD_BYTES];
+	uint64_t footprint_bytes, hash; /* workload[0] 0: none */
+	int cuda;
 };
 
 struct suite {
@@ -118,8 +133,9 @@ struct suite {
 
 	struct suite_row *rows; /* both devices' */
 	unsigned n_rows, max_rows;
-	const char *linked; /* workload that the rate below was found for; NULL: none yet */
+	const char *linked; /* rows that the rate below was found for; NULL: none yet */
 	uint64_t linked_bytes_per_s;
+	struct suite_outputs verified;
 	char machine[2][320]; /* what the rows of a device were run on; "" : no rows */
 	const volatile sig_atomic_t *cancelled;
 };
@@ -163,7 +179,7 @@ int suite_discard_option(const struct workload *workload);
  * be set. A row that does not fit or fails is noted in it: 0. Negative: the suite cannot go on
  * (-ECANCELED, -EAGAIN from fork), text set. Blocks for the whole run.
  */
-int suite_row_run(const struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
+int suite_row_run(struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
 
 /*
  * Give a row of the tables the rate of its modelled link, found by a run without one where no row
@@ -171,6 +187,10 @@ int suite_row_run(const struct suite *suite, struct suite_row *row) SL_MUST_CHEC
  * as suite_row_run().
  */
 int suite_row_link(struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
+
+/* Set the workload's option of that name to one of its choices; -EINVAL, text set. */
+int suite_option_set(struct workload_params *params, const struct workload *workload,
+		     const char *name, const char *choice) SL_MUST_CHECK;
 
 /* Remove what rows of this workload left in their directory. */
 void suite_row_clean(const struct suite *suite, const struct suite_row *row);
@@ -189,10 +209,13 @@ struct workload_memory_ops;
 int suite_copies_run(const struct workload *workload, const struct workload_params *params,
 		     uint64_t link_bytes_per_s, struct workload_result *result) SL_MUST_CHECK;
 
-/* Compare what a run with these params left in its files with the reference: result->verdict,
- * result->mismatch. Errors as workload_run(). */
+/*
+ * Compare what a run with these params left in its files: with the hash of files that the reference
+ * has been compared with (known != 0), or, where that is none or another, with the reference:
+ * result->verdict, result->mismatch. *hash: of the files. Errors as workload_run().
+ */
 int suite_verify(const struct workload *workload, const struct workload_params *params,
-		 const struct sluice_config *config,
+		 const struct sluice_config *config, uint64_t known, uint64_t *hash,
 		 struct workload_result *result) SL_MUST_CHECK;
 
 extern const struct workload_memory_ops suite_memory_copies;
@@ -224,12 +247,20 @@ struct suite_table {
 	/* How often the paper's link could carry the inputs while its kernels ran alone: follows
 	 * from its times and bytes with and without discard at 200 % (PCIe 3). */
 	double inputs_per_run;
+	const char *model; /* of a workload that has several; else NULL */
 };
 extern const struct suite_table suite_tables[];
 extern const unsigned suite_n_tables;
 
 /* The workload of a table, or NULL where there is none yet. */
 const struct workload *suite_table_workload(const struct suite_table *table);
+
+/* What the rows of a table are called: by its workload and, behind a dash, its model. name: of
+ * SUITE_WORD_BYTES; what is returned, or NULL where there is no such workload. */
+const char *suite_table_rows(const struct suite_table *table, char *name);
+
+/* The workload of rows called so, or NULL; *model: behind the dash, or NULL. */
+const struct workload *suite_rows_workload(const char *name, const char **model);
 
 /* A workload whose name, letters and digits alone, begins so; NULL: none. */
 const struct workload *suite_workload(const char *name);
@@ -256,7 +287,7 @@ unsigned suite_bars_judge(const struct suite *suite, int cuda,
 double suite_copies_s(const struct suite *suite, int cuda, const char *workload,
 		      unsigned ratio, int *extrapolated);
 
-/* ---- suite_report.c, suite_dragon.c, suite_discard.c ---- */
+/* ---- suite_report.c, suite_dragon.c, suite_discard.c, suite_batches.c ---- */
 
 #include <stdio.h>
 
@@ -278,6 +309,7 @@ int suite_picture_put(struct suite_writer *w, const char *name, const struct cha
 const char *suite_device_title(int cuda);
 void suite_dragon_write(struct suite_writer *w, int cuda);
 void suite_discard_write(struct suite_writer *w, int cuda);
+void suite_batches_write(struct suite_writer *w, int cuda);
 
 /* One line: the row and its bytes by cause. */
 void suite_row_print(FILE *to, const struct suite_row *row);

@@ -138,12 +138,12 @@ bytes_picture(struct suite_writer *w, int cuda, const struct suite_table *table,
 static void
 table_write(struct suite_writer *w, int cuda, const struct suite_table *table)
 {
-	const struct workload *workload = suite_table_workload(table);
+	char rows[SUITE_WORD_BYTES], size[32], rate[32];
+	const char *workload = suite_table_rows(table, rows);
 	const struct suite_row *any = NULL;
-	char size[32], rate[32];
 
 	for (unsigned over = 0; workload && !any && over < SUITE_OVERS; over++)
-		any = cell(w, cuda, workload->name, 0, over);
+		any = cell(w, cuda, workload, 0, over);
 	if (!any)
 		return;
 	if (table->bytes_number)
@@ -165,9 +165,9 @@ table_write(struct suite_writer *w, int cuda, const struct suite_table *table)
 		      "pages "
 		      "within this machine's memory.\n",
 		      w->out);
-	times_write(w, cuda, table, workload->name);
-	bytes_write(w, cuda, table, workload->name);
-	bytes_picture(w, cuda, table, workload->name);
+	times_write(w, cuda, table, workload);
+	bytes_write(w, cuda, table, workload);
+	bytes_picture(w, cuda, table, workload);
 }
 
 void

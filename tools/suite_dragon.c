@@ -224,7 +224,8 @@ fig3_write(struct suite_writer *w, int cuda)
 		      "it. There binomialOptions walks trees of 8 steps and\nlavaMD has "
 		      "one "
 		      "partner a box, for with the published numbers nothing but kernels "
-		      "would show.\n\n",
+		      "would show; a launch\nof pathfinder goes down 16 rows, for one of "
+		      "them is a few KiB.\n\n",
 		      w->out);
 	fig3_summary_write(w, cuda);
 	for (const struct workload *const *app = workloads_list; *app; app++)

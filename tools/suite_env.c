@@ -3,6 +3,8 @@
  * Runs of a workload that workload_run() does not have, by the same steps (workloads/env.h): with
  * files read as a whole, over the memory of suite_copies.c; and comparing what a run left with the
  * reference, as a step of its own, because a reference needs more memory than the run was allowed.
+ * A reference takes longer than many a run: what has the same bytes as a run that was compared is not
+ * compared again.
  *
  * Threads: those of the memory; else the caller's.
  */
@@ -145,9 +147,61 @@ suite_copies_run(const struct workload *workload, const struct workload_params *
 	return rc;
 }
 
+#define HASH_ELEMENTS (256u << 10) /* of a file at a time */
+
+/* Four sums side by side, each of its own words: as fast as memory. */
+static void
+words_hash(const uint64_t *words, size_t n, uint64_t sum[4])
+{
+	for (size_t i = 0; i + 4 <= n; i += 4)
+		for (unsigned k = 0; k < 4; k++) {
+			sum[k] = (sum[k] ^ words[i + k]) * 0x9e3779b97f4a7c15u;
+			sum[k] ^= sum[k] >> 32;
+		}
+}
+
+static int
+file_hash(struct workload_env *env, unsigned array, uint64_t *buffer, uint64_t sum[4])
+{
+	uint64_t elements = env->plan.array[array].size_bytes / 4;
+	int rc = 0;
+
+	for (uint64_t first = 0; !rc && first < elements; first += HASH_ELEMENTS) {
+		size_t n = elements - first < HASH_ELEMENTS ? (size_t)(elements - first)
+							    : HASH_ELEMENTS;
+
+		memset(buffer + n / 2 / 4 * 4, 0, 4 * sizeof(*buffer)); /* behind the last */
+		rc = workload_file_read(env, array, first, n, buffer);
+		words_hash(buffer, (n / 2 + 4) / 4 * 4, sum);
+	}
+	return rc;
+}
+
+/* Of all results; never 0. */
+static int
+outputs_hash(struct workload_env *env, uint64_t *out)
+{
+	uint64_t sum[4] = {1, 2, 3, 4};
+	uint64_t *buffer = calloc(HASH_ELEMENTS / 2 + 8, sizeof(*buffer));
+	int rc = 0;
+
+	if (!buffer)
+		return workload_fail(env, -ENOMEM, "out of memory");
+	for (unsigned i = 0; !rc && i < env->plan.n_arrays; i++) {
+		enum workload_role role = env->plan.array[i].role;
+
+		if (role == WORKLOAD_OUTPUT || role == WORKLOAD_IN_PLACE)
+			rc = file_hash(env, i, buffer, sum);
+	}
+	free(buffer);
+	*out = (sum[0] ^ sum[1] * 3 ^ sum[2] * 5 ^ sum[3] * 7) | 1;
+	return rc;
+}
+
 int
 suite_verify(const struct workload *workload, const struct workload_params *params,
-	     const struct sluice_config *config, struct workload_result *result)
+	     const struct sluice_config *config, uint64_t known, uint64_t *hash,
+	     struct workload_result *result)
 {
 	struct workload_env *env;
 	int rc = env_open(&env, workload, params, result);
@@ -155,7 +209,14 @@ suite_verify(const struct workload *workload, const struct workload_params *para
 	if (rc)
 		return rc;
 	env->config = *config;
-	rc = workload->ops->reference(env);
+	rc = outputs_hash(env, hash);
+	if (!rc && known && *hash == known) {
+		result->verdict = WORKLOAD_VERIFIED;
+		env_close(env);
+		return 0;
+	}
+	if (!rc)
+		rc = workload->ops->reference(env);
 	if (rc >= 0) {
 		result->verdict = rc ? WORKLOAD_WRONG : WORKLOAD_VERIFIED;
 		rc = 0;

@@ -214,7 +214,7 @@ suite_report_write(const struct suite *suite, FILE *out, const char *dir, const 
 {
 	struct suite_writer w = {.suite = suite, .out = out, .dir = dir, .link = link};
 
-	fputs("# The evaluations of DRAGON and UVM Discard\n\n"
+	fputs("# The evaluations of DRAGON, UVM Discard and DRAGON-DIRECT\n\n"
 	      "Made by `sluice bench suite --update`. Every row is a process of its own "
 	      "over real files,\nwith the same inputs, tiles, kernels and memory limit "
 	      "for "
@@ -233,6 +233,7 @@ suite_report_write(const struct suite *suite, FILE *out, const char *dir, const 
 			continue;
 		suite_dragon_write(&w, cuda);
 		suite_discard_write(&w, cuda);
+		suite_batches_write(&w, cuda);
 	}
 	for (int cuda = 0; cuda < 2; cuda++)
 		if (rows_count(suite, cuda))

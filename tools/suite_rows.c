@@ -46,6 +46,8 @@ static const struct {
 		{"d2h_bytes", offsetof(struct suite_row, d2h_bytes)},
 		{"read_bytes", offsetof(struct suite_row, read_bytes)},
 		{"write_bytes", offsetof(struct suite_row, write_bytes)},
+		{"batches", offsetof(struct suite_row, batches)},
+		{"batches_resident", offsetof(struct suite_row, batches_resident)},
 		{"expected_h2d_bytes", offsetof(struct suite_row, expected_h2d_bytes)},
 		{"expected_d2h_bytes", offsetof(struct suite_row, expected_d2h_bytes)},
 		{"expected_tolerance_bytes", offsetof(struct suite_row, tolerance_bytes)},

@@ -305,6 +305,28 @@ static const struct workload_kernel adjust_kernel = {
 
 /* ---- the host's part ---- */
 
+/* Adds n / HIDDEN groups' sums for hidden units [h0, h1) to sum[]. */
+static void
+piece_add(const float *piece, uint64_t n, unsigned h0, unsigned h1, float *sum)
+{
+	for (uint64_t i = 0; i < n; i += HIDDEN)
+		for (unsigned h = h0; h < h1; h++)
+			sum[h] += piece[i + h];
+}
+
+/* All hidden units: beside each other in a vector, so the order of each one's additions is the same. */
+static void
+piece_add_all(const float *piece, uint64_t n, float *sum)
+{
+	float unit[HIDDEN];
+
+	memcpy(unit, sum, sizeof(unit));
+	for (uint64_t i = 0; i < n; i += HIDDEN)
+		for (unsigned h = 0; h < HIDDEN; h++)
+			unit[h] += piece[i + h];
+	memcpy(sum, unit, sizeof(unit));
+}
+
 /* Adds the sums of all groups for hidden units [h0, h1) to sum[]. */
 static int
 groups_add(struct workload_env *env, unsigned h0, unsigned h1, float *sum)
@@ -316,13 +338,13 @@ groups_add(struct workload_env *env, unsigned h0, unsigned h1, float *sum)
 	if (!piece)
 		return workload_fail(env, -ENOMEM, "out of memory");
 	for (at = 0; !rc && at < n; at += PIECE_SUMS) {
-		uint64_t m = kernel_min(PIECE_SUMS, n - at), i;
-		unsigned h;
+		uint64_t m = kernel_min(PIECE_SUMS, n - at);
 
 		rc = workload_host_copy(env, ARRAY_PARTIAL, at, m, m, 1, piece);
-		for (i = 0; !rc && i < m; i += HIDDEN)
-			for (h = h0; h < h1; h++)
-				sum[h] += piece[i + h];
+		if (!rc && h0 == 0 && h1 == HIDDEN)
+			piece_add_all(piece, m, sum);
+		else if (!rc)
+			piece_add(piece, m, h0, h1, sum);
 	}
 	free(piece);
 	return rc;

@@ -24,7 +24,7 @@
 
 #define WORKLOAD_KERNEL_ARGS_MAX 512u
 #define WORKLOAD_POINTERS_MAX    40u
-#define WORKLOAD_HOST_COPY_MAX   (1u << 20)
+#define WORKLOAD_HOST_COPY_MAX   (4u << 20)
 
 struct workload_env;
 
@@ -51,6 +51,8 @@ struct workload_kernel {
 	uint64_t (*elements)(const void *args); /* n */
 	/* Elements [begin, end): begin is a multiple of the piece's size. */
 	void (*piece)(const void *args, uint64_t begin, uint64_t end);
+	/* 1: its arguments are a struct network_gemm_args, on a GPU it is a call of cuBLAS. */
+	int is_product;
 	/* What that touches, at most: n_pointers entries, all zero on entry. */
 	void (*touch)(const void *args, uint64_t begin, uint64_t end,
 		      struct workload_touch *touch);

@@ -11,13 +11,21 @@
 #include <strings.h>
 
 const struct workload *const workloads_list[] = {
-	&workload_vectoradd,     &workload_hotspot,
-	&workload_pathfinder,    &workload_srad,
-	&workload_fir,           &workload_train,
-	&workload_backprop,      &workload_binomial_options,
-	&workload_black_scholes, &workload_lavamd,
-	&workload_radix_sort,    &workload_hash_join,
-	&workload_minibatch_sgd, NULL,
+	&workload_vectoradd,
+	&workload_hotspot,
+	&workload_pathfinder,
+	&workload_srad,
+	&workload_fir,
+	&workload_train,
+	&workload_backprop,
+	&workload_binomial_options,
+	&workload_black_scholes,
+	&workload_lavamd,
+	&workload_radix_sort,
+	&workload_hash_join,
+	&workload_minibatch_sgd,
+	&workload_network,
+	NULL,
 };
 
 const struct workload *

@@ -19,6 +19,7 @@ extern const struct workload workload_train;
 extern const struct workload workload_radix_sort;
 extern const struct workload workload_hash_join;
 extern const struct workload workload_minibatch_sgd;
+extern const struct workload workload_network;
 extern const struct workload workload_backprop;
 extern const struct workload workload_binomial_options;
 extern const struct workload workload_black_scholes;

@@ -5,9 +5,10 @@
  * by ourselves, through cuda/cuda_run.c, between the begin and the end of a launch; files are read
  * in the first round, the measured one begins with all data in the host tier.
  *
- * pace() keeps at most PACE_LAUNCHES tiles enqueued and not done: enough for the library to see
- * what comes next, few enough that progress is real and a cancelled run ends soon. On a GPU tiles
- * are short, and their moves are enqueued when they are: more.
+ * pace() keeps at most PACE_EVENTS tiles enqueued and not done: enough for the library to see what
+ * comes next, few enough that progress is real and a cancelled run ends soon. On a GPU tiles are short,
+ * and their moves are enqueued when they are: as many times PACE_TILES_CUDA, with one event behind so
+ * many, since an event between two kernels costs time where all data are there.
  *
  * Threads: that of workload_run(); kernels run on the space's workers.
  */
@@ -19,15 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACE_LAUNCHES      4
-#define PACE_LAUNCHES_CUDA 32
+#define PACE_EVENTS     4
+#define PACE_TILES_CUDA 8 /* between two events */
 
 struct memory_sluice {
 	struct sluice_space *space;
 	struct sluice_stream *stream;
-	struct workload_cuda *cuda;                     /* NULL: the software device */
-	struct sluice_event *event[PACE_LAUNCHES_CUDA]; /* a ring */
-	unsigned n_events, next_event;
+	struct workload_cuda *cuda;              /* NULL: the software device */
+	struct sluice_event *event[PACE_EVENTS]; /* a ring */
+	unsigned next_event;
+	unsigned tiles, event_tiles; /* since the last event; of one */
 };
 
 static int
@@ -47,9 +49,8 @@ space_open(struct workload_env *env)
 	if (env->params->on_space_made)
 		env->params->on_space_made(env->params->arg, m->space);
 	rc = sluice_stream_create(m->space, &m->stream);
-	m->n_events = env->config.device == SLUICE_DEVICE_CUDA ? PACE_LAUNCHES_CUDA
-							       : PACE_LAUNCHES;
-	for (i = 0; !rc && i < m->n_events; i++)
+	m->event_tiles = env->config.device == SLUICE_DEVICE_CUDA ? PACE_TILES_CUDA : 1;
+	for (i = 0; !rc && i < PACE_EVENTS; i++)
 		rc = sluice_event_create(m->space, &m->event[i]);
 	if (rc)
 		return workload_fail_library(env, rc, "stream");
@@ -79,7 +80,7 @@ space_close(struct workload_env *env)
 	if (m->stream)
 		sluice_stream_destroy(m->stream);
 	workload_cuda_close(m->cuda);
-	for (i = 0; i < m->n_events; i++)
+	for (i = 0; i < PACE_EVENTS; i++)
 		if (m->event[i])
 			sluice_event_destroy(m->event[i]);
 	if (m->space) {
@@ -172,9 +173,12 @@ space_pace(struct workload_env *env)
 	struct sluice_event *event = m->event[m->next_event];
 	int rc;
 
-	sluice_event_synchronize(event); /* of n_events tiles ago */
+	if (++m->tiles < m->event_tiles)
+		return 0;
+	m->tiles = 0;
+	sluice_event_synchronize(event); /* of PACE_EVENTS events ago */
 	rc = sluice_event_record(m->space, m->stream, event);
-	m->next_event = (m->next_event + 1) % m->n_events;
+	m->next_event = (m->next_event + 1) % PACE_EVENTS;
 	return rc ? workload_fail_library(env, rc, "event") : 0;
 }
 
@@ -332,6 +336,34 @@ array_renew(struct workload_env *env, unsigned array)
 	return space_map(env, array, path);
 }
 
+/* What the last round made: results and intermediate data are not there before the next one. */
+static int
+array_forget(struct workload_env *env, unsigned array)
+{
+	struct memory_sluice *m = env->memory_state;
+	const struct workload_array *a = &env->plan.array[array];
+	int rc = sluice_discard(m->space, env->base[array], a->size_bytes,
+				SLUICE_DISCARD_EAGER, NULL);
+
+	return rc ? workload_fail_library(env, rc, a->name) : 0;
+}
+
+static int
+array_is_made(const struct workload_array *array)
+{
+	switch (array->role) {
+	case WORKLOAD_OUTPUT:
+	case WORKLOAD_VOLATILE:
+	case WORKLOAD_ANONYMOUS:
+		return 1;
+	case WORKLOAD_INPUT:
+	case WORKLOAD_IN_PLACE:
+	case WORKLOAD_ROLE_COUNT:
+		break;
+	}
+	return 0;
+}
+
 static int
 space_round_begin(struct workload_env *env, enum workload_round round)
 {
@@ -350,7 +382,9 @@ space_round_begin(struct workload_env *env, enum workload_round round)
 			int discarded = env->plan.array[i].discarded;
 
 			rc = discarded ? array_renew(env, i) : 0;
-			if (!rc)
+			if (!rc && array_is_made(&env->plan.array[i]))
+				rc = array_forget(env, i);
+			else if (!rc)
 				rc = array_to_host(env, i,
 						   discarded || env->pristine[i] != NULL);
 		}

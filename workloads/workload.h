@@ -110,6 +110,7 @@ struct workload_plan {
 	uint64_t footprint_bytes; /* sum of all arrays */
 	uint64_t rows, cols; /* of the main array; fir: windows, samples; vectorAdd: 1, n */
 	uint64_t window_bytes; /* fir: the most bytes of input per launch; else 0 */
+	uint64_t shape[6];     /* network: what it is made from; else 0 */
 	unsigned n_arrays;
 	struct workload_array array[WORKLOAD_ARRAYS_MAX];
 };
@@ -201,6 +202,8 @@ struct workload_result {
 	uint64_t batches;                   /* minibatch: steps of training; else 0 */
 	uint64_t batches_resident; /* of them, whole on the device when they were needed */
 	uint64_t hand_bytes;       /* read from files by the workload itself */
+	uint64_t steps; /* network: steps of training, with the mean loss of two of them; else 0 */
+	double loss_first, loss_last;
 
 	struct sluice_config config;     /* in force, defaults resolved */
 	struct sluice_stats before_sync; /* zeros without a space, like after */

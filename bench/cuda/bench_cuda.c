@@ -21,6 +21,8 @@
 
 #define PIECE_BYTES (16 * MIB)
 #define ROUNDS_MAX  9
+#define FILE_TIMES \
+	6 /* a file over device and host budget of the spaces that have it mapped */
 
 struct options {
 	uint64_t data_bytes, budget_bytes, tile_bytes, file_bytes;
@@ -33,7 +35,7 @@ static struct options opt = {
 	.data_bytes = 32768 * MIB,
 	.budget_bytes = 4096 * MIB,
 	.tile_bytes = 256 * MIB,
-	.file_bytes = 24576 * MIB,
+	.file_bytes = 12288 * MIB,
 	.dir = "/var/tmp",
 	.more = "",
 	.rounds = 3,
@@ -256,7 +258,7 @@ launches(void)
 	CHECK_OK(sluice_launch_begin(s, NULL, uses, 10, &l));
 	sluice_launch_end(l);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	for (int i = 0; i < opt.rounds; i++) {
+	for (int i = 0; i < ROUNDS_MAX; i++) { /* milliseconds each, and others use the processors */
 		uint64_t start = sl_now_ns();
 
 		for (int k = 0; k < N; k++) {
@@ -266,7 +268,7 @@ launches(void)
 		v[i] = (double)(sl_now_ns() - start) / N;
 		CHECK_OK(sluice_stream_synchronize(s, NULL));
 	}
-	report("launch with 10 resident uses", median(v, opt.rounds), "ns", 500, "at most");
+	report("launch with 10 resident uses", median(v, ROUNDS_MAX), "ns", 500, "at most");
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_destroy(s));
 }
@@ -428,6 +430,15 @@ disk_rate(const char *path, int write)
 	return gbs(opt.file_bytes, sl_now_ns() - start);
 }
 
+/* A space for the file: two thirds of what it may have on the device, the rest in host memory. */
+static struct sluice_space *
+file_space(void)
+{
+	uint64_t third = opt.file_bytes / FILE_TIMES / 3;
+
+	return cuda_test_space(2 * third / MIB, third / MIB, opt.more);
+}
+
 static void
 file(void)
 {
@@ -440,8 +451,7 @@ file(void)
 	disk_write = disk_rate(path, 1);
 	opt.data_bytes = opt.file_bytes; /* for pass() */
 	for (int i = 0; i < opt.rounds; i++) {
-		struct sluice_space *s = cuda_test_space(opt.budget_bytes / MIB, 1024,
-							 opt.more);
+		struct sluice_space *s = file_space();
 		double before = disk_rate(path, 0), after;
 
 		CHECK_OK(sluice_map(s, path, 0, 0, SLUICE_READ, (void **)&p));
@@ -456,8 +466,7 @@ file(void)
 	report("disk write, O_DIRECT", disk_write, "GB/s", 0, "8 x 16 MiB in flight");
 	report("file read by kernels", median(v, opt.rounds), "GB/s", disk_read, "disk read");
 	for (int i = 0; i < 1; i++) {
-		struct sluice_space *s = cuda_test_space(opt.budget_bytes / MIB, 1024,
-							 opt.more);
+		struct sluice_space *s = file_space();
 		uint64_t start;
 
 		CHECK_OK(sluice_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE, (void **)&p));
@@ -489,8 +498,8 @@ machine(void)
 	strftime(date, sizeof(date), "%Y-%m-%d", &tm);
 	snprintf(text, sizeof(text),
 		 "%s (%llu MiB), driver for CUDA %d.%d, %ld CPUs, %s; %llu MiB of data, "
-		 "device budget %llu MiB, launches of %llu MiB, a file of %llu MiB, %d "
-		 "rounds.",
+		 "device budget %llu MiB, launches of %llu MiB, a file of %llu MiB (six "
+		 "times its spaces' budgets), %d rounds.",
 		 info.name, (unsigned long long)(info.memory_bytes / MIB),
 		 t.driver->version / 1000, t.driver->version % 1000 / 10,
 		 sysconf(_SC_NPROCESSORS_ONLN), date,
@@ -510,9 +519,11 @@ usage(void)
 	puts("usage: bench_cuda [--scale N] [--rounds N] [--only "
 	     "link,stream,hand,launch,excess,fetch,file]\n"
 	     "                  [--dir DIR] [--config KEY=VALUE,...] [--json]\n\n"
-	     "Sizes are 32 GiB of data, 4 GiB of device budget, 24 GiB of file, divided "
-	     "by the\n"
-	     "scale. SLUICE_TEST_PTX names the kernels.");
+	     "Sizes are 32 GiB of data, 4 GiB of device budget, 12 GiB of file (six "
+	     "times its\n"
+	     "spaces' device and host budgets), divided by the scale. SLUICE_TEST_PTX "
+	     "names "
+	     "the kernels.");
 }
 
 int

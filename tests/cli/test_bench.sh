@@ -59,7 +59,7 @@ wrong_command_lines_are_refused() {
 	refused "without a comma" hotspot --device-memory 64M,policy=uvm
 	refused "both set policy" hotspot --policy uvm --set policy=lru
 	refused "both set device_budget" hotspot --device-memory 64M --device-memory 32M
-	refused "--discard is an option of fir, radixSort, hashJoin, not of hotspot" hotspot --discard eager
+	refused "--discard is an option of fir, radixSort, hashJoin, network, not of hotspot" hotspot --discard eager
 	refused "--discard later: no such choice" fir --discard later
 	refused "--taps 1: not a number from 2" fir --taps 1
 	refused "cannot be filtered again" fir --passes 2 --discard lazy

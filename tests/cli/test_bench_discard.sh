@@ -45,7 +45,7 @@ refused() { # text of the message, then the arguments
 }
 
 wrong_command_lines_are_refused() {
-	refused "of fir, radixSort, hashJoin, not of minibatch" minibatch --discard lazy
+	refused "of fir, radixSort, hashJoin, network, not of minibatch" minibatch --discard lazy
 	refused "--discard soon: no such choice" radixSort --discard soon
 	refused "--key-bits 33: not a number from 1 to 32" radixSort --key-bits 33
 	refused "--joins 0: not a number from 1" hashJoin --joins 0

@@ -46,7 +46,7 @@ saves() { # device MiB, memories, workload and more
 }
 
 saves 16 all radixSort --footprint 18M --key-bits 4
-saves 32 sluice,streaming hashJoin --footprint 45M --joins 1
+saves 24 sluice,streaming hashJoin --footprint 45M --joins 1
 runs 16 all minibatch --footprint 24M
 # Ten records; weights and sums, of which some may be there.
 [ "$(value h2d_bytes)" -ge $((10 << 21)) ] && [ "$(value h2d_bytes)" -le $((12 << 21)) ] ||

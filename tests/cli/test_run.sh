@@ -61,6 +61,7 @@ run 125 "paged|naive|opt|off" --mode "" true
 run 125 "--arguments 'some'" --arguments some true
 run 125 "--meminfo 'real'" --meminfo real true
 run 125 "--managed 'me'" --managed me true
+run 125 "--mapped 'me'" --mapped me true
 run 125 "--no-framework 'caffe'" --no-framework caffe true
 run 125 "--quiet and --verbose" --quiet --verbose true
 run 125 "--json goes with" --json true
@@ -155,8 +156,8 @@ run 0 "<$library>" "$SLUICE_BIN" run --library "$library" sh -c 'echo "<$LD_PREL
 run 0 "<mode=off>" --explain "$SLUICE_BIN" run --library "$library" --mode off sh -c 'echo "<$SLUICE_RUN>"'
 
 # What options become.
-run 0 "SLUICE_RUN=mode=naive,arguments=all,meminfo=physical,managed=ours,follow=0,explain=1,verbose=1" \
-	--dry-run --mode naive --arguments all --meminfo physical --managed ours --no-follow \
+run 0 "SLUICE_RUN=mode=naive,arguments=all,meminfo=physical,managed=ours,mapped=driver,follow=0,explain=1,verbose=1" \
+	--dry-run --mode naive --arguments all --meminfo physical --managed ours --mapped driver --no-follow \
 	--explain --verbose --keep-frameworks true
 run 0 "SLUICE_DEVICE_BUDGET=67108864" --dry-run --device-memory 64M true
 run 0 "SLUICE_HOST_BUDGET=1048576" --dry-run --host-memory 1M true

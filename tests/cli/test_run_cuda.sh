@@ -207,7 +207,7 @@ by_hand()
 	fi
 }
 by_hand 0 "" ""
-by_hand 0 "quiet=1,mode=naive,arguments=trust,meminfo=auto,managed=ours,follow=0,stats=,policies=" ""
+by_hand 0 "quiet=1,mode=naive,arguments=trust,meminfo=auto,managed=ours,mapped=driver,follow=0,stats=,policies=" ""
 by_hand 0 'stats=a\,b\\c,frameworks=jax+pytorch' ""
 by_hand 1 "mode" '"mode" is not key=value'
 by_hand 1 "=paged" '"" is not key=value'
@@ -218,6 +218,7 @@ by_hand 1 "mode=paged|naive" 'mode=paged|naive: not one of'
 by_hand 1 "arguments=none" 'arguments=none: not one of learn|all|trust'
 by_hand 1 "meminfo=x" 'meminfo=x: not one of virtual|physical|auto'
 by_hand 1 "managed=x" 'managed=x: not one of driver|ours'
+by_hand 1 "mapped=x" 'mapped=x: not one of ours|all|driver'
 by_hand 1 "quiet=2" 'quiet=2: 0 or 1 wanted'
 by_hand 1 "colour=red" 'unknown key "colour"'
 by_hand 1 "$(printf 'k%.0s' {1..80})=1" '"kkkkkkkk'
@@ -237,6 +238,33 @@ verdict()
 }
 verdict 0 covered "8, all served" ./oversubscribed 128
 grep -q '"40 launches, ' verdict || fail "doctor: launches: $(cat verdict)"
+# Memory that a program makes and maps itself; with an argument so that it could be shared.
+cat >mapped.c <<'END'
+#include "cuda.h"
+int cuMemCreate(uint64_t *, size_t, const void *, unsigned long long);
+int cuMemAddressReserve(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long);
+int cuMemMap(CUdeviceptr, size_t, size_t, uint64_t, unsigned long long);
+int cuMemSetAccess(CUdeviceptr, size_t, const void *, size_t);
+int
+main(int argc, char **argv)
+{
+	/* Type and handle types, location, nothing on Windows, flags; location and access. */
+	const int what[8] = {1, argc > 1, 1, 0}, access[3] = {1, 0, 3};
+	const size_t bytes = 4 << 20;
+	CUcontext context;
+	CUdeviceptr addr;
+	uint64_t handle;
+
+	(void)argv;
+	return cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+	       cuMemCreate(&handle, bytes, what, 0) || cuMemAddressReserve(&addr, bytes, 0, 0, 0) ||
+	       cuMemMap(addr, bytes, 0, handle, 0) || cuMemSetAccess(addr, bytes, access, 1) ||
+	       cuMemsetD32(addr, 1, bytes / 4);
+}
+END
+"$CC" -I. mapped.c "${link[@]}" -o mapped || fail "mapped.c does not compile"
+verdict 0 covered "1, all served (1 mapped by the program itself)" ./mapped
+verdict 1 "not covered" "4 MiB went past the library" ./mapped shared
 verdict 0 "covered with limits" "none was served" ./init
 verdict 0 "covered with limits" "exit code 3" sh -c './oversubscribed 128; exit 3'
 verdict 0 "covered with limits" "1 did not end by exit()" sh -c './oversubscribed 128; ./init _'

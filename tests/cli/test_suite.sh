@@ -60,7 +60,7 @@ near() { # WHAT POINT KEY: bytes of srad_v2 are the closed form's, but for its t
 }
 
 wrong_command_lines_are_refused() {
-	refused "--only fig4: fits, fig3, fig5, fig6 or tables" --only fig4
+	refused "--only fig4: fits, fig3, fig5, fig6, tables or batches" --only fig4
 	refused "--device gpu: soft or cuda" --device gpu
 	refused "no workload 'hotspott'" --workload hotspott
 	refused "unexpected argument 'fig3'" fig3
@@ -95,8 +95,19 @@ rows_come_from_the_table_of_workloads() {
 	equal "fir: rows of the tables" "$(grep -c '^tables *fir ' "$dir/list")" 20
 	equal "srad_v2: rows of figure 6" "$(grep -c '^fig6 *srad_v2 ' "$dir/list")" 10
 	equal "hotspot: rows of figure 5" "$(grep -c '^fig5 *hotspot ' "$dir/list")" 12
+	equal "minibatch: rows" "$(grep -c '^batches *minibatch ' "$dir/list")" 3
 	suite --list --device cuda --only fig3 --workload hotspot
 	equal "on a GPU: rows of figure 3" "$(grep -c '^fig3 *hotspot ' "$dir/out")" 28
+	# What the claims are about stays in a quick run.
+	suite --list --quick
+	for app in sluice copies; do
+		equal "quick: points of srad_v2, $app" \
+			"$(grep -cE "^fig3 *srad_v2 +[0-9/]+ +$app " "$dir/out")" 7
+	done
+	equal "quick: rows of hashJoin" "$(grep -c '^tables *hashJoin ' "$dir/out")" 6
+	equal "quick: rows of fir" "$(grep -c '^tables *fir ' "$dir/out")" 12
+	suite --list --quick --device cuda
+	equal "quick, on a GPU: rows of hotspot" "$(grep -c '^fig3 *hotspot ' "$dir/out")" 8
 }
 
 figure_3_is_run_and_kept() {

@@ -21,6 +21,8 @@
 #include "cuda_driver/standin.h"
 #include "device/cuda/cuda_driver.h"
 #include "kernel.h"
+#include "network_blas.h"
+#include "network_cublas.h"
 
 #define PTX_NAME "sluice_workloads.ptx"
 
@@ -116,6 +118,14 @@ kernels_load(struct workload_env *env, struct workload_cuda *cuda)
 	}
 	free(image);
 	for (k = env->workload->kernels; !rc && *k; k++) {
+		if ((*k)->is_product && standin)
+			rc = network_blas_open(env);
+		else if ((*k)->is_product)
+			rc = network_cublas_open(env, driver, &cuda->blas);
+		if (rc)
+			return rc;
+		if (cuda->blas && (*k)->is_product)
+			continue;
 		if (k - env->workload->kernels >= (ptrdiff_t)WORKLOAD_CUDA_KERNELS_MAX)
 			return workload_fail(env, -EINVAL, "%s has more than %u kernels",
 					     env->workload->name, WORKLOAD_CUDA_KERNELS_MAX);
@@ -150,6 +160,7 @@ context_close(struct workload_cuda *cuda)
 {
 	if (!cuda->context)
 		return;
+	network_cublas_close(cuda->blas);
 	if (cuda->bounce)
 		(void)cuda->driver->cuMemFreeHost(cuda->bounce);
 	if (cuda->module)
@@ -205,6 +216,8 @@ workload_cuda_launch(struct workload_env *env, struct workload_cuda *cuda,
 	if (!*k)
 		return workload_fail(env, -EINVAL, "%s is no kernel of %s", kernel->name,
 				     env->workload->name);
+	if (kernel->is_product && cuda->blas)
+		return network_cublas_multiply(env, cuda->blas, args, stream);
 	memcpy(copy, args, kernel->args_bytes);
 	rc = SL_CUDA(cuda->driver, cuLaunchKernel,
 		     cuda->function[k - env->workload->kernels],

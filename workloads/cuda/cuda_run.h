@@ -14,7 +14,7 @@
 
 #include "env.h"
 
-#define WORKLOAD_CUDA_KERNELS_MAX 8u /* of one workload */
+#define WORKLOAD_CUDA_KERNELS_MAX 24u /* of one workload */
 
 struct sl_cuda_driver;
 struct cu_context;
@@ -27,7 +27,8 @@ struct workload_cuda {
 	int device;
 	struct cu_module *module;
 	struct cu_function *function[WORKLOAD_CUDA_KERNELS_MAX]; /* as workload->kernels */
-	void *bounce; /* pinned, WORKLOAD_HOST_COPY_MAX bytes */
+	struct network_cublas *blas; /* NULL: no product of matrices, or the stand-in */
+	void *bounce;                /* pinned, WORKLOAD_HOST_COPY_MAX bytes */
 };
 
 /*

@@ -204,3 +204,4 @@ workload_fir(struct fir_args a)
 #include "partition.cuh"
 #include "hash_join.cuh"
 #include "minibatch_sgd.cuh"
+#include "network.cuh"
