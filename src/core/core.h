@@ -89,7 +89,7 @@ struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip) S
 /* The same for who needs room for a chunk: one of that size (0: any) where it is nearly as cold. */
 struct sl_chunk *sl_lru_coldest_for(struct sluice_space *s, enum sl_lru_skip skip,
 				    uint64_t chunk_bytes) SL_HELD;
-int sl_lru_knows(const struct sl_chunk *c) SL_HELD; /* its heap_slot is its own */
+int sl_lru_knows(const struct sl_chunk *c); /* its heap_slot is its own. Held */
 /* The coldest chunks of like's size that no use has made warmer since the heap was told, max at most, out
  * of a bounded number that is looked at. */
 uint32_t sl_lru_next(const struct sl_chunk *like, struct sl_chunk **out, uint32_t max) SL_HELD;

@@ -169,7 +169,7 @@ hash_done(void *cookie, int rc, const uint64_t sums[2])
 	if (rc)
 		hash_failed();
 	sl_space_lock(s);
-	h = hashes_of(c);
+	h = &r->hashes[sl_chunk_index(c)]; /* since its job was begun */
 	if (!rc && h->job == JOB_ARRIVAL) {
 		memcpy(h->base, sums, sizeof(h->base));
 		h->base_known = 1;

@@ -121,7 +121,7 @@ zone_sums_check(const struct pl_arena *arena, int kind, uint64_t *room)
 		   (zone->chunk_bytes - zone->usable_bytes);
 	if (kind == PL_ZONE_BIG) /* small blocks are in no bin */
 		sums.gaps += arena->bins.bytes;
-	if (kind >= PL_ZONE_MAPPED) {
+	if (kind >= PL_ZONE_MAPPED && kind < PL_ZONE_COUNT) {
 		if (sums.room > arena->reserved_bytes[kind])
 			return sl_fail(-EINVAL,
 				       "arena: more is mapped than was reserved");
