@@ -100,6 +100,9 @@ struct suite_row {
 	double run_s;      /* first launch to last launch done */
 	double total_s;    /* with mapping or reading before, syncing or writing behind */
 	double measured_s; /* on a GPU: all data in host memory at first; else 0 */
+	/* The shortest of the repetitions: what differences of a percent are looked for in, since what
+	 * disturbs a run only ever makes it longer. */
+	double least_run_s, least_total_s, least_measured_s;
 	uint64_t launches, tile_bytes, input_bytes, output_bytes;
 	uint64_t h2d_bytes, d2h_bytes;    /* before the final sync */
 	uint64_t read_bytes, write_bytes; /* of files, to the end */

@@ -239,8 +239,9 @@ fits_judge(struct judge *judge)
 					row->workload, SUITE_COPIES, row->point);
 		if (!copies)
 			continue;
-		over = judge->cuda ? 100 * (row->measured_s / copies->measured_s - 1)
-				   : 100 * (row->total_s / copies->total_s - 1);
+		over = judge->cuda
+			       ? 100 * (row->least_measured_s / copies->least_measured_s - 1)
+			       : 100 * (row->least_total_s / copies->least_total_s - 1);
 		bar->n++;
 		sum += over;
 		if (over > most) {
@@ -443,6 +444,15 @@ order_judge(struct judge *judge, const struct suite_table *table, const char *wo
 	snprintf(same->note, sizeof(same->note), "%.2f %% at most", most);
 }
 
+/* The shortest repetition; rows written before that was kept have the median alone. */
+static double
+least_s(const struct suite_row *row)
+{
+	double least = row->cuda ? row->least_measured_s : row->least_run_s;
+
+	return least > 0 ? least : table_s(row);
+}
+
 static void
 lazy_judge(struct judge *judge, const char *title, const char *workload)
 {
@@ -455,7 +465,7 @@ lazy_judge(struct judge *judge, const char *title, const char *workload)
 		return;
 	bar = bar_new(judge, "<= 1 % over none",
 		      "%s: time with lazy discard when all fits", title);
-	over = 100 * (table_s(lazy) / table_s(none) - 1);
+	over = 100 * (least_s(lazy) / least_s(none) - 1);
 	bar->n = 1;
 	bar->passed = over <= LAZY_OVER;
 	snprintf(bar->note, sizeof(bar->note), "%+.1f %%", over);

@@ -27,7 +27,7 @@
 #define HOST_SLACK_CHUNKS \
 	32u /* beyond the footprint, where the host has room for everything */
 #define DEVICE_CHUNKS_LEAST 12u
-#define FITS_REPEAT         5u /* where a difference of one or two percent is looked for */
+#define PERCENT_REPEAT      7u /* where a difference of one or two percent is looked for */
 
 const char *const suite_ratio_names[SUITE_RATIOS] = {"1/3",  "2/3",  "4/3", "8/3",
 						     "16/3", "32/3", "64/3"};
@@ -215,7 +215,7 @@ fits_plan(struct suite *suite, const struct workload *workload)
 
 		ratio_set(&row, suite, ratio);
 		row.in_memory = 1;
-		row.repeat = suite->repeat < FITS_REPEAT ? FITS_REPEAT : suite->repeat;
+		row.repeat = suite->repeat < PERCENT_REPEAT ? PERCENT_REPEAT : suite->repeat;
 		rc = variants_add(suite, row, variants, 2);
 	}
 	return rc;
@@ -355,8 +355,8 @@ table_plan(struct suite *suite, const struct workload *workload,
 		/* Their claims are about what fits and about 200 %. */
 		if (!rc && suite->quick && !table->determined && over > 1)
 			continue;
-		if (over == 0 && !suite->cuda && row.repeat < 3)
-			row.repeat = 3; /* a percent is looked for */
+		if (over == 0 && !suite->cuda && row.repeat < PERCENT_REPEAT)
+			row.repeat = PERCENT_REPEAT;
 		if (!rc)
 			rc = variants_add(suite, row, variants, suite->quick ? 3 : 5);
 	}

@@ -57,6 +57,9 @@ static const struct {
 	  {"run_s", offsetof(struct suite_row, run_s)},
 	  {"total_s", offsetof(struct suite_row, total_s)},
 	  {"measured_s", offsetof(struct suite_row, measured_s)},
+	  {"least_run_s", offsetof(struct suite_row, least_run_s)},
+	  {"least_total_s", offsetof(struct suite_row, least_total_s)},
+	  {"least_measured_s", offsetof(struct suite_row, least_measured_s)},
 };
 
 #define WHOLE_N (sizeof(whole_fields) / sizeof(whole_fields[0]))

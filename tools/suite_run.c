@@ -523,7 +523,10 @@ row_measure(struct run *run, struct suite_row *row, struct outcome *outcome)
 	}
 	row->run_s = median(run_s, i);
 	row->total_s = median(total_s, i);
-	row->measured_s = median(measured_s, i);
+	row->measured_s = median(measured_s, i); /* which sorts */
+	row->least_run_s = run_s[0];
+	row->least_total_s = total_s[0];
+	row->least_measured_s = measured_s[0];
 	row->status = SUITE_DONE;
 	row_fill(row, outcome);
 	if (row->link_bytes_per_s && !link_is_there(row))
