@@ -27,7 +27,7 @@
 #define HOST_SLACK_CHUNKS \
 	32u /* beyond the footprint, where the host has room for everything */
 #define DEVICE_CHUNKS_LEAST 12u
-#define PERCENT_REPEAT      7u /* where a difference of one or two percent is looked for */
+#define PERCENT_REPEAT      5u /* where a difference of one or two percent is looked for */
 
 const char *const suite_ratio_names[SUITE_RATIOS] = {"1/3",  "2/3",  "4/3", "8/3",
 						     "16/3", "32/3", "64/3"};
