@@ -285,6 +285,8 @@ int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end,
 /* First error of a launch, with text. */
 void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
 	SL_PRINTF(3, 4);
+/* The system's number of this thread; asked for once. Any lock. */
+pid_t sl_thread_number(const struct sluice_space *s);
 /* Work is over when its pins are gone and what it did is on the books. */
 void sl_work_begin(struct sluice_space *s, struct sl_work *work,
 		   const struct sluice_launch *l) SL_HELD;
