@@ -12,6 +12,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Digits of a fraction that count; 10^18 times 1 TiB still fits in 128 bits. */
@@ -115,4 +116,21 @@ sl_size_format(uint64_t bytes, char *buf, size_t buf_bytes)
 	else
 		snprintf(buf, buf_bytes, "%u %s", (unsigned)(tenths / 10), units[unit]);
 	return buf;
+}
+
+int
+sl_delay_parse(const char *text, uint64_t *delay_ns, uint64_t *bytes_per_s)
+{
+	char *end;
+
+	errno = 0;
+	*delay_ns = strtoull(text, &end, 10);
+	*bytes_per_s = 0;
+	if (!errno && end != text && *text != '-') {
+		if (!*end)
+			return 0;
+		if (*end == ':' && !sl_size_parse(end + 1, bytes_per_s))
+			return 0;
+	}
+	return -EINVAL;
 }

@@ -13,6 +13,9 @@
  * failure. */
 int sl_size_parse(const char *text, uint64_t *out) SL_MUST_CHECK;
 
+/* Parse "nanoseconds[:bytes per second]", the latter a size; 0 where it is left out. -EINVAL: not that. */
+int sl_delay_parse(const char *text, uint64_t *delay_ns, uint64_t *bytes_per_s) SL_MUST_CHECK;
+
 /* "1.5 GiB" style into buf; returns buf. */
 char *sl_size_format(uint64_t bytes, char *buf, size_t buf_bytes);
 

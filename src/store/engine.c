@@ -225,28 +225,6 @@ sl_store_allocate(struct sl_store *store, uint64_t offset, uint64_t bytes)
 
 /* ---- Opening ----------------------------------------------------------- */
 
-/* "nanoseconds[:bytes per second]" of SLUICE_STORE_DELAY. */
-static int
-delay_parse(const char *text, uint64_t *delay_ns, uint64_t *bytes_per_s)
-{
-	char *end;
-
-	errno = 0;
-	*delay_ns = strtoull(text, &end, 10);
-	*bytes_per_s = 0;
-	if (!errno && end != text && *text != '-') {
-		if (!*end)
-			return 0;
-		if (*end == ':' && !sl_size_parse(end + 1, bytes_per_s))
-			return 0;
-	}
-	return sl_fail(-EINVAL,
-		       "open: SLUICE_STORE_DELAY=%.64s; write nanoseconds[:bytes per "
-		       "second], as in "
-		       "100000:2G",
-		       text);
-}
-
 /* Put on the wrappers that the environment asks for. On failure the store is closed. */
 static int
 environment_wrap(struct sl_store *store, struct sl_store **out)
@@ -256,8 +234,13 @@ environment_wrap(struct sl_store *store, struct sl_store **out)
 	int rc;
 
 	if (delay && *delay) {
-		rc = delay_parse(delay, &delay_ns, &bytes_per_s);
+		rc = sl_delay_parse(delay, &delay_ns, &bytes_per_s);
 		if (rc) {
+			sl_fail(rc,
+				"open: SLUICE_STORE_DELAY=%.64s; write "
+				"nanoseconds[:bytes per "
+				"second], as in 100000:2G",
+				delay);
 			store->ops->close(store);
 			return rc;
 		}

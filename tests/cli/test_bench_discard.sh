@@ -6,7 +6,7 @@
 # not out; discarding saves bytes over the link, eagerly as many as lazily; hashJoin at twice the
 # device memory saves what the study says.
 #
-# Needs SLUICE_BIN. Skipped where the software device cannot run.
+# Needs SLUICE_BIN and SLUICE_SOURCE_DIR. Skipped where the software device cannot run.
 set -u
 
 bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
@@ -14,35 +14,8 @@ dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_discard.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0
 
-fail() {
-	echo "FAIL: $*"
-	failed=1
-}
-
-value() { # of the first "key": NUMBER in the JSON of the last run
-	sed -n "s/^ *\"$1\": \([0-9]*\),*\$/\1/p" "$dir/out" | head -n 1
-}
-
-runs() { # device MiB, then the workload and more
-	local device=$1
-	shift
-	timeout -k 1 60 "$bin" bench "$@" --device-memory "${device}M" --host-memory 256M \
-		--dir "$dir" --threads 2 --verify --keep --json >"$dir/out" 2>"$dir/err"
-	code=$?
-	[ "$code" = 0 ] || fail "$*: exit $code: $(cat "$dir/err")"
-	grep -q '^  "verified": true' "$dir/out" || fail "$*: not verified"
-	[ "$(value device_peak_bytes)" -le $((device << 20)) ] || fail "$*: over the device budget"
-	moved=$(($(value h2d_bytes) + $(value d2h_bytes)))
-}
-
-refused() { # text of the message, then the arguments
-	local text=$1
-	shift
-	timeout -k 1 60 "$bin" bench "$@" --dir "$dir" >"$dir/out" 2>"$dir/err"
-	code=$?
-	[ "$code" = 2 ] || fail "$*: exit $code, not 2: $(cat "$dir/err")"
-	grep -qF -- "$text" "$dir/err" || fail "$*: no '$text' in: $(cat "$dir/err")"
-}
+# shellcheck source=tests/cli/bench.sh
+. "${SLUICE_SOURCE_DIR:?}/tests/cli/bench.sh"
 
 wrong_command_lines_are_refused() {
 	refused "of fir, radixSort, hashJoin, network, not of minibatch" minibatch --discard lazy

@@ -33,32 +33,7 @@ fail()
 }
 
 # The driver's header, as far as the example needs it: the toolkit need not be there.
-cat >cuda.h <<'END'
-#include <stddef.h>
-#include <stdint.h>
-typedef uint64_t CUdeviceptr;
-typedef int CUdevice;
-typedef struct context *CUcontext;
-typedef struct module *CUmodule;
-typedef struct function *CUfunction;
-#define CUDA_SUCCESS 0
-#define cuMemAlloc   cuMemAlloc_v2
-#define cuMemFree    cuMemFree_v2
-#define cuMemsetD32  cuMemsetD32_v2
-#define cuMemcpyDtoH cuMemcpyDtoH_v2
-int cuInit(unsigned);
-int cuDeviceGet(CUdevice *, int);
-int cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
-int cuCtxSetCurrent(CUcontext);
-int cuModuleLoadData(CUmodule *, const void *);
-int cuModuleGetFunction(CUfunction *, CUmodule, const char *);
-int cuMemAlloc(CUdeviceptr *, size_t);
-int cuMemFree(CUdeviceptr);
-int cuMemsetD32(CUdeviceptr, unsigned, size_t);
-int cuMemcpyDtoH(void *, CUdeviceptr, size_t);
-int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-		   unsigned, void *, void **, void **);
-END
+cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
 cat >init.c <<'END'
 #include <signal.h>
 #include <stdio.h>

@@ -8,13 +8,12 @@
  * Each row is a process of its own. Threads: one, and those of the library.
  */
 #include <limits.h>
-#include <linux/magic.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "away.h"
+#include "spill.h"
 
 #define BLOCKS_MAX  48
 #define BLOCK_BYTES (2 * AWAY_MIB)
@@ -116,10 +115,20 @@ program(void)
 	return errors ? EXIT_TOLD : EXIT_SPARED;
 }
 
+static const struct row rows[] = {
+	{"nothing fails", NULL, EXIT_SPARED},
+	{"no room from the start", "spill.alloc:1:ENOSPC+", EXIT_TOLD},
+	{"no more room", "spill.alloc:4:ENOSPC+", EXIT_TOLD},
+	{"a write fails once", "store.write:3:ENOSPC", EXIT_SPARED},
+	{"all writes fail, no space", "store.write:3:ENOSPC+", EXIT_TOLD},
+	{"all writes fail", "store.write:1:EIO+", EXIT_TOLD},
+};
+
 /* Run it; 0, 77, or 1 and what was wrong. */
 static int
-row_run(const struct row *row)
+row_run(size_t number)
 {
+	const struct row *row = &rows[number];
 	char path[] = "/tmp/sluice-full-XXXXXX", text[8192];
 	int fd = mkstemp(path), status, got;
 	ssize_t n;
@@ -153,37 +162,12 @@ row_run(const struct row *row)
 int
 main(int argc, char **argv)
 {
-	static const struct row rows[] = {
-		{"nothing fails", NULL, EXIT_SPARED},
-		{"no room from the start", "spill.alloc:1:ENOSPC+", EXIT_TOLD},
-		{"no more room", "spill.alloc:4:ENOSPC+", EXIT_TOLD},
-		{"a write fails once", "store.write:3:ENOSPC", EXIT_SPARED},
-		{"all writes fail, no space", "store.write:3:ENOSPC+", EXIT_TOLD},
-		{"all writes fail", "store.write:1:EIO+", EXIT_TOLD},
-	};
-	int failed = 0, rc = 0;
-	struct statfs fs;
+	int rc;
 
 	if (argc == 3) {
 		snprintf(spill, sizeof(spill), "%s", argv[2]);
 		return program();
 	}
-	CHECK(getcwd(spill, sizeof(spill) - 32));
-	strcat(spill, "/sluice-full-XXXXXX");
-	CHECK(mkdtemp(spill));
-	if (statfs(spill, &fs) || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC) {
-		printf("SKIP: this directory is in memory, there is nothing to spill "
-		       "to\n");
-		(void)rmdir(spill);
-		return 77;
-	}
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && rc != 77; i++) {
-		rc = row_run(&rows[i]);
-		failed |= rc == 1;
-	}
-	if (rmdir(spill)) {
-		printf("%s is not empty\n", spill);
-		failed = 1;
-	}
-	return failed || rc != 77 ? failed : 77;
+	rc = spill_folder_make(spill, sizeof(spill), "sluice-full");
+	return rc ? rc : spill_rows_run(spill, row_run, sizeof(rows) / sizeof(rows[0]));
 }

@@ -11,17 +11,16 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "away.h"
+#include "spill.h"
 
 #define BLOCKS      16
 #define BLOCK_BYTES (4 * AWAY_MIB)
@@ -307,10 +306,25 @@ struct row {
 	int ends;   /* exit status, or 128 + signal */
 };
 
+static const struct row rows[] = {
+	{"killed while it waits", waits_to_be_killed, 1, 128 + SIGKILL},
+	{"killed at work", works_until_it_is_killed, 1, 128 + SIGKILL},
+	{"a crash", touches_what_is_not_there, 0, 128 + SIGSEGV},
+	{"abort()", aborts, 0, 128 + SIGABRT},
+	{"exit() with work in the queue", exits_with_work_in_the_queue, 0, 3},
+	{"_exit()", leaves_without_a_word, 0, 4},
+	{"a handler of its own", has_a_handler_of_its_own, 0, 5},
+	{"fork()", forks, 0, 6},
+	{"exec()", becomes_another, 0, 7},
+	{"exec() without the library", drops_the_library, 0, 8},
+	{"exec() with an LD_PRELOAD of its own", sets_its_own, 0, 8},
+};
+
 /* 0, or 1 and what was wrong. */
 static int
-row_run(const struct row *row)
+row_run(size_t number)
 {
+	const struct row *row = &rows[number];
 	unsigned shared = files_in("/dev/shm", "sluice"), left;
 	int status, got;
 	char byte;
@@ -351,42 +365,12 @@ row_run(const struct row *row)
 int
 main(int argc, char **argv)
 {
-	static const struct row rows[] = {
-		{"killed while it waits", waits_to_be_killed, 1, 128 + SIGKILL},
-		{"killed at work", works_until_it_is_killed, 1, 128 + SIGKILL},
-		{"a crash", touches_what_is_not_there, 0, 128 + SIGSEGV},
-		{"abort()", aborts, 0, 128 + SIGABRT},
-		{"exit() with work in the queue", exits_with_work_in_the_queue, 0, 3},
-		{"_exit()", leaves_without_a_word, 0, 4},
-		{"a handler of its own", has_a_handler_of_its_own, 0, 5},
-		{"fork()", forks, 0, 6},
-		{"exec()", becomes_another, 0, 7},
-		{"exec() without the library", drops_the_library, 0, 8},
-		{"exec() with an LD_PRELOAD of its own", sets_its_own, 0, 8},
-	};
-	int failed = 0, rc = 0;
-	struct statfs fs;
+	int rc;
 
 	if (argc == 3) {
 		snprintf(spill, sizeof(spill), "%s", argv[2]);
 		return strcmp(argv[1], "again") ? alone() : again();
 	}
-	CHECK(getcwd(spill, sizeof(spill) - 32));
-	strcat(spill, "/sluice-ends-XXXXXX");
-	CHECK(mkdtemp(spill));
-	if (statfs(spill, &fs) || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC) {
-		printf("SKIP: this directory is in memory, there is nothing to spill "
-		       "to\n");
-		(void)rmdir(spill);
-		return 77;
-	}
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && rc != 77; i++) {
-		rc = row_run(&rows[i]);
-		failed |= rc == 1;
-	}
-	if (rmdir(spill)) {
-		printf("%s is not empty\n", spill);
-		failed = 1;
-	}
-	return failed || rc != 77 ? failed : 77;
+	rc = spill_folder_make(spill, sizeof(spill), "sluice-ends");
+	return rc ? rc : spill_rows_run(spill, row_run, sizeof(rows) / sizeof(rows[0]));
 }

@@ -261,28 +261,6 @@ soft_create(const struct sl_device_config *config, struct sl_device **out)
 	return 0;
 }
 
-/* "nanoseconds[:bytes per second]" of SLUICE_SOFT_LINK. */
-static int
-link_parse(const char *text, uint64_t *delay_ns, uint64_t *bytes_per_s)
-{
-	char *end;
-
-	errno = 0;
-	*delay_ns = strtoull(text, &end, 10);
-	*bytes_per_s = 0;
-	if (!errno && end != text && *text != '-') {
-		if (!*end)
-			return 0;
-		if (*end == ':' && !sl_size_parse(end + 1, bytes_per_s))
-			return 0;
-	}
-	return sl_fail(
-		-EINVAL,
-		"device: SLUICE_SOFT_LINK=%.64s; write nanoseconds[:bytes per second], "
-		"as in 10000:12G",
-		text);
-}
-
 /* Put the device behind the link that the environment asks for. On failure it is destroyed. */
 static int
 link_wrap(struct sl_device *dev, struct sl_device **out)
@@ -294,8 +272,13 @@ link_wrap(struct sl_device *dev, struct sl_device **out)
 	*out = dev;
 	if (!link || !*link)
 		return 0;
-	rc = link_parse(link, &delay_ns, &bytes_per_s);
+	rc = sl_delay_parse(link, &delay_ns, &bytes_per_s);
 	if (rc) {
+		sl_fail(rc,
+			"device: SLUICE_SOFT_LINK=%.64s; write nanoseconds[:bytes per "
+			"second], "
+			"as in 10000:12G",
+			link);
 		soft_destroy(dev);
 		return rc;
 	}
