@@ -108,6 +108,15 @@ enum sluice_measure {
 	SLUICE_MEASURE_COUNT
 };
 
+/* When host memory is pinned, which takes ten times as long as to copy to it (CUDA device; elsewhere host
+ * memory costs nothing). */
+enum sluice_host_pin {
+	SLUICE_HOST_PIN_LATE,  /* as data leave the device: by what has left it so far */
+	SLUICE_HOST_PIN_EARLY, /* for all of a region that cannot be on the device when the region is made,
+				* which blocks for that long; within the host budget */
+	SLUICE_HOST_PIN_COUNT
+};
+
 /*
  * Everything a space is made from. Fill with sluice_config_init(), change, create. Sizes
  * are bytes; budgets are rounded down to whole chunks.
@@ -145,6 +154,7 @@ struct sluice_config {
 	int checking; /* 1: checking mode: wrong intents and touches of discarded data are
 		       * reported with their address; slow */
 	enum sluice_measure measure;
+	enum sluice_host_pin host_pin;
 	int publish;           /* 1: `sluice stat` may read this process's counters */
 	char spill_dirs[1024]; /* directories for spill files, separated by ':' */
 };

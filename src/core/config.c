@@ -36,6 +36,7 @@ static const char *const policy_names[] = {"lru", "dragon", "uvm", "plan", NULL}
 static const char *const population_names[] = {"chunk", "grow", "page", NULL};
 static const char *const miss_names[] = {"serve", "fail", NULL};
 static const char *const measure_names[] = {"0", "1", "auto", NULL};
+static const char *const host_pin_names[] = {"late", "early", NULL};
 static const char *const reach_names[] = {"declared", "any", NULL};
 static const char *const faults_names[] = {"auto", "thread", "signal", NULL};
 static const char *const store_io_names[] = {"auto", "uring", "file", NULL};
@@ -73,6 +74,8 @@ static const struct key keys[] = {
 	{"checking", KEY_FLAG, AT(checking), NULL, "report wrong intents; slow"},
 	{"measure", KEY_CHOICE, AT(measure), measure_names,
 	 "find out by hashing what kernels have written (CUDA); auto: where that pays"},
+	{"host_pin", KEY_CHOICE, AT(host_pin), host_pin_names,
+	 "when host memory is pinned (CUDA)"},
 	{"publish", KEY_FLAG, AT(publish), NULL, "let `sluice stat` read the counters"},
 	{"spill_dirs", KEY_TEXT, AT(spill_dirs), NULL, "directories for spill files"},
 };
@@ -269,6 +272,7 @@ sl_config_round(struct sluice_config *c)
 	    (unsigned)c->miss >= SLUICE_MISS_COUNT ||
 	    (unsigned)c->reach >= SLUICE_REACH_COUNT ||
 	    (unsigned)c->faults >= SLUICE_FAULTS_COUNT ||
+	    (unsigned)c->host_pin >= SLUICE_HOST_PIN_COUNT ||
 	    (unsigned)c->store_io >= SLUICE_STORE_IO_COUNT ||
 	    (unsigned)c->device >= SLUICE_DEVICE_COUNT)
 		return sl_fail(-EINVAL,

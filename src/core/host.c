@@ -307,29 +307,20 @@ poisoned_retry(struct sluice_space *s)
 
 /*
  * What evictions may still want of the host tier, for a device whose frames are dear (frames_expect).
- * Not more than there is room for; nor than the data of this size that have no place on the device; nor
- * than as much again as was evicted so far: what is set aside for nothing stays within what was needed.
- * Regions that an allocator cuts blocks from (sl_region_alloc()) are addresses rather than data: for
- * those, a quarter more than the most that was held at once so far. 0: nothing to say now: with many
- * regions it is said more rarely.
+ * Not more than there is room for; nor than the data of this size that have no place on the device; nor,
+ * unless host memory is to be pinned early, than as much again as was evicted so far: what is set aside
+ * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
+ * are addresses rather than data: for those, a quarter more than the most that was held at once so far.
  */
-SL_HELD static int
-host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
-	    uint64_t *room_bytes)
+static void
+host_wants(const struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
+	   uint64_t *room_bytes)
 {
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 	uint64_t data = 0, likely;
 	int cut = 0;
 
-	s->host.evicted_bytes += bytes;
-	if (s->host.frames_peak_bytes < have)
-		s->host.frames_peak_bytes = have;
-	if (!s->device->ops->frames_expect || s->host.expect_skip) {
-		s->host.expect_skip -= s->host.expect_skip != 0;
-		return 0;
-	}
-	s->host.expect_skip = s->n_regions / 64;
 	for (size_t i = 0; i < s->n_regions; i++) {
 		const struct sl_region *r = s->regions[i];
 
@@ -341,13 +332,46 @@ host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
 	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
 		     : have + s->host.evicted_bytes;
 	likely += s->host.staging_bytes;
-	if (data > likely)
+	if (data > likely && (cut || s->config.host_pin == SLUICE_HOST_PIN_LATE))
 		data = likely;
 	if (data > most)
 		data = most;
 	*wanted_bytes = data > have ? data - have : 0;
 	*room_bytes = most > have ? most - have : 0;
+}
+
+/* At an eviction. 0: nothing to say now: with many regions it is said more rarely. */
+static int
+host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
+	    uint64_t *room_bytes)
+{
+	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
+
+	s->host.evicted_bytes += bytes;
+	if (s->host.frames_peak_bytes < have)
+		s->host.frames_peak_bytes = have;
+	if (!s->device->ops->frames_expect || s->host.expect_skip) {
+		s->host.expect_skip -= s->host.expect_skip != 0;
+		return 0;
+	}
+	s->host.expect_skip = s->n_regions / 64;
+	host_wants(s, bytes, wanted_bytes, room_bytes);
 	return 1;
+}
+
+void
+sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
+{
+	const struct sl_device_ops *ops = s->device->ops;
+	uint64_t wanted_bytes, room_bytes;
+
+	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !ops->frames_expect)
+		return;
+	sl_space_lock(s);
+	host_wants(s, bytes, &wanted_bytes, &room_bytes);
+	sl_space_unlock(s);
+	ops->frames_expect(s->device, bytes, wanted_bytes, room_bytes);
+	ops->frames_wait(s->device);
 }
 
 int

@@ -253,8 +253,10 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 		*addr = r->base;
 	}
 	sl_space_unlock(s);
-	if (!rc)
+	if (!rc) {
+		sl_host_pin_early(s, chunk_bytes);
 		return 0;
+	}
 fail:
 	region_free(r);
 	return rc;

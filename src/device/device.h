@@ -176,6 +176,8 @@ struct sl_device_ops {
 	 */
 	void (*frames_expect)(struct sl_device *dev, uint64_t bytes,
 			      uint64_t wanted_bytes, uint64_t room_bytes);
+	/* Wait until there are as many as expected, or the system refuses more. NULL with frames_expect. */
+	void (*frames_wait)(struct sl_device *dev);
 
 	/*
 	 * Make a whole absent span present with the contents of frame (NULL: zeros). A

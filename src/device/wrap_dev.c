@@ -100,6 +100,14 @@ wrap_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
 }
 
 static void
+wrap_frames_wait(struct sl_device *dev)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+
+	inner->ops->frames_wait(inner);
+}
+
+static void
 wrap_trim(struct sl_device *dev)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
@@ -315,6 +323,7 @@ static const struct sl_device_ops wrap_ops = {
 	.frame_get = wrap_frame_get,
 	.frame_put = wrap_frame_put,
 	.frames_expect = wrap_frames_expect,
+	.frames_wait = wrap_frames_wait,
 	.present = wrap_present,
 	.present_any = wrap_present_any,
 	.arrival = wrap_arrival,
@@ -349,7 +358,7 @@ static const struct sl_device_ops wrap_ops = {
 
 /* A call that is new in the contract needs a line below, and a function above if it is given the
  * device: handed on as it is, it would take the wrapper for the inner device. */
-_Static_assert(sizeof(struct sl_device_ops) == 42 * sizeof(void *),
+_Static_assert(sizeof(struct sl_device_ops) == 43 * sizeof(void *),
 	       "wrap every call of struct sl_device_ops");
 
 int
@@ -373,6 +382,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	WRAP(frame_get);
 	WRAP(frame_put);
 	WRAP(frames_expect);
+	WRAP(frames_wait);
 	WRAP(present);
 	WRAP(present_any);
 	WRAP(arrival);

@@ -110,6 +110,47 @@ what_lives_bounds_them(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Asked for, they are there when the region is, and no launch makes one. */
+static void
+early_ones_are_there_with_the_region(void)
+{
+	struct sluice_space *s = cuda_test_space(
+		DEVICE, 256, "chunk=2M,large_chunk=2M,host_pin=early");
+	uint64_t *p, *more, made;
+
+	CHECK_OK(sluice_alloc(s, DEVICE / 2 * MIB, 0, (void **)&p));
+	CHECK(!t.standin || frames_mib() == STAGING); /* it fits: what staging may hold */
+	CHECK_OK(sluice_alloc(s, 80 * MIB, 0, (void **)&more));
+	CHECK(!t.standin || frames_mib() == 80 - DEVICE / 2 + STAGING);
+	made = t.standin ? t.standin->calls("cuMemCreate") : 0;
+	tiles_fill(s, p, 0, DEVICE / 4, 1);
+	for (unsigned round = 1; round < 3; round++)
+		tiles_fill(s, more, 0, 40, round);
+	/* Memory of the device alone. */
+	CHECK(!t.standin || t.standin->calls("cuMemCreate") - made <= DEVICE / 2 + 1);
+	CHECK(!t.standin || frames_mib() == 80 - DEVICE / 2 + STAGING);
+	tiles_check(more, 40, 2);
+	tiles_check(p, DEVICE / 4, 1);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_unmap(s, more));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+early_ones_stay_within_the_budget(void)
+{
+	struct sluice_space *s = cuda_test_space(
+		DEVICE, 24, "chunk=2M,large_chunk=2M,host_pin=early");
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, 256 * MIB, 0, (void **)&p));
+	CHECK(!t.standin || frames_mib() == 24 + STAGING);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 static void
 the_host_budget_bounds_them(void)
 {
@@ -189,6 +230,8 @@ main(void)
 	cuda_test_open(&t);
 	frames_are_made_ahead_and_then_used();
 	what_lives_bounds_them();
+	early_ones_are_there_with_the_region();
+	early_ones_stay_within_the_budget();
 	the_host_budget_bounds_them();
 	they_go_when_there_is_less_room();
 	sizes_share_the_room();

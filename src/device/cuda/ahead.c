@@ -9,7 +9,8 @@
  *
  * The thread is begun when it is first of use, runs behind the program's threads (nice), and ends
  * within the time of one frame. When the system refuses a frame it makes no more: what is asked for is
- * then made when it is asked for, as without it.
+ * then made when it is asked for, as without it. Who wants to have them before it goes on
+ * (host_pin=early) waits for the thread.
  *
  * LOCKING: pools.lock for all numbers; none while a frame is made.
  */
@@ -29,6 +30,7 @@ void
 sl_cuda_ahead_init(struct cuda *cuda)
 {
 	sl_cond_init(&cuda->ahead.work);
+	sl_cond_init(&cuda->ahead.done);
 }
 
 /* The class of the next frame to make, or -1: there are enough. Lock held. */
@@ -103,6 +105,7 @@ ahead_main(void *arg)
 		int rc = 0;
 
 		if (excess < 0 && wanted < 0) {
+			sl_cond_broadcast(&cuda->ahead.done);
 			sl_cond_wait(&cuda->ahead.work, &cuda->pools.lock);
 			continue;
 		}
@@ -174,6 +177,18 @@ sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_byt
 	if (cuda->ahead.started && ((!cuda->ahead.refused && class_wanted(cuda) >= 0) ||
 				    class_in_excess(cuda) >= 0))
 		sl_cond_signal(&cuda->ahead.work);
+	sl_mutex_unlock(&cuda->pools.lock);
+}
+
+void
+sl_cuda_frames_wait(struct sl_device *dev)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+
+	sl_mutex_lock(&cuda->pools.lock);
+	while (cuda->ahead.started && !cuda->ahead.stopping && !cuda->ahead.refused &&
+	       class_wanted(cuda) >= 0)
+		sl_cond_wait(&cuda->ahead.done, &cuda->pools.lock);
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 

@@ -118,6 +118,7 @@ struct cuda_moves {
 /* The thread that makes frames ahead; begun when frames are first expected. */
 struct cuda_ahead {
 	struct sl_cond work; /* of pools.lock, which protects all below */
+	struct sl_cond done; /* of the same: nothing is left to make */
 	pthread_t thread;
 	int started, stopping;
 	int refused; /* 1: a frame could not be made: none is made ahead any more */
@@ -226,6 +227,7 @@ sl_cuda_class_bytes(int class)
 /* ahead.c */
 void sl_cuda_ahead_init(struct cuda *cuda);
 void sl_cuda_ahead_stop(struct cuda *cuda); /* waits for the one frame that is being made */
+void sl_cuda_frames_wait(struct sl_device *dev);
 void sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
 			   uint64_t room_bytes);
 /* A frame is being handed out: as much less is expected. */
