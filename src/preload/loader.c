@@ -2,8 +2,8 @@
 /*
  * The loader's calls, as far as they lead to the driver. This library carries the driver's SONAME, so
  * most ways of opening it end here without us; what is left is a path ("libcuda.so",
- * "/usr/lib/.../libcuda.so.1"), which becomes the SONAME, or our own file in another namespace. And
- * dlsym() on our handle: a name that the driver has and we do not is looked up there.
+ * "/usr/lib/.../libcuda.so.580.65.06", a link to one), which becomes the SONAME, or our own file in another
+ * namespace. And dlsym() on our handle: a name that the driver has and we do not is looked up there.
  *
  * The exported dlopen(), dlmopen() and dlsym() are in trampoline.c; they call what is here and jump to
  * the C library's. Its functions are asked for with dlvsym(), which we leave alone.
@@ -17,6 +17,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DRIVER_NAME "libcuda.so.1"
 
@@ -63,17 +64,45 @@ pl_own_path(void)
 	return own_path ? own_path : "";
 }
 
-/* "libcuda.so" or "libcuda.so.1", in whatever folder. */
+/*
+ * "libcuda.so", "libcuda.so.1", or the file that those lead to, which has the driver's version: numbers with
+ * points between them. In whatever folder.
+ */
+static int
+name_is_driver(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	size_t chars;
+
+	name = name ? name + 1 : path;
+	if (strncmp(name, DRIVER_NAME, 10) != 0)
+		return 0;
+	name += 10;
+	if (!*name || !strcmp(name, ".1"))
+		return 1;
+	for (int numbers = 0; *name == '.'; name += chars, numbers++) {
+		chars = 1 + strspn(name + 1, "0123456789");
+		if (chars == 1)
+			return 0;
+		if (!name[chars])
+			return numbers > 0;
+	}
+	return 0;
+}
+
+/* By its name, or as a link of another name. */
 static int
 path_is_driver(const char *path)
 {
-	const char *name;
+	char target[PATH_MAX];
 
 	if (!path)
 		return 0;
-	name = strrchr(path, '/');
-	name = name ? name + 1 : path;
-	return !strncmp(name, DRIVER_NAME, 10) && (!name[10] || !strcmp(name + 10, ".1"));
+	if (name_is_driver(path))
+		return 1;
+	/* Nearly all that is opened is no link: one call then. */
+	return strchr(path, '/') && readlink(path, target, sizeof(target)) > 0 &&
+	       realpath(path, target) && name_is_driver(target);
 }
 
 const char *

@@ -53,7 +53,7 @@ main(int argc, char **argv)
 }
 END
 driver=$SLUICE_STANDIN_PLAIN
-ln -s "$driver" standin.so
+ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
 link=("$driver" "-Wl,-rpath,$(dirname "$driver")")
 "$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "${link[@]}" -o oversubscribed &&
 	"$CC" init.c "${link[@]}" -o init &&

@@ -39,8 +39,63 @@ every_spelling_leads_to_the_library(void)
 	CALLER("by a path", OURS, "open", "/usr/lib/x86_64-linux-gnu/libcuda.so.1");
 	CALLER("by a path that is not there", OURS, "open", "/nowhere/libcuda.so");
 	CALLER("by a relative path", OURS, "open", "./libcuda.so.1");
-	CALLER("what only looks like it", "libcuda.so.11: cannot open shared object file: No such file or directory\n",
-	       "missing", "libcuda.so.11");
+	CALLER("by the driver's version", OURS, "open", "libcuda.so.580.65.06");
+	CALLER("by a path with the version", OURS, "open", "/nowhere/lib64/libcuda.so.1.1");
+}
+
+static void
+what_only_looks_like_the_driver_is_the_loaders(void)
+{
+	static const char *const names[] = {"libcuda.so.11",      "libcuda.so.580.",
+					    "libcuda.so.580.65x", "libcuda.so.580..6",
+					    "libcuda.so_580.65",  "libcuda.so.1.old"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char text[128];
+
+		snprintf(text,
+			 sizeof(text), "%s: cannot open shared object file: No such file or directory\n",
+			 names[i]);
+		CALLER(names[i], text, "missing", names[i]);
+	}
+}
+
+/* Under a name of its own: what counts is where it leads. */
+static void
+links_to_the_driver_lead_to_the_library(void)
+{
+	char dir[] = "/tmp/sluice-preload-XXXXXX", text[3 * PATH_MAX];
+	char first[PATH_MAX], second[PATH_MAX], other[PATH_MAX], plugin[PATH_MAX];
+
+	if (!mkdtemp(dir)) {
+		printf("no directory for links\n");
+		failed = 1;
+		return;
+	}
+	snprintf(first, sizeof(first), "%s/gpu.so", dir);
+	snprintf(second, sizeof(second), "%s/again.so", dir);
+	snprintf(other, sizeof(other), "%s/nothing.so", dir);
+	snprintf(plugin, sizeof(plugin), "%s/libpreload_interposer.so",
+		 child_setting("SLUICE_PRELOAD_PROGRAMS"));
+	snprintf(text, sizeof(text),
+		 "%s: cannot open shared object file: No such file or directory\n", other);
+	if (symlink(child_setting("SLUICE_STANDIN_LIBRARY"), first) ||
+	    symlink("gpu.so", second) || symlink("nowhere.so", other)) {
+		printf("no links\n");
+		failed = 1;
+	}
+	CALLER("by a link", OURS, "open", first);
+	CALLER("by a link to a link", OURS, "open", second);
+	CALLER("by a link, in another namespace", OURS, "namespace", second);
+	CALLER("a link to nothing", text, "missing", other);
+	unlink(other);
+	if (symlink(plugin, other))
+		failed = 1;
+	CALLER("a link to another library", "found\n", "missing", other);
+	unlink(first);
+	unlink(second);
+	unlink(other);
+	rmdir(dir);
 }
 
 static void
@@ -214,6 +269,8 @@ main(void)
 	snprintf(driver, sizeof(driver), "SLUICE_CUDA_LIBRARY=%s",
 		 child_setting("SLUICE_STANDIN_LIBRARY"));
 	every_spelling_leads_to_the_library();
+	what_only_looks_like_the_driver_is_the_loaders();
+	links_to_the_driver_lead_to_the_library();
 	plugins_and_namespaces_lead_to_the_library();
 	linked_programs_lead_to_the_library_and_the_next_one_is_next();
 	names_are_those_of_the_driver();
