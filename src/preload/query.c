@@ -202,20 +202,10 @@ put_32(void *value, uint32_t word)
 }
 
 /*
- * A boolean, or a few flags: how many bytes the driver writes is not documented, so it writes its own
- * answer, of which the lowest byte is then ours. Where it has none (nothing is mapped there just
- * now) that byte is all: a program may have given no more.
+ * Attribute of an address of ours, as of memory from cuMemAlloc(), cuMemAllocAsync(), cuMemAllocManaged() or
+ * cuMemCreate(). What is documented as a boolean is an int: callers look at all of it, and do not clear it
+ * before. The driver is not asked: of what it has not mapped just now it knows nothing.
  */
-static int
-put_flag(void *value, int attribute, uint64_t addr, unsigned char flag)
-{
-	(void)PL_REAL(cuPointerGetAttribute)(value, attribute, addr);
-	*(unsigned char *)value = flag;
-	return CU_SUCCESS;
-}
-
-/* Attribute of an address of ours, as of memory from cuMemAlloc(), cuMemAllocAsync(),
- * cuMemAllocManaged() or cuMemCreate(). */
 static int
 attribute_of(const struct pointee *at, void *value, int attribute, uint64_t addr)
 {
@@ -229,12 +219,12 @@ attribute_of(const struct pointee *at, void *value, int attribute, uint64_t addr
 	case CU_POINTER_HOST_POINTER:
 		return at->managed ? put_64(value, addr) : CU_ERROR_INVALID_VALUE;
 	case CU_POINTER_SYNC_MEMOPS:
-		return put_flag(value, attribute, addr, (unsigned char)at->sync);
+		return put_32(value, (uint32_t)at->sync);
 	case CU_POINTER_BUFFER_ID:
 	case CU_POINTER_BLOCK_ID:
 		return put_64(value, at->id);
 	case CU_POINTER_IS_MANAGED:
-		return put_flag(value, attribute, addr, (unsigned char)at->managed);
+		return put_32(value, (uint32_t)at->managed);
 	case CU_POINTER_DEVICE_ORDINAL:
 		return put_32(value, (uint32_t)at->device);
 	case CU_POINTER_RANGE_START:
@@ -244,15 +234,15 @@ attribute_of(const struct pointee *at, void *value, int attribute, uint64_t addr
 	case CU_POINTER_MAPPING_BYTES:
 		return put_64(value, at->bytes);
 	case CU_POINTER_MAPPED:
-		return put_flag(value, attribute, addr, 1);
+		return put_32(value, 1);
 	case CU_POINTER_HANDLE_TYPES:
-		return put_flag(value, attribute, addr, (unsigned char)at->handle_types);
+		return put_32(value, (uint32_t)at->handle_types);
 	case CU_POINTER_IS_IPC_CAPABLE:
 	case CU_POINTER_IS_RDMA_CAPABLE:
 	case CU_POINTER_IS_DECOMPRESS_CAPABLE:
-		return put_flag(value, attribute, addr, 0);
+		return put_32(value, 0);
 	case CU_POINTER_ACCESS_FLAGS:
-		return put_flag(value, attribute, addr, (unsigned char)at->access);
+		return put_32(value, (uint32_t)at->access);
 	case CU_POINTER_POOL:
 		return put_64(value, (uintptr_t)at->pool);
 	case CU_POINTER_P2P_TOKENS: /* of a kernel interface that moves no such memory */
@@ -274,7 +264,7 @@ cuPointerGetAttribute(void *value, int attribute, uint64_t addr)
 					    : CU_ERROR_INVALID_VALUE;
 }
 
-/* The answer about what is no pointer. */
+/* The answer about what is no pointer, or has no such attribute. */
 static void
 attribute_none(void *value, int attribute)
 {
@@ -294,11 +284,8 @@ attribute_none(void *value, int attribute)
 	case CU_POINTER_DEVICE_ORDINAL:
 		put_32(value, (uint32_t)CU_DEVICE_NONE);
 		return;
-	case CU_POINTER_MEMORY_TYPE:
-		put_32(value, 0);
-		return;
 	}
-	*(unsigned char *)value = 0; /* a flag of no known width */
+	put_32(value, 0);
 }
 
 int

@@ -264,6 +264,38 @@ pinned_memory_has_rules(void)
 	munmap(mine, CHUNK);
 }
 
+/* Booleans are ints. */
+static void
+attributes_of_a_pointer_are_as_wide_as_their_types(void)
+{
+	static const struct {
+		int attr;
+		size_t bytes;
+	} rows[] = {
+		{CU_POINTER_MEMORY_TYPE, 4}, {CU_POINTER_DEVICE_POINTER, 8},
+		{CU_POINTER_IS_MANAGED, 4},  {CU_POINTER_DEVICE_ORDINAL, 4},
+		{CU_POINTER_RANGE_START, 8}, {CU_POINTER_RANGE_BYTES, 8},
+		{CU_POINTER_MAPPED, 4},
+	};
+	unsigned char value[2][16];
+	uint64_t addrs[2];
+
+	up();
+	map_chunk(0);
+	addrs[0] = cuda.range;
+	addrs[1] = (uintptr_t)pinned(CHUNK);
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		memset(value[0], 0x5a, 16);
+		memset(value[1], 0xa5, 16);
+		for (int k = 0; k < 2; k++)
+			OK(cuPointerGetAttribute, value[k], rows[i / 2].attr, addrs[i % 2]);
+		CHECK(!memcmp(value[0], value[1], rows[i / 2].bytes));
+		for (size_t at = rows[i / 2].bytes; at < 16; at++)
+			CHECK(value[0][at] == 0x5a && value[1][at] == 0xa5);
+	}
+	OK(cuMemFreeHost, (void *)(uintptr_t)addrs[1]);
+}
+
 static void
 what_the_cpu_has_where_the_device_has_nothing_is_host_memory(void)
 {
@@ -360,6 +392,7 @@ static const struct cuda_test tests[] = {
 	BOTH(the_cpu_sees_nothing_of_device_memory_at_its_address),
 	BOTH(host_located_memory_is_one_for_cpu_and_device),
 	BOTH(pinned_memory_has_rules),
+	BOTH(attributes_of_a_pointer_are_as_wide_as_their_types),
 	BOTH(what_the_cpu_has_where_the_device_has_nothing_is_host_memory),
 	BOTH(taking_away_access_that_a_queued_copy_needs_loses_the_context),
 	BOTH(mappings_outlive_the_context),

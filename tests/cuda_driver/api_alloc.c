@@ -358,6 +358,26 @@ cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t addr)
 	return mapping ? CU_SUCCESS : CU_ERROR_NOT_FOUND;
 }
 
+/* What is written of an attribute that there is not. */
+static size_t
+attribute_bytes(int attribute)
+{
+	switch (attribute) {
+	case CU_POINTER_MEMORY_TYPE:
+	case CU_POINTER_SYNC_MEMOPS:
+	case CU_POINTER_IS_MANAGED:
+	case CU_POINTER_DEVICE_ORDINAL:
+	case CU_POINTER_IS_IPC_CAPABLE:
+	case CU_POINTER_MAPPED:
+	case CU_POINTER_HANDLE_TYPES:
+	case CU_POINTER_IS_RDMA_CAPABLE:
+	case CU_POINTER_ACCESS_FLAGS:
+	case CU_POINTER_IS_DECOMPRESS_CAPABLE:
+		return sizeof(int);
+	}
+	return sizeof(uint64_t);
+}
+
 int
 cuPointerGetAttributes(unsigned n, int *attributes, void **values, uint64_t addr)
 {
@@ -375,7 +395,7 @@ cuPointerGetAttributes(unsigned n, int *attributes, void **values, uint64_t addr
 		if (attributes[i] == CU_POINTER_DEVICE_ORDINAL)
 			memcpy(values[i], &none, sizeof(none));
 		else
-			*(unsigned char *)values[i] = 0;
+			memset(values[i], 0, attribute_bytes(attributes[i]));
 	}
 	return CU_SUCCESS;
 }

@@ -254,7 +254,7 @@ pinned_attr(const struct pinned *pinned, int attr, uint64_t addr, void *value)
 		*(void **)value = (void *)(uintptr_t)addr;
 		return CU_SUCCESS;
 	case CU_POINTER_IS_MANAGED:
-		*(unsigned char *)value = 0;
+		*(int *)value = 0;
 		return CU_SUCCESS;
 	case CU_POINTER_DEVICE_ORDINAL:
 		*(int *)value = pinned->context->device;
@@ -266,7 +266,7 @@ pinned_attr(const struct pinned *pinned, int attr, uint64_t addr, void *value)
 		*(size_t *)value = pinned->bytes;
 		return CU_SUCCESS;
 	case CU_POINTER_MAPPED:
-		*(unsigned char *)value = 1;
+		*(int *)value = 1;
 		return CU_SUCCESS;
 	}
 	return CU_ERROR_INVALID_VALUE;
@@ -286,7 +286,7 @@ mapping_attr(const struct mapping *mapping, int attr, uint64_t addr, void *value
 		*(uint64_t *)value = addr;
 		return CU_SUCCESS;
 	case CU_POINTER_IS_MANAGED:
-		*(unsigned char *)value = 0;
+		*(int *)value = 0;
 		return CU_SUCCESS;
 	case CU_POINTER_DEVICE_ORDINAL:
 		*(int *)value = device ? location->id : -1;
@@ -298,7 +298,7 @@ mapping_attr(const struct mapping *mapping, int attr, uint64_t addr, void *value
 		*(size_t *)value = mapping->bytes;
 		return CU_SUCCESS;
 	case CU_POINTER_MAPPED:
-		*(unsigned char *)value = 1;
+		*(int *)value = 1;
 		return CU_SUCCESS;
 	}
 	return CU_ERROR_INVALID_VALUE;

@@ -3,7 +3,6 @@
 #include "copy_test.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -36,7 +35,6 @@ copy_test_open(const char *device_budget)
 {
 	const char *library = getenv("SLUICE_STANDIN_LIBRARY");
 	struct cu_context *context;
-	char path[64];
 
 	if (!library || !dlsym(RTLD_DEFAULT, "cuInit")) {
 		printf("SKIP: not started with the preload library and the stand-in "
@@ -48,9 +46,7 @@ copy_test_open(const char *device_budget)
 	setenv("SLUICE_CHUNK", "2M", 0);
 	setenv("SLUICE_ADDRESS", "512G", 0); /* no more than a sanitizer leaves */
 	MUST(BACK(cuInit, "cuInit")(0));
-	/* By a name that the library does not take for the driver's. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", open(library, O_RDONLY | O_CLOEXEC));
-	standin = sl_standin_open(path);
+	standin = sl_standin_open(library);
 	if (!standin) {
 		printf("SKIP: not the stand-in driver\n");
 		exit(77);

@@ -337,64 +337,6 @@ attribute(int which, uint64_t addr)
 }
 
 static void
-pointers_say_what_a_plain_allocation_says(void)
-{
-	uint64_t a = get(3 * MIB + 7), b = get(100), id, none = 0;
-	unsigned on = 1, off = 0;
-
-	CHECK(attribute(CU_POINTER_CONTEXT, a) == (uintptr_t)copy_test_context());
-	CHECK(attribute(CU_POINTER_MEMORY_TYPE, a + 5) == CU_MEMORY_DEVICE);
-	CHECK(attribute(CU_POINTER_DEVICE_POINTER, a + 5) == a + 5);
-	CHECK(attribute(CU_POINTER_DEVICE_ORDINAL, b) == 0);
-	CHECK(attribute(CU_POINTER_IS_MANAGED, a) == 0);
-	CHECK(attribute(CU_POINTER_MAPPED, a) == 1);
-	CHECK(attribute(CU_POINTER_RANGE_START, a + 3 * MIB + 6) == a);
-	CHECK(attribute(CU_POINTER_RANGE_BYTES, a) == 3 * MIB + 7);
-	CHECK(attribute(CU_POINTER_IS_IPC_CAPABLE, a) == 0);
-	CHECK(attribute(CU_POINTER_HANDLE_TYPES, a) == 0);
-	CHECK(attribute(CU_POINTER_IS_RDMA_CAPABLE, a) == 0);
-	CHECK(attribute(CU_POINTER_ACCESS_FLAGS, a) == CU_ACCESS_READ_WRITE);
-	CHECK(attribute(CU_POINTER_POOL, a) == 0);
-	CHECK(DRIVER(cuPointerGetAttribute)(&none, CU_POINTER_HOST_POINTER, a) ==
-	      CU_ERROR_INVALID_VALUE);
-	id = attribute(CU_POINTER_BUFFER_ID, a);
-	CHECK(id && id != attribute(CU_POINTER_BUFFER_ID, b));
-	CHECK(attribute(CU_POINTER_SYNC_MEMOPS, a) == 0);
-	MUST(DRIVER(cuPointerSetAttribute)(&on, CU_POINTER_SYNC_MEMOPS, a));
-	CHECK(attribute(CU_POINTER_SYNC_MEMOPS, a) == 1);
-	MUST(DRIVER(cuPointerSetAttribute)(&off, CU_POINTER_SYNC_MEMOPS, a));
-	CHECK(attribute(CU_POINTER_SYNC_MEMOPS, a) == 0);
-	put(a);
-	CHECK(DRIVER(cuPointerGetAttribute)(&none, CU_POINTER_MEMORY_TYPE, a) ==
-	      CU_ERROR_INVALID_VALUE);
-	a = get(3 * MIB + 7);
-	CHECK(attribute(CU_POINTER_BUFFER_ID, a) != id);
-	put(a);
-	put(b);
-}
-
-static void
-several_attributes_at_once_of_anything(void)
-{
-	int which[] = {CU_POINTER_MEMORY_TYPE, CU_POINTER_DEVICE_ORDINAL,
-		       CU_POINTER_RANGE_START, CU_POINTER_HOST_POINTER};
-	uint64_t a = get(1000), start = 1, host = 1;
-	unsigned type = 9;
-	int ordinal = 9;
-	void *values[] = {&type, &ordinal, &start, &host};
-
-	MUST(DRIVER(cuPointerGetAttributes)(4, which, values, a + 999));
-	CHECK(type == CU_MEMORY_DEVICE && ordinal == 0 && start == a && host == 0);
-	MUST(DRIVER(cuPointerGetAttributes)(4, which, values, a + 1000)); /* behind its end */
-	CHECK(type == 0 && ordinal == CU_DEVICE_NONE && start == 0);
-	put(a);
-	MUST(DRIVER(cuPointerGetAttributes)(4, which, values, a));
-	CHECK(type == 0 && ordinal == CU_DEVICE_NONE);
-	MUST(DRIVER(cuPointerGetAttributes)(2, which, values, (uintptr_t)&a));
-	CHECK(ordinal == CU_DEVICE_NONE);
-}
-
-static void
 address_ranges_are_allocations(void)
 {
 	uint64_t a = get(2 * MIB), b = get(30), base;
@@ -484,14 +426,11 @@ main(void)
 	pools_count_what_they_have();
 	pools_of_managed_or_shared_memory_are_the_drivers();
 	captured_allocations_are_the_graphs();
-	pointers_say_what_a_plain_allocation_says();
-	several_attributes_at_once_of_anything();
 	address_ranges_are_allocations();
 	hints_for_what_is_not_managed_are_refused();
 	threads_allocate_beside_each_other();
 	more_than_there_is_is_out_of_memory_and_life_goes_on();
 	blocks_beyond_the_device_keep_their_contents();
-	pointers_say_what_a_plain_allocation_says();
 	CHECK(!standin->violations());
 	return 0;
 }
