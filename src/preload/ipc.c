@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sharing our memory with other processes, cards and switches: it is made of many pieces of physical
- * memory that come and go, so none of the driver's ways can name it. Each is refused with the code that
- * libraries take for "not this kind of memory" and have another way for; the first of each kind says
- * on stderr what to do. What is not ours is forwarded.
+ * Sharing our memory with other processes and devices: it is made of many pieces of physical memory that
+ * come and go, so none of the driver's ways can name it. Each is refused with the code that libraries
+ * take for "not this kind of memory" and have another way for; the first time that it would have worked
+ * without us says on stderr what to do. It would not for memory of pools and handles that were not made
+ * to be shared; those that were are the driver's (pool.c), or become so (vmm_query.c). What is not ours is
+ * forwarded.
  *
  * Threads: any. Blocks on nothing.
  */
@@ -36,9 +38,17 @@ int
 cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int type,
 			      unsigned long long flags)
 {
-	return is_ours(addr) ? CU_ERROR_INVALID_VALUE
-			     : PL_REAL(cuMemGetHandleForAddressRange)(handle, addr, bytes,
-								      type, flags);
+	static _Atomic int told;
+
+	if (!is_ours(addr))
+		return PL_REAL(cuMemGetHandleForAddressRange)(handle, addr, bytes, type,
+							      flags);
+	if (!atomic_exchange(&told, 1))
+		pl_error("device memory cannot be given to another device (dma-buf) "
+			 "while it is paged: "
+			 "let it go through host memory, or run this program without "
+			 "sluice");
+	return CU_ERROR_INVALID_VALUE;
 }
 
 int

@@ -4,7 +4,9 @@
  * made again (rule O); the program's own device memory comes off our budget; what cannot be shared is
  * refused with a code that programs know.
  */
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "work.h"
 
@@ -126,17 +128,41 @@ programs_own_physical_memory_gets_its_room(const uint64_t *buffer, unsigned n)
 	}
 }
 
+/* How often what stands in the file. */
+static unsigned
+lines_with(FILE *file, const char *what)
+{
+	char line[1024];
+	unsigned n = 0;
+
+	rewind(file);
+	while (fgets(line, sizeof(line), file))
+		n += !strncmp(line, "sluice: ", 8) && strstr(line, what);
+	return n;
+}
+
+/* By no road, and each says so once. */
 static void
 our_memory_is_not_shared(uint64_t p)
 {
 	struct cu_ipc_handle ipc;
+	FILE *said = tmpfile();
+	int fd, kept = dup(STDERR_FILENO);
 	uint64_t handle;
-	int fd;
 
-	CHECK(w.cuIpcGetMemHandle(&ipc, p) == CU_ERROR_NOT_SUPPORTED);
-	CHECK(w.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)p) ==
-	      CU_ERROR_INVALID_VALUE);
-	CHECK(w.cuMemGetHandleForAddressRange(&fd, p, 4096, 1, 0) == CU_ERROR_INVALID_VALUE);
+	CHECK(said && kept >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK(w.cuIpcGetMemHandle(&ipc, p + 4096 * (uint64_t)i) ==
+		      CU_ERROR_NOT_SUPPORTED);
+		CHECK(w.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)p) ==
+		      CU_ERROR_INVALID_VALUE);
+		CHECK(w.cuMemGetHandleForAddressRange(&fd, p, 4096, 1, 0) ==
+		      CU_ERROR_INVALID_VALUE);
+	}
+	CHECK(dup2(kept, STDERR_FILENO) >= 0 && !close(kept));
+	CHECK(lines_with(said, "cannot be shared with another process") == 1);
+	CHECK(lines_with(said, "cannot be given to another device") == 1);
+	fclose(said);
 }
 
 /* The context stays, since the library moves data in it; what the program had there does not. */
