@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import pathlib
+import select
 import shutil
 import statistics
 import subprocess
@@ -123,7 +124,8 @@ def limits(tools, options, errors):
     problems = [f"not so: {name}" for name, holds in result["answers"].items() if holds is not True]
     if result["error"] not in errors:
         problems.append(f"the error is {result['error']}, not {' or '.join(errors)}")
-    if "sluice: " not in got.err or "memory" not in got.err:
+    if not any(line.startswith("sluice: ") and ": out of memory: " in line
+               for line in got.err.splitlines()):
         problems.append("no explanation on stderr")
     if shortfall(got):
         problems.append(shortfall(got))
@@ -209,16 +211,18 @@ def shared_memory():
 def kill_when_ready(command, env, timeout):
     """Its exit status once it has said that it is ready and was killed; a text if it never was."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, env={**os.environ, **env}, text=True,
+                               stderr=subprocess.DEVNULL, env={**os.environ, **env},
                                start_new_session=True)
     try:
-        os.set_blocking(process.stdout.fileno(), False)
-        end, seen = time.monotonic() + timeout, ""
-        while "ready" not in seen and time.monotonic() < end and process.poll() is None:
-            time.sleep(0.1)
-            seen += process.stdout.read() or ""
-        if "ready" not in seen:
-            return f"not ready to be killed: {seen[-200:]}"
+        end, seen, ended = time.monotonic() + timeout, b"", False
+        while b"ready" not in seen and not ended:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
+                break
+            piece = os.read(process.stdout.fileno(), 4096)
+            seen, ended = seen + piece, not piece
+        if b"ready" not in seen:
+            return f"not ready to be killed: {seen[-200:].decode(errors='replace')}"
         process.kill()
         return process.wait(20)
     except subprocess.TimeoutExpired:

@@ -2,6 +2,7 @@
 """The Python half of test_acceptance.sh: bench/programs/acceptance and table with programs made for the
 test. Exit status 1 and a line for each claim that does not hold."""
 
+import argparse
 import importlib.machinery
 import importlib.util
 import io
@@ -96,6 +97,7 @@ def answers_are_compared():
 def checks_tell_what_happened(acceptance):
     small = ("-", "6", "4")
     made = ("driver-linked",)
+    segments = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
     # Once alone and once under the library: what differs is that SLUICE_RUN is set.
     wrong = program("wrong", 'if [ "$SLUICE_RUN" ]; then a=2; else a=1; fi\n'
                     'echo "{\\"answers\\": {\\"x\\": $a}, \\"peak_bytes\\": 1073741824}"')
@@ -108,6 +110,11 @@ def checks_tell_what_happened(acceptance):
                     judge=checks.allocations_seen),
         checks.Same("A17", "opened", command=("driver-opened", "libcuda.so.1", "6", "4"),
                     builds=("driver-opened",), env=TWIN, judge=checks.allocations_seen),
+        checks.Same("A8", "said", command=("driver-linked", *small), builds=made,
+                    env={**TWIN, **segments}, judge=checks.segments_told),
+        checks.Same("A8", "not said", command=("driver-linked", *small), builds=made,
+                    env={**TWIN, **segments}, options=("--no-framework", "expandable-segments"),
+                    judge=checks.segments_told),
         checks.Same("A2", "roomy", command=("driver-linked", *small), builds=made, env=TWIN, share=3),
         checks.Same("A3", "wrong", command=(wrong,)),
         checks.Same("A4", "fails", command=(fails,)),
@@ -120,7 +127,8 @@ def checks_tell_what_happened(acceptance):
     status, text = called(acceptance, "--build", BUILD, "--scratch", "scratch", "--json", "all.json",
                           "--jobs", "3")
     rows = {r["what"]: r for r in json.loads(pathlib.Path("all.json").read_text())["rows"]}
-    wanted = {"right": "pass", "opened": "pass", "roomy": "fail", "wrong": "fail", "fails": "fail",
+    wanted = {"right": "pass", "opened": "pass", "said": "pass",
+              "not said": "fail", "roomy": "fail", "wrong": "fail", "fails": "fail",
               "nothing": "skip", "hangs": "fail", "other modules": "skip", "start-up": "pass"}
     claim({w: r["status"] for w, r in rows.items()} == wanted,
           "not " + json.dumps(wanted) + " but " + json.dumps(rows, indent=1))
@@ -145,6 +153,49 @@ def checks_tell_what_happened(acceptance):
     page = acceptance.DOCS.read_text()
     claim(page.startswith("a\n<!-- acceptance -->\n") and page.endswith("\n<!-- end -->\nb\n<!-- end -->\n")
           and "old" not in page and "| A17 | right | pass |" in page, f"--update:\n{page}")
+
+
+def programs_are_killed_when_they_are_ready():
+    late = program("late", 'sleep 0.3; echo "al"; echo "most ready"; sleep 61')
+    status = own.kill_when_ready([late], {}, 20)
+    claim(status == -9, f"ready after a while: {status}")
+    status = own.kill_when_ready([program("ends", "echo not yet; exit 0")], {}, 20)
+    claim(status == "not ready to be killed: not yet\n", f"ended before: {status}")
+    begin = time.monotonic()
+    silent = program("silent", f"sleep 61 & echo $! >{HERE}/silent.pid; wait")
+    status = own.kill_when_ready([silent], {}, 1)
+    claim(status == "not ready to be killed: " and time.monotonic() - begin < 30, f"silent: {status}")
+    claim(is_gone(int(pathlib.Path("silent.pid").read_text())), "one that was never ready has left a child")
+
+
+LIMITS = """
+if [ "$1" = quiet ]; then said="sluice: GPU 0: 512 MiB of its memory"
+else said="sluice: GPU 0: out of memory: the program has 1 MiB and asks for 1 MiB more: no"; fi
+echo "$said" >&2
+echo '{"answers": {"a": true, "b": '$2'}, "peak_bytes": 1, "total_bytes": 2, "error": "full"}'
+"""
+
+
+def limits_want_an_explanation(acceptance):
+    """The judge of A9 on what a program may answer. Nothing is moved here, and that is said, too."""
+    limits = program("limits", LIMITS)
+
+    class Said(own.Tools):
+        def under(self, options, command, timeout=100, env=None):
+            return runner.run_under(self.build, options[:-2], [limits, *options[-2:]],
+                                    env=self.env, timeout=60, cwd=HERE)
+
+    context = acceptance.Context(argparse.Namespace(build=pathlib.Path(BUILD), scratch=HERE, seed=1,
+                                                    stress=None, time_limit=None), 1)
+    tools = Said(context, {}, None)
+    for words, errors, problem in ((["loud", "true"], ["full"], ""),
+                                   (["quiet", "true"], ["full"], "no explanation on stderr"),
+                                   (["loud", "1"], ["full"], "not so: b"),
+                                   (["loud", "true"], ["empty"], "the error is full, not empty")):
+        reason = own.limits(tools, words, errors)["reason"]
+        others = [p for p in ("not so", "the error is", "no explanation")
+                  if p in reason and not problem.startswith(p)]
+        claim(problem in reason and not others, f"limits, {words}: {reason}")
 
 
 def table_measures(table):
@@ -189,8 +240,11 @@ def table_measures(table):
 
 def main():
     start = time.monotonic()
+    acceptance = script("acceptance")
     answers_are_compared()
-    checks_tell_what_happened(script("acceptance"))
+    programs_are_killed_when_they_are_ready()
+    limits_want_an_explanation(acceptance)
+    checks_tell_what_happened(acceptance)
     table_measures(script("table"))
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if failed else 0
