@@ -6,8 +6,7 @@
  *
  * Threads: any.
  */
-#include "internal.h"
-#include "preload/driver_api.h"
+#include "api.h"
 
 EXPORT int cuLaunchKernelEx(const struct cu_launch_config *config,
 			    struct cu_function *function, void **params, void **extra);
@@ -23,12 +22,6 @@ EXPORT int cuLaunchCooperativeKernel_ptsz(struct cu_function *function, unsigned
 					  unsigned block_x, unsigned block_y,
 					  unsigned block_z, unsigned shared_bytes,
 					  struct cu_stream *stream, void **params);
-
-static struct cu_stream *
-own(struct cu_stream *stream)
-{
-	return stream ? stream : CU_PER_THREAD_STREAM;
-}
 
 static int
 launch_config(const struct cu_launch_config *c, struct cu_stream *stream,

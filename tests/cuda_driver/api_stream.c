@@ -7,7 +7,7 @@
  * Threads: any; the.lock.
  */
 #include "preload/api_stream.h"
-#include "internal.h"
+#include "api.h"
 
 EXPORT int cuStreamSynchronize_ptsz(struct cu_stream *stream);
 EXPORT int cuGraphLaunch_ptsz(struct cu_graph_exec *exec, struct cu_stream *stream);
@@ -15,12 +15,6 @@ EXPORT int cuLaunchKernel_ptsz(struct cu_function *function, unsigned grid_x,
 			       unsigned grid_y, unsigned grid_z, unsigned block_x,
 			       unsigned block_y, unsigned block_z, unsigned shared_bytes,
 			       struct cu_stream *stream, void **params, void **extra);
-
-static struct cu_stream *
-own(struct cu_stream *stream)
-{
-	return stream ? stream : CU_PER_THREAD_STREAM;
-}
 
 /* ---- the calling thread's stream ---- */
 
