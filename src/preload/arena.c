@@ -620,6 +620,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 
 	if (atomic_load_explicit(&record->block.flags, memory_order_relaxed) & PL_BLOCK_PINNED)
 		pl_block_unpin(&record->block);
+	pl_table_forget(&record->block);
 	pthread_mutex_lock(&arena->lock);
 	pl_block_retract(record, is_small(room));
 	discards = arena->pressed && !is_small(room);

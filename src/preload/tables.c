@@ -8,8 +8,8 @@
  * Seen: in small copies from host memory, before they are made, and in what peeks bring. A later
  * copy over the same bytes replaces what was seen there; what a kernel writes is not seen.
  *
- * Bounded: TABLES_MAX pieces of memory, MEMBERS_MAX addresses each. What goes beyond makes launches
- * count as touching everything (pl_table_overflow).
+ * Bounded: TABLES_MAX pieces of memory of PL_TABLE_BYTES_MAX each, which copies that are looked at have at
+ * most. What goes beyond makes launches count as touching everything (pl_table_overflow).
  *
  * Threads: any. One lock; launches take it only for blocks that have PL_BLOCK_TABLE.
  */
@@ -20,16 +20,20 @@
 #include "preload/functions.h"
 
 #define TABLES_MAX  65536u
-#define MEMBERS_MAX 8192u
 #define BUCKETS     4096u
 #define GLOBALS_MAX 256u /* addresses in variables */
+
+struct member {
+	uint64_t at;   /* where it lies */
+	uint64_t addr; /* what it names */
+};
 
 struct table {
 	struct table *next;  /* of its bucket, or of the variables */
 	uint64_t block_id;   /* 0: a variable */
 	uint64_t begin, end; /* bytes that were looked at */
-	uint32_t n;
-	uint64_t members[];
+	uint32_t n;          /* not 0 */
+	struct member members[];
 };
 
 static struct table *buckets[BUCKETS];
@@ -45,67 +49,76 @@ bucket_of(uint64_t block_id)
 	return &buckets[block_id * 0x9e3779b97f4a7c15u >> 52];
 }
 
-/* Drop what was seen in [begin, end) of a list's tables of this block. Held. */
+/* Drop what was seen in [begin, end) by a list's tables of this block; what lies beside it stays. Held. */
 static void
 tables_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
 {
 	while (*at) {
 		struct table *t = *at;
+		uint32_t kept = 0;
 
 		if (t->block_id != block_id || t->begin >= end || begin >= t->end) {
 			at = &t->next;
 			continue;
 		}
-		*at = t->next;
+		for (uint32_t i = 0; i < t->n; i++)
+			if (t->members[i].at + 8 <= begin || end <= t->members[i].at)
+				t->members[kept++] = t->members[i];
 		if (!block_id)
-			n_globals -= t->n;
+			n_globals -= t->n - kept;
+		t->n = kept;
+		if (kept) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
 		n_tables--;
 		free(t);
 	}
 }
 
-/* The words that are addresses of live blocks: how many, and *members is malloc'ed if there are any. */
-static size_t
-words_find(const void *host, size_t bytes, uint64_t **members)
+/* The words of bytes at addr that are addresses of live blocks: a table that is in no list yet. NULL: there
+ * are none. */
+static struct table *
+table_make(uint64_t block_id, uint64_t addr, const void *host, size_t bytes)
 {
-	size_t n = 0;
+	struct table *t = NULL, *less;
 
-	for (size_t i = 0; i + 8 <= bytes && n < MEMBERS_MAX; i += 8) {
+	/* Words are aligned where they lie, wherever the copy begins. */
+	for (size_t i = -addr & 7; i + 8 <= bytes; i += 8) {
 		uint64_t word;
 
 		memcpy(&word, (const char *)host + i, sizeof(word));
 		if (!pl_maybe_ours(word) || !pl_block_find(word))
 			continue;
-		if (!n)
-			*members = malloc(MEMBERS_MAX * sizeof(**members));
-		if (!*members) { /* they are there, and are not known */
-			atomic_store(&pl_table_overflow, 1);
-			return 0;
+		if (!t) {
+			t = malloc(sizeof(*t) + (bytes - i) / 8 * sizeof(t->members[0]));
+			if (!t) { /* they are there, and are not known */
+				atomic_store(&pl_table_overflow, 1);
+				return NULL;
+			}
+			*t = (struct table){NULL, block_id, addr, addr + bytes, 0};
 		}
-		(*members)[n++] = word;
+		t->members[t->n++] = (struct member){addr + i, word};
 	}
-	return n;
+	less = t ? realloc(t, sizeof(*t) + t->n * sizeof(t->members[0])) : NULL;
+	return less ? less : t;
 }
 
-/* Held. */
+/* Keep it, or without room for it take everything for used from now on. Held. */
 static void
-table_add(struct table **list, uint64_t block_id, uint64_t addr, size_t bytes,
-	  const uint64_t *members, size_t n)
+table_add(struct table **list, struct table *t)
 {
-	struct table *t = NULL;
-
-	if (n_tables < TABLES_MAX && (block_id || n_globals + n <= GLOBALS_MAX))
-		t = malloc(sizeof(*t) + n * sizeof(*members));
-	if (!t) {
+	if (n_tables == TABLES_MAX || (!t->block_id && n_globals + t->n > GLOBALS_MAX)) {
 		atomic_store(&pl_table_overflow, 1);
+		free(t);
 		return;
 	}
-	*t = (struct table){*list, block_id, addr, addr + bytes, (uint32_t)n};
-	memcpy(t->members, members, n * sizeof(*members));
+	t->next = *list;
 	*list = t;
 	n_tables++;
-	if (!block_id)
-		n_globals += (unsigned)n;
+	if (!t->block_id)
+		n_globals += t->n;
 	PL_COUNT(tables, 1);
 }
 
@@ -114,30 +127,21 @@ pl_table_note(uint64_t addr, const void *host, size_t bytes)
 {
 	struct pl_block *block = pl_maybe_ours(addr) ? pl_block_find(addr) : NULL;
 	uint64_t id = block ? block->id : 0;
-	uint64_t *members = NULL;
-	size_t n = words_find(host, bytes, &members);
-	struct table **list;
+	struct table *t = table_make(id, addr, host, bytes), **list;
 
-	if (!n && (block ? !(atomic_load(&block->flags) & PL_BLOCK_TABLE)
+	if (!t && (block ? !(atomic_load(&block->flags) & PL_BLOCK_TABLE)
 			 : !atomic_load(&any_globals)))
 		return;
 	pthread_mutex_lock(&lock);
 	list = id ? bucket_of(id) : &globals;
 	tables_drop(list, id, addr, addr + bytes);
-	if (n) {
-		table_add(list, id, addr, bytes, members, n);
+	if (t) {
+		table_add(list, t);
 		if (block)
 			atomic_fetch_or(&block->flags, PL_BLOCK_TABLE);
-		for (size_t i = 0; i < n; i++) {
-			struct pl_block *member = pl_block_find(members[i]);
-
-			if (member)
-				atomic_fetch_or(&member->flags, PL_BLOCK_ESCAPED);
-		}
 	}
 	atomic_store(&any_globals, n_globals);
 	pthread_mutex_unlock(&lock);
-	free(members);
 }
 
 void
@@ -156,7 +160,7 @@ static size_t
 members_add(const struct table *t, struct pl_use *uses, size_t n, uint64_t stamp)
 {
 	for (uint32_t i = 0; i < t->n && n < PL_USES_MAX; i++) {
-		struct pl_block *block = pl_block_find(t->members[i]);
+		struct pl_block *block = pl_block_find(t->members[i].addr);
 
 		if (block)
 			n = pl_block_use(block, uses, n, stamp);

@@ -317,6 +317,36 @@ copied_addresses_are_found(void)
 	MUST(DRIVER(cuMemFree_v2)(out));
 }
 
+/* From host memory, so many bytes of words. */
+static void
+words_copy(uint64_t to, const void *words, size_t bytes)
+{
+	MUST(DRIVER(cuMemcpyHtoD_v2)(to, words, bytes));
+}
+
+/* What a copy does not reach of a table is as it was; and a copy may begin between two words. */
+static void
+parts_of_tables_are_copied(void)
+{
+	uint64_t block = away_block(BLOCK_BYTES, 6), other = away_block(BLOCK_BYTES, 7);
+	uint64_t out = away_block(64, 0), table = away_block(4096, 0);
+	uint64_t words[3] = {block, other, other};
+	uint32_t halves[3] = {0, (uint32_t)block, (uint32_t)(block >> 32)};
+
+	words_copy(table, words, sizeof(words));
+	words_copy(table + 8, &other, sizeof(other));
+	table_expect(table, out, block, "a copy, and another over its middle");
+	words[0] = 0;
+	words_copy(table + 16, words, 8);
+	table_expect(table, out, block, "a copy, and others over the rest");
+	words_copy(table + 1028, halves, sizeof(halves));
+	table_expect(table + 1032, out, block, "a copy that begins between two words");
+	MUST(DRIVER(cuMemFree_v2)(block));
+	MUST(DRIVER(cuMemFree_v2)(other));
+	MUST(DRIVER(cuMemFree_v2)(out));
+	MUST(DRIVER(cuMemFree_v2)(table));
+}
+
 static int
 run(int hidden)
 {
@@ -340,6 +370,7 @@ run(int hidden)
 	tensor_maps_name_their_tensors();
 	many_tensor_maps_are_made();
 	copied_addresses_are_found();
+	parts_of_tables_are_copied();
 	return away_close();
 }
 

@@ -49,7 +49,7 @@ static struct {
 	struct pl_gpu gpu;
 	uint64_t chunk_bytes, next_region, region_limit;
 	uint64_t populated_bytes, discarded_bytes;
-	unsigned n_populates, n_discards, n_regions, n_unmaps, n_unpins, n_errors;
+	unsigned n_populates, n_discards, n_regions, n_unmaps, n_unpins, n_forgets, n_errors;
 	uint64_t populated_from[POPULATED_MAX], populated_to[POPULATED_MAX];
 	int populate_rc, press_seen;
 	/* streams: work is numbered by stream */
@@ -126,6 +126,13 @@ pl_block_unpin(struct pl_block *block)
 {
 	atomic_fetch_and(&block->flags, ~(unsigned)PL_BLOCK_PINNED);
 	fake.n_unpins++;
+}
+
+void
+pl_table_forget(struct pl_block *block)
+{
+	assert_true(block->bytes); /* it is still known */
+	fake.n_forgets++;
 }
 
 static inline int

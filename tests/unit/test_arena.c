@@ -281,6 +281,19 @@ pinned_block_is_unpinned_when_it_is_freed(void **state)
 	assert_int_equal(fake.n_unpins, 1);
 }
 
+static void
+addresses_kept_in_a_block_are_forgotten_when_it_is_freed(void **state)
+{
+	struct pl_block *small = get(4096), *large = get(20 * MIB);
+
+	(void)state;
+	assert_int_equal(fake.n_forgets, 0);
+	put(small);
+	assert_int_equal(fake.n_forgets, 1);
+	put_async(large, 0);
+	assert_int_equal(fake.n_forgets, 2);
+}
+
 /* ---- limits ---- */
 
 static void
@@ -366,6 +379,7 @@ main(void)
 		TEST(device_that_is_fuller_than_thought_is_pressure),
 		TEST(lost_device_fails_the_allocation_and_leaves_nothing),
 		TEST(pinned_block_is_unpinned_when_it_is_freed),
+		TEST(addresses_kept_in_a_block_are_forgotten_when_it_is_freed),
 		TEST(beyond_all_budgets_is_refused_and_said_once),
 		TEST(no_bytes_are_no_block),
 		TEST(without_addresses_areas_are_smaller_and_then_owed_room_is_waited_for),
