@@ -111,7 +111,7 @@ enum sluice_measure {
 /* When host memory is pinned, which takes ten times as long as to copy to it (CUDA device; elsewhere host
  * memory costs nothing). */
 enum sluice_host_pin {
-	SLUICE_HOST_PIN_LATE,  /* as data leave the device: by what has left it so far */
+	SLUICE_HOST_PIN_LATE, /* as data leave the device: by what has left it so far */
 	SLUICE_HOST_PIN_EARLY, /* for all of a region that cannot be on the device when the region is made,
 				* which blocks for that long; within the host budget */
 	SLUICE_HOST_PIN_COUNT

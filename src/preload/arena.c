@@ -2,12 +2,11 @@
 /*
  * The program's device memory: which addresses an allocation gets, when its memory is made resident,
  * and when what was freed is given out again. Two zones a GPU (extent.h): blocks below 1 MiB are
- * packed at 512 bytes in chunks of 2 MiB; the others at 2 MiB in larger chunks, those of a chunk or
- * more from a chunk's start, the tail of their last left to smaller ones. (Zones of what the program maps
- * itself: vmm_room.c.) Chunks are the unit in which
- * the core moves data, so a small block never lies in two. Behind a large block a chunk of addresses
- * stays unused where it costs no memory: a pointer to its end is then no pointer to the next block.
- * (Small blocks need that less: a neighbour in the same chunk is resident with them anyway.)
+ * packed at 512 bytes in chunks of 2 MiB, and lie in one chunk each, for chunks are the unit in which
+ * the core moves data; the others are packed at 2 MiB in larger chunks, side by side: neighbours were
+ * mostly allocated after each other and are used so, and what begins on a chunk and does not fill its
+ * last wastes device memory and bytes on the link (a quarter, of ResNet-152's tensors). (Zones of what
+ * the program maps itself: vmm_room.c.)
  *
  * Best fit, the lowest address of equals: what is chosen depends only on what is free, so that a
  * program which does the same again gets the same addresses again. Reusing the most recently freed would
@@ -94,7 +93,6 @@ arena_free(struct pl_arena *arena)
 		return;
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		pl_zone_fini(&arena->zones[i]);
-	pl_bins_fini(&arena->bins);
 	pl_fence_put(arena->lien);
 	pthread_mutex_destroy(&arena->lock);
 	pthread_mutex_destroy(&arena->fence_lock);
@@ -119,6 +117,7 @@ arena_make(struct pl_gpu *gpu)
 		arena_free(arena);
 		return NULL;
 	}
+	arena->zones[PL_ZONE_BIG].packed = 1;
 	for (int i = PL_ZONE_MAPPED; i < PL_ZONE_COUNT; i++) {
 		uint64_t of_zone = chunk;
 
@@ -132,7 +131,8 @@ arena_make(struct pl_gpu *gpu)
 		}
 	}
 	if (atomic_load(&gpu->pressure) >= PL_PRESSED)
-		arena->pressed = arena->zones[PL_ZONE_SMALL].hold_chunks = 1;
+		arena->pressed = arena->zones[PL_ZONE_SMALL].hold_chunks =
+			arena->zones[PL_ZONE_BIG].hold_chunks = 1;
 	return arena;
 }
 
@@ -184,7 +184,7 @@ pl_arena_pressed(struct pl_gpu *gpu)
 		return;
 	pthread_mutex_lock(&arena->lock);
 	arena->pressed = 1;
-	arena->zones[PL_ZONE_SMALL].hold_chunks = 1;
+	arena->zones[PL_ZONE_SMALL].hold_chunks = arena->zones[PL_ZONE_BIG].hold_chunks = 1;
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		pl_zone_hold_runs(&arena->zones[i]);
 	pthread_mutex_unlock(&arena->lock);
@@ -236,6 +236,8 @@ fit_by(const struct want *want,
 	uint64_t chunk = want->zone->chunk_bytes;
 	struct pl_extent *piece = NULL;
 
+	if (want->zone->packed)
+		return fit(want, 1, want->room);
 	if (want->room < chunk)
 		piece = fit(want, 0, want->room);
 	return piece ? piece : fit(want, 1, round_up(want->room, chunk));
@@ -250,7 +252,7 @@ room_search(const struct want *want, struct pl_extent **out)
 	int used;
 
 	*out = fit_by(want, own_fit);
-	used = *out && pl_extent_was_used(want->zone, *out);
+	used = *out && pl_extent_was_used(want->zone, *out, want->room);
 	if (used && !want->lent)
 		return SEARCH_FOUND;
 	if ((want->bit || want->lent) && !want->no_others && want->zone->oldest) {
@@ -274,10 +276,9 @@ chunks_of(const struct pl_zone *zone, const struct pl_area *area, uint64_t addr,
 	*end = (addr + bytes - 1 - area->base) / zone->chunk_bytes + 1;
 }
 
-/* Take the beginning of the extent; the rest is free as before. The address. Locked. */
-static uint64_t
-room_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *extent,
-	   struct got *got)
+/* Take the beginning of the extent of whole chunks or of a piece; the rest is free as before. Locked. */
+static void
+chunks_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *extent)
 {
 	struct pl_zone *zone = want->zone;
 	struct pl_area *area = extent->area;
@@ -286,23 +287,36 @@ room_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *ex
 	uint64_t usable = extent->run ? last - chunk + zone->usable_bytes : end;
 	uint64_t mask = extent->mask;
 	unsigned class = extent->class;
+
+	pl_zone_take(zone, extent);
+	pl_zone_spare(zone, extent);
+	room_put(arena, zone, area, base + want->room, usable - base - want->room, class,
+		 mask);
+	room_put(arena, zone, area, last, end - last, class, mask);
+}
+
+/* Take the beginning of the extent. The address. Locked. */
+static uint64_t
+room_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *extent,
+	   struct got *got)
+{
+	struct pl_zone *zone = want->zone;
+	struct pl_area *area = extent->area;
+	uint64_t base = extent->addr;
 	size_t first_chunk, end_chunk;
 
-	got->follow = mask & ~want->bit;
+	got->follow = extent->mask & ~want->bit;
 	got->record->area = area;
 	chunks_of(zone, area, base, want->room, &first_chunk, &end_chunk);
 	if (arena->streams && pl_reuse_is_one_stream(arena->streams) &&
-	    sl_bitmap_test(area->used, first_chunk))
+	    sl_bitmap_next_set(area->used, first_chunk, end_chunk) < end_chunk)
 		arena->recycled = 1;
-	pl_zone_take(zone, extent);
-	pl_zone_spare(zone, extent);
-	if (want->room >= chunk && last < end &&
-	    !sl_bitmap_test(area->used, (last - area->base) / chunk))
-		got->record->gap_bytes = chunk;
-	room_put(arena, zone, area, base + want->room, usable - base - want->room, class,
-		 mask);
-	last += got->record->gap_bytes;
-	room_put(arena, zone, area, last, end - last, class, mask);
+	if (zone->packed) {
+		arena->owed_mask |= extent->mask; /* the rest is as of now */
+		pl_zone_cut(zone, extent, want->room, arena->seq);
+	} else {
+		chunks_carve(arena, want, extent);
+	}
 	sl_bitmap_set(area->used, first_chunk, end_chunk - first_chunk);
 	if (end_chunk > area->used_end)
 		__atomic_store_n(&area->used_end, end_chunk, __ATOMIC_RELAXED);
@@ -310,23 +324,6 @@ room_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *ex
 			   sl_bitmap_next_clear(area->populated, first_chunk, end_chunk) <
 				   end_chunk;
 	return base;
-}
-
-/* Give it back, with its gap, if it has one. Locked. */
-static void
-room_return(struct pl_arena *arena, struct pl_zone *zone, const struct pl_record *record,
-	    uint64_t base, uint64_t room, unsigned class, uint64_t mask)
-{
-	struct pl_area *area = record->area;
-	uint64_t end = base + room;
-	uint64_t gap = area->base + round_up(end - area->base, zone->chunk_bytes);
-
-	if (gap == end) {
-		room_put(arena, zone, area, base, room + record->gap_bytes, class, mask);
-		return;
-	}
-	room_put(arena, zone, area, base, room, class, mask);
-	room_put(arena, zone, area, gap, record->gap_bytes, class, mask);
 }
 
 /* Bytes of chunks that this room would add to what is held. Locked. */
@@ -428,63 +425,11 @@ block_make(struct pl_arena *arena, const struct want *want, struct pl_extent *ex
 	int rc = block_begin(arena, want, base, got->record);
 
 	if (rc) {
-		room_return(arena, zone, got->record, base, want->room, class, mask);
+		room_put(arena, zone, got->record->area, base, want->room, class, mask);
 		return rc;
 	}
 	zone->n_owed += extents_owed(want->room);
 	return 0;
-}
-
-/* Large blocks under pressure, while all work is in one order. Locked. */
-static int
-bins_count(const struct pl_arena *arena, uint64_t room)
-{
-	return arena->pressed && !is_small(room) && pl_reuse_is_one_stream(arena->streams);
-}
-
-/* Make room from a bin a block. 1: done; 0: there is none; -ENOMEM. Locked. */
-static int
-binned_make(struct pl_arena *arena, const struct want *want, struct got *got)
-{
-	struct pl_binned room;
-
-	if (!bins_count(arena, want->room) || !pl_bins_take(&arena->bins, want->room, &room))
-		return 0;
-	got->record->area = room.area;
-	got->record->gap_bytes = room.gap_bytes;
-	if (block_begin(arena, want, room.base, got->record)) {
-		sl_ignore(pl_bins_put(&arena->bins, &room)); /* it was there: there is a place */
-		return -ENOMEM;
-	}
-	arena->recycled = 1;
-	return 1;
-}
-
-void
-pl_arena_bins_flush(struct pl_arena *arena)
-{
-	struct pl_zone *zone = &arena->zones[PL_ZONE_BIG];
-	struct pl_binned room;
-
-	while (pl_bins_take_any(&arena->bins, &room)) {
-		struct pl_record record = {.area = room.area, .gap_bytes = room.gap_bytes};
-
-		zone->n_owed -= extents_owed(room.room);
-		room_return(arena, zone, &record, room.base, room.room, PL_CLASS_CLEAN, 0);
-	}
-}
-
-/* No addresses are left: those in bins are. 1: some came. Without locks. */
-static int
-bins_empty(struct pl_arena *arena)
-{
-	int some;
-
-	pthread_mutex_lock(&arena->lock);
-	some = arena->bins.bytes != 0;
-	pl_arena_bins_flush(arena);
-	pthread_mutex_unlock(&arena->lock);
-	return some;
 }
 
 enum stage { STAGE_LOOK, STAGE_POLLED, STAGE_WAITED };
@@ -509,13 +454,9 @@ block_place(struct pl_arena *arena, const struct want *want, struct got *got)
 		rc = got->record ? pl_zone_reserve(want->zone, extents_owed(want->room) +
 								       EXTENTS_CARVED)
 				 : -ENOMEM;
-		if (!rc)
-			rc = binned_make(arena, want, got);
 		if (rc) {
 			pthread_mutex_unlock(&arena->lock);
-			return rc > 0 ? 0
-				      : sl_fail(rc, "GPU %d: out of host memory",
-						arena->gpu->device);
+			return sl_fail(rc, "GPU %d: out of host memory", arena->gpu->device);
 		}
 		found = room_search(want, &extent);
 		owed = want->zone->oldest != NULL;
@@ -538,8 +479,6 @@ block_place(struct pl_arena *arena, const struct want *want, struct got *got)
 				stage = STAGE_WAITED;
 		} else {
 			rc = pl_arena_area_add(arena, want->zone, want->room);
-			if (rc && bins_empty(arena))
-				rc = 0;
 			if (rc && !(owed && pl_reuse_reclaim(arena, 1)))
 				return rc;
 		}
@@ -615,30 +554,19 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 	uint64_t base = record->block.base, room = record->block.room;
 	struct pl_zone *zone = &arena->zones[is_small(room) ? PL_ZONE_SMALL : PL_ZONE_BIG];
 	struct pl_fence *lien = record->block.lien;
-	struct pl_binned binned;
-	int held, fence, discards;
+	int held, fence;
 
 	if (atomic_load_explicit(&record->block.flags, memory_order_relaxed) & PL_BLOCK_PINNED)
 		pl_block_unpin(&record->block);
 	pl_table_forget(&record->block);
 	pthread_mutex_lock(&arena->lock);
 	pl_block_retract(record, is_small(room));
-	discards = arena->pressed && !is_small(room);
-	if (discards) {
-		/* Before anybody can have it again: what is written then must live. */
-		pthread_mutex_unlock(&arena->lock);
-		pl_reuse_discard(arena, base, room);
-		pthread_mutex_lock(&arena->lock);
-	}
 	if (pl_reuse_is_one_stream(arena->streams))
 		mask = 0; /* what comes next comes behind it */
 	arena->seq++;
-	binned = (struct pl_binned){record->area, base, room, record->gap_bytes};
-	if (!discards || !bins_count(arena, room) || pl_bins_put(&arena->bins, &binned)) {
-		zone->n_owed -= extents_owed(room);
-		room_return(arena, zone, record, base, room,
-			    ordered || !mask ? pl_reuse_class(mask) : PL_CLASS_MIXED, mask);
-	}
+	zone->n_owed -= extents_owed(room);
+	room_put(arena, zone, record->area, base, room,
+		 ordered || !mask ? pl_reuse_class(mask) : PL_CLASS_MIXED, mask);
 	if (mask) {
 		arena->owed_frees++;
 		arena->owed_bytes += room;

@@ -9,7 +9,6 @@
 #include <pthread.h>
 
 #include "preload/arena.h"
-#include "preload/bins.h"
 #include "preload/block.h"
 #include "preload/extent.h"
 
@@ -34,7 +33,6 @@ struct pl_arena {
 	pthread_mutex_t lock;
 	struct pl_zone zones[PL_ZONE_COUNT];
 	struct pl_record_pool records;
-	struct pl_bins bins; /* under pressure, with one stream; in the zones' books still in use */
 	uint64_t live_bytes, held_bytes;
 	/* By the program, in the zones for that. */
 	uint64_t reserved_bytes[PL_ZONE_COUNT];
@@ -79,8 +77,6 @@ int pl_arena_limit_take(struct pl_arena *arena, uint64_t room);
  * locks. */
 int pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
 		      struct pl_area *area, uint64_t base, uint64_t room);
-/* What is in bins goes back to the zones. Locked. */
-void pl_arena_bins_flush(struct pl_arena *arena);
 
 /* ---- reuse.c ---- */
 

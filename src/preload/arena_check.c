@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looking at an arena: its live blocks in order of address, its numbers, and whether every address of
- * its areas is in a block, in a gap, or free exactly once.
+ * its areas is in a block, or free exactly once.
  *
  * Threads: any; the arena's lock is held while a callback runs.
  */
@@ -87,52 +87,42 @@ pl_arena_state(struct pl_gpu *gpu, struct pl_arena_state *out)
 	pthread_mutex_unlock(&arena->fence_lock);
 }
 
-struct sums {
-	uint64_t room, gaps;
-};
-
 static int
-sums_add(struct pl_block *block, void *arg)
+room_add(struct pl_block *block, void *arg)
 {
-	struct sums *sums = arg;
-
-	sums->room += block->room;
-	sums->gaps += ((struct pl_record *)block)->gap_bytes;
+	*(uint64_t *)arg += block->room;
 	return 0;
 }
 
-/* Every address of a zone is in a block, a gap, a bin, or free; where the program maps its memory itself,
+/* Every address of a zone is in a block, or free; where the program maps its memory itself,
  * reserved or free. Locked. */
 static int
 zone_sums_check(const struct pl_arena *arena, int kind, uint64_t *room)
 {
 	const struct pl_zone *zone = &arena->zones[kind];
-	uint64_t pieces = 0, runs = 0, all = 0, unusable;
-	struct sums sums = {0};
+	uint64_t pieces = 0, runs = 0, all = 0, in_blocks = 0, reserved = 0, unusable;
 	int rc = pl_zone_check(zone, &pieces, &runs);
 
 	if (rc)
 		return rc;
 	for (const struct pl_area *area = zone->areas; area; area = area->next) {
 		all += area->bytes;
-		rc = area_walk(zone, area, sums_add, &sums);
+		rc = area_walk(zone, area, room_add, &in_blocks);
 	}
 	unusable = (all - runs) / zone->chunk_bytes *
 		   (zone->chunk_bytes - zone->usable_bytes);
-	if (kind == PL_ZONE_BIG) /* small blocks are in no bin */
-		sums.gaps += arena->bins.bytes;
 	if (kind >= PL_ZONE_MAPPED && kind < PL_ZONE_COUNT) {
-		if (sums.room > arena->reserved_bytes[kind])
+		if (in_blocks > arena->reserved_bytes[kind])
 			return sl_fail(-EINVAL,
 				       "arena: more is mapped than was reserved");
-		sums.gaps = arena->reserved_bytes[kind] - sums.room;
+		reserved = arena->reserved_bytes[kind] - in_blocks;
 	}
-	if (sums.room + sums.gaps + pieces + runs + unusable != all)
-		return sl_fail(-EINVAL, "arena: of %llu bytes %llu are in blocks, %llu gaps, %llu + %llu free",
-			       (unsigned long long)all, (unsigned long long)sums.room,
-			       (unsigned long long)sums.gaps, (unsigned long long)pieces,
+	if (in_blocks + reserved + pieces + runs + unusable != all)
+		return sl_fail(-EINVAL, "arena: of %llu bytes %llu are in blocks, %llu reserved, %llu + %llu free",
+			       (unsigned long long)all, (unsigned long long)in_blocks,
+			       (unsigned long long)reserved, (unsigned long long)pieces,
 			       (unsigned long long)runs);
-	*room += sums.room;
+	*room += in_blocks;
 	return rc;
 }
 

@@ -95,7 +95,6 @@ pl_record_get(struct pl_record_pool *pool)
 	}
 	pool->free = record->next_free;
 	record->live = 1;
-	record->gap_bytes = 0;
 	record->block.id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	record->block.context = record->block.pool = NULL;
 	record->block.lien = NULL;

@@ -17,7 +17,6 @@ struct pl_area; /* extent.h */
 struct pl_record {
 	struct pl_block block; /* first: callers see only this */
 	struct pl_area *area;
-	uint64_t gap_bytes; /* addresses behind the room's last chunk that nobody gets */
 	uint32_t number;
 	int live;
 	struct pl_record *next_free;

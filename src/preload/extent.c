@@ -303,6 +303,63 @@ run_put(struct pl_zone *zone, struct pl_extent *extent, unsigned class, uint64_t
 	extent_link(zone, extent, 1, class);
 }
 
+/*
+ * Of an extent that is linked nowhere, hold back the chunks that [addr, end) has made free, and link the
+ * rest. Chunks that were free before may be held once more, where there are no nodes to cut them off.
+ */
+static void
+whole_chunks_hold(struct pl_zone *zone, struct pl_extent *extent, uint64_t addr,
+		  uint64_t end, unsigned class)
+{
+	struct pl_area *area = extent->area;
+	uint64_t chunk = zone->chunk_bytes, last = extent->addr + extent->bytes;
+	uint64_t low = area->base + chunk_of(zone, area, addr) * chunk;
+	uint64_t high = area->base + (chunk_of(zone, area, end - 1) + 1) * chunk;
+	uint64_t mask = extent->mask, seq = extent->seq;
+
+	if (low < extent->addr)
+		low += chunk;
+	if (high > last)
+		high -= chunk;
+	if (low >= high) {
+		extent_link(zone, extent, 1, class);
+		return;
+	}
+	if (zone->n_spare >= zone->n_owed + 2) {
+		const uint64_t parts[2][2] = {{extent->addr, low}, {high, last}};
+
+		for (int i = 0; i < 2; i++) {
+			struct pl_extent *part;
+
+			if (parts[i][0] == parts[i][1])
+				continue;
+			part = extent_new(zone, area, parts[i][0], parts[i][1] - parts[i][0]);
+			part->mask = mask;
+			part->seq = seq;
+			extent_link(zone, part, 1, class);
+		}
+		extent->addr = low;
+		extent->bytes = high - low;
+	}
+	extent->class = (unsigned char)class;
+	extent->newer = zone->held;
+	zone->held = extent;
+}
+
+/* Into a packed zone. */
+static void
+packed_put(struct pl_zone *zone, struct pl_extent *extent, unsigned class, uint64_t mask,
+	   uint64_t seq)
+{
+	uint64_t addr = extent->addr, end = addr + extent->bytes;
+
+	neighbours_join(zone, extent, 1, class, mask, seq);
+	if (zone->hold_chunks)
+		whole_chunks_hold(zone, extent, addr, end, class);
+	else
+		extent_link(zone, extent, 1, class);
+}
+
 static void
 piece_put(struct pl_zone *zone, struct pl_extent *extent, unsigned class, uint64_t mask,
 	  uint64_t seq)
@@ -328,6 +385,10 @@ pl_zone_put(struct pl_zone *zone, struct pl_area *area, uint64_t addr, uint64_t 
 {
 	uint64_t end = addr + bytes, up, down;
 
+	if (zone->packed) {
+		packed_put(zone, extent_new(zone, area, addr, bytes), class, mask, seq);
+		return;
+	}
 	up = area->base + (addr - area->base + zone->chunk_bytes - 1) /
 				  zone->chunk_bytes * zone->chunk_bytes;
 	down = area->base + chunk_of(zone, area, end) * zone->chunk_bytes;
@@ -349,6 +410,20 @@ pl_zone_put(struct pl_zone *zone, struct pl_area *area, uint64_t addr, uint64_t 
 	}
 }
 
+void
+pl_zone_cut(struct pl_zone *zone, struct pl_extent *extent, uint64_t bytes, uint64_t seq)
+{
+	pl_zone_take(zone, extent);
+	if (extent->bytes == bytes) {
+		pl_zone_spare(zone, extent);
+		return;
+	}
+	extent->addr += bytes;
+	extent->bytes -= bytes;
+	extent->seq = seq;
+	extent_link(zone, extent, 1, extent->class);
+}
+
 size_t
 pl_zone_clean(struct pl_zone *zone, uint64_t seq)
 {
@@ -358,7 +433,9 @@ pl_zone_clean(struct pl_zone *zone, uint64_t seq)
 		struct pl_extent *extent = zone->oldest;
 
 		pl_zone_take(zone, extent);
-		if (extent->run)
+		if (zone->packed)
+			packed_put(zone, extent, PL_CLASS_CLEAN, 0, extent->seq);
+		else if (extent->run)
 			run_put(zone, extent, PL_CLASS_CLEAN, 0, extent->seq);
 		else
 			piece_put(zone, extent, PL_CLASS_CLEAN, 0, extent->seq);
@@ -399,6 +476,16 @@ extent_any_used(const struct pl_zone *zone, const struct pl_extent *extent)
 	return sl_bitmap_next_set(extent->area->used, first, end) < end;
 }
 
+/* Whether a chunk that is wholly in the run was used. */
+static int
+run_any_used(const struct pl_zone *zone, const struct pl_extent *run)
+{
+	size_t first = chunk_of(zone, run->area, run->addr + zone->chunk_bytes - 1);
+	size_t end = chunk_of(zone, run->area, run->addr + run->bytes);
+
+	return first < end && sl_bitmap_next_set(run->area->used, first, end) < end;
+}
+
 void
 pl_zone_hold_runs(struct pl_zone *zone)
 {
@@ -407,7 +494,7 @@ pl_zone_hold_runs(struct pl_zone *zone)
 
 		for (; at; at = next) {
 			next = at->start_next;
-			if (!at->run || !extent_any_used(zone, at))
+			if (!at->run || !run_any_used(zone, at))
 				continue;
 			pl_zone_take(zone, at);
 			at->newer = zone->held;
@@ -417,9 +504,13 @@ pl_zone_hold_runs(struct pl_zone *zone)
 }
 
 int
-pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *extent)
+pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *extent, uint64_t bytes)
 {
-	return sl_bitmap_test(extent->area->used, chunk_of(zone, extent->area, extent->addr));
+	size_t first = chunk_of(zone, extent->area, extent->addr), end = first + 1;
+
+	if (zone->packed)
+		end = chunk_of(zone, extent->area, extent->addr + bytes - 1) + 1;
+	return sl_bitmap_next_clear(extent->area->used, first, end) == end;
 }
 
 /* Where what is used ends, or begins, in a run of chunks. */
@@ -427,12 +518,13 @@ static uint64_t
 use_changes_at(const struct pl_zone *zone, const struct pl_area *area, uint64_t addr,
 	       uint64_t end)
 {
-	size_t first = chunk_of(zone, area, addr), last = chunk_of(zone, area, end);
+	size_t first = chunk_of(zone, area, addr), last = chunk_of(zone, area, end - 1) + 1;
 	size_t at = sl_bitmap_test(area->used, first)
 			    ? sl_bitmap_next_clear(area->used, first, last)
 			    : sl_bitmap_next_set(area->used, first, last);
+	uint64_t to = area->base + at * zone->chunk_bytes;
 
-	return area->base + at * zone->chunk_bytes;
+	return to < end ? to : end;
 }
 
 void
@@ -551,9 +643,10 @@ extent_check(const struct pl_zone *zone, const struct pl_extent *extent)
 	    extent->addr % zone->unit_bytes || extent->bytes % zone->unit_bytes)
 		return sl_fail(-EINVAL, "extent %#llx: not within its area",
 			       (unsigned long long)extent->addr);
-	if (extent->run ? (extent->addr - area->base) % zone->chunk_bytes ||
-				  extent->bytes % zone->chunk_bytes
-			: !same_chunk || extent->bytes >= zone->usable_bytes)
+	if (zone->packed  ? !extent->run
+	    : extent->run ? (extent->addr - area->base) % zone->chunk_bytes ||
+				    extent->bytes % zone->chunk_bytes
+			  : !same_chunk || extent->bytes >= zone->usable_bytes)
 		return sl_fail(-EINVAL, "extent %#llx: not %s",
 			       (unsigned long long)extent->addr,
 			       extent->run ? "whole chunks" : "a piece of a chunk");

@@ -5,7 +5,8 @@
  *
  * A zone is addresses of one granularity: areas of whole chunks, each chunk cut into units. Free
  * addresses are extents of two kinds: runs of whole chunks, and pieces of one chunk. A piece that comes
- * to be its whole chunk is a run. Each extent has a class, which says who may use it: class 0 anybody,
+ * to be its whole chunk is a run. In a packed zone there are only runs, of any number of units, and
+ * chunks do not matter to what fits. Each extent has a class, which says who may use it: class 0 anybody,
  * the others by arena.c. Neighbours of one class are one extent. So what is chosen depends on which
  * addresses are free alone, and not on the order in which they became so: a program that does the
  * same again gets the same addresses.
@@ -47,6 +48,7 @@ struct pl_extent {
 struct pl_zone {
 	uint64_t unit_bytes, chunk_bytes;
 	uint64_t usable_bytes; /* of a chunk, by pieces: the rest stays a gap */
+	int packed;
 	struct pl_extent *trees[2][PL_CLASSES]; /* [run][class] */
 	uint64_t filled[2];                /* bit c: trees[run][c + 1] has something */
 	struct pl_extent **starts, **ends; /* hash tables by first address and by end */
@@ -58,7 +60,8 @@ struct pl_zone {
 	struct pl_extent *slabs;
 	struct pl_area *areas;
 	int lends; /* 1: what several streams owe is joined, whenever it was freed */
-	int hold_chunks;        /* 1: pieces that become chunks are held back ... */
+	int hold_chunks; /* 1: pieces that become chunks, in a packed zone all chunks that come to be
+				 * free, are held back ... */
 	struct pl_extent *held; /* ... here, linked by newer, until pl_zone_release() */
 };
 
@@ -83,6 +86,11 @@ struct pl_extent *pl_zone_fit(const struct pl_zone *zone, int run, unsigned clas
 void pl_zone_take(struct pl_zone *zone, struct pl_extent *extent);
 void pl_zone_spare(struct pl_zone *zone, struct pl_extent *extent);
 
+/* Of a packed zone: take the first bytes of the extent; the rest is free as before, by its class and mask.
+ * seq: as for pl_zone_put(). */
+void pl_zone_cut(struct pl_zone *zone, struct pl_extent *extent, uint64_t bytes,
+		 uint64_t seq);
+
 /*
  * [addr, addr + bytes) of the area is free. Cut into pieces and runs, joined with its neighbours.
  * Takes up to three spares. seq must not be lower than that of any earlier call.
@@ -105,8 +113,10 @@ void pl_zone_hold_runs(struct pl_zone *zone);
  */
 void pl_zone_suspect(struct pl_zone *zone, unsigned class, uint64_t mask, uint64_t seq);
 
-/* Whether the first chunk of the extent was ever handed out. */
-int pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *extent);
+/* Whether the chunks that so many bytes at the extent's begin lie in were all handed out once; not in a
+ * packed zone: the first. */
+int pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *extent,
+		       uint64_t bytes);
 
 /* Walk of all invariants: order, sums, merging. 0, or -EINVAL with a text. Free bytes of each kind. */
 int pl_zone_check(const struct pl_zone *zone, uint64_t *piece_bytes, uint64_t *run_bytes);

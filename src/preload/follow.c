@@ -28,6 +28,7 @@
 
 struct used {
 	uint64_t addr, bytes;
+	uint64_t id;        /* of the block; 0: it had gone */
 	unsigned char gone; /* fetched for its next use: it had been taken out */
 	unsigned char asked; /* looking ahead, it was asked for: fetched, for the use that comes */
 };
@@ -40,7 +41,8 @@ struct last {
 
 struct entry {
 	uint64_t hash, bytes;
-	uint64_t first; /* in uses, counts up */
+	uint64_t newest; /* block used so far, by its number */
+	uint64_t first;  /* in uses, counts up */
 	uint32_t n;
 };
 
@@ -51,7 +53,7 @@ struct pl_follow {
 	uint64_t table[TABLE_MAX]; /* number of the last scope with that pair of hashes, + 1 */
 	struct last last[LAST_MAX]; /* by address; a newer one takes the place of another */
 	uint64_t head, uses_head;   /* count up */
-	uint64_t last_hash;
+	uint64_t last_hash, newest;
 	int following;
 	uint64_t cursor, ahead; /* next expected; next to be looked at */
 	uint64_t ahead_bytes;   /* of what lies between */
@@ -100,11 +102,16 @@ entry_add(struct pl_follow *f, const struct sluice_use *uses, size_t n)
 	*e = (struct entry){.hash = n, .first = f->uses_head, .n = (uint32_t)n};
 	for (size_t i = 0; i < n; i++) {
 		struct used *u = &f->uses[f->uses_head++ % USES_MAX];
+		const struct pl_block *block = pl_block_find((uintptr_t)uses[i].addr);
 
-		*u = (struct used){(uintptr_t)uses[i].addr, uses[i].size_bytes, 0, 0};
+		*u = (struct used){(uintptr_t)uses[i].addr, uses[i].size_bytes,
+				   block ? block->id : 0, 0, 0};
+		if (u->id > f->newest)
+			f->newest = u->id;
 		e->hash = mix(mix(e->hash, u->addr), u->bytes);
 		e->bytes += u->bytes;
 	}
+	e->newest = f->newest;
 	return f->head++;
 }
 
@@ -177,10 +184,13 @@ gone_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *then)
 	}
 }
 
-/* Ask for what comes next. */
+/* Ask for what comes next. Blocks that were first used behind this point the last time do not exist yet:
+ * what lies at their addresses now is something else. */
 static void
 ahead_go(struct pl_gpu *gpu, struct pl_follow *f)
 {
+	uint64_t newest = f->log[(f->cursor - 1) % LOG_MAX].newest;
+
 	for (unsigned steps = 0; f->following && steps < STEPS_MAX; steps++) {
 		const struct entry *e = &f->log[f->ahead % LOG_MAX];
 
@@ -191,7 +201,7 @@ ahead_go(struct pl_gpu *gpu, struct pl_follow *f)
 			struct used *u = &f->uses[(e->first + i) % USES_MAX];
 
 			/* What has been freed since is not brought in. */
-			if (pl_block_find(u->addr) &&
+			if (u->id <= newest && pl_block_find(u->addr) &&
 			    sl_ahead(gpu->space, (void *)(uintptr_t)u->addr, u->bytes))
 				u->asked = 1;
 		}

@@ -54,7 +54,6 @@ streams_note(struct pl_arena *arena, uint64_t mask)
 	if (!before || !pl_reuse_is_one_stream(before) ||
 	    pl_reuse_is_one_stream(arena->streams))
 		return;
-	pl_arena_bins_flush(arena);
 	arena->seq++;
 	arena->once = arena->recycled ? before : 0;
 	arena->once_seq = arena->seq;

@@ -114,8 +114,8 @@ what_lives_bounds_them(void)
 static void
 early_ones_are_there_with_the_region(void)
 {
-	struct sluice_space *s = cuda_test_space(
-		DEVICE, 256, "chunk=2M,large_chunk=2M,host_pin=early");
+	struct sluice_space *s = cuda_test_space(DEVICE,
+						 256, "chunk=2M,large_chunk=2M,host_pin=early");
 	uint64_t *p, *more, made;
 
 	CHECK_OK(sluice_alloc(s, DEVICE / 2 * MIB, 0, (void **)&p));
@@ -140,13 +140,33 @@ early_ones_are_there_with_the_region(void)
 static void
 early_ones_stay_within_the_budget(void)
 {
-	struct sluice_space *s = cuda_test_space(
-		DEVICE, 24, "chunk=2M,large_chunk=2M,host_pin=early");
+	struct sluice_space *s = cuda_test_space(DEVICE,
+						 24, "chunk=2M,large_chunk=2M,host_pin=early");
 	uint64_t *p;
 
 	CHECK_OK(sluice_alloc(s, 256 * MIB, 0, (void **)&p));
 	CHECK(!t.standin || frames_mib() == 24 + STAGING);
 	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+/* What was held is kept for what comes next, though nothing was evicted in between. */
+static void
+those_that_come_back_are_kept(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE, 256, "chunk=2M,large_chunk=2M");
+	uint64_t *p, made;
+
+	for (unsigned round = 0; round < 3; round++) {
+		CHECK_OK(sluice_alloc(s, 240 * MIB, 0, (void **)&p));
+		tiles_fill(s, p, 0, 120, round);
+		if (round)
+			CHECK(!t.standin || t.standin->calls("cuMemCreate") == made);
+		made = t.standin ? t.standin->calls("cuMemCreate") : 0;
+		tiles_check(p, 120, round);
+		CHECK_OK(sluice_unmap(s, p));
+	}
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
 }
@@ -232,6 +252,7 @@ main(void)
 	what_lives_bounds_them();
 	early_ones_are_there_with_the_region();
 	early_ones_stay_within_the_budget();
+	those_that_come_back_are_kept();
 	the_host_budget_bounds_them();
 	they_go_when_there_is_less_room();
 	sizes_share_the_room();

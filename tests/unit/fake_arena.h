@@ -30,7 +30,6 @@ static int fake_discard_freed(struct sluice_space *space, void *addr, size_t byt
 /* Not in the library that unit tests are linked with. NOLINTBEGIN(bugprone-suspicious-include) */
 #include "preload/arena.c"
 #include "preload/arena_check.c"
-#include "preload/bins.c"
 #include "preload/block.c"
 #include "preload/extent.c"
 #include "preload/reuse.c"

@@ -9,7 +9,7 @@
 /* ---- places ---- */
 
 static void
-small_blocks_share_a_chunk_and_large_ones_begin_with_one(void **state)
+blocks_lie_side_by_side(void **state)
 {
 	struct pl_block *a = get(1), *b = get(512), *c = get(513), *d = get(20 * MIB),
 			*e = get(20 * MIB), *f = get(3 * MIB);
@@ -20,10 +20,8 @@ small_blocks_share_a_chunk_and_large_ones_begin_with_one(void **state)
 	assert_int_equal(c->room, 1024);
 	assert_int_equal(a->base % (2 * MIB), 0);
 	assert_int_equal(d->room, 20 * MIB);
-	/* Two chunks, and one of addresses that separates them. */
-	assert_int_equal(e->base, d->base + 48 * MIB);
-	/* In the tail of the first. */
-	assert_int_equal(f->base, d->base + 20 * MIB);
+	assert_int_equal(e->base, d->base + 20 * MIB);
+	assert_int_equal(f->base, e->base + 20 * MIB);
 	assert_int_equal(fake.gpu.allocated_bytes, 2048 + 44 * MIB);
 	check();
 	put(a), put(b), put(c), put(d), put(e), put(f);
@@ -31,19 +29,27 @@ small_blocks_share_a_chunk_and_large_ones_begin_with_one(void **state)
 	assert_int_equal(fake.gpu.allocated_bytes, 0);
 }
 
+/* Chunks are of 16 MiB. */
 static void
-end_of_a_large_block_is_no_start_of_another(void **state)
+a_chunk_is_discarded_with_the_last_that_lay_in_it(void **state)
 {
-	struct pl_block *a = get(32 * MIB), *b = get(64 * MIB), *c = get(32 * MIB);
+	struct pl_block *a, *b, *c;
+	uint64_t base;
 
 	(void)state;
-	assert_null(pl_block_find(a->base + a->bytes));
-	assert_null(pl_block_find(b->base + b->bytes));
-	put(b);
-	b = get(64 * MIB);
-	assert_null(pl_block_find(a->base + a->bytes));
-	assert_null(pl_block_find(b->base + b->bytes));
-	put(a), put(b), put(c);
+	pl_gpu_press(&fake.gpu, PL_PRESSED);
+	a = get(20 * MIB), b = get(20 * MIB), c = get(20 * MIB);
+	base = a->base;
+	put(a);
+	assert_int_equal(fake.discarded_bytes, 16 * MIB);
+	put(c);
+	assert_int_equal(fake.discarded_bytes, 16 * MIB + 16 * MIB);
+	a = get(20 * MIB);
+	assert_int_equal(a->base, base);
+	put(b); /* of its first chunk a has a part, of its second nobody */
+	assert_int_equal(fake.discarded_bytes, 32 * MIB + 16 * MIB);
+	put(a);
+	assert_int_equal(fake.discarded_bytes, 48 * MIB + 32 * MIB);
 	check();
 }
 
@@ -229,7 +235,7 @@ nothing_is_populated_or_kept_under_pressure(void **state)
 	discards = fake.n_discards;
 	put(a);
 	assert_int_equal(fake.n_discards, discards + 1);
-	assert_int_equal(fake.discarded_bytes, 2 * MIB + 200 * MIB);
+	assert_int_equal(fake.discarded_bytes, 2 * MIB + 208 * MIB);
 	a = get(200 * MIB);
 	b = get(100);
 	c = get(100);
@@ -366,8 +372,8 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(small_blocks_share_a_chunk_and_large_ones_begin_with_one),
-		TEST(end_of_a_large_block_is_no_start_of_another),
+		TEST(blocks_lie_side_by_side),
+		TEST(a_chunk_is_discarded_with_the_last_that_lay_in_it),
 		TEST(small_block_lies_in_one_chunk),
 		TEST(sizes_at_the_borders_have_their_room),
 		TEST(freed_room_fits_again_exactly),

@@ -18,6 +18,10 @@ static struct {
 	struct pl_block *live[MODEL_BLOCKS];
 	uint64_t base[MODEL_BLOCKS], bytes[MODEL_BLOCKS], room[MODEL_BLOCKS];
 	uint64_t until[MODEL_BLOCKS][STREAMS]; /* its own work */
+	struct birth {
+		int stream; /* in whose order it was allocated; -1: in nobody's */
+		uint64_t issued, behind[STREAMS];
+	} birth[MODEL_BLOCKS];
 	size_t n;
 	struct room rooms[MODEL_ROOMS];
 	size_t n_rooms;
@@ -90,6 +94,12 @@ model_alloc(struct sl_rng *rng)
 	model.bytes[i] = bytes;
 	model.room[i] = block->room;
 	memset(model.until[i], 0, sizeof(model.until[i]));
+	model.birth[i].stream = stream;
+	if (stream >= 0) {
+		model.birth[i].issued = fake.issued[stream];
+		memcpy(model.birth[i].behind, fake.behind[stream],
+		       sizeof(model.birth[i].behind));
+	}
 	model.n++;
 }
 
@@ -124,6 +134,7 @@ model_free(struct sl_rng *rng)
 	model.bytes[i] = model.bytes[model.n];
 	model.room[i] = model.room[model.n];
 	memcpy(model.until[i], model.until[model.n], sizeof(model.until[i]));
+	model.birth[i] = model.birth[model.n];
 	if (stream < 0)
 		put(block);
 	else
@@ -136,12 +147,15 @@ static void
 model_use(size_t i, unsigned s)
 {
 	struct pl_block *block = model.live[i];
+	const struct birth *birth = &model.birth[i];
 	uint64_t bit = (uint64_t)1 << s;
 
+	/* Who allocates in the order of a stream orders the others behind it himself. */
+	if (birth->stream >= 0 && (unsigned)birth->stream != s)
+		come_behind(s, (unsigned)birth->stream, birth->issued, birth->behind);
 	if (fake.gpu.pressure >= PL_LEARNING && !(block->streams & bit)) {
 		assert_int_equal(pl_reuse_order(block, STREAM(s), PL_LEGACY, bit), 0);
 		block->streams |= bit;
-		/* Who allocates in the order of a stream orders the others behind it himself. */
 		if (block->birth != PL_BORN_ASYNC)
 			model_order_check(block, (int)s);
 	}

@@ -33,6 +33,15 @@ sl_cuda_ahead_init(struct cuda *cuda)
 	sl_cond_init(&cuda->ahead.done);
 }
 
+uint64_t
+sl_cuda_frames_kept(const struct cuda *cuda)
+{
+	uint64_t used = cuda->pools.frame_used_bytes, limit = cuda->pools.frame_limit_bytes;
+	uint64_t left = limit > used ? limit - used : 0;
+
+	return left > cuda->pools.frame_cache_bytes ? left : cuda->pools.frame_cache_bytes;
+}
+
 /* The class of the next frame to make, or -1: there are enough. Lock held. */
 static int
 class_wanted(const struct cuda *cuda)
@@ -43,7 +52,8 @@ class_wanted(const struct cuda *cuda)
 
 		if ((cuda->pools.frame_free_n[class] + 1) * bytes <=
 			    cuda->pools.expected_bytes[class] &&
-		    cuda->pools.frame_free_bytes + bytes <= cuda->pools.room_bytes)
+		    cuda->pools.frame_used_bytes + cuda->pools.frame_free_bytes + bytes <=
+			    cuda->pools.frame_limit_bytes)
 			return class;
 	}
 	return -1;
@@ -54,8 +64,7 @@ class_wanted(const struct cuda *cuda)
 static int
 class_in_excess(const struct cuda *cuda)
 {
-	if (cuda->pools.frame_free_bytes <= cuda->pools.frame_cache_bytes ||
-	    cuda->pools.frame_free_bytes <= cuda->pools.room_bytes)
+	if (cuda->pools.frame_free_bytes <= sl_cuda_frames_kept(cuda))
 		return -1;
 	for (int i = 1; i <= SL_CUDA_CLASSES; i++) {
 		int class = (cuda->pools.expected_last + i) % SL_CUDA_CLASSES;
@@ -170,7 +179,7 @@ sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_byt
 	sl_mutex_lock(&cuda->pools.lock);
 	cuda->pools.expected_bytes[class] = wanted_bytes < room_bytes ? wanted_bytes
 								      : room_bytes;
-	cuda->pools.room_bytes = room_bytes;
+	cuda->pools.frame_limit_bytes = cuda->pools.frame_used_bytes + room_bytes;
 	cuda->pools.expected_last = class;
 	if (!cuda->ahead.started && !cuda->ahead.refused && class_wanted(cuda) >= 0)
 		ahead_start(cuda);
@@ -196,8 +205,7 @@ void
 sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes)
 {
 	sl_mutex_lock(&cuda->pools.lock);
-	cuda->pools.room_bytes -= bytes < cuda->pools.room_bytes ? bytes
-								 : cuda->pools.room_bytes;
+	cuda->pools.frame_used_bytes += bytes;
 	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
 		uint64_t *expected = &cuda->pools.expected_bytes[class];
 

@@ -158,10 +158,10 @@ struct cuda {
 		struct cuda_slab *slab_head[SL_CUDA_CLASSES], *slab_tail[SL_CUDA_CLASSES];
 		struct cuda_frame *frame_head[SL_CUDA_CLASSES], *frame_tail[SL_CUDA_CLASSES];
 		uint64_t slab_free_bytes, frame_free_bytes;
-		uint64_t frame_cache_bytes; /* set once: free frames kept, or room_bytes if more */
+		uint64_t frame_cache_bytes; /* set once: free frames kept, or what is left of the limit */
 		uint64_t frame_free_n[SL_CUDA_CLASSES];
-		/* What may still be asked for; of all sizes together. */
-		uint64_t expected_bytes[SL_CUDA_CLASSES], room_bytes;
+		/* What may still be asked for; frames that core has, and may have, of all sizes. */
+		uint64_t expected_bytes[SL_CUDA_CLASSES], frame_used_bytes, frame_limit_bytes;
 		int expected_last; /* class */
 	} pools;
 	struct cuda_ahead ahead;
@@ -232,6 +232,8 @@ void sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wante
 			   uint64_t room_bytes);
 /* A frame is being handed out: as much less is expected. */
 void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes);
+/* Free frames that may be kept. Under pools.lock. */
+uint64_t sl_cuda_frames_kept(const struct cuda *cuda);
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 

@@ -337,6 +337,11 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 			sl_cuda_frame_destroy(cuda, other);
 			rc = sl_cuda_frame_make(cuda, class, &frame);
 		}
+		if (rc) {
+			sl_mutex_lock(&cuda->pools.lock);
+			cuda->pools.frame_used_bytes -= bytes;
+			sl_mutex_unlock(&cuda->pools.lock);
+		}
 	}
 	sl_cuda_leave(cuda);
 	if (rc)
@@ -350,16 +355,14 @@ sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_frame *frame = given->private;
-	uint64_t bytes = frame->frame.bytes, kept;
+	uint64_t bytes = frame->frame.bytes;
 	int class = frame->class, keep;
 
 	frame->next = NULL;
 	frame->frame.dirty_memory = 1;
 	sl_mutex_lock(&cuda->pools.lock);
-	kept = cuda->pools.frame_cache_bytes;
-	if (cuda->pools.room_bytes > kept)
-		kept = cuda->pools.room_bytes;
-	keep = cuda->pools.frame_free_bytes + bytes <= kept;
+	cuda->pools.frame_used_bytes -= bytes;
+	keep = cuda->pools.frame_free_bytes + bytes <= sl_cuda_frames_kept(cuda);
 	if (keep) {
 		if (cuda->pools.frame_tail[class])
 			cuda->pools.frame_tail[class]->next = frame;
