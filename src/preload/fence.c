@@ -24,14 +24,13 @@
 #include "preload/streams.h"
 
 struct fence_part {
-	struct pl_stream *stream; /* not recorded yet; NULL: event says, or it has passed */
+	struct pl_stream_ref ref; /* stream NULL: it was recorded: event says, or it has passed */
 	struct pl_event *event;
-	unsigned generation; /* of the stream's record */
-	unsigned bit;        /* the stream's */
 };
 
 struct pl_fence {
 	_Atomic unsigned references; /* beyond the first */
+	struct pl_gpu *gpu;
 	size_t n;
 	struct fence_part parts[];
 };
@@ -305,12 +304,18 @@ gone_record(struct pl_stream *s, struct pl_event **out)
 }
 
 enum pl_record
-pl_stream_record(struct pl_stream *s, struct pl_event **out)
+pl_stream_record(const struct pl_stream_ref *ref, struct pl_event **out)
 {
+	struct pl_stream *s = ref->stream;
 	enum pl_record recorded = PL_RECORD_NONE;
 	int pushed;
 
 	pthread_mutex_lock(&s->lock);
+	/* Free, or another's since: nothing of it was left. What is not free stays so while it is locked. */
+	if (atomic_load(&s->state) == PL_STREAM_FREE || s->generation != ref->generation) {
+		pthread_mutex_unlock(&s->lock);
+		return PL_RECORD_NONE;
+	}
 	pushed = pl_context_push(s->context);
 	if (pushed >= 0 && atomic_load(&s->state) == PL_STREAM_LIVE)
 		recorded = live_record(s, out);
@@ -328,16 +333,10 @@ pl_stream_record(struct pl_stream *s, struct pl_event **out)
 static int
 part_record(struct fence_part *part)
 {
-	unsigned generation = part->stream->generation;
-
-	if (generation != part->generation) { /* its record is another's: nothing was left of it */
-		part->stream = NULL;
-		return 0;
-	}
-	switch (pl_stream_record(part->stream, &part->event)) {
+	switch (pl_stream_record(&part->ref, &part->event)) {
 	case PL_RECORDED:
 	case PL_RECORD_NONE:
-		part->stream = NULL;
+		part->ref.stream = NULL;
 		return 0;
 	case PL_RECORD_NOMEM:
 		return -ENOMEM;
@@ -352,9 +351,9 @@ part_record(struct fence_part *part)
 static int
 part_passed(struct fence_part *part)
 {
-	if (part->stream)
+	if (part->ref.stream)
 		(void)part_record(part);
-	if (part->stream)
+	if (part->ref.stream)
 		return 0;
 	if (!part->event)
 		return 1;
@@ -377,7 +376,7 @@ fence_free(struct pl_fence *fence)
 int
 pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out)
 {
-	struct pl_stream **list = NULL;
+	struct pl_stream_ref *list = NULL;
 	struct pl_fence *fence = NULL;
 	int n = pl_stream_list(gpu, mask, &list), rc = n < 0 ? n : 0, token;
 
@@ -386,15 +385,13 @@ pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out)
 	if (!rc && !fence)
 		rc = -ENOMEM;
 	if (!rc) {
+		fence->gpu = gpu;
 		token = pl_capture_relax();
 		pl_enter();
 		while (!rc && fence->n < (size_t)n) {
-			struct pl_stream *s = list[fence->n];
-			struct fence_part *part = &fence->parts[fence->n++];
+			struct fence_part *part = &fence->parts[fence->n];
 
-			*part = (struct fence_part){.stream = s,
-						    .generation = s->generation,
-						    .bit = s->bit};
+			part->ref = list[fence->n++];
 			rc = part_record(part);
 		}
 		pl_leave();
@@ -428,24 +425,23 @@ pl_fence_passed(struct pl_fence *fence)
 
 /* Until the part has passed. 0, or -EBUSY. */
 static int
-part_wait(struct fence_part *part)
+part_wait(struct pl_gpu *gpu, struct fence_part *part)
 {
-	struct pl_stream *s = part->stream;
 	int pushed, result;
 
 	if (part_passed(part))
 		return 0;
-	if (!part->stream)
+	if (!part->ref.stream)
 		return event_await(part->event) ? -EBUSY : 0;
-	if (atomic_load(&s->state) != PL_STREAM_GONE)
+	if (atomic_load(&part->ref.stream->state) != PL_STREAM_GONE)
 		return -EBUSY;
-	pushed = pl_context_push(s->context);
+	pushed = pl_context_push(part->ref.context);
 	result = pushed < 0 ? 0 : PL_REAL(cuCtxSynchronize)();
 	pl_context_pop(pushed);
 	if (result && !result_is_end(result))
 		return -EBUSY;
-	pl_stream_idle(s, part->generation);
-	part->stream = NULL;
+	pl_stream_idle(gpu, &part->ref);
+	part->ref.stream = NULL;
 	return 0;
 }
 
@@ -456,7 +452,7 @@ pl_fence_wait(struct pl_fence *fence)
 
 	pl_enter();
 	for (size_t i = 0; i < fence->n && !rc; i++)
-		rc = part_wait(&fence->parts[i]);
+		rc = part_wait(fence->gpu, &fence->parts[i]);
 	pl_leave();
 	pl_capture_restore(token);
 	if (!rc)
@@ -485,7 +481,7 @@ int
 pl_fence_is_whole(const struct pl_fence *fence)
 {
 	for (size_t i = 0; i < fence->n; i++)
-		if (fence->parts[i].stream)
+		if (fence->parts[i].ref.stream)
 			return 0;
 	return 1;
 }
@@ -501,7 +497,7 @@ pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
 	for (size_t i = 0; i < fence->n && !result; i++) {
 		struct pl_event *event = fence->parts[i].event;
 
-		if (!event || !(mask >> fence->parts[i].bit & 1) ||
+		if (!event || !(mask >> fence->parts[i].ref.bit & 1) ||
 		    atomic_load_explicit(&event->passed, memory_order_acquire))
 			continue;
 		if (PL_REAL(cuStreamWaitEvent)(handle, event->handle, 0))

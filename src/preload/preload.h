@@ -157,8 +157,9 @@ struct pl_gpu {
 	int ordinal;
 	int device; /* CUdevice */
 	struct sluice_space *space;
-	uint64_t base, end;                                /* addresses of the space */
-	uint64_t device_budget, host_budget, store_budget; /* bytes */
+	uint64_t base, end;             /* addresses of the space */
+	_Atomic uint64_t device_budget; /* bytes; made smaller while others read it */
+	uint64_t host_budget, store_budget;
 	_Atomic int pressure;             /* enum pl_pressure, rises only */
 	_Atomic int settling;             /* on the way to PL_PRESSED */
 	_Atomic uint64_t allocated_bytes; /* live blocks, as they count against the virtual size */

@@ -345,19 +345,26 @@ pl_streams_active(struct pl_gpu *gpu, uint64_t *mask)
 	return n;
 }
 
-static int
-table_list(struct stream_table *table, uint64_t mask, struct pl_stream ***out)
+/* Locked. */
+static struct pl_stream_ref
+record_ref(struct pl_stream *s)
 {
-	struct pl_stream **list;
+	return (struct pl_stream_ref){s, s->handle, s->context, s->generation, s->bit};
+}
+
+static int
+table_list(struct stream_table *table, uint64_t mask, struct pl_stream_ref **out)
+{
+	struct pl_stream_ref *list;
 	int n = 0;
 
 	if (atomic_load(&table->blind) && mask >> PL_STREAMS_MAX)
 		return -ENOMEM;
 	pthread_mutex_lock(&table->lock);
-	list = malloc((atomic_load(&table->n_active) + 1) * sizeof(struct pl_stream *));
+	list = malloc((atomic_load(&table->n_active) + 1) * sizeof(*list));
 	for (struct pl_stream *s = list ? table->all : NULL; s; s = s->all_next)
 		if (state_of(s) != PL_STREAM_FREE && mask >> s->bit & 1)
-			list[n++] = s;
+			list[n++] = record_ref(s);
 	pthread_mutex_unlock(&table->lock);
 	if (!list)
 		return -ENOMEM;
@@ -366,25 +373,27 @@ table_list(struct stream_table *table, uint64_t mask, struct pl_stream ***out)
 }
 
 int
-pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream ***out)
+pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream_ref **out)
 {
 	return table_list(table_of(gpu), mask, out);
 }
 
-/* The live record of a stream as the calling thread means it, or NULL. */
-static struct pl_stream *
-table_find(struct stream_table *table, struct cu_stream *handle)
+/* The live record of a stream as the calling thread means it: 1; 0: there is none. */
+static int
+table_find(struct stream_table *table, struct cu_stream *handle, struct pl_stream_ref *out)
 {
 	struct cu_context *context = handle_is_special(handle) ? pl_context_current() : NULL;
 	uint64_t thread = handle == CU_PER_THREAD_STREAM ? pl_thread_number() : 0;
 	struct pl_stream *s;
 
 	if (!atomic_load(&table->n_active))
-		return NULL;
+		return 0;
 	pthread_mutex_lock(&table->lock);
 	s = record_find(table, handle, context, thread);
+	if (s)
+		*out = record_ref(s);
 	pthread_mutex_unlock(&table->lock);
-	return s;
+	return s != NULL;
 }
 
 int
@@ -392,12 +401,12 @@ pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour f
 		 uint64_t mask)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
-	struct pl_stream *self, **list = NULL;
+	struct pl_stream_ref self = {.stream = NULL}, *list = NULL;
 	int n = mask ? pl_stream_list(gpu, mask, &list) : 0, token, rc = n < 0 ? n : 0;
 
 	if (n <= 0)
 		goto done;
-	self = table_find(table_of(gpu), handle);
+	(void)table_find(table_of(gpu), handle, &self);
 	token = pl_capture_relax();
 	pl_enter();
 	for (int i = 0; i < n && !rc; i++) {
@@ -405,16 +414,16 @@ pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour f
 		enum pl_record recorded;
 		int pushed;
 
-		if (list[i] == self)
+		if (list[i].stream == self.stream)
 			continue;
-		recorded = pl_stream_record(list[i], &event);
+		recorded = pl_stream_record(&list[i], &event);
 		if (recorded == PL_RECORD_NOMEM)
 			rc = -ENOMEM;
 		else if (recorded == PL_RECORD_LATER || recorded == PL_RECORD_NEVER)
 			rc = -EBUSY;
 		if (recorded != PL_RECORDED)
 			continue;
-		pushed = self ? pl_context_push(self->context) : 0;
+		pushed = pl_context_push(self.context);
 		if (PL_REAL(cuStreamWaitEvent)(handle, event->handle, 0))
 			rc = -EBUSY;
 		pl_context_pop(pushed);
@@ -431,21 +440,21 @@ done:
 
 /* Call fn on the live record of this stream in each table. */
 static void
-records_of(struct cu_stream *handle, void (*fn)(struct pl_stream *))
+records_of(struct cu_stream *handle, void (*fn)(const struct pl_stream_ref *))
 {
-	for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
-		struct pl_stream *s = table_find(&tables[i], handle);
+	struct pl_stream_ref ref;
 
-		if (s)
-			fn(s);
-	}
+	for (unsigned i = 0; i < PL_GPUS_MAX; i++)
+		if (table_find(&tables[i], handle, &ref))
+			fn(&ref);
 }
 
 static void
-record_leave(struct pl_stream *s)
+record_leave(const struct pl_stream_ref *ref)
 {
+	struct pl_stream *s = ref->stream;
 	struct pl_event *event = NULL;
-	enum pl_record recorded = pl_stream_record(s, &event);
+	enum pl_record recorded = pl_stream_record(ref, &event);
 
 	pthread_mutex_lock(&s->lock);
 	if (recorded == PL_RECORDED && !s->last) {
@@ -486,11 +495,12 @@ pl_stream_leave(struct cu_stream *handle)
 }
 
 static void
-tail_keep(struct pl_stream *s)
+tail_keep(const struct pl_stream_ref *ref)
 {
+	struct pl_stream *s = ref->stream;
 	struct pl_event *event = NULL, *old;
 
-	if (pl_stream_record(s, &event) != PL_RECORDED)
+	if (pl_stream_record(ref, &event) != PL_RECORDED)
 		return;
 	pthread_mutex_lock(&s->lock);
 	old = s->tail;
@@ -501,8 +511,9 @@ tail_keep(struct pl_stream *s)
 }
 
 static void
-tail_drop(struct pl_stream *s)
+tail_drop(const struct pl_stream_ref *ref)
 {
+	struct pl_stream *s = ref->stream;
 	struct pl_event *old;
 
 	pthread_mutex_lock(&s->lock);
@@ -534,14 +545,15 @@ void
 pl_stream_context_leaves(struct cu_context *context)
 {
 	for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
-		struct pl_stream **list = NULL;
+		struct pl_stream_ref *list = NULL;
 		int n = atomic_load(&tables[i].n_active)
 				? table_list(&tables[i], UINT64_MAX, &list)
 				: 0;
 
 		for (int k = 0; list && k < n; k++)
-			if (list[k]->context == context && state_of(list[k]) == PL_STREAM_LIVE)
-				scopes_forget(list[k]->handle);
+			if (list[k].context == context &&
+			    state_of(list[k].stream) == PL_STREAM_LIVE)
+				scopes_forget(list[k].handle);
 		free(list);
 	}
 }
@@ -570,13 +582,14 @@ pl_stream_context_gone(struct cu_context *context)
 }
 
 void
-pl_stream_idle(struct pl_stream *stream, unsigned generation)
+pl_stream_idle(struct pl_gpu *gpu, const struct pl_stream_ref *ref)
 {
-	struct stream_table *table = table_of(stream->gpu);
+	struct stream_table *table = table_of(gpu);
+	struct pl_stream *stream = ref->stream;
 
 	pthread_mutex_lock(&table->lock);
 	if (state_of(stream) == PL_STREAM_GONE && !pthread_mutex_trylock(&stream->lock)) {
-		if (stream->generation == generation)
+		if (stream->generation == ref->generation)
 			record_clear(table, stream);
 		pthread_mutex_unlock(&stream->lock);
 	}

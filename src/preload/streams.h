@@ -4,12 +4,12 @@
  * events of ours on them.
  *
  * A record is never given back, only used again, and only when nothing that its stream had queued is
- * left: whoever holds a pointer to one for longer than a lock finds at worst another stream there,
- * and waits for more than it needs.
+ * left: whoever refers to one for longer than a lock is told by its generation that there is nothing to
+ * wait for any more.
  *
  * Locks: a table's is for finding and counting, no driver call but queries under it. A record's keeps
- * its handle from being destroyed while an event is recorded on it; taken first of the two, and only
- * tried by who holds the table's. The events' is the last.
+ * its handle from being destroyed while an event is recorded on it, and the record from becoming free;
+ * taken first of the two, and only tried by who holds the table's. The events' is the last.
  */
 #ifndef SL_PRELOAD_STREAMS_H
 #define SL_PRELOAD_STREAMS_H
@@ -53,10 +53,18 @@ struct pl_stream {
 	struct pl_stream *hash_next, *all_next; /* table's lock */
 };
 
+/* A record, and what was in it when it was found: the rest may be another stream's by now. */
+struct pl_stream_ref {
+	struct pl_stream *stream;
+	struct cu_stream *handle;
+	struct cu_context *context;
+	unsigned generation, bit;
+};
+
 /* ---- stream.c ---- */
 
 /* Records whose bits are in mask, without those that are free; *out is malloc'ed. How many, or -ENOMEM. */
-int pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream ***out);
+int pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream_ref **out);
 /* The handle is about to be destroyed: keep what is queued on it, in the tables of all GPUs. */
 void pl_stream_leave(struct cu_stream *handle);
 /* A capture of it is about to begin, or has ended. */
@@ -66,8 +74,8 @@ void pl_stream_tail_drop(struct cu_stream *handle);
 void pl_stream_context_leaves(struct cu_context *context);
 /* A context and all in it are gone: nothing of it is waited for. */
 void pl_stream_context_gone(struct cu_context *context);
-/* All work of a destroyed stream has been seen to be done; generation: of its record, read before. */
-void pl_stream_idle(struct pl_stream *stream, unsigned generation);
+/* All work of a destroyed stream has been seen to be done. */
+void pl_stream_idle(struct pl_gpu *gpu, const struct pl_stream_ref *ref);
 /* The record's stream turned out to be destroyed: as if it had been left now. */
 void pl_stream_lost(struct pl_stream *stream);
 /* The calling thread's number, from 1. */
@@ -94,8 +102,8 @@ enum pl_record {
 	PL_RECORD_NEVER /* destroyed without our knowing, and cannot be asked for */
 };
 
-/* An event behind what the stream has queued now. Takes stream->lock. Driver calls. */
-enum pl_record pl_stream_record(struct pl_stream *stream, struct pl_event **out);
+/* An event behind what the stream has queued now. Takes the record's lock. Driver calls. */
+enum pl_record pl_stream_record(const struct pl_stream_ref *ref, struct pl_event **out);
 /* 1: done. */
 int pl_event_passed(struct pl_event *event);
 struct pl_event *pl_event_hold(struct pl_event *event);
