@@ -17,6 +17,7 @@ struct pl_wrapped {
 struct pl_follow; /* follow.c */
 
 struct pl_gpu_books {
+	pthread_rwlock_t opening; /* outer; see scope.c: scope_open() */
 	pthread_mutex_t lock; /* of what follows; plain: the core is called under it */
 	struct pl_wrapped wrapped[PL_WRAPPED_MAX]; /* open addressing; native NULL: free */
 	unsigned n_wrapped;

@@ -5,11 +5,11 @@
  * environment says, else most of the device memory that is free, and of the memory this process may
  * use. And pressure: when launches are looked at, and when the core takes over (preload.h).
  *
- * What the program takes of the device past us comes off the budget as it is taken; where the driver
- * itself runs out of memory, a part of the budget is given up for good (rule O).
+ * What the program takes of the device past us is only counted; where the driver runs out of memory, a
+ * part of the budget is given up for good (rule O).
  *
  * Threads: any. create_lock is held while a space is made, a GPU's books.lock while its budget is
- * changed; both call the core under them, and nobody else's.
+ * changed; both call the core under them, and nobody else's. books.opening is scope.c's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -188,6 +188,18 @@ space_make(struct sluice_config *config, struct pl_gpu *gpu)
 	}
 }
 
+/* Who opens two launches for one scope is seldom, and must come to it beside all others. */
+static void
+opening_init(pthread_rwlock_t *opening)
+{
+	pthread_rwlockattr_t kind;
+
+	pthread_rwlockattr_init(&kind);
+	pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(opening, &kind);
+	pthread_rwlockattr_destroy(&kind);
+}
+
 static struct pl_gpu *
 gpu_make(int device)
 {
@@ -211,6 +223,7 @@ gpu_make(int device)
 	}
 	sluice_space_config(gpu->space, &config);
 	pthread_mutex_init(&books->lock, NULL);
+	opening_init(&books->opening);
 	books->chunk_bytes = config.large_chunk_bytes;
 	gpu->books = books;
 	gpu->device = gpu->ordinal = device;

@@ -205,6 +205,11 @@ scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
 			sluice_last_error());
 }
 
+/*
+ * The core prepares launches in the order in which they are begun. Who holds what a first one has brought in
+ * and begins a second must not find others before it that wait for that room: they would for ever. So
+ * scopes of two launches are opened alone.
+ */
 static int
 scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 	   const struct sluice_use *uses, size_t n, unsigned flags)
@@ -212,6 +217,10 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 	struct pl_gpu *gpu = scope->gpu;
 	int rc = 0;
 
+	if (n && (flags & PL_SCOPE_ALL))
+		pthread_rwlock_wrlock(&gpu->books->opening);
+	else
+		pthread_rwlock_rdlock(&gpu->books->opening);
 	/* What is on the device stays and is used there, the rest is used where it is. */
 	if (n && pl_settings()->mode == PL_MODE_NAIVE)
 		rc = sl_launch_begin_beside(gpu->space, stream, NULL, 0, uses, n,
@@ -222,6 +231,7 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 	/* In this order: what is named has the device, what else there is must only be mapped. */
 	if (!rc && (flags & PL_SCOPE_ALL))
 		scope_open_all(scope, stream);
+	pthread_rwlock_unlock(&gpu->books->opening);
 	if (!scope->launch && !scope->all)
 		scope->gpu = NULL;
 	return rc;
