@@ -32,8 +32,9 @@ struct sluice_stream *pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stre
 
 void pl_gpu_settled_wait(struct pl_gpu *gpu);
 
-/* A scope with these uses was just opened: bring in what followed on it last time. */
-void pl_follow_scope(struct pl_gpu *gpu, const struct sluice_use *uses, size_t n,
-		     const struct sluice_launch *launch);
+/* A scope with these uses was just opened, for what (the same number for the same work): bring in what
+ * followed on it last time. */
+void pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
+		     size_t n, const struct sluice_launch *launch);
 
 #endif

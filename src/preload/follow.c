@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Doing ahead what was needed last time. Programs repeat themselves, at the same addresses (arena.c): when
- * two scopes in a row are what was seen before, those that came behind them then are expected again.
+ * Doing ahead what was needed last time. Programs repeat themselves: where a scope is seen again that
+ * does the same to a block which is still the same (a weight, an input), and came behind the same
+ * others, those that came behind it then are expected again:
  *   - What they used is brought to the device ahead of them, as far as a part of the device budget;
  *     what is there already counts as used, so that it is not taken out just before.
  *   - What was taken out between a use and the next one last time, so that it had to be fetched, leaves as
@@ -10,39 +11,52 @@
  *     instead of planned).
  * A scope that is not the expected one ends that, at no cost but the moves.
  *
- * Kept: the last LOG_MAX scopes, found by the hash of what two in a row use. Threads: any; a thread
- * that finds the log in use goes without.
+ * Scopes are alike by what runs and the sizes it uses, and not by addresses: what a program allocates
+ * anew each time may lie elsewhere. A block of last time that has gone is known by the block that stood in
+ * its place in a scope that followed since; one for which none did yet does not exist yet.
+ *
+ * Kept: the last LOG_MAX scopes, and the uses of a block chained. Threads: any; a thread that finds the
+ * log in use goes without.
  */
 #include <stdlib.h>
 
 #include "core/embed.h"
 #include "preload/books.h"
 
-#define LOG_MAX    16384u /* a power of two, as those below */
-#define USES_MAX   262144u
-#define TABLE_MAX  65536u
-#define LAST_MAX   65536u
-#define AHEAD_MAX  1024u /* scopes looked ahead */
-#define AHEAD_PART 4u    /* of the device budget, what they use in all */
-#define STEPS_MAX  16u   /* looked at anew behind one scope */
+#define LOG_MAX   16384u /* a power of two, as those below */
+#define USES_MAX  262144u
+#define TABLE_MAX 65536u
+#define AHEAD_MAX 1024u /* scopes looked ahead */
+#define AHEAD_PART \
+	4u /* of the device budget, what they use in all, but for the next one */
+#define STEPS_MAX 16u /* looked at anew behind one scope */
+#define CHAIN_MAX 16u /* earlier uses of a block that are looked at for the same place */
+#define ALIKE_MIN 2u  /* scopes before it that must have been the same */
 
 struct used {
 	uint64_t addr, bytes;
 	uint64_t id;        /* of the block; 0: it had gone */
+	uint64_t scope;     /* number in the log */
+	uint64_t prev;      /* number of the use of the block before, + 1; 0: none */
 	unsigned char gone; /* fetched for its next use: it had been taken out */
 	unsigned char asked; /* looking ahead, it was asked for: fetched, for the use that comes */
 };
 
-/* The last use of an address. */
+/* The last use of a block. */
 struct last {
-	uint64_t addr;
+	uint64_t id;
 	uint64_t use; /* number in uses, + 1 */
+};
+
+/* Which block stands where one stood last time. */
+struct stand_in {
+	uint64_t then_id, then_addr;
+	uint64_t id, addr;
 };
 
 struct entry {
 	uint64_t hash, bytes;
-	uint64_t newest; /* block used so far, by its number */
-	uint64_t first;  /* in uses, counts up */
+	uint64_t first; /* in uses, counts up */
 	uint32_t n;
 };
 
@@ -50,10 +64,9 @@ struct pl_follow {
 	pthread_mutex_t lock;
 	struct entry log[LOG_MAX];
 	struct used uses[USES_MAX];
-	uint64_t table[TABLE_MAX]; /* number of the last scope with that pair of hashes, + 1 */
-	struct last last[LAST_MAX]; /* by address; a newer one takes the place of another */
-	uint64_t head, uses_head;   /* count up */
-	uint64_t last_hash, newest;
+	struct last last[TABLE_MAX]; /* by block; a newer one takes the place of another */
+	struct stand_in stand_ins[TABLE_MAX]; /* by block of last time; the same */
+	uint64_t head, uses_head;             /* count up */
 	int following;
 	uint64_t cursor, ahead; /* next expected; next to be looked at */
 	uint64_t ahead_bytes;   /* of what lies between */
@@ -66,11 +79,29 @@ mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
+static struct used *
+use_of(struct pl_follow *f, const struct entry *e, uint32_t i)
+{
+	return &f->uses[(e->first + i) % USES_MAX];
+}
+
+static struct stand_in *
+stand_in_of(struct pl_follow *f, uint64_t then_id)
+{
+	return &f->stand_ins[mix(0, then_id) >> 48];
+}
+
 static int
 entry_is_there(const struct pl_follow *f, uint64_t number)
 {
 	return number < f->head && f->head - number < LOG_MAX &&
 	       f->uses_head - f->log[number % LOG_MAX].first < USES_MAX;
+}
+
+static int
+use_is_there(const struct pl_follow *f, uint64_t number_1)
+{
+	return number_1 && f->uses_head - (number_1 - 1) < USES_MAX;
 }
 
 static struct pl_follow *
@@ -95,52 +126,76 @@ follow_get(struct pl_gpu *gpu)
 
 /* Note the scope; its number. */
 static uint64_t
-entry_add(struct pl_follow *f, const struct sluice_use *uses, size_t n)
+entry_add(struct pl_follow *f, uint64_t what, const struct sluice_use *uses, size_t n)
 {
 	struct entry *e = &f->log[f->head % LOG_MAX];
 
-	*e = (struct entry){.hash = n, .first = f->uses_head, .n = (uint32_t)n};
+	*e = (struct entry){.hash = mix(n, what), .first = f->uses_head, .n = (uint32_t)n};
 	for (size_t i = 0; i < n; i++) {
-		struct used *u = &f->uses[f->uses_head++ % USES_MAX];
-		const struct pl_block *block = pl_block_find((uintptr_t)uses[i].addr);
+		uint64_t addr = (uintptr_t)uses[i].addr;
+		const struct pl_block *block = pl_block_find(addr);
+		uint64_t id = block ? block->id : 0;
+		struct last *last = &f->last[mix(0, id) >> 48];
 
-		*u = (struct used){(uintptr_t)uses[i].addr, uses[i].size_bytes,
-				   block ? block->id : 0, 0, 0};
-		if (u->id > f->newest)
-			f->newest = u->id;
-		e->hash = mix(mix(e->hash, u->addr), u->bytes);
-		e->bytes += u->bytes;
+		f->uses[f->uses_head % USES_MAX] =
+			(struct used){.addr = addr,
+				      .bytes = uses[i].size_bytes,
+				      .id = id,
+				      .scope = f->head,
+				      .prev = id && last->id == id ? last->use : 0};
+		*last = (struct last){id, ++f->uses_head};
+		e->hash = mix(e->hash, uses[i].size_bytes);
+		e->bytes += uses[i].size_bytes;
 	}
-	e->newest = f->newest;
 	return f->head++;
 }
 
-/* Where this scope was the last time, and the one before it as well. */
-static void
-place_find(struct pl_follow *f, uint64_t number, uint64_t hash)
+/* How many scopes in a row, up to the two and with them, were the same; at most one more than ALIKE_MIN. */
+static unsigned
+alike(const struct pl_follow *f, uint64_t a, uint64_t b)
 {
-	uint64_t pair = mix(f->last_hash, hash);
-	uint64_t *slot = &f->table[pair >> 48];
-	uint64_t found = *slot;
+	unsigned n = 0;
 
-	*slot = number + 1;
-	if (f->following || !found || !entry_is_there(f, found) ||
-	    f->log[(found - 1) % LOG_MAX].hash != hash)
-		return;
-	f->following = 1;
-	f->cursor = f->ahead = found; /* behind it */
-	f->ahead_bytes = 0;
+	while (n <= ALIKE_MIN && a >= n && entry_is_there(f, a - n) &&
+	       f->log[(a - n) % LOG_MAX].hash == f->log[(b - n) % LOG_MAX].hash)
+		n++;
+	return n;
+}
+
+/* Where this scope was the last time, by one of its blocks, and those before it. */
+static void
+place_find(struct pl_follow *f, uint64_t number)
+{
+	const struct entry *now = &f->log[number % LOG_MAX];
+
+	for (uint32_t i = 0; i < now->n && !f->following; i++) {
+		uint64_t at = use_of(f, now, i)->prev;
+
+		for (unsigned k = 0; k < CHAIN_MAX && use_is_there(f, at); k++) {
+			const struct used *u = &f->uses[(at - 1) % USES_MAX];
+
+			if (u->scope != number && alike(f, u->scope, number) > ALIKE_MIN &&
+			    at - 1 == f->log[u->scope % LOG_MAX].first + i) {
+				f->following = 1;
+				f->cursor = f->ahead = u->scope + 1; /* behind it */
+				f->ahead_bytes = 0;
+				break;
+			}
+			at = u->prev;
+		}
+	}
 }
 
 /* The scope as it was last time, if it is the expected one. */
 static struct entry *
-expected_compare(struct pl_follow *f, uint64_t hash)
+expected_compare(struct pl_follow *f, uint64_t number)
 {
 	struct entry *e = &f->log[f->cursor % LOG_MAX];
 
 	if (!f->following)
 		return NULL;
-	if (!entry_is_there(f, f->cursor) || e->hash != hash) {
+	if (f->cursor >= number || !entry_is_there(f, f->cursor) ||
+	    e->hash != f->log[number % LOG_MAX].hash) {
 		f->following = 0;
 		PL_COUNT(follows_miss, 1);
 		return NULL;
@@ -154,65 +209,95 @@ expected_compare(struct pl_follow *f, uint64_t hash)
 	return e;
 }
 
+/* Blocks of this time stand where others stood. */
+static void
+stand_ins_note(struct pl_follow *f, const struct entry *now, const struct entry *then)
+{
+	for (uint32_t i = 0; i < now->n; i++) {
+		const struct used *u = use_of(f, now, i), *old = use_of(f, then, i);
+
+		if (old->id != u->id)
+			*stand_in_of(f, old->id) = (struct stand_in){old->id, old->addr,
+								     u->id, u->addr};
+	}
+}
+
 /* What had to be fetched for this scope had left after its use before. */
 static void
 fetched_note(struct pl_follow *f, const struct entry *now, const struct entry *then,
 	     const struct sluice_launch *launch)
 {
 	for (uint32_t i = 0; i < now->n; i++) {
-		struct used *u = &f->uses[(now->first + i) % USES_MAX];
-		struct last *last = &f->last[mix(0, u->addr) >> 48];
-		int fetched = sl_launch_fetched(launch, i) ||
-			      (then && f->uses[(then->first + i) % USES_MAX].asked);
+		uint64_t prev = use_of(f, now, i)->prev;
 
-		if (fetched && last->addr == u->addr && last->use &&
-		    f->uses_head - (last->use - 1) < USES_MAX)
-			f->uses[(last->use - 1) % USES_MAX].gone = 1;
-		*last = (struct last){u->addr, now->first + i + 1};
+		if (use_is_there(f, prev) &&
+		    (sl_launch_fetched(launch, i) || (then && use_of(f, then, i)->asked)))
+			f->uses[(prev - 1) % USES_MAX].gone = 1;
 	}
 }
 
 /* What left behind this scope last time is to leave again. */
 static void
-gone_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *then)
+gone_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now,
+	   const struct entry *then)
 {
 	for (uint32_t i = 0; i < then->n; i++) {
-		const struct used *u = &f->uses[(then->first + i) % USES_MAX];
+		const struct used *u = use_of(f, now, i);
 
-		if (u->gone && pl_block_find(u->addr))
+		if (use_of(f, then, i)->gone && u->id)
 			sl_leave_later(gpu->space, (void *)(uintptr_t)u->addr, u->bytes);
 	}
 }
 
-/* Ask for what comes next. Blocks that were first used behind this point the last time do not exist yet:
- * what lies at their addresses now is something else. */
+/* Ask for one use of last time. */
 static void
-ahead_go(struct pl_gpu *gpu, struct pl_follow *f)
+use_ahead(struct pl_gpu *gpu, struct pl_follow *f, struct used *u)
 {
-	uint64_t newest = f->log[(f->cursor - 1) % LOG_MAX].newest;
+	const struct stand_in *other = stand_in_of(f, u->id);
+	uint64_t addr = u->addr, id = u->id;
+	const struct pl_block *block;
 
+	if (other->then_id == id && id) {
+		addr += other->addr - other->then_addr;
+		id = other->id;
+	}
+	block = pl_block_find(addr);
+	if (block && block->id == id && addr + u->bytes <= block->base + block->room &&
+	    sl_ahead(gpu->space, (void *)(uintptr_t)addr, u->bytes))
+		u->asked = 1;
+}
+
+/* Whether the next scope to be looked at may be: the device has to hold it beside what is used now, and
+ * those before it. */
+static int
+ahead_fits(const struct pl_gpu *gpu, const struct pl_follow *f, const struct entry *now,
+	   const struct entry *e)
+{
+	if (f->ahead == f->cursor)
+		return now->bytes + e->bytes <= gpu->device_budget / 4 * 3;
+	return f->ahead_bytes + e->bytes <= gpu->device_budget / AHEAD_PART;
+}
+
+/* Ask for what comes next. */
+static void
+ahead_go(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now)
+{
 	for (unsigned steps = 0; f->following && steps < STEPS_MAX; steps++) {
 		const struct entry *e = &f->log[f->ahead % LOG_MAX];
 
 		if (f->ahead - f->cursor >= AHEAD_MAX || !entry_is_there(f, f->ahead) ||
-		    f->ahead_bytes + e->bytes > gpu->device_budget / AHEAD_PART)
+		    !ahead_fits(gpu, f, now, e))
 			return;
-		for (uint32_t i = 0; i < e->n; i++) {
-			struct used *u = &f->uses[(e->first + i) % USES_MAX];
-
-			/* What has been freed since is not brought in. */
-			if (u->id <= newest && pl_block_find(u->addr) &&
-			    sl_ahead(gpu->space, (void *)(uintptr_t)u->addr, u->bytes))
-				u->asked = 1;
-		}
+		for (uint32_t i = 0; i < e->n; i++)
+			use_ahead(gpu, f, use_of(f, e, i));
 		f->ahead_bytes += e->bytes;
 		f->ahead++;
 	}
 }
 
 void
-pl_follow_scope(struct pl_gpu *gpu, const struct sluice_use *uses, size_t n,
-		const struct sluice_launch *launch)
+pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
+		size_t n, const struct sluice_launch *launch)
 {
 	struct pl_follow *f = follow_get(gpu);
 	const struct entry *now, *then;
@@ -220,14 +305,15 @@ pl_follow_scope(struct pl_gpu *gpu, const struct sluice_use *uses, size_t n,
 
 	if (!f || !n || pthread_mutex_trylock(&f->lock))
 		return;
-	number = entry_add(f, uses, n);
+	number = entry_add(f, what, uses, n);
 	now = &f->log[number % LOG_MAX];
-	then = expected_compare(f, now->hash);
+	then = expected_compare(f, number);
 	fetched_note(f, now, then, launch);
-	if (then)
-		gone_leave(gpu, f, then);
-	place_find(f, number, now->hash);
-	f->last_hash = now->hash;
-	ahead_go(gpu, f);
+	if (then) {
+		stand_ins_note(f, now, then);
+		gone_leave(gpu, f, now, then);
+	}
+	place_find(f, number);
+	ahead_go(gpu, f, now);
 	pthread_mutex_unlock(&f->lock);
 }

@@ -400,6 +400,7 @@ graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavo
 	pl_peeks_look();
 	n = exec_uses(exec, uses, &flags);
 	here = pl_relays_part(uses, n);
+	scope.what = (uintptr_t)exec;
 	result = pl_scope_begin(&scope, stream, flavour, uses, here, flags);
 	if (!result && here < n)
 		result = pl_relays_begin(&relays, stream, flavour, uses + here, n - here);

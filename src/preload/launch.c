@@ -275,6 +275,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	unsigned flags;
 	int result;
 
+	scope->what = (uintptr_t)function;
 	scope->launch = scope->all = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, flavour))
@@ -390,6 +391,7 @@ cuLaunchCooperativeKernel_ptsz(void *function, unsigned grid_x, unsigned grid_y,
 static int
 launch_blind(struct pl_scope *scope, struct cu_stream *stream)
 {
+	scope->what = 0;
 	scope->launch = scope->all = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, PL_LEGACY))

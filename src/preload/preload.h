@@ -387,6 +387,7 @@ struct pl_scope {
 	struct pl_gpu *gpu;           /* NULL: nothing was opened */
 	struct sluice_launch *launch; /* of what is used */
 	struct sluice_launch *all;    /* of everything else */
+	uint64_t what; /* set before: the same for the same work (a function); 0: a copy or a fill */
 };
 
 /*

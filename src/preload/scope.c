@@ -324,7 +324,7 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 		rc = scope_open(scope, wrapped, all, n_all, flags);
 	if (!rc && scope->launch && pl_settings()->follow &&
 	    pl_settings()->mode == PL_MODE_PAGED)
-		pl_follow_scope(gpu, all, n_all, scope->launch);
+		pl_follow_scope(gpu, scope->what, all, n_all, scope->launch);
 	pl_leave();
 	if (!rc)
 		return CU_SUCCESS;

@@ -79,6 +79,7 @@ scope_begin(struct pl_touch *touch, const struct pl_use *uses, size_t n)
 	int remote = pl_relay_is_needed(gpu);
 
 	touch->remote[touch->n_scopes++] = (unsigned char)remote;
+	scope->what = 0;
 	return remote ? pl_relay_begin(scope, gpu, touch->stream, touch->flavour, uses, n)
 		      : pl_scope_begin(scope, touch->stream, touch->flavour, uses, n,
 				       PL_SCOPE_CHECKED);
