@@ -333,6 +333,7 @@ defaults_set(struct options *options)
 	suite->repeat = options->repeat ? options->repeat
 			: suite->quick  ? 1
 					: REPEAT_DEFAULT;
+	suite->repeat_given = options->repeat != 0;
 	if (!options->link_given)
 		suite->link_bytes_per_s = SUITE_LINK_AUTO;
 	if (!suite->dir)
@@ -458,36 +459,50 @@ static int
 same_sizes(const struct suite_row *a, const struct suite_row *b)
 {
 	return a->device_bytes == b->device_bytes && a->host_bytes == b->host_bytes &&
-	       a->reserve_bytes == b->reserve_bytes && a->repeat == b->repeat;
+	       a->reserve_bytes == b->reserve_bytes && a->repeat == b->repeat &&
+	       a->in_turn == b->in_turn;
+}
+
+/* What DIR has of a planned row that need not be run again, or NULL. */
+static const struct suite_row *
+row_kept(const struct options *options, const struct suite *had, const struct suite_row *row)
+{
+	const struct suite_row *old = suite_row_find(had, row->cuda, row->part, row->workload,
+						     row->variant, row->point);
+
+	return options->resume && old && old->status != SUITE_FAILED && same_sizes(row, old)
+		       ? old
+		       : NULL;
 }
 
 /*
  * Rows that DIR has take the places of those planned, or stand beside them. Planned ones stay
- * planned unless --resume finds them done with the same sizes.
+ * planned unless --resume finds them done with the same sizes, those in turn all of them.
  */
 static int
 rows_merge(struct options *options, const struct suite *had)
 {
 	struct suite *suite = &options->suite;
+	unsigned n_planned = suite->n_rows, n;
+	int rc = 0;
 
-	for (unsigned i = 0; i < had->n_rows; i++) {
-		const struct suite_row *old = &had->rows[i];
-		struct suite_row *row = suite_row_find(suite, old->cuda, old->part,
-						       old->workload, old->variant,
-						       old->point);
-		int rc;
+	for (unsigned i = 0; i < n_planned; i += n) {
+		unsigned kept = 0;
 
-		if (row) {
-			if (options->resume && old->status != SUITE_FAILED &&
-			    same_sizes(row, old))
-				*row = *old;
-			continue;
-		}
-		rc = suite_row_add(suite, old);
-		if (rc)
-			return rc;
+		n = suite_rows_in_turn(suite, i, n_planned);
+		while (kept < n && row_kept(options, had, &suite->rows[i + kept]))
+			kept++;
+		for (unsigned k = i; kept == n && k < i + n; k++)
+			suite->rows[k] = *row_kept(options, had, &suite->rows[k]);
 	}
-	return 0;
+	for (unsigned i = 0; !rc && i < had->n_rows; i++) {
+		const struct suite_row *old = &had->rows[i];
+
+		if (!suite_row_find(suite, old->cuda, old->part, old->workload,
+				    old->variant, old->point))
+			rc = suite_row_add(suite, old);
+	}
+	return rc;
 }
 
 static int
@@ -610,33 +625,39 @@ row_is_last_of_files(const struct suite *suite, unsigned i, unsigned n_planned)
 
 /* On a terminal what is being run stands below what was, with the time since the beginning. */
 static void
-row_announce(const struct suite_row *row, unsigned i, unsigned n_planned, uint64_t ns)
+rows_announce(const struct suite *suite, unsigned i, unsigned n, unsigned n_planned)
 {
+	const struct suite_row *row = &suite->rows[i];
+
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r[%u/%u] %s %s %s %s ... %.0f %%, %.0f s\033[K", i + 1,
-			n_planned, suite_part_names[row->part], row->workload, row->point,
-			suite_variant_names[row->variant], 100.0 * i / n_planned,
-			(double)ns / 1e9);
+		fprintf(stderr, "\r[%u/%u] %s %s %s %s%s ... %.0f %%, %.0f s\033[K",
+			i + 1, n_planned, suite_part_names[row->part], row->workload,
+			row->point, suite_variant_names[row->variant],
+			n > 1 ? " and others in turn" : "", 100.0 * i / n_planned,
+			(double)(sl_now_ns() - suite->began_ns) / 1e9);
 }
 
+/* n rows in turn, or one. */
 static int
-row_run(struct options *options, unsigned i, unsigned n_planned, uint64_t ns)
+turn_run(struct options *options, unsigned i, unsigned n, unsigned n_planned)
 {
 	struct suite *suite = &options->suite;
-	struct suite_row *row = &suite->rows[i];
 	int rc = 0;
 
-	row_announce(row, i, n_planned, ns);
-	if (row->link_bytes_per_s == SUITE_LINK_AUTO)
-		rc = suite_row_link(suite, row);
+	rows_announce(suite, i, n, n_planned);
+	for (unsigned k = i; !rc && k < i + n; k++)
+		if (suite->rows[k].link_bytes_per_s == SUITE_LINK_AUTO)
+			rc = suite_row_link(suite, &suite->rows[k]);
 	if (!rc)
-		rc = suite_row_run(suite, row);
+		rc = suite_rows_run(suite, &suite->rows[i], n);
 	if (isatty(STDERR_FILENO))
 		fputs("\r\033[K", stderr);
 	if (rc)
 		return rc;
-	fprintf(stderr, "[%u/%u] ", i + 1, n_planned);
-	suite_row_print(stderr, row);
+	for (unsigned k = i; k < i + n; k++) {
+		fprintf(stderr, "[%u/%u] ", k + 1, n_planned);
+		suite_row_print(stderr, &suite->rows[k]);
+	}
 	return rows_save(options);
 }
 
@@ -644,10 +665,11 @@ static int
 rows_run(struct options *options, unsigned n_planned)
 {
 	struct suite *suite = &options->suite;
-	uint64_t begin_ns = sl_now_ns();
 	char dir[PATH_MAX] = "", memory_dir[PATH_MAX] = "";
+	unsigned n;
 	int rc = 0;
 
+	suite->began_ns = sl_now_ns();
 	if (n_planned) {
 		rc = own_dir_make(&suite->dir, dir);
 		/* Without one in memory, rows without a disk have theirs on it. */
@@ -657,13 +679,12 @@ rows_run(struct options *options, unsigned n_planned)
 		}
 	}
 
-	for (unsigned i = 0; !rc && i < n_planned; i++) {
-		struct suite_row *row = &suite->rows[i];
-
-		if (row->status == SUITE_PLANNED)
-			rc = row_run(options, i, n_planned, sl_now_ns() - begin_ns);
-		if (row_is_last_of_files(suite, i, n_planned) || rc)
-			suite_row_clean(suite, row);
+	for (unsigned i = 0; !rc && i < n_planned; i += n) {
+		n = suite_rows_in_turn(suite, i, n_planned);
+		if (suite->rows[i].status == SUITE_PLANNED)
+			rc = turn_run(options, i, n, n_planned);
+		if (row_is_last_of_files(suite, i + n - 1, n_planned) || rc)
+			suite_row_clean(suite, &suite->rows[i]);
 	}
 	if (dir[0])
 		(void)rmdir(dir);

@@ -92,6 +92,7 @@ struct suite_row {
 	uint64_t limit_bytes;      /* of the process's control group; 0: none */
 	uint64_t repeat;
 	int in_memory; /* the files lie in memory: no disk is measured */
+	int in_turn; /* compared within a percent: run in turn with the rows of its point */
 
 	/* What came out. Times are medians, counters those of the last run. */
 	enum suite_status status;
@@ -103,6 +104,7 @@ struct suite_row {
 	/* The shortest of the repetitions: what differences of a percent are looked for in, since what
 	 * disturbs a run only ever makes it longer. */
 	double least_run_s, least_total_s, least_measured_s;
+	double began_s, ended_s; /* its first and last repetition, since the suite began */
 	uint64_t launches, tile_bytes, input_bytes, output_bytes;
 	uint64_t h2d_bytes, d2h_bytes;    /* before the final sync */
 	uint64_t read_bytes, write_bytes; /* of files, to the end */
@@ -128,6 +130,7 @@ struct suite {
 	uint64_t scale_bytes; /* device budget of the DRAGON figures */
 	uint64_t link_bytes_per_s;
 	uint64_t repeat;
+	int repeat_given; /* on the command line: short rows are not run more often */
 	const char *dir, *memory_dir;
 	const struct workload *only_workload; /* NULL: all */
 	uint32_t parts;                       /* bit n: enum suite_part n is to be run */
@@ -140,6 +143,7 @@ struct suite {
 	uint64_t linked_bytes_per_s;
 	struct suite_outputs verified;
 	char machine[2][320]; /* what the rows of a device were run on; "" : no rows */
+	uint64_t began_ns;    /* running rows */
 	const volatile sig_atomic_t *cancelled;
 };
 
@@ -172,22 +176,26 @@ extern const char *const suite_reserve_names[SUITE_RESERVES]; /* of the host bud
 #define SUITE_OVERS 4
 extern const char *const suite_over_names[SUITE_OVERS]; /* "<100 %" ... "400 %" */
 
+/* How many rows from the i-th on, of the first n_rows, are run in turn: at least 1. */
+unsigned suite_rows_in_turn(const struct suite *suite, unsigned i, unsigned n_rows);
+
 /* The option "discard" of a workload with choices none, eager, lazy: its index, or -1. */
 int suite_discard_option(const struct workload *workload);
 
 /* ---- suite_run.c ---- */
 
 /*
- * Run a planned row, repeat times, each in a child of its own within a memory limit where one can
- * be set. A row that does not fit or fails is noted in it: 0. Negative: the suite cannot go on
+ * Run n planned rows of the same inputs, repeat times and, where they are short, more often: each
+ * time in a child of its own within a memory limit where one can be set; a repetition of each row
+ * after the other. A row that does not fit or fails is noted in it: 0. Negative: the suite cannot go on
  * (-ECANCELED, -EAGAIN from fork), text set. Blocks for the whole run.
  */
-int suite_row_run(struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
+int suite_rows_run(struct suite *suite, struct suite_row *rows, unsigned n) SL_MUST_CHECK;
 
 /*
  * Give a row of the tables the rate of its modelled link, found by a run without one where no row
  * of the workload has it yet: 0, and the row has a rate or, where that run failed, none. Negative:
- * as suite_row_run().
+ * as suite_rows_run().
  */
 int suite_row_link(struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
 

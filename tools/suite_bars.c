@@ -540,7 +540,7 @@ batches_judge(struct judge *judge)
 					    (enum suite_variant)(SUITE_FETCH_INDEX + i),
 					    suite_ratio_names[SUITE_RATIOS - 1])
 			   : NULL;
-		s[i] = row[i] ? table_s(row[i]) : 0;
+		s[i] = row[i] ? least_s(row[i]) : 0;
 	}
 	if (!row[0] || !row[0]->batches)
 		return;

@@ -60,6 +60,8 @@ static const struct {
 	  {"least_run_s", offsetof(struct suite_row, least_run_s)},
 	  {"least_total_s", offsetof(struct suite_row, least_total_s)},
 	  {"least_measured_s", offsetof(struct suite_row, least_measured_s)},
+	  {"began_s", offsetof(struct suite_row, began_s)},
+	  {"ended_s", offsetof(struct suite_row, ended_s)},
 };
 
 #define WHOLE_N (sizeof(whole_fields) / sizeof(whole_fields[0]))
@@ -116,6 +118,7 @@ suite_row_json(struct json *json, const struct suite_row *row)
 	if (row->verdict != WORKLOAD_NOT_VERIFIED)
 		flag_json(json, "verified", row->verdict == WORKLOAD_VERIFIED);
 	flag_json(json, "in_memory", row->in_memory);
+	flag_json(json, "in_turn", row->in_turn);
 	flag_json(json, "expected", row->expected);
 	for (unsigned i = 0; i < TIME_N; i++) {
 		json_key(json, time_fields[i].key);
@@ -233,6 +236,8 @@ flag_take(struct suite_row *row, const struct json_token *token)
 		row->verdict = value ? WORKLOAD_VERIFIED : WORKLOAD_WRONG;
 	else if (strcmp(token->key, "in_memory") == 0)
 		row->in_memory = value;
+	else if (strcmp(token->key, "in_turn") == 0)
+		row->in_turn = value;
 	else if (strcmp(token->key, "expected") == 0)
 		row->expected = value;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running one row: a child process for every run, so that nothing of one run is left in the next
- * and a memory limit can be set. The same for every variant: inputs made before and their pages
+ * Running rows: a child process for every run, so that nothing of one run is left in the next
+ * and a memory limit can be set. Rows that are compared within a percent are run in turn, one
+ * repetition of each after the other: a machine's own speed changes by more than that from one minute to
+ * the next. The same for every variant: inputs made before and their pages
  * dropped from the page cache, a control group of as much memory as the device, host and staging
  * budgets together and a little for the program itself, the same files, tiles and kernels. What the
  * run left in the files is compared with the reference by a second child, outside the limit; where an
@@ -17,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cgroup.h"
 #include "sluice/sluice.h"
 
@@ -34,18 +38,12 @@
 
 #define QUICK_VERIFY_BYTES (192ull << 20)
 
-/* Of a quick run: rows are repeated until they took so long, but not more often. */
-#define SHORT_S      0.4
-#define SHORT_REPEAT 5u
-
-struct run {
-	struct suite *suite;
-	const struct suite_row *row;
-	const struct workload *workload;
-	struct workload_params params;
-	struct cgroup_limit limit;
-	int limited;
-};
+/* Of a quick run: rows are repeated until they took so long, but not more often. Rows in turn are in
+ * every run; no row is where the command line says how often. */
+#define SHORT_S        0.4
+#define SHORT_REPEAT   5u
+#define IN_TURN_S      3.0
+#define IN_TURN_REPEAT 15u
 
 /* What a child sends. No pointers. */
 struct outcome {
@@ -53,6 +51,17 @@ struct outcome {
 	uint64_t read_bytes, write_bytes; /* by the system's count */
 	uint64_t hash;                    /* of the outputs */
 	struct workload_result result;
+};
+
+struct run {
+	struct suite *suite;
+	struct suite_row *row;
+	const struct workload *workload;
+	struct workload_params params;
+	struct cgroup_limit limit;
+	int limited;
+	double run_s[REPEAT_MOST], total_s[REPEAT_MOST], measured_s[REPEAT_MOST];
+	struct outcome outcome; /* of the last repetition */
 };
 
 enum child_work { CHILD_RUN, CHILD_VERIFY };
@@ -197,7 +206,7 @@ variant_set(struct run *run)
 }
 
 static int
-run_prepare(struct run *run, struct suite *suite, const struct suite_row *row)
+run_prepare(struct run *run, struct suite *suite, struct suite_row *row)
 {
 	struct workload_params *params = &run->params;
 	struct sluice_config *config = &params->config;
@@ -403,14 +412,15 @@ limit_bytes(const struct run *run)
 }
 
 static void
-limit_make(struct run *run, struct suite_row *row)
+limit_make(struct run *run, unsigned number)
 {
+	struct suite_row *row = run->row;
 	char name[64];
 
 	row->limit_bytes = 0;
 	if (row->cuda)
 		return;
-	snprintf(name, sizeof(name), "sluice-suite-%d", (int)getpid());
+	snprintf(name, sizeof(name), "sluice-suite-%d-%u", (int)getpid(), number);
 	run->limited = !cgroup_limit_create(name, limit_bytes(run), &run->limit);
 	if (run->limited)
 		row->limit_bytes = limit_bytes(run);
@@ -486,52 +496,71 @@ row_refuse(struct suite_row *row, const struct outcome *outcome)
 		 outcome->result.error);
 }
 
-/* Whether a quick run may go on repeating: on a GPU each run opens it anew, and that takes longer. */
-static int
-is_short_of(const struct run *run, unsigned done)
+/* How often rows are run that take as long as the first one did. On a GPU each run opens it anew, which
+ * takes longer than a short row. */
+static unsigned
+turns_of(const struct run *run, double first_s)
 {
-	return run->suite->quick && !run->row->cuda && done < SHORT_REPEAT;
+	const struct suite_row *row = run->row;
+	unsigned least = row->repeat < REPEAT_MOST ? (unsigned)row->repeat : REPEAT_MOST;
+	unsigned most = row->in_turn ? IN_TURN_REPEAT : SHORT_REPEAT;
+	double n = (row->in_turn ? IN_TURN_S : SHORT_S) / first_s;
+
+	if (row->cuda || run->suite->repeat_given || !(n > least) ||
+	    (!run->suite->quick && !row->in_turn))
+		return least;
+	return n < most ? (unsigned)ceil(n) : most > least ? most : least;
 }
 
-/* All repetitions, in a quick run also those of rows that a moment's delay would show in; outcome: of
- * the last one. */
-static int
-row_measure(struct run *run, struct suite_row *row, struct outcome *outcome)
+static double
+suite_seconds(const struct suite *suite)
 {
-	double run_s[REPEAT_MOST], total_s[REPEAT_MOST], measured_s[REPEAT_MOST];
-	unsigned n = row->repeat < REPEAT_MOST ? (unsigned)row->repeat : REPEAT_MOST, i;
-	double all_s = 0;
+	return (double)(sl_now_ns() - suite->began_ns) / 1e9;
+}
 
-	for (i = 0; i < n || (is_short_of(run, i) && all_s < SHORT_S); i++) {
-		const struct workload_result *result = &outcome->result;
-		uint64_t run_ns;
-		int rc;
+/* The next repetition, the n-th. The row's status says whether there is another one. */
+static int
+run_measure(struct run *run, unsigned n)
+{
+	struct outcome *outcome = &run->outcome;
+	const struct workload_result *result = &outcome->result;
+	uint64_t run_ns;
+	int rc;
 
-		memset(outcome, 0, sizeof(*outcome));
-		rc = child_run(run, CHILD_RUN, outcome);
-		if (rc)
-			return rc;
-		if (outcome->rc) {
-			row_refuse(row, outcome);
-			return 0;
-		}
-		run_ns = row->cuda ? result->round_ns[WORKLOAD_ROUND_WARM] : result->run_ns;
-		run_s[i] = (double)run_ns / 1e9;
-		total_s[i] = (double)(result->map_ns + run_ns + result->unmap_ns) / 1e9;
-		measured_s[i] = (double)result->round_ns[WORKLOAD_ROUND_MEASURED] / 1e9;
-		all_s += total_s[i];
+	if (n == 0)
+		run->row->began_s = suite_seconds(run->suite);
+	memset(outcome, 0, sizeof(*outcome));
+	rc = child_run(run, CHILD_RUN, outcome);
+	if (rc)
+		return rc;
+	run->row->ended_s = suite_seconds(run->suite);
+	if (outcome->rc) {
+		row_refuse(run->row, outcome);
+		return 0;
 	}
-	row->run_s = median(run_s, i);
-	row->total_s = median(total_s, i);
-	row->measured_s = median(measured_s, i); /* which sorts */
-	row->least_run_s = run_s[0];
-	row->least_total_s = total_s[0];
-	row->least_measured_s = measured_s[0];
+	run_ns = run->row->cuda ? result->round_ns[WORKLOAD_ROUND_WARM] : result->run_ns;
+	run->run_s[n] = (double)run_ns / 1e9;
+	run->total_s[n] = (double)(result->map_ns + run_ns + result->unmap_ns) / 1e9;
+	run->measured_s[n] = (double)result->round_ns[WORKLOAD_ROUND_MEASURED] / 1e9;
+	return 0;
+}
+
+/* After n repetitions. */
+static void
+row_conclude(struct run *run, unsigned n)
+{
+	struct suite_row *row = run->row;
+
+	row->run_s = median(run->run_s, n);
+	row->total_s = median(run->total_s, n);
+	row->measured_s = median(run->measured_s, n); /* which sorts */
+	row->least_run_s = run->run_s[0];
+	row->least_total_s = run->total_s[0];
+	row->least_measured_s = run->measured_s[0];
 	row->status = SUITE_DONE;
-	row_fill(row, outcome);
+	row_fill(row, &run->outcome);
 	if (row->link_bytes_per_s && !link_is_there(row))
 		row->link_bytes_per_s = 0;
-	return 0;
 }
 
 /* A quick run on a GPU compares what a CPU computes in a moment. */
@@ -542,10 +571,13 @@ row_is_to_verify(const struct suite *suite, const struct suite_row *row)
 	       !(row->cuda && suite->quick && row->footprint_bytes > QUICK_VERIFY_BYTES);
 }
 
+/* Compare what the row left in its files: before another one writes to them. */
 static int
-row_verify(struct run *run, struct suite_row *row, struct outcome *outcome)
+row_verify(struct run *run)
 {
 	struct suite_outputs *known = &run->suite->verified;
+	struct outcome *outcome = &run->outcome;
+	struct suite_row *row = run->row;
 	int rc;
 
 	if (!row_is_to_verify(run->suite, row))
@@ -570,29 +602,57 @@ row_verify(struct run *run, struct suite_row *row, struct outcome *outcome)
 	return 0;
 }
 
-int
-suite_row_run(struct suite *suite, struct suite_row *row)
+/* A repetition of each run after the other, as often as the first of them says. */
+static int
+runs_in_turn(struct run *runs, unsigned n)
 {
-	struct outcome *outcome = calloc(1, sizeof(*outcome));
-	struct run *run = calloc(1, sizeof(*run));
-	int rc = -ENOMEM;
+	unsigned turns = 1;
+	int rc = 0;
 
-	if (!run || !outcome) {
-		sl_ignore(sl_fail(rc, "suite: out of memory"));
-		goto out;
+	for (unsigned turn = 0; turn < turns; turn++) {
+		for (unsigned i = 0; i < n; i++) {
+			struct run *run = &runs[i];
+
+			if (run->row->status != SUITE_PLANNED)
+				continue; /* it does not fit, or failed */
+			rc = run_measure(run, turn);
+			if (rc)
+				return rc;
+			if (run->row->status != SUITE_PLANNED)
+				continue;
+			if (turn == 0 && turns == 1)
+				turns = turns_of(run, run->total_s[0]);
+			if (turn + 1 < turns)
+				continue;
+			row_conclude(run, turns);
+			rc = row_verify(run);
+			if (rc)
+				return rc;
+		}
 	}
-	rc = run_prepare(run, suite, row);
-	if (rc)
-		goto out;
-	limit_make(run, row);
-	rc = row_measure(run, row, outcome);
+	return 0;
+}
+
+int
+suite_rows_run(struct suite *suite, struct suite_row *rows, unsigned n)
+{
+	struct run *runs = calloc(n, sizeof(*runs));
+	int rc = 0;
+
+	if (!runs)
+		return sl_fail(-ENOMEM, "suite: out of memory");
+	for (unsigned i = 0; !rc && i < n; i++) {
+		rc = run_prepare(&runs[i], suite, &rows[i]);
+		if (!rc)
+			limit_make(&runs[i], i);
+	}
 	if (!rc)
-		rc = row_verify(run, row, outcome);
-	if (run->limited)
-		sl_ignore(cgroup_limit_destroy(&run->limit));
-out:
-	free(run);
-	free(outcome);
+		rc = runs_in_turn(runs, n);
+	/* What did not get to its end is to be run anew. */
+	for (unsigned i = 0; i < n; i++)
+		if (runs[i].limited)
+			sl_ignore(cgroup_limit_destroy(&runs[i].limit));
+	free(runs);
 	return rc;
 }
 
@@ -637,9 +697,10 @@ suite_row_link(struct suite *suite, struct suite_row *row)
 		probe.variant = SUITE_NONE;
 		probe.link_bytes_per_s = 0;
 		probe.repeat = 1;
+		probe.in_turn = 0;
 		probe.device_bytes = (probe.footprint_bytes + probe.footprint_bytes / 4) /
 				     probe.chunk_bytes * probe.chunk_bytes;
-		rc = suite_row_run(suite, &probe);
+		rc = suite_rows_run(suite, &probe, 1);
 		if (rc)
 			return rc;
 		if (probe.status == SUITE_DONE && probe.run_s > 0)
