@@ -79,7 +79,7 @@ struct sluice_residency {
 	uint64_t empty_bytes; /* never written or discarded: reads as zeros */
 	uint64_t dirty_bytes; /* newer than the store copy (or without one) */
 	uint64_t pinned_bytes;
-	uint64_t in_flight_bytes; /* being moved now */
+	uint64_t in_flight_bytes; /* being moved now; to the device: or not known to have arrived */
 };
 
 /*

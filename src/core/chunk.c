@@ -148,6 +148,7 @@ void
 sl_chunk_touch(struct sl_chunk *c)
 {
 	c->stamp = ++c->region->space->clock;
+	c->awaited = 0;
 	if (c->flags & SL_COLD) {
 		c->flags &= (uint16_t)~SL_COLD;
 		sl_chunk_update(c);

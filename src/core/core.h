@@ -83,7 +83,8 @@ void sl_lru_refresh(struct sl_chunk *c) SL_HELD;
 enum sl_lru_skip {
 	SL_SKIP_NOTHING,
 	SL_SKIP_PREPARING, /* the launch being prepared needs */
-	SL_SKIP_PINNED     /* any launch has pinned, or that one needs */
+	SL_SKIP_PINNED,    /* any launch has pinned, or that one needs */
+	SL_SKIP_AWAITED    /* or a prefetch has asked for, and no use has come to */
 };
 struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip) SL_HELD;
 /* The same for who needs room for a chunk: one of that size (0: any) where it is nearly as cold. */

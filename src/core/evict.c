@@ -377,13 +377,15 @@ sl_scope_holds(const struct sl_chunk *c)
 }
 
 /*
- * The next victim for room of chunk_bytes: discarded, then the coldest. skip_pinned: never what a
- * launch has pinned; else the caller waits for that launch, so that the choice does not depend on how
- * far kernels are. What a host scope holds is in use now: it is refreshed and passed over.
+ * The next victim for room of chunk_bytes: discarded, then the coldest. SL_SKIP_PINNED: never what a
+ * launch has pinned; with SL_SKIP_PREPARING the caller waits for that launch, so that the choice does
+ * not depend on how far kernels are. What a host scope holds is in use now: it is refreshed and passed
+ * over.
  */
 SL_HELD static struct sl_chunk *
-victim_pick(struct sluice_space *s, uint64_t chunk_bytes, int skip_pinned)
+victim_pick(struct sluice_space *s, uint64_t chunk_bytes, enum sl_lru_skip skip)
 {
+	int skip_pinned = skip != SL_SKIP_PREPARING;
 	uint64_t start = s->clock;
 	struct sl_chunk *v;
 
@@ -393,8 +395,7 @@ victim_pick(struct sluice_space *s, uint64_t chunk_bytes, int skip_pinned)
 			return v;
 	}
 	for (;;) {
-		v = sl_lru_coldest_for(s, skip_pinned ? SL_SKIP_PINNED : SL_SKIP_PREPARING,
-				       chunk_bytes);
+		v = sl_lru_coldest_for(s, skip, chunk_bytes);
 		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start ||
 		    !sl_scope_holds(v))
 			return v;
@@ -451,8 +452,10 @@ SL_HELD static int
 room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
 	struct sluice_space *s = c->region->space;
-	int skip = fill->no_wait_in_flight || fill->opportunist ||
-		   (fill->launch && fill->launch->fetch);
+	enum sl_lru_skip skip = fill->no_wait_in_flight || fill->opportunist ||
+						(fill->launch && fill->launch->fetch)
+					? SL_SKIP_PINNED
+					: SL_SKIP_PREPARING;
 	struct sl_chunk *v;
 	int rc;
 
@@ -461,7 +464,11 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 		sl_launch_wait(s);
 		return 0;
 	}
-	v = victim_pick(s, c->region->chunk_bytes, skip);
+	/* What was asked for ahead is for a later launch than what launches used: that goes first. */
+	v = fill->opportunist ? victim_pick(s, c->region->chunk_bytes, SL_SKIP_AWAITED)
+			      : NULL;
+	if (!v)
+		v = victim_pick(s, c->region->chunk_bytes, skip);
 	if (!v && fill->no_wait_in_flight)
 		v = sl_lru_coldest(s, SL_SKIP_PREPARING); /* a later touch brings it back */
 	if (!v && fill->no_wait_in_flight)
@@ -515,7 +522,7 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 			(unsigned long long)budget_bytes);
 	s->dev.budget_bytes = budget_bytes;
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
-		struct sl_chunk *v = victim_pick(s, 0, 0);
+		struct sl_chunk *v = victim_pick(s, 0, SL_SKIP_PREPARING);
 
 		if (!v || sl_chunk_pins(v)) {
 			(void)sl_launch_wait_until(s, sl_now_ns() + 100 * 1000 * 1000);

@@ -129,6 +129,7 @@ sl_launch_pin(struct sluice_launch *l)
 				r->chunks[i].stamp = s->clock;
 			r->chunks[i].pins++;
 			r->chunks[i].hashed = 0;
+			r->chunks[i].awaited = 0;
 		}
 	}
 	if (l->planned)

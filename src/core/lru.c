@@ -164,7 +164,10 @@ skips(const struct sl_chunk *c, enum sl_lru_skip skip)
 {
 	if (skip == SL_SKIP_NOTHING)
 		return 0;
-	return (c->flags & SL_PREPARING) || (skip == SL_SKIP_PINNED && sl_chunk_pins(c));
+	if ((c->flags & SL_PREPARING) || (skip != SL_SKIP_PREPARING && sl_chunk_pins(c)))
+		return 1;
+	return skip == SL_SKIP_AWAITED && c->awaited && !(c->flags & SL_COLD) &&
+	       c->region->whole_stamp < c->stamp;
 }
 
 /* The colder one; either may be NULL. */

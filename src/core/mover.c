@@ -165,14 +165,17 @@ request_step(struct sluice_space *s)
 		request_to_host(c);
 		return;
 	}
-	if (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_EMPTY)
+	if (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_EMPTY) {
+		c->awaited = c->state == SL_CHUNK_DEVICE;
 		return;
+	}
 	/* What has no room stays: a prefetch does not push its own beginning out. */
 	if (q->moved_bytes + q->region->chunk_bytes + s->dev.pinned_bytes > s->dev.budget_bytes)
 		return;
 	q->moved_bytes += q->region->chunk_bytes;
 	fill.intent = sl_policy_intent(s->policy, q->region->flags, SLUICE_USE_READ);
 	sl_chunk_touch(c);
+	c->awaited = 1; /* a use may come before the data are there */
 	sl_ignore(sl_fill(c, &fill));
 }
 

@@ -161,6 +161,7 @@ struct sl_chunk {
 	uint8_t measured;  /* enum sl_measured; not but where it is on the device */
 	uint8_t leaving : 1; /* in space->leave, or taken from it just now */
 	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: measure.c */
+	uint8_t awaited : 1; /* asked for by a prefetch, and no launch has pinned it since */
 };
 
 /* What a launch can do with the chunk as it is, without any move. */

@@ -116,6 +116,16 @@ what_fits_goes_in_once_and_comes_out_at_the_end() {
 	near "hotspot: out" "$(value sluice d2h_bytes)" 0 0
 }
 
+# Four batches on the device: the one that trains, two that come, and one that is done with, which is
+# what goes: a batch that was fetched ahead is there when it is needed, all copies done, and goes in once.
+batches_that_were_fetched_ahead_are_there() {
+	runs_right 96M 18M sluice minibatch --host-memory 18M --steps 16
+	[ "$(field batches)" = 23 ] || fail "minibatch: $(field batches) batches, not 23"
+	[ "$(field batches_resident)" -ge 18 ] ||
+		fail "minibatch: $(field batches_resident) of 23 batches were there"
+	near "minibatch: in" "$(value sluice h2d_bytes)" $((23 * 4 << 20)) $((6 << 20))
+}
+
 failures_say_what_to_do() {
 	library=$dir/none.so bench hotspot --device cuda --footprint 16M
 	[ "$code" = 1 ] || fail "no driver: exit $code"
@@ -188,6 +198,7 @@ if [ "$code" != 0 ] && grep -qE "userfaultfd" "$dir/err"; then
 fi
 every_workload_is_right_with_every_memory
 what_fits_goes_in_once_and_comes_out_at_the_end
+batches_that_were_fetched_ahead_are_there
 failures_say_what_to_do
 kernels_come_from_a_file
 table_tells_all_memories

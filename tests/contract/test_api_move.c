@@ -61,6 +61,46 @@ prefetch_of_more_than_there_is_room_for_stays_within_the_budget(void)
 	space_end(s);
 }
 
+/* Of eight chunks on the device the oldest is one that a prefetch has brought in. */
+static void
+prefetch_takes_what_was_used_before_what_was_asked_for(void)
+{
+	struct sluice_space *s = space_make("");
+	const char *path = file_make("f", 16 * CHUNK, 1);
+	char *p = region_map(s, path, 0, 0, SLUICE_READ);
+
+	CHECK(sluice_prefetch(s, p, CHUNK, SLUICE_TIER_DEVICE, NULL) == 0);
+	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, CHUNK);
+	for (unsigned i = 1; i < 8; i++)
+		use(s, at_chunk(p, i), CHUNK, SLUICE_USE_READ);
+	space_sync(s);
+	CHECK(sluice_prefetch(s, at_chunk(p, 8), CHUNK, SLUICE_TIER_DEVICE, NULL) == 0);
+	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, 2 * CHUNK);
+	CHECK_EQ(residency(s, p, CHUNK).tier_bytes[SLUICE_TIER_DEVICE], CHUNK);
+	CHECK_EQ(residency(s, at_chunk(p, 1), CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 0);
+
+	/* Asked for again, and used: then it is like the others, and has been used last. */
+	CHECK(sluice_prefetch(s, at_chunk(p, 2), CHUNK, SLUICE_TIER_DEVICE, NULL) == 0);
+	CHECK(sluice_prefetch(s, at_chunk(p, 9), 5 * CHUNK, SLUICE_TIER_DEVICE, NULL) == 0);
+	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, 7 * CHUNK);
+	CHECK_EQ(residency(s, p, CHUNK).tier_bytes[SLUICE_TIER_DEVICE], CHUNK);
+	CHECK_EQ(residency(s, at_chunk(p, 2), CHUNK).tier_bytes[SLUICE_TIER_DEVICE], CHUNK);
+	use(s, p, CHUNK, SLUICE_USE_READ);
+	space_sync(s);
+	CHECK_EQ(counter(s, SLUICE_COUNTER_LAUNCHES_RESIDENT), 1);
+	CHECK(sluice_prefetch(s, at_chunk(p, 14), CHUNK, SLUICE_TIER_DEVICE, NULL) == 0);
+	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, 8 * CHUNK);
+	CHECK_EQ(residency(s, p, CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 0);
+	/* Nothing was used: the oldest goes all the same. */
+	CHECK(sluice_prefetch(s, at_chunk(p, 15), CHUNK, SLUICE_TIER_DEVICE, NULL) == 0);
+	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, 9 * CHUNK);
+	/* A launch takes the coldest, whoever asked for it. */
+	use(s, at_chunk(p, 1), CHUNK, SLUICE_USE_READ);
+	space_sync(s);
+	CHECK_EQ(residency(s, at_chunk(p, 2), CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 0);
+	space_end(s);
+}
+
 struct gate {
 	int ends[2];
 };
@@ -452,6 +492,7 @@ static const struct api_case cases[] = {
 	CASE(prefetch_to_the_device_makes_the_launch_resident),
 	CASE(prefetch_to_the_host_reads_and_moves_nothing_to_the_device),
 	CASE(prefetch_of_more_than_there_is_room_for_stays_within_the_budget),
+	CASE(prefetch_takes_what_was_used_before_what_was_asked_for),
 	CASE(prefetch_and_evict_keep_the_order_of_their_stream),
 	CASE(evict_to_the_host_and_on_to_the_store_keeps_the_contents),
 	CASE(evict_of_clean_data_copies_nothing),
