@@ -12,7 +12,7 @@
  *           without a copy to a device. (On a GPU --memory streaming is that.)
  *
  * Host code waits for each batch before it launches the next one, and looks whether that is on the
- * device as a whole by then: the results are those numbers. The weights are the same however
+ * device as a whole by then, all copies done: the results are those numbers. The weights are the same however
  * batches are fetched.
  *
  * Samples are random; their labels say on which side of a plane through the middle they are. The

@@ -41,7 +41,8 @@ SLUICE_API int sluice_advise(struct sluice_space *space, void *addr, size_t size
 
 /*
  * Bring a range to the device or to host memory (tier), in stream order, in the
- * background; what has no room within budgets stays where it is. stream NULL: starts at
+ * background; what has no room within budgets stays where it is. Room is taken from what no
+ * prefetch has asked for since its last use, before the coldest. stream NULL: starts at
  * once. Returns once enqueued. Errors: -ENOENT, -EINVAL (tier STORE), -ENOMEM; failed
  * reads are left to the use that needs the data. Revives lazily discarded ranges. Any
  * thread. Does not block on I/O.

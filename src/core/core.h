@@ -343,6 +343,9 @@ int sl_scopes_reap(struct sluice_space *s) SL_HELD;
 int sl_scopes_drain(struct sluice_space *s) SL_HELD;
 /* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
 void sl_scope_ended(struct sluice_launch *l) SL_HELD;
+int sl_chunk_has_arrived(const struct sl_chunk *c) SL_HELD; /* is known to have */
+/* Ask the device how far copies to a range are, which is not known before. Drops. */
+void sl_range_ask_arrival(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD;
 /* The last of each kind that the chunks of a prepared scope have to wait for (device.h, arrival()); 0:
  * all have been done. */
 struct sl_arrival {

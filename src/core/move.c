@@ -619,6 +619,8 @@ residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to,
 				out->empty_bytes += bytes - device;
 		}
 		out->tier_bytes[SLUICE_TIER_DEVICE] += device;
+		if (c->state == SL_CHUNK_DEVICE && !sl_chunk_has_arrived(c))
+			out->in_flight_bytes += bytes;
 		break;
 	case SL_CHUNK_STATE_COUNT:
 		return;
@@ -653,8 +655,10 @@ sluice_residency(struct sluice_space *space, const void *addr, size_t size_bytes
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "residency", addr, size_bytes, &r, &begin, &end);
-	if (!rc)
+	if (!rc) {
+		sl_range_ask_arrival(r, begin, end);
 		sl_region_residency(r, begin, end, out);
+	}
 	sl_space_unlock(space);
 	return rc;
 }

@@ -163,6 +163,51 @@ device_is_idle(const struct sl_device *dev)
 		       atomic_load_explicit(&dev->outs_issued, memory_order_acquire);
 }
 
+/* Whether moves up to last are known to be done, in and out. */
+static int
+moves_in_are_done(const struct sl_device *dev, uint64_t last)
+{
+	return last <= atomic_load_explicit(&dev->moves_done, memory_order_acquire);
+}
+
+static int
+moves_out_are_done(const struct sl_device *dev, uint64_t last)
+{
+	return (last ^ SL_MOVE_OUT) <=
+	       atomic_load_explicit(&dev->outs_done, memory_order_acquire);
+}
+
+int
+sl_chunk_has_arrived(const struct sl_chunk *c)
+{
+	const struct sl_device *dev = c->region->space->device;
+
+	return c->arrival & SL_MOVE_OUT ? moves_out_are_done(dev, c->arrival)
+					: moves_in_are_done(dev, c->arrival);
+}
+
+void
+sl_range_ask_arrival(struct sl_region *r, uint64_t begin, uint64_t end)
+{
+	struct sluice_space *s = r->space;
+	uint64_t last = 0;
+
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
+		const struct sl_chunk *c = &r->chunks[i];
+
+		/* Of copies out the device tells by itself. */
+		if (!(c->arrival & SL_MOVE_OUT) && c->arrival > last)
+			last = c->arrival;
+	}
+	if (!s->device->ops->move_query || moves_in_are_done(s->device, last))
+		return;
+	r->busy++;
+	sl_space_unlock(s);
+	sl_ignore(s->device->ops->move_query(s->device, last));
+	sl_space_lock(s);
+	sl_region_leave(r);
+}
+
 struct sl_arrival
 sl_scope_arrival(const struct sluice_launch *l)
 {
@@ -190,10 +235,8 @@ sl_scope_gate(struct sluice_launch *l)
 	struct sluice_space *s = l->space;
 	struct sl_device *dev = s->device;
 	struct sl_arrival last = sl_scope_arrival(l);
-	int in = last.in > atomic_load_explicit(&dev->moves_done, memory_order_acquire);
-	int out = last.out &&
-		  (last.out ^ SL_MOVE_OUT) >
-			  atomic_load_explicit(&dev->outs_done, memory_order_acquire);
+	int in = !moves_in_are_done(dev, last.in);
+	int out = last.out && !moves_out_are_done(dev, last.out);
 	int rc = 0;
 
 	if (!in && !out)

@@ -383,6 +383,31 @@ launch_behind_a_prefetch_waits_for_its_copies(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Chunks are the device's as soon as their copies are enqueued; what is not in flight is there. */
+static void
+what_is_on_the_device_and_not_in_flight_has_arrived(void)
+{
+	struct sluice_space *s = cuda_test_space(32, 64, NULL);
+	uint64_t bytes = 16 * MIB, last = bytes / 8 - 1, word = 0;
+	struct sluice_residency where;
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	for (uint64_t i = 0; i <= last; i++)
+		p[i] = i * K;
+	CHECK_OK(sluice_prefetch(s, p, bytes, SLUICE_TIER_DEVICE, NULL));
+	do {
+		CHECK_OK(sluice_residency(s, p, bytes, &where));
+	} while (where.tier_bytes[SLUICE_TIER_DEVICE] < bytes || where.in_flight_bytes);
+	if (t.standin) {
+		CHECK(!t.standin->peek(t.device, (uintptr_t)(p + last), &word, sizeof(word)));
+		CHECK(word == last * K);
+	}
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 struct reaper {
 	struct sluice_space *space;
 	atomic_int stop;
@@ -438,6 +463,7 @@ run(void)
 	slab_of_a_span_that_went_before_it_had_come_is_clean();
 	many_moves_end_once_each_with_their_contents();
 	launch_behind_a_prefetch_waits_for_its_copies();
+	what_is_on_the_device_and_not_in_flight_has_arrived();
 	stream_goes_while_another_thread_hands_in_its_scopes();
 	cuda_test_close(&t, NULL);
 }
