@@ -262,6 +262,7 @@ int sl_touched(void *space, const struct sl_touch *touch);
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
 void sl_mover_queue(struct sluice_launch *l) SL_HELD;
+int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for it to do */
 int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
 /* prepare.c: whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
 int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;

@@ -568,7 +568,8 @@ launch_prepare_here(struct sluice_launch *l)
 	if (!l->fetch)
 		s->preparing = NULL;
 	sl_launch_prepared(l, rc);
-	sl_cond_signal(&s->mover_wake); /* something may have been queued meanwhile */
+	if (sl_mover_is_due(s)) /* something was queued meanwhile */
+		sl_cond_signal(&s->mover_wake);
 	return 1;
 }
 
@@ -592,7 +593,6 @@ launch_dispatch(struct sluice_launch *l)
 	rc = sl_launch_check_set(l);
 	if (!rc) {
 		l->state = SL_LAUNCH_QUEUED;
-		l->moved = 1;
 		if (!launch_prepare_here(l))
 			sl_mover_queue(l);
 		return 0;

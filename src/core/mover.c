@@ -202,6 +202,13 @@ launch_step(struct sluice_space *s)
 	sl_launch_prepared(l, rc);
 }
 
+int
+sl_mover_is_due(struct sluice_space *s)
+{
+	return s->queue_head || s->request_head || sl_plan_run_is_due(s) ||
+	       sl_leave_is_due(s);
+}
+
 /* One piece of work, dropping the lock in between. 0: there is none for us. */
 SL_HELD static int
 mover_step(struct sluice_space *s)

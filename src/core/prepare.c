@@ -174,6 +174,8 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 		if (!l->space->policy->stamp_on_hit &&
 		    (c->state != SL_CHUNK_DEVICE || c->pages))
 			c->stamp = l->space->clock;
+		l->moved |= c->state != SL_CHUNK_DEVICE || c->pages ||
+			    (c->flags & SL_EXCESS);
 		u->fetched += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
 		rc = c->flags & SL_EXCESS ? sl_reach(c, u->intent) : sl_fill(c, &fill);
 		if (rc)

@@ -275,7 +275,7 @@ struct sluice_launch {
 	int fetch; /* for a kernel that waits for it: it takes no room that a launch may hold for
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
 	uint64_t room_deadline_ns;
-	int moved;     /* it had to wait for the mover */
+	int moved;     /* something of it had to be brought in, or is reached */
 	int embedded;  /* of a program that knows nothing of us: embed.h */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches;   /* some of its chunks are reached in the host tier */

@@ -185,6 +185,44 @@ discarded_data_is_not_copied_out(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* They live again in the books alone: what the driver is asked is whether the stream is being captured. */
+static void
+launch_over_lazily_discarded_data_enqueues_nothing(void)
+{
+	struct sluice_space *s = cuda_test_space(32, 128, NULL);
+	uint64_t bytes = 8 * MIB, calls = 0;
+	struct sluice_use use = {.size_bytes = bytes, .intent = SLUICE_USE_WRITE_ALL};
+	struct sluice_stream *stream;
+	struct sluice_launch *l;
+	uint64_t *p;
+
+	CHECK_OK(sluice_stream_create(s, &stream));
+	CHECK_OK(sluice_alloc(s, 2 * bytes, 0, (void **)&p)); /* a part of it is used */
+	use.addr = p;
+	for (int i = 0; i < 20; i++) {
+		cuda_test_run(&t, s, stream, TEST_FILL, p, bytes / 8, 1,
+			      SLUICE_USE_WRITE_ALL);
+		CHECK_OK(sluice_stream_synchronize(s, stream));
+		if (i == 10 && t.standin)
+			t.standin->calls_reset();
+		CHECK_OK(sluice_discard(s, p, bytes, SLUICE_DISCARD_LAZY, stream));
+		CHECK_OK(sluice_launch_begin(s, stream, &use, 1, &l));
+		sluice_launch_end(l);
+		if (i == 10 && t.standin)
+			calls = t.standin->calls("*") -
+				t.standin->calls("cuStreamIsCapturing") -
+				t.standin->calls("cuCtxPushCurrent_v2") -
+				t.standin->calls("cuCtxPopCurrent_v2") -
+				t.standin->calls("cuEventQuery");
+	}
+	CHECK(calls == 0); /* nor are ended launches asked after */
+	CHECK_OK(sluice_stream_synchronize(s, stream));
+	sluice_stream_destroy(stream);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 static void
 streams_of_the_program_are_wrapped(void)
 {
@@ -224,6 +262,7 @@ main(void)
 	file_larger_than_device_and_host_is_read_and_changed();
 	resident_launch_makes_no_driver_call();
 	discarded_data_is_not_copied_out();
+	launch_over_lazily_discarded_data_enqueues_nothing();
 	streams_of_the_program_are_wrapped();
 	cuda_test_close(&t, NULL);
 	return 0;
