@@ -460,7 +460,8 @@ same_sizes(const struct suite_row *a, const struct suite_row *b)
 {
 	return a->device_bytes == b->device_bytes && a->host_bytes == b->host_bytes &&
 	       a->reserve_bytes == b->reserve_bytes && a->repeat == b->repeat &&
-	       a->in_turn == b->in_turn;
+	       a->in_turn == b->in_turn &&
+	       (a->steps == b->steps || a->steps == SUITE_STEPS_AUTO);
 }
 
 /* What DIR has of a planned row that need not be run again, or NULL. */
@@ -648,6 +649,9 @@ turn_run(struct options *options, unsigned i, unsigned n, unsigned n_planned)
 	for (unsigned k = i; !rc && k < i + n; k++)
 		if (suite->rows[k].link_bytes_per_s == SUITE_LINK_AUTO)
 			rc = suite_row_link(suite, &suite->rows[k]);
+	for (unsigned k = i; !rc && k < i + n; k++)
+		if (suite->rows[k].steps == SUITE_STEPS_AUTO)
+			rc = suite_row_steps(suite, &suite->rows[k]);
 	if (!rc)
 		rc = suite_rows_run(suite, &suite->rows[i], n);
 	if (isatty(STDERR_FILENO))

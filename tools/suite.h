@@ -29,6 +29,7 @@
 #define SUITE_BARS_MAX    64
 #define SUITE_ROWS_MAX    2048u
 #define SUITE_POINTS_MAX  8u
+#define SUITE_STEPS_AUTO  UINT64_MAX /* so many that training takes longer than reading */
 #define SUITE_LINK_AUTO \
 	UINT64_MAX /* as fast, beside our kernels, as the paper's beside its */
 
@@ -90,6 +91,7 @@ struct suite_row {
 	uint64_t device_bytes, host_bytes, reserve_bytes, chunk_bytes;
 	uint64_t link_bytes_per_s; /* of the modelled link; 0: none; SUITE_LINK_AUTO */
 	uint64_t limit_bytes;      /* of the process's control group; 0: none */
+	uint64_t steps; /* of training with a batch; or SUITE_STEPS_AUTO; 0: no batches */
 	uint64_t repeat;
 	int in_memory; /* the files lie in memory: no disk is measured */
 	int in_turn; /* compared within a percent: run in turn with the rows of its point */
@@ -141,6 +143,7 @@ struct suite {
 	unsigned n_rows, max_rows;
 	const char *linked; /* rows that the rate below was found for; NULL: none yet */
 	uint64_t linked_bytes_per_s;
+	uint64_t steps; /* found for SUITE_STEPS_AUTO; 0: none yet */
 	struct suite_outputs verified;
 	char machine[2][320]; /* what the rows of a device were run on; "" : no rows */
 	uint64_t began_ns;    /* running rows */
@@ -198,6 +201,13 @@ int suite_rows_run(struct suite *suite, struct suite_row *rows, unsigned n) SL_M
  * as suite_rows_run().
  */
 int suite_row_link(struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
+
+/*
+ * Give a row of mini-batches how often each is trained with, found by two short runs where no row has
+ * it yet: so often that the disk is not what is waited for. 0, and the row has it. Negative: as
+ * suite_rows_run().
+ */
+int suite_row_steps(struct suite *suite, struct suite_row *row) SL_MUST_CHECK;
 
 /* Set the workload's option of that name to one of its choices; -EINVAL, text set. */
 int suite_option_set(struct workload_params *params, const struct workload *workload,

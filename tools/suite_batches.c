@@ -46,15 +46,17 @@ suite_batches_write(struct suite_writer *w, int cuda)
 				"\n## Mini-batches on %s\n\n"
 				"%s of samples, drawn at random; device and host budget "
 				"%s each. The next "
-				"two batches are\nfetched while one trains, and training "
-				"takes longer "
+				"two batches are\nfetched while one trains, %llu steps, "
+				"and "
+				"training takes longer "
 				"than reading. Bytes in MiB.\n\n"
 				"| | s | batches there when needed | to the device | "
 				"read from the file "
 				"|\n|---|---|---|---|---|\n",
 				suite_device_title(cuda),
 				sl_size_format(row->footprint_bytes, size, sizeof(size)),
-				sl_size_format(row->device_bytes, device, sizeof(device)));
+				sl_size_format(row->device_bytes, device, sizeof(device)),
+				(unsigned long long)row->steps);
 		batches_row_write(w, row);
 	}
 }

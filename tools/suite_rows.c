@@ -38,6 +38,7 @@ static const struct {
 		{"link_bytes_per_s", offsetof(struct suite_row, link_bytes_per_s)},
 		{"limit_bytes", offsetof(struct suite_row, limit_bytes)},
 		{"repeat", offsetof(struct suite_row, repeat)},
+		{"steps", offsetof(struct suite_row, steps)},
 		{"launches", offsetof(struct suite_row, launches)},
 		{"tile_bytes", offsetof(struct suite_row, tile_bytes)},
 		{"input_bytes", offsetof(struct suite_row, input_bytes)},

@@ -37,6 +37,14 @@
 #define REPEAT_MOST   99u
 
 #define QUICK_VERIFY_BYTES (192ull << 20)
+#define STEPS_VERIFY_BYTES (1ull << 40)
+
+/* Training takes so much longer than reading; found with so many steps, and not more data. */
+#define STEPS_OVER        1.5
+#define STEPS_PROBE       256u
+#define STEPS_LEAST       64u
+#define STEPS_MOST        100000u
+#define STEPS_PROBE_BYTES (4ull << 30)
 
 /* Of a quick run: rows are repeated until they took so long, but not more often. Rows in turn are in
  * every run; no row is where the command line says how often. */
@@ -104,9 +112,6 @@ static const struct option_value soft_options[] = {{"tree-steps", 8}, {"partners
 /* A row of the paper's grid is 128 KiB and more, and a launch next to nothing beside it; rows of ours are
  * of a few KiB, so that what is launched is as many as on a GPU. */
 static const struct option_value small_options[] = {{"rows-per-launch", 16}, {"wait", 1}};
-
-/* Training that takes longer than reading: the claim is about a disk below saturation. */
-static const struct option_value batches_options[] = {{"steps", 64}};
 
 static void
 options_set(struct workload_params *params, const struct workload *workload,
@@ -243,7 +248,8 @@ run_prepare(struct run *run, struct suite *suite, struct suite_row *row)
 	if (!row->cuda)
 		options_set(params, run->workload, small_options, 2);
 	if (row->part == SUITE_BATCHES)
-		options_set(params, run->workload, batches_options, 1);
+		options_set(params, run->workload,
+			    &(struct option_value){"steps", row->steps}, 1);
 	return variant_set(run);
 }
 
@@ -563,12 +569,16 @@ row_conclude(struct run *run, unsigned n)
 		row->link_bytes_per_s = 0;
 }
 
-/* A quick run on a GPU compares what a CPU computes in a moment. */
+/* A quick run on a GPU compares what a CPU computes in a moment; training with batches that a GPU
+ * goes through in an hour is no CPU's. */
 static int
 row_is_to_verify(const struct suite *suite, const struct suite_row *row)
 {
-	return row->status == SUITE_DONE && suite->verify &&
-	       !(row->cuda && suite->quick && row->footprint_bytes > QUICK_VERIFY_BYTES);
+	if (row->status != SUITE_DONE || !suite->verify)
+		return 0;
+	if (row->cuda && suite->quick && row->footprint_bytes > QUICK_VERIFY_BYTES)
+		return 0;
+	return !row->cuda || row->steps * row->footprint_bytes <= STEPS_VERIFY_BYTES;
 }
 
 /* Compare what the row left in its files: before another one writes to them. */
@@ -709,6 +719,52 @@ suite_row_link(struct suite *suite, struct suite_row *row)
 							       probe.run_s);
 	}
 	row->link_bytes_per_s = suite->linked_bytes_per_s;
+	return 0;
+}
+
+/* Run with so many steps, for its times alone. */
+static int
+steps_probe(struct suite *suite, struct suite_row *probe, enum suite_variant variant,
+	    uint64_t steps)
+{
+	int verify = suite->verify, rc;
+
+	probe->variant = variant;
+	probe->steps = steps;
+	probe->repeat = 1;
+	probe->in_turn = 0;
+	if (probe->footprint_bytes > STEPS_PROBE_BYTES)
+		probe->footprint_bytes = STEPS_PROBE_BYTES;
+	suite->verify = 0;
+	rc = suite_rows_run(suite, probe, 1);
+	suite->verify = verify;
+	return rc;
+}
+
+int
+suite_row_steps(struct suite *suite, struct suite_row *row)
+{
+	struct suite_row reading = *row, training = *row;
+	double steps;
+	int rc = 0;
+
+	if (!suite->steps) {
+		suite->steps = STEPS_LEAST;
+		/* One step: files are read as fast as they can be. Pieces by hand: no file is. */
+		rc = steps_probe(suite, &reading, SUITE_FETCH_INDEX, 1);
+		if (!rc)
+			rc = steps_probe(suite, &training, SUITE_FETCH_HAND, STEPS_PROBE);
+		if (rc)
+			return rc;
+		if (reading.measured_s > 0 && training.measured_s > 0) {
+			steps = ceil(STEPS_OVER * STEPS_PROBE * reading.measured_s /
+				     training.measured_s);
+			if (steps > STEPS_LEAST)
+				suite->steps = steps < STEPS_MOST ? (uint64_t)steps
+								  : STEPS_MOST;
+		}
+	}
+	row->steps = suite->steps;
 	return 0;
 }
 

@@ -87,7 +87,7 @@ static const struct workload_option sgd_options[] = {
 			  .text = "how often the weights are changed with each batch",
 			  .initial = 1,
 			  .min = 1,
-			  .max = 1000},
+			  .max = 100000},
 	[OPTION_EPOCHS] = {.name = "epochs",
 			   .text = "how often all records are used",
 			   .initial = 1,
