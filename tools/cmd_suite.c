@@ -458,9 +458,9 @@ rows_save(const struct options *options)
 static int
 same_sizes(const struct suite_row *a, const struct suite_row *b)
 {
-	return a->device_bytes == b->device_bytes && a->host_bytes == b->host_bytes &&
-	       a->reserve_bytes == b->reserve_bytes && a->repeat == b->repeat &&
-	       a->in_turn == b->in_turn &&
+	return a->device_bytes == b->device_bytes && a->chunk_bytes == b->chunk_bytes &&
+	       a->host_bytes == b->host_bytes && a->reserve_bytes == b->reserve_bytes &&
+	       a->repeat == b->repeat && a->in_turn == b->in_turn &&
 	       (a->steps == b->steps || a->steps == SUITE_STEPS_AUTO);
 }
 

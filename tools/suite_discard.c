@@ -138,7 +138,7 @@ bytes_picture(struct suite_writer *w, int cuda, const struct suite_table *table,
 static void
 table_write(struct suite_writer *w, int cuda, const struct suite_table *table)
 {
-	char rows[SUITE_WORD_BYTES], size[32], rate[32];
+	char rows[SUITE_WORD_BYTES], size[32], rate[32], chunk[32];
 	const char *workload = suite_table_rows(table, rows);
 	const struct suite_row *any = NULL;
 
@@ -153,8 +153,9 @@ table_write(struct suite_writer *w, int cuda, const struct suite_table *table)
 	else
 		fprintf(w->out, "\n## UVM Discard: %s on %s\n\n", table->title,
 			suite_device_title(cuda));
-	fprintf(w->out, "Footprint %s, chunks of 2 MiB, room in host memory for everything",
-		sl_size_format(any->footprint_bytes, size, sizeof(size)));
+	fprintf(w->out, "Footprint %s, chunks of %s, room in host memory for everything",
+		sl_size_format(any->footprint_bytes, size, sizeof(size)),
+		sl_size_format(any->chunk_bytes, chunk, sizeof(chunk)));
 	if (cuda)
 		fputs(", data there at first.\n", w->out);
 	else if (any->link_bytes_per_s)
