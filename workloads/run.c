@@ -406,6 +406,7 @@ env_run(struct workload_env *env)
 		rc = pristine_read(env);
 	if (!rc)
 		rc = env->memory->open(env);
+	result->open_ns = workload_now_ns() - t0;
 	if (!rc) {
 		result->config = env->config;
 		rc = arrays_map(env);

@@ -191,9 +191,10 @@ struct workload_result {
 
 	uint64_t generate_ns; /* making inputs; 0 when they were there */
 	uint64_t map_ns;      /* making the space and mapping; not part of running */
-	uint64_t run_ns;      /* first launch to last launch done: kernels and moves */
-	uint64_t unmap_ns;    /* final sync and unmap: outputs are on the medium */
-	uint64_t total_ns;    /* map + run + unmap */
+	uint64_t open_ns; /* of that: what is there before any file: on a GPU driver, context, kernels */
+	uint64_t run_ns;   /* first launch to last launch done: kernels and moves */
+	uint64_t unmap_ns; /* final sync and unmap: outputs are on the medium */
+	uint64_t total_ns; /* map + run + unmap */
 	uint64_t verify_ns;
 	uint64_t round_ns[WORKLOAD_ROUND_COUNT]; /* on a GPU; 0: there was no such round */
 	uint64_t kernel_ns; /* WORKLOAD_MEMORY_COPIES: the resident round by the GPU's own clock */
