@@ -94,7 +94,7 @@ struct suite_row {
 	uint64_t steps; /* of training with a batch; or SUITE_STEPS_AUTO; 0: no batches */
 	uint64_t repeat;
 	int in_memory; /* the files lie in memory: no disk is measured */
-	int in_turn; /* compared within a percent: run in turn with the rows of its point */
+	int in_turn; /* compared with the rows of its point, and run in turn with them */
 
 	/* What came out. Times are medians, counters those of the last run. */
 	enum suite_status status;

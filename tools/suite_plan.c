@@ -284,6 +284,7 @@ fig3_plan(struct suite *suite, const struct workload *workload)
 		if (suite->quick && ratio != QUICK_RATIO)
 			all = suite->cuda ? 2 : 3;
 		ratio_set(&row, suite, ratio);
+		row.in_turn = !suite->cuda; /* how fast a disk is changes by half in minutes */
 		rc = variants_add(suite, row, suite->cuda ? cuda : soft, all);
 	}
 	return rc;

@@ -510,11 +510,12 @@ turns_of(const struct run *run, double first_s)
 {
 	const struct suite_row *row = run->row;
 	unsigned least = row->repeat < REPEAT_MOST ? (unsigned)row->repeat : REPEAT_MOST;
-	unsigned most = row->in_turn ? IN_TURN_REPEAT : SHORT_REPEAT;
-	double n = (row->in_turn ? IN_TURN_S : SHORT_S) / first_s;
+	int is_percent = row->in_turn && row->part != SUITE_FIG3;
+	unsigned most = is_percent ? IN_TURN_REPEAT : SHORT_REPEAT;
+	double n = (is_percent ? IN_TURN_S : SHORT_S) / first_s;
 
 	if (row->cuda || run->suite->repeat_given || !(n > least) ||
-	    (!run->suite->quick && !row->in_turn))
+	    (!run->suite->quick && !is_percent))
 		return least;
 	return n < most ? (unsigned)ceil(n) : most > least ? most : least;
 }

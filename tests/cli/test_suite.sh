@@ -114,7 +114,7 @@ rows_come_from_the_table_of_workloads() {
 figure_3_is_run_and_kept() {
 	local variant point
 
-	suite --scale 24M --repeat 1 --only fig3 --workload srad --point 1/3 --point 4/3 \
+	suite --scale 24M --repeat 2 --only fig3 --workload srad --point 1/3 --point 4/3 \
 		--dir "$dir" --out "$dir/rows" --json
 	[ "$code" = 0 ] || fail "figure 3: exit $code: $(cat "$dir/err")"
 	for variant in sluice dragon uvm copies mmap; do
@@ -123,6 +123,9 @@ figure_3_is_run_and_kept() {
 				"$(row fig3 srad_v2 $variant $point verified)" true
 		done
 	done
+	awk -v a="$(row fig3 srad_v2 sluice 1/3 ended_s)" \
+		-v b="$(row fig3 srad_v2 mmap 1/3 began_s)" 'BEGIN { exit !(b > 0 && b < a) }' ||
+		fail "figure 3: a point's variants were not run in turn"
 	# In the device J goes there and back once; nothing is spilled.
 	equal "in the device: bytes" "$(row fig3 srad_v2 copies 1/3 h2d_bytes)" \
 		"$(row fig3 srad_v2 copies 1/3 input_bytes)"
@@ -147,7 +150,7 @@ explicit_copies_give_the_reference() {
 }
 
 rows_that_are_there_are_left_out() {
-	suite --scale 24M --repeat 1 --only fig3 --workload srad --point 1/3 --point 4/3 \
+	suite --scale 24M --repeat 2 --only fig3 --workload srad --point 1/3 --point 4/3 \
 		--dir "$dir" --out "$dir/rows" --resume
 	[ "$code" = 0 ] || fail "--resume: exit $code: $(cat "$dir/err")"
 	! grep -q '^\[' "$dir/err" || fail "--resume ran rows: $(cat "$dir/err")"
