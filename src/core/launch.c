@@ -105,6 +105,44 @@ use_is_ready(const struct sl_launch_use *u)
 	return 1;
 }
 
+/* Lazily discarded on the device, and nothing stands before it: the use that writes it need only be booked. */
+SL_HELD static int
+chunk_only_revives(const struct sl_chunk *c, enum sluice_intent intent)
+{
+	return c->state == SL_CHUNK_DEVICE && !c->pages && !c->host && !c->dead &&
+	       (c->flags & (SL_DISCARDED | SL_DISCARD_EAGER | SL_GUARDED | SL_COLD |
+			    SL_EXCESS)) == SL_DISCARDED &&
+	       !sl_measure_wanted(c, intent);
+}
+
+/* Whether no chunk of a use that writes needs more than to live again in the books. Held. */
+SL_HELD static int
+use_only_revives(const struct sl_launch_use *u)
+{
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		const struct sl_chunk *c = &u->region->chunks[i];
+
+		if (c->readiness != SL_READY_WRITE && !chunk_only_revives(c, u->intent))
+			return 0;
+	}
+	return u->intent != SLUICE_USE_READ;
+}
+
+SL_HELD static void
+use_revive(const struct sl_launch_use *u)
+{
+	const struct sl_fill fill = {.intent = u->intent, .cause = SL_CAUSE_LAUNCH};
+
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		struct sl_chunk *c = &u->region->chunks[i];
+
+		if (c->readiness == SL_READY_WRITE)
+			continue;
+		sl_chunk_revive(c, 0, 0);
+		sl_ignore(sl_fill_book(c, &fill)); /* without a guard nothing can fail */
+	}
+}
+
 /* Refresh and pin what the launch uses, in the order of its uses. Held. */
 void
 sl_launch_pin(struct sluice_launch *l)
@@ -211,9 +249,13 @@ sl_launch_try_prepare(struct sluice_launch *l)
 	if (sl_checks_kernels(l->space) && l->n_uses)
 		return -EAGAIN;
 	for (size_t k = 0; k < l->n_uses; k++) {
-		if (!use_is_ready(&l->uses[k]) || l->uses[k].intent == SLUICE_USE_SCRATCH)
+		if ((!use_is_ready(&l->uses[k]) && !use_only_revives(&l->uses[k])) ||
+		    l->uses[k].intent == SLUICE_USE_SCRATCH)
 			return -EAGAIN;
 	}
+	for (size_t k = 0; k < l->n_uses; k++)
+		if (!use_is_ready(&l->uses[k]))
+			use_revive(&l->uses[k]);
 	sl_plan_run_note(l);
 	sl_launch_pin(l);
 	l->state = SL_LAUNCH_PREPARED;

@@ -577,7 +577,35 @@ miss_in_a_launch_whose_budget_is_all_scratch_keeps_the_scratch(void)
 	space_end(s);
 }
 
+/* They are on the device and are written: no thread has to be waited for, and what is written is live. */
+static void
+launch_that_writes_lazily_discarded_data_is_resident(void)
+{
+	struct sluice_space *s = space_make("host_budget=64M");
+	char *p = region_alloc(s, 16 * CHUNK);
+
+	launch(s, KERNEL_FILL, p, 4 * CHUNK, SLUICE_USE_WRITE_ALL, 1);
+	space_sync(s);
+	CHECK(sluice_discard(s, p, 4 * CHUNK, SLUICE_DISCARD_LAZY, NULL) == 0);
+	launch(s, KERNEL_FILL, p, 4 * CHUNK, SLUICE_USE_WRITE_ALL, 2);
+	space_sync(s);
+	CHECK_EQ(counter(s, SLUICE_COUNTER_LAUNCHES_RESIDENT), 1);
+	CHECK(sluice_discard(s, at_chunk(p, 3), CHUNK, SLUICE_DISCARD_LAZY, NULL) == 0);
+	use(s, at_chunk(p, 8), 8 * CHUNK, SLUICE_USE_WRITE_ALL);
+	space_sync(s);
+	CHECK_EQ(counter(s, SLUICE_COUNTER_DISCARD_SAVED), CHUNK);
+	CHECK_EQ(d2h(s), 3 * CHUNK);
+	memory_expect(p, 3 * CHUNK, 2);
+	/* One that reads them is told nothing, and they stay dead. */
+	CHECK(sluice_discard(s, at_chunk(p, 8), CHUNK, SLUICE_DISCARD_LAZY, NULL) == 0);
+	use(s, at_chunk(p, 8), CHUNK, SLUICE_USE_READ);
+	space_sync(s);
+	CHECK_EQ(counter(s, SLUICE_COUNTER_LAUNCHES_RESIDENT), 1);
+	space_end(s);
+}
+
 static const struct api_case cases[] = {
+	CASE(launch_that_writes_lazily_discarded_data_is_resident),
 	CASE(write_behind_a_scratch_use_of_the_same_data_is_kept),
 	CASE(launch_may_use_discarded_data_where_the_room_is_tight),
 	CASE(miss_in_a_launch_whose_budget_is_all_scratch_keeps_the_scratch),
