@@ -46,6 +46,12 @@ int sl_stream_wrap_in(struct sluice_space *space, void *native, int per_thread,
 		      struct sluice_stream **out) SL_MUST_CHECK;
 
 /*
+ * What stands behind the launches that have ended is recorded on their streams now, not when somebody waits for
+ * it: a stream that is captured afterwards, or that would order with one, takes no event. Does not wait.
+ */
+void sl_ends_record(struct sluice_space *space);
+
+/*
  * [addr, addr + bytes) would be taken out by what comes: have it leave as soon as the launches that use
  * it now have ended, unless it is used again before. Does not block.
  */

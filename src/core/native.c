@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/core.h"
+#include "core/embed.h"
 
 #define SCOPES_MAX 64u
 
@@ -134,6 +135,16 @@ sl_scopes_reap(struct sluice_space *s)
 		done = 1;
 	}
 	return done;
+}
+
+void
+sl_ends_record(struct sluice_space *space)
+{
+	if (sl_space_forked(space))
+		return;
+	sl_space_lock(space);
+	sl_scopes_reap(space);
+	sl_space_unlock(space);
 }
 
 void

@@ -235,7 +235,7 @@ stream_gpu(const uint64_t *addr, size_t bytes, struct cu_pool **pool,
 	if (!*pool)
 		*pool = current;
 	/* The stream decides, not the current context: another one's is left to the driver. */
-	if (handle != CU_LEGACY_STREAM && handle != CU_PER_THREAD_STREAM)
+	if (!captured && handle != CU_LEGACY_STREAM && handle != CU_PER_THREAD_STREAM)
 		foreign = PL_REAL(cuStreamGetCtx)(stream, &context) ||
 			  context != context_current();
 	pl_leave();

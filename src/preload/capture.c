@@ -14,6 +14,7 @@
  */
 #include <pthread.h>
 
+#include "core/embed.h"
 #include "preload/api_stream.h"
 #include "preload/streams.h"
 
@@ -103,12 +104,24 @@ origin_remove(struct cu_stream *handle)
 	return i < ORIGINS_MAX;
 }
 
-/* Before the driver begins one. Counted first: what asks meanwhile rather asks the driver. */
+static void
+gpu_ends_record(struct pl_gpu *gpu, void *arg)
+{
+	(void)arg;
+	sl_ends_record(gpu->space);
+}
+
+/* Before the driver begins one. Counted first: what asks meanwhile rather asks the driver. Launches whose end
+ * could not be seen before the capture's would keep what they use on the device, and the capture's thread
+ * may need that room. */
 static void
 capture_begins(struct cu_stream *handle)
 {
 	pl_stream_tail_keep(handle);
 	atomic_fetch_add(&pl_captures, 1);
+	pl_enter();
+	pl_gpus_walk(gpu_ends_record, NULL);
+	pl_leave();
 }
 
 static int

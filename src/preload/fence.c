@@ -229,21 +229,18 @@ result_record(int result)
 }
 
 /* Behind all that the context has. legacy_does: the legacy stream would wait for the one that is meant.
- * The context is current. */
+ * The context is current. Not while something is captured: the call would spoil that. */
 static enum pl_record
 context_record(struct pl_event *event, int legacy_does)
 {
-	int status = CU_CAPTURE_NONE, result = CU_SUCCESS;
-	enum pl_record recorded = result_record(
-		PL_REAL(cuCtxRecordEvent)(event->context, event->handle));
+	enum pl_record recorded;
 
+	if (pl_captures_running())
+		return PL_RECORD_LATER;
+	recorded = result_record(PL_REAL(cuCtxRecordEvent)(event->context, event->handle));
 	if (recorded != PL_RECORD_NEVER || !legacy_does)
 		return recorded;
-	if (atomic_load(&pl_captures))
-		result = PL_REAL(cuStreamIsCapturing)(CU_LEGACY_STREAM, &status);
-	if (!result)
-		result = PL_REAL(cuEventRecord)(event->handle, CU_LEGACY_STREAM);
-	return result_record(result);
+	return result_record(PL_REAL(cuEventRecord)(event->handle, CU_LEGACY_STREAM));
 }
 
 /* With s->lock, and its context current. */
@@ -433,7 +430,7 @@ part_wait(struct pl_gpu *gpu, struct fence_part *part)
 		return 0;
 	if (!part->ref.stream)
 		return event_await(part->event) ? -EBUSY : 0;
-	if (atomic_load(&part->ref.stream->state) != PL_STREAM_GONE)
+	if (atomic_load(&part->ref.stream->state) != PL_STREAM_GONE || pl_captures_running())
 		return -EBUSY;
 	pushed = pl_context_push(part->ref.context);
 	result = pushed < 0 ? 0 : PL_REAL(cuCtxSynchronize)();

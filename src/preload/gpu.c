@@ -375,17 +375,49 @@ pl_gpu_give_room(int *tries, uint64_t bytes)
 
 /* ---- pressure ---- */
 
+/* While something is captured the context cannot be waited for: its streams are, one by one. What one that
+ * is captured had before is known if its capture was begun on it. */
+static int
+streams_wait(struct pl_gpu *gpu)
+{
+	uint64_t mask;
+	int first = 0;
+
+	pl_streams_active(gpu, &mask);
+	for (; mask; mask &= mask - 1) {
+		struct pl_fence *fence = NULL;
+		int rc = pl_fence_make(gpu, mask & -mask, &fence);
+
+		if (!rc)
+			rc = pl_fence_wait(fence);
+		if (rc)
+			pl_fence_put(fence);
+		first = first ? first : rc;
+	}
+	return first;
+}
+
+int
+pl_gpu_drain(struct pl_gpu *gpu)
+{
+	if (pl_captures_running())
+		return streams_wait(gpu) ? CU_ERROR_STREAM_CAPTURE_UNSUPPORTED : CU_SUCCESS;
+	return real_ctx_synchronize();
+}
+
 /*
  * What was launched at ease has no pins: wait for it. A thread that has looked at the pressure and
- * not yet called the driver is given time to do so. Allocations may wait for the device; where a
- * capture forbids that, the capture's thread is the one that allocates, and what it launched before is
- * behind what it waits for next.
+ * not yet called the driver is given time to do so. A stream that is captured and cannot be waited for: the
+ * capture's thread is the one that allocates, and what it launched before is behind what it waits for next.
  */
 static void
-launched_wait(void)
+launched_wait(struct pl_gpu *gpu)
 {
+	int result;
+
 	usleep(SETTLE_US);
-	if (!pl_captures_running() && real_ctx_synchronize())
+	result = pl_gpu_drain(gpu);
+	if (result && result != CU_ERROR_STREAM_CAPTURE_UNSUPPORTED)
 		pl_error("the device cannot be waited for: an earlier kernel has failed");
 }
 
@@ -414,7 +446,7 @@ pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure)
 		atomic_store(&gpu->pressure, pressure);
 		atomic_store(&pl_watch, 1);
 		if (pressure == PL_PRESSED) {
-			launched_wait();
+			launched_wait(gpu);
 			pl_arena_pressed(gpu);
 			atomic_store(&gpu->settling, 0);
 		}

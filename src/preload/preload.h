@@ -212,6 +212,9 @@ int pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes);
 /* Raise the pressure (never lowers it). To PL_PRESSED: what was launched up to here counts as using
  * everything until it is done. Not under pl_gpu.lock; may block on running kernels. */
 void pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure);
+/* Wait for what is queued on the GPU, whose context is current. CUresult; STREAM_CAPTURE_UNSUPPORTED: not for
+ * what a stream has that is captured now. */
+int pl_gpu_drain(struct pl_gpu *gpu);
 /* Whether launches are to be looked at: some GPU is not at ease, or --explain asks. */
 extern _Atomic int pl_watch;
 
@@ -323,7 +326,8 @@ pl_capture_restore(int token)
 		pl_capture_restore_now(token);
 }
 
-/* Bit of the stream in masks; the stream counts as active from here on. Tens of ns. */
+/* Bit of the stream in masks; the stream counts as active from here on. 0: it is captured, and had no work
+ * before that is known. Tens of ns. */
 uint64_t pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour);
 /* Make stream wait for what is queued now on the streams of mask. Driver calls; does not wait. 0;
  * -EBUSY: one of them is captured, or cannot be followed: take other memory, or a fence; -ENOMEM. */

@@ -281,7 +281,6 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 	struct sluice_stream *wrapped;
 	struct pl_gpu *gpu = NULL;
 	size_t n_all = 0;
-	uint64_t bit;
 	int rc, captured;
 
 	scope->gpu = NULL;
@@ -292,10 +291,10 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 		gpu = pl_gpu_here(); /* none is made for it */
 	if (!gpu)
 		return CU_SUCCESS;
-	bit = pl_stream_bit(gpu, stream, flavour);
 	captured = pl_stream_captures(stream, flavour);
 	if (!captured) {
-		rc = uses_order(gpu, stream, flavour, uses, n, bit, flags);
+		rc = uses_order(gpu, stream, flavour, uses, n,
+				pl_stream_bit(gpu, stream, flavour), flags);
 		if (rc) {
 			pl_error("%s", sluice_last_error());
 			return CU_ERROR_UNKNOWN;
@@ -343,6 +342,8 @@ pl_scope_end(struct pl_scope *scope)
 	pl_enter();
 	sluice_launch_end(scope->all);
 	sluice_launch_end(scope->launch);
+	if (pl_captures_running()) /* the stream may be captured next */
+		sl_ends_record(scope->gpu->space);
 	pl_leave();
 	scope->launch = scope->all = NULL;
 }

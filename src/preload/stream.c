@@ -11,6 +11,9 @@
  *
  * Streams beyond the 63rd share bit 63: their users wait for each other's.
  *
+ * The driver answers no question about a stream that is captured, and each spoils the capture. Nothing of such
+ * a stream runs, so one that is first seen then has no bit until the capture is over.
+ *
  * Threads: any. Found by a small cache of the calling thread, which any end of a stream empties.
  */
 #include <errno.h>
@@ -234,7 +237,8 @@ pl_stream_lost(struct pl_stream *stream)
 	atomic_fetch_add(&epoch, 1);
 }
 
-/* What the driver says of a stream of the program's, as the calling thread means it. */
+/* What the driver says of a stream of the program's, as the calling thread means it. Not of one that is
+ * captured: the questions would spoil the capture. */
 static void
 stream_describe(struct pl_gpu *gpu, struct cu_stream *handle, struct pl_stream *out)
 {
@@ -256,23 +260,17 @@ stream_describe(struct pl_gpu *gpu, struct cu_stream *handle, struct pl_stream *
 	pl_leave();
 }
 
-/* The first work of the stream is about to be enqueued: the arena may let it wait for others. While it is
- * captured it cannot wait, and nothing of it runs: 0, to be tried at its next use. */
-static int
+/* The first work of the stream is about to be enqueued: the arena may let it wait for others. */
+static void
 stream_order(struct pl_gpu *gpu, struct pl_stream *s)
 {
-	if (!atomic_load(&s->unordered))
-		return 1;
-	if (pl_stream_captures(s->handle, PL_LEGACY))
-		return 0;
-	if (atomic_exchange(&s->unordered, 0))
+	if (atomic_load(&s->unordered) && atomic_exchange(&s->unordered, 0))
 		pl_arena_stream_new(gpu, s->handle, PL_LEGACY);
-	return 1;
 }
 
-/* Look it up, or make it. The bit. *settled 0: ask again the next time. */
+/* Look it up, or make it: its bit. One that is not captured. */
 static uint64_t
-stream_enroll(struct pl_gpu *gpu, struct cu_stream *handle, int *settled)
+stream_enroll(struct pl_gpu *gpu, struct cu_stream *handle)
 {
 	struct stream_table *table = table_of(gpu);
 	struct pl_stream *s, like;
@@ -292,13 +290,37 @@ stream_enroll(struct pl_gpu *gpu, struct cu_stream *handle, int *settled)
 	if (!s)
 		s = record_new(table, &like);
 	pthread_mutex_unlock(&table->lock);
-	*settled = 1;
 	if (s) {
-		*settled = stream_order(gpu, s);
+		stream_order(gpu, s);
 		return UINT64_C(1) << s->bit;
 	}
 	atomic_store(&table->blind, 1);
 	return UINT64_C(1) << PL_STREAMS_MAX;
+}
+
+/* Locked. */
+static struct pl_stream_ref
+record_ref(struct pl_stream *s)
+{
+	return (struct pl_stream_ref){s, s->handle, s->context, s->generation, s->bit};
+}
+
+/* The live record of a stream as the calling thread means it: 1; 0: there is none. */
+static int
+table_find(struct stream_table *table, struct cu_stream *handle, struct pl_stream_ref *out)
+{
+	struct cu_context *context = handle_is_special(handle) ? pl_context_current() : NULL;
+	uint64_t thread = handle == CU_PER_THREAD_STREAM ? pl_thread_number() : 0;
+	struct pl_stream *s;
+
+	if (!atomic_load(&table->n_active))
+		return 0;
+	pthread_mutex_lock(&table->lock);
+	s = record_find(table, handle, context, thread);
+	if (s)
+		*out = record_ref(s);
+	pthread_mutex_unlock(&table->lock);
+	return s != NULL;
 }
 
 uint64_t
@@ -309,17 +331,19 @@ pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flav
 	struct cached *at = &cache[(key ^ key >> 5 ^ key >> 12) % CACHE_SIZE];
 	struct cu_context *context = NULL;
 	unsigned now = atomic_load_explicit(&epoch, memory_order_acquire);
+	struct pl_stream_ref known;
 	uint64_t bit;
-	int settled;
 
 	if (handle_is_special(handle))
 		context = pl_context_current();
 	if (at->handle == handle && at->gpu == gpu && at->context == context &&
 	    at->epoch == now)
 		return at->bit;
-	bit = stream_enroll(gpu, handle, &settled);
-	if (settled)
-		*at = (struct cached){gpu, handle, context, bit, now};
+	if (pl_stream_captures(handle, PL_LEGACY))
+		return table_find(table_of(gpu), handle, &known) ? UINT64_C(1) << known.bit
+								 : 0;
+	bit = stream_enroll(gpu, handle);
+	*at = (struct cached){gpu, handle, context, bit, now};
 	return bit;
 }
 
@@ -343,13 +367,6 @@ pl_streams_active(struct pl_gpu *gpu, uint64_t *mask)
 			*mask |= UINT64_C(1) << PL_STREAMS_MAX;
 	}
 	return n;
-}
-
-/* Locked. */
-static struct pl_stream_ref
-record_ref(struct pl_stream *s)
-{
-	return (struct pl_stream_ref){s, s->handle, s->context, s->generation, s->bit};
 }
 
 static int
@@ -376,24 +393,6 @@ int
 pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream_ref **out)
 {
 	return table_list(table_of(gpu), mask, out);
-}
-
-/* The live record of a stream as the calling thread means it: 1; 0: there is none. */
-static int
-table_find(struct stream_table *table, struct cu_stream *handle, struct pl_stream_ref *out)
-{
-	struct cu_context *context = handle_is_special(handle) ? pl_context_current() : NULL;
-	uint64_t thread = handle == CU_PER_THREAD_STREAM ? pl_thread_number() : 0;
-	struct pl_stream *s;
-
-	if (!atomic_load(&table->n_active))
-		return 0;
-	pthread_mutex_lock(&table->lock);
-	s = record_find(table, handle, context, thread);
-	if (s)
-		*out = record_ref(s);
-	pthread_mutex_unlock(&table->lock);
-	return s != NULL;
 }
 
 int

@@ -379,7 +379,7 @@ pl_vmm_range_nativize(struct pl_vmm_range *range)
 	result = converts_collect(range, &list, &n);
 	pushed = pl_context_push(range->gpu->context);
 	if (!result && n)
-		result = PL_REAL(cuCtxSynchronize)(); /* kernels may use them */
+		result = pl_gpu_drain(range->gpu); /* kernels may use them */
 	while (!result && made < n) {
 		const struct convert *at = &list[made];
 		uint64_t from = at->mapping ? at->mapping->addr : at->handle->home;

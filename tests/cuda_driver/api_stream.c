@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stand-in driver's streams beside what the back end calls (stream.c): what a stream says of itself,
- * the calls whose stream 0 is the thread's own, an event behind all that a context has; and what a
- * primary context says of itself.
+ * the other ways to begin a capture, the calls whose stream 0 is the thread's own, an event behind all that a
+ * context has; and what a primary context says of itself.
  *
  * Threads: any; the.lock.
  */
@@ -41,6 +41,26 @@ cuLaunchKernel_ptsz(struct cu_function *function, unsigned grid_x, unsigned grid
 }
 
 int
+cuStreamBeginCapture(struct cu_stream *stream)
+{
+	return cuStreamBeginCapture_v2(stream, CU_CAPTURE_MODE_GLOBAL);
+}
+
+int
+cuStreamBeginCapture_ptsz(struct cu_stream *stream)
+{
+	return cuStreamBeginCapture_v2(own(stream), CU_CAPTURE_MODE_GLOBAL);
+}
+
+int
+cuStreamBeginCaptureToGraph_ptsz(struct cu_stream *stream, struct cu_graph *graph,
+				 struct cu_graph_node *const *dependencies,
+				 const void *edges, size_t n, int mode)
+{
+	return cuStreamBeginCaptureToGraph(own(stream), graph, dependencies, edges, n, mode);
+}
+
+int
 cuStreamBeginCapture_v2_ptsz(struct cu_stream *stream, int mode)
 {
 	return cuStreamBeginCapture_v2(own(stream), mode);
@@ -54,12 +74,30 @@ cuStreamEndCapture_ptsz(struct cu_stream *stream, struct cu_graph **graph)
 
 /* ---- what a stream is ---- */
 
+/*
+ * A captured stream's id and flags are not told, and asking spoils the capture (as a driver 580 does on an
+ * H200). What that driver says of the context, and of the legacy stream while another is captured, is not
+ * known but for spoilt captures, where it refuses: here it always does.
+ */
+static int
+stream_ask(struct cu_stream *handle, struct stream **stream)
+{
+	struct cu_context *context;
+	int code = stream_enter(CALL_API, handle, &context, stream);
+
+	if (code)
+		return code;
+	code = stream_observe(*stream, CALL_API);
+	if (code)
+		pthread_mutex_unlock(&the.lock);
+	return code;
+}
+
 int
 cuStreamGetCtx(struct cu_stream *handle, struct cu_context **out)
 {
-	struct cu_context *context;
 	struct stream *stream;
-	int code = stream_enter(CALL_API, handle, &context, &stream);
+	int code = stream_ask(handle, &stream);
 
 	if (code)
 		return code;
@@ -71,9 +109,8 @@ cuStreamGetCtx(struct cu_stream *handle, struct cu_context **out)
 int
 cuStreamGetId(struct cu_stream *handle, unsigned long long *id)
 {
-	struct cu_context *context;
 	struct stream *stream;
-	int code = stream_enter(CALL_API, handle, &context, &stream);
+	int code = stream_ask(handle, &stream);
 
 	if (code)
 		return code;
@@ -85,9 +122,8 @@ cuStreamGetId(struct cu_stream *handle, unsigned long long *id)
 int
 cuStreamGetFlags(struct cu_stream *handle, unsigned *flags)
 {
-	struct cu_context *context;
 	struct stream *stream;
-	int code = stream_enter(CALL_API, handle, &context, &stream);
+	int code = stream_ask(handle, &stream);
 
 	if (code)
 		return code;
@@ -97,6 +133,21 @@ cuStreamGetFlags(struct cu_stream *handle, unsigned *flags)
 }
 
 /* ---- contexts ---- */
+
+/* As a driver before CUDA 12.5, which has no such call; but a capture in the context minds it. */
+int
+cuCtxRecordEvent(struct cu_context *context, struct cu_event *event)
+{
+	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
+
+	(void)event;
+	if (code)
+		return code;
+	pthread_mutex_lock(&the.lock);
+	code = capture_spoil_all(context, CALL_API);
+	pthread_mutex_unlock(&the.lock);
+	return code ? code : CU_ERROR_NOT_FOUND;
+}
 
 int
 cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)

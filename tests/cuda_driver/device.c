@@ -412,7 +412,9 @@ cuCtxSynchronize(void)
 	if (code)
 		return code;
 	pthread_mutex_lock(&the.lock);
-	code = context_drain(context);
+	code = capture_spoil_all(context, CALL_cuCtxSynchronize);
+	if (!code)
+		code = context_drain(context);
 	pthread_mutex_unlock(&the.lock);
 	return code;
 }

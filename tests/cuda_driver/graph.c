@@ -7,8 +7,9 @@
  * A capture says which calls would harm it. Those that may wait for the device behind the program's
  * back are refused to its own thread, and to all threads if it was begun in GLOBAL mode, unless the
  * thread that calls has said that it knows (cuThreadExchangeStreamCaptureMode). Work that the legacy
- * stream would order with a captured stream, waiting for or asking about what is captured: refused to
- * everybody. What is refused also spoils the capture: ending it gives no graph.
+ * stream would order with a captured stream, waiting for or asking about what is captured, be it the stream
+ * (what it is, too), or its context: refused to everybody. What is refused also spoils the capture: ending
+ * it gives no graph.
  *
  * Left out: captures of several streams (one that waits for an event of a captured stream is refused,
  * while a driver would capture it, too). Graphs made of nodes, inside of graphs, and changed ones are
@@ -20,6 +21,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "preload/api_stream.h"
 
 #define INSIDE_MAX 16u /* graphs inside of each other */
 
@@ -31,6 +33,7 @@ struct capture {
 	int mode, invalid;
 	struct op *head, **tail;
 	size_t n_ops;
+	struct cu_graph *into; /* what is captured is added to this graph; NULL: to a new one */
 };
 
 static _Thread_local int thread_mode = CU_CAPTURE_MODE_GLOBAL;
@@ -108,6 +111,22 @@ capture_spoil_legacy(struct cu_context *context, enum call call)
 }
 
 int
+capture_spoil_all(const struct cu_context *context, enum call call)
+{
+	int code = 0;
+
+	for (struct capture *capture = the.captures; capture; capture = capture->next) {
+		if (capture->stream->context != context || capture->invalid)
+			continue;
+		capture->invalid = 1;
+		code = CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return code ? violate(code, "%s: a stream of the context is being captured",
+			      call_name(call))
+		    : 0;
+}
+
+int
 capture_spoil_event(const struct event *event, enum call call)
 {
 	for (struct capture *capture = the.captures; capture; capture = capture->next)
@@ -182,7 +201,7 @@ capture_drop(struct stream *stream)
 	free(capture);
 }
 
-static void
+static struct capture *
 capture_begin(struct stream *stream, int mode)
 {
 	struct capture *capture = must_alloc(1, sizeof(*capture));
@@ -195,6 +214,7 @@ capture_begin(struct stream *stream, int mode)
 	capture->next = the.captures;
 	the.captures = capture;
 	stream->capture = capture;
+	return capture;
 }
 
 int
@@ -236,16 +256,24 @@ cuStreamIsCapturing(struct cu_stream *handle, int *status)
 }
 
 int
-cuStreamBeginCapture_v2(struct cu_stream *handle, int mode)
+cuStreamBeginCaptureToGraph(struct cu_stream *handle, struct cu_graph *graph,
+			    struct cu_graph_node *const *dependencies, const void *edges,
+			    size_t n, int mode)
 {
 	struct cu_context *context;
 	struct stream *stream;
 	int code = stream_enter(CALL_cuStreamBeginCapture, handle, &context, &stream);
 
+	(void)dependencies; /* nodes run in the order in which they were added */
+	(void)edges;
+	(void)n;
 	if (code)
 		return code;
 	if (mode < CU_CAPTURE_MODE_GLOBAL || mode > CU_CAPTURE_MODE_RELAXED)
 		code = violate(CU_ERROR_INVALID_VALUE, "cuStreamBeginCapture: mode %d", mode);
+	else if (graph && !object_find(graph, OBJECT_GRAPH))
+		code = violate(CU_ERROR_INVALID_VALUE,
+			       "cuStreamBeginCapture: no such graph %p", (void *)graph);
 	else if (stream == context->legacy)
 		code = violate(CU_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 			       "cuStreamBeginCapture: the legacy stream");
@@ -254,9 +282,52 @@ cuStreamBeginCapture_v2(struct cu_stream *handle, int mode)
 			CU_ERROR_ILLEGAL_STATE,
 			"cuStreamBeginCapture: the stream is being captured already");
 	else
-		capture_begin(stream, mode);
+		capture_begin(stream, mode)->into = graph;
 	pthread_mutex_unlock(&the.lock);
 	return code;
+}
+
+int
+cuStreamBeginCapture_v2(struct cu_stream *handle, int mode)
+{
+	return cuStreamBeginCaptureToGraph(handle, NULL, NULL, NULL, 0, mode);
+}
+
+/* The capture's work into the graph where it belongs; that graph. */
+static struct graph *
+capture_graph(struct capture *capture)
+{
+	struct graph *graph = capture->into ? (struct graph *)object_find(capture->into,
+									  OBJECT_GRAPH)
+					    : NULL;
+
+	if (!graph) {
+		graph = must_alloc(1, sizeof(*graph));
+		object_add(&graph->object, OBJECT_GRAPH);
+		the.live.graphs++;
+	}
+	while (capture->head) {
+		struct op *op = capture->head;
+
+		capture->head = op->next;
+		op->next = NULL;
+		graph_add(graph, op);
+	}
+	return graph;
+}
+
+/* A graph that a spoilt capture was to be added to is gone with it. */
+static void
+capture_graph_drop(const struct capture *capture)
+{
+	struct graph *graph = capture->into ? (struct graph *)object_find(capture->into,
+									  OBJECT_GRAPH)
+					    : NULL;
+
+	if (!graph)
+		return;
+	the.live.graphs--;
+	graph_inside_free(graph);
 }
 
 int
@@ -266,7 +337,6 @@ cuStreamEndCapture(struct cu_stream *handle, struct cu_graph **out)
 	struct stream *stream;
 	int code = stream_enter(CALL_cuStreamEndCapture, handle, &context, &stream);
 	struct capture *capture;
-	struct graph *graph;
 
 	if (code)
 		return code;
@@ -280,14 +350,11 @@ cuStreamEndCapture(struct cu_stream *handle, struct cu_graph **out)
 			       "cuStreamEndCapture: another thread began it");
 	} else if (capture->invalid) {
 		*out = NULL;
+		capture_graph_drop(capture);
 		capture_drop(stream);
 		code = CU_ERROR_STREAM_CAPTURE_INVALIDATED;
 	} else {
-		graph = must_alloc(1, sizeof(*graph));
-		graph->head = capture->head;
-		graph->n_ops = capture->n_ops;
-		*out = (struct cu_graph *)object_add(&graph->object, OBJECT_GRAPH);
-		the.live.graphs++;
+		*out = (struct cu_graph *)capture_graph(capture)->object.id;
 		capture_remove(capture);
 		free(capture);
 	}
@@ -305,7 +372,7 @@ stream_capture(void *handle, int on)
 	if (stream)
 		capture_drop(stream);
 	if (stream && on)
-		capture_begin(stream, CU_CAPTURE_MODE_RELAXED);
+		(void)capture_begin(stream, CU_CAPTURE_MODE_RELAXED);
 	pthread_mutex_unlock(&the.lock);
 	return stream ? 0 : -1;
 }

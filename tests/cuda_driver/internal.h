@@ -359,6 +359,9 @@ void point_wait(struct stream *stream, uint64_t seq);
 /* Prologue of calls on a stream; the lock is taken on success, and only then. */
 int stream_enter(enum call call, struct cu_stream *handle, struct cu_context **context,
 		 struct stream **stream);
+/* Nobody may wait for, or ask about, what is being captured, or the legacy stream while it would order
+ * with that: 0, or the code, and the capture is spoilt. The lock is held. */
+int stream_observe(struct stream *stream, enum call call);
 
 /* ---- copy.c, without the lock ---- */
 
@@ -392,6 +395,8 @@ int captures_refuse(enum call call);
  * right; spoils the capture. 0 from capture_spoil_legacy() and capture_wait(): nothing is wrong. */
 int capture_spoil(struct stream *stream, int code, enum call call, const char *why);
 int capture_spoil_legacy(struct cu_context *context, enum call call);
+/* The same for what waits for, or asks about, all of a context: every capture in it is spoilt. */
+int capture_spoil_all(const struct cu_context *context, enum call call);
 int capture_spoil_event(const struct event *event, enum call call);
 int capture_wait(struct stream *stream, const struct event *event, enum call call);
 /* Put work into the stream's capture. Takes the operation over. 0 or a code. */

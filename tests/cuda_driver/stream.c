@@ -433,9 +433,8 @@ cuStreamDestroy_v2(struct cu_stream *handle)
 	return code;
 }
 
-/* Nobody may wait for, or ask about, what is being captured. */
-static int
-stream_is_observable(struct stream *stream, enum call call)
+int
+stream_observe(struct stream *stream, enum call call)
 {
 	if (stream->capture)
 		return capture_spoil(stream, CU_ERROR_STREAM_CAPTURE_UNSUPPORTED, call,
@@ -455,7 +454,7 @@ cuStreamSynchronize(struct cu_stream *handle)
 
 	if (code)
 		return code;
-	code = stream_is_observable(stream, CALL_cuStreamSynchronize);
+	code = stream_observe(stream, CALL_cuStreamSynchronize);
 	if (!code) {
 		seq = stream->seq_queued;
 		stream_get(stream);
@@ -476,7 +475,7 @@ cuStreamQuery(struct cu_stream *handle)
 
 	if (code)
 		return code;
-	code = stream_is_observable(stream, CALL_cuStreamQuery);
+	code = stream_observe(stream, CALL_cuStreamQuery);
 	if (code)
 		;
 	else if (stream->context->lost)

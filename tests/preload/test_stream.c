@@ -37,9 +37,10 @@ gate_address(void)
 }
 
 /* Allocate and fill while a kernel waits to write to memory that was freed; then let it. What is filled may
- * be other memory, or the same, behind that kernel: so nobody waits for it before. */
+ * be other memory, or the same, behind that kernel: so nobody waits for it before. written: behind the kernel,
+ * where a capture forbids to wait for the context. */
 static void
-others_keep_their_contents(struct cu_stream *other)
+others_keep_their_contents(struct cu_stream *other, struct cu_event *written)
 {
 	uint64_t p[4];
 
@@ -49,7 +50,8 @@ others_keep_their_contents(struct cu_stream *other)
 	}
 	usleep(20000); /* what is not held back has been done */
 	gate_open();
-	OK(w.cuCtxSynchronize());
+	OK(written ? w.cuEventSynchronize(written) : w.cuCtxSynchronize());
+	OK(w.cuStreamSynchronize(other));
 	for (unsigned i = 0; i < 4; i++) {
 		work_expect(&w, p[i], N, 0x0101010101010101u * (0x40 + i));
 		OK(w.cuMemFree_v2(p[i]));
@@ -67,7 +69,7 @@ destroyed_stream_keeps_what_it_still_writes_to(struct cu_stream *other)
 	work_launch(&w, WORK_GATE, stream, p, N, gate_address());
 	OK(w.cuStreamDestroy_v2(stream));
 	OK(w.cuMemFree_v2(p));
-	others_keep_their_contents(other);
+	others_keep_their_contents(other, NULL);
 }
 
 static void
@@ -86,7 +88,7 @@ stream_made_after_one_was_destroyed_is_another(struct cu_stream *other)
 	OK(w.cuMemFree_v2(q));
 	OK(w.cuMemFree_v2(p));
 	OK(w.cuStreamDestroy_v2(second));
-	others_keep_their_contents(other);
+	others_keep_their_contents(other, NULL);
 }
 
 struct gated {
@@ -117,22 +119,26 @@ ended_threads_own_stream_keeps_what_it_still_writes_to(struct cu_stream *other)
 	CHECK(!pthread_create(&thread, NULL, own_stream_run, &gated));
 	CHECK(!pthread_join(thread, NULL));
 	OK(w.cuMemFree_v2(gated.p));
-	others_keep_their_contents(other);
+	others_keep_their_contents(other, NULL);
 }
 
 static void
 captured_stream_keeps_what_it_was_writing_to(struct cu_stream *other)
 {
 	struct cu_stream *stream;
+	struct cu_event *written;
 	struct cu_graph *graph;
 	uint64_t p = work_alloc(&w, N, 1);
 
 	gate_close();
 	OK(w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 	work_launch(&w, WORK_GATE, stream, p, N, gate_address());
+	OK(w.cuEventCreate(&written, CU_EVENT_UNTIMED));
+	OK(w.cuEventRecord(written, stream));
 	OK(w.cuStreamBeginCapture_v2(stream, CU_CAPTURE_MODE_RELAXED));
 	OK(w.cuMemFree_v2(p));
-	others_keep_their_contents(other);
+	others_keep_their_contents(other, written);
+	OK(w.cuEventDestroy_v2(written));
 	OK(w.cuStreamEndCapture(stream, &graph));
 	OK(w.cuGraphDestroy(graph));
 	OK(w.cuStreamDestroy_v2(stream));
@@ -154,7 +160,7 @@ seventy_streams_write_each_to_its_own(struct cu_stream *other)
 	}
 	for (unsigned i = 0; i < STREAMS; i++)
 		OK(w.cuMemFree_v2(p[i]));
-	others_keep_their_contents(other);
+	others_keep_their_contents(other, NULL);
 	for (unsigned i = 0; i < STREAMS; i++)
 		OK(w.cuStreamDestroy_v2(streams[i]));
 }

@@ -18,6 +18,9 @@
 #include <stdlib.h>
 
 #include "cuda_driver/standin.h"
+#include "preload/api_alloc.h"
+#include "preload/api_copy.h"
+#include "preload/api_fill.h"
 #include "preload/api_foreign.h"
 #include "preload/api_graph.h"
 #include "preload/api_stream.h"
@@ -49,7 +52,8 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 #define WORK_CALLS(C) \
 	C(cuCtxSetCurrent) C(cuCtxSynchronize) C(cuDevicePrimaryCtxRelease_v2) \
 	C(cuDevicePrimaryCtxReset_v2) C(cuDevicePrimaryCtxRetain) C(cuEventCreate) \
-	C(cuEventDestroy_v2) C(cuGraphAddChildGraphNode) \
+	C(cuEventDestroy_v2) C(cuEventRecord) C(cuEventSynchronize) \
+	C(cuGraphAddChildGraphNode) \
 	C(cuGraphAddKernelNode_v2) C(cuGraphAddMemcpyNode) C(cuGraphAddMemsetNode) \
 	C(cuGraphClone) C(cuGraphCreate) C(cuGraphDestroy) C(cuGraphExecDestroy) \
 	C(cuGraphExecKernelNodeSetParams) C(cuGraphExecKernelNodeSetParams_v2) \
@@ -58,14 +62,17 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 	C(cuGraphInstantiateWithFlags) C(cuGraphInstantiateWithParams) \
 	C(cuGraphLaunch) C(cuGraphLaunch_ptsz) C(cuGraphUpload) C(cuInit) \
 	C(cuIpcGetMemHandle) C(cuLaunchKernel) C(cuLaunchKernel_ptsz) \
-	C(cuMemAddressFree) C(cuMemAddressReserve) C(cuMemAlloc_v2) C(cuMemCreate) \
-	C(cuMemFreeHost) C(cuMemFree_v2) C(cuMemGetHandleForAddressRange) \
+	C(cuMemAddressFree) C(cuMemAddressReserve) C(cuMemAllocAsync) \
+	C(cuMemAlloc_v2) C(cuMemCreate) C(cuMemFreeAsync) C(cuMemFreeHost) C(cuMemFree_v2) C(cuMemGetHandleForAddressRange) \
 	C(cuMemGetInfo_v2) C(cuMemHostAlloc) C(cuMemMap) C(cuMemRelease) \
 	C(cuMemRetainAllocationHandle) C(cuMemSetAccess) C(cuMemUnmap) \
+	C(cuMemcpyDtoDAsync_v2) C(cuMemcpyDtoDAsync_v2_ptsz) \
 	C(cuMemcpyDtoHAsync_v2) C(cuMemcpyHtoDAsync_v2) C(cuMemsetD8Async) \
+	C(cuMemsetD8Async_ptsz) \
 	C(cuModuleGetFunction) C(cuModuleGetGlobal_v2) C(cuModuleLoadData) \
-	C(cuModuleUnload) C(cuStreamBeginCapture_v2) \
-	C(cuStreamBeginCapture_v2_ptsz) C(cuStreamCreate) \
+	C(cuModuleUnload) C(cuStreamBeginCapture) C(cuStreamBeginCaptureToGraph) \
+	C(cuStreamBeginCaptureToGraph_ptsz) C(cuStreamBeginCapture_ptsz) \
+	C(cuStreamBeginCapture_v2) C(cuStreamBeginCapture_v2_ptsz) C(cuStreamCreate) \
 	C(cuStreamCreateWithPriority) C(cuStreamDestroy_v2) C(cuStreamEndCapture) \
 	C(cuStreamEndCapture_ptsz) C(cuStreamQuery) C(cuStreamSynchronize) \
 	C(cuStreamSynchronize_ptsz)
