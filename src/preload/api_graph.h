@@ -98,6 +98,30 @@ _Static_assert(sizeof(struct cu_memcpy_node) == 216, "ABI");
 _Static_assert(sizeof(struct cu_node_params) == 256, "ABI");
 _Static_assert(sizeof(struct cu_instantiate_params) == 32, "ABI");
 
+PL_EXPORT int cuGraphAddMemcpyNode(struct cu_graph_node **out, struct cu_graph *graph,
+				   struct cu_graph_node *const *before, size_t n,
+				   const struct cu_copy_3d *copy,
+				   struct cu_context *context);
+PL_EXPORT int cuGraphAddMemsetNode(struct cu_graph_node **out, struct cu_graph *graph,
+				   struct cu_graph_node *const *before, size_t n,
+				   const struct cu_memset_node *params,
+				   struct cu_context *context);
+PL_EXPORT int cuGraphAddBatchMemOpNode(struct cu_graph_node **out, struct cu_graph *graph,
+				       struct cu_graph_node *const *before, size_t n,
+				       const struct cu_batch_node *params);
+PL_EXPORT int cuGraphAddNode(struct cu_graph_node **out, struct cu_graph *graph,
+			     struct cu_graph_node *const *before, size_t n,
+			     struct cu_node_params *params);
+PL_EXPORT int cuGraphAddNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
+				struct cu_graph_node *const *before, const void *edges,
+				size_t n, struct cu_node_params *params);
+PL_EXPORT int cuGraphMemcpyNodeSetParams(struct cu_graph_node *node,
+					 const struct cu_copy_3d *copy);
+PL_EXPORT int cuGraphMemsetNodeSetParams(struct cu_graph_node *node,
+					 const struct cu_memset_node *params);
+PL_EXPORT int cuGraphBatchMemOpNodeSetParams(struct cu_graph_node *node,
+					     const struct cu_batch_node *params);
+PL_EXPORT int cuGraphNodeSetParams(struct cu_graph_node *node, struct cu_node_params *params);
 PL_EXPORT int cuGraphInstantiate(struct cu_graph_exec **exec, struct cu_graph *graph,
 				 struct cu_graph_node **failed, char *log, size_t log_bytes);
 PL_EXPORT int cuGraphInstantiate_v2(struct cu_graph_exec **exec, struct cu_graph *graph,

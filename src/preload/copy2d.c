@@ -247,8 +247,8 @@ box_note(const struct box *box)
 }
 
 /* A managed block of ours given as host memory: say that the address tells. */
-static void
-box_generalize(struct cu_copy_3d *copy)
+void
+pl_box_generalize(struct cu_copy_3d *copy)
 {
 	if (copy->from_type == CU_MEMORY_TYPE_HOST &&
 	    pl_maybe_ours((uintptr_t)copy->from_host)) {
@@ -273,7 +273,7 @@ box_run(struct box *box, int *result)
 	box_touch(&touch, &box->copy);
 	if (!touch.n)
 		return 0;
-	box_generalize(&box->copy);
+	pl_box_generalize(&box->copy);
 	*result = pl_touch_begin(&touch, box->stream, box->flavour);
 	if (*result)
 		return 1;

@@ -657,8 +657,16 @@ int
 cuGraphExecMemcpyNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 			       const struct cu_copy_3d *copy, struct cu_context *context)
 {
-	return copy_set(PL_REAL(cuGraphExecMemcpyNodeSetParams)(exec, node, copy, context),
-			exec, node, copy);
+	struct pl_graph_place place;
+	int result = pl_graph_place_begin(&place, copy, NULL);
+
+	if (!result)
+		do
+			result = PL_REAL(cuGraphExecMemcpyNodeSetParams)(
+				exec, node, copy ? &place.copy : NULL, context);
+		while (pl_graph_place_again(&place, result));
+	pl_graph_place_end(&place);
+	return copy_set(result, exec, node, copy);
 }
 
 static int
@@ -683,8 +691,16 @@ cuGraphExecMemsetNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node 
 			       const struct cu_memset_node *params,
 			       struct cu_context *context)
 {
-	return fill_set(PL_REAL(cuGraphExecMemsetNodeSetParams)(exec, node, params, context),
-			exec, node, params);
+	struct pl_graph_place place;
+	int result = pl_graph_place_begin(&place, NULL, params);
+
+	if (!result)
+		do
+			result = PL_REAL(cuGraphExecMemsetNodeSetParams)(exec, node,
+									 params, context);
+		while (pl_graph_place_again(&place, result));
+	pl_graph_place_end(&place);
+	return fill_set(result, exec, node, params);
 }
 
 static int
@@ -708,8 +724,11 @@ int
 cuGraphExecBatchMemOpNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 				   const struct cu_batch_node *params)
 {
-	return memops_set(PL_REAL(cuGraphExecBatchMemOpNodeSetParams)(exec, node, params),
-			  exec, node, params);
+	int result = params ? pl_memops_hold(params->ops, params->n) : CU_SUCCESS;
+
+	if (!result)
+		result = PL_REAL(cuGraphExecBatchMemOpNodeSetParams)(exec, node, params);
+	return memops_set(result, exec, node, params);
 }
 
 /* The child's nodes as entries of their own; those of the child it had before stay. */
@@ -746,8 +765,14 @@ int
 cuGraphExecNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 			 struct cu_node_params *params)
 {
-	int result = PL_REAL(cuGraphExecNodeSetParams)(exec, node, params);
+	struct pl_node_place place;
+	int result = pl_node_place_begin(&place, params);
 
+	if (!result)
+		do
+			result = PL_REAL(cuGraphExecNodeSetParams)(exec, node, params);
+		while (pl_graph_place_again(&place.place, result));
+	pl_node_place_end(&place);
 	if (result)
 		return result;
 	switch (params->type) {

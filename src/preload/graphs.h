@@ -7,7 +7,7 @@
 #define SL_PRELOAD_GRAPHS_H
 
 #include "preload/api_graph.h"
-#include "preload/preload.h"
+#include "preload/touch.h"
 
 enum pl_graph_how {
 	PL_GRAPH_NAMED, /* an argument of a kernel: the whole block that holds addr, and its tables */
@@ -43,6 +43,35 @@ struct pl_graph_node *pl_graph_node_put(struct pl_graph_nodes *nodes,
 					struct cu_graph_node *node);
 /* Read a graph with all that are inside of it. Driver calls that enqueue nothing. */
 void pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph);
+
+/* ---- graph_place.c ---- */
+
+/* The driver looks at the addresses of copies and fills when their node is made or changed: what they name is
+ * there for that call. */
+struct pl_graph_place {
+	struct pl_touch touch;
+	struct pl_use uses[2];
+	struct cu_copy_3d copy; /* what the driver is to be given */
+};
+
+/* Before the call; params are of the node, NULL where it is none of that type. CUresult; after an error the
+ * call is not made. again: the call returned result: 1, make it once more. end: in any case. */
+int pl_graph_place_begin(struct pl_graph_place *place, const struct cu_copy_3d *copy,
+			 const struct cu_memset_node *fill);
+int pl_graph_place_again(struct pl_graph_place *place, int result);
+void pl_graph_place_end(struct pl_graph_place *place);
+
+/* The same of any node: what is inside of params is exchanged for the call, and put back at the end. */
+struct pl_node_place {
+	struct pl_graph_place place;
+	struct cu_node_params *params;
+	struct cu_copy_3d original;
+};
+
+int pl_node_place_begin(struct pl_node_place *place, struct cu_node_params *params);
+void pl_node_place_end(struct pl_node_place *place);
+
+/* ---- graph_nodes.c ---- */
 
 /* One node's parameters, as they are about to be set. */
 void pl_graph_node_kernel(struct pl_graph_node *node, const struct cu_kernel_node *params,

@@ -48,9 +48,8 @@ memop_has_address(const struct cu_memop *op)
 	       op->type == CU_MEMOP_WAIT_64 || op->type == CU_MEMOP_WRITE_64;
 }
 
-static int
-batch(__typeof__(&cuStreamBatchMemOp) real, struct cu_stream *stream, unsigned n,
-      struct cu_memop *ops, unsigned flags)
+int
+pl_memops_hold(const struct cu_memop *ops, unsigned n)
 {
 	int result = CU_SUCCESS;
 
@@ -58,6 +57,15 @@ batch(__typeof__(&cuStreamBatchMemOp) real, struct cu_stream *stream, unsigned n
 		for (unsigned i = 0; i < n && !result; i++)
 			if (memop_has_address(&ops[i]))
 				result = word_hold(ops[i].addr);
+	return result;
+}
+
+static int
+batch(__typeof__(&cuStreamBatchMemOp) real, struct cu_stream *stream, unsigned n,
+      struct cu_memop *ops, unsigned flags)
+{
+	int result = pl_memops_hold(ops, n);
+
 	return result ? result : real(stream, n, ops, flags);
 }
 

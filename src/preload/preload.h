@@ -383,8 +383,10 @@ struct pl_use {
 
 enum pl_scope_flag {
 	PL_SCOPE_ALL = 1, /* may touch any other block as well */
-	PL_SCOPE_CHECKED = 2 /* the driver looks at the memory when the call is made: also while the
-			      * stream is captured it must be there */
+	PL_SCOPE_CHECKED = 2, /* the driver looks at the memory when the call is made: also while the
+			       * stream is captured it must be there */
+	PL_SCOPE_LOOK = 4, /* that is all it does, and no stream is meant; any GPU's uses */
+	PL_SCOPE_AWAY = 8  /* the uses are mapped where they are, and not brought to the device */
 };
 
 struct pl_scope {

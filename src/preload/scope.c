@@ -222,7 +222,7 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 	else
 		pthread_rwlock_rdlock(&gpu->books->opening);
 	/* What is on the device stays and is used there, the rest is used where it is. */
-	if (n && pl_settings()->mode == PL_MODE_NAIVE)
+	if (n && (flags & PL_SCOPE_AWAY || pl_settings()->mode == PL_MODE_NAIVE))
 		rc = sl_launch_begin_beside(gpu->space, stream, NULL, 0, uses, n,
 					    &scope->launch);
 	else if (n)
@@ -291,7 +291,7 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 		gpu = pl_gpu_here(); /* none is made for it */
 	if (!gpu)
 		return CU_SUCCESS;
-	captured = pl_stream_captures(stream, flavour);
+	captured = flags & PL_SCOPE_LOOK || pl_stream_captures(stream, flavour);
 	if (!captured) {
 		rc = uses_order(gpu, stream, flavour, uses, n,
 				pl_stream_bit(gpu, stream, flavour), flags);
@@ -302,7 +302,7 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 	}
 	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) != PL_PRESSED)
 		return CU_SUCCESS;
-	if (captured && !(flags & PL_SCOPE_CHECKED))
+	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
 		return CU_SUCCESS;
 	pl_gpu_settled_wait(gpu);
 	for (size_t i = 0; i < n && n_all < PL_USES_MAX; i++) {
@@ -321,7 +321,7 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 	scope->gpu = gpu;
 	if (!rc)
 		rc = scope_open(scope, wrapped, all, n_all, flags);
-	if (!rc && scope->launch && pl_settings()->follow &&
+	if (!rc && scope->launch && pl_settings()->follow && !(flags & PL_SCOPE_AWAY) &&
 	    pl_settings()->mode == PL_MODE_PAGED)
 		pl_follow_scope(gpu, scope->what, all, n_all, scope->launch);
 	pl_leave();

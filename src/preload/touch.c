@@ -76,24 +76,22 @@ scope_begin(struct pl_touch *touch, const struct pl_use *uses, size_t n)
 {
 	struct pl_gpu *gpu = uses[0].block->gpu;
 	struct pl_scope *scope = &touch->scopes[touch->n_scopes];
-	int remote = pl_relay_is_needed(gpu);
+	int remote = !(touch->flags & PL_SCOPE_LOOK) && pl_relay_is_needed(gpu);
 
 	touch->remote[touch->n_scopes++] = (unsigned char)remote;
 	scope->what = 0;
 	return remote ? pl_relay_begin(scope, gpu, touch->stream, touch->flavour, uses, n)
 		      : pl_scope_begin(scope, touch->stream, touch->flavour, uses, n,
-				       PL_SCOPE_CHECKED);
+				       touch->flags);
 }
 
-int
-pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour flavour)
+static int
+touch_open(struct pl_touch *touch)
 {
 	struct pl_use *uses = touch->uses;
 	size_t first = 0, end;
 	int result;
 
-	touch->stream = stream;
-	touch->flavour = flavour;
 	uses_sort(uses, touch->n);
 	if (uses_contradict(uses, touch->n))
 		uses_keep_contents(uses, touch->n);
@@ -108,8 +106,47 @@ pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour
 		}
 		first = end;
 	}
-	PL_COUNT(copies, touch->n != 0);
 	return CU_SUCCESS;
+}
+
+int
+pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour flavour)
+{
+	int result;
+
+	touch->stream = stream;
+	touch->flavour = flavour;
+	touch->flags = PL_SCOPE_CHECKED;
+	result = touch_open(touch);
+	PL_COUNT(copies, !result && touch->n);
+	return result;
+}
+
+int
+pl_touch_look(struct pl_touch *touch)
+{
+	touch->stream = NULL;
+	touch->flavour = PL_LEGACY;
+	touch->flags = PL_SCOPE_LOOK;
+	return touch_open(touch);
+}
+
+int
+pl_touch_look_again(struct pl_touch *touch, int result)
+{
+	int rc = 0;
+
+	if (touch->flags & PL_SCOPE_AWAY || !pl_touch_is_split(touch, result))
+		return 0;
+	pl_touch_end(touch);
+	touch->flags |= PL_SCOPE_AWAY;
+	pl_enter();
+	for (size_t i = 0; i < touch->n && !rc; i++)
+		rc = sluice_evict(touch->uses[i].block->gpu->space,
+				  (void *)(uintptr_t)touch->uses[i].addr,
+				  touch->uses[i].bytes, SLUICE_TIER_HOST, NULL);
+	pl_leave();
+	return !rc && touch_open(touch) == CU_SUCCESS;
 }
 
 void

@@ -21,6 +21,7 @@ struct pl_touch {
 	struct pl_scope scopes[PL_GPUS_MAX];
 	unsigned char remote[PL_GPUS_MAX]; /* 1: of another GPU than the calling thread's */
 	size_t n_scopes;
+	unsigned flags; /* of the scopes: enum pl_scope_flag */
 	struct cu_stream *stream;
 	enum pl_flavour flavour;
 };
@@ -37,6 +38,12 @@ void pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes,
  * CUresult; after an error nothing is open. Blocks as pl_scope_begin().
  */
 int pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour flavour);
+/* For a call that looks at the memory and enqueues nothing: all of it is on the device, as far as that has
+ * room, until pl_touch_end(). CUresult. Blocks on copies. */
+int pl_touch_look(struct pl_touch *touch);
+/* The driver refused that with this result because not all had room there: now each use is in host memory as a
+ * whole, if that has room. 1: worth another try. Once. */
+int pl_touch_look_again(struct pl_touch *touch, int result);
 void pl_touch_end(struct pl_touch *touch);
 
 /* ---- relay.c: memory of another GPU than the stream's ---- */
@@ -85,10 +92,19 @@ typedef int (*pl_issue)(void *arg, uint64_t x, uint64_t y, uint64_t z, uint64_t 
 int pl_pieces(const struct pl_side *to, const struct pl_side *from, uint64_t width,
 	      uint64_t height, uint64_t depth, pl_issue issue, void *arg);
 
+/* ---- memop.c ---- */
+
+struct cu_memop;
+/* Hold the blocks of the words that these operations name on the device. CUresult. */
+int pl_memops_hold(const struct cu_memop *ops, unsigned n);
+
 /* ---- copy2d.c ---- */
 
 /* What a box copy (a memcpy node, say) touches of ours: room for two. Returns how many. */
 size_t pl_box_uses(const struct cu_copy_3d *copy, struct pl_use *uses);
+
+/* Host addresses that are ours (managed memory): said to be of the device. */
+void pl_box_generalize(struct cu_copy_3d *copy);
 
 /* Bytes from the first to behind the last of a box; UINT64_MAX when they are beyond counting. */
 uint64_t pl_box_bytes(const struct pl_side *side, uint64_t width, uint64_t height,

@@ -5,7 +5,8 @@
  * which is one that their dependencies allow. What is changed in an executable graph is found by the node
  * it is a copy of, or in an update by its place in the order.
  *
- * Copies are of bytes in a row; a fill is of one row. Instantiating by the older ABIs and uploading do what
+ * The driver looks at the places of copies and fills when their node is made or changed, as when they are
+ * queued. Copies are of bytes in a row; a fill is of one row. Instantiating by the older ABIs and uploading do what
  * the newest do.
  *
  * Threads: any; the.lock.
@@ -26,13 +27,6 @@ EXPORT int cuGraphClone(struct cu_graph **out, struct cu_graph *graph);
 EXPORT int cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 				   struct cu_graph_node *const *before, size_t n,
 				   const struct cu_kernel_node *params);
-EXPORT int cuGraphAddMemcpyNode(struct cu_graph_node **out, struct cu_graph *graph,
-				struct cu_graph_node *const *before, size_t n,
-				const struct cu_copy_3d *copy, struct cu_context *context);
-EXPORT int cuGraphAddMemsetNode(struct cu_graph_node **out, struct cu_graph *graph,
-				struct cu_graph_node *const *before, size_t n,
-				const struct cu_memset_node *params,
-				struct cu_context *context);
 EXPORT int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 				    struct cu_graph_node *const *before, size_t n,
 				    struct cu_graph *child);
@@ -98,47 +92,55 @@ type_is_gpu(int type)
 	return type == TYPE_DEVICE || type == TYPE_UNIFIED;
 }
 
+/* The places of a copy or a fill are looked at as when one is queued. The operation is the caller's, or gone. */
+static int
+places_enter(struct op *op, int to_gpu, uint64_t to, int from_gpu, uint64_t from)
+{
+	struct cu_context *context = context_current();
+	int pageable = 0, code = context ? CU_SUCCESS : CU_ERROR_INVALID_CONTEXT;
+
+	pthread_mutex_lock(&the.lock);
+	if (!code)
+		code = place_enter(op, context, to, SL_STANDIN_WRITE, &op->to,
+				   to_gpu ? NULL : &pageable);
+	if (!code && from)
+		code = place_enter(op, context, from, SL_STANDIN_READ, &op->from,
+				   from_gpu ? NULL : &pageable);
+	pthread_mutex_unlock(&the.lock);
+	if (code)
+		op_free(op);
+	return code;
+}
+
 static int
 copy_op(const struct cu_copy_3d *copy, struct op **out)
 {
-	struct cu_context *context = context_current();
-	struct op *op;
+	int to_gpu = type_is_gpu(copy->to_type), from_gpu = type_is_gpu(copy->from_type);
 
 	if (copy->height > 1 || copy->depth > 1)
 		return violate(CU_ERROR_NOT_SUPPORTED,
 			       "a graph's copy of more than a row");
-	op = op_new(OP_COPY, CALL_cuMemcpyDtoDAsync);
-	op->bytes = copy->width_bytes;
-	op->to = (struct place){.gpu = type_is_gpu(copy->to_type),
-				.device = context ? context->device : 0};
-	op->from = op->to;
-	op->from.gpu = type_is_gpu(copy->from_type);
-	op->to.addr = copy->to_x_bytes +
-		      (op->to.gpu ? copy->to_device : (uintptr_t)copy->to_host);
-	op->from.addr = copy->from_x_bytes +
-			(op->from.gpu ? copy->from_device : (uintptr_t)copy->from_host);
-	*out = op;
-	return CU_SUCCESS;
+	*out = op_new(OP_COPY, CALL_cuMemcpyDtoDAsync);
+	(*out)->bytes = copy->width_bytes;
+	return places_enter(*out, to_gpu,
+			    copy->to_x_bytes +
+				    (to_gpu ? copy->to_device : (uintptr_t)copy->to_host),
+			    from_gpu,
+			    copy->from_x_bytes + (from_gpu ? copy->from_device
+							   : (uintptr_t)copy->from_host));
 }
 
 static int
 fill_op(const struct cu_memset_node *params, struct op **out)
 {
-	struct cu_context *context = context_current();
-	struct op *op;
-
 	if (params->height > 1 || params->element_bytes == 2)
 		return violate(CU_ERROR_NOT_SUPPORTED,
 			       "a graph's fill of more than a row");
-	op = op_new(OP_MEMSET, CALL_cuMemsetD8Async);
-	op->bytes = params->width * params->element_bytes;
-	op->value = params->value;
-	op->value_bytes = params->element_bytes;
-	op->to = (struct place){.addr = params->addr,
-				.gpu = 1,
-				.device = context ? context->device : 0};
-	*out = op;
-	return CU_SUCCESS;
+	*out = op_new(OP_MEMSET, CALL_cuMemsetD8Async);
+	(*out)->bytes = params->width * params->element_bytes;
+	(*out)->value = params->value;
+	(*out)->value_bytes = params->element_bytes;
+	return places_enter(*out, 1, params->addr, 0, 0);
 }
 
 /* Append a node; takes it over. */
@@ -228,6 +230,33 @@ cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *handle,
 	object_add(&op->inside->object, OBJECT_GRAPH);
 	pthread_mutex_unlock(&the.lock);
 	return node_add(out, handle, op);
+}
+
+int
+cuGraphAddNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
+		  struct cu_graph_node *const *before, const void *edges, size_t n,
+		  struct cu_node_params *params)
+{
+	(void)edges;
+	switch (params->type) {
+	case CU_NODE_KERNEL:
+		return cuGraphAddKernelNode_v2(out, graph, before, n, &params->kernel);
+	case CU_NODE_MEMCPY:
+		return cuGraphAddMemcpyNode(out, graph, before, n, &params->copy.copy,
+					    params->copy.context);
+	case CU_NODE_MEMSET:
+		return cuGraphAddMemsetNode(out, graph, before, n, &params->fill, NULL);
+	case CU_NODE_EMPTY:
+		return cuGraphAddEmptyNode(out, graph, before, n);
+	}
+	return CU_ERROR_NOT_SUPPORTED;
+}
+
+int
+cuGraphAddNode(struct cu_graph_node **out, struct cu_graph *graph,
+	       struct cu_graph_node *const *before, size_t n, struct cu_node_params *params)
+{
+	return cuGraphAddNode_v2(out, graph, before, NULL, n, params);
 }
 
 /* ---- what nodes are ---- */
@@ -441,6 +470,50 @@ op_replace(struct op *old, struct op *op)
 	op_free(op);
 }
 
+/* Of a graph that is not executable. */
+static int
+node_change(struct cu_graph_node *handle, struct op *op)
+{
+	struct op *at;
+	int code = node_enter(handle, (int)op->kind, &at);
+
+	if (code) {
+		op_free(op);
+		return code;
+	}
+	op_replace(at, op);
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+int
+cuGraphMemcpyNodeSetParams(struct cu_graph_node *node, const struct cu_copy_3d *copy)
+{
+	struct op *op;
+	int code = copy_op(copy, &op);
+
+	return code ? code : node_change(node, op);
+}
+
+int
+cuGraphMemsetNodeSetParams(struct cu_graph_node *node, const struct cu_memset_node *params)
+{
+	struct op *op;
+	int code = fill_op(params, &op);
+
+	return code ? code : node_change(node, op);
+}
+
+int
+cuGraphNodeSetParams(struct cu_graph_node *node, struct cu_node_params *params)
+{
+	return params->type == CU_NODE_MEMCPY
+		       ? cuGraphMemcpyNodeSetParams(node, &params->copy.copy)
+	       : params->type == CU_NODE_MEMSET
+		       ? cuGraphMemsetNodeSetParams(node, &params->fill)
+		       : CU_ERROR_NOT_SUPPORTED;
+}
+
 static int
 exec_change(struct cu_graph_exec *handle, struct cu_graph_node *node, struct op *op)
 {
@@ -507,6 +580,17 @@ cuGraphExecMemsetNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node 
 
 	(void)context;
 	return code ? code : exec_change(exec, node, op);
+}
+
+int
+cuGraphExecNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
+			 struct cu_node_params *params)
+{
+	return params->type == CU_NODE_MEMCPY
+		       ? cuGraphExecMemcpyNodeSetParams(exec, node, &params->copy.copy, NULL)
+	       : params->type == CU_NODE_MEMSET
+		       ? cuGraphExecMemsetNodeSetParams(exec, node, &params->fill, NULL)
+		       : CU_ERROR_NOT_SUPPORTED;
 }
 
 int

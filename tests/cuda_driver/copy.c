@@ -13,9 +13,7 @@
 
 #include "internal.h"
 
-/* What kind of place an address is, and may it be used? pageable: NULL when the parameter is
- * an address of the device, else set to 1 for memory that the driver does not know. */
-static int
+int
 place_enter(const struct op *op, struct cu_context *context, uint64_t addr, int access,
 	    struct place *place, int *pageable)
 {

@@ -363,6 +363,12 @@ int stream_enter(enum call call, struct cu_stream *handle, struct cu_context **c
  * with that: 0, or the code, and the capture is spoilt. The lock is held. */
 int stream_observe(struct stream *stream, enum call call);
 
+/* What kind of place the address of a copy, fill or word is, and may it be used? pageable: NULL when the
+ * parameter is an address of the device, else set to 1 for memory that the driver does not know. With
+ * the lock. */
+int place_enter(const struct op *op, struct cu_context *context, uint64_t addr,
+		int access, struct place *place, int *pageable);
+
 /* ---- copy.c, without the lock ---- */
 
 /* Any copy. host_to, host_from: that side is a host pointer and need not be pinned. A context NULL: the

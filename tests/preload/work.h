@@ -38,12 +38,6 @@ int cuGraphClone(struct cu_graph **out, struct cu_graph *graph);
 int cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 			    struct cu_graph_node *const *before, size_t n,
 			    const struct cu_kernel_node *params);
-int cuGraphAddMemcpyNode(struct cu_graph_node **out, struct cu_graph *graph,
-			 struct cu_graph_node *const *before, size_t n,
-			 const struct cu_copy_3d *copy, struct cu_context *context);
-int cuGraphAddMemsetNode(struct cu_graph_node **out, struct cu_graph *graph,
-			 struct cu_graph_node *const *before, size_t n,
-			 const struct cu_memset_node *params, struct cu_context *context);
 int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 			     struct cu_graph_node *const *before, size_t n,
 			     struct cu_graph *child);
@@ -55,9 +49,12 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 	C(cuEventDestroy_v2) C(cuEventRecord) C(cuEventSynchronize) \
 	C(cuGraphAddChildGraphNode) \
 	C(cuGraphAddKernelNode_v2) C(cuGraphAddMemcpyNode) C(cuGraphAddMemsetNode) \
+	C(cuGraphAddNode) C(cuGraphAddNode_v2) \
 	C(cuGraphClone) C(cuGraphCreate) C(cuGraphDestroy) C(cuGraphExecDestroy) \
 	C(cuGraphExecKernelNodeSetParams) C(cuGraphExecKernelNodeSetParams_v2) \
 	C(cuGraphExecMemcpyNodeSetParams) C(cuGraphExecMemsetNodeSetParams) \
+	C(cuGraphExecNodeSetParams) C(cuGraphMemcpyNodeSetParams) \
+	C(cuGraphMemsetNodeSetParams) C(cuGraphNodeSetParams) \
 	C(cuGraphExecUpdate_v2) C(cuGraphGetNodes) C(cuGraphInstantiate) \
 	C(cuGraphInstantiateWithFlags) C(cuGraphInstantiateWithParams) \
 	C(cuGraphLaunch) C(cuGraphLaunch_ptsz) C(cuGraphUpload) C(cuInit) \
