@@ -108,5 +108,7 @@ char *run_loads_text(enum run_loads loads, const char *file, char *buf, size_t b
 /* run_budget.c, run_frameworks.c: their part of the plan. */
 int run_budget_plan(struct run_plan *plan, const struct run_options *options) SL_MUST_CHECK;
 int run_frameworks_plan(struct run_plan *plan, const struct run_options *options) SL_MUST_CHECK;
+/* Whether the library may page memory that could be shared where it meets a framework that maps all it has. */
+int run_frameworks_mapped_auto(const struct run_options *options);
 
 #endif

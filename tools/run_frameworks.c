@@ -19,19 +19,22 @@
 #include "run.h"
 
 struct framework {
-	const char *name;
+	const char *name; /* as it is refused */
+	const char *told; /* as the library announces it */
 	const char *variable, *value;
 	const char *why;
 };
 
 static const struct framework frameworks[] = {
-	{"pytorch", "PYTORCH_NO_CUDA_MEMORY_CACHING", "1",
+	{"pytorch", "pytorch", "PYTORCH_NO_CUDA_MEMORY_CACHING", "1",
 	 "each tensor is an allocation of its own; CUDA graphs of PyTorch need its "
 	 "caching: "
 	 "--no-framework pytorch"},
-	{"jax", "XLA_PYTHON_CLIENT_PREALLOCATE", "false",
+	{"jax", "jax", "XLA_PYTHON_CLIENT_PREALLOCATE", "false",
 	 "no arena of three quarters of the memory at the start"},
-	{"tensorflow", "TF_FORCE_GPU_ALLOW_GROWTH", "true",
+	{"jax", "jax-allocator", "XLA_PYTHON_CLIENT_ALLOCATOR", "platform",
+	 "each array is an allocation of its own"},
+	{"tensorflow", "tensorflow", "TF_FORCE_GPU_ALLOW_GROWTH", "true",
 	 "no arena of all of the memory at the start"},
 };
 
@@ -39,6 +42,13 @@ static const struct framework frameworks[] = {
 #define SEGMENTS     "expandable-segments"
 #define SEGMENTS_KEY "expandable_segments"
 #define CONF_BYTES   2048
+
+static int
+is_told_nothing(const struct run_options *options)
+{
+	return options->keep_frameworks ||
+	       (options->mode && strcmp(options->mode, "off") == 0);
+}
 
 static int
 is_refused(const struct run_options *options, const char *name)
@@ -65,6 +75,22 @@ refused_check(const struct run_options *options)
 				options->refused[i]);
 	}
 	return 0;
+}
+
+/* The user has asked JAX for its arena: then it is to have it. */
+static int
+arena_is_wanted(const struct framework *f)
+{
+	const char *text = getenv("XLA_PYTHON_CLIENT_PREALLOCATE");
+
+	return !strcmp(f->told, "jax-allocator") && text && strcmp(text, "false") &&
+	       strcmp(text, "0");
+}
+
+int
+run_frameworks_mapped_auto(const struct run_options *options)
+{
+	return !is_told_nothing(options) && !is_refused(options, "jax");
 }
 
 /* Where "True" of "expandable_segments : True" begins in the text, NULL: it is not on. */
@@ -115,18 +141,17 @@ run_frameworks_plan(struct run_plan *plan, const struct run_options *options)
 	int rc = refused_check(options);
 	size_t used = 0;
 
-	if (rc || options->keep_frameworks ||
-	    (options->mode && strcmp(options->mode, "off") == 0))
+	if (rc || is_told_nothing(options))
 		return rc;
 	for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]) && !rc; i++) {
 		const struct framework *f = &frameworks[i];
 
-		if (getenv(f->variable) || is_refused(options, f->name))
+		if (getenv(f->variable) || is_refused(options, f->name) || arena_is_wanted(f))
 			continue;
 		rc = run_set(plan, f->variable, f->value, "%s: %s", f->name, f->why);
 		used += (size_t)snprintf(plan->frameworks + used,
 					 sizeof(plan->frameworks) - used, "%s%s",
-					 used ? "+" : "", f->name);
+					 used ? "+" : "", f->told);
 	}
 	if (!rc && !is_refused(options, SEGMENTS)) {
 		rc = segments_plan(plan, "PYTORCH_CUDA_ALLOC_CONF");

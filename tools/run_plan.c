@@ -251,8 +251,11 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 		rc = choice_plan(plan, "--managed", "managed", options->managed,
 				 "ours|driver");
 	if (!rc)
-		rc = choice_plan(plan, "--mapped", "mapped", options->mapped,
-				 "ours|all|driver");
+		rc = choice_plan(plan, "--mapped", "mapped",
+				 options->mapped || !run_frameworks_mapped_auto(options)
+					 ? options->mapped
+					 : "auto",
+				 "auto|ours|all|driver");
 	if (!rc && options->no_follow)
 		rc = run_setting(plan, "follow", "0");
 	if (!rc && options->explain)

@@ -247,8 +247,9 @@ def allocator(what, command=MATRICES, env=None, options=(), **more):
                 reference=MATRICES, share=1 / 3, options=options, cost=20, **more)
 
 
-def jax_check(what, env, cost=25):
-    return Same("A15", f"JAX: {what}", needs=JAX, command=("jax_cases.py",), env=env, cost=cost)
+def jax_check(what, env, cases=(), cost=25, **more):
+    return Same("A15", f"JAX: {what}", needs=JAX, command=("jax_cases.py", *cases), env=env,
+                cost=cost, **more)
 
 
 CHECKS = [
@@ -298,10 +299,14 @@ CHECKS = [
          command=("cupy_cases.py",), device=256 * MIB, cost=60, timeout=150),
     Same("A14", "CuPy: sort, fft, products, solves, 3 x the budget", CUPY, command=("cupy_arrays.py",),
          share=1 / 3, cost=30),
+    # Pools hand out parts of large blocks, so that each launch uses a whole one: slow, hence few cases. The
+    # arena is larger than the arrays, and must fit device and host memory.
     jax_check("an arena at the start", {"XLA_PYTHON_CLIENT_PREALLOCATE": "true",
-                                        "XLA_PYTHON_CLIENT_MEM_FRACTION": ".03"}),
-    jax_check("memory as needed", {}),
-    jax_check("platform allocator", {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
+                                        "XLA_PYTHON_CLIENT_MEM_FRACTION": ".03"},
+              cases=("matmul", "scan"), options=("--host-memory", "6G"), cost=50),
+    jax_check("its pool, as needed", {"XLA_PYTHON_CLIENT_ALLOCATOR": "default"},
+              cases=("matmul", "scan"), cost=50),
+    jax_check("as sluice run sets it", {}),
     jax_check("cuda_async allocator", {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}),
     jax_check("command buffers for everything",
               {"XLA_FLAGS": ENVIRONMENT["XLA_FLAGS"] + " --xla_gpu_graph_min_graph_size=1"}),

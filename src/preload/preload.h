@@ -101,7 +101,8 @@ enum pl_arguments { /* what a launch is taken to touch */
 enum pl_mapped { /* of what the program makes by cuMemCreate() and maps itself, who serves */
 		 PL_MAPPED_OURS, /* we, but for what may be shared with other processes */
 		 PL_MAPPED_ALL,  /* we; what is shared becomes the driver's then */
-		 PL_MAPPED_DRIVER
+		 PL_MAPPED_DRIVER,
+		 PL_MAPPED_AUTO /* all for programs that take all of their memory so; else ours: ask pl_mapped() */
 };
 
 struct pl_settings {
@@ -130,6 +131,9 @@ int pl_settings_result(void);
 /* announce.c. What memory queries tell: 1 physical, 0 virtual size. In auto by the libraries that are
  * loaded. */
 int pl_meminfo_physical(void);
+/* announce.c. The setting, auto decided: ALL once the process has loaded JAX and where there is one GPU (kernels of
+ * several reach each other's memory, which ours is not for), else OURS. */
+enum pl_mapped pl_mapped(void);
 
 /* A line on stderr, "sluice: " before it; with quiet only errors. printf rules. */
 void pl_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -192,6 +196,8 @@ struct pl_gpu *pl_gpu_here(void);
 struct pl_gpu *pl_gpu_of(uint64_t addr);
 /* The GPU number n (CUdevice) if it has a space, or NULL. Wait-free. */
 struct pl_gpu *pl_gpu_of_device(int device);
+/* relay.c. Whether the process sees one GPU only. A load but for the first time. */
+int pl_device_is_only_one(void);
 /* Device + host + store budget: what memory queries answer as the total. */
 uint64_t pl_gpu_virtual_bytes(const struct pl_gpu *gpu);
 
@@ -386,7 +392,7 @@ enum pl_scope_flag {
 	PL_SCOPE_CHECKED = 2, /* the driver looks at the memory when the call is made: also while the
 			       * stream is captured it must be there */
 	PL_SCOPE_LOOK = 4, /* that is all it does, and no stream is meant; any GPU's uses */
-	PL_SCOPE_AWAY = 8  /* the uses are mapped where they are, and not brought to the device */
+	PL_SCOPE_AWAY = 8 /* the uses are mapped where they are, and not brought to the device */
 };
 
 struct pl_scope {

@@ -30,8 +30,8 @@ static struct relay relays[PL_GPUS_MAX]; /* relays_lock; each set once */
 static pthread_mutex_t relays_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int n_devices; /* 0: not asked for yet */
 
-static int
-device_is_only_one(void)
+int
+pl_device_is_only_one(void)
 {
 	int n = atomic_load_explicit(&n_devices, memory_order_relaxed);
 
@@ -48,7 +48,7 @@ device_is_only_one(void)
 int
 pl_relay_is_needed(const struct pl_gpu *gpu)
 {
-	return !device_is_only_one() && pl_gpu_here() != gpu;
+	return !pl_device_is_only_one() && pl_gpu_here() != gpu;
 }
 
 /* Bring the uses of this GPU to the front; their number. */
@@ -71,7 +71,7 @@ uses_part(struct pl_use *uses, size_t n, const struct pl_gpu *gpu)
 size_t
 pl_relays_part(struct pl_use *uses, size_t n)
 {
-	return !n || device_is_only_one() ? n : uses_part(uses, n, pl_gpu_here());
+	return !n || pl_device_is_only_one() ? n : uses_part(uses, n, pl_gpu_here());
 }
 
 /* CUresult. */

@@ -36,7 +36,7 @@ static const struct field fields[] = {
 	{"mode", FIELD_CHOICE, AT(mode), "paged|naive|opt|off"},
 	{"arguments", FIELD_CHOICE, AT(arguments), "learn|all|trust"},
 	{"managed", FIELD_CHOICE, AT(own_managed), "driver|ours"},
-	{"mapped", FIELD_CHOICE, AT(mapped), "ours|all|driver"},
+	{"mapped", FIELD_CHOICE, AT(mapped), "ours|all|driver|auto"},
 	{"follow", FIELD_FLAG, AT(follow), NULL},
 	{"explain", FIELD_FLAG, AT(explain), NULL},
 	{"verbose", FIELD_FLAG, AT(verbose), NULL},

@@ -136,9 +136,9 @@ serving_gpu(const uint64_t *handle, size_t bytes, const struct cu_allocation *wh
 	size_t granule;
 
 	if (!is_served() || !handle || !what || flags || !is_granular(bytes) ||
-	    what->type != CU_ALLOCATION_PINNED || what->location.type != CU_LOCATION_DEVICE ||
-	    what->location.id < 0 || what->usage ||
-	    (what->requested_handle && pl_settings()->mapped != PL_MAPPED_ALL) ||
+	    what->type != CU_ALLOCATION_PINNED ||
+	    what->location.type != CU_LOCATION_DEVICE || what->location.id < 0 ||
+	    what->usage || (what->requested_handle && pl_mapped() != PL_MAPPED_ALL) ||
 	    granularity(&granule, what, CU_GRANULARITY_MINIMUM) || granule > PL_GRANULE_BYTES)
 		return NULL;
 	return gpu_find(what->location.id);

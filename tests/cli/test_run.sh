@@ -174,14 +174,26 @@ run 0 "" --stats s.json true
 [ -e s.json ] && fail "old statistics are still there"
 
 # Frameworks: told unless they are set, or refused.
-all="frameworks=pytorch+jax+tensorflow"
+all="frameworks=pytorch+jax+jax-allocator+tensorflow"
 run 0 "$all" --dry-run true
 run 0 "PYTORCH_NO_CUDA_MEMORY_CACHING=1" --dry-run true
 run 0 "1 false true" sh -c \
 	'echo "$PYTORCH_NO_CUDA_MEMORY_CACHING $XLA_PYTHON_CLIENT_PREALLOCATE $TF_FORCE_GPU_ALLOW_GROWTH"'
-run 0 "frameworks=jax+tensorflow" --dry-run --no-framework pytorch true
+run 0 "frameworks=jax+jax-allocator+tensorflow" --dry-run --no-framework pytorch true
 run 0 "frameworks=tensorflow" --dry-run --no-framework pytorch --no-framework jax true
 XLA_PYTHON_CLIENT_PREALLOCATE=true run 0 "frameworks=pytorch+tensorflow" --dry-run true
+XLA_PYTHON_CLIENT_PREALLOCATE=false run 0 "frameworks=pytorch+jax-allocator+tensorflow" --dry-run true
+XLA_PYTHON_CLIENT_ALLOCATOR=bfc run 0 "frameworks=pytorch+jax+tensorflow" --dry-run true
+run 0 "<platform>" sh -c 'echo "<$XLA_PYTHON_CLIENT_ALLOCATOR>"'
+XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async run 0 "<cuda_async>" sh -c 'echo "<$XLA_PYTHON_CLIENT_ALLOCATOR>"'
+XLA_PYTHON_CLIENT_PREALLOCATE=true run 0 "<>" sh -c 'echo "<${XLA_PYTHON_CLIENT_ALLOCATOR-}>"'
+# What is mapped by the program: by what it has loaded, unless that is said or refused.
+run 0 "mapped=auto" --dry-run true
+run 0 "mapped=ours" --dry-run --mapped ours true
+for options in --keep-frameworks "--mode off" "--no-framework jax"; do
+	run 0 "SLUICE_RUN" --dry-run $options true
+	case $output in *mapped=*) fail "$options: $output" ;; esac
+done
 XLA_PYTHON_CLIENT_PREALLOCATE=true run 0 "<true>" sh -c 'echo "<$XLA_PYTHON_CLIENT_PREALLOCATE>"'
 for options in --keep-frameworks "--mode off"; do
 	run 0 "<>" $options sh -c 'echo "<$PYTORCH_NO_CUDA_MEMORY_CACHING$TF_FORCE_GPU_ALLOW_GROWTH>"'

@@ -52,11 +52,67 @@ main(int argc, char **argv)
 	return argc > 1 ? atoi(argv[1]) : 0;
 }
 END
+# As JAX takes its memory: handles that could be shared, three times.
+cat >mapper.c <<'END'
+#include <stddef.h>
+#include <stdio.h>
+#define TRY(call)                                         \
+	do {                                              \
+		int result = call;                        \
+		if (result) {                             \
+			printf("%s: %d\n", #call, result); \
+			return 1;                         \
+		}                                         \
+	} while (0)
+typedef unsigned long long number;
+struct what {
+	int type, handles, location, device;
+	void *other;
+	unsigned char flags[8];
+};
+struct access {
+	int location, device, flags;
+};
+int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *), cuCtxSynchronize(void);
+int cuMemAlloc_v2(number *, size_t), cuMemFree_v2(number);
+int cuMemCreate(number *, size_t, const struct what *, number), cuMemRelease(number);
+int cuMemAddressReserve(number *, size_t, size_t, number, number), cuMemAddressFree(number, size_t);
+int cuMemMap(number, size_t, size_t, number, number), cuMemUnmap(number, size_t);
+int cuMemSetAccess(number, size_t, const struct access *, size_t);
+int cuMemsetD8_v2(number, unsigned char, size_t);
+int
+main(void)
+{
+	const size_t bytes = 4 << 20;
+	const struct what what = {1, 1, 1, 0, NULL, {0}};
+	const struct access access = {1, 0, 3};
+	number small, addr, handle;
+	void *context;
+
+	TRY(cuInit(0));
+	TRY(cuDevicePrimaryCtxRetain(&context, 0));
+	TRY(cuCtxSetCurrent(context));
+	TRY(cuMemAlloc_v2(&small, 4096));
+	for (int i = 0; i < 3; i++) {
+		TRY(cuMemAddressReserve(&addr, bytes, 0, 0, 0));
+		TRY(cuMemCreate(&handle, bytes, &what, 0));
+		TRY(cuMemMap(addr, bytes, 0, handle, 0));
+		TRY(cuMemSetAccess(addr, bytes, &access, 1));
+		TRY(cuMemsetD8_v2(addr, 1, bytes));
+		TRY(cuCtxSynchronize());
+		TRY(cuMemUnmap(addr, bytes));
+		TRY(cuMemRelease(handle));
+		TRY(cuMemAddressFree(addr, bytes));
+	}
+	TRY(cuMemFree_v2(small));
+	return 0;
+}
+END
 driver=$SLUICE_STANDIN_PLAIN
 ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
 link=("$driver" "-Wl,-rpath,$(dirname "$driver")")
 "$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "${link[@]}" -o oversubscribed &&
-	"$CC" init.c "${link[@]}" -o init &&
+	"$CC" init.c "${link[@]}" -o init && "$CC" mapper.c "${link[@]}" -o mapper &&
 	"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
 
@@ -140,6 +196,30 @@ LD_PRELOAD=$LD_PRELOAD:$PWD/jaxlib/any.so "$SLUICE_BIN" run "${budgets[@]}" \
 	./oversubscribed 32 >/dev/null 2>err || fail "with JAX: $(cat err)"
 grep -q '^sluice: JAX: ' err && grep -q '^sluice: memory queries tell what the GPU has' err ||
 	fail "JAX is not told: $(cat err)"
+grep -q '^sluice: JAX: each array' err && grep -q '^sluice: JAX: memory that it maps' err ||
+	fail "JAX is not told all: $(cat err)"
+
+# Memory that is mapped by the program and could be shared: paged for JAX on one GPU alone.
+# mapped WHAT LIBRARY OPTION ...: the counter is WHAT with that library loaded
+mapped()
+{
+	local what=$1 with=$LD_PRELOAD${2:+:$PWD/$2}
+	shift 2
+	LD_PRELOAD=$with "$SLUICE_BIN" run "${budgets[@]}" "$@" --stats mapped.json ./mapper >out 2>err ||
+		fail "mapper $*: exit status $?: $(cat out err)"
+	[ "$(number mapped mapped.json)" = "$what" ] ||
+		fail "mapper $*: $(number mapped mapped.json) mapped, not $what: $(cat err)"
+}
+mapped 3 jaxlib/any.so
+mapped 0 ""
+mapped 0 fake/libtorch_cuda.so
+mapped 0 jaxlib/any.so --mapped ours
+mapped 0 jaxlib/any.so --no-framework jax
+mapped 0 jaxlib/any.so --keep-frameworks
+mapped 3 "" --mapped all
+CUDA_STANDIN_DEVICES=2 mapped 0 jaxlib/any.so
+grep -q '^sluice: JAX on several GPUs: ' err || fail "several GPUs: not said: $(cat err)"
+CUDA_STANDIN_DEVICES=2 mapped 3 jaxlib/any.so --mapped all
 
 # Too much for all three: out of memory as the program knows it, explained.
 "$SLUICE_BIN" run --device-memory 32M --host-memory 32M --store-memory 0 ./oversubscribed 128 >out 2>err
@@ -193,7 +273,7 @@ by_hand 1 "mode=paged|naive" 'mode=paged|naive: not one of'
 by_hand 1 "arguments=none" 'arguments=none: not one of learn|all|trust'
 by_hand 1 "meminfo=x" 'meminfo=x: not one of virtual|physical|auto'
 by_hand 1 "managed=x" 'managed=x: not one of driver|ours'
-by_hand 1 "mapped=x" 'mapped=x: not one of ours|all|driver'
+by_hand 1 "mapped=x" 'mapped=x: not one of ours|all|driver|auto'
 by_hand 1 "quiet=2" 'quiet=2: 0 or 1 wanted'
 by_hand 1 "colour=red" 'unknown key "colour"'
 by_hand 1 "$(printf 'k%.0s' {1..80})=1" '"kkkkkkkk'
