@@ -227,18 +227,20 @@ copy_run(struct copy *c)
 
 	if (!pl_active())
 		return c->forward(c, 0, c->bytes);
-	copy_note(c);
 	pl_touch_init(&touch, uses, 2);
 	pl_touch_add(&touch, c->to, c->bytes, SLUICE_USE_WRITE_ALL);
 	pl_touch_add(&touch, c->from, c->bytes, SLUICE_USE_READ);
-	if (!touch.n)
+	if (!touch.n) {
+		copy_note(c);
 		return c->forward(c, 0, c->bytes);
+	}
 	if ((c->host == HOST_FROM && pl_maybe_ours(c->from)) ||
 	    (c->host == HOST_TO && pl_maybe_ours(c->to)))
 		copy_generalize(c);
 	result = pl_touch_begin(&touch, c->stream, c->flavour);
 	if (result)
 		return result;
+	copy_note(c); /* what is overwritten has been forgotten */
 	result = c->forward(c, 0, c->bytes);
 	if (pl_touch_is_split(&touch, result))
 		result = copy_in_pieces(c);

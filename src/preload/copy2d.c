@@ -268,15 +268,17 @@ box_run(struct box *box, int *result)
 	struct pl_use uses[2];
 	struct pl_touch touch;
 
-	box_note(box);
 	pl_touch_init(&touch, uses, 2);
 	box_touch(&touch, &box->copy);
-	if (!touch.n)
+	if (!touch.n) {
+		box_note(box);
 		return 0;
-	pl_box_generalize(&box->copy);
+	}
 	*result = pl_touch_begin(&touch, box->stream, box->flavour);
 	if (*result)
 		return 1;
+	box_note(box); /* what is overwritten has been forgotten */
+	pl_box_generalize(&box->copy);
 	*result = box->forward(box, &box->copy);
 	if (pl_touch_is_split(&touch, *result))
 		*result = box_in_pieces(box);

@@ -199,6 +199,8 @@ batch_is_ours(const struct batch *b)
 static int
 batch_run(const struct batch *b)
 {
+	int result;
+
 	/* What has no sense is the driver's to refuse. */
 	if (!pl_active() || !b->to || !b->from || !b->bytes || !b->attributes || !b->firsts ||
 	    !b->n_attributes || b->n_attributes > b->n || b->firsts[0] || !batch_is_ours(b))
@@ -206,8 +208,9 @@ batch_run(const struct batch *b)
 	for (size_t k = 1; k < b->n_attributes; k++)
 		if (b->firsts[k] <= b->firsts[k - 1] || b->firsts[k] >= b->n)
 			return batch_forward(b);
-	batch_note(b);
-	return b->n > PART_MAX ? batch_in_parts(b) : batch_part(b);
+	result = b->n > PART_MAX ? batch_in_parts(b) : batch_part(b);
+	batch_note(b); /* what is overwritten has been forgotten */
+	return result;
 }
 
 int

@@ -90,6 +90,9 @@ function_ask(struct pl_function *f)
 		params[n++] = (struct pl_param){(uint32_t)offset, (uint32_t)bytes};
 	}
 	f->knowledge = pl_policy_of(f->name);
+	f->told = f->knowledge != PL_UNKNOWN;
+	if (!f->told && name && pl_name_is_indirect(name))
+		f->knowledge = PL_INDIRECT;
 	f->params = n ? malloc(n * sizeof(*f->params)) : NULL;
 	if (!n || !f->params)
 		return;

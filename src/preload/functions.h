@@ -10,7 +10,9 @@
 #include "preload/preload.h"
 
 /* Launches of a function that are peeked into before it counts as naming all. */
-#define PL_PEEKS 3u
+#define PL_PEEKS      3u
+/* One that does is peeked into again at its 2^n-th launch, from this on: what it is given may change. */
+#define PL_PEEK_AGAIN 32u
 
 enum pl_knowledge {
 	PL_UNKNOWN,  /* being peeked into: taken to touch everything */
@@ -29,7 +31,8 @@ struct pl_function {
 	struct pl_function *_Atomic next; /* of its bucket */
 	struct pl_function *all_next;     /* of all, for the walk */
 	_Atomic int knowledge;            /* enum pl_knowledge */
-	_Atomic unsigned peeked;          /* launches peeked into, up to PL_PEEKS */
+	int told;                         /* the user said so: nothing is learnt */
+	_Atomic unsigned peeked;          /* launches peeked into */
 	_Atomic unsigned pending;         /* of them: not looked at yet */
 	_Atomic uint64_t launches, all, missed_bytes, waited_ns;
 	uint32_t n_params;
@@ -39,6 +42,9 @@ struct pl_function {
 
 /* The record of a function; NULL: out of memory. The first time: driver calls. */
 struct pl_function *pl_function_find(const void *handle);
+
+/* mangled.c: whether a C++ name, mangled, has a pointer to a pointer among its types. */
+int pl_name_is_indirect(const char *name);
 
 /* policies.c: what the person who started the program knows of a function; PL_UNKNOWN: nothing. */
 enum pl_knowledge pl_policy_of(const char *name);
@@ -57,6 +63,15 @@ pl_function_is_new(const struct pl_function *f)
 {
 	return atomic_load_explicit(&f->knowledge, memory_order_relaxed) == PL_UNKNOWN &&
 	       atomic_load_explicit(&f->peeked, memory_order_relaxed) < PL_PEEKS;
+}
+
+/* The same at its n-th launch (0: not counted), where enough seemed to be known. */
+static inline int
+pl_function_is_due(const struct pl_function *f, uint64_t n)
+{
+	return pl_function_is_new(f) ||
+	       (n >= PL_PEEK_AGAIN && !(n & (n - 1)) && !f->told &&
+		atomic_load_explicit(&f->knowledge, memory_order_relaxed) == PL_DIRECT);
 }
 
 /* peek.c: look into the memory behind what a launch is given, in stream order, for addresses. at: the
@@ -82,9 +97,15 @@ pl_block_use(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t sta
 /* 1: more addresses lie in memory than are kept: no launch is known to name all it touches. */
 extern _Atomic int pl_table_overflow;
 
-/* tables.c: what is kept in memory. Add what the block's tables name to uses; returns their new
- * number. */
-size_t pl_table_uses(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp);
+/* tables.c: what is kept in memory. Add what the tables name that a kernel may mean which is given this address in
+ * the block; returns the new number of uses. */
+size_t pl_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use *uses,
+		     size_t n, uint64_t stamp);
+/* These bytes of a block that has PL_BLOCK_TABLE are overwritten: what tables have there is forgotten. */
+void pl_table_overwritten(const struct pl_block *block, uint64_t addr, uint64_t bytes);
+
+/* Larger blocks are pools that programs hand out parts of, or hold data: a table says nothing of the rest. */
+#define PL_POOL_BYTES ((uint64_t)1 << 20)
 /* The same for tables outside blocks (device globals). */
 size_t pl_table_globals(struct pl_use *uses, size_t n, uint64_t stamp);
 /* A stamp for what follows: uses that are gathered under one name each block once. */

@@ -44,6 +44,7 @@ struct graph_exec {
 	struct graph_set set;
 	int set_is_old;  /* nodes have changed since */
 	int from_device; /* kernels may launch it */
+	uint64_t launches;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -288,9 +289,10 @@ struct graph_peek {
 	size_t n;
 };
 
-/* Nodes with functions of which not enough is known; at most PEEKS_MAX at a time. */
+/* Nodes with functions of which not enough is known, or which are due again at this launch of the graph; at
+ * most PEEKS_MAX at a time. */
 static size_t
-exec_peeks(struct cu_graph_exec *handle, struct graph_peek *peeks)
+exec_peeks(struct cu_graph_exec *handle, uint64_t number, struct graph_peek *peeks)
 {
 	struct graph_exec *exec;
 	size_t n = 0;
@@ -302,7 +304,7 @@ exec_peeks(struct cu_graph_exec *handle, struct graph_peek *peeks)
 		struct pl_function *f = node->function ? pl_function_find(node->function)
 						       : NULL;
 
-		if (!f || !pl_function_is_new(f))
+		if (!f || !pl_function_is_due(f, number))
 			continue;
 		peeks[n].function = f;
 		peeks[n].n = node->n_at;
@@ -316,7 +318,8 @@ exec_peeks(struct cu_graph_exec *handle, struct graph_peek *peeks)
 
 /* As before a kernel's launch: behind what its scope brings. */
 static void
-graph_peek(struct cu_graph_exec *handle, struct cu_stream *stream, enum pl_flavour flavour)
+graph_peek(struct cu_graph_exec *handle, uint64_t number, struct cu_stream *stream,
+	   enum pl_flavour flavour)
 {
 	struct graph_peek peeks[PEEKS_MAX];
 	size_t n;
@@ -324,25 +327,27 @@ graph_peek(struct cu_graph_exec *handle, struct cu_stream *stream, enum pl_flavo
 	if (pl_settings()->arguments != PL_ARGUMENTS_LEARN ||
 	    pl_stream_captures(stream, flavour))
 		return;
-	n = exec_peeks(handle, peeks);
+	n = exec_peeks(handle, number, peeks);
 	for (size_t i = 0; i < n; i++)
-		if (pl_function_is_new(peeks[i].function))
+		if (pl_function_is_due(peeks[i].function, number))
 			pl_peek(peeks[i].function, stream, flavour, peeks[i].at, peeks[i].n);
 }
 
-/* What a launch touches now. */
+/* What a launch touches now, and its number. */
 static size_t
-exec_uses(struct cu_graph_exec *handle, struct pl_use *uses, unsigned *flags)
+exec_uses(struct cu_graph_exec *handle, struct pl_use *uses, unsigned *flags, uint64_t *number)
 {
 	struct graph_exec *exec;
 	uint64_t stamp;
 	size_t n = 0;
 
 	*flags = PL_SCOPE_ALL;
+	*number = 0;
 	pthread_mutex_lock(&lock);
 	exec = exec_find(handle);
 	if (!exec)
 		goto done;
+	*number = ++exec->launches;
 	if (exec->set_is_old && !set_make(&exec->set, &exec->nodes))
 		goto done;
 	exec->set_is_old = 0;
@@ -384,6 +389,7 @@ graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavo
 	struct pl_relays relays = {.n = 0};
 	struct pl_scope scope;
 	struct pl_gpu *gpu;
+	uint64_t number;
 	unsigned flags;
 	size_t n, here;
 	int result;
@@ -398,14 +404,14 @@ graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavo
 		return graph_launch_real(exec, stream, flavour);
 	}
 	pl_peeks_look();
-	n = exec_uses(exec, uses, &flags);
+	n = exec_uses(exec, uses, &flags, &number);
 	here = pl_relays_part(uses, n);
 	scope.what = (uintptr_t)exec;
 	result = pl_scope_begin(&scope, stream, flavour, uses, here, flags);
 	if (!result && here < n)
 		result = pl_relays_begin(&relays, stream, flavour, uses + here, n - here);
-	if (!result && flags)
-		graph_peek(exec, stream, flavour);
+	if (!result && (flags || !(number & (number - 1))))
+		graph_peek(exec, number, stream, flavour);
 	if (!result)
 		result = pl_fault_seen(graph_launch_real(exec, stream, flavour));
 	pl_relays_end(&relays, stream, flavour);

@@ -6,7 +6,8 @@
  * address but looks like one costs a needless use.
  *
  * What arguments do not show (PL_SCOPE_ALL) are addresses that lie in memory. Each function is peeked
- * into for its first launches (peek.c), and what small copies bring is looked through (tables.c).
+ * into for its first launches, and ever more rarely later (peek.c); what small copies bring is looked through
+ * (tables.c); and some say it by their name (mangled.c).
  *
  * A launch in a stream that is being captured is only recorded: graph.c asks for its uses when the
  * graph is instantiated.
@@ -40,9 +41,9 @@ pl_word_use(uint64_t word, struct pl_use *uses, size_t n, uint64_t stamp)
 	if (!block)
 		return n;
 	with = pl_block_use(block, uses, n, stamp);
-	if (with > n &&
+	if ((with > n || block->bytes > PL_POOL_BYTES) &&
 	    atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE)
-		with = pl_table_uses(block, uses, with, stamp);
+		with = pl_table_uses(block, word, uses, with, stamp);
 	return with;
 }
 
@@ -199,12 +200,12 @@ pl_launch_uses(void *function, void **params, void **extra, struct pl_use *uses,
 	return pl_launch_look(function, params, extra, uses, flags, at, &n_at);
 }
 
-/* Peek into a launch of a function of which not enough is known. */
+/* Peek into the n-th launch of a function of which not enough is known, or which is due again. */
 static void
-launch_peek(struct pl_function *f, struct cu_stream *stream, enum pl_flavour flavour,
-	    const struct scan *scan)
+launch_peek(struct pl_function *f, uint64_t n, struct cu_stream *stream,
+	    enum pl_flavour flavour, const struct scan *scan)
 {
-	if (pl_settings()->arguments != PL_ARGUMENTS_LEARN || !pl_function_is_new(f) ||
+	if (pl_settings()->arguments != PL_ARGUMENTS_LEARN || !pl_function_is_due(f, n) ||
 	    pl_stream_captures(stream, flavour))
 		return;
 	pl_peek(f, stream, flavour, scan->at, scan->n_at);
@@ -271,7 +272,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	struct pl_use uses[PL_USES_MAX];
 	struct scan scan;
 	struct pl_function *f;
-	uint64_t before = 0;
+	uint64_t before = 0, number;
 	unsigned flags;
 	int result;
 
@@ -289,7 +290,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	flags = scope_flags(f, scan.n);
 	scan.n = uses_here(f, uses, scan.n);
 	PL_COUNT(launches_seen, 1);
-	atomic_fetch_add_explicit(&f->launches, 1, memory_order_relaxed);
+	number = atomic_fetch_add_explicit(&f->launches, 1, memory_order_relaxed) + 1;
 	if (flags & PL_SCOPE_ALL) {
 		PL_COUNT(launches_all, 1);
 		atomic_fetch_add_explicit(&f->all, 1, memory_order_relaxed);
@@ -307,7 +308,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 					  memory_order_relaxed);
 	/* Behind the scope's moves: it reads what they bring. */
 	if (!result)
-		launch_peek(f, stream, flavour, &scan);
+		launch_peek(f, number, stream, flavour, &scan);
 	return result;
 }
 

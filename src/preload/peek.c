@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peeking: before the first launches of a function, what lies behind each address it is given, if
- * that is a small block, is copied to host memory in stream order; some launches later, when the
+ * Peeking: before the first launches of a function, what lies behind each address it is given is copied
+ * to host memory in stream order; some launches later, when the
  * copies have passed, the bytes are looked through for addresses. Found: the function is known to
  * follow addresses in memory, and goes on counting as touching everything; what was found is kept
- * as a table. None in PL_PEEKS launches: its arguments name all it touches.
+ * as a table. None in PL_PEEKS launches: its arguments name all it touches, until a later peek finds otherwise
+ * (PL_PEEK_AGAIN).
  *
- * Large blocks hold data, not addresses: tables of addresses are small, and peeking has to be cheap.
+ * Of large blocks, too: pools hand out their tables as parts of such. But most of what large blocks hold is data,
+ * which may look like an address once: there it takes an address at the very place that is given, or two.
  *
  * Bounded: SLOTS copies under way; a launch that finds none free is peeked into another time.
  * Threads: any; one lock, held across driver calls that wait for nothing.
@@ -17,14 +19,15 @@
 
 #include "preload/functions.h"
 
-#define SLOTS       512u
-#define SLOT_BYTES  4096u
-#define GROUPS      128u                /* launches being peeked into; a power of two */
-#define BLOCK_BYTES ((uint64_t)1 << 20) /* of blocks that may hold tables */
+#define SLOTS        512u
+#define SLOT_BYTES   4096u
+#define GROUPS       128u                /* launches being peeked into; a power of two */
+#define BORDER_BYTES ((uint64_t)2 << 20) /* of chunks: a copy across may be refused */
 
 struct slot {
 	uint64_t addr;
 	uint32_t bytes;
+	int is_pool; /* a part of a large block */
 };
 
 /* The copies of one launch. */
@@ -100,11 +103,14 @@ pl_peek(struct pl_function *f, struct cu_stream *stream, enum pl_flavour flavour
 		uint64_t left;
 		struct slot *slot;
 
-		if (!block || block->bytes > BLOCK_BYTES)
+		if (!block)
 			continue;
 		left = block->base + block->bytes - at[i];
+		if (left > BORDER_BYTES - at[i] % BORDER_BYTES)
+			left = BORDER_BYTES - at[i] % BORDER_BYTES;
 		slot = &slots[slot_head % SLOTS];
 		slot->addr = at[i];
+		slot->is_pool = block->bytes > PL_POOL_BYTES;
 		slot->bytes = (uint32_t)(left < SLOT_BYTES ? left : SLOT_BYTES);
 		if (slot->bytes < sizeof(uint64_t) ||
 		    copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
@@ -132,6 +138,25 @@ out:
 	pl_leave();
 }
 
+/* Whether what was copied holds addresses. */
+static int
+slot_is_table(const struct slot *slot, const char *bytes)
+{
+	uint32_t first = (uint32_t)(-slot->addr & 7);
+	unsigned n = 0;
+
+	for (uint32_t k = first; k + 8 <= slot->bytes; k += 8) {
+		uint64_t word;
+
+		memcpy(&word, bytes + k, sizeof(word));
+		if (!pl_maybe_ours(word) || !pl_block_find(word))
+			continue;
+		if (!slot->is_pool || k == first || ++n == 2)
+			return 1;
+	}
+	return 0;
+}
+
 /* Held. */
 static void
 group_look(struct group *group)
@@ -142,16 +167,10 @@ group_look(struct group *group)
 		unsigned at = (group->first + i) % SLOTS;
 		const char *bytes = memory + (size_t)at * SLOT_BYTES;
 
-		for (uint32_t k = -slots[at].addr & 7; k + 8 <= slots[at].bytes; k += 8) {
-			uint64_t word;
-
-			memcpy(&word, bytes + k, sizeof(word));
-			if (!pl_maybe_ours(word) || !pl_block_find(word))
-				continue;
-			atomic_store(&f->knowledge, PL_INDIRECT);
-			pl_table_note(slots[at].addr, bytes, slots[at].bytes);
-			break;
-		}
+		if (!slot_is_table(&slots[at], bytes))
+			continue;
+		atomic_store(&f->knowledge, PL_INDIRECT);
+		pl_table_note(slots[at].addr, bytes, slots[at].bytes);
 	}
 	atomic_fetch_sub(&f->pending, 1);
 	function_judge(f);

@@ -5,8 +5,12 @@
  * well; a launch may use a variable without being given anything, so what variables name is
  * used by every launch.
  *
- * Seen: in small copies from host memory, before they are made, and in what peeks bring. A later
- * copy over the same bytes replaces what was seen there; what a kernel writes is not seen.
+ * A large block is a pool that the program hands out parts of (PL_POOL_BYTES): there a launch means the tables
+ * near the address that it is given, from it on as far as the largest copy that is looked at, and what it lies in.
+ * So tables are found by block and granule.
+ *
+ * Seen: in small copies from host memory, and in what peeks bring. A later copy or fill over the same bytes
+ * replaces what was seen there, or it is forgotten; what a kernel writes is not seen.
  *
  * Bounded: TABLES_MAX pieces of memory of PL_TABLE_BYTES_MAX each, which copies that are looked at have at
  * most. What goes beyond makes launches count as touching everything (pl_table_overflow).
@@ -21,7 +25,8 @@
 
 #define TABLES_MAX  65536u
 #define BUCKETS     4096u
-#define GLOBALS_MAX 256u /* addresses in variables */
+#define GRANULE     UINT64_C(65536) /* no table is longer: PL_TABLE_BYTES_MAX */
+#define GLOBALS_MAX 256u            /* addresses in variables */
 
 struct member {
 	uint64_t at;   /* where it lies */
@@ -43,15 +48,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned any_globals;
 _Atomic int pl_table_overflow;
 
+/* Of a block's tables that begin in this granule. */
 static struct table **
-bucket_of(uint64_t block_id)
+bucket_of(uint64_t block_id, uint64_t addr)
 {
-	return &buckets[block_id * 0x9e3779b97f4a7c15u >> 52];
+	return &buckets[(block_id + (addr / GRANULE << 20)) * 0x9e3779b97f4a7c15u >> 52];
 }
 
 /* Drop what was seen in [begin, end) by a list's tables of this block; what lies beside it stays. Held. */
 static void
-tables_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
+list_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
 {
 	while (*at) {
 		struct table *t = *at;
@@ -75,6 +81,21 @@ tables_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
 		n_tables--;
 		free(t);
 	}
+}
+
+/* The same of all of a block's. Held. */
+static void
+block_drop(uint64_t block_id, uint64_t begin, uint64_t end)
+{
+	uint64_t first = begin - begin % GRANULE - GRANULE; /* what began before may reach in */
+
+	if ((end - first) / GRANULE < BUCKETS) {
+		for (uint64_t at = first; at < end; at += GRANULE)
+			list_drop(bucket_of(block_id, at), block_id, begin, end);
+		return;
+	}
+	for (size_t i = 0; i < BUCKETS; i++)
+		list_drop(&buckets[i], block_id, begin, end);
 }
 
 /* The words of bytes at addr that are addresses of live blocks: a table that is in no list yet. NULL: there
@@ -133,8 +154,11 @@ pl_table_note(uint64_t addr, const void *host, size_t bytes)
 			 : !atomic_load(&any_globals)))
 		return;
 	pthread_mutex_lock(&lock);
-	list = id ? bucket_of(id) : &globals;
-	tables_drop(list, id, addr, addr + bytes);
+	list = id ? bucket_of(id, addr) : &globals;
+	if (id)
+		block_drop(id, addr, addr + bytes);
+	else
+		list_drop(list, id, addr, addr + bytes);
 	if (t) {
 		table_add(list, t);
 		if (block)
@@ -150,59 +174,139 @@ pl_table_forget(struct pl_block *block)
 	if (!(atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE))
 		return;
 	pthread_mutex_lock(&lock);
-	tables_drop(bucket_of(block->id), block->id, 0, UINT64_MAX);
+	block_drop(block->id, block->base, block->base + block->bytes);
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_and(&block->flags, ~(unsigned)PL_BLOCK_TABLE);
 }
 
-/* Blocks of a table's members, once a stamp. Held. */
-static size_t
-members_add(const struct table *t, struct pl_use *uses, size_t n, uint64_t stamp)
+void
+pl_table_overwritten(const struct pl_block *block, uint64_t addr, uint64_t bytes)
 {
-	for (uint32_t i = 0; i < t->n && n < PL_USES_MAX; i++) {
-		struct pl_block *block = pl_block_find(t->members[i].addr);
-
-		if (block)
-			n = pl_block_use(block, uses, n, stamp);
-	}
-	return n;
+	pthread_mutex_lock(&lock);
+	block_drop(block->id, addr, addr + bytes);
+	pthread_mutex_unlock(&lock);
 }
 
-/* What the tables of one block name. Held. */
-static size_t
-block_members_add(const struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp)
+/* What is gathered for one launch. */
+struct gather {
+	struct pl_use *uses;
+	size_t n;
+	uint64_t stamp;
+};
+
+static int
+addr_is_in(const struct pl_block *block, uint64_t addr)
 {
-	for (const struct table *t = *bucket_of(block->id); t; t = t->next) {
-		if (t->block_id == block->id)
-			n = members_add(t, uses, n, stamp);
+	return block && addr - block->base < block->bytes;
+}
+
+/* Blocks of a table's members, once a stamp. Held. */
+static void
+members_add(struct gather *g, const struct table *t)
+{
+	const struct pl_block *last = NULL; /* of a pool there are many, in a row */
+
+	for (uint32_t i = 0; i < t->n && g->n < PL_USES_MAX; i++) {
+		struct pl_block *block;
+
+		if (addr_is_in(last, t->members[i].addr))
+			continue;
+		last = block = pl_block_find(t->members[i].addr);
+		if (block)
+			g->n = pl_block_use(block, g->uses, g->n, g->stamp);
 	}
-	return n;
+}
+
+/* The first table of the list that a kernel may mean which is given addr. Held. */
+static const struct table *
+list_near(const struct table *t, const struct pl_block *block, uint64_t addr)
+{
+	int is_pool = block->bytes > PL_POOL_BYTES;
+
+	while (t && (t->block_id != block->id ||
+		     (is_pool && (t->end <= addr || t->begin >= addr + GRANULE))))
+		t = t->next;
+	return t;
+}
+
+/* Begin at *at, which is 0 at first: where granules of the block may hold such tables. 0: no more. */
+static int
+near_next(const struct pl_block *block, uint64_t addr, uint64_t *at)
+{
+	uint64_t first = block->base, end = block->base + block->bytes;
+
+	if (block->bytes > PL_POOL_BYTES) {
+		first = addr - block->base > GRANULE ? addr - GRANULE : block->base;
+		end = end - addr > GRANULE ? addr + GRANULE : end;
+	}
+	*at = *at ? *at + GRANULE : first - first % GRANULE;
+	return *at < end;
+}
+
+/* What the tables near an address name. Held. */
+static void
+near_members_add(struct gather *g, const struct pl_block *block, uint64_t addr)
+{
+	uint64_t at = 0;
+
+	while (near_next(block, addr, &at))
+		for (const struct table *t =
+			     list_near(*bucket_of(block->id, at), block, addr);
+		     t; t = list_near(t->next, block, addr))
+			members_add(g, t);
+}
+
+/* What the tables near the addresses in a table name. Held. */
+static void
+members_follow(struct gather *g, const struct table *t)
+{
+	const struct pl_block *last = NULL;
+	uint64_t granule = 0;
+
+	for (uint32_t i = 0; i < t->n && g->n < PL_USES_MAX; i++) {
+		const struct pl_block *block = addr_is_in(last, t->members[i].addr)
+						       ? last
+						       : pl_block_find(t->members[i].addr);
+
+		if (!block || (block == last && (block->bytes <= PL_POOL_BYTES ||
+						 t->members[i].addr / GRANULE == granule)))
+			continue;
+		last = block;
+		granule = t->members[i].addr / GRANULE;
+		if (atomic_load(&block->flags) & PL_BLOCK_TABLE)
+			near_members_add(g, block, t->members[i].addr);
+	}
 }
 
 size_t
-pl_table_uses(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp)
+pl_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n,
+	      uint64_t stamp)
 {
-	size_t from = n;
+	struct gather g = {uses, n, stamp};
+	uint64_t at = 0;
 
 	pthread_mutex_lock(&lock);
-	n = block_members_add(block, uses, n, stamp);
-	/* The members' own tables: addresses of addresses. */
-	for (size_t i = from; i < n; i++) {
-		if (atomic_load(&uses[i].block->flags) & PL_BLOCK_TABLE)
-			n = block_members_add(uses[i].block, uses, n, stamp);
-	}
+	near_members_add(&g, block, addr);
+	/* Addresses of addresses. */
+	while (near_next(block, addr, &at))
+		for (const struct table *t =
+			     list_near(*bucket_of(block->id, at), block, addr);
+		     t; t = list_near(t->next, block, addr))
+			members_follow(&g, t);
 	pthread_mutex_unlock(&lock);
-	return n;
+	return g.n;
 }
 
 size_t
 pl_table_globals(struct pl_use *uses, size_t n, uint64_t stamp)
 {
+	struct gather g = {uses, n, stamp};
+
 	if (!atomic_load_explicit(&any_globals, memory_order_relaxed))
 		return n;
 	pthread_mutex_lock(&lock);
 	for (const struct table *t = globals; t; t = t->next)
-		n = members_add(t, uses, n, stamp);
+		members_add(&g, t);
 	pthread_mutex_unlock(&lock);
-	return n;
+	return g.n;
 }

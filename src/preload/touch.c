@@ -11,6 +11,7 @@
  * Threads: any.
  */
 #include "preload/touch.h"
+#include "preload/functions.h"
 
 #define PIECE_BYTES ((uint64_t)2 << 20)
 
@@ -109,6 +110,21 @@ touch_open(struct pl_touch *touch)
 	return CU_SUCCESS;
 }
 
+/* What is captured overwrites nothing yet. */
+static void
+tables_forget(const struct pl_touch *touch)
+{
+	for (size_t i = 0; i < touch->n; i++) {
+		const struct pl_use *use = &touch->uses[i];
+
+		if (use->intent == SLUICE_USE_WRITE_ALL &&
+		    atomic_load_explicit(&use->block->flags, memory_order_relaxed) &
+			    PL_BLOCK_TABLE &&
+		    !pl_stream_captures(touch->stream, touch->flavour))
+			pl_table_overwritten(use->block, use->addr, use->bytes);
+	}
+}
+
 int
 pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour flavour)
 {
@@ -117,6 +133,7 @@ pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour
 	touch->stream = stream;
 	touch->flavour = flavour;
 	touch->flags = PL_SCOPE_CHECKED;
+	tables_forget(touch);
 	result = touch_open(touch);
 	PL_COUNT(copies, !result && touch->n);
 	return result;

@@ -9,14 +9,13 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "away.h"
 #include "base/rng.h"
 #include "preload/api_graph.h"
 #include "preload/api_launch.h"
 #include "preload/api_stream.h"
+#include "scenario.h"
 
 #define BLOCK_BYTES (4 * AWAY_MIB)
 #define WORDS       (BLOCK_BYTES / 4)
@@ -583,78 +582,6 @@ repeated_steps_are_right(void)
 
 /* ---- scenarios ---- */
 
-static char folder[] = "/tmp/sluice-launch-XXXXXX";
-
-static void
-path_make(char path[64], const char *name)
-{
-	snprintf(path, 64, "%s/%s", folder, name);
-}
-
-/* Run it under these settings, with statistics. Its exit status. */
-static int
-scenario(const char *name, int (*run)(void), const char *settings)
-{
-	char path[64], text[256];
-	int status;
-	pid_t child;
-
-	path_make(path, name);
-	snprintf(text, sizeof(text), "quiet=1,stats=%s,%s", path, settings);
-	fflush(stdout);
-	child = fork();
-	if (!child) {
-		setenv("SLUICE_RUN", text, 1);
-		exit(run());
-	}
-	if (child < 0 || waitpid(child, &status, 0) != child)
-		return 1;
-	status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	printf("%s: %s\n", name, status == 77 ? "skipped" : status ? "failed" : "ok");
-	return status;
-}
-
-/* A number of the scenario's statistics: the member behind the text `after`. */
-static uint64_t
-number_of(const char *name, const char *after, const char *member)
-{
-	static char text[1 << 16];
-	char path[64], key[64];
-	const char *at;
-	size_t n;
-	FILE *f;
-
-	path_make(path, name);
-	f = fopen(path, "r");
-	CHECK(f);
-	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0';
-	(void)fclose(f);
-	at = strstr(text, after);
-	snprintf(key, sizeof(key), "\"%s\": ", member);
-	at = at ? strstr(at, key) : NULL;
-	if (!at) {
-		printf("%s: no %s of %s\n", name, member, after);
-		exit(1);
-	}
-	at += strlen(key);
-	return !strncmp(at, "true", 4) ? 1 : strtoull(at, NULL, 10);
-}
-
-static int failed;
-
-static void
-expect(const char *name, const char *after, const char *member, uint64_t least, uint64_t most)
-{
-	uint64_t n = number_of(name, after, member);
-
-	if (n >= least && n <= most)
-		return;
-	printf("%s: %s of %s is %" PRIu64 ", not %" PRIu64 " to %" PRIu64 "\n", name,
-	       member, after, n, least, most);
-	failed = 1;
-}
-
 static void
 settings_are_kept(const char *policies)
 {
@@ -665,16 +592,16 @@ settings_are_kept(const char *policies)
 	CHECK(f && fputs("# what is known\nnames *_plain\nall *_packed\n", f) >= 0 &&
 	      !fclose(f));
 	snprintf(settings, sizeof(settings), "follow=0,policies=%s", policies);
-	failed |= scenario(name, named_and_all, settings);
-	expect(name, "launch_plain", "all", 0, 0);
-	expect(name, "launch_packed", "all", LAUNCHES, LAUNCHES);
-	expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
+	(void)scenario(name, named_and_all, settings);
+	scenario_expect(name, "launch_plain", "all", 0, 0);
+	scenario_expect(name, "launch_packed", "all", LAUNCHES, LAUNCHES);
+	scenario_expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
 
 	name = "all";
-	failed |= scenario(name, named_and_all, "follow=0,arguments=all");
-	expect(name, "launch_plain", "all", LAUNCHES, LAUNCHES);
-	expect(name, "launch_plain", "indirect", 0, 0);
-	expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
+	(void)scenario(name, named_and_all, "follow=0,arguments=all");
+	scenario_expect(name, "launch_plain", "all", LAUNCHES, LAUNCHES);
+	scenario_expect(name, "launch_plain", "indirect", 0, 0);
+	scenario_expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
 }
 
 static void
@@ -682,65 +609,55 @@ functions_are_learnt(void)
 {
 	const char *name = "hidden";
 
-	failed |= scenario(name, hidden_addresses_are_reached, "follow=0");
-	expect(name, "launch_chase\"", "launches", LAUNCHES, LAUNCHES);
-	expect(name, "launch_chase\"", "all", LAUNCHES, LAUNCHES);
-	expect(name, "launch_chase\"", "indirect", 1, 1);
-	expect(name, "launch_chase_far\"", "indirect", 1, 1);
-	expect(name, "launch_plain\"", "launches", LAUNCHES, LAUNCHES);
-	expect(name, "launch_plain\"", "all", PEEKS, PEEKS);
-	expect(name, "launch_plain\"", "indirect", 0, 0);
-	expect(name, "launch_none\"", "all", PEEKS, PEEKS);
+	(void)scenario(name, hidden_addresses_are_reached, "follow=0");
+	scenario_expect(name, "launch_chase\"", "launches", LAUNCHES, LAUNCHES);
+	scenario_expect(name, "launch_chase\"", "all", LAUNCHES, LAUNCHES);
+	scenario_expect(name, "launch_chase\"", "indirect", 1, 1);
+	scenario_expect(name, "launch_chase_far\"", "indirect", 1, 1);
+	scenario_expect(name, "launch_plain\"", "launches", LAUNCHES, LAUNCHES);
+	scenario_expect(name, "launch_plain\"", "all", PEEKS, PEEKS);
+	scenario_expect(name, "launch_plain\"", "indirect", 0, 0);
+	scenario_expect(name, "launch_none\"", "all", PEEKS, PEEKS);
 
 	name = "graphs";
-	failed |= scenario(name, graphs_are_peeked_into, "follow=0");
-	expect(name, "launch_chase\"", "launches", 1, 1); /* the captured one */
-	expect(name, "launch_chase\"", "indirect", 1, 1);
-	expect(name, "launch_plain\"", "launches", 2, 2);
-	expect(name, "launch_plain\"", "all", 1, 1);
-	failed |= scenario("gpus", other_gpus_memory_is_left_alone, "arguments=trust");
+	(void)scenario(name, graphs_are_peeked_into, "follow=0");
+	scenario_expect(name, "launch_chase\"", "launches", 1, 1); /* the captured one */
+	scenario_expect(name, "launch_chase\"", "indirect", 1, 1);
+	scenario_expect(name, "launch_plain\"", "launches", 2, 2);
+	scenario_expect(name, "launch_plain\"", "all", 1, 1);
+	(void)scenario("gpus", other_gpus_memory_is_left_alone, "arguments=trust");
 
 	name = "unreadable";
-	failed |= scenario(name, unreadable_arguments_reach_everything, "follow=0");
-	expect(name, "counters", "launches_opaque", LAUNCHES + 1, LAUNCHES + 1);
-	expect(name, "counters", "launches_all", LAUNCHES + 1, LAUNCHES + 1);
+	(void)scenario(name, unreadable_arguments_reach_everything, "follow=0");
+	scenario_expect(name, "counters", "launches_opaque", LAUNCHES + 1, LAUNCHES + 1);
+	scenario_expect(name, "counters", "launches_all", LAUNCHES + 1, LAUNCHES + 1);
 }
 
 static void
 pressure_is_borne(void)
 {
-	failed |= scenario("alone", repeated_steps_are_right, "follow=0,explain=1");
-	expect("alone", "counters", "follows_hit", 0, 0);
-	expect("alone", "launch_plain", "missed_bytes", BLOCK_BYTES, UINT64_MAX);
-	failed |= scenario("following", repeated_steps_are_right, "follow=1");
-	expect("following", "counters", "follows_hit", STEPS, UINT64_MAX);
-	expect("following", "launch_plain", "missed_bytes", 0, 0);
-	failed |= scenario("everything", repeated_steps_are_right, "arguments=all");
+	(void)scenario("alone", repeated_steps_are_right, "follow=0,explain=1");
+	scenario_expect("alone", "counters", "follows_hit", 0, 0);
+	scenario_expect("alone", "launch_plain", "missed_bytes", BLOCK_BYTES, UINT64_MAX);
+	(void)scenario("following", repeated_steps_are_right, "follow=1");
+	scenario_expect("following", "counters", "follows_hit", STEPS, UINT64_MAX);
+	scenario_expect("following", "launch_plain", "missed_bytes", 0, 0);
+	(void)scenario("everything", repeated_steps_are_right, "arguments=all");
 }
 
 int
 main(void)
 {
-	static const char *const names[] = {"words",      "policies", "all",
-					    "hidden",     "graphs",   "gpus",
-					    "unreadable", "alone",    "following",
-					    "everything", "file"};
 	char path[64];
 	int status;
 
-	CHECK(mkdtemp(folder));
+	scenario_open();
 	status = scenario("words", taken_at_their_word, "arguments=trust,follow=0");
-	failed |= status != 0;
-	path_make(path, "file");
+	scenario_path(path, "file");
 	if (status != 77) {
 		settings_are_kept(path);
 		functions_are_learnt();
 		pressure_is_borne();
 	}
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		path_make(path, names[i]);
-		(void)unlink(path);
-	}
-	(void)rmdir(folder);
-	return status == 77 ? 77 : failed != 0;
+	return scenario_close() ? 1 : status == 77 ? 77 : 0;
 }

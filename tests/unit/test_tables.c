@@ -72,28 +72,40 @@ teardown(void **state)
 	return 0;
 }
 
-/* What a launch that is given block i uses by its tables, as the numbers of blocks in order. */
+/* What a launch that is given an address in block i uses by its tables, as the numbers of blocks in order. */
 static size_t
-named(unsigned i, unsigned *numbers)
+named_at(unsigned i, uint64_t offset, unsigned *numbers)
 {
 	static struct pl_use uses[PL_USES_MAX];
-	size_t n = pl_table_uses(block(i), uses, 0, ++stamp);
+	size_t n = pl_table_uses(block(i), block(i)->base + offset, uses, 0, ++stamp);
 
 	for (size_t k = 0; k < n; k++)
 		numbers[k] = (unsigned)((uses[k].addr - BASE) / (2 * MIB));
 	return n;
 }
 
+static size_t
+named(unsigned i, unsigned *numbers)
+{
+	return named_at(i, 0, numbers);
+}
+
 static int
-names(unsigned i, unsigned other)
+names_at(unsigned i, uint64_t offset, unsigned other)
 {
 	unsigned numbers[PL_USES_MAX];
-	size_t n = named(i, numbers);
+	size_t n = named_at(i, offset, numbers);
 
 	for (size_t k = 0; k < n; k++)
 		if (numbers[k] == other)
 			return 1;
 	return 0;
+}
+
+static int
+names(unsigned i, unsigned other)
+{
+	return names_at(i, 0, other);
 }
 
 static void
@@ -143,9 +155,64 @@ what_tables_name_has_tables_of_its_own(void **state)
 {
 	(void)state;
 	pl_table_note(block(0)->base, &block(1)->base, 8);
-	pl_table_note(block(1)->base + MIB, &block(2)->base, 8);
+	pl_table_note(block(1)->base + 4096, &block(2)->base, 8);
 	assert_true(names(0, 2));
 	assert_false(names(2, 0));
+}
+
+/* Blocks of this test are pools: a launch means the tables about the address that it is given. */
+static void
+tables_of_a_pool_are_apart(void **state)
+{
+	uint64_t words[16] = {0};
+
+	(void)state;
+	words[0] = block(1)->base;
+	words[15] = block(2)->base;
+	pl_table_note(block(0)->base + MIB - 64, words, sizeof(words)); /* across two granules */
+	pl_table_note(block(0)->base + MIB + 2 * GRANULE, &block(3)->base, 8);
+	assert_false(names(0, 1) || names(0, 3));
+	assert_true(names_at(0, MIB - GRANULE, 1) && names_at(0, MIB - GRANULE, 2));
+	assert_true(names_at(0, MIB - 64, 1) && names_at(0, MIB + 56, 2));
+	assert_false(names_at(0, MIB + 64, 1) || names_at(0, MIB, 3));
+	assert_true(names_at(0, MIB + GRANULE + 8, 3));
+	/* The pool's end is no reason to look beyond. */
+	assert_false(names_at(0, 2 * MIB - 8, 3));
+	/* An address in another pool means the tables there. */
+	words[0] = block(0)->base + MIB;
+	pl_table_note(block(4)->base, words, 8);
+	assert_true(names(4, 0) && names(4, 1) && names(4, 2));
+	assert_false(names(4, 3));
+}
+
+/* A part, then all of a large range. */
+static void
+what_is_overwritten_is_forgotten(void **state)
+{
+	uint64_t words[2] = {block(1)->base, block(2)->base};
+
+	(void)state;
+	pl_table_note(block(0)->base + GRANULE - 8, words, sizeof(words));
+	pl_table_overwritten(block(0), block(0)->base + GRANULE, 8);
+	assert_true(names_at(0, GRANULE - 8, 1));
+	assert_false(names_at(0, GRANULE - 8, 2));
+	pl_table_overwritten(block(0), block(0)->base, 2 * MIB);
+	assert_int_equal(n_tables, 0);
+}
+
+static void
+all_tables_of_a_small_block_are_meant(void **state)
+{
+	struct pl_block small = *block(0);
+
+	(void)state;
+	small.bytes = PL_POOL_BYTES;
+	pl_table_note(block(0)->base + MIB - 8, &block(1)->base, 8);
+	for (uint64_t at = 0; at < MIB; at += MIB - 8) {
+		static struct pl_use uses[PL_USES_MAX];
+
+		assert_int_equal(pl_table_uses(&small, small.base + at, uses, 0, ++stamp), 1);
+	}
 }
 
 /* A block that comes and goes with its table for longer than so many are kept. */
@@ -205,6 +272,9 @@ main(void)
 		TEST(copy_over_a_part_leaves_the_rest_known),
 		TEST(words_are_aligned_where_they_lie),
 		TEST(what_tables_name_has_tables_of_its_own),
+		TEST(tables_of_a_pool_are_apart),
+		TEST(what_is_overwritten_is_forgotten),
+		TEST(all_tables_of_a_small_block_are_meant),
 		TEST(tables_end_with_their_block),
 		TEST(tables_beyond_the_bound_are_told),
 		TEST(variables_are_used_by_every_launch_up_to_their_bound),
