@@ -240,6 +240,7 @@ run_prepare(struct run *run, struct suite *suite, struct suite_row *row)
 	if (row->part == SUITE_TABLES) { /* there is no disk in what is measured */
 		config->writeback_bytes = config->host_budget_bytes;
 		config->large_chunk_bytes = config->chunk_bytes; /* bytes follow from it */
+		config->host_pin = SLUICE_HOST_PIN_EARLY; /* what is paged is no business of pinning */
 	}
 	for (unsigned i = 0; row->cuda && i < run->workload->n_options; i++)
 		if (run->workload->options[i].cuda_initial)
