@@ -29,13 +29,13 @@
 #define QUICK_FOOTPRINT      3u /* but of networks, whose largest layers need the room */
 #define HOST_SLACK_CHUNKS \
 	32u /* beyond the footprint, where the host has room for everything */
-#define DEVICE_CHUNKS_LEAST       12u
+#define DEVICE_CHUNKS_LEAST  12u
 /* Where a difference of one or two percent is looked for; on a GPU in a quick run, where each
  * repetition opens it anew. */
-#define PERCENT_REPEAT            5u
-#define PERCENT_REPEAT_CUDA_QUICK 3u
+#define PERCENT_REPEAT       5u
+#define PERCENT_REPEAT_QUICK 3u
 /* Training that takes longer than reading: the claim is about a disk below saturation. */
-#define BATCH_STEPS               64u
+#define BATCH_STEPS          64u
 
 const char *const suite_ratio_names[SUITE_RATIOS] = {"1/3",  "2/3",  "4/3", "8/3",
 						     "16/3", "32/3", "64/3"};
@@ -235,8 +235,7 @@ ratio_set(struct suite_row *row, const struct suite *suite, unsigned ratio)
 static void
 in_turn_set(struct suite_row *row, const struct suite *suite)
 {
-	uint64_t least = suite->cuda && suite->quick ? PERCENT_REPEAT_CUDA_QUICK
-						     : PERCENT_REPEAT;
+	uint64_t least = suite->quick ? PERCENT_REPEAT_QUICK : PERCENT_REPEAT;
 
 	row->in_turn = 1;
 	if (row->repeat < least)

@@ -52,7 +52,7 @@
 #define SHORT_S        0.4
 #define SHORT_REPEAT   5u
 #define IN_TURN_S      3.0
-#define IN_TURN_REPEAT 15u
+#define IN_TURN_REPEAT 9u
 
 /* What a child sends. No pointers. */
 struct outcome {

@@ -228,6 +228,59 @@ write_done(struct sl_io *io)
 	sl_space_unlock(s);
 }
 
+/* What a chunk's place in the spill files is worth to it. */
+enum worth {
+	WORTH_NOTHING, /* what lies there is older than what is in memory */
+	WORTH_A_COPY,  /* the same is in memory, and would have to be written again */
+	WORTH_ALL      /* nobody else has it, or it is being read or written */
+};
+
+SL_HELD static enum worth
+spill_worth(const struct sl_chunk *c)
+{
+	if (c->state == SL_CHUNK_DEVICE && !c->pages &&
+	    !(c->flags & (SL_SNAPSHOT | SL_DISCARDED)))
+		return c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST) ? WORTH_NOTHING
+								    : WORTH_A_COPY;
+	if (c->state == SL_CHUNK_HOST && !c->pages && !c->view && c->host->settled &&
+	    !(c->flags & SL_REACHED))
+		return c->flags & SL_DIRTY_HOST ? WORTH_NOTHING : WORTH_A_COPY;
+	return WORTH_ALL;
+}
+
+/* No room is left: the place of a chunk of that size that needs it least, or NULL. What it has in memory is
+ * the only copy from then on. */
+SL_HELD static struct sl_extent *
+spill_take(struct sluice_space *s, uint64_t bytes)
+{
+	struct sl_chunk *best = NULL;
+	enum worth least = WORTH_ALL;
+	struct sl_extent *extent;
+
+	for (size_t i = 0; i < s->n_regions && least != WORTH_NOTHING; i++) {
+		struct sl_region *r = s->regions[i];
+
+		for (uint64_t k = 0; k < r->n_chunks && least != WORTH_NOTHING; k++) {
+			struct sl_chunk *c = &r->chunks[k];
+
+			if (!c->spill || r->chunk_bytes != bytes || spill_worth(c) >= least)
+				continue;
+			best = c;
+			least = spill_worth(c);
+		}
+	}
+	if (!best)
+		return NULL;
+	extent = best->spill;
+	best->spill = NULL;
+	sl_measure_forget(best); /* it may have been measured against that */
+	best->flags &= (uint16_t)~SL_STORE_VALID;
+	best->flags |= best->state == SL_CHUNK_DEVICE && !best->host ? SL_DIRTY_DEVICE
+								     : SL_DIRTY_HOST;
+	sl_chunk_update(best);
+	return extent;
+}
+
 /* A spill extent for an anonymous chunk that has none. Drops the lock. */
 SL_HELD static int
 spill_place(struct sl_chunk *c, struct sl_host *h)
@@ -250,6 +303,10 @@ spill_place(struct sl_chunk *c, struct sl_host *h)
 	}
 	sl_space_lock(s);
 	(void)h;
+	if (rc == -ENOSPC) {
+		c->spill = spill_take(s, c->region->chunk_bytes);
+		return c->spill ? 0 : rc;
+	}
 	if (rc)
 		return rc;
 	c->spill = extent;

@@ -184,6 +184,30 @@ store_budget_bounds_the_spill(void)
 	fault_space_end(space);
 }
 
+/* Device, host and store together hold it, each only a part: what comes back to memory gives its place in
+ * the store to what goes there instead. */
+static void
+a_full_store_is_shared_by_all_that_comes_and_goes(void)
+{
+	struct sluice_space *space = fault_space("host_budget=4M,store_budget=6M");
+	size_t bytes = 14 * MIB;
+	struct sluice_stats stats;
+	char *map;
+
+	CHECK_OK(sluice_alloc(space, bytes, 0, (void **)&map));
+	CHECK(write_pages(map, bytes, 1) == bytes);
+	for (uint64_t round = 1; round < 6; round++) {
+		CHECK(read_pages(map, bytes, round) == bytes / PAGE);
+		CHECK(write_pages(map, bytes, round + 1) == bytes);
+	}
+	CHECK(read_pages(map, bytes, 6) == bytes / PAGE);
+	sluice_stats_get(space, &stats);
+	CHECK(stats.resident_peak_bytes[SLUICE_TIER_STORE] <= 6 * MIB);
+	CHECK(stats.counter[SLUICE_COUNTER_STORE_WRITE_SPILL] > 12 * MIB);
+	CHECK_OK(sluice_unmap(space, map));
+	fault_space_end(space);
+}
+
 static void
 full_disk_at_create_is_enospc_and_leaves_no_blocks(void)
 {
@@ -586,6 +610,7 @@ main(int argc, char **argv)
 		CASE(full_disk_in_a_spill_loses_nothing_and_ends_when_space_is_freed),
 		CASE(kernel_that_meets_a_full_spill_disk_is_told_and_can_run_again),
 		CASE(store_budget_bounds_the_spill),
+		CASE(a_full_store_is_shared_by_all_that_comes_and_goes),
 		CASE(full_disk_at_create_is_enospc_and_leaves_no_blocks),
 		CASE(full_disk_in_a_write_back_is_reported_and_loses_nothing),
 		CASE(eio_on_write_is_reported_by_sync_and_the_data_kept),
