@@ -266,8 +266,11 @@ def ends(tools):
         if left:
             problems.append(f"{way}: files are left: {left[:3]}")
     alone, forked = native.result(), jobs["fork"].result()
-    if alone.result and forked.result and alone.result["answers"] != forked.result["answers"]:
-        problems.append("fork: the results differ")
+    if alone.result and forked.result:
+        for name, answer in alone.result["answers"].items():
+            got = forked.result["answers"].get(name)
+            if got != answer:
+                problems.append(f"fork: {name} differ: {got}, alone {answer}"[:300])
     new = shared_memory() - before
     if new:
         problems.append(f"left in /dev/shm: {sorted(new)[:3]}")
