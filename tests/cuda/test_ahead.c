@@ -156,7 +156,7 @@ static void
 those_that_come_back_are_kept(void)
 {
 	struct sluice_space *s = cuda_test_space(DEVICE, 256, "chunk=2M,large_chunk=2M");
-	uint64_t *p, made;
+	uint64_t *p, made = 0;
 
 	for (unsigned round = 0; round < 3; round++) {
 		CHECK_OK(sluice_alloc(s, 240 * MIB, 0, (void **)&p));

@@ -78,9 +78,11 @@ work_beside(void)
 	OK(w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 	for (unsigned i = 0; i < 3; i++) {
 		OK(w.cuMemAlloc_v2(&p[i], BYTES));
-		OK(w.cuMemsetD8Async(p[i], 0, BYTES, i ? beside : stream));
-		work_launch(&w, WORK_ADD, i ? stream : beside, p[i], N, i);
-		OK(w.cuMemcpyDtoDAsync_v2(p[i], buffer[3], BYTES, stream));
+		struct cu_stream *one = i ? stream : beside;
+
+		OK(w.cuMemsetD8Async(p[i], 0, BYTES, one));
+		work_launch(&w, WORK_ADD, one, p[i], N, i);
+		OK(w.cuMemcpyDtoDAsync_v2(p[i], buffer[3], BYTES, one));
 	}
 	for (unsigned i = 0; i < 3; i++)
 		OK(w.cuMemFree_v2(p[i]));
