@@ -4,12 +4,8 @@
  * does is right, also where it stops doing the same. In processes of their own, looked at by their
  * statistics.
  */
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "base/rng.h"
+#include "scenario.h"
 #include "work.h"
 
 #define LAYERS   8u
@@ -18,8 +14,6 @@
 #define DEVICE   12u /* MiB: half of what one step uses */
 /* Of a step: two forward and one backward. */
 #define LAUNCHES (3 * LAYERS)
-
-static char folder[] = "/tmp/sluice-follow-XXXXXX";
 
 /* Outputs, each of its weights, and back. other: the backward pass leaves this one out. */
 static void
@@ -73,53 +67,34 @@ program(int moving, int straying)
 	}
 	CHECK(moving ? moved > STEPS / 2 : moved < STEPS / 2);
 	work_end(&w);
-	exit(0);
 }
 
 static int
-status_of(const char *name, int follow, int moving, int straying)
+alike(void)
 {
-	char text[128];
-	int status = 0;
-	pid_t child;
-
-	snprintf(text, sizeof(text), "quiet=1,arguments=trust,follow=%d,stats=%s/%s",
-		 follow, folder, name);
-	child = fork();
-	if (!child) {
-		setenv("SLUICE_RUN", text, 1);
-		setenv("SLUICE_MEASURE", "0", 1);
-		setenv("CUDA_STANDIN_QUIET", "1", 1);
-		program(moving, straying);
-	}
-	CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
-	return WEXITSTATUS(status);
+	program(0, 0);
+	return 0;
 }
 
-/* Hits, and what is given as misses, of a run. */
-static uint64_t
-hits_of(const char *name, uint64_t *misses)
+static int
+moving_about(void)
 {
-	static char text[1 << 16];
-	unsigned long long hits = 0, missed = 0;
-	const char *at;
-	char path[128];
-	size_t n;
-	FILE *f;
+	program(1, 0);
+	return 0;
+}
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	f = fopen(path, "r");
-	CHECK(f);
-	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0';
-	(void)fclose(f);
-	(void)unlink(path);
-	at = strstr(text, "\"follows_hit\": ");
-	CHECK(at && sscanf(at, "\"follows_hit\": %llu, \"follows_miss\": %llu", &hits,
-			   &missed) == 2);
-	printf("%s: %llu followed, %llu did not\n", name, hits, missed);
-	*misses = missed;
-	return hits;
+static int
+straying(void)
+{
+	program(1, 1);
+	return 0;
+}
+
+static void
+hits_expect(const char *name, uint64_t hits, uint64_t misses, uint64_t misses_most)
+{
+	scenario_expect(name, "counters", "follows_hit", hits, hits ? UINT64_MAX : 0);
+	scenario_expect(name, "counters", "follows_miss", misses, misses_most);
 }
 
 int
@@ -127,22 +102,20 @@ main(void)
 {
 	/* The first step is learnt, and the first launches of the second find the place. */
 	const uint64_t most = (uint64_t)LAUNCHES * (STEPS - 2);
-	uint64_t misses, more;
 	int status;
 
-	CHECK(mkdtemp(folder));
-	status = status_of("alone", 0, 1, 0);
-	if (status) {
-		(void)rmdir(folder);
-		return status;
+	setenv("SLUICE_MEASURE", "0", 1);
+	setenv("CUDA_STANDIN_QUIET", "1", 1);
+	scenario_open();
+	status = scenario("alone", moving_about, "arguments=trust,follow=0");
+	if (!status) {
+		hits_expect("alone", 0, 0, 0);
+		scenario("alike", alike, "arguments=trust");
+		hits_expect("alike", most, 0, 1);
+		scenario("moving", moving_about, "arguments=trust");
+		hits_expect("moving", most, 0, 1);
+		scenario("straying", straying, "arguments=trust");
+		hits_expect("straying", most / 2, 2, most / 2);
 	}
-	CHECK(!hits_of("alone", &misses) && !misses);
-	CHECK(!status_of("still", 1, 0, 0));
-	CHECK(hits_of("still", &misses) >= most);
-	CHECK(!status_of("moving", 1, 1, 0));
-	CHECK(hits_of("moving", &misses) >= most);
-	CHECK(!status_of("straying", 1, 1, 1));
-	CHECK(hits_of("straying", &more) >= most / 2 && more > misses);
-	(void)rmdir(folder);
-	return 0;
+	return scenario_close() ? 1 : status;
 }
