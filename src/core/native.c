@@ -7,14 +7,16 @@
  * When does a scope's kernel end? Asking the device costs a driver call a launch. So ended scopes
  * are collected by stream, and one event is recorded behind many of them: when a scope moved
  * something (its pins are what the next one waits for), when somebody waits for pins, and when
- * SCOPES_MAX have been collected. A launch whose chunks are all resident makes no driver call.
+ * SCOPES_MAX have been collected, or SCOPES_MAX_AT_EASE where half of the device's budget is free, so that
+ * pins are in nobody's way. A launch whose chunks are all resident makes no driver call.
  */
 #include <stdio.h>
 
 #include "core/core.h"
 #include "core/embed.h"
 
-#define SCOPES_MAX 64u
+#define SCOPES_MAX         64u
+#define SCOPES_MAX_AT_EASE 1024u
 
 static int
 scopes_end_run(struct sl_task *task)
@@ -152,6 +154,8 @@ sl_scope_ended(struct sluice_launch *l)
 {
 	struct sluice_stream *stream = l->stream;
 	struct sluice_space *s = l->space;
+	unsigned most = s->dev.used_bytes <= s->dev.budget_bytes / 2 ? SCOPES_MAX_AT_EASE
+								     : SCOPES_MAX;
 
 	if (!stream->ended) {
 		stream->ended_next = s->ended_streams;
@@ -160,7 +164,7 @@ sl_scope_ended(struct sluice_launch *l)
 	l->prev = NULL;
 	l->next = stream->ended;
 	stream->ended = l;
-	if (++stream->n_ended >= SCOPES_MAX || l->moved || s->launch_waiters || stream->at_once)
+	if (++stream->n_ended >= most || l->moved || s->launch_waiters || stream->at_once)
 		scopes_submit(stream);
 }
 

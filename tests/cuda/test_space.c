@@ -136,33 +136,43 @@ file_larger_than_device_and_host_is_read_and_changed(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Resident launches; an event is recorded behind so many of them where memory is what somebody may want. */
 static void
-resident_launch_makes_no_driver_call(void)
+resident_launches(unsigned device_mib, unsigned n, unsigned events)
 {
-	struct sluice_space *s = cuda_test_space(64, 64, NULL);
+	struct sluice_space *s = cuda_test_space(device_mib, 64, NULL);
 	struct sluice_use uses[10];
+	struct sluice_launch *l;
 	char *p;
 
 	CHECK_OK(sluice_alloc(s, 20 * MIB, 0, (void **)&p));
 	for (int i = 0; i < 10; i++)
 		uses[i] = (struct sluice_use){p + (uint64_t)i * 2 * MIB, 2 * MIB,
 					      SLUICE_USE_READ_WRITE};
-	for (int round = 0; round < 3; round++) {
-		struct sluice_launch *l;
-
-		if (round == 2 && t.standin)
+	for (unsigned i = 0; i < n + 2; i++) {
+		if (i == 2 && t.standin)
 			t.standin->calls_reset();
 		CHECK_OK(sluice_launch_begin(s, NULL, uses, 10, &l));
 		sluice_launch_end(l);
-		if (round < 2)
+		if (i < 2)
 			CHECK_OK(sluice_stream_synchronize(s, NULL));
 	}
 	if (t.standin)
-		CHECK(t.standin->calls("*") == 0);
-	CHECK(cuda_test_counter(s, SLUICE_COUNTER_LAUNCHES_RESIDENT) == 2);
+		CHECK(events ? t.standin->calls("cuEventRecord") == events
+			     : t.standin->calls("*") == 0);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_LAUNCHES_RESIDENT) == n + 1);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+resident_launch_makes_no_driver_call(void)
+{
+	resident_launches(64, 1, 0);
+	resident_launches(64, 500, 0);
+	resident_launches(32, 1, 0);
+	resident_launches(32, 500, 500 / 64);
 }
 
 static void
