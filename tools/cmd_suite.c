@@ -62,7 +62,7 @@ static const char suite_help[] =
 	"      --quick          a scale for five minutes on two cores, each row once, "
 	"and "
 	"not all;\n"
-	"                       on a GPU for two and a half\n"
+	"                       on a GPU about as long\n"
 	"      --repeat N       run each row N times, times are medians (3; quick: 1)\n"
 	"      --report         run nothing: write from the rows that DIR has\n"
 	"      --resume         leave out rows that DIR has with the same sizes\n"
