@@ -140,8 +140,8 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 	if (fill_is_total(fill))
 		sl_measure_forget(c);
 	c->flags &= (uint16_t)~SL_LOST;
-	c->device_bytes = (uint32_t)bytes; /* until here reserved, and nobody's */
 	sl_dead_watch(c);
+	c->device_bytes = (uint32_t)bytes; /* until here reserved, and nobody's */
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	return 0;
 

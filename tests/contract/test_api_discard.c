@@ -6,6 +6,7 @@
 #include "api.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -604,7 +605,54 @@ launch_that_writes_lazily_discarded_data_is_resident(void)
 	space_end(s);
 }
 
+/* Looks at the invariants again and again, until stop is set. */
+struct checker {
+	struct sluice_space *space;
+	_Atomic int stop;
+};
+
+static void *
+checker_run(void *arg)
+{
+	struct checker *checker = arg;
+
+	while (!checker->stop)
+		if (sluice_space_check(checker->space)) {
+			printf("%s\n", sluice_last_error());
+			return arg;
+		}
+	return NULL;
+}
+
+/* Its live pages are watched for writes before it counts as being there. */
+static void
+chunk_with_dead_pages_comes_back_in_order(void)
+{
+	struct sluice_space *s = space_make("host_budget=16M");
+	struct checker checker = {.space = s};
+	char *p = region_alloc(s, CHUNK);
+	pthread_t thread;
+	void *failed;
+
+	CHECK(!pthread_create(&thread, NULL, checker_run, &checker));
+	for (int i = 1; i <= 200; i++) {
+		launch(s, KERNEL_FILL, p, CHUNK / 2, SLUICE_USE_WRITE_ALL, i);
+		launch(s, KERNEL_FILL, p + CHUNK / 2, CHUNK / 2, SLUICE_USE_WRITE_ALL, i);
+		space_sync(s);
+		CHECK(sluice_discard(s, p, CHUNK / 2, SLUICE_DISCARD_EAGER, NULL) == 0);
+		CHECK(sluice_evict(s, p, CHUNK, SLUICE_TIER_HOST, NULL) == 0);
+		use(s, p + CHUNK / 2, CHUNK / 2, SLUICE_USE_READ_WRITE);
+		space_sync(s);
+		memory_expect(p + CHUNK / 2, CHUNK / 2, i);
+	}
+	checker.stop = 1;
+	pthread_join(thread, &failed);
+	CHECK(!failed);
+	space_end(s);
+}
+
 static const struct api_case cases[] = {
+	CASE(chunk_with_dead_pages_comes_back_in_order),
 	CASE(launch_that_writes_lazily_discarded_data_is_resident),
 	CASE(write_behind_a_scratch_use_of_the_same_data_is_kept),
 	CASE(launch_may_use_discarded_data_where_the_room_is_tight),
