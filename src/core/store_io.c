@@ -283,7 +283,7 @@ spill_take(struct sluice_space *s, uint64_t bytes)
 
 /* A spill extent for an anonymous chunk that has none. Drops the lock. */
 SL_HELD static int
-spill_place(struct sl_chunk *c, struct sl_host *h)
+spill_place(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_extent *extent;
@@ -302,7 +302,6 @@ spill_place(struct sl_chunk *c, struct sl_host *h)
 			   (unsigned long long)sl_chunk_index(c));
 	}
 	sl_space_lock(s);
-	(void)h;
 	if (rc == -ENOSPC) {
 		c->spill = spill_take(s, c->region->chunk_bytes);
 		return c->spill ? 0 : rc;
@@ -339,7 +338,7 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 	io = &h->io;
 	r->busy++;
 	sl_chunk_set_state(c, SL_CHUNK_WRITING);
-	rc = spill_place(c, h);
+	rc = spill_place(c);
 	if (rc) {
 		sl_region_write_error(r, rc, sluice_last_error());
 		sl_chunk_set_state(c, SL_CHUNK_POISONED);

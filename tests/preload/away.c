@@ -63,3 +63,19 @@ away_word(uint64_t addr, size_t bytes)
 	MUST(DRIVER(cuMemcpyDtoH_v2)(&value, addr, bytes));
 	return value;
 }
+
+void
+away_expect(uint64_t addr, size_t bytes, unsigned value, const char *after)
+{
+	const uint64_t at[] = {0, bytes / 8 * 4, bytes - 4};
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t got = away_word(addr + at[i], 4);
+
+		if (got == value)
+			continue;
+		printf("%s: word at %llu is %llu, not %u\n", after,
+		       (unsigned long long)at[i], (unsigned long long)got, value);
+		exit(1);
+	}
+}

@@ -25,6 +25,8 @@ int away_is_mapped(uint64_t addr, size_t bytes);
 
 /* So many bytes, each word of 4 equal to value. */
 uint64_t away_block(size_t bytes, unsigned value);
+/* The first, middle and last word of so many bytes are value; after: what was done, for the message. */
+void away_expect(uint64_t addr, size_t bytes, unsigned value, const char *after);
 /* bytes at addr, as a number. */
 uint64_t away_word(uint64_t addr, size_t bytes);
 

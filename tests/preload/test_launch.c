@@ -12,6 +12,7 @@
 
 #include "away.h"
 #include "base/rng.h"
+#include "kernels.h"
 #include "preload/api_graph.h"
 #include "preload/api_launch.h"
 #include "preload/api_stream.h"
@@ -59,27 +60,10 @@ struct map_argument {
 } __attribute__((aligned(64)));
 
 static void
-add(const struct sl_standin_block *block, uint64_t p, uint64_t words, uint32_t value)
-{
-	uint32_t *at = standin->ptr(block, p, words * 4, SL_STANDIN_READ | SL_STANDIN_WRITE);
-
-	for (uint64_t i = 0; i < words; i++)
-		at[i] += value;
-}
-
-static uint64_t
-word_of(void *const *params, int i)
-{
-	uint64_t word;
-
-	memcpy(&word, params[i], sizeof(word));
-	return word;
-}
-
-static void
 plain_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	add(block, word_of(params, 0), word_of(params, 1), (uint32_t)word_of(params, 2));
+	words_add(standin, block, kernel_word(params, 0), kernel_word(params, 1),
+		  (uint32_t)kernel_word(params, 2));
 }
 
 static void
@@ -88,7 +72,7 @@ by_value_kernel(const struct sl_standin_block *block, void *const *params)
 	struct by_value a;
 
 	memcpy(&a, params[0], sizeof(a));
-	add(block, a.p, a.words, a.value);
+	words_add(standin, block, a.p, a.words, a.value);
 }
 
 static void
@@ -97,7 +81,7 @@ packed_kernel(const struct sl_standin_block *block, void *const *params)
 	struct packed a;
 
 	memcpy(&a, params[0], sizeof(a));
-	add(block, a.p, WORDS, a.value);
+	words_add(standin, block, a.p, WORDS, a.value);
 }
 
 static void
@@ -106,7 +90,7 @@ map_kernel(const struct sl_standin_block *block, void *const *params)
 	struct map_argument a;
 
 	memcpy(&a, params[0], sizeof(a));
-	add(block, a.map.opaque[0], a.words, a.value);
+	words_add(standin, block, a.map.opaque[0], a.words, a.value);
 }
 
 /* Without parameters: what the module's variable names. */
@@ -116,7 +100,7 @@ none_kernel(const struct sl_standin_block *block, void *const *params)
 	const uint64_t *p = standin->ptr(block, variable, 8, SL_STANDIN_READ);
 
 	(void)params;
-	add(block, *p, WORDS, 1);
+	words_add(standin, block, *p, WORDS, 1);
 }
 
 /* Through so many addresses in memory. */
@@ -125,27 +109,27 @@ chase(const struct sl_standin_block *block, uint64_t table, int depth, uint32_t 
 {
 	while (depth--)
 		table = *(const uint64_t *)standin->ptr(block, table, 8, SL_STANDIN_READ);
-	add(block, table, WORDS, value);
+	words_add(standin, block, table, WORDS, value);
 }
 
 static void
 chase_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	chase(block, word_of(params, 0), 1, (uint32_t)word_of(params, 1));
+	chase(block, kernel_word(params, 0), 1, (uint32_t)kernel_word(params, 1));
 }
 
 static void
 chase_far_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	chase(block, word_of(params, 0), 2, (uint32_t)word_of(params, 1));
+	chase(block, kernel_word(params, 0), 2, (uint32_t)kernel_word(params, 1));
 }
 
 /* Write an address to memory: no call of the program shows it. */
 static void
 keep_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	*(uint64_t *)standin->ptr(block, word_of(params, 0), 8,
-				  SL_STANDIN_WRITE) = word_of(params, 1);
+	*(uint64_t *)standin->ptr(block, kernel_word(params, 0), 8,
+				  SL_STANDIN_WRITE) = kernel_word(params, 1);
 }
 
 enum kernel { PLAIN, BY_VALUE, PACKED, MAP, NONE, CHASE, CHASE_FAR, KEEP, KERNELS };
@@ -192,23 +176,6 @@ plain(uint64_t p, uint64_t value)
 	void *params[] = {&p, &words, &value};
 
 	launch(PLAIN, params, NULL);
-}
-
-/* First, middle and last word. */
-static void
-block_expect(uint64_t p, size_t bytes, unsigned value, const char *after)
-{
-	const uint64_t at[] = {0, bytes / 8 * 4, bytes - 4};
-
-	for (int i = 0; i < 3; i++) {
-		uint64_t got = away_word(p + at[i], 4);
-
-		if (got == value)
-			continue;
-		printf("%s: word at %" PRIu64 " is %" PRIu64 ", not %u\n", after, at[i],
-		       got, value);
-		exit(1);
-	}
 }
 
 static void
@@ -308,9 +275,9 @@ every_way_of_passing_arguments_is_read(void)
 		done();
 		CHECK(!away_is_mapped(other, BLOCK_BYTES)); /* nobody named it */
 		snprintf(text, sizeof(text), "way %u", way);
-		block_expect(block, BLOCK_BYTES, way + 1, text);
+		away_expect(block, BLOCK_BYTES, way + 1, text);
 	}
-	block_expect(other, BLOCK_BYTES, 7, "all ways");
+	away_expect(other, BLOCK_BYTES, 7, "all ways");
 	MUST(DRIVER(cuMemFree_v2)(block));
 	MUST(DRIVER(cuMemFree_v2)(other));
 }
@@ -339,9 +306,9 @@ tensor_map_names_its_tensor_and_no_more(void)
 		CHECK(!away_is_mapped(block, 2 * AWAY_MIB));
 		CHECK(!away_is_mapped(block + 6 * AWAY_MIB, 2 * AWAY_MIB));
 	}
-	block_expect(tensor, 2 * AWAY_MIB, 9, "tensor");
-	block_expect(block, 4 * AWAY_MIB, 5, "before the tensor");
-	block_expect(block + 6 * AWAY_MIB, 2 * AWAY_MIB, 5, "behind the tensor");
+	away_expect(tensor, 2 * AWAY_MIB, 9, "tensor");
+	away_expect(block, 4 * AWAY_MIB, 5, "before the tensor");
+	away_expect(block + 6 * AWAY_MIB, 2 * AWAY_MIB, 5, "behind the tensor");
 	MUST(DRIVER(cuMemFree_v2)(block));
 }
 
@@ -356,7 +323,7 @@ kernel_without_parameters_reads_a_variable(unsigned launches)
 		launch(NONE, NULL, NULL);
 		done();
 	}
-	block_expect(block, BLOCK_BYTES, 3 + launches, "variable");
+	away_expect(block, BLOCK_BYTES, 3 + launches, "variable");
 	MUST(DRIVER(cuMemFree_v2)(block));
 }
 
@@ -390,7 +357,7 @@ hidden_addresses_are_reached(void)
 		away_go();
 		two(CHASE_FAR, far, 10);
 	}
-	block_expect(block, BLOCK_BYTES, 1 + 11 * LAUNCHES, "hidden");
+	away_expect(block, BLOCK_BYTES, 1 + 11 * LAUNCHES, "hidden");
 	kernel_without_parameters_reads_a_variable(LAUNCHES);
 	/* Of this one it is known after some launches that its arguments name all. */
 	for (unsigned i = 0; i < LAUNCHES; i++) {
@@ -399,7 +366,7 @@ hidden_addresses_are_reached(void)
 		away_go();
 		plain(other, 4);
 		done();
-		block_expect(other, BLOCK_BYTES, 4, "named");
+		away_expect(other, BLOCK_BYTES, 4, "named");
 		MUST(DRIVER(cuMemFree_v2)(other));
 	}
 	return away_close();
@@ -434,13 +401,13 @@ graphs_are_peeked_into(void)
 		MUST(DRIVER(cuGraphLaunch)(exec, stream));
 		MUST(DRIVER(cuStreamSynchronize)(stream));
 	}
-	block_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "chased in a graph");
-	block_expect(other, BLOCK_BYTES, 2 + LAUNCHES, "named in a graph");
+	away_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "chased in a graph");
+	away_expect(other, BLOCK_BYTES, 2 + LAUNCHES, "named in a graph");
 	/* What the graph's launches have told of it holds for a launch without. */
 	away_go();
 	plain(other, 1);
 	done();
-	block_expect(other, BLOCK_BYTES, 3 + LAUNCHES, "behind the graph");
+	away_expect(other, BLOCK_BYTES, 3 + LAUNCHES, "behind the graph");
 	return away_close();
 }
 
@@ -483,9 +450,9 @@ other_gpus_memory_is_left_alone(void)
 		MUST(DRIVER(cuStreamSynchronize)(stream));
 		CHECK(standin->mapped(1, argument.before, BLOCK_BYTES, SL_STANDIN_READ));
 	}
-	block_expect(block, BLOCK_BYTES, 2 * LAUNCHES, "here");
+	away_expect(block, BLOCK_BYTES, 2 * LAUNCHES, "here");
 	MUST(DRIVER(cuCtxSetCurrent)(there));
-	block_expect(argument.before, BLOCK_BYTES, 8, "there");
+	away_expect(argument.before, BLOCK_BYTES, 8, "there");
 	MUST(DRIVER(cuCtxSetCurrent)(here));
 	MUST(DRIVER(cuMemFree_v2)(filler));
 	return away_close();
@@ -507,7 +474,7 @@ unreadable_arguments_reach_everything(void)
 		away_go();
 		two(CHASE, table, 1);
 	}
-	block_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "unreadable");
+	away_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "unreadable");
 	return away_close();
 }
 
@@ -528,7 +495,7 @@ named_and_all(void)
 		away_go();
 		two(CHASE, table, 1);
 	}
-	block_expect(block, BLOCK_BYTES, 3 * LAUNCHES, "policies");
+	away_expect(block, BLOCK_BYTES, 3 * LAUNCHES, "policies");
 	return away_close();
 }
 
@@ -575,7 +542,7 @@ repeated_steps_are_right(void)
 	}
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		snprintf(text, sizeof(text), "block %u", i);
-		block_expect(blocks[i], BLOCK_BYTES, expected[i], text);
+		away_expect(blocks[i], BLOCK_BYTES, expected[i], text);
 	}
 	return away_close();
 }

@@ -9,10 +9,9 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "preload/api_query.h"
+#include "scenario.h"
 
 #define BYTES (3 * AWAY_MIB + 7)
 #define MOST  16 /* bytes of any attribute */
@@ -234,7 +233,6 @@ in_host_memory(void)
 {
 	uint64_t a;
 
-	setenv("SLUICE_RUN", "quiet=1,mode=naive", 1);
 	away_open();
 	MUST(DRIVER(cuMemAlloc_v2)(&a, BYTES));
 	MUST(DRIVER(cuMemsetD8_v2)(a, 1, BYTES));
@@ -247,21 +245,11 @@ in_host_memory(void)
 int
 main(void)
 {
-	int (*const parts[])(void) = {on_the_device_and_off_it, in_host_memory};
-	int ends = 0;
+	int status;
 
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		int status;
-		pid_t child;
-
-		fflush(stdout);
-		child = fork();
-		if (!child)
-			exit(parts[i]());
-		CHECK(child > 0 && waitpid(child, &status, 0) == child);
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-			return 77;
-		ends |= status != 0;
-	}
-	return ends;
+	scenario_open();
+	status = scenario("on the device and off it", on_the_device_and_off_it, "mode=paged");
+	if (status != 77)
+		scenario("in host memory", in_host_memory, "mode=naive");
+	return scenario_close() ? 1 : status;
 }

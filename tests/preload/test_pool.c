@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "away.h"
+#include "kernels.h"
 #include "scenario.h"
 
 #define BLOCK_BYTES (4 * AWAY_MIB)
@@ -33,24 +34,6 @@ static const struct sl_standin *standin;
 
 /* ---- kernels: each adds to `words` words ---- */
 
-static void
-add(const struct sl_standin_block *block, uint64_t p, uint64_t words, uint32_t value)
-{
-	uint32_t *at = standin->ptr(block, p, words * 4, SL_STANDIN_READ | SL_STANDIN_WRITE);
-
-	for (uint64_t i = 0; i < words; i++)
-		at[i] += value;
-}
-
-static uint64_t
-word_of(void *const *params, int i)
-{
-	uint64_t word;
-
-	memcpy(&word, params[i], sizeof(word));
-	return word;
-}
-
 static uint64_t
 address_at(const struct sl_standin_block *block, uint64_t p)
 {
@@ -60,32 +43,34 @@ address_at(const struct sl_standin_block *block, uint64_t p)
 static void
 plain_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	add(block, word_of(params, 0), word_of(params, 1), (uint32_t)word_of(params, 2));
+	words_add(standin, block, kernel_word(params, 0), kernel_word(params, 1),
+		  (uint32_t)kernel_word(params, 2));
 }
 
 static void
 chase_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	add(block, address_at(block, word_of(params, 0)), WORDS,
-	    (uint32_t)word_of(params, 1));
+	words_add(standin, block, address_at(block, kernel_word(params, 0)), WORDS,
+		  (uint32_t)kernel_word(params, 1));
 }
 
 static void
 keep_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	*(uint64_t *)standin->ptr(block, word_of(params, 0), 8,
-				  SL_STANDIN_WRITE) = word_of(params, 1);
+	*(uint64_t *)standin->ptr(block, kernel_word(params, 0), 8,
+				  SL_STANDIN_WRITE) = kernel_word(params, 1);
 }
 
 /* Its words are data, or its first word is the address of them. */
 static void
 either_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	uint64_t p = word_of(params, 0);
+	uint64_t p = kernel_word(params, 0);
 
-	if (word_of(params, 1))
+	if (kernel_word(params, 1))
 		p = address_at(block, p);
-	add(block, p, word_of(params, 3), (uint32_t)word_of(params, 2));
+	words_add(standin, block, p, kernel_word(params, 3),
+		  (uint32_t)kernel_word(params, 2));
 }
 
 #define FAR_BYTES 8192u /* peeks look at half as much */
@@ -93,8 +78,8 @@ either_kernel(const struct sl_standin_block *block, void *const *params)
 static void
 named_kernel(const struct sl_standin_block *block, void *const *params)
 {
-	add(block, address_at(block, word_of(params, 0) + FAR_BYTES), WORDS,
-	    (uint32_t)word_of(params, 1));
+	words_add(standin, block, address_at(block, kernel_word(params, 0) + FAR_BYTES),
+		  WORDS, (uint32_t)kernel_word(params, 1));
 }
 
 enum kernel { PLAIN, CHASE, KEEP, EITHER, NAMED, KERNELS };
@@ -121,23 +106,6 @@ static void
 two(enum kernel kernel, uint64_t a, uint64_t b)
 {
 	launch(kernel, (void *[]){&a, &b});
-}
-
-/* First, middle and last word. */
-static void
-block_expect(uint64_t p, unsigned value, const char *after)
-{
-	const uint64_t at[] = {0, BLOCK_BYTES / 8 * 4, BLOCK_BYTES - 4};
-
-	for (int i = 0; i < 3; i++) {
-		uint64_t got = away_word(p + at[i], 4);
-
-		if (got == value)
-			continue;
-		printf("%s: word at %" PRIu64 " is %" PRIu64 ", not %u\n", after, at[i],
-		       got, value);
-		exit(1);
-	}
 }
 
 static void
@@ -169,7 +137,7 @@ table_in_a_pool_is_found(void)
 		two(KEEP, table, block);
 		away_go();
 		two(CHASE, table, 1);
-		block_expect(block, i + 1, "from a pool");
+		away_expect(block, BLOCK_BYTES, i + 1, "from a pool");
 	}
 	return away_close();
 }
@@ -209,7 +177,7 @@ function_may_turn_out_otherwise(void)
 	two(KEEP, table, block);
 	for (unsigned i = 1; i < AGAIN; i++)
 		launch(EITHER, params);
-	block_expect(data, AGAIN - 1, "as data");
+	away_expect(data, BLOCK_BYTES, AGAIN - 1, "as data");
 	/* The launch that is looked at finds what it names in place; those behind it need not. */
 	launch(PLAIN, (void *[]){&block, &zero, &value});
 	is_table = 1;
@@ -219,7 +187,7 @@ function_may_turn_out_otherwise(void)
 		away_go();
 		launch(PLAIN, (void *[]){&table, &zero, &value}); /* peeks are looked at */
 	}
-	block_expect(block, 1 + LAUNCHES, "as addresses");
+	away_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "as addresses");
 	return away_close();
 }
 
@@ -239,7 +207,7 @@ name_tells_of_addresses(void)
 		away_go();
 		launch(NAMED, params);
 	}
-	block_expect(block, 1 + LAUNCHES, "by its name");
+	away_expect(block, BLOCK_BYTES, 1 + LAUNCHES, "by its name");
 	return away_close();
 }
 

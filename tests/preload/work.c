@@ -5,18 +5,11 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "kernels.h"
+
 static const struct sl_standin *the_standin;
 
 /* ---- kernels ---- */
-
-static uint64_t
-value_of(void *const *params, int i)
-{
-	uint64_t value;
-
-	memcpy(&value, params[i], sizeof(value));
-	return value;
-}
 
 static uint64_t *
 at(const struct sl_standin_block *block, uint64_t addr, uint64_t n, int access)
@@ -27,8 +20,9 @@ at(const struct sl_standin_block *block, uint64_t addr, uint64_t n, int access)
 static void
 kernel_add(const struct sl_standin_block *block, void *const *params)
 {
-	uint64_t n = value_of(params, 1), v = value_of(params, 2);
-	uint64_t *p = at(block, value_of(params, 0), n, SL_STANDIN_READ | SL_STANDIN_WRITE);
+	uint64_t n = kernel_word(params, 1), v = kernel_word(params, 2);
+	uint64_t *p = at(block, kernel_word(params, 0), n,
+			 SL_STANDIN_READ | SL_STANDIN_WRITE);
 
 	for (uint64_t i = 0; i < n; i++)
 		p[i] += v;
@@ -37,22 +31,22 @@ kernel_add(const struct sl_standin_block *block, void *const *params)
 static void
 kernel_copy(const struct sl_standin_block *block, void *const *params)
 {
-	uint64_t n = value_of(params, 1);
-	uint64_t *to = at(block, value_of(params, 0), n, SL_STANDIN_WRITE);
+	uint64_t n = kernel_word(params, 1);
+	uint64_t *to = at(block, kernel_word(params, 0), n, SL_STANDIN_WRITE);
 
-	memcpy(to, at(block, value_of(params, 2), n, SL_STANDIN_READ), n * sizeof(*to));
+	memcpy(to, at(block, kernel_word(params, 2), n, SL_STANDIN_READ), n * sizeof(*to));
 }
 
 static void
 kernel_gate(const struct sl_standin_block *block, void *const *params)
 {
-	uint64_t n = value_of(params, 1);
-	const uint64_t *word = at(block, value_of(params, 2), 1, SL_STANDIN_READ);
+	uint64_t n = kernel_word(params, 1);
+	const uint64_t *word = at(block, kernel_word(params, 2), 1, SL_STANDIN_READ);
 	uint64_t *p;
 
 	while (!__atomic_load_n(word, __ATOMIC_ACQUIRE))
 		the_standin->pause(block);
-	p = at(block, value_of(params, 0), n, SL_STANDIN_READ | SL_STANDIN_WRITE);
+	p = at(block, kernel_word(params, 0), n, SL_STANDIN_READ | SL_STANDIN_WRITE);
 	for (uint64_t i = 0; i < n; i++)
 		p[i]++;
 }
