@@ -162,8 +162,9 @@ struct sl_fill {
 	enum sluice_intent intent; /* as the policy sees it */
 	int partial;               /* only a part of the chunk is covered by the use */
 	enum sl_cause cause;
-	int no_wait_in_flight;        /* faults: evict even what a launch has pinned */
-	int opportunist;              /* prefetch: -EAGAIN instead of waiting for room */
+	int no_wait_in_flight; /* faults: evict even what a launch has pinned */
+	int opportunist;       /* prefetch: -EAGAIN instead of waiting for room */
+	int spare;             /* opportunist: and instead of taking anything alive out */
 	struct sluice_launch *launch; /* being prepared: -ESTALE instead of waiting for room that
 				       * pins, or a new budget, have taken from it meanwhile */
 };
@@ -181,6 +182,8 @@ void sl_room_wait(struct sluice_space *s) SL_HELD; /* drops */
 /* 1: a sluice_launch_begin() holds c, and its end may wait for the very launch that wants room. */
 int sl_scope_holds(const struct sl_chunk *c);
 void sl_room_give(struct sluice_space *s, uint64_t bytes) SL_HELD;
+/* Whether so many bytes of the device are free, or dead and in no launch's use. */
+int sl_room_spare(const struct sluice_space *s, uint64_t bytes) SL_HELD;
 enum sl_evict_why {
 	SL_EVICT_ROOM,
 	SL_EVICT_REQUEST,
@@ -283,7 +286,7 @@ int sl_launch_wait_until(struct sluice_space *s,
 int sl_launch_steal(struct sluice_space *s,
 		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
-		     enum sluice_tier tier) SL_HELD SL_MUST_CHECK; /* takes chunks */
+		     enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
 /* A discard behind the launches that still wait to be prepared. */
 int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end,
 		     int eager) SL_HELD SL_MUST_CHECK;

@@ -60,10 +60,13 @@ void sl_leave_later(struct sluice_space *space, void *addr, size_t bytes);
 /* Chunks of the use (its number in uses) that the launch did not find on the device. */
 uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);
 
-/* What is on the device of [addr, addr + bytes) counts as just used; the rest is brought in, in the
+/*
+ * What is on the device of [addr, addr + bytes) counts as just used; the rest is brought in, in the
  * background, as by sluice_prefetch(). 1: there is such a rest. Nothing, where that is not in a region.
- * Does not block. */
-int sl_ahead(struct sluice_space *space, void *addr, size_t bytes);
+ * Does not block. spare: nothing alive has to go for it, and nothing is touched; -ENOBUFS: there is not
+ * that much room now beside what was asked for so before.
+ */
+int sl_ahead(struct sluice_space *space, void *addr, size_t bytes, int spare);
 
 /*
  * As a lazy sluice_discard() in the order of calls, of a range that no launch will use any more before

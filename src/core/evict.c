@@ -10,6 +10,8 @@
 #include "core/core.h"
 #include "core/plan_run.h"
 
+#define SPARE_LOOK_MAX 64 /* dead chunks that are looked at */
+
 void
 sl_room_give(struct sluice_space *s, uint64_t bytes)
 {
@@ -403,6 +405,20 @@ victim_pick(struct sluice_space *s, uint64_t chunk_bytes, enum sl_lru_skip skip)
 	}
 }
 
+int
+sl_room_spare(const struct sluice_space *s, uint64_t bytes)
+{
+	uint64_t taken = s->dev.used_bytes + s->dev.wanted_bytes + bytes;
+	const struct sl_chunk *c = s->dev.discarded_head;
+
+	for (int i = 0; taken > s->dev.budget_bytes && c && i < SPARE_LOOK_MAX; i++) {
+		if (!sl_chunk_pins(c))
+			taken -= c->device_bytes;
+		c = c->next;
+	}
+	return taken <= s->dev.budget_bytes;
+}
+
 void
 sl_room_wait(struct sluice_space *s)
 {
@@ -464,6 +480,8 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 		sl_launch_wait(s);
 		return 0;
 	}
+	if (fill->spare && !sl_room_spare(s, 0))
+		return -EAGAIN;
 	/* What was asked for ahead is for a later launch than what launches used: that goes first. */
 	v = fill->opportunist ? victim_pick(s, c->region->chunk_bytes, SL_SKIP_AWAITED)
 			      : NULL;

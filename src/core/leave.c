@@ -12,6 +12,7 @@
 #include "core/embed.h"
 
 #define MEASURED_AHEAD 8u
+#define DUE_LOOK_MAX   32u
 
 struct sl_leaving {
 	struct sl_chunk *chunk;
@@ -85,30 +86,48 @@ queue_at(struct sluice_space *s, uint32_t place)
 		       : NULL;
 }
 
-/* Take out what needs no more looking at. Held. */
-SL_HELD static struct sl_chunk *
-queue_look(struct sluice_space *s)
+/* Forget what will not leave: it was used again, or has left. */
+SL_HELD static void
+queue_clear(struct sluice_space *s, uint32_t place)
 {
-	while (queue_length(s)) {
-		struct sl_chunk *c = queue_at(s, s->leave.tail);
+	struct sl_leaving *l = &s->leave.ring[place % s->leave.max];
 
-		if (c)
-			return c;
-		c = s->leave.ring[s->leave.tail % s->leave.max].chunk;
-		if (c)
-			c->leaving = 0;
-		s->leave.tail++;
+	if (l->chunk && !queue_at(s, place)) {
+		l->chunk->leaving = 0;
+		l->chunk = NULL;
 	}
-	atomic_store(&s->leave.waiting, 0);
+}
+
+/* The first that can go now, but for few: a chunk of many small blocks may be in use for long. */
+SL_HELD static struct sl_leaving *
+queue_due(struct sluice_space *s)
+{
+	uint32_t looked = 0;
+
+	if (!queue_length(s))
+		return NULL;
+	for (uint32_t i = s->leave.tail; i != s->leave.head && looked < DUE_LOOK_MAX; i++) {
+		struct sl_leaving *l = &s->leave.ring[i % s->leave.max];
+
+		queue_clear(s, i);
+		if (!l->chunk && i == s->leave.tail)
+			s->leave.tail++;
+		if (!l->chunk)
+			continue;
+		if (!sl_chunk_pins(l->chunk) && !sl_chunk_is_held(l->chunk) &&
+		    !sl_measure_is_pending(l->chunk))
+			return l;
+		looked++;
+	}
+	if (!queue_length(s))
+		atomic_store(&s->leave.waiting, 0);
 	return NULL;
 }
 
 int
 sl_leave_is_due(struct sluice_space *s)
 {
-	struct sl_chunk *c = queue_length(s) ? queue_look(s) : NULL;
-
-	return c && !sl_chunk_pins(c) && !sl_chunk_is_held(c) && !sl_measure_is_pending(c);
+	return queue_due(s) != NULL;
 }
 
 /* Have those that come first hashed before their turn. Drops. */
@@ -131,13 +150,15 @@ queue_measure(struct sluice_space *s)
 void
 sl_leave_step(struct sluice_space *s)
 {
+	struct sl_leaving *l;
 	struct sl_chunk *c;
 
 	queue_measure(s);
-	if (!sl_leave_is_due(s))
+	l = queue_due(s);
+	if (!l)
 		return;
-	c = queue_look(s);
-	s->leave.tail++;
+	c = l->chunk;
+	l->chunk = NULL; /* the ring may move while the lock is dropped */
 	sl_ignore(sl_evict(c, SL_EVICT_ROOM)); /* a favour: who needs the room will see */
 	c->leaving = 0;
 }

@@ -10,6 +10,8 @@
 #include "core/core.h"
 #include "core/embed.h"
 
+#define SPARE_CHUNKS 4 /* of spare room that are left for what is new */
+
 /* ---- advise ----------------------------------------------------------------------------- */
 
 /* Change how a region is populated. It must be off the device while its delivery changes. */
@@ -85,7 +87,7 @@ range_prefetch(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_ti
 		return sl_fail(-ENOMEM, "prefetch: out of memory");
 	for (uint64_t i = first; i <= last; i++)
 		chunks[i - first] = i;
-	return sl_mover_request(r, chunks, last - first + 1, tier);
+	return sl_mover_request(r, chunks, last - first + 1, tier, 0);
 }
 
 int
@@ -222,12 +224,14 @@ move_run(struct sl_task *task)
 	int rc;
 
 	sl_space_lock(s);
-	if (t->evict)
+	if (t->evict) {
 		rc = range_evict(t->region, t->begin, t->end, t->tier);
-	else if (t->chunks)
-		rc = sl_mover_request(t->region, t->chunks, t->n, t->tier), t->chunks = NULL;
-	else
+	} else if (t->chunks) {
+		rc = sl_mover_request(t->region, t->chunks, t->n, t->tier, 0);
+		t->chunks = NULL;
+	} else {
 		rc = range_prefetch(t->region, t->begin, t->end, t->tier);
+	}
 	sl_space_unlock(s);
 	return rc;
 }
@@ -273,44 +277,63 @@ move_submit(struct sl_region *r, const struct move_task *what)
 	return 0;
 }
 
-/* The chunks of [first, last] that are in host memory or the store, asked for; the others are touched. */
-SL_HELD static int
-chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last)
+/* What of [first, last] is on the device is touched; how many chunks are in host memory or the store. */
+SL_HELD static uint64_t
+chunks_look(struct sl_region *r, uint64_t first, uint64_t last, int touch)
 {
-	uint64_t *chunks = NULL;
 	uint64_t n = 0;
 
 	for (uint64_t i = first; i <= last; i++) {
 		struct sl_chunk *c = &r->chunks[i];
 
-		if (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING)
+		if (touch && (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING))
 			sl_chunk_touch(c);
-		if (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_STORE)
-			continue;
-		if (!chunks)
-			chunks = sl_malloc((last - i + 1) * sizeof(*chunks));
-		if (!chunks)
-			return 0;
-		chunks[n++] = i;
+		n += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
 	}
-	if (chunks)
-		sl_ignore(sl_mover_request(r, chunks, n, SLUICE_TIER_DEVICE));
-	return chunks != NULL;
+	return n;
+}
+
+/* The n chunks of [first, last] that are in host memory or the store, asked for. 0: out of memory. */
+SL_HELD static int
+chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last, uint64_t n, int spare)
+{
+	uint64_t *chunks = sl_malloc(n * sizeof(*chunks));
+	uint64_t found = 0;
+
+	if (!chunks)
+		return 0;
+	for (uint64_t i = first; i <= last; i++) {
+		if (r->chunks[i].state == SL_CHUNK_HOST || r->chunks[i].state == SL_CHUNK_STORE)
+			chunks[found++] = i;
+	}
+	return sl_mover_request(r, chunks, n, SLUICE_TIER_DEVICE, spare) == 0;
 }
 
 int
-sl_ahead(struct sluice_space *s, void *addr, size_t bytes)
+sl_ahead(struct sluice_space *s, void *addr, size_t bytes, int spare)
 {
 	struct sl_region *r;
 	uint64_t begin, end;
-	int asked = 0;
+	int rc = 0;
 
 	if (sl_space_enter(s))
 		return 0;
-	if (bytes && !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end))
-		asked = chunks_ahead(r, begin >> r->chunk_shift, (end - 1) >> r->chunk_shift);
+	if (spare)
+		(void)sl_scopes_drain(s);
+	if (bytes && !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end)) {
+		uint64_t first = begin >> r->chunk_shift, last = (end - 1) >> r->chunk_shift;
+		uint64_t n = chunks_look(r, first, last, !spare);
+		uint64_t room = s->dev.spare_bytes + (n + SPARE_CHUNKS) * r->chunk_bytes;
+
+		if (spare)
+			s->dev.spare_wanted = n && !sl_room_spare(s, room);
+		if (spare && s->dev.spare_wanted)
+			rc = -ENOBUFS;
+		else if (n)
+			rc = chunks_ahead(r, first, last, n, spare);
+	}
 	sl_space_unlock(s);
-	return asked;
+	return rc;
 }
 
 int
@@ -424,7 +447,7 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 	else if (stream)
 		rc = move_submit(r, &what);
 	else
-		rc = sl_mover_request(r, what.chunks, what.n, tier);
+		rc = sl_mover_request(r, what.chunks, what.n, tier, 0);
 	sl_space_unlock(space);
 	return rc;
 }

@@ -72,7 +72,8 @@ sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 }
 
 int
-sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_tier tier)
+sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_tier tier,
+		 int spare)
 {
 	struct sluice_space *s = r->space;
 	struct sl_request *q = sl_calloc(1, sizeof(*q));
@@ -92,6 +93,9 @@ sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_
 	q->chunks = chunks;
 	q->n = n;
 	q->tier = tier;
+	q->spare = spare;
+	if (spare)
+		s->dev.spare_bytes += n * r->chunk_bytes;
 	r->busy++;
 	if (s->request_tail)
 		s->request_tail->next = q;
@@ -110,6 +114,8 @@ request_end(struct sluice_space *s)
 	s->request_head = q->next;
 	if (!q->next)
 		s->request_tail = NULL;
+	if (q->spare)
+		s->dev.spare_bytes -= (q->n - q->done) * q->region->chunk_bytes;
 	sl_region_leave(q->region);
 	free(q->chunks);
 	free(q);
@@ -153,6 +159,7 @@ request_step(struct sluice_space *s)
 	struct sl_fill fill = {.intent = SLUICE_USE_READ,
 			       .cause = SL_CAUSE_PREFETCH,
 			       .opportunist = 1,
+			       .spare = q->spare,
 			       .partial = 1};
 
 	if (q->region->unmapping || q->done == q->n) {
@@ -160,6 +167,8 @@ request_step(struct sluice_space *s)
 		return;
 	}
 	request_read_on(q);
+	if (q->spare)
+		s->dev.spare_bytes -= q->region->chunk_bytes;
 	c = &q->region->chunks[q->chunks[q->done++]];
 	if (q->tier == SLUICE_TIER_HOST) {
 		request_to_host(c);

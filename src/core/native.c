@@ -7,8 +7,9 @@
  * When does a scope's kernel end? Asking the device costs a driver call a launch. So ended scopes
  * are collected by stream, and one event is recorded behind many of them: when a scope moved
  * something (its pins are what the next one waits for), when somebody waits for pins, and when
- * SCOPES_MAX have been collected, or SCOPES_MAX_AT_EASE where half of the device's budget is free, so that
- * pins are in nobody's way. A launch whose chunks are all resident makes no driver call.
+ * SCOPES_MAX have been collected: SCOPES_MAX_AT_EASE where half of the device's budget is free, so that
+ * pins are in nobody's way, and SCOPES_MAX_WANTED where chunks are to leave behind them, or to come as soon as
+ * there is room. A launch whose chunks are all resident makes no driver call.
  */
 #include <stdio.h>
 
@@ -17,6 +18,7 @@
 
 #define SCOPES_MAX         64u
 #define SCOPES_MAX_AT_EASE 1024u
+#define SCOPES_MAX_WANTED  8u
 
 static int
 scopes_end_run(struct sl_task *task)
@@ -154,8 +156,11 @@ sl_scope_ended(struct sluice_launch *l)
 {
 	struct sluice_stream *stream = l->stream;
 	struct sluice_space *s = l->space;
-	unsigned most = s->dev.used_bytes <= s->dev.budget_bytes / 2 ? SCOPES_MAX_AT_EASE
-								     : SCOPES_MAX;
+	unsigned most = s->dev.spare_wanted || atomic_load_explicit(&s->leave.waiting,
+								    memory_order_relaxed)
+				? SCOPES_MAX_WANTED
+			: s->dev.used_bytes <= s->dev.budget_bytes / 2 ? SCOPES_MAX_AT_EASE
+								       : SCOPES_MAX;
 
 	if (!stream->ended) {
 		stream->ended_next = s->ended_streams;

@@ -298,6 +298,7 @@ struct sl_request {
 	uint64_t n, done;
 	uint64_t moved_bytes; /* brought to the device */
 	enum sluice_tier tier;
+	int spare; /* takes only room that nothing alive has: counted in dev.spare_bytes */
 };
 
 struct sl_host_queue {
@@ -326,6 +327,8 @@ struct sluice_space {
 		uint64_t budget_bytes, used_bytes, peak_bytes, pinned_bytes;
 		uint64_t leaving_bytes; /* of used_bytes: of chunks that are EVICTING */
 		uint64_t wanted_bytes; /* what threads in sl_room_make() still wait for */
+		uint64_t spare_bytes; /* what requests for spare room are still to move */
+		int spare_wanted; /* the last one was refused: the end of a launch is of interest */
 		/* Min-heaps on (heap_stamp, chunk address): chunks of chunk_bytes; larger ones. */
 		struct sl_heap {
 			struct sl_chunk **slot;

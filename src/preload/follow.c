@@ -5,6 +5,8 @@
  * others, those that came behind it then are expected again:
  *   - What they used is brought to the device ahead of them, as far as a part of the device budget;
  *     what is there already counts as used, so that it is not taken out just before.
+ *   - Room that is free, or whose contents are dead, gets what is needed next of what lies beyond
+ *     that part: in the backward pass of a training step the link is busy from the first gradients on.
  *   - What was taken out between a use and the next one last time, so that it had to be fetched, leaves as
  *     soon as that use is over: its copy goes out while the link is idle, and there is room when it
  *     is needed (the idea of G10's eviction at the beginning of an idle period, learnt from what happened
@@ -18,14 +20,19 @@
  * Kept: the last LOG_MAX scopes, and the uses of a block chained. Threads: any; a thread that finds the
  * log in use goes without.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "core/embed.h"
 #include "preload/books.h"
 
-#define LOG_MAX   16384u /* a power of two, as those below */
-#define USES_MAX  262144u
-#define TABLE_MAX 65536u
+#define LOG_MAX     16384u /* a power of two, as those below */
+#define USES_MAX    262144u
+#define TABLE_MAX   65536u
+#define FETCH_MAX   65536u
+#define HELD_SCOPES 4u
+#define HELD_PART \
+	32u /* of the device budget, by which more may be allocated on the way */
 #define AHEAD_MAX 1024u /* scopes looked ahead */
 #define AHEAD_PART \
 	4u /* of the device budget, what they use in all, but for the next one */
@@ -66,10 +73,13 @@ struct pl_follow {
 	struct used uses[USES_MAX];
 	struct last last[TABLE_MAX]; /* by block; a newer one takes the place of another */
 	struct stand_in stand_ins[TABLE_MAX]; /* by block of last time; the same */
-	uint64_t head, uses_head;             /* count up */
+	uint64_t fetched[FETCH_MAX]; /* uses that something was fetched for, in order */
+	uint64_t head, uses_head, fetched_head; /* count up */
 	int following;
-	uint64_t cursor, ahead; /* next expected; next to be looked at */
-	uint64_t ahead_bytes;   /* of what lies between */
+	uint64_t cursor, ahead;               /* next expected; next to be looked at */
+	uint64_t ahead_bytes;                 /* of what lies between */
+	uint64_t held[LOG_MAX / HELD_SCOPES]; /* the most that so many scopes found allocated */
+	uint64_t far; /* in fetched: next to be asked for where there is spare room */
 };
 
 static uint64_t
@@ -150,6 +160,31 @@ entry_add(struct pl_follow *f, uint64_t what, const struct sluice_use *uses, siz
 	return f->head++;
 }
 
+/* Scope number a has found so many bytes allocated. */
+static void
+held_note(struct pl_follow *f, uint64_t a, uint64_t bytes)
+{
+	uint64_t *held = &f->held[a / HELD_SCOPES % (LOG_MAX / HELD_SCOPES)];
+
+	if (a % HELD_SCOPES == 0 || *held < bytes)
+		*held = bytes;
+}
+
+/* The most that was allocated from one scope to another, as far as it is not known by now. */
+static uint64_t
+held_most(const struct pl_follow *f, uint64_t from, uint64_t to)
+{
+	uint64_t most = 0;
+
+	for (uint64_t i = from / HELD_SCOPES + 1; i <= to / HELD_SCOPES; i++) {
+		uint64_t held = f->held[i % (LOG_MAX / HELD_SCOPES)];
+
+		if (most < held)
+			most = held;
+	}
+	return most;
+}
+
 /* How many scopes in a row, up to the two and with them, were the same; at most one more than ALIKE_MIN. */
 static unsigned
 alike(const struct pl_follow *f, uint64_t a, uint64_t b)
@@ -160,6 +195,25 @@ alike(const struct pl_follow *f, uint64_t a, uint64_t b)
 	       f->log[(a - n) % LOG_MAX].hash == f->log[(b - n) % LOG_MAX].hash)
 		n++;
 	return n;
+}
+
+/* The first of what was fetched last time for a scope from this one on. */
+static uint64_t
+fetched_from(const struct pl_follow *f, uint64_t scope)
+{
+	uint64_t high = f->fetched_head;
+	uint64_t low = high < FETCH_MAX ? 0 : high - FETCH_MAX;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		uint64_t use = f->fetched[middle % FETCH_MAX];
+
+		if (!use_is_there(f, use + 1) || f->uses[use % USES_MAX].scope < scope)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* Where this scope was the last time, by one of its blocks, and those before it. */
@@ -178,6 +232,7 @@ place_find(struct pl_follow *f, uint64_t number)
 			    at - 1 == f->log[u->scope % LOG_MAX].first + i) {
 				f->following = 1;
 				f->cursor = f->ahead = u->scope + 1; /* behind it */
+				f->far = fetched_from(f, f->cursor);
 				f->ahead_bytes = 0;
 				break;
 			}
@@ -230,8 +285,10 @@ fetched_note(struct pl_follow *f, const struct entry *now, const struct entry *t
 	for (uint32_t i = 0; i < now->n; i++) {
 		uint64_t prev = use_of(f, now, i)->prev;
 
-		if (use_is_there(f, prev) &&
-		    (sl_launch_fetched(launch, i) || (then && use_of(f, then, i)->asked)))
+		if (!sl_launch_fetched(launch, i) && (!then || !use_of(f, then, i)->asked))
+			continue;
+		f->fetched[f->fetched_head++ % FETCH_MAX] = now->first + i;
+		if (use_is_there(f, prev))
 			f->uses[(prev - 1) % USES_MAX].gone = 1;
 	}
 }
@@ -249,22 +306,27 @@ gone_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now,
 	}
 }
 
-/* Ask for one use of last time. */
-static void
-use_ahead(struct pl_gpu *gpu, struct pl_follow *f, struct used *u)
+/* Ask for one use of last time; spare as in sl_ahead(). -ENOENT: it does not exist yet. -ENOBUFS: there is no
+ * spare room for it now. */
+static int
+use_ahead(struct pl_gpu *gpu, struct pl_follow *f, struct used *u, int spare)
 {
 	const struct stand_in *other = stand_in_of(f, u->id);
 	uint64_t addr = u->addr, id = u->id;
 	const struct pl_block *block;
+	int rc;
 
 	if (other->then_id == id && id) {
 		addr += other->addr - other->then_addr;
 		id = other->id;
 	}
 	block = pl_block_find(addr);
-	if (block && block->id == id && addr + u->bytes <= block->base + block->room &&
-	    sl_ahead(gpu->space, (void *)(uintptr_t)addr, u->bytes))
+	if (!block || block->id != id || addr + u->bytes > block->base + block->room)
+		return -ENOENT;
+	rc = sl_ahead(gpu->space, (void *)(uintptr_t)addr, u->bytes, spare);
+	if (rc > 0)
 		u->asked = 1;
+	return rc;
 }
 
 /* Whether the next scope to be looked at may be: the device has to hold it beside what is used now, and
@@ -289,9 +351,41 @@ ahead_go(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now)
 		    !ahead_fits(gpu, f, now, e))
 			return;
 		for (uint32_t i = 0; i < e->n; i++)
-			use_ahead(gpu, f, use_of(f, e, i));
+			(void)use_ahead(gpu, f, use_of(f, e, i), 0);
 		f->ahead_bytes += e->bytes;
 		f->ahead++;
+	}
+}
+
+/* Whether a use of last time may be fetched now where there is spare room: what is allocated until then does
+ * not want that room. */
+static int
+far_is_spare(const struct pl_gpu *gpu, const struct pl_follow *f, const struct used *u)
+{
+	return held_most(f, f->cursor, u->scope) <=
+	       gpu->allocated_bytes + gpu->device_budget / HELD_PART;
+}
+
+/*
+ * Ask for what was fetched last time for what comes later, in that order, as far as there is spare
+ * room. It waits for one that does not exist yet, or has not left yet: others would come before it.
+ */
+static void
+far_go(struct pl_gpu *gpu, struct pl_follow *f)
+{
+	while (f->following && f->far < f->fetched_head) {
+		struct used *u;
+		uint64_t use = f->fetched[f->far % FETCH_MAX];
+
+		if (f->fetched_head - f->far > FETCH_MAX || !use_is_there(f, use + 1)) {
+			f->far = fetched_from(f, f->ahead);
+			continue;
+		}
+		u = &f->uses[use % USES_MAX];
+		if (u->scope >= f->ahead &&
+		    (!far_is_spare(gpu, f, u) || use_ahead(gpu, f, u, 1) <= 0))
+			return;
+		f->far++;
 	}
 }
 
@@ -306,6 +400,7 @@ pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses
 	if (!f || !n || pthread_mutex_trylock(&f->lock))
 		return;
 	number = entry_add(f, what, uses, n);
+	held_note(f, number, gpu->allocated_bytes);
 	now = &f->log[number % LOG_MAX];
 	then = expected_compare(f, number);
 	fetched_note(f, now, then, launch);
@@ -315,5 +410,6 @@ pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses
 	}
 	place_find(f, number);
 	ahead_go(gpu, f, now);
+	far_go(gpu, f);
 	pthread_mutex_unlock(&f->lock);
 }

@@ -117,14 +117,14 @@ what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again(void)
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	await_on_device(s, p, CHUNK, 0);
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == CHUNK);
-	CHECK(sl_ahead(s, p, CHUNK) == 1);
+	CHECK(sl_ahead(s, p, CHUNK, 0) == 1);
 	await_on_device(s, p, CHUNK, CHUNK);
-	CHECK(sl_ahead(s, p, CHUNK) == 0);
+	CHECK(sl_ahead(s, p, CHUNK, 0) == 0);
 	CHECK(sum_of(s, p) == sum_filled(7) + N);
 	/* Not in a region, or nothing: no harm. */
 	sl_leave_later(s, &use, 8);
 	sl_leave_later(s, p, 0);
-	CHECK(sl_ahead(s, &use, 8) == 0);
+	CHECK(sl_ahead(s, &use, 8, 0) == 0);
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
 }
@@ -153,6 +153,63 @@ what_is_used_again_before_it_left_stays(void)
 	/* A region that ends takes its entries with it. */
 	sl_leave_later(s, p, CHUNK);
 	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+/* A chunk of many small blocks may be in use for long. */
+static void
+what_is_in_use_holds_up_nothing_that_is_to_leave_behind_it(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 3 * CHUNK);
+	struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l;
+
+	for (uint64_t i = 0; i < 3; i++)
+		touch(s, p + i * N, i);
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
+	sl_leave_later(s, p, 3 * CHUNK);
+	sl_ends_record(s); /* of those that filled them */
+	await_on_device(s, p + N, 2 * CHUNK, 0);
+	CHECK(on_device(s, p, CHUNK) == CHUNK);
+	sluice_launch_end(l);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	await_on_device(s, p, CHUNK, 0);
+	for (uint64_t i = 0; i < 3; i++)
+		CHECK(sum_of(s, p + i * N) == sum_filled(i));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+/* Room that is free, or whose contents are dead and in no launch's use, is spare, but for four chunks. */
+static void
+what_is_asked_for_spare_room_takes_nothing_alive_out(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 12 * CHUNK);
+	uint64_t evicted;
+
+	for (uint64_t i = 0; i < 12; i++)
+		touch(s, p + i * N, i); /* of 8 that fit: 4 to 11 are there */
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	evicted = cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT);
+	CHECK(evicted == 4 * CHUNK);
+	CHECK(sl_ahead(s, p, CHUNK, 1) == -ENOBUFS);
+	CHECK(sl_ahead(s, p + 4 * N, 8 * CHUNK, 1) == 0); /* it is there */
+	CHECK_OK(sl_discard_freed(s, p + 4 * N, 4 * CHUNK));
+	CHECK(sl_ahead(s, p, CHUNK, 1) == -ENOBUFS);
+	CHECK_OK(sl_discard_freed(s, p + 8 * N, 2 * CHUNK));
+	CHECK(sl_ahead(s, p, 3 * CHUNK, 1) == -ENOBUFS); /* all or nothing */
+	CHECK(sl_ahead(s, p, 2 * CHUNK, 1) == 1);
+	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 1) == -ENOBUFS); /* what was asked for counts */
+	await_on_device(s, p, 2 * CHUNK, 2 * CHUNK);
+	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 1) == -ENOBUFS);
+	CHECK(sl_ahead(s, p, 2 * CHUNK, 1) == 0);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == evicted);
+	CHECK(on_device(s, p + 10 * N, 2 * CHUNK) == 2 * CHUNK);
+	for (uint64_t i = 0; i < 12; i++)
+		CHECK((i >= 4 && i < 10) || sum_of(s, p + i * N) == sum_filled(i));
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
 }
@@ -226,6 +283,8 @@ main(void)
 	undefined_contents_cost_no_clearing_and_no_move();
 	what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again();
 	what_is_used_again_before_it_left_stays();
+	what_is_in_use_holds_up_nothing_that_is_to_leave_behind_it();
+	what_is_asked_for_spare_room_takes_nothing_alive_out();
 	freed_memory_waits_for_nobody_and_is_not_copied();
 	what_lies_beside_is_mapped_and_not_brought_in();
 	cuda_test_close(&t, NULL);

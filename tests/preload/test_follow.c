@@ -4,6 +4,8 @@
  * does is right, also where it stops doing the same. In processes of their own, looked at by their
  * statistics.
  */
+#include <unistd.h>
+
 #include "base/rng.h"
 #include "scenario.h"
 #include "work.h"
@@ -90,6 +92,49 @@ straying(void)
 	return 0;
 }
 
+/* What comes in the background has so long. */
+static void
+mapped_await(const struct work *w, uint64_t p)
+{
+	for (unsigned k = 0;
+	     k < 200 && !w->standin->mapped(0, p, WORDS * 8, SL_STANDIN_READ); k++)
+		usleep(100000);
+	CHECK(w->standin->mapped(0, p, WORDS * 8, SL_STANDIN_READ));
+}
+
+/* Forward, then back with the device emptying: what comes behind the part that is looked ahead (a quarter of the
+ * device, 5 outputs) is fetched as soon as there is room, though it is needed much later. */
+static int
+emptying(void)
+{
+	enum { DEEP = 40, BACK = 25, FAR = 19 };
+	uint64_t output[DEEP], bias[DEEP], input;
+	struct work w;
+
+	work_start(&w, 40, 256);
+	input = work_alloc(&w, WORDS, 100);
+	for (unsigned i = 0; i < DEEP; i++)
+		bias[i] = work_alloc(&w, 512, 0);
+	for (unsigned number = 0; number < 7; number++) {
+		for (unsigned i = 0; i < DEEP; i++) {
+			OK(w.cuMemAlloc_v2(&output[i], WORDS * 8));
+			work_launch(&w, WORK_ADD, NULL, bias[i], 512, 1);
+			work_launch(&w, WORK_COPY, NULL, output[i], WORDS, input);
+		}
+		for (unsigned i = DEEP; i-- > 0;) {
+			work_launch(&w, WORK_ADD, NULL, output[i], WORDS, i);
+			OK(w.cuStreamSynchronize(NULL));
+			if (number == 5 && i == BACK)
+				mapped_await(&w, output[FAR]);
+			if (number == 6)
+				work_expect(&w, output[i], WORDS, 100 + i);
+			OK(w.cuMemFree_v2(output[i]));
+		}
+	}
+	work_end(&w);
+	return 0;
+}
+
 static void
 hits_expect(const char *name, uint64_t hits, uint64_t misses, uint64_t misses_most)
 {
@@ -114,6 +159,7 @@ main(void)
 		hits_expect("alike", most, 0, 1);
 		scenario("moving", moving_about, "arguments=trust");
 		hits_expect("moving", most, 0, 1);
+		scenario("emptying", emptying, "arguments=trust");
 		scenario("straying", straying, "arguments=trust");
 		hits_expect("straying", most / 2, 2, most / 2);
 	}
