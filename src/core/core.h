@@ -408,6 +408,8 @@ void sl_region_leave(struct sl_region *r) SL_HELD; /* end of busy */
 /* Flush, empty and free a region that is closed (unmapping set, not busy). Drops. On
  * failure it is open again and nothing is lost. */
 int sl_region_unmap(struct sl_region *r) SL_HELD SL_MUST_CHECK;
+/* No new uses; waits for those that are served now. */
+void sl_region_close(struct sl_region *r) SL_HELD;
 
 /* move.c */
 void sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end,

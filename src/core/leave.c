@@ -171,7 +171,9 @@ sl_leave_forget(const struct sl_region *r)
 	for (uint32_t i = s->leave.tail; i != s->leave.head; i++) {
 		struct sl_leaving *l = &s->leave.ring[i % s->leave.max];
 
-		if (l->chunk && l->chunk->region == r)
+		if (l->chunk && l->chunk->region == r) {
+			l->chunk->leaving = 0;
 			l->chunk = NULL;
+		}
 	}
 }

@@ -650,13 +650,19 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 		return rc;
 	if (r->unmapping)
 		return sl_fail(-ENOENT, "%s: another thread has unmapped %s", call, r->name);
+	sl_region_close(r);
+	*out = r;
+	return 0;
+}
+
+void
+sl_region_close(struct sl_region *r)
+{
 	r->unmapping = 1;
 	sl_plan_run_forget(r);
 	sl_leave_forget(r);
 	while (r->busy)
-		sl_launch_wait(s);
-	*out = r;
-	return 0;
+		sl_launch_wait(r->space);
 }
 
 static void

@@ -271,7 +271,8 @@ regions_destroy(struct sluice_space *s)
 
 		for (uint64_t i = 0; i < r->n_chunks; i++)
 			r->chunks[i].user_pins = 0;
-		r->unmapping = 1;
+		/* A touch that nobody waits for any more may still be served. */
+		sl_region_close(r);
 		rc = sl_region_unmap(r);
 		if (!rc)
 			continue;

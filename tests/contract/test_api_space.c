@@ -7,8 +7,10 @@
 #include "api.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 
-#include "core/types.h"
+#include "core/core.h"
 
 static void
 configuration_in_force_has_every_default_resolved(void)
@@ -184,7 +186,63 @@ check_finds_and_names_what_is_broken(void)
 	space_end(s);
 }
 
+/* A touch that a device's thread serves though nobody waits for it any more: the mover was faster. */
+struct late_touch {
+	struct sluice_space *space;
+	char *addr;
+	_Atomic int ended;
+};
+
+static void *
+late_touch_run(void *arg)
+{
+	struct late_touch *late = arg;
+	struct sl_touch touch = {.addr = late->addr, .access = SL_ACCESS_READ};
+
+	sl_ignore(sl_touched(late->space, &touch));
+	late->ended = 1;
+	return NULL;
+}
+
+static int
+late_touch_has_begun(const struct late_touch *late)
+{
+	int begun;
+
+	sl_space_lock(late->space);
+	begun = late->ended || sl_region_at(late->space, late->addr)->busy;
+	sl_space_unlock(late->space);
+	return begun;
+}
+
+static void
+space_ends_behind_touches_that_are_still_served(void)
+{
+	enum { TOUCHES = 6 };
+	const char *path = file_make("late", TOUCHES * CHUNK, 1);
+
+	for (int round = 0; round < 20; round++) {
+		struct sluice_space *s = space_make("host_budget=8M");
+		struct late_touch late[TOUCHES] = {0};
+		pthread_t thread[TOUCHES];
+
+		for (uint64_t i = 0; i < TOUCHES; i++) {
+			late[i].space = s;
+			late[i].addr = region_map(s, path, i * CHUNK, CHUNK, SLUICE_READ);
+		}
+		for (int i = 0; i < TOUCHES; i++)
+			CHECK(!pthread_create(&thread[i], NULL, late_touch_run, &late[i]));
+		for (int i = 0; i < TOUCHES; i++)
+			while (!late_touch_has_begun(&late[i]))
+				sched_yield();
+		CHECK(sluice_space_destroy(s) == 0);
+		for (int i = 0; i < TOUCHES; i++)
+			pthread_join(thread[i], NULL);
+	}
+}
+
 static const struct api_case cases[] = {
+	CASE(space_ends_behind_touches_that_are_still_served),
 	CASE(configuration_in_force_has_every_default_resolved),
 	CASE(impossible_spaces_are_refused_with_what_to_change),
 	CASE(spaces_are_independent_of_each_other),
