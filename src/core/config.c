@@ -256,7 +256,7 @@ large_chunk_resolve(struct sluice_config *c)
 int
 sl_config_round(struct sluice_config *c)
 {
-	uint64_t chunk = c->chunk_bytes;
+	uint64_t chunk = c->chunk_bytes, host_budget = c->host_budget_bytes;
 
 	if (c->struct_bytes != sizeof(*c))
 		return sl_fail(
@@ -296,10 +296,12 @@ sl_config_round(struct sluice_config *c)
 		c->staging_bytes = 8 * chunk;
 	if (c->device == SLUICE_DEVICE_CUDA && c->staging_bytes < 32 * chunk)
 		c->staging_bytes = 32 * chunk; /* copies both ways and I/O at once */
-	if (c->host_reserve_bytes > c->host_budget_bytes)
+	if (c->host_reserve_bytes > host_budget)
 		return sl_fail(-EINVAL, "config: host_reserve (%llu) is larger than host_budget (%llu)",
 			       (unsigned long long)c->host_reserve_bytes,
-			       (unsigned long long)c->host_budget_bytes);
+			       (unsigned long long)host_budget);
+	if (c->host_reserve_bytes > c->host_budget_bytes)
+		c->host_reserve_bytes = c->host_budget_bytes;
 	if (c->writeback_bytes == UINT64_MAX)
 		c->writeback_bytes = c->host_budget_bytes / 4;
 	if (c->address_bytes < 16 * chunk || c->address_bytes > (uint64_t)1 << 46)

@@ -44,6 +44,17 @@ defaults_resolve_on_this_machine(void **state)
 	assert_true(c.writeback_bytes == c.host_budget_bytes / 4);
 }
 
+/* Whoever reserves all of the host tier need not know how large chunks are. */
+static void
+reserve_of_all_is_rounded_as_the_budget_is(void **state)
+{
+	struct sluice_config c = config_with("host_budget=9M,host_reserve=9M");
+
+	(void)state;
+	assert_int_equal(sl_config_resolve(&c), 0);
+	assert_true(c.host_reserve_bytes == 8 * MIB);
+}
+
 static void
 every_size_key_sets_its_field(void **state)
 {
