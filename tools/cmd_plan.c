@@ -44,6 +44,9 @@ static const char plan_help[] =
 	"      --gpus N              that share host memory and store\n"
 	"\n"
 	"Options:\n"
+	"      --period N            of a trace of several: this one, counted from 0 "
+	"(default: of\n"
+	"                            those that repeat the one with the median time)\n"
 	"      --planner NAME        sluice (default), g10, g10-gds or g10-host\n"
 	"      --policy NAME         what runs in the simulator: plan (default), or "
 	"ideal, uvm,\n"
@@ -73,6 +76,7 @@ enum {
 	OPT_LINK,
 	OPT_STORE,
 	OPT_GPUS,
+	OPT_PERIOD,
 	OPT_PLANNER,
 	OPT_POLICY,
 	OPT_PLAN,
@@ -89,6 +93,7 @@ static const struct option long_options[] = {
 	{"link", required_argument, NULL, OPT_LINK},
 	{"store", required_argument, NULL, OPT_STORE},
 	{"gpus", required_argument, NULL, OPT_GPUS},
+	{"period", required_argument, NULL, OPT_PERIOD},
 	{"planner", required_argument, NULL, OPT_PLANNER},
 	{"policy", required_argument, NULL, OPT_POLICY},
 	{"plan", required_argument, NULL, OPT_PLAN},
@@ -215,11 +220,17 @@ machine_option(int c, struct sl_machine *machine)
 static int
 option_take(int c, struct plan_job *job)
 {
+	uint64_t number;
 	char *end;
 
 	switch (c) {
 	case 'o':
 		job->output = optarg;
+		break;
+	case OPT_PERIOD:
+		if (command_number(optarg, 0, SL_TRACE_LAUNCHES_MAX, &number))
+			return command_usage("plan", "--period %s is not a number", optarg);
+		job->period = (uint32_t)number;
 		break;
 	case OPT_PLANNER:
 		if (!sl_planner_find(optarg))
@@ -364,10 +375,33 @@ job_run(const struct plan_job *job, struct plan_outcome *outcome)
 	return rc;
 }
 
+/* The period that is asked for, as a trace of one. On failure *trace is the caller's as it was. */
+static int
+period_take(struct plan_job *job, struct sl_trace **trace)
+{
+	struct sl_trace *cut;
+	int rc = 0;
+
+	job->n_periods = (*trace)->n_periods;
+	if (job->period == SL_TRACE_NONE)
+		rc = sl_trace_steady(*trace, &job->period);
+	if (rc || (job->n_periods == 1 && job->period == 0))
+		return rc;
+	rc = sl_trace_cut(*trace, job->period, &cut);
+	if (rc)
+		return rc;
+	sl_trace_destroy(*trace);
+	*trace = cut;
+	return 0;
+}
+
 int
 cmd_plan(int argc, char **argv)
 {
-	struct plan_job job = {.planner = "sluice", .policy = "plan", .keep = 0.95};
+	struct plan_job job = {.planner = "sluice",
+			       .policy = "plan",
+			       .keep = 0.95,
+			       .period = SL_TRACE_NONE};
 	struct plan_outcome outcome = {0};
 	struct sl_trace *trace = NULL;
 	int rc, code = SL_EXIT_OK;
@@ -376,6 +410,8 @@ cmd_plan(int argc, char **argv)
 	if (arguments_read(argc, argv, &job, &code))
 		return code;
 	rc = sl_trace_read(job.trace_path, &trace);
+	if (!rc)
+		rc = period_take(&job, &trace);
 	job.trace = trace;
 	if (!rc && job.sweep)
 		code = plan_sweep_run(&job);

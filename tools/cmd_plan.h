@@ -27,7 +27,9 @@ struct plan_job {
 	struct sl_machine machine;
 	double keep; /* share of the speed with unlimited memory */
 	int as_json, as_published;
-	const struct sl_trace *trace;
+	const struct sl_trace *trace; /* of one period */
+	uint32_t period,
+		n_periods; /* which it is, and of how many; before: SL_TRACE_NONE, any */
 };
 
 struct plan_outcome {

@@ -25,6 +25,7 @@ static const char trace_help[] =
 	"Usage: sluice trace import g10 DIR MODEL BATCH -o FILE [--as-text] [OPTIONS]\n"
 	"       sluice trace show FILE [--text] [--json]\n"
 	"       sluice trace check FILE...\n"
+	"       sluice trace period FILE -o FILE [--period N] [--as-text]\n"
 	"       sluice trace vitality FILE [--period N] [--svg FILE] [--json]\n"
 	"\n"
 	"Traces: what a program launched, with times, tensors and intents. A FILE may be "
@@ -34,18 +35,23 @@ static const char trace_help[] =
 	"  import    make one of the published inputs of the paper G10 in DIR\n"
 	"  show      print what is in it\n"
 	"  check     say whether it makes sense; nothing is printed for good ones\n"
+	"  period    make a trace of one period of a trace of several\n"
 	"  vitality  print how much of the memory is in use, and how long tensors are "
 	"idle\n"
 	"\n"
 	"Options:\n"
-	"  -o, --output FILE  where import writes to\n"
-	"      --as-text      import: write the text form instead of the binary one\n"
+	"  -o, --output FILE  where import and period write to\n"
+	"      --as-text      import, period: write the text form instead of the binary "
+	"one\n"
 	"      --family NAME  import: plain, resnet, inception, senet or transformer\n"
 	"      --input HxW    import: height and width of a convolutional network's "
 	"input\n"
 	"      --border N     import: ids of a transformer below N are global\n"
 	"      --text         show: print all of it in the text form\n"
-	"      --period N     vitality: of period N (default 0)\n"
+	"      --period N     period, vitality: period N, counted from 0 (default: of "
+	"those "
+	"that\n"
+	"                     repeat the one with the median time; vitality 0)\n"
 	"      --svg FILE     vitality: draw a picture too\n"
 	"      --json         show, vitality: print one JSON object\n"
 	"  -h, --help         print this and exit\n";
@@ -64,7 +70,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* The command line of all four. given: the letters of the options that were there. */
+/* The command line of all five. given: the letters of the options that were there. */
 struct trace_options {
 	const char *output, *family, *svg;
 	uint32_t input_h, input_w, border, period;
@@ -322,6 +328,31 @@ trace_check(int n, char **words, const struct trace_options *options)
 	return exit_code;
 }
 
+/* ---- period ---- */
+
+static int
+trace_period(int n, char **words, const struct trace_options *options)
+{
+	struct sl_trace *trace = NULL, *cut = NULL;
+	uint32_t period = options->period;
+	int rc;
+
+	if (n != 1)
+		return command_usage("trace", "period takes one file");
+	if (!options->output)
+		return command_usage("trace", "period needs -o FILE");
+	rc = sl_trace_read(words[0], &trace);
+	if (!rc && !is_given(options, 'p'))
+		rc = sl_trace_steady(trace, &period);
+	if (!rc)
+		rc = sl_trace_cut(trace, period, &cut);
+	if (!rc)
+		rc = sl_trace_write(cut, options->output, is_given(options, 'T'));
+	sl_trace_destroy(cut);
+	sl_trace_destroy(trace);
+	return rc ? failed() : SL_EXIT_OK;
+}
+
 /* ---- vitality ---- */
 
 static int
@@ -350,6 +381,7 @@ static const struct part {
 	{"import", "oTfib", trace_import},
 	{"show", "tj", trace_show},
 	{"check", "", trace_check},
+	{"period", "oTp", trace_period},
 	{"vitality", "psj", trace_vitality_run},
 };
 
@@ -386,11 +418,11 @@ cmd_trace(int argc, char **argv)
 			return rc;
 	}
 	if (optind == argc)
-		return command_usage("trace", "import, show, check or vitality?");
+		return command_usage("trace", "import, show, check, period or vitality?");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strcmp(parts[i].name, argv[optind]) == 0)
 			return part_run(&parts[i], argc - optind - 1, argv + optind + 1,
 					&options);
-	return command_usage("trace", "'%s' is not one of import, show, check and vitality",
+	return command_usage("trace", "'%s' is not one of import, show, check, period and vitality",
 			     argv[optind]);
 }

@@ -127,7 +127,10 @@ plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome
 	uint32_t count = phases_make(result, phases);
 	char text[32], other[32];
 
-	printf("trace       %s (%u launches)\n", job->trace_path, result->n_launches);
+	printf("trace       %s (%u launches", job->trace_path, result->n_launches);
+	if (job->n_periods > 1)
+		printf(", period %u of 0 to %u", job->period, job->n_periods - 1);
+	printf(")\n");
 	printf("machine     %s device",
 	       sl_size_format(job->machine.device_bytes, text, sizeof(text)));
 	printf(", %s host, link %.4g GB/s in %.4g out, store %.4g GB/s read %.4g write\n",
@@ -192,6 +195,8 @@ plan_report_json(const struct plan_job *job, const struct plan_outcome *outcome)
 	json_object(&json);
 	json_key(&json, "trace");
 	json_string(&json, job->trace_path);
+	json_key(&json, "period");
+	json_u64(&json, job->period);
 	json_key(&json, "policy");
 	json_string(&json, job->policy);
 	json_key(&json, "planner");

@@ -6,8 +6,13 @@
  * Two launches are alike if they have the same name and use tensors of the same sizes
  * with the same intents; which tensors is left open, since programs free and allocate
  * anew in every step. The period is the one whose whole repetitions cover most of the
- * trace's end (a program warms up at its begin), and more than half of it; of several the shortest. Launches are
+ * trace's end (a program warms up at its begin), and more than half of it; of several the shortest. If
+ * nothing repeats up to the end (a program looks at its results there), the end is left out,
+ * a sixteenth of the trace at a time. A period begins where the least memory is
+ * allocated, since what is alive there counts as kept from period to period. Launches are
  * compared by a hash of 64 bits: a wrong guess costs time, never a result.
+ *
+ * trace_cut.c makes a trace of one of these periods.
  *
  * Threads: a trace is worked on by one thread at a time.
  */
@@ -66,30 +71,109 @@ matches_make(const uint64_t *from_end, uint32_t n, uint32_t *match)
 	}
 }
 
-/* The period, and how many whole ones stand at the end; 0: nothing repeats. */
+#define CUTS \
+	8u /* sixteenths of the trace that are left out at its end, at most, less one */
+
+/* Launches that repeat: every one of first + period ... end - 1 is like the one a period before. */
+struct run {
+	uint32_t period, first, end; /* period 0: nothing repeats */
+};
+
+/* Of n launches read from the end, of which `all` is the whole. */
 static uint32_t
-period_choose(const uint32_t *match, uint32_t n, uint32_t *repeats)
+period_choose(const uint32_t *match, uint32_t n, uint32_t all)
 {
 	uint32_t best = 0, best_covered = 0;
 
 	for (uint32_t period = 1; period <= n / 2; period++) {
 		uint32_t whole = (period + match[period]) / period;
 
-		if (whole < 2 || whole * period <= n / 2 || whole * period <= best_covered)
+		if (whole < 2 || whole * period <= all / 2 || whole * period <= best_covered)
 			continue;
 		best = period;
 		best_covered = whole * period;
-		*repeats = whole;
 	}
 	return best;
+}
+
+static void
+run_find(const uint64_t *from_end, uint32_t *match, uint32_t n, struct run *run)
+{
+	run->period = 0;
+	for (uint32_t cut = 0; cut < CUTS && !run->period; cut++) {
+		uint32_t left_out = (uint32_t)((uint64_t)n * cut / 16);
+
+		if (cut && !left_out)
+			continue;
+		matches_make(from_end + left_out, n - left_out, match);
+		run->period = period_choose(match, n - left_out, n);
+		if (!run->period)
+			continue;
+		run->end = n - left_out;
+		run->first = run->end - run->period - match[run->period];
+		/* from_end[n - 1 - k] is of launch k */
+		while (run->end < n && from_end[n - 1 - run->end] ==
+					       from_end[n - 1 - run->end + run->period])
+			run->end++;
+	}
+}
+
+/* Where the first period of the run begins: at *begin, unless less memory is allocated before another launch. */
+static int
+begin_choose(const struct sl_trace *trace, const struct run *run, uint32_t *begin)
+{
+	/* In the middle of the run: its begin and end may differ from the rest. */
+	uint32_t middle = run->first + (run->end - run->first) / run->period / 2 * run->period;
+	uint64_t *alive = calloc(run->period + (size_t)1, sizeof(*alive)), least;
+	uint32_t best;
+
+	if (!alive)
+		return sl_fail(-ENOMEM, "trace: no memory for a period of %u launches",
+			       run->period);
+	if (middle + run->period > run->end)
+		middle -= run->period;
+	/* At the border before launch b is alive what was allocated before an earlier launch, and is freed before
+	 * a later one: what happens right before b belongs to the border. Sums of differences, which may
+	 * wrap. */
+	for (uint32_t t = 0; t < trace->n_tensors; t++) {
+		const struct sl_tensor *tensor = &trace->tensors[t];
+		int64_t from = tensor->alloc_at == SL_TRACE_NONE
+				       ? 0
+				       : (int64_t)tensor->alloc_at + 1 - middle;
+		int64_t to = tensor->free_at == SL_TRACE_NONE
+				     ? run->period
+				     : (int64_t)tensor->free_at - middle;
+
+		from = from < 0 ? 0 : from;
+		to = to > run->period ? run->period : to;
+		if (from >= to)
+			continue;
+		alive[from] += tensor->size_bytes;
+		alive[to] -= tensor->size_bytes;
+	}
+	for (uint32_t k = 1; k < run->period; k++)
+		alive[k] += alive[k - 1];
+	best = (*begin - run->first) % run->period;
+	least = alive[best];
+	for (uint32_t k = 0; k < run->period; k++) {
+		if (alive[k] < least) {
+			least = alive[k];
+			best = k;
+		}
+	}
+	*begin = run->first + best;
+	free(alive);
+	return 0;
 }
 
 int
 sl_trace_find_periods(struct sl_trace *trace)
 {
-	uint32_t n = trace->n_launches, period = 0, repeats = 0, n_periods, *first;
+	uint32_t n = trace->n_launches, begin, repeats, n_periods = 0, *first;
 	uint64_t *from_end = calloc(n + (size_t)1, sizeof(*from_end));
 	uint32_t *match = calloc(n + (size_t)1, sizeof(*match));
+	struct run run;
+	int rc = 0;
 
 	if (!from_end || !match) {
 		free(from_end);
@@ -98,20 +182,30 @@ sl_trace_find_periods(struct sl_trace *trace)
 	}
 	for (uint32_t k = 0; k < n; k++)
 		from_end[n - 1 - k] = launch_hash(trace, k);
-	matches_make(from_end, n, match);
-	period = period_choose(match, n, &repeats);
+	run_find(from_end, match, n, &run);
 	free(from_end);
 	free(match);
-	if (period == 0)
+	if (run.period == 0)
 		return 0;
 
-	n_periods = repeats + (repeats * period < n); /* what comes before is one of its own */
-	first = malloc((n_periods + (size_t)1) * sizeof(*first));
+	begin = run.first;
+	if (run.end == n) /* as if the program ended behind a whole one */
+		begin += (run.end - run.first) % run.period;
+	rc = begin_choose(trace, &run, &begin);
+	if (rc)
+		return rc;
+	repeats = (run.end - begin) / run.period;
+	/* What comes before, and behind, is a period of its own. */
+	first = malloc((repeats + (size_t)3) * sizeof(*first));
 	if (!first)
-		return sl_fail(-ENOMEM, "trace: no memory for %u periods", n_periods);
-	first[0] = 0;
-	for (uint32_t i = 0; i <= repeats; i++)
-		first[n_periods - i] = n - i * period;
+		return sl_fail(-ENOMEM, "trace: no memory for %u periods", repeats + 2);
+	if (begin > 0)
+		first[n_periods++] = 0;
+	for (uint32_t i = 0; i < repeats; i++)
+		first[n_periods++] = begin + i * run.period;
+	if (begin + repeats * run.period < n)
+		first[n_periods++] = begin + repeats * run.period;
+	first[n_periods] = n;
 	free(trace->period_first);
 	trace->period_first = first;
 	trace->n_periods = n_periods;

@@ -18,7 +18,8 @@
 
 #include "base/lock.h"
 
-#define CLOCK_HZ 1000000000u
+#define CLOCK_HZ  1000000000u
+#define NAMES_MAX 65536u /* different ones; a power of two */
 
 struct tensor_event {
 	uint64_t serial, size_bytes, at_ns, free_ns; /* UINT64_MAX: not freed */
@@ -53,6 +54,8 @@ struct sl_record {
 	char *source;
 	/* under mutex, all below */
 	struct list tensors, launches, uses, marks, names;
+	uint32_t *name_at; /* offsets + 1 by hash, room for NAMES_MAX; made with the first */
+	uint32_t n_names;
 	uint64_t dropped, order;
 };
 
@@ -108,38 +111,77 @@ record_destroy(struct sl_record *record)
 	free(record->uses.data);
 	free(record->marks.data);
 	free(record->names.data);
+	free(record->name_at);
 	free(record);
 }
 
-/* A name as a trace can hold it: cut, without control characters or blanks around it.
- * SL_TRACE_NONE where there is none, or no memory for it. LOCKING: needs the mutex. */
-static uint32_t
-name_keep_locked(struct sl_record *record, const char *name)
+/* A name as a trace can hold it: cut, without control characters or blanks around it. Its
+ * length; 0: there is none. */
+static size_t
+name_clean(const char *name, char to[SL_TRACE_NAME_MAX + 1])
 {
-	size_t length = 0;
-	char *to;
-	uint32_t at;
+	size_t length;
 
 	if (!name)
-		return SL_TRACE_NONE;
+		return 0;
 	name += strspn(name, " ");
 	length = strnlen(name, SL_TRACE_NAME_MAX);
 	while (length > 0 && name[length - 1] == ' ')
 		length--;
-	if (length == 0 || record->names.n + length + 1 >= SL_TRACE_NONE)
-		return SL_TRACE_NONE;
-	to = list_room(&record->names, length + 1, 1);
-	if (!to)
-		return SL_TRACE_NONE;
 	for (size_t i = 0; i < length; i++) {
 		unsigned char c = (unsigned char)name[i];
 
 		to[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
 	}
 	to[length] = '\0';
-	at = (uint32_t)record->names.n;
+	return length;
+}
+
+/* Where the name stands in the table, or the free place for it. LOCKING: needs the mutex. */
+static uint32_t *
+name_slot_locked(const struct sl_record *record, const char *name)
+{
+	const char *names = record->names.data;
+	uint64_t hash = 0xcbf29ce484222325u;
+	uint32_t slot;
+
+	for (const char *c = name; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+	slot = (uint32_t)(hash ^ hash >> 32) % NAMES_MAX;
+	while (record->name_at[slot] && strcmp(names + record->name_at[slot] - 1, name) != 0)
+		slot = (slot + 1) % NAMES_MAX;
+	return &record->name_at[slot];
+}
+
+/* Its offset; programs launch the same few functions again and again, so each name is kept
+ * once. SL_TRACE_NONE where there is none, or no room for it. LOCKING: needs the mutex. */
+static uint32_t
+name_keep_locked(struct sl_record *record, const char *name)
+{
+	char clean[SL_TRACE_NAME_MAX + 1];
+	size_t length = name_clean(name, clean);
+	uint32_t *slot;
+	char *to;
+
+	if (length == 0)
+		return SL_TRACE_NONE;
+	if (!record->name_at)
+		record->name_at = calloc(NAMES_MAX, sizeof(*record->name_at));
+	if (!record->name_at)
+		return SL_TRACE_NONE;
+	slot = name_slot_locked(record, clean);
+	if (*slot)
+		return *slot - 1;
+	if (record->n_names >= NAMES_MAX / 2)
+		return SL_TRACE_NONE;
+	to = list_room(&record->names, length + 1, 1);
+	if (!to)
+		return SL_TRACE_NONE;
+	memcpy(to, clean, length + 1);
+	*slot = (uint32_t)record->names.n + 1;
 	record->names.n += length + 1;
-	return at;
+	record->n_names++;
+	return *slot - 1;
 }
 
 void
@@ -168,15 +210,16 @@ sl_record_tensor(struct sl_record *record, uint64_t tensor, uint64_t size_bytes,
 	sl_mutex_unlock(&record->mutex);
 }
 
-void
+uint32_t
 sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
 		 const char *name, const struct sl_record_use *uses, size_t n_uses)
 {
 	struct launch_event *event = NULL;
 	struct use_event *to = NULL;
+	uint32_t number;
 
 	if (!record)
-		return;
+		return SL_TRACE_NONE;
 	sl_mutex_lock(&record->mutex);
 	if (record->launches.n < record->max_launches &&
 	    n_uses <= SL_TRACE_USES_MAX - record->uses.n) {
@@ -186,7 +229,7 @@ sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
 	if (!event || (!to && n_uses > 0)) {
 		record->dropped++;
 		sl_mutex_unlock(&record->mutex);
-		return;
+		return SL_TRACE_NONE;
 	}
 	*event = (struct launch_event){
 		.begin_ns = begin_ns,
@@ -204,7 +247,22 @@ sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
 			.intent = uses[i].intent,
 		};
 	record->uses.n += n_uses;
-	record->launches.n++;
+	number = (uint32_t)record->launches.n++;
+	sl_mutex_unlock(&record->mutex);
+	return number;
+}
+
+void
+sl_record_time(struct sl_record *record, uint32_t launch, uint64_t ns)
+{
+	struct launch_event *launches;
+
+	if (!record)
+		return;
+	sl_mutex_lock(&record->mutex);
+	launches = record->launches.data;
+	if (launch < record->launches.n)
+		launches[launch].end_ns = launches[launch].begin_ns + ns;
 	sl_mutex_unlock(&record->mutex);
 }
 

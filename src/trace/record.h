@@ -54,9 +54,12 @@ void sl_record_tensor(struct sl_record *record, uint64_t tensor, uint64_t size_b
 
 /* A launch ran from begin_ns to end_ns. Uses of tensors not told of are left out and
  * counted as dropped; uses of a part as write-all or scratch are kept as what they are
- * for the whole: write. */
-void sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
-		      const char *name, const struct sl_record_use *uses, size_t n_uses);
+ * for the whole: write. Returns its number, for sl_record_time(); SL_TRACE_NONE: dropped. */
+uint32_t sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
+			  const char *name, const struct sl_record_use *uses, size_t n_uses);
+
+/* How long it ran, for who learns that later than that it began. */
+void sl_record_time(struct sl_record *record, uint32_t launch, uint64_t ns);
 
 /* The program itself copied between host and tensor. */
 void sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device,

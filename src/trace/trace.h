@@ -145,13 +145,23 @@ uint32_t sl_trace_period_launches(const struct sl_trace *trace, uint32_t period)
 int sl_trace_set_source(struct sl_trace *trace, const char *source) SL_MUST_CHECK;
 
 /*
- * period.c: what a recorded trace does not say. find_periods: the launches that repeat at
- * the trace's end become its periods, what comes before one of its own (nothing is
+ * period.c: what a recorded trace does not say. find_periods: the launches that repeat
+ * become its periods, what comes before and behind them one each (nothing is
  * changed unless more than half of the launches repeat). find_kinds: global, local or workspace by
  * the uses, with the periods as they are. -ENOMEM.
  */
 int sl_trace_find_periods(struct sl_trace *trace) SL_MUST_CHECK;
 int sl_trace_find_kinds(struct sl_trace *trace) SL_MUST_CHECK;
+
+/*
+ * trace_cut.c: one period as a trace of its own, which is understood to repeat. Tensors are numbered
+ * anew; what lives across the whole period without being used is global, since its memory is taken.
+ * cut: -EINVAL (no such period), -ENOMEM. steady: the number of the period to take where nobody says: of
+ * those with the number of launches that most have, the one with the median time.
+ */
+int sl_trace_cut(const struct sl_trace *trace, uint32_t period,
+		 struct sl_trace **out) SL_MUST_CHECK;
+int sl_trace_steady(const struct sl_trace *trace, uint32_t *period) SL_MUST_CHECK;
 
 /* Words of files and messages: "read-write", "global". */
 const char *sl_trace_intent_name(enum sluice_intent intent);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice trace`: import, show, check and vitality, between files and pipes, what is refused with
+# `sluice trace`: import, show, check, period and vitality, between files and pipes, what is refused with
 # which exit status, and that the example of sluice-trace(5) is a trace.
 # Run in an empty directory.
 set -u
@@ -71,6 +71,21 @@ expect 0 "active, of all" vitality bert.trace --period 0
 expect 1 "no period 1" vitality bert.trace --period 1
 expect 1 "/nowhere/x.svg" vitality bert.trace --svg /nowhere/x.svg
 
+# A period by itself: of three the one that takes neither longest nor least.
+printf '%s\n' 'sluice-trace 1' 'clock 1000' 'tensor 0 100 global w' 'tensor 1 200 global idle' 'tensor 2 50 local' \
+	'tensor 3 50 local' 'tensor 4 50 local' 'period 0' 'alloc 2' 'launch 0 0 9 0 0 a' 'use 0 read' 'use 2 write-all' 'free 2' \
+	'period 1' 'alloc 3' 'launch 1 9 5 0 0 a' 'use 0 read' 'use 3 write-all' 'free 3' \
+	'period 2' 'alloc 4' 'launch 2 20 7 0 0 a' 'use 0 read' 'use 4 write-all' 'free 4' 'end 3 5 6' >three.txt
+expect 0 "" check three.txt
+expect 0 "" period three.txt -o one.trace
+[ "$("$SLUICE_BIN" trace show one.trace --text | grep -v '^#' | tr '\n\t' '; ')" = "sluice-trace 1;clock 1000;tensor 0 100 global w;\
+tensor 1 200 global idle;tensor 2 50 local;period 0;alloc 2;launch 0 0 7 0 0 a; use 0 read; use 2 write-all;free 2;end 1 3 2;" ] ||
+	fail "the period in the middle: $("$SLUICE_BIN" trace show one.trace --text)"
+expect 0 "launch 0 0 9 0 0 a" period three.txt -o - --as-text --period 0
+expect 1 "no period 3" period three.txt -o x.trace --period 3
+expect 2 "period needs -o FILE" period three.txt
+expect 2 "period takes one file" period -o x.trace
+
 # A network of one's own, by its options.
 mkdir -p own/frontend/Nets own/results/Net
 cat >own/frontend/Nets/Net.txt <<'END'
@@ -108,7 +123,7 @@ expect 1 "No such file" check nothing.trace
 expect 1 "/nowhere" import g10 /nowhere VIT 256 -o x.trace
 
 # Wrong command lines: exit status 2, nothing done.
-expect 2 "import, show, check or vitality?"
+expect 2 "import, show, check, period or vitality?"
 expect 2 "'shows' is not one of" shows bert.trace
 expect 2 "show does not take --svg" show bert.trace --svg x
 expect 2 "check does not take --json" check bert.trace --json

@@ -148,6 +148,124 @@ periods_that_nobody_tells_of_are_found(void **state)
 	sl_trace_destroy(trace);
 }
 
+/* A step that begins with making its two tensors, 300 and 500 bytes, and uses them and a weight. */
+static void
+step_run(struct sl_record *record, uint64_t step, uint64_t at)
+{
+	uint64_t small = 10 + step * 2, large = small + 1;
+
+	sl_record_tensor(record, small, 300, NULL, at);
+	sl_record_copy(record, small, 1, 300, at + 1);
+	launch(record, at + 2, at + 12 + step, small, SLUICE_USE_READ_WRITE);
+	sl_record_tensor(record, large, 500, NULL, at + 20);
+	launch(record, at + 21, at + 22, large, SLUICE_USE_WRITE_ALL);
+	launch(record, at + 30, at + 31, 1, SLUICE_USE_READ_WRITE);
+	launch(record, at + 40, at + 41, large, SLUICE_USE_READ_WRITE);
+	sl_record_free(record, small, at + 42);
+	sl_record_free(record, large, at + 43);
+	sl_record_copy(record, 1, 0, 1000, at + 44);
+}
+
+/* Six steps behind two launches, then one that is none. */
+static struct sl_trace *
+steps_and_an_end(void)
+{
+	struct sl_record *record = record_begin();
+
+	sl_record_tensor(record, 1, 1000, "weight", 1);
+	sl_record_tensor(record, 2, 4000, "kept", 2); /* used before the steps only */
+	sl_record_tensor(record, 3, 7000, "gone", 3);
+	launch(record, 10, 11, 2, SLUICE_USE_WRITE_ALL);
+	launch(record, 12, 13, 3, SLUICE_USE_WRITE_ALL);
+	sl_record_free(record, 3, 14);
+	for (uint64_t step = 0; step < 6; step++)
+		step_run(record, step, 100 + 100 * step);
+	launch(record, 1000, 1001, 2, SLUICE_USE_READ);
+	launch(record, 1010, 1011, 1, SLUICE_USE_READ);
+	return record_end(record, 0);
+}
+
+static void
+an_end_that_does_not_repeat_is_a_period_and_the_others_begin_where_least_is_allocated(void **state)
+{
+	struct sl_trace *trace = steps_and_an_end();
+	uint32_t steady;
+
+	(void)state;
+	assert_int_equal(trace->n_launches, 2 + 6 * 4 + 2);
+	assert_int_equal(trace->n_periods, 8);
+	for (uint32_t p = 1; p <= 6; p++)
+		assert_int_equal(trace->period_first[p], 2 + 4 * (p - 1));
+	assert_int_equal(trace->period_first[7], 26);
+	assert_int_equal(trace->period_first[8], 28);
+	assert_int_equal(trace->tensors[0].kind, SL_TENSOR_GLOBAL);
+	for (uint32_t t = 3; t < trace->n_tensors; t++)
+		assert_int_equal(trace->tensors[t].kind, SL_TENSOR_LOCAL);
+	/* Steps take longer and longer: the one in the middle. */
+	assert_ok(sl_trace_steady(trace, &steady));
+	assert_int_equal(steady, 4);
+	sl_trace_destroy(trace);
+}
+
+static void
+a_period_is_a_trace_of_its_own(void **state)
+{
+	struct sl_trace *trace = steps_and_an_end(), *cut = NULL;
+
+	(void)state;
+	assert_ok(sl_trace_cut(trace, 4, &cut));
+	assert_string_equal(cut->source, "a program");
+	assert_int_equal(cut->n_periods, 1);
+	assert_int_equal(cut->n_launches, 4);
+	assert_int_equal(cut->launches[0].start_ticks, 0);
+	assert_int_equal(cut->launches[0].ticks, 13);
+	assert_int_equal(cut->launches[3].start_ticks, 38);
+	assert_int_equal(cut->n_tensors, 4); /* none of the other steps, nor what was freed before */
+	assert_string_equal(sl_trace_name(cut, cut->tensors[0].name), "weight");
+	assert_int_equal(cut->tensors[0].kind, SL_TENSOR_GLOBAL);
+	assert_int_equal(cut->tensors[0].alloc_at, SL_TRACE_NONE);
+	assert_string_equal(sl_trace_name(cut, cut->tensors[1].name), "kept");
+	assert_int_equal(cut->tensors[1].kind, SL_TENSOR_GLOBAL);
+	assert_int_equal(cut->tensors[2].size_bytes, 300);
+	assert_int_equal(cut->tensors[2].kind, SL_TENSOR_LOCAL);
+	assert_int_equal(cut->tensors[2].alloc_at, 0);
+	assert_int_equal(cut->tensors[2].free_at, 4);
+	assert_int_equal(cut->tensors[3].alloc_at, 1);
+	assert_int_equal(cut->uses[2].tensor, 0);
+	assert_int_equal(cut->uses[2].intent, SLUICE_USE_READ_WRITE);
+	assert_int_equal(cut->n_copies,
+			 2); /* its own, and not those of its neighbours at the borders */
+	assert_int_equal(cut->copies[0].before_launch, 0);
+	assert_int_equal(cut->copies[0].tensor, 2);
+	assert_int_equal(cut->copies[1].before_launch, 4);
+	assert_int_equal(cut->copies[1].tensor, 0);
+	sl_trace_destroy(cut);
+	assert_int_equal(sl_trace_cut(trace, 8, &cut), -EINVAL);
+	sl_trace_destroy(trace);
+}
+
+static void
+a_time_may_be_told_later(void **state)
+{
+	struct sl_record *record = record_begin();
+	struct sl_record_use use = {.tensor = 1, .intent = SLUICE_USE_READ};
+	struct sl_trace *trace;
+	uint32_t first, second;
+
+	(void)state;
+	sl_record_tensor(record, 1, 100, NULL, 1);
+	first = sl_record_launch(record, 10, 10, "a", &use, 1);
+	second = sl_record_launch(record, 5, 5, "b", &use, 1);
+	sl_record_time(record, second, 1000);
+	sl_record_time(record, first, 700);
+	sl_record_time(record, SL_TRACE_NONE, 1);
+	trace = record_end(record, 0);
+	assert_string_equal(sl_trace_name(trace, trace->launches[0].name), "b");
+	assert_int_equal(trace->launches[0].ticks, 1000);
+	assert_int_equal(trace->launches[1].ticks, 700);
+	sl_trace_destroy(trace);
+}
+
 static void
 launches_that_do_not_repeat_are_one_period(void **state)
 {
@@ -318,6 +436,9 @@ main(void)
 		T(launches_come_out_by_their_time_and_do_not_overlap),
 		T(kinds_follow_from_the_uses),
 		T(periods_that_nobody_tells_of_are_found),
+		T(an_end_that_does_not_repeat_is_a_period_and_the_others_begin_where_least_is_allocated),
+		T(a_period_is_a_trace_of_its_own),
+		T(a_time_may_be_told_later),
 		T(launches_that_do_not_repeat_are_one_period),
 		T(parts_of_tensors_keep_the_rest),
 		T(lives_hold_every_use_whenever_they_are_told),
