@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The statistics of a run as one JSON object: docs/run.md has the schema. Written beside the final
- * name and moved there, so that a reader never sees half of it.
- *
- * The name is the --stats option's. %p in it is the number of the process. Without %p the first
- * process to end has the name, and others put their number behind it: nothing is written over.
+ * The statistics of a run as one JSON object: docs/run.md has the schema. output.h has how the file gets
+ * its name, which is the --stats option's.
  *
  * Threads: at exit, one; at the start under `sluice doctor` the thread that called cuInit().
  */
@@ -18,11 +15,10 @@
 #include <unistd.h>
 
 #include "preload/entry.h"
+#include "preload/output.h"
 #include "preload/report.h"
 
 #define SCHEMA_VERSION 1
-#define PATH_ROOM      1200 /* the settings' 1024 bytes, and the number of the process */
-#define FINAL_ROOM     (PATH_ROOM + 16)
 
 static const char *const counter_names[PL_COUNT_COUNT] = {
 #define COUNTER_NAME(name, text) #name,
@@ -147,56 +143,15 @@ stats_print(FILE *f, int ended, int init_result, double seconds)
 	fprintf(f, "%s]\n}\n", *first ? "\n  " : "");
 }
 
-/* The path with %p replaced. 1: there was one, 0: none, -ENAMETOOLONG. */
-static int
-path_expand(const char *pattern, char path[PATH_ROOM])
-{
-	const char *mark = strstr(pattern, "%p");
-	int n;
-
-	n = mark ? snprintf(path, PATH_ROOM, "%.*s%d%s", (int)(mark - pattern), pattern,
-			    (int)getpid(), mark + 2)
-		 : snprintf(path, PATH_ROOM, "%s", pattern);
-	if (n < 0 || n >= PATH_ROOM)
-		return -ENAMETOOLONG;
-	return mark != NULL;
-}
-
-/* The temporary file gets its name, which final keeps for the next time. own: path is for this
- * process alone. 0 or -errno. */
-static int
-name_give(const char *temporary, const char *path, int own, char final[FINAL_ROOM])
-{
-	if (final[0])
-		return rename(temporary, final) ? -errno : 0;
-	snprintf(final, FINAL_ROOM, "%s", path);
-	if (own)
-		return rename(temporary, path) ? -errno : 0;
-	if (!link(temporary, path)) {
-		(void)unlink(temporary);
-		return 0;
-	}
-	if (errno != EEXIST)
-		return rename(temporary, path) ? -errno : 0; /* no hard links there */
-	snprintf(final, FINAL_ROOM, "%s.%d", path, (int)getpid());
-	if (rename(temporary, final))
-		return -errno;
-	pl_note("statistics are in %s: %s is another process's", final, path);
-	return 0;
-}
-
 void
 pl_stats_write(int ended, int init_result, double seconds)
 {
-	static char final[FINAL_ROOM]; /* "": nothing was written yet */
-	char path[PATH_ROOM], temporary[PATH_ROOM + 32];
-	int own = path_expand(pl_settings()->stats_path, path);
-	int rc = own < 0 ? own : 0, fd;
+	static struct pl_output output; /* keeps the name for the next time */
+	int rc = pl_output_begin(&output, pl_settings()->stats_path, ""), fd;
 	FILE *f = NULL;
 
-	snprintf(temporary, sizeof(temporary), "%s.%d.new", path, (int)getpid());
 	if (!rc) {
-		fd = open(temporary, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+		fd = open(output.temporary, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
 		f = fd >= 0 ? fdopen(fd, "w") : NULL;
 		if (!f)
 			rc = -errno;
@@ -207,10 +162,7 @@ pl_stats_write(int ended, int init_result, double seconds)
 			rc = -EIO;
 		if (fclose(f) && !rc)
 			rc = -errno;
-		if (!rc)
-			rc = name_give(temporary, path, own, final);
-		if (rc)
-			(void)unlink(temporary);
+		rc = pl_output_end(&output, rc, "statistics are");
 	}
 	if (rc)
 		pl_error("statistics cannot be written to %s: %s",
