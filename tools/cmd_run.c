@@ -60,6 +60,10 @@ static const char run_help[] =
 	"      --explain             at exit, which kernels missed and how often\n"
 	"      --stats FILE          at exit, counters as JSON; %p in FILE is the\n"
 	"                            process\n"
+	"      --record FILE         a trace of the run, for `sluice plan`; %p in FILE "
+	"is\n"
+	"                            the process\n"
+	"      --record-launches N   of that many launches at most (default 262144)\n"
 	"      --quiet               errors alone\n"
 	"      --verbose             also how the driver was reached, and unknown\n"
 	"                            functions\n"
@@ -88,6 +92,8 @@ enum option_id {
 	OPTION_NO_FRAMEWORK,
 	OPTION_EXPLAIN,
 	OPTION_STATS,
+	OPTION_RECORD,
+	OPTION_RECORD_LAUNCHES,
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_DRY_RUN,
@@ -112,6 +118,8 @@ static const struct option option_table[] = {
 	{"no-framework", required_argument, NULL, OPTION_NO_FRAMEWORK},
 	{"explain", no_argument, NULL, OPTION_EXPLAIN},
 	{"stats", required_argument, NULL, OPTION_STATS},
+	{"record", required_argument, NULL, OPTION_RECORD},
+	{"record-launches", required_argument, NULL, OPTION_RECORD_LAUNCHES},
 	{"quiet", no_argument, NULL, OPTION_QUIET},
 	{"verbose", no_argument, NULL, OPTION_VERBOSE},
 	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
@@ -192,6 +200,12 @@ option_take(struct command_line *line, int c, char **argv)
 		return 0;
 	case OPTION_STATS:
 		o->stats = optarg;
+		return 0;
+	case OPTION_RECORD:
+		o->record = optarg;
+		return 0;
+	case OPTION_RECORD_LAUNCHES:
+		o->record_launches = optarg;
 		return 0;
 	case OPTION_QUIET:
 		o->quiet = 1;
@@ -301,9 +315,9 @@ print_json(const struct run_plan *plan, const char *program, const char *problem
 
 /* ---- the run ---- */
 
-/* An old file of statistics would look like this run's. */
+/* An old file would look like this run's. */
 static void
-stats_remove(const char *path)
+file_remove(const char *path)
 {
 	if (path && !strstr(path, "%p"))
 		(void)unlink(path);
@@ -321,7 +335,8 @@ program_run(const struct command_line *line, const struct run_plan *plan, char *
 		(void)command_fail("run", "%s", sluice_last_error());
 		return RUN_EXIT_FAILED;
 	}
-	stats_remove(line->options.stats);
+	file_remove(line->options.stats);
+	file_remove(line->options.record);
 	fflush(NULL);
 	execvp(argv[0], argv);
 	error = errno;

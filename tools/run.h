@@ -41,7 +41,7 @@ struct run_options {
 	size_t refused_n;
 	int keep_frameworks; /* 1: none is told anything */
 	const char *mode, *arguments, *meminfo, *managed, *mapped;
-	const char *policies, *stats;
+	const char *policies, *stats, *record, *record_launches;
 	int no_follow, explain, quiet, verbose, doctor;
 };
 

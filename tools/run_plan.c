@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "commands.h"
 #include "run.h"
 #include "sluice/sluice.h"
 
@@ -155,31 +156,50 @@ choice_plan(struct run_plan *plan, const char *option, const char *key, const ch
 	return sl_fail(-EINVAL, "%s '%s': not one of %s", option, value, choices);
 }
 
-/* Where the statistics go, absolute; an old file is not there any more when the program runs. */
+/* Where a file of the run goes, absolute; an old one is not there any more when the program runs. */
 static int
-stats_plan(struct run_plan *plan, const char *path)
+file_plan(struct run_plan *plan, const char *option, const char *key, const char *path)
 {
 	char dir[PATH_MAX], real[PATH_MAX], value[PATH_MAX + NAME_MAX + 2];
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct stat st;
 
 	if (strlen(path) >= sizeof(dir))
-		return sl_fail(-ENAMETOOLONG, "--stats: the name is too long");
+		return sl_fail(-ENAMETOOLONG, "%s: the name is too long", option);
 	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) + 1 : 1,
 		 slash ? path : ".");
 	if (!*name)
-		return sl_fail(-EISDIR, "--stats %s: a directory; name a file", path);
+		return sl_fail(-EISDIR, "%s %s: a directory; name a file", option, path);
 	if (!realpath(dir, real))
-		return sl_fail(-errno, "--stats %s: %s: %s", path, dir, strerror(errno));
+		return sl_fail(-errno, "%s %s: %s: %s", option, path, dir, strerror(errno));
 	if (access(real, W_OK | X_OK))
-		return sl_fail(-errno, "--stats %s: no file can be made in %s: %s", path,
-			       real, strerror(errno));
+		return sl_fail(-errno, "%s %s: no file can be made in %s: %s", option,
+			       path, real, strerror(errno));
 	snprintf(value, sizeof(value), "%s/%s", strcmp(real, "/") ? real : "", name);
 	if (!lstat(value, &st) && !S_ISREG(st.st_mode))
-		return sl_fail(-EINVAL, "--stats %s: is there, and not a plain file", path);
+		return sl_fail(-EINVAL, "%s %s: is there, and not a plain file", option,
+			       path);
 	if (strlen(value) > 1000) /* the library has room for 1,023 */
-		return sl_fail(-ENAMETOOLONG, "--stats: the name is too long");
-	return run_setting(plan, "stats", value);
+		return sl_fail(-ENAMETOOLONG, "%s: the name is too long", option);
+	return run_setting(plan, key, value);
+}
+
+static int
+record_plan(struct run_plan *plan, const struct run_options *options)
+{
+	const char *launches = options->record_launches;
+	uint64_t number;
+	int rc;
+
+	if (launches && !options->record)
+		return sl_fail(-EINVAL, "--record-launches goes with --record");
+	if (launches && command_number(launches, 1, 1u << 24, &number))
+		return sl_fail(-EINVAL, "--record-launches %s is not a number of 1 to %u",
+			       launches, 1u << 24);
+	rc = options->record ? file_plan(plan, "--record", "record", options->record) : 0;
+	if (!rc && launches)
+		rc = run_setting(plan, "record_launches", launches);
+	return rc;
 }
 
 static int
@@ -267,7 +287,9 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 	if (!rc && options->doctor)
 		rc = run_setting(plan, "doctor", on);
 	if (!rc && options->stats)
-		rc = stats_plan(plan, options->stats);
+		rc = file_plan(plan, "--stats", "stats", options->stats);
+	if (!rc)
+		rc = record_plan(plan, options);
 	if (!rc && options->policies)
 		rc = policies_plan(plan, options->policies);
 	if (!rc && plan->frameworks[0])

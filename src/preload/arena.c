@@ -36,6 +36,7 @@
 #include "base/error.h"
 #include "core/embed.h"
 #include "preload/arena_books.h"
+#include "preload/tracing.h"
 
 #define SMALL_LIMIT ((uint64_t)1 << 20) /* smaller ones are packed */
 #define SMALL_CHUNK PL_PAGE_BYTES
@@ -601,6 +602,7 @@ pl_arena_free(struct pl_block *block, int ordered, struct cu_stream *stream,
 		pl_streams_active(gpu, &mask);
 	if (!__atomic_exchange_n(&record->live, 0, __ATOMIC_ACQ_REL))
 		return; /* freed twice, by two threads */
+	pl_tracing_free(block);
 	pl_reuse_streams_look(pl_arena_of(gpu), mask);
 	block_end(pl_arena_of(gpu), record, ordered, mask);
 	PL_COUNT(frees, 1);
@@ -734,5 +736,6 @@ pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
 	}
 	PL_COUNT(allocations, 1);
 	*out = &got.record->block;
+	pl_tracing_alloc(*out);
 	return 0;
 }

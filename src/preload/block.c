@@ -98,6 +98,8 @@ pl_record_get(struct pl_record_pool *pool)
 	record->block.id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	record->block.context = record->block.pool = NULL;
 	record->block.lien = NULL;
+	record->block.tensor = 0;
+	atomic_store_explicit(&record->block.touched, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->block.flags, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->block.last_launch, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->block.streams, 0, memory_order_relaxed);

@@ -18,6 +18,7 @@
 #include "preload/api_stream.h"
 #include "preload/foreign.h"
 #include "preload/streams.h"
+#include "preload/tracing.h"
 
 /* ---- streams ---- */
 
@@ -143,6 +144,7 @@ context_destroy(struct cu_context *context, int (*real)(struct cu_context *))
 			(void)PL_REAL(cuCtxPopCurrent_v2)(&popped);
 		return result;
 	}
+	pl_tracing_context_leaves(context);
 	pl_stream_context_leaves(context);
 	result = real(context);
 	if (result)
@@ -196,8 +198,10 @@ primary_reset(int device, int (*real)(int))
 	pl_leave();
 	if (context && context_is_kept(context))
 		return context_empty(context);
-	if (context)
+	if (context) {
+		pl_tracing_context_leaves(context);
 		pl_stream_context_leaves(context);
+	}
 	result = real(device);
 	if (!result && context) {
 		pl_stream_context_gone(context);

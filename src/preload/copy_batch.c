@@ -542,6 +542,7 @@ decompress_part(__typeof__(&cuMemBatchDecompressAsync) real, struct cu_decompres
 	int result;
 
 	pl_touch_init(&touch, uses, 3 * PART_MAX);
+	touch.kind = PL_TOUCH_DECOMPRESS;
 	for (size_t i = 0; i < n; i++) {
 		const struct cu_decompress *part = &parts[i];
 

@@ -130,6 +130,7 @@ fill_run(struct fill *f)
 	    __builtin_mul_overflow(f->width, f->element_bytes, &width))
 		return f->forward(f, f->to, f->width, f->height);
 	pl_touch_init(&touch, &use, 1);
+	touch.kind = PL_TOUCH_FILL;
 	pl_touch_add(&touch, f->to, pl_box_bytes(&to, width, f->height, 1),
 		     pl_box_is_dense(&to, width, f->height, 1) ? SLUICE_USE_WRITE_ALL
 							       : SLUICE_USE_WRITE);

@@ -21,6 +21,7 @@
 #include "core/embed.h"
 #include "core/limits.h"
 #include "preload/books.h"
+#include "preload/tracing.h"
 
 #define ADDRESS_BYTES          ((uint64_t)8 << 40)
 #define ADDRESS_BYTES_MIN      ((uint64_t)64 << 30)
@@ -236,6 +237,7 @@ gpu_make(int device)
 	bounds_widen(gpu);
 	if (pl_settings()->explain)
 		atomic_store(&pl_watch, 1);
+	pl_tracing_open(gpu);
 	return gpu;
 }
 

@@ -407,6 +407,8 @@ graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavo
 	n = exec_uses(exec, uses, &flags, &number);
 	here = pl_relays_part(uses, n);
 	scope.what = (uintptr_t)exec;
+	scope.name = "graph";
+	scope.copies = 0;
 	result = pl_scope_begin(&scope, stream, flavour, uses, here, flags);
 	if (!result && here < n)
 		result = pl_relays_begin(&relays, stream, flavour, uses + here, n - here);

@@ -277,13 +277,16 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	int result;
 
 	scope->what = (uintptr_t)function;
+	scope->copies = 0;
 	scope->launch = scope->all = NULL;
+	scope->timing = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, flavour))
 		return CU_SUCCESS;
 	f = pl_function_find(function);
 	if (!f)
 		return CU_SUCCESS;
+	scope->name = f->name;
 	pl_peeks_look();
 	scan_begin(&scan, uses);
 	scan_launch(&scan, f, params, extra);
@@ -393,7 +396,10 @@ static int
 launch_blind(struct pl_scope *scope, struct cu_stream *stream)
 {
 	scope->what = 0;
+	scope->name = "kernel";
+	scope->copies = 0;
 	scope->launch = scope->all = NULL;
+	scope->timing = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, PL_LEGACY))
 		return CU_SUCCESS;

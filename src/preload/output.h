@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that a run leaves: statistics. Written beside the final name and moved there, so that a
+ * Files that a run leaves: statistics, traces. Written beside the final name and moved there, so that a
  * reader never sees half of one.
  *
  * The name is an option's. %p in it is the number of the process. Without %p the first

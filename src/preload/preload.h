@@ -119,7 +119,9 @@ struct pl_settings {
 	int doctor; /* 1: statistics are written from cuInit() on, not at exit alone */
 	int meminfo_auto; /* 1: meminfo_physical by what the process has loaded */
 	char stats_path[1024]; /* "": none; at exit counters go there as JSON. %p is the process */
-	char policies[1024]; /* file of kernel-name patterns, "": none */
+	char record_path[1024]; /* "": none; a trace of the run goes there (tracing.h) */
+	unsigned record_launches; /* so many of them at most */
+	char policies[1024];      /* file of kernel-name patterns, "": none */
 	char frameworks[1024]; /* those that the launcher told something, separated by '+' */
 };
 
@@ -268,6 +270,10 @@ struct pl_block {
 	_Atomic uint64_t streams; /* mask of streams that used it since birth, as far as looked at */
 	_Atomic uint64_t owed; /* mask of streams that may still use its room from before ... */
 	struct pl_fence *lien; /* ... until this has passed (reuse.c); NULL: none. Set at birth */
+	/* tracing.c's: its number in the trace, 0: none, as a tensor of how many bytes; 1: it may have
+	 * contents. */
+	uint64_t tensor, tensor_bytes;
+	_Atomic int touched;
 };
 
 /* The live block that holds addr; NULL: none (not ours, or freed). Wait-free, tens of ns. */
@@ -400,6 +406,9 @@ struct pl_scope {
 	struct sluice_launch *launch; /* of what is used */
 	struct sluice_launch *all;    /* of everything else */
 	uint64_t what; /* set before: the same for the same work (a function); 0: a copy or a fill */
+	const char *name; /* set before: what it is called in a trace; NULL: it is not in one */
+	int copies; /* set before: 1: it is a copy, from or to the host where it uses one side only */
+	struct pl_timing *timing; /* tracing.c's; NULL: its time is not taken */
 };
 
 /*

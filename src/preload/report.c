@@ -2,10 +2,10 @@
 /*
  * What a run says of itself: a line of what was chosen when a GPU's space is made, a line of what was
  * done when the program exits, and on demand statistics as JSON (report_stats.c) and the table of
- * functions (--explain). Counters of the library live here; those of the spaces are the core's.
+ * functions (--explain). The trace of --record is written first (tracing.c). Counters of the library live here; those of the spaces are the core's.
  *
  * The end is an exit handler, registered once the program's cuInit() has returned and the driver has
- * registered its own: it runs before the driver is torn down, and calls neither the driver nor
+ * registered its own: it runs before the driver is torn down, and calls neither the driver (but to ask whether launches are done, for their times) nor
  * anything that waits. A space that is gone is passed over. A program that is killed, or leaves by
  * _exit(), says nothing; a forked child did not use the GPU and says nothing either.
  *
@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "preload/tracing.h"
 
 #define FUNCTIONS_MAX  65536u
 #define FUNCTIONS_SHOW 40u
@@ -180,6 +181,7 @@ report_exit(void)
 
 	if (getpid() != armed_pid)
 		return; /* a forked child */
+	pl_tracing_close();
 	if (!atomic_load(&init_result)) {
 		while ((gpu = pl_report_gpu_next(&device)))
 			gpu_line(gpu);

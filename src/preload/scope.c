@@ -23,6 +23,7 @@
 #include "core/embed.h"
 #include "preload/arena.h"
 #include "preload/books.h"
+#include "preload/tracing.h"
 
 #define BESIDE_MAX \
 	65000u /* ranges; the core takes a few more uses than that in a launch */
@@ -273,9 +274,9 @@ uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour
 	return rc;
 }
 
-int
-pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
-	       const struct pl_use *uses, size_t n, unsigned flags)
+static int
+scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
+	    const struct pl_use *uses, size_t n, unsigned flags)
 {
 	struct sluice_use all[PL_USES_MAX];
 	struct sluice_stream *wrapped;
@@ -334,9 +335,23 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour
 								: CU_ERROR_UNKNOWN;
 }
 
+int
+pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
+	       const struct pl_use *uses, size_t n, unsigned flags)
+{
+	int result = scope_begin(scope, stream, flavour, uses, n, flags);
+
+	scope->timing = NULL;
+	if (pl_tracing() && !result)
+		pl_tracing_begin(scope, stream, flavour, uses, n, flags);
+	return result;
+}
+
 void
 pl_scope_end(struct pl_scope *scope)
 {
+	if (__builtin_expect(scope->timing != NULL, 0))
+		pl_tracing_end(scope);
 	if (!scope->launch && !scope->all)
 		return;
 	pl_enter();

@@ -21,8 +21,11 @@
 
 #define KEY_BYTES   64
 #define VALUE_BYTES 1024
+#define COUNT_MAX   16777216u
+#define RECORD_LAUNCHES \
+	262144u /* where nobody says; some 50 MB with a handful of uses each */
 
-enum field_type { FIELD_CHOICE, FIELD_FLAG, FIELD_TEXT };
+enum field_type { FIELD_CHOICE, FIELD_FLAG, FIELD_COUNT, FIELD_TEXT };
 
 struct field {
 	const char *key;
@@ -43,6 +46,8 @@ static const struct field fields[] = {
 	{"quiet", FIELD_FLAG, AT(quiet), NULL},
 	{"doctor", FIELD_FLAG, AT(doctor), NULL},
 	{"stats", FIELD_TEXT, AT(stats_path), NULL},
+	{"record", FIELD_TEXT, AT(record_path), NULL},
+	{"record_launches", FIELD_COUNT, AT(record_launches), NULL},
 	{"policies", FIELD_TEXT, AT(policies), NULL},
 	{"frameworks", FIELD_TEXT, AT(frameworks), NULL},
 };
@@ -69,6 +74,23 @@ choice_find(const char *choices, const char *value)
 	}
 }
 
+/* A number from 1 to COUNT_MAX, in digits. 0, or -EINVAL after it was said. */
+static int
+count_set(unsigned *to, const char *key, const char *value)
+{
+	unsigned count = 0;
+
+	for (const char *c = value; *c >= '0' && *c <= '9' && count <= COUNT_MAX; c++)
+		count = count * 10 + (unsigned)(*c - '0');
+	if (!count || count > COUNT_MAX || value[strspn(value, "0123456789")]) {
+		pl_error("SLUICE_RUN: %s=%s: a number from 1 to %u wanted", key, value,
+			 COUNT_MAX);
+		return -EINVAL;
+	}
+	*to = count;
+	return 0;
+}
+
 /* 0, or -EINVAL after it was said. */
 static int
 field_set(const struct field *field, const char *value)
@@ -93,6 +115,8 @@ field_set(const struct field *field, const char *value)
 		}
 		*(int *)(void *)at = value[0] == '1';
 		return 0;
+	case FIELD_COUNT:
+		return count_set((unsigned *)(void *)at, field->key, value);
 	case FIELD_TEXT: /* each has that much room */
 		memcpy(at, value, strlen(value) + 1);
 		return 0;
@@ -165,11 +189,13 @@ settings_parse(const char *text)
 	int rc = 0;
 
 	_Static_assert(sizeof(settings.stats_path) == VALUE_BYTES &&
+			       sizeof(settings.record_path) == VALUE_BYTES &&
 			       sizeof(settings.policies) == VALUE_BYTES &&
 			       sizeof(settings.frameworks) == VALUE_BYTES,
 		       "room of texts");
 	memset(&settings, 0, sizeof(settings));
 	settings.follow = 1;
+	settings.record_launches = RECORD_LAUNCHES;
 	settings.meminfo_auto = 1;
 	while ((rc = pair_cut(&text, key, value)) > 0) {
 		rc = pair_set(key, value);

@@ -195,6 +195,7 @@ static int
 tensor_place(struct pl_touch *touch, struct pl_use *use, uint64_t addr, int result)
 {
 	pl_touch_init(touch, use, 1);
+	touch->kind = PL_TOUCH_PLACE;
 	if (result != CU_ERROR_INVALID_VALUE || !pl_active())
 		return 0;
 	pl_touch_add(touch, addr, 1, SLUICE_USE_READ);

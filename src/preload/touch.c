@@ -24,6 +24,7 @@ pl_touch_init(struct pl_touch *touch, struct pl_use *uses, size_t room)
 	touch->room = room;
 	touch->n = 0;
 	touch->n_scopes = 0;
+	touch->kind = PL_TOUCH_COPY;
 }
 
 void
@@ -75,12 +76,16 @@ uses_keep_contents(struct pl_use *uses, size_t n)
 static int
 scope_begin(struct pl_touch *touch, const struct pl_use *uses, size_t n)
 {
+	static const char *const names[] = {
+		[PL_TOUCH_COPY] = "copy", [PL_TOUCH_FILL] = "fill", [PL_TOUCH_DECOMPRESS] = "decompress", [PL_TOUCH_PLACE] = NULL};
 	struct pl_gpu *gpu = uses[0].block->gpu;
 	struct pl_scope *scope = &touch->scopes[touch->n_scopes];
 	int remote = !(touch->flags & PL_SCOPE_LOOK) && pl_relay_is_needed(gpu);
 
 	touch->remote[touch->n_scopes++] = (unsigned char)remote;
 	scope->what = 0;
+	scope->name = names[touch->kind];
+	scope->copies = touch->kind == PL_TOUCH_COPY;
 	return remote ? pl_relay_begin(scope, gpu, touch->stream, touch->flavour, uses, n)
 		      : pl_scope_begin(scope, touch->stream, touch->flavour, uses, n,
 				       touch->flags);

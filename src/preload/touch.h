@@ -15,13 +15,21 @@
 /* Host bytes of at most so many are looked at for addresses. */
 #define PL_TABLE_BYTES_MAX ((size_t)64 << 10)
 
+enum pl_touch_kind {
+	PL_TOUCH_COPY,
+	PL_TOUCH_FILL,
+	PL_TOUCH_DECOMPRESS,
+	PL_TOUCH_PLACE /* no work: it must only be there */
+};
+
 struct pl_touch {
 	struct pl_use *uses; /* the caller's array */
 	size_t n, room;
 	struct pl_scope scopes[PL_GPUS_MAX];
 	unsigned char remote[PL_GPUS_MAX]; /* 1: of another GPU than the calling thread's */
 	size_t n_scopes;
-	unsigned flags; /* of the scopes: enum pl_scope_flag */
+	unsigned flags;          /* of the scopes: enum pl_scope_flag */
+	enum pl_touch_kind kind; /* the caller's, behind pl_touch_init() */
 	struct cu_stream *stream;
 	enum pl_flavour flavour;
 };

@@ -25,6 +25,7 @@
 #include "core/embed.h"
 #include "preload/arena_books.h"
 #include "preload/functions.h"
+#include "preload/tracing.h"
 #include "preload/vmm.h"
 
 #define WASTE_PART     8u /* of a reservation may be lost in its last chunk */
@@ -173,6 +174,8 @@ traits_take(struct pl_record *record, struct pl_record *from)
 		else
 			to->id = old->id;
 	}
+	if (atomic_load(&old->touched))
+		atomic_store(&to->touched, 1);
 	atomic_fetch_or(&to->flags, atomic_load(&old->flags));
 	atomic_fetch_or(&to->streams, atomic_load(&old->streams));
 	if (atomic_load(&to->last_launch) < atomic_load(&old->last_launch))
@@ -182,6 +185,7 @@ traits_take(struct pl_record *record, struct pl_record *from)
 static void
 record_wear(struct pl_vmm_range *range, struct pl_record *record)
 {
+	pl_tracing_free(&record->block);
 	record->live = 0;
 	record->next_free = (struct pl_record *)range->worn; /* its first member */
 	range->worn = &record->block;
@@ -332,6 +336,7 @@ block_cut(struct pl_vmm_range *range, struct pl_record *record, uint64_t from, u
 		pl_block_shorten(record, from - base);
 		record->block.room = from - base;
 	} else {
+		pl_tracing_free(&record->block);
 		pl_block_retract(record, 0);
 		pl_record_put(&arena->records, record);
 	}

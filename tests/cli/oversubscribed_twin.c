@@ -14,6 +14,10 @@
 
 #include "cuda_driver/standin.h"
 
+#ifndef TWIN_PROGRAM /* whose kernel it is */
+#define TWIN_PROGRAM "oversubscribed"
+#endif
+
 static const struct sl_standin *standin;
 
 static void
@@ -40,7 +44,7 @@ twin_register(void)
 	static const struct sl_standin_kernel kernel = {"step", step, 2, {8, 4}};
 	const char *path = getenv("STANDIN_TABLE");
 
-	if (!path || strcmp(program_invocation_short_name, "oversubscribed"))
+	if (!path || strcmp(program_invocation_short_name, TWIN_PROGRAM))
 		return; /* another program of the test */
 	standin = sl_standin_open(path);
 	if (standin)

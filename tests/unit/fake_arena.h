@@ -128,6 +128,18 @@ pl_block_unpin(struct pl_block *block)
 }
 
 void
+pl_tracing_alloc(struct pl_block *block)
+{
+	(void)block;
+}
+
+void
+pl_tracing_free(struct pl_block *block)
+{
+	(void)block;
+}
+
+void
 pl_table_forget(struct pl_block *block)
 {
 	assert_true(block->bytes); /* it is still known */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trace that --record asks for: what was launched, which blocks it used, what was allocated and
+ * freed (tracing.c). Where nobody asks each of these is a load.
+ *
+ * Threads: any; nothing here waits for the device.
+ */
+#ifndef SL_PRELOAD_TRACING_H
+#define SL_PRELOAD_TRACING_H
+
+#include "preload/preload.h"
+
+/* Smaller blocks are one tensor together: they are many, and have next to nothing of the memory. */
+#define PL_TRACE_SMALL ((uint64_t)64 << 10)
+
+enum pl_tracing {
+	PL_TRACING_OFF,
+	PL_TRACING_ON,
+	PL_TRACING_FULL /* as many launches as are wanted: written when the last of them is done */
+};
+
+extern _Atomic int pl_tracing_state; /* enum pl_tracing */
+
+static inline int
+pl_tracing(void)
+{
+	return __builtin_expect(atomic_load_explicit(&pl_tracing_state, memory_order_acquire),
+				0);
+}
+
+/* The GPU's space was just made, and nothing is allocated on it: record what will be, if that is asked for. */
+void pl_tracing_open(const struct pl_gpu *gpu);
+/* The block was allocated, or is about to be freed. */
+void pl_tracing_alloc(struct pl_block *block);
+void pl_tracing_free(struct pl_block *block);
+/*
+ * Around work on the stream, with scope->name, behind what the scope had to wait for: its time is what passes
+ * on the stream between the two. Copies from or to host memory have none. Nothing is told of what is captured
+ * or only looks. end: only with scope->timing.
+ */
+void pl_tracing_begin(struct pl_scope *scope, struct cu_stream *stream,
+		      enum pl_flavour flavour, const struct pl_use *uses, size_t n,
+		      unsigned flags);
+void pl_tracing_end(struct pl_scope *scope);
+/* A context is about to end, with our events in it. */
+void pl_tracing_context_leaves(const struct cu_context *context);
+/* At exit: write the traces, and say so. */
+void pl_tracing_close(void);
+
+#endif

@@ -1,0 +1,205 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `sluice run --record` around a program that trains, on the stand-in driver: the steady step of it as a
+# trace, launch by launch and byte by byte, whether memory is ample or short; what `sluice plan` says of it;
+# recordings that end early, processes that are killed, several processes, and what is refused.
+# Run in an empty directory.
+set -u
+: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
+if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
+	echo "skip: the preload library is not for this machine"
+	exit 77
+fi
+failed=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
+unset SLUICE_RUN LD_PRELOAD
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
+cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
+# Four layers: weights of 8 MiB stay, outputs of 16 MiB live from the way there to the way back, a
+# gradient of 8 MiB lives for one layer; a bias of 4 KiB. Behind the steps what does not repeat.
+cat >training.c <<'END'
+#include <cuda.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define TRY(call) if (call) return puts(#call " failed"), 1
+#define MIB       ((size_t)1 << 20)
+enum { LAYERS = 4 };
+static const char image[] =
+	".version 7.0\n.target sm_52\n.visible .entry step(.param .u64 p, .param .u32 n) { ret; }\n";
+static CUfunction kernel;
+static int
+run(CUdeviceptr p, size_t bytes)
+{
+	unsigned words = (unsigned)(bytes / 4);
+
+	return cuLaunchKernel(kernel, 8, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&p, &words}, NULL);
+}
+int
+main(int argc, char **argv)
+{
+	CUdeviceptr weight[LAYERS], output[LAYERS], gradient, bias;
+	int steps = argc > 1 ? atoi(argv[1]) : 8;
+	static unsigned got[1024];
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+
+	TRY(cuInit(0) || cuDeviceGet(&device, 0));
+	TRY(cuDevicePrimaryCtxRetain(&context, device) || cuCtxSetCurrent(context));
+	TRY(cuModuleLoadData(&module, image) || cuModuleGetFunction(&kernel, module, "step"));
+	TRY(cuMemAlloc(&bias, 4096) || cuMemsetD32(bias, 0, 1024));
+	for (int i = 0; i < LAYERS; i++)
+		TRY(cuMemAlloc(&weight[i], 8 * MIB) || cuMemsetD32(weight[i], 1, 2 * MIB));
+	for (int step = 0; step < steps; step++) {
+		for (int i = 0; i < LAYERS; i++) {
+			TRY(run(weight[i], 8 * MIB) || cuMemAlloc(&output[i], 16 * MIB));
+			TRY(run(output[i], 16 * MIB));
+		}
+		TRY(run(bias, 4096));
+		for (int i = LAYERS; i-- > 0;) {
+			TRY(cuMemAlloc(&gradient, 8 * MIB) || cuMemsetD32(gradient, 0, 2 * MIB));
+			TRY(run(output[i], 16 * MIB) || run(gradient, 8 * MIB));
+			TRY(run(weight[i], 8 * MIB) || cuMemFree(gradient) || cuMemFree(output[i]));
+		}
+		TRY(cuMemcpyDtoH(got, weight[0], 4096) || cuCtxSynchronize());
+	}
+	if (argc > 2)
+		kill(getpid(), SIGKILL);
+	TRY(run(weight[1], 8 * MIB) || run(weight[0], 8 * MIB) || run(bias, 4096));
+	TRY(cuMemcpyDtoH(got, bias, 4096));
+	return printf("%d steps\n", steps) < 0;
+}
+END
+driver=$SLUICE_STANDIN_PLAIN
+ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
+"$CC" -O1 -I. training.c "$driver" "-Wl,-rpath,$(dirname "$driver")" -o training &&
+	"$CC" -O1 -D_GNU_SOURCE -DTWIN_PROGRAM='"training"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
+export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so
+export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M TMPDIR=$PWD
+
+# tool ...: sluice, without what is for the program.
+tool()
+{
+	env -u LD_PRELOAD "$SLUICE_BIN" "$@"
+}
+
+# The step as it must be told, each launch with a time of 1 ms.
+launches=0
+launch()
+{
+	printf 'launch %d %d 1000000 0 0 %s\n\tuse %d %s\n' $launches $((launches * 1000000)) "$@"
+	launches=$((launches + 1))
+}
+expected()
+{
+	launches=0
+	printf 'sluice-trace 1\nclock 1000000000\nsource sluice run training, GPU 0\n'
+	printf 'tensor 0 4096 global small blocks\n'
+	printf 'tensor %d 8388608 global\n' 1 2 3 4
+	printf 'tensor %d 16777216 local\n' 5 6 7 8
+	printf 'tensor %d 8388608 local\n' 9 10 11 12
+	echo 'period 0'
+	for i in 1 2 3 4; do
+		launch step $i read-write
+		echo "alloc $((4 + i))"
+		launch step $((4 + i)) write-all
+	done
+	launch step 0 read-write
+	for i in 1 2 3 4; do
+		echo "alloc $((8 + i))"
+		[ $i = 1 ] || printf 'free %d\n' $((10 - i)) $((7 + i))
+		launch fill $((8 + i)) write-all
+		launch step $((9 - i)) read-write
+		launch step $((8 + i)) read-write
+		launch step $((5 - i)) read-write
+	done
+	printf 'copy-out 1 4096\nfree 5\nfree 12\nend 25 13 25\n'
+}
+expected >expected.txt
+
+# One time is as good as another here: what the text is without those of this machine.
+plain()
+{
+	grep -v '^#' "$1" | awk '/^launch/ { if ($4 < 1) bad = 1; $3 = $2 * 1000000; $4 = 1000000 } { print } END { exit bad }'
+}
+
+# Ample; short: moved in and out all along.
+for memory in 200M 64M; do
+	"$SLUICE_BIN" run --device-memory $memory --host-memory 384M --record r.trace ./training 8 >out 2>err ||
+		fail "$memory: exit status $?: $(cat err)"
+	[ "$(cat out)" = "8 steps" ] || fail "$memory: said $(cat out)"
+	grep -q "^sluice: GPU 0: 208 launches recorded in $PWD/r.trace: 8 times the same 25\$" err ||
+		fail "$memory: not said: $(cat err)"
+	grep -q 'without a time' err && fail "$memory: launches without a time: $(cat err)"
+	tool trace period r.trace -o p.txt --as-text || fail "$memory: no period"
+	plain p.txt >p.plain || fail "$memory: a launch that took no time"
+	sed 's/ $//' p.plain | diff - expected.txt || fail "$memory: another trace"
+done
+tool trace period r.trace -o first.txt --as-text --period 0 || fail "the first period"
+[ "$(grep -c '^launch' first.txt)" = 5 ] || fail "the fills of the begin: $(cat first.txt)"
+tool trace period r.trace -o last.txt --as-text --period 9 || fail "the last period"
+[ "$(grep -c '^launch' last.txt)" = 3 ] || fail "the end: $(cat last.txt)"
+
+# What a machine would give. 104 MiB and 4 KiB are alive at once: of 72 MiB, 32 MiB and 4 KiB are over,
+# which in tensors of 8 and 16 MiB are 40 MiB; those go and come once a step.
+tool plan expected.txt --device-memory 72M --host-memory 1G --link 54G --json >p.json || fail "plan"
+for want in '"period": 0' '"host_to_device_bytes": 41943040' '"device_to_host_bytes": 41943040' \
+	'"store_to_device_bytes": 0' '"unlimited_ticks": 25000000' '"bound_ticks": 25000000'; do
+	grep -qF -- "$want" p.json || fail "plan: no $want: $(cat p.json)"
+done
+tool plan r.trace --device-memory 72M --host-memory 1G --link 54G --json >r.json || fail "plan of the recording"
+for want in '"host_to_device_bytes": 41943040' '"device_to_host_bytes": 41943040'; do
+	grep -qF -- "$want" r.json || fail "plan of the recording: no $want: $(cat r.json)"
+done
+tool plan r.trace --device-memory 200M --period 9 >out || fail "plan of the end"
+grep -q '3 launches, period 9 of 0 to 9' out || fail "plan of the end: $(cat out)"
+tool plan r.trace --device-memory 200M --period 10 >out 2>err && fail "plan of no period"
+grep -q 'no period 10' err || fail "no period 10: $(cat err)"
+tool plan r.trace --device-memory 12M >out 2>err && fail "a launch that does not fit"
+
+# Recordings that end early are there while the program runs, and when it is killed.
+{ "$SLUICE_BIN" run --record r.trace --record-launches 90 ./training 8 x >/dev/null 2>err; } 2>/dev/null
+grep -q "90 launches recorded in $PWD/r.trace: 3 times the same 25\$" err || fail "90 launches: $(cat err)"
+tool trace period r.trace -o p.txt --as-text --period 2 && plain p.txt | sed 's/ $//' | diff - expected.txt ||
+	fail "90 launches: another trace"
+{ "$SLUICE_BIN" run --record r.trace ./training 8 x >/dev/null 2>&1; } 2>/dev/null
+[ ! -e r.trace ] || fail "a program that was killed has left a trace"
+tool plan r.trace >/dev/null 2>err && fail "a trace that is not there"
+grep -q 'r.trace: No such file' err || fail "a trace that is not there: $(cat err)"
+
+# Several processes.
+"$SLUICE_BIN" run --record m.trace sh -c './training 2; exec ./training 3' >out 2>err
+[ "$(ls m.trace* | wc -l)" = 2 ] || fail "two processes: $(ls)"
+grep -q '^sluice: the trace is in .*m\.trace\.[0-9]*: .* is another process' err || fail "not said: $(cat err)"
+tool trace check m.trace* || fail "traces of two processes"
+"$SLUICE_BIN" run --quiet --record q%p.trace ./training 2 >/dev/null 2>err
+[ -s err ] && fail "quiet: $(cat err)"
+ls q[0-9]*.trace >/dev/null || fail "%p: $(ls)"
+
+# refused WORDS ...: the command line that follows is refused, and says so.
+refused()
+{
+	local words=$1
+
+	shift
+	"$SLUICE_BIN" run "$@" ./training 1 >out 2>err && fail "$*: not refused"
+	grep -qF -- "$words" err || fail "$*: $(cat err)"
+}
+refused "--record-launches goes with --record" --record-launches 5
+refused "--record-launches 0 is not a number of 1 to 16777216" --record x --record-launches 0
+refused "--record nowhere/x: nowhere/" --record nowhere/x
+LD_PRELOAD=$SLUICE_PRELOAD_LIBRARY:$LD_PRELOAD SLUICE_RUN=record_launches=many ./training 1 >out 2>err &&
+	fail "record_launches=many"
+grep -q 'record_launches=many: a number from 1 to 16777216 wanted' err || fail "by hand: $(cat err)"
+
+exit $failed
