@@ -499,6 +499,26 @@ pressure_at(const struct pl_gpu *gpu, uint64_t held_bytes)
 	return held_bytes > gpu->device_budget / 2 ? PL_LEARNING : PL_AT_EASE;
 }
 
+/* Chunks [first, last) are resident now, or not (done 0): they are promised no longer. */
+static void
+populate_end(struct pl_arena *arena, const struct pl_zone *zone, struct pl_area *area,
+	     size_t first, size_t last, int done)
+{
+	pthread_mutex_lock(&arena->lock);
+	arena->promised_bytes -= (last - first) * zone->chunk_bytes;
+	for (size_t i = first; done && i < last; i++) {
+		if (sl_bitmap_test(area->populated, i))
+			continue;
+		sl_bitmap_set(area->populated, i, 1);
+		arena->held_bytes += zone->chunk_bytes;
+	}
+	pthread_mutex_unlock(&arena->lock);
+}
+
+/*
+ * What is to be resident counts before it is: two threads that find room for one each, and take it both, would
+ * have the core take out a third's chunk, which launches use without a scope.
+ */
 int
 pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
 		  struct pl_area *area, uint64_t base, uint64_t room)
@@ -509,35 +529,30 @@ pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
 	chunks_of(zone, area, base, room, &first, &end);
 	for (; first < end; first = last) {
 		uint64_t held;
-		int rc, pressed;
+		int rc;
 
 		pthread_mutex_lock(&arena->lock);
-		pressed = arena->pressed;
 		first = sl_bitmap_next_clear(area->populated, first, end);
 		last = sl_bitmap_next_set(area->populated, first, end);
-		held = arena->held_bytes + (last - first) * zone->chunk_bytes;
-		pthread_mutex_unlock(&arena->lock);
-		if (first == end || pressed)
-			return 0;
-		pl_gpu_press(gpu, pressure_at(gpu, held));
-		if (atomic_load(&gpu->pressure) >= PL_PRESSED)
-			return 0;
-		rc = pl_gpu_populate(gpu, area->base + first * zone->chunk_bytes,
-				     (last - first) * zone->chunk_bytes);
-		if (rc == -ENOBUFS || rc == -ENOMEM) {
-			pl_gpu_press(gpu, PL_PRESSED);
+		if (first == end || arena->pressed) {
+			pthread_mutex_unlock(&arena->lock);
 			return 0;
 		}
+		arena->promised_bytes += (last - first) * zone->chunk_bytes;
+		held = arena->held_bytes + arena->promised_bytes;
+		pthread_mutex_unlock(&arena->lock);
+		pl_gpu_press(gpu, pressure_at(gpu, held));
+		rc = atomic_load(&gpu->pressure) >= PL_PRESSED
+			     ? -EALREADY
+			     : pl_gpu_populate(gpu, area->base + first * zone->chunk_bytes,
+					       (last - first) * zone->chunk_bytes);
+		populate_end(arena, zone, area, first, last, !rc);
+		if (rc == -ENOBUFS || rc == -ENOMEM)
+			pl_gpu_press(gpu, PL_PRESSED);
+		if (rc == -ENOBUFS || rc == -ENOMEM || rc == -EALREADY)
+			return 0;
 		if (rc)
 			return rc;
-		pthread_mutex_lock(&arena->lock);
-		for (size_t i = first; i < last; i++) {
-			if (sl_bitmap_test(area->populated, i))
-				continue;
-			sl_bitmap_set(area->populated, i, 1);
-			arena->held_bytes += zone->chunk_bytes;
-		}
-		pthread_mutex_unlock(&arena->lock);
 	}
 	return 0;
 }

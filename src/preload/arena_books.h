@@ -34,6 +34,7 @@ struct pl_arena {
 	struct pl_zone zones[PL_ZONE_COUNT];
 	struct pl_record_pool records;
 	uint64_t live_bytes, held_bytes;
+	uint64_t promised_bytes; /* of chunks that threads are making resident */
 	/* By the program, in the zones for that. */
 	uint64_t reserved_bytes[PL_ZONE_COUNT];
 	uint64_t streams;   /* bits of all that were ever active */
