@@ -299,6 +299,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(defaults_resolve_on_this_machine),
 		T(every_size_key_sets_its_field),
+		T(reserve_of_all_is_rounded_as_the_budget_is),
 		T(every_other_key_sets_its_field),
 		T(pairs_are_taken_in_order_and_the_last_counts),
 		T(wrong_pair_is_named_and_nothing_is_changed),
