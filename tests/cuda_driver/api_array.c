@@ -38,7 +38,10 @@ int
 cuArrayCreate_v2(struct cu_array **array, const struct cu_array_descriptor *descriptor)
 {
 	struct cu_array *new;
+	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
 
+	if (code)
+		return code;
 	if (!descriptor->width || !descriptor->n_channels || !descriptor->format)
 		return CU_ERROR_INVALID_VALUE;
 	new = must_alloc(1, sizeof(*new));
@@ -52,6 +55,10 @@ cuArrayCreate_v2(struct cu_array **array, const struct cu_array_descriptor *desc
 int
 cuArrayDestroy(struct cu_array *array)
 {
+	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
+
+	if (code)
+		return code;
 	free(array->data);
 	free(array);
 	return CU_SUCCESS;

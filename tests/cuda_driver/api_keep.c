@@ -32,10 +32,11 @@ address_enter(uint64_t addr)
 static int
 object_make(uint64_t *object, const struct cu_resource *resource)
 {
-	int code = resource->type < CU_RESOURCE_LINEAR ? CU_SUCCESS
-						       : address_enter(resource->addr);
+	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
 	static _Atomic uint64_t last;
 
+	if (!code && resource->type >= CU_RESOURCE_LINEAR)
+		code = address_enter(resource->addr);
 	if (!code)
 		*object = ++last;
 	return code;

@@ -33,10 +33,26 @@ device_load(void)
 	settings_read();
 }
 
+/* Around a fork: no lock is another thread's in the child, which has calls to refuse. */
 static void
-device_forked(void)
+device_forks(void)
+{
+	pthread_mutex_lock(&the.lock);
+	notes_hold();
+}
+
+static void
+device_parent(void)
+{
+	notes_release();
+	pthread_mutex_unlock(&the.lock);
+}
+
+static void
+device_child(void)
 {
 	the.forked = the.ready;
+	device_parent();
 }
 
 int
@@ -57,7 +73,7 @@ cuInit(unsigned flags)
 		return violate(CU_ERROR_NOT_INITIALIZED, "cuInit: in a forked child");
 	pthread_mutex_lock(&the.lock);
 	if (!registered)
-		pthread_atfork(NULL, NULL, device_forked);
+		pthread_atfork(device_forks, device_parent, device_child);
 	registered = 1;
 	for (int i = 0; i < DEVICES_MAX; i++)
 		the.contexts[i].device = i;

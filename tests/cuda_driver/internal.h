@@ -257,6 +257,9 @@ void call_count(enum call call);
 
 /* A rule was broken: note it, return code. Without the lock or with it. */
 int violate(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Around a fork: the lock of what violate() notes. */
+void notes_hold(void);
+void notes_release(void);
 
 /* the.lock: */
 uintptr_t object_add(struct object *object, enum object_type type);

@@ -50,6 +50,18 @@ static struct rule rules[RULES_MAX];   /* note_lock */
 static _Atomic unsigned n_rules;       /* written under note_lock */
 static _Atomic uint64_t counts[CALL_COUNT];
 
+void
+notes_hold(void)
+{
+	pthread_mutex_lock(&note_lock);
+}
+
+void
+notes_release(void)
+{
+	pthread_mutex_unlock(&note_lock);
+}
+
 const char *
 call_name(enum call call)
 {
