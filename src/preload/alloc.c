@@ -7,6 +7,10 @@
  *
  * A free of what is not the start of a live block of ours is the driver's, whose error says so.
  *
+ * A forked child may free what its parent had allocated, and the parent keeps it. The driver would refuse it, as it
+ * refuses all that a child asks of it; but programs that keep what they free for themselves, and do not
+ * ask it natively, do so under us where the launcher told them not to keep it.
+ *
  * Threads: any.
  */
 #include "preload/api_alloc.h"
@@ -115,14 +119,16 @@ block_at(uint64_t addr)
 	return block && block->base == addr && block->birth != PL_BORN_MAPPED ? block : NULL;
 }
 
-/* The driver's answer to a free that was forwarded. At the program's end, when it has gone, there is nothing
- * left to give back: no failure for a block of ours. */
+/* The driver's answer to a free that was forwarded. At the program's end, when it has gone, and in a forked child
+ * there is nothing to give back: no failure for a block of ours. Without locks. */
 static int
 free_forwarded(int result, uint64_t addr)
 {
+	int nothing_left = result == CU_ERROR_DEINITIALIZED ||
+			   (result == CU_ERROR_NOT_INITIALIZED && atomic_load(&pl_forked));
 	struct pl_block *block;
 
-	if (__builtin_expect(result != CU_ERROR_DEINITIALIZED, 1) || !pl_maybe_ours(addr))
+	if (__builtin_expect(!nothing_left, 1) || !pl_maybe_ours(addr))
 		return result;
 	block = pl_block_find(addr);
 	return block && block->base == addr ? CU_SUCCESS : result;

@@ -26,6 +26,7 @@
 #include "device/cuda/cuda_driver.h"
 
 _Atomic int pl_phase = PL_ASLEEP;
+_Atomic int pl_forked;
 _Thread_local int pl_depth __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER; /* publishing; no call under it */
@@ -164,7 +165,8 @@ child_after_fork(void)
 
 	pthread_mutex_unlock(&open_lock);
 	/* Asleep: the parent has not used CUDA, so that the child may. */
-	atomic_compare_exchange_strong(&pl_phase, &awake, PL_DEAD);
+	if (atomic_compare_exchange_strong(&pl_phase, &awake, PL_DEAD))
+		atomic_store(&pl_forked, 1);
 }
 
 /* The driver's teardown may be over by now, or be still to come: it knows. */

@@ -54,6 +54,9 @@ enum pl_phase {
 };
 
 extern _Atomic int pl_phase;
+/* 1: the process was forked off one in which the library took part. What that one had allocated is known and
+ * nobody's: no lock may be taken here, since a thread that is not there may hold it. */
+extern _Atomic int pl_forked;
 /* Above 0: this thread is inside the library or a callback of the driver. */
 extern _Thread_local int pl_depth __attribute__((tls_model("initial-exec")));
 

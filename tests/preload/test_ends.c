@@ -181,6 +181,14 @@ has_a_handler_of_its_own(void)
 	exit(5);
 }
 
+static void
+frees_at_exit(void)
+{
+	for (unsigned i = 0; i < BLOCKS; i++)
+		if (DRIVER(cuMemFree_v2)(blocks[i]))
+			_exit(1);
+}
+
 /* A child cannot use the GPU of its parent: it is told so, and ends as it likes; the parent goes on. */
 static void
 forks(void)
@@ -189,7 +197,7 @@ forks(void)
 	int status;
 
 	start();
-	for (int way = 0; way < 3; way++) {
+	for (int way = 0; way < 5; way++) {
 		pid_t child = fork();
 
 		CHECK(child >= 0);
@@ -198,6 +206,12 @@ forks(void)
 				exit(10);
 			if (way == 1)
 				_exit(11);
+			if (way == 3)
+				exit(atexit(frees_at_exit) ? 1 : 13);
+			if (way == 4) {
+				execl("/bin/sh", "sh", "-c", "exit 14", (char *)NULL);
+				_exit(126);
+			}
 			CHECK(DRIVER(cuMemAlloc_v2)(&addr, 4096));
 			_exit(12);
 		}

@@ -284,7 +284,7 @@ threads_make_and_destroy_streams(void)
 		CHECK(!pthread_join(threads[i], NULL));
 }
 
-/* What a child calls goes to the driver as it is, which refuses it. */
+/* What a child calls goes to the driver as it is, which refuses it; a free has nothing to do. */
 static void
 forked_child_is_left_alone(struct cu_stream *stream)
 {
@@ -294,7 +294,7 @@ forked_child_is_left_alone(struct cu_stream *stream)
 
 	CHECK(child >= 0);
 	if (!child) {
-		int refused = w.cuMemAlloc_v2(&q, 4096) != 0 && w.cuMemFree_v2(p) != 0 &&
+		int refused = w.cuMemAlloc_v2(&q, 4096) != 0 && w.cuMemFree_v2(p) == 0 &&
 			      w.cuStreamDestroy_v2(stream) != 0;
 
 		_exit(refused ? 0 : 1);
