@@ -42,6 +42,7 @@ extern "C" {
 	M(LAUNCHES,          "launches",             "count",  "launches begun") \
 	M(LAUNCHES_RESIDENT, "launches_resident",    "count",  "launches whose uses were all resident") \
 	M(HASHES,            "hashes",               "count",  "hashes of chunks made by the device, to measure them") \
+	M(HASHES_LATE,       "hashes_late",          "count",  "chunks copied out without a hash: the device was too late with one") \
 	M(EVICTIONS,         "evictions",            "count",  "chunks removed from the device to make room") \
 	M(DISCARDS,          "discards",             "bytes",  "declared dead") \
 	M(INTENT_ERRORS,     "intent_errors",        "count",  "wrong intents found by checking mode") \

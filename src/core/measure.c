@@ -333,13 +333,22 @@ hash_learn(struct sl_hashes *h, int same)
 	h->step = h->skip < SKIP_MAX ? 2 * h->skip : SKIP_MAX;
 }
 
+/* What is not known to be unchanged is copied: 0. */
+SL_HELD static int
+late_count(struct sluice_space *s)
+{
+	sl_count(s, SLUICE_COUNTER_HASHES_LATE, 1);
+	return 0;
+}
+
 int
 sl_measure_unchanged(struct sl_chunk *c)
 {
+	struct sluice_space *s = c->region->space;
 	struct sl_hashes *h;
 	int same;
 
-	if (!c->measured || !c->region->space->measure.ready)
+	if (!c->measured || !s->measure.ready)
 		return 0;
 	h = hashes_get(c);
 	if (!h)
@@ -349,12 +358,11 @@ sl_measure_unchanged(struct sl_chunk *c)
 		return 0;
 	}
 	if (hash_wait(c, h))
-		return 0;
-	if (!now_holds(c, h) && may_hash(c->region->space) &&
-	    !hash_start(c, h, JOB_NOW) && hash_wait(c, h))
-		return 0;
+		return late_count(s);
+	if (!now_holds(c, h) && may_hash(s) && !hash_start(c, h, JOB_NOW) && hash_wait(c, h))
+		return late_count(s);
 	if (!now_holds(c, h))
-		return 0;
+		return s->measure.late ? late_count(s) : 0;
 	if (sl_chunk_pins(c) || c->user_pins)
 		c->hashed = 0; /* it held for this moment */
 	if (!base_is_there(c, h))

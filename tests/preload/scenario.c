@@ -51,8 +51,8 @@ scenario(const char *name, int (*run)(void), const char *settings)
 	return status;
 }
 
-static uint64_t
-number_of(const char *name, const char *after, const char *member)
+uint64_t
+scenario_number(const char *name, const char *after, const char *member)
 {
 	static char text[1 << 16];
 	char path[64], key[64];
@@ -82,7 +82,7 @@ void
 scenario_expect(const char *name, const char *after, const char *member, uint64_t least,
 		uint64_t most)
 {
-	uint64_t n = number_of(name, after, member);
+	uint64_t n = scenario_number(name, after, member);
 
 	if (n >= least && n <= most)
 		return;

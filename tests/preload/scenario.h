@@ -15,6 +15,8 @@ int scenario(const char *name, int (*run)(void), const char *settings);
 /* The number `member` behind the text `after` in its statistics is in least to most, or the test fails. */
 void scenario_expect(const char *name, const char *after, const char *member,
 		     uint64_t least, uint64_t most);
+/* That number. One that is not there ends the test with 1. */
+uint64_t scenario_number(const char *name, const char *after, const char *member);
 /* The path of a file of that name, beside the statistics. */
 void scenario_path(char path[64], const char *name);
 /* Behind the last: 0, or 1 if one failed. */

@@ -3,10 +3,13 @@
  * What the kernels of an unmodified program only read goes out once, though each of their arguments may
  * be written for all that is known; with measure=0 it goes out each time. And what they do write is
  * right. In processes of their own; what is copied is counted by the stand-in's calls.
+ *
+ * Where the machine is busy a hash may be late, and what would have been measured is copied: the library
+ * counts that, and so much more may go out.
  */
-#include <sys/wait.h>
-#include <unistd.h>
+#include <inttypes.h>
 
+#include "scenario.h"
 #include "work.h"
 
 #define BLOCKS 24u
@@ -27,9 +30,20 @@ round_run(const struct work *w, const uint64_t *block, unsigned written, uint64_
 		work_launch(w, WORK_ADD, NULL, block[i], WORDS, i == written ? by : 0);
 }
 
-/* Copies out of six rounds, when all has gone in and out a few times. */
 static void
-program(int measured)
+copies_tell(uint64_t copies)
+{
+	char path[64];
+	FILE *f;
+
+	scenario_path(path, "copies");
+	f = fopen(path, "w");
+	CHECK(f && fprintf(f, "{ \"copies\": %" PRIu64 " }\n", copies) > 0 && !fclose(f));
+}
+
+/* Copies out of six rounds, when all has gone in and out a few times. */
+static int
+program(void)
 {
 	uint64_t block[BLOCKS], before, value;
 	struct work w;
@@ -42,10 +56,7 @@ program(int measured)
 	before = copies_out(&w);
 	for (int i = 0; i < 6; i++)
 		round_run(&w, block, BLOCKS, 0);
-	if (measured)
-		CHECK(copies_out(&w) <= before + 1); /* the 128th launch is peeked into */
-	else
-		CHECK(copies_out(&w) >= before + 6 * BLOCKS / 2);
+	copies_tell(copies_out(&w) - before);
 	for (unsigned i = 0; i < 40; i++)
 		round_run(&w, block, i % BLOCKS, 1);
 	for (unsigned i = 0; i < BLOCKS; i++) {
@@ -54,33 +65,44 @@ program(int measured)
 		CHECK(value == 100 + i + (i < 40 % BLOCKS ? 2 : 1));
 	}
 	work_end(&w);
-	exit(0);
+	return 0;
 }
 
 static int
-status_of(const char *measure)
+measured(void)
 {
-	int status = 0;
-	pid_t child = fork();
+	unsetenv("SLUICE_MEASURE");
+	return program();
+}
 
-	if (!child) {
-		if (measure)
-			setenv("SLUICE_MEASURE", measure, 1);
-		else
-			unsetenv("SLUICE_MEASURE");
-		setenv("CUDA_STANDIN_QUIET", "1", 1);
-		program(!measure);
-	}
-	CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
-	return WEXITSTATUS(status);
+static int
+not_measured(void)
+{
+	CHECK(!setenv("SLUICE_MEASURE", "0", 1));
+	return program();
 }
 
 int
 main(void)
 {
-	int status = status_of(NULL);
+	uint64_t late;
+	int status;
 
-	if (status != 77)
-		CHECK(status == 0 && status_of("0") == 0);
-	return status;
+	scenario_open();
+	setenv("CUDA_STANDIN_QUIET", "1", 1);
+	status = scenario("measured", measured, "arguments=learn");
+	if (!status) {
+		late = scenario_number("measured", "\"counters\"", "hashes_late");
+		if (late)
+			printf("%" PRIu64 " chunks went out without a hash\n", late);
+		/* The 128th launch is peeked into. What goes out without a hash does so once more: there is
+		 * nothing yet to compare its hash with. */
+		scenario_expect("copies", "{", "copies", 0, 1 + 2 * late);
+	}
+	if (status != 77) {
+		status = scenario("not measured", not_measured, "arguments=learn");
+		if (!status)
+			scenario_expect("copies", "{", "copies", 6 * BLOCKS / 2, UINT64_MAX);
+	}
+	return scenario_close() ? 1 : status;
 }
