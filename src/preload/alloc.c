@@ -39,15 +39,12 @@
 			foreign_count(bytes);                               \
 	} while (0)
 
+/* No space is made for it: who has none has no use for one. */
 static void
 foreign_count(uint64_t bytes)
 {
-	struct pl_gpu *gpu;
-
 	pl_enter();
-	gpu = pl_gpu_current();
-	if (gpu)
-		pl_gpu_foreign(gpu, (int64_t)bytes);
+	pl_gpu_foreign(pl_gpu_here(), (int64_t)bytes);
 	pl_leave();
 }
 
