@@ -51,10 +51,12 @@ cuStreamDestroy(struct cu_stream *stream)
 
 /* ---- blocks of a context ---- */
 
+#define LIST_MAX 512u
+
 struct block_list {
 	const void *context;
-	struct pl_block **at;
-	size_t n, size;
+	struct pl_block *at[LIST_MAX];
+	size_t n;
 };
 
 /* Called under the GPU's lock: freed behind it. */
@@ -62,30 +64,24 @@ static int
 block_collect(struct pl_block *block, void *arg)
 {
 	struct block_list *list = arg;
-	struct pl_block **more;
 
-	if (block->context != list->context)
-		return 0;
-	if (list->n == list->size) {
-		list->size = list->size ? 2 * list->size : 256;
-		more = realloc(list->at, list->size * sizeof(*list->at));
-		if (!more)
-			return -1;
-		list->at = more;
-	}
-	list->at[list->n++] = block;
-	return 0;
+	if (block->context == list->context)
+		list->at[list->n++] = block;
+	return list->n == LIST_MAX;
 }
 
+/* In turns: what could not be freed for want of memory would never be. */
 static void
 blocks_free(struct pl_gpu *gpu, void *arg)
 {
 	struct block_list list = {.context = arg};
 
-	pl_arena_walk(gpu, block_collect, &list);
-	for (size_t i = 0; i < list.n; i++)
-		pl_arena_free(list.at[i], 0, NULL, PL_LEGACY);
-	free(list.at);
+	do {
+		list.n = 0;
+		pl_arena_walk(gpu, block_collect, &list);
+		for (size_t i = 0; i < list.n; i++)
+			pl_arena_free(list.at[i], 0, NULL, PL_LEGACY);
+	} while (list.n == LIST_MAX);
 }
 
 /* ---- contexts ---- */
