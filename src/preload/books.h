@@ -30,6 +30,11 @@ struct pl_gpu_books {
 struct sluice_stream *pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream,
 				      enum pl_flavour flavour, int *rc);
 
+/* Put the stream, whose bit it is, behind what may still use the room of blocks that it uses for the first time; with
+ * PL_SCOPE_ALL of any block. 0, or -EBUSY with a text. */
+int pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
+		  const struct pl_use *uses, size_t n, uint64_t bit, unsigned flags);
+
 void pl_gpu_settled_wait(struct pl_gpu *gpu);
 
 /* A scope with these uses was just opened, for what (the same number for the same work): bring in what

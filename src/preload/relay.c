@@ -16,7 +16,6 @@
  */
 #include <pthread.h>
 
-#include "preload/arena.h"
 #include "preload/books.h"
 #include "preload/touch.h"
 
@@ -170,7 +169,6 @@ pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *str
 	       enum pl_flavour flavour, const struct pl_use *uses, size_t n)
 {
 	struct relay *relay = &relays[gpu->ordinal];
-	uint64_t bit;
 	int result;
 
 	scope->gpu = NULL;
@@ -181,11 +179,10 @@ pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *str
 	result = relay_make(relay, gpu);
 	if (!result) {
 		scope->gpu = gpu;
-		bit = pl_stream_bit(gpu, relay->native, PL_LEGACY);
-		for (size_t i = 0; i < n && !result; i++) {
-			if (pl_reuse_order(uses[i].block, relay->native, PL_LEGACY, bit))
-				result = CU_ERROR_UNKNOWN;
-			atomic_fetch_or(&uses[i].block->streams, bit);
+		if (pl_uses_order(gpu, relay->native, PL_LEGACY, uses, n,
+				  pl_stream_bit(gpu, relay->native, PL_LEGACY), 0)) {
+			pl_error("%s", sluice_last_error());
+			result = CU_ERROR_UNKNOWN;
 		}
 		if (!result && atomic_load(&gpu->pressure) == PL_PRESSED)
 			result = relay_open(scope, relay,

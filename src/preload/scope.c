@@ -253,10 +253,9 @@ aside_find(struct pl_gpu *gpu, int *rc)
 	return stream;
 }
 
-/* The stream behind what may still use the room of blocks that it uses for the first time. 0 or -EBUSY. */
-static int
-uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
-	   const struct pl_use *uses, size_t n, uint64_t bit, unsigned flags)
+int
+pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
+	      const struct pl_use *uses, size_t n, uint64_t bit, unsigned flags)
 {
 	int rc = flags & PL_SCOPE_ALL ? pl_reuse_order_all(gpu, stream, flavour, bit) : 0;
 
@@ -294,8 +293,8 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour fl
 		return CU_SUCCESS;
 	captured = flags & PL_SCOPE_LOOK || pl_stream_captures(stream, flavour);
 	if (!captured) {
-		rc = uses_order(gpu, stream, flavour, uses, n,
-				pl_stream_bit(gpu, stream, flavour), flags);
+		rc = pl_uses_order(gpu, stream, flavour, uses, n,
+				   pl_stream_bit(gpu, stream, flavour), flags);
 		if (rc) {
 			pl_error("%s", sluice_last_error());
 			return CU_ERROR_UNKNOWN;
