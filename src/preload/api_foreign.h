@@ -61,7 +61,16 @@ struct cu_ipc_handle {
 	  const char *name), (addr, bytes, library, name))                                             \
 	R(cuKernelGetFunction, (struct cu_function **function, struct cu_kernel *kernel),              \
 	  (function, kernel))                                                                          \
+	R(cuModuleGetGlobal_v2, (uint64_t *addr, size_t *bytes, struct cu_module *module,              \
+	  const char *name), (addr, bytes, module, name))                                              \
+	R(cuLibraryGetGlobal, (uint64_t *addr, size_t *bytes, struct cu_library *library,              \
+	  const char *name), (addr, bytes, library, name))                                             \
 	R(cuFuncLoad, (struct cu_function *function), (function))                                      \
+	R(cuMemAllocHost, (void **data, unsigned bytes), (data, bytes))                                \
+	R(cuMemAllocHost_v2, (void **data, size_t bytes), (data, bytes))                               \
+	R(cuMemHostAlloc, (void **data, size_t bytes, unsigned flags), (data, bytes, flags))           \
+	R(cuMemHostRegister, (void *data, size_t bytes, unsigned flags), (data, bytes, flags))         \
+	R(cuMemHostRegister_v2, (void *data, size_t bytes, unsigned flags), (data, bytes, flags))      \
 	R(cuArrayCreate, (struct cu_array **array, const void *what), (array, what))                   \
 	R(cuArray3DCreate, (struct cu_array **array, const void *what), (array, what))                 \
 	R(cuMemImportFromShareableHandle, (uint64_t *handle, void *shared, int type),                  \
@@ -89,19 +98,6 @@ PL_ROOM_CALLS(PL_ROOM_DECLARE)
 /* code.c */
 PL_EXPORT int cuModuleUnload(struct cu_module *module);
 PL_EXPORT int cuLibraryUnload(struct cu_library *library);
-PL_EXPORT int cuModuleGetGlobal_v2(uint64_t *addr, size_t *bytes,
-				   struct cu_module *module, const char *name);
-PL_EXPORT int cuLibraryGetGlobal(uint64_t *addr, size_t *bytes,
-				 struct cu_library *library, const char *name);
-
-/* host.c */
-PL_EXPORT int cuMemAllocHost(void **data, unsigned bytes);
-PL_EXPORT int cuMemAllocHost_v2(void **data, size_t bytes);
-PL_EXPORT int cuMemHostAlloc(void **data, size_t bytes, unsigned flags);
-PL_EXPORT int cuMemFreeHost(void *data);
-PL_EXPORT int cuMemHostRegister(void *data, size_t bytes, unsigned flags);
-PL_EXPORT int cuMemHostRegister_v2(void *data, size_t bytes, unsigned flags);
-PL_EXPORT int cuMemHostUnregister(void *data);
 
 /* foreign.c */
 struct cu_array_description { /* of cuArrayCreate_v2() */

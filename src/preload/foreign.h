@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory of the driver's own, which is counted (pl_gpu_foreign()), and rule O. Used by room.c,
- * foreign.c, code.c, host.c, graph.c and vmm*.c.
+ * foreign.c, graph.c and vmm*.c.
  */
 #ifndef SL_PRELOAD_FOREIGN_H
 #define SL_PRELOAD_FOREIGN_H

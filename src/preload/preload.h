@@ -441,16 +441,6 @@ void pl_block_unpin(struct pl_block *block);
 /* The stream is about to be destroyed: forget it. Waits for its work if scopes are open on it. */
 void pl_scope_stream_destroyed(struct pl_gpu *gpu, struct cu_stream *stream);
 
-/* ---- foreign.c: memory that is not ours ------------------------------------------------------- */
-
-/* The block of pinned host memory that holds p, as it was allocated or registered: 1, 0: none is known.
- * Takes a lock, tens of ns. */
-int pl_host_range_find(const void *p, const void **base, size_t *bytes);
-/* Pinned by the program, in all. */
-extern _Atomic uint64_t pl_host_pinned_bytes;
-/* The variable of a module (__device__, __constant__), as the program asked for it, that holds addr. */
-int pl_global_find(uint64_t addr, uint64_t *base, size_t *bytes);
-
 /* ---- launch.c: launches, and what their arguments name --------------------------------------- */
 
 /* What a kernel's arguments name. uses: room for PL_USES_MAX. Returns their number, *flags gets

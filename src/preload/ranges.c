@@ -138,19 +138,6 @@ pl_ranges_take(struct pl_ranges *ranges, uint64_t at, struct pl_range *out)
 	return pl_ranges_take_in(ranges, at, 1, out);
 }
 
-void
-pl_ranges_drop_owner(struct pl_ranges *ranges, uint64_t owner)
-{
-	size_t kept = 0;
-
-	pthread_mutex_lock(&ranges->lock);
-	for (size_t i = 0; i < ranges->n; i++)
-		if (ranges->at[i].owner != owner)
-			ranges->at[kept++] = ranges->at[i];
-	ranges->n = kept;
-	pthread_mutex_unlock(&ranges->lock);
-}
-
 int
 pl_ranges_change(struct pl_ranges *ranges, uint64_t at, int64_t add, struct pl_range *out)
 {

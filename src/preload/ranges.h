@@ -42,8 +42,6 @@ int pl_ranges_take(struct pl_ranges *ranges, uint64_t at, struct pl_range *out);
 /* Remove one of those that overlap [base, base + bytes): 1, *out is what it was. 0: none does. */
 int pl_ranges_take_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
 		      struct pl_range *out);
-/* Remove all of an owner. */
-void pl_ranges_drop_owner(struct pl_ranges *ranges, uint64_t owner);
 /* Add add to the value of the range that holds at. 1: *out is the range afterwards. */
 int pl_ranges_change(struct pl_ranges *ranges, uint64_t at, int64_t add,
 		     struct pl_range *out);

@@ -2,8 +2,8 @@
 /*
  * Calls of which nothing matters but that the driver may be out of memory, because our space has taken
  * all there was: the space then gives some up for good, and the call is made again. Loading code is the
- * usual one; streams, events, contexts and their limits, arrays, imported memory are the others. Rule
- * O, which the wrappers elsewhere follow, too.
+ * usual one; streams, events, contexts and their limits, arrays, pinned host memory, imported memory are
+ * the others. Rule O, which the wrappers elsewhere follow, too.
  *
  * cuArrayCreate() and cuArray3DCreate() here are the first ABIs, whose descriptions are of 32 bits:
  * such arrays are not counted.

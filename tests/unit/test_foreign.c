@@ -14,7 +14,6 @@
 /* Not in the library that unit tests are linked with. */
 #include "preload/code.c"
 #include "preload/foreign.c"
-#include "preload/host.c"
 #include "preload/ranges.c"
 
 #define MIB ((uint64_t)1 << 20)
@@ -104,27 +103,6 @@ fake_device(int *device)
 }
 
 static int
-fake_host_alloc(void **data, size_t bytes, unsigned flags)
-{
-	(void)bytes;
-	(void)flags;
-	*data = (void *)0x700000;
-	return CU_SUCCESS;
-}
-
-static int
-fake_global(uint64_t *addr, size_t *bytes, struct cu_module *module, const char *name)
-{
-	(void)module;
-	(void)name;
-	if (addr)
-		*addr = 0x900000;
-	if (bytes)
-		*bytes = 64;
-	return CU_SUCCESS;
-}
-
-static int
 setup(void **state)
 {
 	(void)state;
@@ -134,8 +112,6 @@ setup(void **state)
 	pl_real[SL_API_cuArrayCreate_v2] = (void *)fake_array;
 	pl_real[SL_API_cuArray3DCreate_v2] = (void *)fake_array;
 	pl_real[SL_API_cuCtxGetDevice] = (void *)fake_device;
-	pl_real[SL_API_cuMemHostAlloc] = (void *)fake_host_alloc;
-	pl_real[SL_API_cuModuleGetGlobal_v2] = (void *)fake_global;
 	taken = elsewhere = 0;
 	device_free = 1024 * MIB;
 	rooms = forgotten = 0;
@@ -268,53 +244,13 @@ arrays_count_by_their_description(void **state)
 	assert_int_equal(taken, 0);
 }
 
-/* ---- host memory, variables ---- */
+/* ---- code ---- */
 
 static void
-pinned_memory_is_found_until_it_is_freed(void **state)
+functions_are_forgotten_when_their_code_is_unloaded(void **state)
 {
-	const void *base;
-	size_t bytes;
-	void *data;
-
 	(void)state;
-	assert_int_equal(cuMemHostAlloc(&data, 4096, 0), 0);
-	assert_int_equal(atomic_load(&pl_host_pinned_bytes), 4096);
-	assert_int_equal(pl_host_range_find((char *)data + 4095, &base, &bytes), 1);
-	assert_ptr_equal(base, data);
-	assert_int_equal(bytes, 4096);
-	assert_int_equal(pl_host_range_find((char *)data + 4096, &base, &bytes), 0);
-	pl_real[SL_API_cuMemFreeHost] = (void *)fake_fail;
-	assert_int_equal(cuMemFreeHost(data), CU_ERROR_INVALID_VALUE);
-	assert_int_equal(pl_host_range_find(data, &base, &bytes), 1);
-	pl_real[SL_API_cuMemFreeHost] = (void *)fake_ok;
-	assert_int_equal(cuMemFreeHost(data), 0);
-	assert_int_equal(pl_host_range_find(data, &base, &bytes), 0);
-	assert_int_equal(atomic_load(&pl_host_pinned_bytes), 0);
-	assert_int_equal(cuMemHostRegister_v2((void *)0x800000, 8192, 0), 0);
-	assert_int_equal(pl_host_range_find((void *)0x801000, &base, &bytes), 1);
-	assert_int_equal(cuMemHostUnregister((void *)0x800000), 0);
-	assert_int_equal(atomic_load(&pl_host_pinned_bytes), 0);
-}
-
-static void
-variables_are_found_until_their_module_is_unloaded(void **state)
-{
-	struct cu_module *module = (struct cu_module *)0x40;
-	uint64_t addr = 0, base;
-	size_t bytes;
-
-	(void)state;
-	/* Only one of the two is asked for. */
-	assert_int_equal(cuModuleGetGlobal_v2(&addr, NULL, module, "x"), 0);
-	assert_int_equal(addr, 0x900000);
-	assert_int_equal(pl_global_find(0x90003f, &base, &bytes), 1);
-	assert_int_equal(base, 0x900000);
-	assert_int_equal(bytes, 64);
-	assert_int_equal(pl_global_find(0x900040, &base, &bytes), 0);
-	assert_int_equal(cuModuleGetGlobal_v2(NULL, &bytes, module, "x"), 0);
-	assert_int_equal(cuModuleUnload(module), 0);
-	assert_int_equal(pl_global_find(0x900000, &base, &bytes), 0);
+	assert_int_equal(cuModuleUnload((struct cu_module *)0x40), 0);
 	assert_int_equal(forgotten, 1);
 }
 
@@ -322,19 +258,14 @@ static void
 asleep_nothing_is_noted(void **state)
 {
 	uint64_t handle;
-	const void *base;
-	size_t bytes;
-	void *data;
 
 	(void)state;
 	atomic_store(&pl_phase, PL_DEAD);
 	assert_int_equal(pl_foreign_create(&handle, 8 * MIB, &on_device, 0), 0);
-	assert_int_equal(cuMemHostAlloc(&data, 4096, 0), 0);
 	assert_int_equal(cuModuleUnload(NULL), 0);
 	atomic_store(&pl_phase, PL_AWAKE);
 	assert_int_equal(taken, 0);
 	assert_int_equal(forgotten, 0);
-	assert_int_equal(pl_host_range_find(data, &base, &bytes), 0);
 	assert_int_equal(pl_foreign_release(handle), 0);
 	assert_int_equal(taken, 0);
 }
@@ -351,8 +282,7 @@ main(void)
 		cmocka_unit_test_setup(memory_elsewhere_does_not_count, setup),
 		cmocka_unit_test_setup(full_device_makes_room_once_for_what_is_asked, setup),
 		cmocka_unit_test_setup(arrays_count_by_their_description, setup),
-		cmocka_unit_test_setup(pinned_memory_is_found_until_it_is_freed, setup),
-		cmocka_unit_test_setup(variables_are_found_until_their_module_is_unloaded,
+		cmocka_unit_test_setup(functions_are_forgotten_when_their_code_is_unloaded,
 				       setup),
 		cmocka_unit_test_setup(asleep_nothing_is_noted, setup),
 	};
@@ -362,7 +292,5 @@ main(void)
 	free(sizes.at);
 	free(mappings.at);
 	free(arrays.at);
-	free(pinned.at);
-	free(globals.at);
 	return rc;
 }

@@ -108,13 +108,6 @@ random_changes_agree_with_an_array(void **state)
 				assert_int_equal(model[i], 0);
 			break;
 		case 6:
-			if (step % 64)
-				break;
-			pl_ranges_drop_owner(&ranges, owner);
-			for (unsigned i = 0; i < NUMBERS; i++)
-				if (model[i] && kept[model[i]].owner == owner)
-					model[i] = 0;
-			break;
 		case 7:
 			/* The key stays what it is modulo STEPS + 1. */
 			assert_int_equal(pl_ranges_change(&ranges, at, STEPS + 1, &out),
