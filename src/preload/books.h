@@ -18,7 +18,8 @@ struct pl_follow; /* follow.c */
 
 struct pl_gpu_books {
 	pthread_rwlock_t opening; /* outer; see scope.c: scope_open() */
-	pthread_mutex_t lock; /* of what follows; plain: the core is called under it */
+	pthread_mutex_t budget; /* of making it smaller, which waits for launches; outer */
+	pthread_mutex_t lock; /* of what follows; plain: the core is called under it, but for what waits */
 	struct pl_wrapped wrapped[PL_WRAPPED_MAX]; /* open addressing; native NULL: free */
 	unsigned n_wrapped;
 	struct sluice_stream *aside; /* of ours, for what is captured; NULL: not made yet */

@@ -8,8 +8,8 @@
  * What the program takes of the device past us is only counted; where the driver runs out of memory, a
  * part of the budget is given up for good (rule O).
  *
- * Threads: any. create_lock is held while a space is made, a GPU's books.lock while its budget is
- * changed; both call the core under them, and nobody else's. books.opening is scope.c's.
+ * Threads: any. create_lock is held while a space is made, a GPU's books.budget while its budget is
+ * changed; both call the core under them, and nobody else's. books.opening and books.lock are scope.c's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -224,6 +224,7 @@ gpu_make(int device)
 	}
 	sluice_space_config(gpu->space, &config);
 	pthread_mutex_init(&books->lock, NULL);
+	pthread_mutex_init(&books->budget, NULL);
 	opening_init(&books->opening);
 	books->chunk_bytes = config.large_chunk_bytes;
 	gpu->books = books;
@@ -354,7 +355,8 @@ pl_gpu_give_room(int *tries, uint64_t bytes)
 		return 0;
 	pl_enter();
 	pl_gpu_press(gpu, PL_PRESSED);
-	pthread_mutex_lock(&gpu->books->lock);
+	/* Not under the lock that a scope of another thread may want, which holds what is waited for. */
+	pthread_mutex_lock(&gpu->books->budget);
 	part = gpu->device_budget / ROOM_PART;
 	if (bytes > part)
 		part = bytes;
@@ -365,7 +367,7 @@ pl_gpu_give_room(int *tries, uint64_t bytes)
 	rc = sluice_space_set_budget(gpu->space, SLUICE_TIER_DEVICE, wanted);
 	if (!rc)
 		gpu->device_budget = wanted;
-	pthread_mutex_unlock(&gpu->books->lock);
+	pthread_mutex_unlock(&gpu->books->budget);
 	PL_COUNT(rooms_given, 1);
 	if (rc)
 		pl_error("the driver is out of device memory, and none can be given up: "
