@@ -10,7 +10,8 @@
  * A graph that was instantiated where we did not see it touches everything, and so does one whose
  * uses are more than a scope takes: the blocks beyond go beside it, where they are reached.
  *
- * A graph that running kernels launch: its blocks are marked as never to be in the store alone.
+ * A graph that running kernels launch: its blocks, as they are when it is made or changed, stay on the device until
+ * they are freed, since nobody sees when it runs.
  *
  * Threads: any. lock is held for the table and what is in it; not across calls of the driver, but for
  * those that read a graph.
@@ -194,20 +195,47 @@ exec_forget(const struct cu_graph_exec *handle)
 	exec_free(exec);
 }
 
-/* Its blocks are reached by launches that nobody sees. */
-static void
-exec_escape(const struct graph_exec *exec)
+/* All addresses that nodes name. NULL: no memory. Locked. */
+static uint64_t *
+exec_addresses(const struct graph_exec *exec, size_t *n_out)
 {
-	for (size_t i = 0; i < exec->nodes.n; i++) {
-		const struct pl_graph_node *node = &exec->nodes.at[i];
+	size_t n = 0, at = 0;
+	uint64_t *addrs;
 
-		for (size_t k = 0; k < node->n; k++) {
-			struct pl_block *block = pl_block_find(node->uses[k].addr);
+	for (size_t i = 0; i < exec->nodes.n; i++)
+		n += exec->nodes.at[i].n;
+	addrs = malloc((n + 1) * sizeof(*addrs));
+	for (size_t i = 0; addrs && i < exec->nodes.n; i++)
+		for (size_t k = 0; k < exec->nodes.at[i].n; k++)
+			addrs[at++] = exec->nodes.at[i].uses[k].addr;
+	*n_out = at;
+	return addrs;
+}
 
-			if (block)
-				atomic_fetch_or(&block->flags, PL_BLOCK_ESCAPED);
-		}
+/* The blocks of a graph that kernels may launch are held; what cannot be is said. Blocks on copies. */
+static void
+exec_hold(const struct cu_graph_exec *handle)
+{
+	struct graph_exec *exec;
+	uint64_t *addrs = NULL;
+	size_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	exec = exec_find(handle);
+	if (exec && exec->from_device) {
+		addrs = exec_addresses(exec, &n);
+		if (!addrs)
+			pl_error("no memory to hold what a graph touches that kernels "
+				 "launch");
 	}
+	pthread_mutex_unlock(&lock);
+	for (size_t i = 0; i < n; i++) {
+		struct pl_block *block = pl_block_find(addrs[i]);
+
+		if (block)
+			(void)pl_block_pin(block);
+	}
+	free(addrs);
 }
 
 /* An executable graph has been made of this one. Without memory it is not known, and touches all. */
@@ -228,12 +256,12 @@ exec_note(struct cu_graph_exec *handle, struct cu_graph *graph, int from_device)
 	pl_graph_nodes_read(&exec->nodes, graph);
 	pl_leave();
 	pl_capture_restore(token);
-	if (from_device)
-		exec_escape(exec);
 	pthread_mutex_lock(&lock);
 	exec->next = *bucket_of(handle);
 	*bucket_of(handle) = exec;
 	pthread_mutex_unlock(&lock);
+	if (from_device)
+		exec_hold(handle);
 }
 
 /* ---- launches ---- */
@@ -372,37 +400,23 @@ done:
 static int
 graph_launch_real(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavour flavour)
 {
-	int tries = 0, result;
-
-	do
-		result = flavour == PL_PER_THREAD
-				 ? PL_REAL(cuGraphLaunch_ptsz)(exec, stream)
-				 : PL_REAL(cuGraphLaunch)(exec, stream);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
-	return result;
+	return flavour == PL_PER_THREAD ? PL_REAL(cuGraphLaunch_ptsz)(exec, stream)
+					: PL_REAL(cuGraphLaunch)(exec, stream);
 }
 
+/* With its scopes; *refused: they could not be opened. */
 static int
-graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavour flavour)
+graph_launch_scoped(struct cu_graph_exec *exec, struct cu_stream *stream,
+		    enum pl_flavour flavour, int *refused)
 {
 	struct pl_use uses[PL_USES_MAX];
 	struct pl_relays relays = {.n = 0};
 	struct pl_scope scope;
-	struct pl_gpu *gpu;
 	uint64_t number;
 	unsigned flags;
 	size_t n, here;
 	int result;
 
-	if (!pl_active())
-		return graph_launch_real(exec, stream, flavour);
-	PL_COUNT(graph_launches, 1);
-	if (!pl_watching()) {
-		gpu = pl_gpu_here();
-		if (gpu)
-			(void)pl_stream_bit(gpu, stream, flavour);
-		return graph_launch_real(exec, stream, flavour);
-	}
 	pl_peeks_look();
 	n = exec_uses(exec, uses, &flags, &number);
 	here = pl_relays_part(uses, n);
@@ -412,12 +426,36 @@ graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavo
 	result = pl_scope_begin(&scope, stream, flavour, uses, here, flags);
 	if (!result && here < n)
 		result = pl_relays_begin(&relays, stream, flavour, uses + here, n - here);
+	*refused = result != CU_SUCCESS;
 	if (!result && (flags || !(number & (number - 1))))
 		graph_peek(exec, number, stream, flavour);
 	if (!result)
 		result = pl_fault_seen(graph_launch_real(exec, stream, flavour));
 	pl_relays_end(&relays, stream, flavour);
 	pl_scope_end(&scope);
+	return result;
+}
+
+static int
+graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavour flavour)
+{
+	int tries = 0, refused = 0, result;
+	struct pl_gpu *gpu;
+
+	if (!pl_active())
+		return graph_launch_real(exec, stream, flavour);
+	PL_COUNT(graph_launches, 1);
+	if (!pl_watching()) {
+		gpu = pl_gpu_here();
+		if (gpu)
+			(void)pl_stream_bit(gpu, stream, flavour);
+	}
+	/* Room is made without scopes: what they hold on the device would be waited for. */
+	do
+		result = pl_watching()
+				 ? graph_launch_scoped(exec, stream, flavour, &refused)
+				 : graph_launch_real(exec, stream, flavour);
+	while (!refused && pl_room_made(result, &tries, PL_ROOM_BYTES));
 	return result;
 }
 
@@ -605,10 +643,12 @@ node_change(struct cu_graph_exec *handle, struct cu_graph_node *handle_node,
 static void
 node_changed(const struct graph_exec *exec)
 {
+	const struct cu_graph_exec *from_device = exec->from_device ? exec->handle : NULL;
+
 	pl_leave();
-	if (exec->from_device)
-		exec_escape(exec);
 	pthread_mutex_unlock(&lock);
+	if (from_device)
+		exec_hold(from_device);
 }
 
 static int
@@ -744,20 +784,22 @@ static int
 child_set(int result, struct cu_graph_exec *handle, struct cu_graph *child)
 {
 	struct graph_exec *exec;
+	int from_device;
 
 	if (result || !pl_active())
 		return result;
 	pl_enter();
 	pthread_mutex_lock(&lock);
 	exec = exec_find(handle);
+	from_device = exec && exec->from_device;
 	if (exec) {
 		pl_graph_nodes_read(&exec->nodes, child);
 		exec->set_is_old = 1;
-		if (exec->from_device)
-			exec_escape(exec);
 	}
 	pthread_mutex_unlock(&lock);
 	pl_leave();
+	if (from_device)
+		exec_hold(handle);
 	return result;
 }
 

@@ -251,10 +251,10 @@ enum pl_birth {
 };
 
 enum pl_block_flag {
-	PL_BLOCK_PINNED = 1, /* held on the device until it is freed (textures, stream memory ops) */
-	PL_BLOCK_TABLE = 2,   /* holds addresses of ours: members are used with it */
-	PL_BLOCK_ESCAPED = 4, /* its address is in a table: never in the store alone */
-	PL_BLOCK_HELD = 8     /* pinned, and its contents have arrived */
+	PL_BLOCK_PINNED = 1, /* held on the device until it is freed (textures, stream memory ops, graphs that
+			      * kernels launch) */
+	PL_BLOCK_TABLE = 2, /* holds addresses of ours: members are used with it */
+	PL_BLOCK_HELD = 4   /* pinned, and its contents have arrived */
 };
 
 /* One allocation of the program. Records are reused and never given back, so that one which is

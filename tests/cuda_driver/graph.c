@@ -23,7 +23,8 @@
 #include "internal.h"
 #include "preload/api_stream.h"
 
-#define INSIDE_MAX 16u /* graphs inside of each other */
+#define INSIDE_MAX         16u /* graphs inside of each other */
+#define FLAG_DEVICE_LAUNCH 4u  /* taken; no kernel here launches a graph */
 
 struct capture {
 	struct capture *next; /* the.captures */
@@ -508,7 +509,7 @@ cuGraphInstantiateWithFlags(struct cu_graph_exec **out, struct cu_graph *handle,
 
 	if (code)
 		return code;
-	if (flags) {
+	if (flags & ~FLAG_DEVICE_LAUNCH) {
 		pthread_mutex_unlock(&the.lock);
 		return violate(CU_ERROR_INVALID_VALUE,
 			       "cuGraphInstantiateWithFlags: flags %#llx", flags);

@@ -299,6 +299,63 @@ graph_larger_than_the_device_runs(void)
 	OK(w.cuGraphExecDestroy(exec));
 }
 
+/* The driver runs out of memory when the graph is launched, for which all of the device is held: room is made without. */
+static void
+driver_without_memory_for_a_large_graph_gets_some(void)
+{
+	struct cu_graph_exec *exec;
+	struct cu_graph *graph;
+
+	OK(w.cuGraphCreate(&graph, 0));
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		uint64_t values[3] = {buffer[i], N, 1};
+		void *params[3];
+		struct cu_kernel_node kernel = work_node(&w, WORK_ADD, values, params);
+
+		OK(w.cuGraphAddKernelNode_v2(NULL, graph, NULL, 0, &kernel));
+		expected[i]++;
+	}
+	OK(w.cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(w.cuGraphDestroy(graph));
+	CHECK(!w.standin->fail_set("cuGraphLaunch:1:2"));
+	OK(w.cuGraphLaunch(exec, NULL));
+	CHECK(w.standin->fail_fired() == 1 && !w.standin->fail_set(NULL));
+	check_all();
+	OK(w.cuGraphExecDestroy(exec));
+}
+
+static int
+is_mapped(uint64_t p)
+{
+	OK(w.cuCtxSynchronize());
+	return w.standin->mapped(0, p, N * sizeof(uint64_t),
+				 SL_STANDIN_READ | SL_STANDIN_WRITE);
+}
+
+static void
+graph_that_kernels_launch_has_its_buffers_at_any_time(void)
+{
+	uint64_t values[3] = {buffer[1], N, 1};
+	void *params[3];
+	struct cu_kernel_node kernel = work_node(&w, WORK_ADD, values, params);
+	struct cu_graph_exec *exec;
+	struct cu_graph_node *node;
+	struct cu_graph *graph;
+
+	OK(w.cuGraphCreate(&graph, 0));
+	OK(w.cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &kernel));
+	OK(w.cuGraphInstantiateWithFlags(&exec, graph, CU_INSTANTIATE_DEVICE_LAUNCH));
+	use_all();
+	CHECK(is_mapped(buffer[1]) && !is_mapped(buffer[2]));
+	values[0] = buffer[2];
+	OK(w.cuGraphExecKernelNodeSetParams_v2(exec, node, &kernel));
+	use_all();
+	CHECK(is_mapped(buffer[1]) && is_mapped(buffer[2]) && !is_mapped(buffer[3]));
+	check_all();
+	OK(w.cuGraphExecDestroy(exec));
+	OK(w.cuGraphDestroy(graph));
+}
+
 int
 main(void)
 {
@@ -317,6 +374,8 @@ main(void)
 	update_brings_the_other_graphs_buffers();
 	buffer_that_was_freed_and_allocated_anew_is_found_by_its_address();
 	graph_larger_than_the_device_runs();
+	driver_without_memory_for_a_large_graph_gets_some();
+	graph_that_kernels_launch_has_its_buffers_at_any_time();
 	/* All this had to move. */
 	moved = w.standin->calls("cuMemUnmap");
 	CHECK(moved > BUFFERS);
