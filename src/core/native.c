@@ -32,11 +32,9 @@ static void
 scopes_failed(const struct sluice_launch *newest)
 {
 	struct sluice_stream *stream = newest->stream;
-	const struct sluice_launch *oldest = newest;
+	const struct sluice_launch *oldest = newest->prev;
 	char ranges[sizeof(stream->failed) - 64];
 
-	while (oldest->next)
-		oldest = oldest->next;
 	sl_space_lock(newest->space);
 	if (!stream->failed[0] && oldest == newest)
 		snprintf(stream->failed, sizeof(stream->failed), "launch %llu (%s)",
@@ -55,19 +53,18 @@ scopes_failed(const struct sluice_launch *newest)
  * stack without the space lock, and whoever takes that lock next for a launch finishes it: a thread
  * of the device would only fight the launching threads for it. A waiter must not miss it: it counts
  * itself in launch_waiters, then looks at the stack, then sleeps; here the order is the other way
- * round, so one of the two sees the other.
+ * round, so one of the two sees the other. Of the scopes only the newest and the oldest are looked at:
+ * the others are in the launching thread's cache.
  */
 static void
 scopes_end_done(struct sl_task *task, int rc)
 {
-	struct sluice_launch *newest = (struct sluice_launch *)task, *oldest = newest;
+	struct sluice_launch *newest = (struct sluice_launch *)task, *oldest = newest->prev;
 	struct sluice_space *s = newest->space;
 
 	if (rc)
 		scopes_failed(newest);
 	sl_stream_task_done(newest->stream);
-	while (oldest->next)
-		oldest = oldest->next;
 	oldest->next = atomic_load(&s->reaped);
 	while (!atomic_compare_exchange_weak(&s->reaped, &oldest->next, newest))
 		;
@@ -166,7 +163,7 @@ sl_scope_ended(struct sluice_launch *l)
 		stream->ended_next = s->ended_streams;
 		s->ended_streams = stream;
 	}
-	l->prev = NULL;
+	l->prev = stream->ended ? stream->ended->prev : l; /* the oldest */
 	l->next = stream->ended;
 	stream->ended = l;
 	if (++stream->n_ended >= most || l->moved || s->launch_waiters || stream->at_once)

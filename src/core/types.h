@@ -264,7 +264,8 @@ struct sluice_launch {
 	struct sl_work work;
 	struct sluice_space *space;
 	struct sluice_stream *stream;
-	struct sluice_launch *next, *prev; /* mover's queue, or list of prepared launches */
+	/* Mover's queue, or list of prepared launches; of those ended: next older, and the oldest. */
+	struct sluice_launch *next, *prev;
 	enum sl_launch_state state;
 	enum sl_scope host_scope;
 	pid_t owner;  /* thread of a host scope */
