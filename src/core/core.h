@@ -113,8 +113,8 @@ enum sl_staging_use {
 int sl_host_get(struct sl_chunk *c, enum sl_staging_use use,
 		struct sl_host **out) SL_HELD SL_MUST_CHECK;
 void sl_host_put(struct sl_host *h) SL_HELD; /* drops: give the frame back */
-/* EMPTY to HOST: a frame of zeros. Drops. */
-int sl_host_zero(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+/* EMPTY to HOST: a frame of zeros; any: of anything, nobody reads it before it is written. Drops. */
+int sl_host_zero(struct sl_chunk *c, int any) SL_HELD SL_MUST_CHECK;
 /* Free the host copy of c (not in I/O). Drops. */
 void sl_host_drop(struct sl_chunk *c) SL_HELD;
 /* Where the configuration asks for it (host_pin): make the frames that chunks of this size can want,

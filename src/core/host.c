@@ -532,7 +532,7 @@ sl_host_settle(struct sl_chunk *c, enum sl_settle how)
 }
 
 int
-sl_host_zero(struct sl_chunk *c)
+sl_host_zero(struct sl_chunk *c, int any)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_host *h;
@@ -547,7 +547,7 @@ sl_host_zero(struct sl_chunk *c)
 		return rc;
 	}
 	sl_space_unlock(s);
-	if (h->frame->dirty_memory)
+	if (h->frame->dirty_memory && !any)
 		memset(h->frame->data, 0, c->region->chunk_bytes);
 	sl_space_lock(s);
 	c->host = h;

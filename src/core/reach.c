@@ -70,7 +70,7 @@ reach_step(struct sl_chunk *c, int *waited_read)
 
 	switch ((enum sl_chunk_state)c->state) {
 	case SL_CHUNK_EMPTY:
-		return sl_host_zero(c);
+		return sl_host_zero(c, (c->region->flags & SL_REGION_UNDEFINED) != 0);
 	case SL_CHUNK_STORE:
 		rc = *waited_read ? sl_read_failed(c) : 0;
 		*waited_read = 0;

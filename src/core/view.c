@@ -258,7 +258,7 @@ sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 	while (!rc) {
 		switch ((enum sl_chunk_state)c->state) {
 		case SL_CHUNK_EMPTY:
-			rc = sl_host_zero(c);
+			rc = sl_host_zero(c, 0);
 			break;
 		case SL_CHUNK_STORE:
 			rc = waited_read ? sl_read_failed(c) : 0;
