@@ -325,7 +325,9 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) &&
 		    writes_watch(c, from, to))
 			continue; /* writes would go unseen: forget about the discard */
-		if (pages_die(c, from, to))
+		/* Eagerly, of what is dead lazily: it goes as a whole, so that writes to it count from now on. */
+		if (pages_die(c, from, to) ||
+		    (eager && c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED)))
 			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
 		else
 			sl_chunk_update(c);

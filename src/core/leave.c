@@ -2,8 +2,8 @@
 /*
  * Chunks that are to leave the device as soon as the launches that use them have ended, because
  * whoever asked knows that they would be the victims of what comes (embed.h): so that their copies out go
- * while the link is idle, and room is there before it is needed. A queue in the order of asking; one that
- * is used again meanwhile stays. The mover takes them out, once what has to be hashed before (measure.c)
+ * while the link is idle, and room is there before it is needed. A queue in the order of asking, of which
+ * those that are in use hold up only those far behind them; one that is used again meanwhile stays. The mover takes them out, once what has to be hashed before (measure.c)
  * is: it does not stand still for that.
  *
  * LOCKING: all of it under space->lock; step drops.
@@ -134,16 +134,19 @@ sl_leave_is_due(struct sluice_space *s)
 SL_HELD static void
 queue_measure(struct sluice_space *s)
 {
-	uint32_t first = s->leave.tail;
+	uint32_t i = s->leave.tail, looked = 0;
 
-	for (uint32_t i = 0; i < MEASURED_AHEAD; i++) {
-		struct sl_chunk *c = first + i != s->leave.head ? queue_at(s, first + i)
-								: NULL;
+	for (unsigned begun = 0; begun < MEASURED_AHEAD && looked < DUE_LOOK_MAX; i++) {
+		struct sl_chunk *c;
 
-		if (first + i == s->leave.head)
+		/* The lock was dropped: what was before the tail is not in the ring any more. */
+		if ((int32_t)(i - s->leave.tail) < 0)
+			i = s->leave.tail;
+		if (i == s->leave.head)
 			return;
-		if (c)
-			(void)sl_measure_begin(c);
+		c = queue_at(s, i);
+		looked += c != NULL;
+		begun += c && (sl_measure_is_pending(c) || sl_measure_begin(c));
 	}
 }
 

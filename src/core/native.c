@@ -119,6 +119,7 @@ scopes_submit(struct sluice_stream *stream)
 	l->task.done = scopes_end_done;
 	l->task.skippable = 0;
 	stream->submitting++;
+	s->dev.spare_wanted = 0; /* who still wants it asks again */
 	sl_space_unlock(s);
 	sl_stream_submit(stream, &l->task);
 	sl_space_lock(s);

@@ -368,11 +368,14 @@ far_is_spare(const struct pl_gpu *gpu, const struct pl_follow *f, const struct u
 
 /*
  * Ask for what was fetched last time for what comes later, in that order, as far as there is spare
- * room. It waits for one that does not exist yet, or has not left yet: others would come before it.
+ * room. It waits for one that does not exist yet, or has not left yet, or not at all: others would come before
+ * it. It takes time, so not for each scope.
  */
 static void
 far_go(struct pl_gpu *gpu, struct pl_follow *f)
 {
+	if (f->cursor % HELD_SCOPES)
+		return;
 	while (f->following && f->far < f->fetched_head) {
 		struct used *u;
 		uint64_t use = f->fetched[f->far % FETCH_MAX];

@@ -2,11 +2,12 @@
 /*
  * What a run says of itself: a line of what was chosen when a GPU's space is made, a line of what was
  * done when the program exits, and on demand statistics as JSON (report_stats.c) and the table of
- * functions (--explain). The trace of --record is written first (tracing.c). Counters of the library live here; those of the spaces are the core's.
+ * functions (--explain). The trace of --record is written first (tracing.c). Counters of the library live
+ * here; those of the spaces are the core's.
  *
  * The end is an exit handler, registered once the program's cuInit() has returned and the driver has
- * registered its own: it runs before the driver is torn down, and calls neither the driver (but to ask whether launches are done, for their times) nor
- * anything that waits. A space that is gone is passed over. A program that is killed, or leaves by
+ * registered its own: it runs before the driver is torn down, and asks the driver only whether launches are
+ * done, for their times. It waits for nobody but who writes a trace just now. A space that is gone is passed over. A program that is killed, or leaves by
  * _exit(), says nothing; a forked child did not use the GPU and says nothing either.
  *
  * Threads: pl_report_init() and pl_report_start() any; the exit handler runs on the thread that calls

@@ -77,7 +77,11 @@ static int
 scope_begin(struct pl_touch *touch, const struct pl_use *uses, size_t n)
 {
 	static const char *const names[] = {
-		[PL_TOUCH_COPY] = "copy", [PL_TOUCH_FILL] = "fill", [PL_TOUCH_DECOMPRESS] = "decompress", [PL_TOUCH_PLACE] = NULL};
+		[PL_TOUCH_COPY] = "copy",
+		[PL_TOUCH_FILL] = "fill",
+		[PL_TOUCH_DECOMPRESS] = "decompress",
+		[PL_TOUCH_PLACE] = NULL,
+	};
 	struct pl_gpu *gpu = uses[0].block->gpu;
 	struct pl_scope *scope = &touch->scopes[touch->n_scopes];
 	int remote = !(touch->flags & PL_SCOPE_LOOK) && pl_relay_is_needed(gpu);

@@ -56,6 +56,7 @@ static _Atomic uint64_t n_launches, n_all, n_untimed;
 static _Atomic uint64_t last_serial = SMALL_SERIAL;
 static pthread_mutex_t tell_lock = PTHREAD_MUTEX_INITIALIZER; /* of a block's tensor */
 
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* outer; of making and writing the traces */
 static pthread_mutex_t timings_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pl_timing *spare;                      /* timings_lock */
 static struct pl_timing *oldest, **newest = &oldest; /* timings_lock: both events are recorded */
@@ -438,7 +439,7 @@ pl_tracing_open(const struct pl_gpu *gpu)
 	char source[SL_TRACE_NAME_MAX + 1];
 	static int begun; /* by who makes spaces, one at a time */
 
-	if (!s->record_path[0] || (begun && !pl_tracing()))
+	if (!s->record_path[0] || (begun && pl_tracing() != PL_TRACING_ON))
 		return;
 	snprintf(source, sizeof(source), "sluice run %s, GPU %d",
 		 program_invocation_short_name, gpu->ordinal);
@@ -449,8 +450,9 @@ pl_tracing_open(const struct pl_gpu *gpu)
 	if (sl_record_begin(s->record_launches, source, &records[gpu->ordinal]))
 		pl_error("GPU %d is not recorded: %s", gpu->ordinal, sluice_last_error());
 	pthread_rwlock_unlock(&gate);
+	if (!begun) /* else it is on, or full just now */
+		atomic_store(&pl_tracing_state, PL_TRACING_ON);
 	begun = 1;
-	atomic_store(&pl_tracing_state, PL_TRACING_ON);
 	atomic_store(&pl_watch, 1);
 }
 
@@ -523,9 +525,10 @@ pl_tracing_close(void)
 	uint64_t untimed, blind;
 	int is_first = 1;
 
-	if (!pl_tracing())
+	if (!pl_settings()->record_path[0])
 		return;
 	pl_enter();
+	pthread_mutex_lock(&closing); /* another thread may be at it, and the end has to wait for that */
 	pthread_rwlock_wrlock(&gate);
 	if (atomic_load(&pl_tracing_state) != PL_TRACING_OFF) {
 		timings_collect(TIMINGS_MAX, 1);
@@ -548,5 +551,6 @@ pl_tracing_close(void)
 	if (!is_first && blind)
 		pl_note("%llu recorded launches may use more than their arguments name",
 			(unsigned long long)blind);
+	pthread_mutex_unlock(&closing);
 	pl_leave();
 }

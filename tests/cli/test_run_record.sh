@@ -196,6 +196,7 @@ refused()
 	grep -qF -- "$words" err || fail "$*: $(cat err)"
 }
 refused "--record-launches goes with --record" --record-launches 5
+refused "--stats and --record name the same file, 'x'" --stats x --record x
 refused "--record-launches 0 is not a number of 1 to 16777216" --record x --record-launches 0
 refused "--record nowhere/x: nowhere/" --record nowhere/x
 LD_PRELOAD=$SLUICE_PRELOAD_LIBRARY:$LD_PRELOAD SLUICE_RUN=record_launches=many ./training 1 >out 2>err &&

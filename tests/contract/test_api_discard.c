@@ -605,6 +605,29 @@ launch_that_writes_lazily_discarded_data_is_resident(void)
 	space_end(s);
 }
 
+/* No page of it is covered whole; but what lies there is dead already, lazily. */
+static void
+eager_discard_of_what_was_lazily_discarded_keeps_later_writes(void)
+{
+	struct sluice_space *s = space_make("host_budget=64M");
+	char *p = region_alloc(s, CHUNK), *q = pressure_make(s);
+
+	launch(s, KERNEL_FILL, p, CHUNK, SLUICE_USE_SCRATCH, 3);
+	space_sync(s);
+	CHECK(sluice_discard(s, p + 100, 400, SLUICE_DISCARD_EAGER, NULL) == 0);
+	p[200] = 7;
+	press(s, q, 16);
+	CHECK_EQ(p[200], 7);
+	launch(s, KERNEL_FILL, p, CHUNK, SLUICE_USE_WRITE_ALL, 4);
+	space_sync(s);
+	CHECK(sluice_discard(s, p, CHUNK, SLUICE_DISCARD_LAZY, NULL) == 0);
+	CHECK(sluice_discard(s, p + CHUNK / 2, CHUNK / 4, SLUICE_DISCARD_EAGER, NULL) == 0);
+	p[CHUNK / 2] = 8;
+	press(s, q, 16);
+	CHECK_EQ(p[CHUNK / 2], 8);
+	space_end(s);
+}
+
 /* Looks at the invariants again and again, until stop is set. */
 struct checker {
 	struct sluice_space *space;
@@ -653,6 +676,7 @@ chunk_with_dead_pages_comes_back_in_order(void)
 
 static const struct api_case cases[] = {
 	CASE(chunk_with_dead_pages_comes_back_in_order),
+	CASE(eager_discard_of_what_was_lazily_discarded_keeps_later_writes),
 	CASE(launch_that_writes_lazily_discarded_data_is_resident),
 	CASE(write_behind_a_scratch_use_of_the_same_data_is_kept),
 	CASE(launch_may_use_discarded_data_where_the_room_is_tight),
