@@ -214,6 +214,37 @@ what_is_asked_for_spare_room_takes_nothing_alive_out(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* A wish for spare room that was refused, and is not repeated, costs later launches nothing. */
+static void
+who_wants_spare_room_no_more_is_forgotten(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *q = region(s, 8 * CHUNK), *r = region(s, CHUNK), *p = region(s, CHUNK);
+	struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l;
+
+	touch(s, r, 1);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK_OK(sluice_evict(s, r, CHUNK, SLUICE_TIER_HOST, NULL));
+	for (uint64_t i = 0; i < 8; i++)
+		touch(s, q + i * N, 2);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(sl_ahead(s, r, CHUNK, 1) == -ENOBUFS);
+	CHECK_OK(sluice_unmap(s, q));
+	touch(s, p, 3);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	if (t.standin)
+		t.standin->calls_reset();
+	for (int i = 0; i < 256; i++) {
+		CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
+		sluice_launch_end(l);
+	}
+	if (t.standin)
+		CHECK(t.standin->calls("cuEventRecord") == 0);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 static void
 freed_memory_waits_for_nobody_and_is_not_copied(void)
 {
@@ -285,6 +316,7 @@ main(void)
 	what_is_used_again_before_it_left_stays();
 	what_is_in_use_holds_up_nothing_that_is_to_leave_behind_it();
 	what_is_asked_for_spare_room_takes_nothing_alive_out();
+	who_wants_spare_room_no_more_is_forgotten();
 	freed_memory_waits_for_nobody_and_is_not_copied();
 	what_lies_beside_is_mapped_and_not_brought_in();
 	cuda_test_close(&t, NULL);

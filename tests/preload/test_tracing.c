@@ -5,7 +5,10 @@
  * processes of their own; what they leave is read here.
  */
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "scenario.h"
 #include "trace/trace.h"
@@ -119,6 +122,46 @@ threads(void)
 		CHECK(!pthread_join(thread[i], NULL));
 	work_end(&w);
 	return 0;
+}
+
+static void *
+launch_for_ever(void *arg)
+{
+	uint64_t p;
+
+	(void)arg;
+	OK(w.cuCtxSetCurrent(w.context));
+	OK(w.cuMemAlloc_v2(&p, MIB));
+	for (;;) {
+		work_launch(&w, WORK_ADD, NULL, p, 8, 1);
+		OK(w.cuCtxSynchronize());
+	}
+	return NULL;
+}
+
+/* Exits while another thread, whose launch was the last that is wanted, writes the trace. */
+static int
+ends_while_written(void)
+{
+	char path[64], unfinished[128];
+	pthread_t thread;
+
+	work_start(&w, 64, 256);
+	scenario_path(path, "early.trace");
+	snprintf(unfinished, sizeof(unfinished), "%s.%d.new", path, (int)getpid());
+	CHECK(!pthread_create(&thread, NULL, launch_for_ever, NULL));
+	while (access(unfinished, F_OK) && access(path, F_OK))
+		usleep(100);
+	exit(0);
+}
+
+static void
+second_gpu_is_not_recorded_beyond_the_bound(void)
+{
+	char path[64];
+
+	scenario_path(path, "bound.trace.gpu1");
+	CHECK(access(path, F_OK) != 0);
 }
 
 /* One launch on the first GPU, two on the second, whose trace has another name. */
@@ -304,6 +347,10 @@ main(void)
 			what_grows_is_another_tensor_then();
 		if (!recorded("threads", threads, ""))
 			threads_tell_all_of_it();
+		if (!recorded("early", ends_while_written, ",record_launches=20000"))
+			sl_trace_destroy(trace_of("early", ""));
+		if (!recorded("bound", two_gpus, ",record_launches=1"))
+			second_gpu_is_not_recorded_beyond_the_bound();
 		if (!recorded("gpus", two_gpus, ""))
 			each_gpu_has_its_own();
 	}
