@@ -115,6 +115,7 @@ writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	       c->state == SL_CHUNK_EVICTING ||
 	       (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c)))
 		sl_chunk_wait(c);
+	sl_chunk_keep(c); /* dead as a whole, it would drop later writes, or go with a launch's end */
 	if (!(s->device->caps & SL_CAP_GUARDS))
 		return 0;
 	if (c->state == SL_CHUNK_DEVICE && sl_chunk_pins(c)) {
@@ -325,9 +326,7 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) &&
 		    writes_watch(c, from, to))
 			continue; /* writes would go unseen: forget about the discard */
-		/* Eagerly, of what is dead lazily: it goes as a whole, so that writes to it count from now on. */
-		if (pages_die(c, from, to) ||
-		    (eager && c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED)))
+		if (pages_die(c, from, to))
 			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
 		else
 			sl_chunk_update(c);

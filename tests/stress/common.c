@@ -25,7 +25,8 @@ __tsan_default_options(void)
 }
 #endif
 
-#define PRINTED_MAX 10
+#define PRINTED_MAX  10
+#define SEED_DEFAULT 20261122u
 
 void
 stress_fail(const char *file, int line, const char *fmt, ...)
@@ -51,8 +52,10 @@ stress_begin(int argc, char **argv, double seconds)
 	const char *seed = argc > 1 ? argv[1] : getenv("SEED");
 	char cwd[256];
 
-	stress.seed = seed && *seed ? strtoull(seed, NULL, 0)
-				    : sl_now_ns() ^ (uint64_t)getpid();
+	if (seed && strcmp(seed, "random") == 0)
+		stress.seed = sl_now_ns() ^ (uint64_t)getpid();
+	else
+		stress.seed = seed && *seed ? strtoull(seed, NULL, 0) : SEED_DEFAULT;
 	stress.run_ns = (uint64_t)((argc > 2 ? atof(argv[2]) : seconds) * 1e9);
 	stress.filter = argc > 3 ? argv[3] : "";
 	printf("seed %llu\n", (unsigned long long)stress.seed);

@@ -3,9 +3,10 @@
  * What the stress programs share: the seed, configurations by text, a directory for files, failures
  * that are printed once and end the run, and random numbers for threads.
  *
- * Every program prints its seed on the first line. SEED=n in the environment, or the first argument,
- * repeats it (as far as threads repeat); the second argument is the seconds for each configuration, the
- * third runs only configurations whose text contains it.
+ * Every program prints its seed on the first line. It is the same one each time, but for SEED=n in the
+ * environment, or the first argument: a number, or "random" to look for what other steps do (how threads
+ * meet differs in any case). The second argument is the seconds for each configuration, the third runs
+ * only configurations whose text contains it.
  *
  * Threads: any, but stress_begin() and stress_end() are called by main().
  */
