@@ -297,8 +297,9 @@ void mapping_use(struct mapping *mapping);
 int mapping_unuse(struct mapping *mapping);
 struct reservation *reservation_around(uint64_t addr, size_t bytes);
 struct mapping **granule_of(struct reservation *reservation, uint64_t addr);
-/* A range of its own for the CPU, and its shadow; not in the table yet. NULL: no addresses. */
-struct reservation *reservation_new(size_t bytes, size_t align_bytes);
+/* A range of its own for the CPU, and its shadow; not in the table yet. wish: where it is tried first; 0:
+ * anywhere. NULL: no addresses. */
+struct reservation *reservation_new(size_t bytes, size_t align_bytes, uint64_t wish);
 void reservation_insert(struct reservation *reservation);
 void reservation_remove(struct reservation *reservation);
 struct mapping *mapping_new(struct reservation *reservation, uint64_t addr, size_t bytes,

@@ -25,7 +25,7 @@ plain_alloc(struct cu_context *context, size_t bytes)
 	if (!memory)
 		return 0;
 	memory->refs = 0; /* the mapping alone keeps it */
-	new = reservation_new(rounded, GRANULE_BYTES);
+	new = reservation_new(rounded, GRANULE_BYTES, 0);
 	mapping = new ? mapping_new(new, new->base, bytes, memory) : NULL;
 	if (!mapping) {
 		memory_put(memory);

@@ -101,12 +101,18 @@ view_is_mixed(uint64_t addr, size_t bytes)
 }
 
 static void *
-range_map(size_t bytes, size_t align_bytes)
+range_map(size_t bytes, size_t align_bytes, uint64_t wish)
 {
 	size_t all = bytes + align_bytes, before;
-	char *p = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		       -1, 0);
+	char *p = MAP_FAILED;
 
+	if (wish && !(wish % align_bytes))
+		p = mmap((void *)(uintptr_t)wish, all, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+			 -1, 0);
+	if (p == MAP_FAILED)
+		p = mmap(NULL, all, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return NULL;
 	before = (align_bytes - (uintptr_t)p % align_bytes) % align_bytes;
@@ -127,13 +133,13 @@ address_clear(void *data, size_t bytes)
 
 /* Without its place in the table. */
 struct reservation *
-reservation_new(size_t bytes, size_t align_bytes)
+reservation_new(size_t bytes, size_t align_bytes, uint64_t wish)
 {
 	struct reservation *new = must_alloc(1, sizeof(*new));
 
 	new->bytes = bytes;
-	new->base = (uintptr_t)range_map(bytes, align_bytes);
-	new->shadow = range_map(bytes, GRANULE_BYTES);
+	new->base = (uintptr_t)range_map(bytes, align_bytes, wish);
+	new->shadow = range_map(bytes, GRANULE_BYTES, 0);
 	if (!new->base || !new->shadow) {
 		if (new->base)
 			munmap((void *)(uintptr_t) new->base, bytes);

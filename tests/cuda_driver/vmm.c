@@ -23,7 +23,6 @@ cuMemAddressReserve(uint64_t *addr, size_t bytes, size_t align_bytes, uint64_t w
 	int code = call_enter(CALL_cuMemAddressReserve, NEEDS_VMM, NULL);
 	struct reservation *new;
 
-	(void)wish; /* a wish only: the real driver too may choose another place */
 	if (code)
 		return code;
 	if (the.settings.no_vmm)
@@ -35,7 +34,8 @@ cuMemAddressReserve(uint64_t *addr, size_t bytes, size_t align_bytes, uint64_t w
 			bytes, align_bytes, flags);
 	pthread_mutex_lock(&the.lock);
 	new = reservation_new(bytes,
-			      align_bytes > GRANULE_BYTES ? align_bytes : GRANULE_BYTES);
+			      align_bytes > GRANULE_BYTES ? align_bytes : GRANULE_BYTES,
+			      wish); /* a wish only: the real driver too may choose another place */
 	if (new) {
 		reservation_insert(new);
 		the.live.reservations++;

@@ -99,16 +99,22 @@ processes_of_one_program_share_memory_and_disk(void)
 static void
 fewer_addresses_will_do(void)
 {
+	/* Each size is asked for at a place, and then at any. */
 	const char *const twice[] = {"CUDA_STANDIN_FAIL",
-				     "cuMemAddressReserve:1:2,cuMemAddressReserve:2:2",
+				     "cuMemAddressReserve:1:2,cuMemAddressReserve:2:2,"
+				     "cuMemAddressReserve:3:2,cuMemAddressReserve:4:2",
 				     NULL};
 	const char *const never[] = {"CUDA_STANDIN_FAIL", "cuMemAddressReserve:1+:2", NULL};
-	const char *const fixed[] = {"CUDA_STANDIN_FAIL", "cuMemAddressReserve:1:2",
+	const char *const fixed[] = {"CUDA_STANDIN_FAIL",
+				     "cuMemAddressReserve:1:2,cuMemAddressReserve:2:2",
 				     "SLUICE_ADDRESS", "512G", NULL};
+	const char *const anywhere[] = {"CUDA_STANDIN_FAIL", "cuMemAddressReserve:1:2",
+					"SLUICE_ADDRESS", "512G", NULL};
 
 	CHECK(budget_of(program(twice), "device") == (uint64_t)64 << 20);
 	CHECK(!budget_of(program(never), "device")); /* the driver served it */
 	CHECK(!budget_of(program(fixed), "device"));
+	CHECK(budget_of(program(anywhere), "device") == (uint64_t)64 << 20);
 }
 
 int

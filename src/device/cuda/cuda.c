@@ -11,13 +11,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/fault_point.h"
 #include "device/cuda/cuda.h"
-
-/* Addresses are reserved aligned to the largest span. */
-#define ADDRESS_ALIGN ((size_t)SL_SPAN_BYTES << (SL_CUDA_CLASSES - 1))
 
 /* How deep this thread is in our calls, and the capture mode that it came with. */
 static _Thread_local struct {
@@ -99,16 +95,11 @@ cuda_destroy(struct sl_device *dev)
 		sl_cuda_hash_fini(cuda);
 		sl_cuda_pools_fini(cuda);
 	}
-	if (cuda->view)
-		cuda->view->ops->destroy(cuda->view);
-	if (cuda->reserved)
-		(void)cuda->driver->cuMemAddressFree(cuda->reserved, cuda->dev.bytes);
+	sl_cuda_addresses_destroy(cuda);
 	if (entered)
 		sl_cuda_leave(cuda);
 	if (cuda->context && cuda->primary)
 		(void)cuda->driver->cuDevicePrimaryCtxRelease(cuda->info.device);
-	if (cuda->spans)
-		munmap(cuda->spans, cuda->spans_bytes);
 	sl_cond_fini(&cuda->ahead.work);
 	sl_mutex_fini(&cuda->hash.lock);
 	sl_mutex_fini(&cuda->moves.lock);
@@ -299,42 +290,6 @@ static const struct sl_device_ops cuda_ops = {
 /* ---- creation ---------------------------------------------------------------------------- */
 
 static int
-addresses_create(struct cuda *cuda, const struct sl_device_config *config)
-{
-	struct sl_device_config view = *config;
-	void *p;
-	int rc;
-
-	if (!config->address_bytes || config->address_bytes % SL_SPAN_BYTES)
-		return sl_fail(-EINVAL, "device: address range of %zu bytes: must be a multiple of %u",
-			       config->address_bytes, SL_SPAN_BYTES);
-	rc = CUDA_TRY(cuda, cuMemAddressReserve, &cuda->reserved, config->address_bytes,
-		      ADDRESS_ALIGN, 0, 0);
-	if (rc) {
-		cuda->reserved = 0;
-		return sl_fail_in(rc, "device: reserving %zu bytes of addresses",
-				  config->address_bytes);
-	}
-	cuda->dev.base = (void *)(uintptr_t)cuda->reserved;
-	cuda->dev.bytes = config->address_bytes;
-	cuda->spans_bytes = config->address_bytes / SL_SPAN_BYTES *
-			    (sizeof(*cuda->spans) + sizeof(*cuda->attached));
-	p = mmap(NULL, cuda->spans_bytes, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		return sl_fail(-ENOMEM, "device: out of memory for its table of spans");
-	cuda->spans = p;
-	cuda->attached = (unsigned char *)(cuda->spans +
-					   config->address_bytes / SL_SPAN_BYTES);
-	view.address_base = cuda->dev.base;
-	view.workers = 1; /* it runs no kernels */
-	rc = sl_device_soft_create(&view, &cuda->view);
-	if (rc)
-		cuda->view = NULL;
-	return config->view_optional && (rc == -EPERM || rc == -ENOTSUP) ? 0 : rc;
-}
-
-static int
 cuda_open(struct cuda *cuda, const struct sl_device_config *config, int ordinal)
 {
 	int rc = sl_cuda_driver_open(&cuda->driver);
@@ -356,7 +311,7 @@ cuda_open(struct cuda *cuda, const struct sl_device_config *config, int ordinal)
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = addresses_create(cuda, config);
+	rc = sl_cuda_addresses_create(cuda, config);
 	if (!rc)
 		rc = sl_cuda_moves_start(cuda);
 	sl_cuda_leave(cuda);

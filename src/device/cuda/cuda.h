@@ -4,6 +4,7 @@
  * enqueues and returns, and the order among copies is kept by the driver's streams and events.
  *
  *   cuda.c       create, destroy, attach; contexts
+ *   addresses.c  the space's addresses: reserved where little looks like one
  *   frame.c      slabs of device memory, frames of host memory, their pools
  *   ahead.c      frames made before they are asked for
  *   span.c       which slab or frame stands at an address; present, absent, snapshot, reach
@@ -148,8 +149,9 @@ struct cuda {
 	struct sl_cuda_device_info info;
 	struct cu_context *context;
 	int primary; /* set once: the context is the GPU's primary one, retained */
-	struct sl_device *view;  /* host code's; owned */
-	uint64_t reserved;       /* base of the addresses; 0: none */
+	struct sl_device *view; /* host code's; owned */
+	uint64_t reserved; /* base of what is reserved; 0: none. dev.base may lie behind it */
+	uint64_t reserved_bytes;
 	struct cuda_span *spans; /* one for every SL_SPAN_BYTES; a span uses its first */
 	unsigned char *attached; /* the same; behind them */
 	size_t spans_bytes;      /* of both */
@@ -204,6 +206,14 @@ int sl_cuda_rc(struct cuda *cuda, int result, const char *call);
 	sl_cuda_rc(cuda, (cuda)->driver->call(__VA_ARGS__), #call)
 /* The class of a span size, or -EINVAL with text. */
 int sl_cuda_class(uint64_t bytes);
+
+/* addresses.c. The space's addresses, their tables and host code's view; context entered. A half-made one is
+ * destroyed as well. */
+int sl_cuda_addresses_create(struct cuda *cuda,
+			     const struct sl_device_config *config) SL_MUST_CHECK;
+void sl_cuda_addresses_destroy(struct cuda *cuda);
+/* Bytes at the begin of a reserved range that are left unused. */
+uint64_t sl_cuda_addresses_unused(uint64_t base, uint64_t bytes);
 
 /* frame.c. A slab that is free (its copy out may still be under way), or a fresh one. Context
  * entered. -ENOMEM: the device has none left; text says how much there is. */
