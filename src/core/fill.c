@@ -147,7 +147,7 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 
 fail:
 	if (from == SL_CHUNK_EMPTY)
-		c->flags &= SL_FLAGS_KEPT | SL_LOST;
+		c->flags &= SL_FLAGS_KEPT | SL_LOST | (c->dead ? SL_DISCARD_EAGER : 0);
 	sl_chunk_set_state(c, from);
 	if (rc == -EINPROGRESS && fill->launch && sl_launch_is_outgrown(fill->launch))
 		return -ESTALE;

@@ -163,6 +163,35 @@ failed_write_all_launch_leaves_what_the_host_has(void)
 	fault_space_end(space);
 }
 
+/* What is known of its dead pages stays known, so that a later write to them is seen. */
+static void
+failed_launch_leaves_eagerly_discarded_pages_watched(void)
+{
+	struct sluice_space *space = fault_space(NULL);
+	struct fault_range all = {alloc_zeros(space, CHUNK), CHUNK};
+	struct fault_range live = {all.data + CHUNK / 2, CHUNK / 2};
+	char *dead = all.data + 3 * PAGE;
+	uint64_t value;
+
+	/* Zeros on the device, of which nothing is kept when they leave. */
+	CHECK_OK(launch_one(space, kernel_read, &all,
+			    &(struct sluice_use){all.data, CHUNK, SLUICE_USE_READ}, 1));
+	CHECK_OK(sluice_discard(space, all.data, CHUNK / 2, SLUICE_DISCARD_EAGER, NULL));
+	CHECK_OK(sluice_evict(space, all.data, CHUNK, SLUICE_TIER_HOST, NULL));
+	for (int fails = 1; fails >= 0; fails--) {
+		struct sluice_use use = {live.data, live.bytes, SLUICE_USE_READ_WRITE};
+
+		CHECK_OK(sl_fault_point_set(fails ? "device.present:1:EIO" : NULL));
+		CHECK(launch_one(space, fault_kernel_add, &live, &use, 1) ==
+		      (fails ? -EIO : 0));
+	}
+	CHECK(fault_write(dead, 9) == 0);
+	CHECK_OK(sluice_discard(space, live.data, live.bytes, SLUICE_DISCARD_EAGER, NULL));
+	CHECK_OK(sluice_evict(space, all.data, CHUNK, SLUICE_TIER_HOST, NULL));
+	CHECK(fault_read(dead, &value) == 0 && value == 9);
+	fault_space_end(space);
+}
+
 /* Text of an address as messages print it. */
 static const char *
 address_text(const void *addr)
@@ -397,6 +426,7 @@ main(int argc, char **argv)
 		CASE(declared_set_above_the_budget_is_enobufs_and_fault_mode_runs_on),
 		CASE(wrong_launches_are_refused_at_the_call),
 		CASE(failed_write_all_launch_leaves_what_the_host_has),
+		CASE(failed_launch_leaves_eagerly_discarded_pages_watched),
 		CASE(kernel_past_its_region_is_efault_with_the_address),
 		CASE(host_past_its_region_gets_the_signal),
 		CASE(undeclared_touch_is_a_miss_and_fails_only_if_asked),
