@@ -254,9 +254,13 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 				c->region->space->eager_used = 1;
 				return;
 			}
-			if (sl_evict(c, SL_EVICT_DISCARD))
+			if (sl_evict(c, SL_EVICT_DISCARD)) {
 				sl_chunk_keep(c);
-			return;
+				return;
+			}
+			if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
+				return;
+			break; /* held since the lock was dropped: nothing was unmapped */
 		case SL_CHUNK_READING:
 		case SL_CHUNK_WRITING:
 		case SL_CHUNK_FILLING:
