@@ -111,12 +111,17 @@ sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch)
 	uint64_t offset = (uint64_t)((char *)touch->addr - r->base);
 	uint64_t in_chunk = offset % r->chunk_bytes;
 	size_t page = in_chunk / SL_PAGE_BYTES;
-	int present = c->pages && sl_bitmap_test(c->pages->present, page);
-	int dead = c->dead && sl_bitmap_test(c->dead, page);
 	struct verdict v = {.declared = 1, .readable = 1, .writable = 1};
+	int present, dirty, dead;
 
-	/* One report a touch: the first that holds. */
-	if (l && l->n_uses)
+	/* The page's own arrival may wake who writes to it next, whose touch then comes twice. */
+	while (c->pages && sl_bitmap_test(c->pages->filling, page))
+		sl_chunk_wait(c);
+	present = c->pages && sl_bitmap_test(c->pages->present, page);
+	dirty = present && sl_bitmap_test(c->pages->dirty, page);
+	dead = c->dead && sl_bitmap_test(c->dead, page);
+	/* One report a touch: the first that holds; none where it was served meanwhile. */
+	if (l && l->n_uses && !(touch->access == SL_ACCESS_WRITE ? dirty : present))
 		v = uses_at(l, r, offset);
 	if (!v.declared)
 		report(c, touch, "is outside the declared uses");

@@ -388,7 +388,7 @@ void sl_dead_watch(struct sl_chunk *c) SL_HELD;
 /* Lift the guard of c but for its dead pages. Drops. Errors of the device, text set. */
 int sl_chunk_unguard_live(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 
-/* check_mode.c: checking mode. */
+/* check_mode.c: checking mode. Drops. */
 void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 int sl_check_prepare(struct sluice_launch *l) SL_HELD SL_MUST_CHECK; /* instead of bringing in. Drops */
 /* The same for host code's view. Drops. */
