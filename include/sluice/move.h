@@ -66,8 +66,8 @@ SLUICE_API int sluice_evict(struct sluice_space *space, const void *addr,
  * Bring a range to the device and keep it there until unpinned; pins count. Errors:
  * -ENOENT, -ENOBUFS (would leave less than two chunks of the device budget), -EIO,
  * -ENOSPC. unpin: -EINVAL when a chunk of the range is not pinned (nothing changed). Any
- * thread. pin blocks on copies and I/O; unpin does not block. (DRAGON-DIRECT,
- * fetch-and-pin.)
+ * thread. pin blocks on copies and I/O; unpin does not block. What was discarded lives
+ * again with the pin. (DRAGON-DIRECT, fetch-and-pin.)
  */
 SLUICE_API int sluice_pin(struct sluice_space *space, const void *addr,
 			  size_t size_bytes) SLUICE_MUST_CHECK;
@@ -109,8 +109,9 @@ SLUICE_API int sluice_prefetch_index(struct sluice_space *space, const void *bas
  * copies go too. Tracked per 4 KiB page, acted on when a chunk's last live page goes. A
  * later read gives zeros or an older value of the same range. In stream order; stream
  * NULL: now (waits for launches that use the range). Errors: -ENOENT, -EINVAL, -EBUSY
- * (eager, pinned). Any thread. Eager blocks on the unmapping; lazy does not block. (UVM
- * Discard, UvmDiscard and UvmDiscardLazy.)
+ * (eager, pinned). Pinned, what is discarded lazily stays on the device until it is
+ * unpinned. Any thread. Eager blocks on the unmapping; lazy does not block. (UVM Discard,
+ * UvmDiscard and UvmDiscardLazy.)
  */
 SLUICE_API int sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 			      enum sluice_discard_mode mode,

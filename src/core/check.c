@@ -42,7 +42,8 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 {
 	const struct sluice_space *s = c->region->space;
 	int present = c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING;
-	int discarded = c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED);
+	int discarded = c->state == SL_CHUNK_DEVICE && !c->user_pins &&
+			(c->flags & SL_DISCARDED);
 	int in_list = c->prev || c->next || s->dev.discarded_head == c;
 	int in_heap = c->heap_slot != SL_HEAP_NONE;
 

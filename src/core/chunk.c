@@ -33,7 +33,8 @@ sl_chunk_update(struct sl_chunk *c)
 {
 	struct sl_region *r = c->region;
 	enum sl_readiness readiness = chunk_readiness(c);
-	int discarded = c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED);
+	int discarded = c->state == SL_CHUNK_DEVICE && !c->user_pins &&
+			(c->flags & SL_DISCARDED);
 	int may_heap = c->state == SL_CHUNK_DEVICE && !c->user_pins;
 	int in_list = c->prev || c->next || r->space->dev.discarded_head == c;
 

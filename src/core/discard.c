@@ -299,6 +299,33 @@ chunk_is_moving(const struct sl_chunk *c)
 	return 0;
 }
 
+/*
+ * What the user has pinned stays on the device: nothing unmaps it, and checking mode cannot see it
+ * written there. So there the discard is forgotten; a pin brings back to life what was dead before it.
+ */
+static int
+chunk_stays(const struct sl_chunk *c, int eager)
+{
+	return c->user_pins && (eager || sl_checks_kernels(c->region->space));
+}
+
+/* Off the device, so that each later touch is seen; what is pinned meanwhile stays. Held, drops. */
+SL_HELD static int
+chunk_hide(struct sl_chunk *c)
+{
+	int rc = 0;
+
+	while (!rc && !c->user_pins) {
+		if (chunk_is_moving(c))
+			sl_chunk_wait(c);
+		else if (c->state == SL_CHUNK_DEVICE)
+			rc = sl_evict(c, SL_EVICT_REQUEST);
+		else
+			break;
+	}
+	return rc;
+}
+
 /* late: launches called after the discard may be prepared already; what they use lives again. */
 SL_HELD static void
 range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late)
@@ -319,24 +346,26 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 			sl_chunk_wait(c);
 		if (late && sl_chunk_pins(c))
 			continue;
+		if (chunk_stays(c, eager))
+			continue;
 		/* The common case first: present, nothing else to let go. */
 		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill &&
-		    !c->dead && from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages) {
+		    !c->dead && from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages &&
+		    !sl_checks_kernels(s)) {
 			c->flags &= (uint16_t)~SL_DISCARD_EAGER; /* of pages that live again */
 			c->flags |= SL_DISCARDED;
 			sl_chunk_update(c);
 			continue;
 		}
 		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) &&
-		    writes_watch(c, from, to))
+		    (writes_watch(c, from, to) || chunk_stays(c, eager)))
 			continue; /* writes would go unseen: forget about the discard */
 		if (pages_die(c, from, to))
 			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
 		else
 			sl_chunk_update(c);
 		if (sl_checks_kernels(s)) {
-			if (c->state == SL_CHUNK_DEVICE && !c->user_pins)
-				sl_ignore(sl_evict(c, SL_EVICT_REQUEST)); /* or it is not seen */
+			sl_ignore(chunk_hide(c));
 			sl_check_discarded(c, from, to);
 		}
 	}

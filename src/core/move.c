@@ -525,6 +525,8 @@ chunk_pin(struct sl_chunk *c)
 	if (!c->user_pins++)
 		s->dev.pinned_bytes += bytes; /* before it is in: others must not count on the room */
 	c->hashed = 0;
+	if (c->dead) /* what is written while it is pinned counts */
+		sl_chunk_revive(c, 0, c->region->chunk_bytes);
 	sl_chunk_update(c);
 	sl_chunk_touch(c);
 	rc = sl_fill(c, &fill);

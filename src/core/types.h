@@ -14,8 +14,8 @@
  *  I3 a chunk has contents in at least one place unless it is EMPTY; DIRTY_DEVICE: only on the
  *     device (a measured chunk: maybe not only there, and then it may have a frame besides, as it
  *     was when it was measured); DIRTY_HOST: the frame is newer than the store; neither: every copy is equal.
- *  I4 a chunk is in the discarded list if and only if DISCARDED and DEVICE. Every chunk that is
- *     DEVICE, not discarded and not pinned by the user is in the device heap; a discarded one may
+ *  I4 a chunk is in the discarded list if and only if DISCARDED, DEVICE and not pinned by the
+ *     user. Every chunk that is DEVICE and neither is in the device heap; a discarded one may
  *     still be there (lru.c passes over it and takes it out when it comes to the top); no other is.
  *  I5 a settled frame is on exactly one host list, the one host_list_of() names.
  *  I6 region->ready[] counts its chunks by readiness.

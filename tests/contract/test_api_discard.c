@@ -628,6 +628,50 @@ eager_discard_of_what_was_lazily_discarded_keeps_later_writes(void)
 	space_end(s);
 }
 
+/* What is pinned may be written at any time, and nothing would see it. */
+static void
+pin_revives_what_was_lazily_discarded(void)
+{
+	for (int whole = 0; whole < 2; whole++) {
+		struct sluice_space *s = space_make("host_budget=16M");
+		char *p = region_alloc(s, CHUNK), *q = pressure_make(s);
+
+		launch(s, KERNEL_FILL, p, CHUNK, SLUICE_USE_WRITE_ALL, 1);
+		space_sync(s);
+		CHECK(sluice_discard(s, p, whole ? CHUNK : CHUNK / 2, SLUICE_DISCARD_LAZY,
+				     NULL) == 0);
+		CHECK(sluice_pin(s, p, CHUNK) == 0);
+		memory_fill(p, CHUNK / 2, 2);
+		CHECK(sluice_unpin(s, p, CHUNK) == 0);
+		CHECK(sluice_discard(s, p + CHUNK / 2, CHUNK / 2, SLUICE_DISCARD_LAZY,
+				     NULL) == 0);
+		press(s, q, 16);
+		memory_expect(p, CHUNK / 2, 2);
+		space_end(s);
+	}
+}
+
+static void
+pinned_data_stay_when_they_are_lazily_discarded(void)
+{
+	struct sluice_space *s = space_make("host_budget=16M");
+	char *p = region_alloc(s, 3 * CHUNK), *q = pressure_make(s);
+
+	launch(s, KERNEL_FILL, p, 3 * CHUNK, SLUICE_USE_WRITE_ALL, 1);
+	space_sync(s);
+	CHECK(sluice_pin(s, p, 2 * CHUNK) == 0);
+	CHECK(sluice_discard(s, p, 3 * CHUNK, SLUICE_DISCARD_LAZY, NULL) == 0);
+	press(s, q, 16);
+	CHECK_EQ(residency(s, p, 2 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 2 * CHUNK);
+	CHECK_EQ(residency(s, at_chunk(p, 2), CHUNK).empty_bytes, CHUNK);
+	/* Let go, they are the first to leave, and nothing is copied. */
+	CHECK(sluice_unpin(s, p, 2 * CHUNK) == 0);
+	press(s, q, 16);
+	CHECK_EQ(residency(s, p, 3 * CHUNK).empty_bytes, 3 * CHUNK);
+	CHECK_EQ(d2h(s), 0);
+	space_end(s);
+}
+
 /* Looks at the invariants again and again, until stop is set. */
 struct checker {
 	struct sluice_space *space;
@@ -675,6 +719,8 @@ chunk_with_dead_pages_comes_back_in_order(void)
 }
 
 static const struct api_case cases[] = {
+	CASE(pin_revives_what_was_lazily_discarded),
+	CASE(pinned_data_stay_when_they_are_lazily_discarded),
 	CASE(chunk_with_dead_pages_comes_back_in_order),
 	CASE(eager_discard_of_what_was_lazily_discarded_keeps_later_writes),
 	CASE(launch_that_writes_lazily_discarded_data_is_resident),

@@ -228,6 +228,97 @@ read_of_discarded_pages_is_reported_until_written(void)
 	}
 }
 
+/* Words [from, from + n) of pages, one a page, touched by a launch that declares the pages so. */
+static void
+pages_touch(size_t from, size_t n, enum sluice_intent intent, int write)
+{
+	for (size_t page = from; page < from + n; page += 4) {
+		struct sluice_use use = {addr + page * PAGE, 4 * PAGE, intent};
+		struct touches t = {.n = 4};
+
+		for (size_t i = 0; i < 4; i++) {
+			t.touch[i].at = word_at((page + i) * PAGE);
+			t.touch[i].write = write;
+		}
+		seen[0] = 0;
+		CHECK_OK(launch_touches(&t, &use, 1));
+		CHECK(write || seen[0] == 7);
+	}
+}
+
+/* The first bytes are a launch's scratch, of which it writes one word. */
+static void
+scratch_run(size_t bytes)
+{
+	struct sluice_use use = {addr, bytes, SLUICE_USE_SCRATCH};
+	struct touches t = {1, {{word_at(0), 1}}};
+
+	CHECK_OK(launch_touches(&t, &use, 1));
+}
+
+/* On a pinned chunk no touch is seen: what was noted of its pages would be wrong ever after. */
+static void
+what_is_written_while_it_is_pinned_is_not_taken_for_scratch(void)
+{
+	for (int whole = 0; whole < 2; whole++) {
+		begin();
+		CHECK_OK(sluice_pin(space, addr, CHUNK));
+		scratch_run(whole ? CHUNK : CHUNK / 2);
+		pages_touch(0, 4, SLUICE_USE_WRITE, 1);
+		CHECK_OK(sluice_unpin(space, addr, CHUNK));
+		pages_touch(0, 4, SLUICE_USE_READ, 0);
+		end();
+	}
+}
+
+static void
+what_was_discarded_before_it_was_pinned_may_be_written(void)
+{
+	for (int whole = 0; whole < 2; whole++) {
+		begin();
+		CHECK_OK(sluice_discard(space, addr, whole ? CHUNK : CHUNK / 2,
+					SLUICE_DISCARD_EAGER, NULL));
+		CHECK_OK(sluice_pin(space, addr, CHUNK));
+		pages_touch(0, 4, SLUICE_USE_WRITE, 1);
+		CHECK_OK(sluice_unpin(space, addr, CHUNK));
+		pages_touch(0, 4, SLUICE_USE_READ, 0);
+		end();
+	}
+}
+
+/* The discard of the second half would take the chunk for dead. */
+static void
+what_is_written_while_it_is_pinned_does_not_go_with_the_rest(void)
+{
+	begin();
+	CHECK_OK(sluice_pin(space, addr, CHUNK));
+	scratch_run(CHUNK / 2);
+	pages_touch(0, 4, SLUICE_USE_WRITE, 1);
+	CHECK_OK(sluice_unpin(space, addr, CHUNK));
+	CHECK_OK(sluice_discard(space, addr + CHUNK / 2, CHUNK / 2, SLUICE_DISCARD_LAZY,
+				NULL));
+	CHECK(*word_at(3 * PAGE) == 7);
+	CHECK(fault_counter(space, SLUICE_COUNTER_INTENT_ERRORS) == 0);
+	end();
+}
+
+/* A discard of what is pinned is not the unmapping of it, whatever checking makes of it else. */
+static void
+pinned_chunk_stays_on_the_device_when_it_is_discarded(void)
+{
+	struct sluice_residency at;
+
+	begin();
+	CHECK_OK(sluice_pin(space, addr, CHUNK));
+	CHECK_OK(sluice_discard(space, addr, CHUNK, SLUICE_DISCARD_LAZY, NULL));
+	CHECK_OK(sluice_residency(space, addr, CHUNK, &at));
+	CHECK(at.tier_bytes[SLUICE_TIER_DEVICE] == CHUNK && at.pinned_bytes == CHUNK);
+	pages_touch(0, 4, SLUICE_USE_WRITE, 1);
+	CHECK_OK(sluice_unpin(space, addr, CHUNK));
+	pages_touch(0, 4, SLUICE_USE_READ, 0);
+	end();
+}
+
 static void
 host_read_of_discarded_pages_is_logged_and_served(void)
 {
@@ -275,6 +366,10 @@ main(int argc, char **argv)
 		CASE(read_of_write_all_and_scratch_before_a_write_is_reported),
 		CASE(undeclared_touch_is_reported),
 		CASE(read_of_discarded_pages_is_reported_until_written),
+		CASE(what_is_written_while_it_is_pinned_is_not_taken_for_scratch),
+		CASE(what_was_discarded_before_it_was_pinned_may_be_written),
+		CASE(what_is_written_while_it_is_pinned_does_not_go_with_the_rest),
+		CASE(pinned_chunk_stays_on_the_device_when_it_is_discarded),
 		CASE(host_read_of_discarded_pages_is_logged_and_served),
 		CASE(first_wrong_touch_of_a_launch_is_the_one_reported),
 	};
