@@ -42,7 +42,7 @@
 
 /* Training takes so much longer than reading, which takes twice as long at another time; found with so many
  * steps, and not more data. */
-#define STEPS_OVER        3.0
+#define STEPS_OVER        2.5
 #define STEPS_PROBE       256u
 #define STEPS_LEAST       64u
 #define STEPS_MOST        100000u

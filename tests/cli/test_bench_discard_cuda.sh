@@ -3,7 +3,7 @@
 #
 # radixSort, hashJoin and minibatch on the stand-in driver: right with each kind of memory, larger than the
 # device budget; discarding saves bytes over the link; no rule of the driver is broken, nothing leaks;
-# minibatch moves every record once, and each batch but the first is there in time.
+# minibatch moves every record once, also streamed by hand, and each batch but the first is there in time.
 #
 # Needs SLUICE_BIN and SLUICE_STANDIN_LIBRARY.
 set -u
@@ -52,5 +52,10 @@ runs 16 all minibatch --footprint 24M
 [ "$(value h2d_bytes)" -ge $((10 << 21)) ] && [ "$(value h2d_bytes)" -le $((12 << 21)) ] ||
 	fail "minibatch: $(value h2d_bytes) bytes in"
 [ "$(value batches)" = 5 ] || fail "minibatch: $(value batches) batches, not 5"
+# By hand, too, a batch is copied once, however many steps are made with it.
+runs 16 streaming minibatch --footprint 24M --steps 8
+hand=$(sed -n 's/^ *"h2d_bytes": \([0-9]*\),*$/\1/p' "$dir/out" | tail -n 1)
+[ "$hand" -ge $((10 << 21)) ] && [ "$hand" -le $((12 << 21)) ] ||
+	fail "minibatch, streaming: $hand bytes in with 8 steps"
 [ "$failed" = 0 ] && echo "ok"
 exit "$failed"

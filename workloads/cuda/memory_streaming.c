@@ -4,7 +4,8 @@
  * buffers (slots), within the device budget. For each launch what it reads is copied to a slot, the
  * kernel runs on the slot, what it wrote is copied back, each on a stream of its own, so that
  * copies in, kernels and copies out of neighbouring launches overlap. Small arrays that every
- * launch uses whole (workload_array.kept) stay on the device. It is what an expert writes for one
+ * launch uses whole (workload_array.kept) stay on the device; and a launch that reads just what the one
+ * before it read, and writes none of it, finds that in its slot. It is what an expert writes for one
  * program; here once for all of them, since the workloads say what each launch uses.
  *
  * Order. A slot is filled again when its last copies out are done (an event, waited for by the
@@ -47,6 +48,8 @@ struct memory_streaming {
 	uint64_t launches;
 	uint64_t slot_bytes, kept_bytes;
 	unsigned n_slots;
+	unsigned last; /* slot of the last launch that had one, if n_slots */
+	int held; /* since then nobody else may have written what it was copied from */
 	struct slot slot[SLOTS_MAX];
 	struct workload_cuda_array kept[WORKLOAD_ARRAYS_MAX]; /* of arrays that are */
 };
@@ -99,6 +102,7 @@ slots_free(struct memory_streaming *m)
 	}
 	m->n_slots = 0;
 	m->slot_bytes = 0;
+	m->held = 0;
 }
 
 static void
@@ -178,6 +182,7 @@ streaming_wait(struct workload_env *env)
 	const struct sl_cuda_driver *driver = m->cuda->driver;
 	int rc = SL_CUDA(driver, cuStreamSynchronize, m->in);
 
+	m->held = 0; /* host code may write to arrays now */
 	if (!rc)
 		rc = SL_CUDA(driver, cuStreamSynchronize, m->run);
 	if (!rc)
@@ -211,7 +216,8 @@ slots_grow(struct workload_env *env, uint64_t bytes)
 	return 0;
 }
 
-/* Lay out the uses, but for kept arrays, as the parts of a slot; *bytes: how much that takes. */
+/* Lay out the uses, but for kept arrays, as the parts of a slot; *bytes: how much that takes. They are
+ * not in one yet: device counts from its begin. */
 static int
 parts_make(struct workload_env *env, const struct sluice_use *uses, size_t n_uses,
 	   struct part *part, unsigned *n_parts, uint64_t *bytes)
@@ -247,6 +253,22 @@ parts_overlap(const struct part *read, const struct part *written)
 	return workload_intent_reads(read->use.intent) &&
 	       workload_intent_writes(written->use.intent) &&
 	       a < b + written->use.size_bytes && b < a + read->use.size_bytes;
+}
+
+/* Does the slot hold what the parts are to read, and does nobody write to it? */
+static int
+slot_holds(const struct slot *slot, const struct part *part, unsigned n_parts)
+{
+	if (!slot->used || slot->n_parts != n_parts)
+		return 0;
+	for (unsigned i = 0; i < n_parts; i++) {
+		const struct sluice_use *held = &slot->part[i].use, *use = &part[i].use;
+
+		if (held->intent != SLUICE_USE_READ || use->intent != SLUICE_USE_READ ||
+		    held->addr != use->addr || held->size_bytes != use->size_bytes)
+			return 0;
+	}
+	return 1;
 }
 
 /* The stream of copies in waits for copies out that the slot's new contents depend on. */
@@ -296,12 +318,19 @@ slot_copy_in(struct workload_env *env, struct slot *slot)
 	return rc ? workload_fail_library(env, rc, "streaming: copies in") : 0;
 }
 
+/* Enqueued: one launch more that streaming_pace() counts. */
+static int
+pace_note(struct memory_streaming *m, struct cu_stream *stream)
+{
+	return SL_CUDA(m->cuda->driver, cuEventRecord,
+		       m->pace[m->launches++ % PACE_EVENTS], stream);
+}
+
 static int
 slot_copy_out(struct workload_env *env, struct slot *slot)
 {
 	struct memory_streaming *m = env->memory_state;
 	const struct sl_cuda_driver *driver = m->cuda->driver;
-	struct cu_event *pace = m->pace[m->launches % PACE_EVENTS];
 	unsigned i;
 	int rc = SL_CUDA(driver, cuEventRecord, slot->run, m->run);
 
@@ -319,8 +348,8 @@ slot_copy_out(struct workload_env *env, struct slot *slot)
 	if (!rc)
 		rc = SL_CUDA(driver, cuEventRecord, slot->copied_out, m->out);
 	if (!rc)
-		rc = SL_CUDA(driver, cuEventRecord, pace, m->out);
-	slot->used = 1;
+		rc = pace_note(m, m->out);
+	slot->used = m->held = 1;
 	return rc ? workload_fail_library(env, rc, "streaming: copies out") : 0;
 }
 
@@ -360,6 +389,42 @@ parts_translate(const struct workload_kernel *kernel, const void *args,
 	}
 }
 
+/* A slot for these parts, with what they read on its way there. NULL: they are none. */
+static int
+slot_take(struct workload_env *env, const struct part *part, unsigned n_parts,
+	  uint64_t bytes, struct slot **out)
+{
+	struct memory_streaming *m = env->memory_state;
+	struct slot *slot;
+	int rc = 0;
+
+	*out = NULL;
+	if (!n_parts)
+		return 0;
+	if (m->held && slot_holds(&m->slot[m->last], part, n_parts)) {
+		*out = &m->slot[m->last];
+		return 0;
+	}
+	if (bytes > m->slot_bytes)
+		rc = slots_grow(env, bytes);
+	if (rc)
+		return rc;
+	m->last = (m->last + 1) % m->n_slots;
+	slot = &m->slot[m->last];
+	if (slot->used) {
+		rc = SL_CUDA(m->cuda->driver, cuStreamWaitEvent, m->in, slot->copied_out, 0);
+		if (rc)
+			return workload_fail_library(env, rc, "streaming: a buffer");
+	}
+	slot->n_parts = n_parts;
+	for (unsigned i = 0; i < n_parts; i++) {
+		slot->part[i] = part[i];
+		slot->part[i].device += slot->device;
+	}
+	*out = slot;
+	return slot_copy_in(env, slot);
+}
+
 static int
 streaming_launch(struct workload_env *env, const struct workload_kernel *kernel,
 		 uint64_t n, const void *args, const struct sluice_use *uses, size_t n_uses)
@@ -369,43 +434,35 @@ streaming_launch(struct workload_env *env, const struct workload_kernel *kernel,
 	uint64_t shift[WORKLOAD_ARRAYS_MAX] = {0};
 	struct part part[WORKLOAD_POINTERS_MAX];
 	unsigned n_parts, i;
-	struct slot *slot;
+	struct slot *slot = NULL;
 	uint64_t bytes = 0; /* gcc at -O1 does not see that parts_make() sets it */
 	int rc;
 
 	rc = parts_make(env, uses, n_uses, part, &n_parts, &bytes);
-	if (!rc && bytes > m->slot_bytes)
-		rc = slots_grow(env, bytes);
+	if (!rc)
+		rc = slot_take(env, part, n_parts, bytes, &slot);
 	if (rc)
 		return rc;
-	slot = &m->slot[m->launches % m->n_slots];
-	if (slot->used) {
-		rc = SL_CUDA(m->cuda->driver, cuStreamWaitEvent, m->in, slot->copied_out, 0);
-		if (rc)
-			return workload_fail_library(env, rc, "streaming: a buffer");
-	}
-	slot->n_parts = n_parts;
-	for (i = 0; i < n_parts; i++) {
-		part[i].device += slot->device;
-		slot->part[i] = part[i];
-		shift[part[i].array] = part[i].device - (uintptr_t)part[i].use.addr;
-	}
+	for (i = 0; slot && i < n_parts; i++)
+		shift[slot->part[i].array] = slot->part[i].device -
+					     (uintptr_t)slot->part[i].use.addr;
 	for (i = 0; i < env->plan.n_arrays; i++)
 		if (m->kept[i].device)
 			shift[i] = m->kept[i].device - (uintptr_t)env->base[i];
 	rc = workload_cuda_translate(env, kernel, args, shift, moved);
 	if (!rc) {
-		parts_translate(kernel, args, part, n_parts, moved);
+		if (slot)
+			parts_translate(kernel, args, slot->part, n_parts, moved);
 		rc = kept_use(env, uses, n_uses);
 	}
 	if (!rc)
-		rc = slot_copy_in(env, slot);
-	if (!rc)
 		rc = workload_cuda_launch(env, m->cuda, kernel, n, moved, m->run);
-	if (!rc)
-		rc = slot_copy_out(env, slot);
-	m->launches++;
-	return rc;
+	if (rc)
+		return rc;
+	if (slot)
+		return slot_copy_out(env, slot);
+	rc = pace_note(m, m->run);
+	return rc ? workload_fail_library(env, rc, "run") : 0;
 }
 
 static int
@@ -429,6 +486,7 @@ streaming_round_begin(struct workload_env *env, enum workload_round round)
 	if (round == WORKLOAD_ROUND_RESIDENT)
 		return 1;
 	env->result->h2d_bytes = env->result->d2h_bytes = env->result->collect_bytes = 0;
+	m->held = 0;
 	for (i = 0; i < env->plan.n_arrays; i++)
 		m->kept[i].there = m->kept[i].written = 0;
 	return 0;
