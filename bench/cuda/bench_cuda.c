@@ -3,7 +3,7 @@
  * The CUDA device against the machine's own limits, in one run: the copy rates of the link (one way
  * and both), a read-only scan and a read-modify-write of data many times the device budget, the same
  * by hand-written double buffering with pinned memory, a file larger than device and host budget
- * against O_DIRECT, and the cost of a launch whose data are resident.
+ * against O_DIRECT, the cost of a launch whose data are resident, and of changing a mapping.
  *
  * Prints one line a figure: name, value, unit, the limit it stands against, its share of it; with
  * --json one object a line. Sizes shrink by --scale, so that the program can be tried anywhere.
@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "cuda/cuda_test.h"
+#include "map_cost.h"
 
 #define PIECE_BYTES (16 * MIB)
 #define ROUNDS_MAX  9
@@ -76,6 +77,12 @@ report(const char *name, double value, const char *unit, double limit, const cha
 	else
 		printf("%-34s %9.2f %-6s %s\n", name, value, unit, of);
 	fflush(stdout);
+}
+
+static void
+mapping_tell(const char *name, double microseconds)
+{
+	report(name, microseconds, "us", 0, "");
 }
 
 static double
@@ -517,7 +524,7 @@ static void
 usage(void)
 {
 	puts("usage: bench_cuda [--scale N] [--rounds N] [--only "
-	     "link,stream,hand,launch,excess,fetch,file]\n"
+	     "link,launch,map,stream,hand,excess,fetch,file]\n"
 	     "                  [--dir DIR] [--config KEY=VALUE,...] [--json]\n\n"
 	     "Sizes are 32 GiB of data, 4 GiB of device budget, 12 GiB of file (six "
 	     "times its\n"
@@ -585,6 +592,8 @@ main(int argc, char **argv)
 	report("link both ways", link.both, "GB/s", 0, "16 MiB pieces");
 	if (wanted("launch"))
 		launches();
+	if (wanted("map"))
+		map_costs(&t, mapping_tell);
 	if (wanted("stream"))
 		streaming(&link);
 	if (wanted("hand"))

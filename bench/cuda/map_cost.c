@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the driver takes to change a mapping, and what makes it wait: each eviction and each fill is one,
+ * and the copy engine that writes page tables also copies data. So a chunk is mapped and unmapped
+ *   - with nothing under way,
+ *   - while copies come in,
+ *   - while copies go out, as a program would enqueue them: whole, in its own context,
+ *   - while copies go out as the CUDA device does it: in pieces of 4 MiB, in a context of their own.
+ * Directly with the driver, so that it is its figure and not ours.
+ */
+#include "map_cost.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#define CHUNK_BYTES (32 * MIB)
+#define PIECE_BYTES (4 * MIB)
+#define COPY_BYTES  (2 * CHUNK_BYTES) /* under way when a mapping is changed */
+#define AHEAD_NS    100000u           /* that long */
+#define TIMES       31
+
+enum busy { IDLE, COPY_IN, COPY_OUT, COPY_OUT_APART, BUSY_COUNT };
+
+static const char *const busy_text[BUSY_COUNT] = {
+	"idle",
+	"while copies come in",
+	"while copies go out",
+	"while pieces go out of another context",
+};
+
+struct probe {
+	const struct sl_cuda_driver *driver;
+	int device;
+	int host_node;
+	struct cu_context *apart; /* NULL: refused */
+	struct cu_stream *stream, *stream_apart;
+	uint64_t data; /* on the device */
+	void *host;
+};
+
+static int
+number_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+median_us(uint64_t *ns)
+{
+	qsort(ns, TIMES, sizeof(*ns), number_compare);
+	return (double)ns[TIMES / 2] / 1e3;
+}
+
+/* Copies enqueued, and under way for a while. */
+static void
+copies_begin(const struct probe *p, enum busy busy)
+{
+	uint64_t piece = busy == COPY_OUT_APART ? PIECE_BYTES : CHUNK_BYTES, start;
+	const struct sl_cuda_driver *d = p->driver;
+	struct cu_context *current;
+
+	if (busy == COPY_OUT_APART)
+		CHECK_OK(SL_CUDA(d, cuCtxPushCurrent, p->apart));
+	for (uint64_t at = 0; busy != IDLE && at < COPY_BYTES; at += piece) {
+		if (busy == COPY_IN)
+			CHECK_OK(SL_CUDA(d, cuMemcpyHtoDAsync, p->data + at,
+					 (char *)p->host + at, piece, p->stream));
+		else
+			CHECK_OK(SL_CUDA(d, cuMemcpyDtoHAsync, (char *)p->host + at,
+					 p->data + at, piece,
+					 busy == COPY_OUT ? p->stream : p->stream_apart));
+	}
+	if (busy == COPY_OUT_APART)
+		CHECK_OK(SL_CUDA(d, cuCtxPopCurrent, &current));
+	for (start = sl_now_ns(); busy != IDLE && sl_now_ns() - start < AHEAD_NS;)
+		;
+}
+
+static void
+copies_end(const struct probe *p)
+{
+	CHECK_OK(SL_CUDA(p->driver, cuStreamSynchronize, p->stream));
+	if (p->apart)
+		CHECK_OK(SL_CUDA(p->driver, cuStreamSynchronize, p->stream_apart));
+}
+
+/* Memory of one place: map and unmap it, in one state of the link. */
+static void
+place_measure(const struct probe *p, uint64_t handle, const char *place, enum busy busy,
+	      void (*tell)(const char *name, double microseconds))
+{
+	const struct cu_access access = {{CU_LOCATION_DEVICE, p->device},
+					 CU_ACCESS_READ_WRITE};
+	const struct sl_cuda_driver *d = p->driver;
+	uint64_t map_ns[TIMES], unmap_ns[TIMES], addr;
+	char name[128];
+
+	CHECK_OK(SL_CUDA(d, cuMemAddressReserve, &addr, CHUNK_BYTES, CHUNK_BYTES, 0, 0));
+	for (int i = 0; i < TIMES; i++) {
+		copies_begin(p, busy);
+		map_ns[i] = sl_now_ns();
+		CHECK_OK(SL_CUDA(d, cuMemMap, addr, CHUNK_BYTES, 0, handle, 0));
+		CHECK_OK(SL_CUDA(d, cuMemSetAccess, addr, CHUNK_BYTES, &access, 1));
+		map_ns[i] = sl_now_ns() - map_ns[i];
+		copies_end(p);
+		copies_begin(p, busy);
+		unmap_ns[i] = sl_now_ns();
+		CHECK_OK(SL_CUDA(d, cuMemUnmap, addr, CHUNK_BYTES));
+		unmap_ns[i] = sl_now_ns() - unmap_ns[i];
+		copies_end(p);
+	}
+	CHECK_OK(SL_CUDA(d, cuMemAddressFree, addr, CHUNK_BYTES));
+	snprintf(name, sizeof(name), "map %d MiB of %s, %s", (int)(CHUNK_BYTES / MIB),
+		 place, busy_text[busy]);
+	tell(name, median_us(map_ns));
+	snprintf(name, sizeof(name), "unmap %d MiB of %s, %s", (int)(CHUNK_BYTES / MIB),
+		 place, busy_text[busy]);
+	tell(name, median_us(unmap_ns));
+}
+
+static void
+probe_open(struct probe *p, const struct cuda_test *t)
+{
+	struct sl_cuda_device_info info;
+	struct cu_context *current;
+
+	CHECK_OK(sl_cuda_device_probe(t->driver, t->device, &info));
+	*p = (struct probe){.driver = t->driver,
+			    .device = t->device,
+			    .host_node = info.host_node};
+	CHECK_OK(SL_CUDA(p->driver, cuMemAlloc, &p->data, COPY_BYTES));
+	CHECK_OK(SL_CUDA(p->driver, cuMemHostAlloc, &p->host, COPY_BYTES, 0));
+	CHECK_OK(SL_CUDA(p->driver, cuStreamCreate, &p->stream, CU_STREAM_NONBLOCKING));
+	if (!p->driver->cuCtxCreate || p->driver->cuCtxCreate(&p->apart, 0, t->device)) {
+		p->apart = NULL;
+		return;
+	}
+	CHECK_OK(SL_CUDA(p->driver, cuStreamCreate, &p->stream_apart, CU_STREAM_NONBLOCKING));
+	CHECK_OK(SL_CUDA(p->driver, cuCtxPopCurrent, &current));
+}
+
+static void
+probe_close(struct probe *p)
+{
+	if (p->apart)
+		CHECK_OK(SL_CUDA(p->driver, cuCtxDestroy, p->apart)); /* its stream, too */
+	CHECK_OK(SL_CUDA(p->driver, cuStreamDestroy, p->stream));
+	CHECK_OK(SL_CUDA(p->driver, cuMemFreeHost, p->host));
+	CHECK_OK(SL_CUDA(p->driver, cuMemFree, p->data));
+}
+
+void
+map_costs(const struct cuda_test *t, void (*tell)(const char *name, double microseconds))
+{
+	struct probe p;
+
+	probe_open(&p, t);
+	for (int host = 0; host < 2; host++) {
+		struct cu_allocation what = {
+			.type = CU_ALLOCATION_PINNED,
+			.location = {host ? CU_LOCATION_HOST_NUMA : CU_LOCATION_DEVICE,
+				     host ? p.host_node : p.device},
+		};
+		uint64_t handle;
+
+		CHECK_OK(SL_CUDA(p.driver, cuMemCreate, &handle, CHUNK_BYTES, &what, 0));
+		for (int busy = IDLE; busy < BUSY_COUNT; busy++)
+			if (busy != COPY_OUT_APART || p.apart)
+				place_measure(&p, handle,
+					      host ? "host memory" : "device memory",
+					      (enum busy)busy, tell);
+		CHECK_OK(SL_CUDA(p.driver, cuMemRelease, handle));
+	}
+	probe_close(&p);
+}
