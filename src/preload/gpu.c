@@ -17,6 +17,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "core/embed.h"
 #include "core/limits.h"
@@ -37,6 +38,7 @@
 #define ROOM_TRIES             2
 #define ROOM_PART              16u
 #define SETTLE_US              1000u
+#define SETTLE_MAX_NS          2000000000u
 
 _Atomic uint64_t pl_low = UINT64_MAX, pl_high = UINT64_MAX;
 _Atomic int pl_watch;
@@ -410,16 +412,20 @@ pl_gpu_drain(struct pl_gpu *gpu)
 }
 
 /*
- * What was launched at ease has no pins: wait for it. A thread that has looked at the pressure and
- * not yet called the driver is given time to do so. A stream that is captured and cannot be waited for: the
+ * What was launched at ease has no pins: wait for it. A thread that has looked at the pressure is waited for
+ * until it has called the driver, or, lest it wait for something that this thread has, for some time; one that opens no
+ * scope is given a moment. A stream that is captured and cannot be waited for: the
  * capture's thread is the one that allocates, and what it launched before is behind what it waits for next.
  */
 static void
 launched_wait(struct pl_gpu *gpu)
 {
+	uint64_t until = sl_now_ns() + SETTLE_MAX_NS;
 	int result;
 
-	usleep(SETTLE_US);
+	do
+		usleep(SETTLE_US);
+	while (pl_scopes_unpinned(gpu) && sl_now_ns() < until);
 	result = pl_gpu_drain(gpu);
 	if (result && result != CU_ERROR_STREAM_CAPTURE_UNSUPPORTED)
 		pl_error("the device cannot be waited for: an earlier kernel has failed");

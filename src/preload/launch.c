@@ -279,6 +279,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	scope->what = (uintptr_t)function;
 	scope->copies = 0;
 	scope->launch = scope->all = NULL;
+	scope->unpinned = NULL;
 	scope->timing = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, flavour))
@@ -399,6 +400,7 @@ launch_blind(struct pl_scope *scope, struct cu_stream *stream)
 	scope->name = "kernel";
 	scope->copies = 0;
 	scope->launch = scope->all = NULL;
+	scope->unpinned = NULL;
 	scope->timing = NULL;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, PL_LEGACY))

@@ -169,8 +169,9 @@ struct pl_gpu {
 	uint64_t base, end;             /* addresses of the space */
 	_Atomic uint64_t device_budget; /* bytes; made smaller while others read it */
 	uint64_t host_budget, store_budget;
-	_Atomic int pressure;             /* enum pl_pressure, rises only */
-	_Atomic int settling;             /* on the way to PL_PRESSED */
+	_Atomic int pressure;      /* enum pl_pressure, rises only */
+	_Atomic int settling;      /* on the way to PL_PRESSED */
+	_Atomic unsigned unpinned; /* scopes that are open and began before that */
 	_Atomic uint64_t allocated_bytes; /* live blocks, as they count against the virtual size */
 	struct pl_arena *arena;
 	struct pl_gpu_books *books; /* gpu.c's and scope.c's */
@@ -408,6 +409,7 @@ struct pl_scope {
 	struct pl_gpu *gpu;           /* NULL: nothing was opened */
 	struct sluice_launch *launch; /* of what is used */
 	struct sluice_launch *all;    /* of everything else */
+	struct pl_gpu *unpinned;      /* it counts there; NULL: no */
 	uint64_t what; /* set before: the same for the same work (a function); 0: a copy or a fill */
 	const char *name; /* set before: what it is called in a trace; NULL: it is not in one */
 	int copies; /* set before: 1: it is a copy, from or to the host where it uses one side only */
@@ -426,6 +428,8 @@ struct pl_scope {
 int pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
 		   const struct pl_use *uses, size_t n, unsigned flags);
 void pl_scope_end(struct pl_scope *scope);
+/* Are there scopes of other threads that began at ease, so that nothing is pinned for them? */
+int pl_scopes_unpinned(const struct pl_gpu *gpu);
 
 /* The use of [addr, addr + bytes) by a copy or a fill. 1: ours, *use is filled. bytes may go beyond
  * the block's end: cut. */

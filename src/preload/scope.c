@@ -273,6 +273,30 @@ pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flav
 	return rc;
 }
 
+static _Thread_local unsigned own_unpinned; /* of the scopes that count as such */
+
+/* At ease nothing is pinned: whoever comes under pressure waits for the calls that go on from here. */
+static int
+scope_is_pressed(struct pl_scope *scope, struct pl_gpu *gpu)
+{
+	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) == PL_PRESSED)
+		return 1;
+	atomic_fetch_add(&gpu->unpinned, 1);
+	if (atomic_load(&gpu->pressure) == PL_PRESSED) {
+		atomic_fetch_sub(&gpu->unpinned, 1);
+		return 1;
+	}
+	scope->unpinned = gpu;
+	own_unpinned++;
+	return 0;
+}
+
+int
+pl_scopes_unpinned(const struct pl_gpu *gpu)
+{
+	return atomic_load(&gpu->unpinned) > own_unpinned;
+}
+
 static int
 scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
 	    const struct pl_use *uses, size_t n, unsigned flags)
@@ -283,7 +307,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour fl
 	size_t n_all = 0;
 	int rc, captured;
 
-	scope->gpu = NULL;
+	scope->gpu = scope->unpinned = NULL;
 	scope->launch = scope->all = NULL;
 	if (n)
 		gpu = uses[0].block->gpu;
@@ -300,7 +324,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour fl
 			return CU_ERROR_UNKNOWN;
 		}
 	}
-	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) != PL_PRESSED)
+	if (!scope_is_pressed(scope, gpu))
 		return CU_SUCCESS;
 	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
 		return CU_SUCCESS;
@@ -351,6 +375,11 @@ pl_scope_end(struct pl_scope *scope)
 {
 	if (__builtin_expect(scope->timing != NULL, 0))
 		pl_tracing_end(scope);
+	if (scope->unpinned) {
+		atomic_fetch_sub(&scope->unpinned->unpinned, 1);
+		scope->unpinned = NULL;
+		own_unpinned--;
+	}
 	if (!scope->launch && !scope->all)
 		return;
 	pl_enter();

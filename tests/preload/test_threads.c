@@ -32,11 +32,17 @@ struct thread {
 static void
 stream_renew(struct thread *t)
 {
+	int result;
+
 	if (t->stream) {
 		OK(w.cuStreamSynchronize(t->stream));
 		OK(w.cuStreamDestroy_v2(t->stream));
 	}
-	OK(w.cuStreamCreate(&t->stream, CU_STREAM_NONBLOCKING));
+	/* Room is made and the driver asked again: it may find what another thread has set since. */
+	do
+		result = w.cuStreamCreate(&t->stream, CU_STREAM_NONBLOCKING);
+	while (result == CU_ERROR_OUT_OF_MEMORY);
+	OK(result);
 }
 
 /* By way of a block that is freed as soon as the work on it is queued: who gets its room next comes behind. */
