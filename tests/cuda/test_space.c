@@ -277,7 +277,8 @@ addresses_are_where_little_looks_like_one(void)
 		CHECK_OK(sluice_alloc(s[i], 4 * MIB, 0, &p));
 		base[i] = (uintptr_t)p;
 	}
-#ifndef __SANITIZE_THREAD__ /* it has rules of its own for addresses */
+	CHECK(base[0] != base[1]);
+#ifndef __SANITIZE_THREAD__ /* with it wishes are not heeded */
 	if (t.standin)
 		CHECK(base[0] >> 32 >= 0x5db3 && base[1] > base[0] && base[1] >> 32 < 0x7c00);
 #endif

@@ -106,6 +106,9 @@ range_map(size_t bytes, size_t align_bytes, uint64_t wish)
 	size_t all = bytes + align_bytes, before;
 	char *p = MAP_FAILED;
 
+#ifdef __SANITIZE_THREAD__ /* it has rules of its own for addresses */
+	wish = 0;
+#endif
 	if (wish && !(wish % align_bytes))
 		p = mmap((void *)(uintptr_t)wish, all, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
