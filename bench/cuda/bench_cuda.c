@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cuda/cuda_test.h"
-#include "map_cost.h"
+#include "bench_cuda.h"
 
 #define PIECE_BYTES (16 * MIB)
 #define ROUNDS_MAX  9
@@ -56,15 +55,14 @@ double_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Median of the rounds. */
-static double
+double
 median(double *v, int n)
 {
 	qsort(v, (size_t)n, sizeof(*v), double_compare);
 	return v[n / 2];
 }
 
-static void
+void
 report(const char *name, double value, const char *unit, double limit, const char *of)
 {
 	if (opt.json)
@@ -77,12 +75,6 @@ report(const char *name, double value, const char *unit, double limit, const cha
 	else
 		printf("%-34s %9.2f %-6s %s\n", name, value, unit, of);
 	fflush(stdout);
-}
-
-static void
-mapping_tell(const char *name, double microseconds)
-{
-	report(name, microseconds, "us", 0, "");
 }
 
 static double
@@ -593,7 +585,7 @@ main(int argc, char **argv)
 	if (wanted("launch"))
 		launches();
 	if (wanted("map"))
-		map_costs(&t, mapping_tell);
+		map_costs(&t);
 	if (wanted("stream"))
 		streaming(&link);
 	if (wanted("hand"))

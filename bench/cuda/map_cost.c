@@ -8,10 +8,9 @@
  *   - while copies go out as the CUDA device does it: in pieces of 4 MiB, in a context of their own.
  * Directly with the driver, so that it is its figure and not ours.
  */
-#include "map_cost.h"
+#include "bench_cuda.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 
@@ -40,19 +39,20 @@ struct probe {
 	void *host;
 };
 
-static int
-number_compare(const void *a, const void *b)
+static double
+us_since(uint64_t start_ns)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
+	return (double)(sl_now_ns() - start_ns) / 1e3;
 }
 
-static double
-median_us(uint64_t *ns)
+static void
+place_report(const char *what, const char *place, enum busy busy, double *us)
 {
-	qsort(ns, TIMES, sizeof(*ns), number_compare);
-	return (double)ns[TIMES / 2] / 1e3;
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s %d MiB of %s, %s", what,
+		 (int)(CHUNK_BYTES / MIB), place, busy_text[busy]);
+	report(name, median(us, TIMES), "us", 0, "");
 }
 
 /* Copies enqueued, and under way for a while. */
@@ -90,36 +90,31 @@ copies_end(const struct probe *p)
 
 /* Memory of one place: map and unmap it, in one state of the link. */
 static void
-place_measure(const struct probe *p, uint64_t handle, const char *place, enum busy busy,
-	      void (*tell)(const char *name, double microseconds))
+place_measure(const struct probe *p, uint64_t handle, const char *place, enum busy busy)
 {
 	const struct cu_access access = {{CU_LOCATION_DEVICE, p->device},
 					 CU_ACCESS_READ_WRITE};
 	const struct sl_cuda_driver *d = p->driver;
-	uint64_t map_ns[TIMES], unmap_ns[TIMES], addr;
-	char name[128];
+	double map_us[TIMES], unmap_us[TIMES];
+	uint64_t addr, start;
 
 	CHECK_OK(SL_CUDA(d, cuMemAddressReserve, &addr, CHUNK_BYTES, CHUNK_BYTES, 0, 0));
 	for (int i = 0; i < TIMES; i++) {
 		copies_begin(p, busy);
-		map_ns[i] = sl_now_ns();
+		start = sl_now_ns();
 		CHECK_OK(SL_CUDA(d, cuMemMap, addr, CHUNK_BYTES, 0, handle, 0));
 		CHECK_OK(SL_CUDA(d, cuMemSetAccess, addr, CHUNK_BYTES, &access, 1));
-		map_ns[i] = sl_now_ns() - map_ns[i];
+		map_us[i] = us_since(start);
 		copies_end(p);
 		copies_begin(p, busy);
-		unmap_ns[i] = sl_now_ns();
+		start = sl_now_ns();
 		CHECK_OK(SL_CUDA(d, cuMemUnmap, addr, CHUNK_BYTES));
-		unmap_ns[i] = sl_now_ns() - unmap_ns[i];
+		unmap_us[i] = us_since(start);
 		copies_end(p);
 	}
 	CHECK_OK(SL_CUDA(d, cuMemAddressFree, addr, CHUNK_BYTES));
-	snprintf(name, sizeof(name), "map %d MiB of %s, %s", (int)(CHUNK_BYTES / MIB),
-		 place, busy_text[busy]);
-	tell(name, median_us(map_ns));
-	snprintf(name, sizeof(name), "unmap %d MiB of %s, %s", (int)(CHUNK_BYTES / MIB),
-		 place, busy_text[busy]);
-	tell(name, median_us(unmap_ns));
+	place_report("map", place, busy, map_us);
+	place_report("unmap", place, busy, unmap_us);
 }
 
 static void
@@ -154,7 +149,7 @@ probe_close(struct probe *p)
 }
 
 void
-map_costs(const struct cuda_test *t, void (*tell)(const char *name, double microseconds))
+map_costs(const struct cuda_test *t)
 {
 	struct probe p;
 
@@ -172,7 +167,7 @@ map_costs(const struct cuda_test *t, void (*tell)(const char *name, double micro
 			if (busy != COPY_OUT_APART || p.apart)
 				place_measure(&p, handle,
 					      host ? "host memory" : "device memory",
-					      (enum busy)busy, tell);
+					      (enum busy)busy);
 		CHECK_OK(SL_CUDA(p.driver, cuMemRelease, handle));
 	}
 	probe_close(&p);
