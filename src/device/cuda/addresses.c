@@ -4,7 +4,7 @@
  * library: does this buffer hold pointers?) must not take data for them. Left to itself the driver gives
  * ranges of terabytes from 0x0100_0000_0000 on, and eight bytes of a mask of booleans, the
  * commonest of masks, are such an address: 00 00 01 00 01 .. from the top. So a place is wished for whose upper bytes are
- * neither small numbers nor the upper half of usual ones: 0x5db3 is 3.2e18 as bfloat16, 365 as a half
+ * neither small numbers nor the upper half of usual ones: 0x5db3 is 1.6e18 as bfloat16, 365 as a half
  * (with a zero above it), 23987 as an integer. A wish only: where the driver gives another place that begins too low,
  * the first part of it is left unused.
  */
