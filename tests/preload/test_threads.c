@@ -20,6 +20,8 @@
 #define WAYS    4u
 
 static struct work w;
+/* Who makes a stream and finds no memory asks once more: it must not find what another has set since. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 struct thread {
 	pthread_t id;
@@ -32,17 +34,13 @@ struct thread {
 static void
 stream_renew(struct thread *t)
 {
-	int result;
-
 	if (t->stream) {
 		OK(w.cuStreamSynchronize(t->stream));
 		OK(w.cuStreamDestroy_v2(t->stream));
 	}
-	/* Room is made and the driver asked again: it may find what another thread has set since. */
-	do
-		result = w.cuStreamCreate(&t->stream, CU_STREAM_NONBLOCKING);
-	while (result == CU_ERROR_OUT_OF_MEMORY);
-	OK(result);
+	pthread_mutex_lock(&making);
+	OK(w.cuStreamCreate(&t->stream, CU_STREAM_NONBLOCKING));
+	pthread_mutex_unlock(&making);
 }
 
 /* By way of a block that is freed as soon as the work on it is queued: who gets its room next comes behind. */
@@ -99,8 +97,11 @@ thread_run(void *arg)
 	}
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		/* The next stream that anybody makes finds the driver without memory. */
-		if (round % 2)
+		if (round % 2) {
+			pthread_mutex_lock(&making);
 			CHECK(!w.standin->fail_set("cuStreamCreate:1:2"));
+			pthread_mutex_unlock(&making);
+		}
 		round_run(t);
 	}
 	OK(w.cuStreamSynchronize(t->stream));
