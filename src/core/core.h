@@ -282,7 +282,9 @@ void sl_launch_wake(struct sluice_space *s) SL_HELD;
 void sl_launch_wait(struct sluice_space *s) SL_HELD;
 int sl_launch_wait_until(struct sluice_space *s,
 			 uint64_t deadline_ns) SL_HELD; /* launches, pins or room changed */
-/* When every launch is waiting and none runs: let the newest prepared one give its pins back. */
+/* Whether a launch runs, or will without anybody's help, however late the threads are. */
+int sl_launches_go_on(const struct sluice_space *s) SL_HELD;
+/* When none does: let the newest prepared one give its pins back. */
 int sl_launch_steal(struct sluice_space *s,
 		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,

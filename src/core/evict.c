@@ -424,8 +424,8 @@ sl_room_wait(struct sluice_space *s)
 {
 	uint64_t deadline = sl_now_ns() + sl_plan_run_patience(s) * 100 * 1000 * 1000;
 
-	if (sl_launch_wait_until(s, deadline) == -ETIMEDOUT &&
-	    s->running <= sl_scopes_count(s) && sl_launch_steal(s, s->preparing))
+	if (sl_launch_wait_until(s, deadline) == -ETIMEDOUT && !sl_launches_go_on(s) &&
+	    sl_launch_steal(s, s->preparing))
 		sl_plan_run_stalled(s);
 }
 

@@ -277,6 +277,43 @@ sl_launch_prepared(struct sluice_launch *l, int rc)
 }
 
 /*
+ * Whether nothing but time stands before a prepared launch: the thread of its stream comes to it, or
+ * to another prepared one before it; or its caller is about to hand it to its stream, or starts the
+ * scope. Held.
+ */
+SL_HELD static int
+prepared_goes_on(const struct sluice_launch *l)
+{
+	const struct sluice_space *s = l->space;
+	const struct sl_task *now;
+
+	if (l->host_scope != SL_SCOPE_NONE)
+		return 1;
+	if (!s->device->ops->stream_now)
+		return 0;
+	now = s->device->ops->stream_now(l->stream->stream);
+	if (!now)
+		return 1;
+	for (const struct sluice_launch *p = s->prepared; p; p = p->next) {
+		if (now == &p->task)
+			return 1;
+	}
+	return 0;
+}
+
+int
+sl_launches_go_on(const struct sluice_space *s)
+{
+	if (s->running > sl_scopes_count(s))
+		return 1;
+	for (const struct sluice_launch *l = s->prepared; l; l = l->next) {
+		if (prepared_goes_on(l))
+			return 1;
+	}
+	return 0;
+}
+
+/*
  * An ended scope keeps its pins until its stream comes to it, and the stream may wait for the very
  * launch that wants room. Its kernels can do without: they fault. Held; 1 if pins went.
  */
@@ -367,12 +404,12 @@ sl_launch_finish(struct sluice_launch *l)
 	if (!l->unpinned)
 		sl_launch_unpin(l);
 	l->state = SL_LAUNCH_DONE;
-	s->running--;
 	if (!l->n_uses && l->kernel)
 		s->undeclared--;
 	if (sl_checks_kernels(s))
 		sl_launch_dispose(l); /* where a touch of dead pages is an error, after the kernel */
 	launch_unmap_dead(l);
+	s->running--; /* not before: until here nobody need fear that it stands still */
 	for (size_t k = 0; k < l->n_uses; k++) {
 		l->uses[k].region->launches--;
 		sl_region_leave(l->uses[k].region);

@@ -482,7 +482,7 @@ victim_wait(const struct moving *m, const struct sl_chunk *v)
 		if (sl_scope_holds(v))
 			return -EBUSY;
 		if (sl_launch_wait_until(m->s, sl_now_ns() + PIN_WAIT_NS) != -ETIMEDOUT ||
-		    m->s->running)
+		    m->s->running || sl_launches_go_on(m->s))
 			idle = 0;
 		else if (++idle == PATIENCE) {
 			plan_diverged(m->s); /* kernels wait for something that is none of ours */

@@ -295,6 +295,10 @@ struct sl_device_ops {
 	int (*stream_create)(struct sl_device *dev, struct sl_stream **out);
 	void (*stream_destroy)(struct sl_stream *stream);
 	void (*stream_submit)(struct sl_stream *stream, struct sl_task *task);
+	/* What the stream does now, or else comes to next, the device's own work included; NULL:
+	 * nothing is there. It may be over by now: to be compared, not looked into. NULL where the
+	 * device cannot say. */
+	const struct sl_task *(*stream_now)(struct sl_stream *stream);
 	int (*stream_synchronize)(struct sl_stream *stream);
 	int (*event_create)(struct sl_device *dev, struct sl_event **out);
 	void (*event_destroy)(struct sl_event *event);

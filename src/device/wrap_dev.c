@@ -358,7 +358,7 @@ static const struct sl_device_ops wrap_ops = {
 
 /* A call that is new in the contract needs a line below, and a function above if it is given the
  * device: handed on as it is, it would take the wrapper for the inner device. */
-_Static_assert(sizeof(struct sl_device_ops) == 43 * sizeof(void *),
+_Static_assert(sizeof(struct sl_device_ops) == 44 * sizeof(void *),
 	       "wrap every call of struct sl_device_ops");
 
 int
@@ -410,6 +410,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	WRAP(stream_create);
 	PASS(stream_destroy);
 	PASS(stream_submit);
+	PASS(stream_now);
 	PASS(stream_synchronize);
 	WRAP(event_create);
 	PASS(event_destroy);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same sequence of launches moves the same bytes by cause: twice in a row, with one or four
- * workers, with io_uring or with threads for files, and with kernels that take their time. Compared
- * are all counters but those that count waiting.
+ * workers, with io_uring or with threads for files, with kernels that take their time, and with a
+ * machine so busy that the thread of the stream comes late. Compared are all counters but those that
+ * count waiting.
  */
 #include "api.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "core/core.h"
+#include "device/soft/soft.h"
 
 static void
 kernel_slow(const struct sluice_block *block, void *args)
@@ -19,6 +23,42 @@ kernel_slow(const struct sluice_block *block, void *args)
 	usleep((useconds_t)*microseconds);
 }
 
+/* Longer than the patience of who waits for room with launches that do not start (sl_room_wait()). */
+#define LATE_US 200000
+
+static int (*late_original)(struct sl_task *task);
+static unsigned late_tasks; /* of one stream's thread, while there are any */
+
+/* The thread of the stream sleeps before some of its launches, as on a machine that is too busy. */
+static int
+late_run(struct sl_task *task)
+{
+	if (late_tasks++ % 17 == 12)
+		usleep(LATE_US);
+	return late_original(task);
+}
+
+static void
+late_submit(struct sl_stream *stream, struct sl_task *task)
+{
+	if (!late_original)
+		late_original = task->run; /* that of launches: there is nothing else */
+	task->run = late_run;
+	sl_soft_stream_submit(stream, task);
+}
+
+static void
+stream_make_late(struct sluice_space *s)
+{
+	static struct sl_device_ops ops;
+
+	CHECK(s->device->ops->stream_submit == sl_soft_stream_submit);
+	ops = *s->device->ops;
+	ops.stream_submit = late_submit;
+	late_tasks = 0;
+	s->device->ops = &ops;
+}
+
 struct run {
 	struct sluice_stats stats;
 	struct sluice_residency where[3];
@@ -26,7 +66,7 @@ struct run {
 
 /* A mixture under pressure: files and volatile data, every intent, discards, prefetch by stream. */
 static struct run
-mixture_run(const char *config, uint64_t kernel_us)
+mixture_run(const char *config, uint64_t kernel_us, int late)
 {
 	uint64_t c = 14;
 	struct sluice_space *s = space_make(config);
@@ -35,6 +75,8 @@ mixture_run(const char *config, uint64_t kernel_us)
 	struct run run;
 	char *p[3];
 
+	if (late)
+		stream_make_late(s);
 	CHECK(sluice_stream_create(s, &stream) == 0);
 	p[0] = region_map(s, file_make("a", c * CHUNK, 1), 0, 0, SLUICE_READ | SLUICE_WRITE);
 	p[1] = region_map(s, file_make("b", c * CHUNK, 2), 0, 0,
@@ -103,18 +145,25 @@ runs_compare(const char *what, const struct run *a, const struct run *b)
 static void
 compare(const char *base)
 {
-	static const char *const variants[] = {"workers=2", "workers=1", "workers=4",
-					       "store_io=file", "workers=2"};
-	static const uint64_t kernel_us[] = {0, 0, 0, 0, 2000};
-	struct run first = mixture_run(base, 0);
+	static const struct {
+		const char *config;
+		uint64_t kernel_us;
+		int late;
+	} variants[] = {{"workers=2", 0, 0},    {"workers=1", 0, 0},
+			{"workers=4", 0, 0},    {"store_io=file", 0, 0},
+			{"workers=2", 2000, 0}, {"workers=2", 0, 1}};
+	struct run first = mixture_run(base, 0, 0);
 
-	for (int i = 0; i < 5; i++) {
-		char config[256];
+	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+		char config[256], what[320];
 		struct run run;
 
-		snprintf(config, sizeof(config), "%s,%s", base, variants[i]);
-		run = mixture_run(config, kernel_us[i]);
-		runs_compare(config, &first, &run);
+		snprintf(config, sizeof(config), "%s,%s", base, variants[i].config);
+		snprintf(what, sizeof(what), "%s%s%s", config,
+			 variants[i].kernel_us ? ", slow kernels" : "",
+			 variants[i].late ? ", late stream" : "");
+		run = mixture_run(config, variants[i].kernel_us, variants[i].late);
+		runs_compare(what, &first, &run);
 	}
 }
 

@@ -101,6 +101,7 @@ static const struct sl_device_ops soft_ops = {
 	.stream_create = sl_soft_stream_create,
 	.stream_destroy = sl_soft_stream_destroy,
 	.stream_submit = sl_soft_stream_submit,
+	.stream_now = sl_soft_stream_now,
 	.stream_synchronize = sl_soft_stream_synchronize,
 	.event_create = sl_soft_event_create,
 	.event_destroy = sl_soft_event_destroy,

@@ -332,6 +332,7 @@ void sl_soft_grid_put(struct soft *soft, struct soft_grid *grid);
 int sl_soft_stream_create(struct sl_device *dev, struct sl_stream **out);
 void sl_soft_stream_destroy(struct sl_stream *stream);
 void sl_soft_stream_submit(struct sl_stream *stream, struct sl_task *task);
+const struct sl_task *sl_soft_stream_now(struct sl_stream *stream);
 int sl_soft_stream_synchronize(struct sl_stream *stream);
 int sl_soft_event_create(struct sl_device *dev, struct sl_event **out);
 void sl_soft_event_destroy(struct sl_event *event);

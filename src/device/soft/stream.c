@@ -34,6 +34,7 @@ struct sl_stream {
 	struct sl_cond work;            /* a task came, or stopping */
 	struct sl_cond settled;         /* a task is done, or there is room */
 	struct sl_task *first, *last;   /* lock */
+	const struct sl_task *doing;    /* lock: taken from the queue and not over */
 	unsigned n_queued;              /* lock */
 	unsigned n_waiting;             /* lock: threads in cond_wait on settled */
 	int sleeping;                   /* lock: the thread waits on work */
@@ -131,12 +132,14 @@ stream_run(void *arg)
 		if (!stream->first)
 			break;
 		task = task_pop_locked(stream);
+		stream->doing = task;
 		skip = task->skippable && stream->rc;
 		sl_mutex_unlock(&stream->lock);
 
 		task_do(stream, task, skip);
 
 		sl_mutex_lock(&stream->lock);
+		stream->doing = NULL;
 		atomic_store_explicit(&stream->n_done, n_done + 1, memory_order_release);
 		if (stream->n_waiting)
 			sl_cond_broadcast(&stream->settled);
@@ -206,6 +209,17 @@ sl_soft_stream_submit(struct sl_stream *stream, struct sl_task *task)
 	if (stream->sleeping)
 		sl_cond_signal(&stream->work);
 	sl_mutex_unlock(&stream->lock);
+}
+
+const struct sl_task *
+sl_soft_stream_now(struct sl_stream *stream)
+{
+	const struct sl_task *task;
+
+	sl_mutex_lock(&stream->lock);
+	task = stream->doing ? stream->doing : stream->first;
+	sl_mutex_unlock(&stream->lock);
+	return task;
 }
 
 int
