@@ -258,6 +258,7 @@ sl_launch_try_prepare(struct sluice_launch *l)
 			use_revive(&l->uses[k]);
 	sl_plan_run_note(l);
 	sl_launch_pin(l);
+	sl_count(l->space, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses && !l->moved);
 	l->state = SL_LAUNCH_PREPARED;
 	prepared_add(l);
 	return 0;
@@ -354,6 +355,7 @@ sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
 			sl_chunk_revive(c, 0, 0);
 		}
 	}
+	l->moved = 1; /* counted as resident at most once */
 	l->state = SL_LAUNCH_QUEUED;
 	sl_mover_queue(l);
 	return 1;
@@ -665,10 +667,8 @@ launch_dispatch(struct sluice_launch *l)
 	}
 	sl_work_begin(s, &l->work, l);
 	if ((l->fetch || (!s->queue_head && !s->preparing && !sl_plan_run_is_due(s))) &&
-	    sl_launch_try_prepare(l) == 0) {
-		sl_count(s, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses > 0);
+	    sl_launch_try_prepare(l) == 0)
 		return 0;
-	}
 	rc = sl_launch_check_set(l);
 	if (!rc) {
 		l->state = SL_LAUNCH_QUEUED;

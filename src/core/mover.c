@@ -206,6 +206,12 @@ launch_step(struct sluice_space *s)
 		free(l);
 		return;
 	}
+	/* As at the call, had nobody been before it: what there is to see must not depend on that. */
+	if (sl_launch_try_prepare(l) == 0) {
+		s->preparing = NULL;
+		sl_launch_wake(s);
+		return;
+	}
 	rc = sl_launch_prepare(l);
 	s->preparing = NULL;
 	sl_launch_prepared(l, rc);

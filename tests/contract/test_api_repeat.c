@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same sequence of launches moves the same bytes by cause: twice in a row, with one or four
- * workers, with io_uring or with threads for files, with kernels that take their time, and with a
- * machine so busy that the thread of the stream comes late. Compared are all counters but those that
- * count waiting.
+ * workers, with io_uring or with threads for files, with a slow store, with kernels that take their
+ * time, and with a machine so busy that the thread of the stream comes late. Compared are all
+ * counters but those that count waiting.
  */
 #include "api.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -121,8 +122,7 @@ runs_compare(const char *what, const struct run *a, const struct run *b)
 	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++) {
 		enum sluice_counter k = (enum sluice_counter)i;
 
-		if (k == SLUICE_COUNTER_MOVE_RETRIES || k == SLUICE_COUNTER_WAITS_IN_FLIGHT ||
-		    k == SLUICE_COUNTER_LAUNCHES_RESIDENT)
+		if (k == SLUICE_COUNTER_MOVE_RETRIES || k == SLUICE_COUNTER_WAITS_IN_FLIGHT)
 			continue;
 		if (a->stats.counter[i] == b->stats.counter[i])
 			continue;
@@ -149,9 +149,13 @@ compare(const char *base)
 		const char *config;
 		uint64_t kernel_us;
 		int late;
-	} variants[] = {{"workers=2", 0, 0},    {"workers=1", 0, 0},
-			{"workers=4", 0, 0},    {"store_io=file", 0, 0},
-			{"workers=2", 2000, 0}, {"workers=2", 0, 1}};
+		const char *delay; /* of the store */
+	} variants[] = {
+		{"workers=2", 0, 0, NULL},    {"workers=1", 0, 0, NULL},
+		{"workers=4", 0, 0, NULL},    {"store_io=file", 0, 0, NULL},
+		{"workers=2", 2000, 0, NULL}, {"workers=2", 0, 0, "2000000:400M"},
+		{"workers=2", 0, 1, NULL},
+	};
 	struct run first = mixture_run(base, 0, 0);
 
 	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
@@ -159,10 +163,14 @@ compare(const char *base)
 		struct run run;
 
 		snprintf(config, sizeof(config), "%s,%s", base, variants[i].config);
-		snprintf(what, sizeof(what), "%s%s%s", config,
+		snprintf(what, sizeof(what), "%s%s%s%s", config,
 			 variants[i].kernel_us ? ", slow kernels" : "",
+			 variants[i].delay ? ", slow store" : "",
 			 variants[i].late ? ", late stream" : "");
+		if (variants[i].delay)
+			setenv("SLUICE_STORE_DELAY", variants[i].delay, 1);
 		run = mixture_run(config, variants[i].kernel_us, variants[i].late);
+		unsetenv("SLUICE_STORE_DELAY");
 		runs_compare(what, &first, &run);
 	}
 }
@@ -188,7 +196,9 @@ same_launches_move_the_same_bytes_with_write_back_and_a_reserve(void)
 static void
 same_launches_move_the_same_bytes_with_read_ahead(void)
 {
-	compare("device_budget=16M,host_budget=16M,readahead_chunks=4,staging=64M");
+	/* More staging than there are data: see docs/design/host-tier.md, rule 2. */
+	compare("device_budget=16M,host_budget=16M,readahead_chunks=4,staging=256M");
+	compare("device_budget=16M,host_budget=0,readahead_chunks=4,staging=256M");
 }
 
 static void
@@ -196,6 +206,60 @@ same_launches_move_the_same_bytes_under_every_policy(void)
 {
 	compare("device_budget=16M,host_budget=24M,policy=dragon");
 	compare("device_budget=16M,host_budget=24M,policy=uvm");
+}
+
+/*
+ * Uses of one chunk each, a hexadecimal digit; behind a ! it is overwritten. pause: each is waited
+ * for; else the store is slow, so that the mover is busy at the calls.
+ */
+static struct sluice_stats
+chunks_use(const char *chunks, int pause)
+{
+	const char *path = file_make("a", 16 * CHUNK, 1);
+	struct sluice_stats stats;
+	struct sluice_space *s;
+	uint64_t none_us = 0;
+	char *p;
+
+	if (!pause)
+		setenv("SLUICE_STORE_DELAY", "3000000", 1);
+	s = space_make("device_budget=32M,staging=256M,readahead_chunks=8");
+	p = region_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE);
+	unsetenv("SLUICE_STORE_DELAY");
+	for (; *chunks; chunks++) {
+		int over = *chunks == '!' && chunks++;
+		uint64_t chunk = (uint64_t)(*chunks <= '9' ? *chunks - '0'
+							   : *chunks - 'a' + 10);
+		struct sluice_use use = {at_chunk(p, chunk), CHUNK,
+					 over ? SLUICE_USE_WRITE_ALL : SLUICE_USE_READ};
+
+		CHECK(sluice_launch(s, NULL, kernel_slow, (struct sluice_grid){1, 1, 1},
+				    &none_us, sizeof(none_us), &use, 1) == 0);
+		if (pause)
+			space_sync(s);
+	}
+	space_sync(s);
+	sluice_stats_get(s, &stats);
+	space_end(s);
+	return stats;
+}
+
+/* What is there already tells read-ahead the same whether the mover has nothing to do at the call. */
+static void
+same_uses_read_the_same_ahead_at_any_pace(void)
+{
+	static const char *const sequences[] = {"!5!6!705678", "!5!6!70567e"};
+
+	for (size_t i = 0; i < sizeof(sequences) / sizeof(sequences[0]); i++) {
+		struct sluice_stats at_once = chunks_use(sequences[i], 0);
+		struct sluice_stats paused = chunks_use(sequences[i], 1);
+
+		for (int k = 0; k < SLUICE_COUNTER_COUNT; k++) {
+			if (k != SLUICE_COUNTER_MOVE_RETRIES &&
+			    k != SLUICE_COUNTER_WAITS_IN_FLIGHT)
+				CHECK_EQ(at_once.counter[k], paused.counter[k]);
+		}
+	}
 }
 
 static void
@@ -232,6 +296,7 @@ static const struct api_case cases[] = {
 	CASE(same_launches_move_the_same_bytes_with_write_back_and_a_reserve),
 	CASE(same_launches_move_the_same_bytes_with_read_ahead),
 	CASE(same_launches_move_the_same_bytes_under_every_policy),
+	CASE(same_uses_read_the_same_ahead_at_any_pace),
 	CASE(same_faults_of_one_thread_move_the_same_bytes),
 };
 API_MAIN(cases)
