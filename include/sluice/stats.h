@@ -3,8 +3,9 @@
  * Exact counters of a space. Bytes moved are a deterministic function of the launch
  * sequence and the policy (with fault-driven kernels: of the order of faults). Time has a
  * say in two cases: a launch that waits for room held by launches behind host callbacks or
- * events, and reading ahead with more than half of the staging memory in writes. One list
- * makes the enum, the names, the units and the manual's table.
+ * events; and whether what is still being written, or would have to share the staging
+ * memory with many writes, is read ahead or on demand. One list makes the enum, the
+ * names, the units and the manual's table.
  */
 #ifndef SLUICE_STATS_H
 #define SLUICE_STATS_H

@@ -4,8 +4,8 @@
  * next from the store into host frames. It never moves anything to the device: the use itself
  * does that, and by that touch tells us that the pattern goes on; what is on the device already tells
  * nothing. Which chunks are wanted depends on the sequence of uses only, not on when the disk answers;
- * that decides only where staging is full of writes, which are not waited for: the chunk is then left to
- * its use.
+ * that decides only where staging is full of writes, or the chunk itself is still being written, which
+ * is not waited for: the chunk is then left to its use.
  *
  * A stream is recognised when three of its last four chunks were used (sequential), or three
  * uses stand in equal distances with none between (strided), up or down; with ADVISE_SEQUENTIAL at
