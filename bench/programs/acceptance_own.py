@@ -233,6 +233,17 @@ def kill_when_ready(command, env, timeout):
         process.stdout.close()
 
 
+def forks_differ(alone, forked):
+    """What of the program that forks is not as it is alone: exit statuses of its children, what they say, arrays."""
+    if not alone.result:
+        return [f"fork, alone: {alone.said}"]
+    if not forked.result:
+        return [f"fork: no result: {forked.said}"]
+    answers = forked.result["answers"]
+    return [f"fork: {name} differ: {answers.get(name)}, alone {answer}"[:500]
+            for name, answer in alone.result["answers"].items() if answers.get(name) != answer]
+
+
 def ends(tools):
     before = shared_memory()
     command = [PYTHON, str(PROGRAMS / "accept" / "exits.py")]
@@ -265,12 +276,8 @@ def ends(tools):
         left = os.listdir(folders[way])
         if left:
             problems.append(f"{way}: files are left: {left[:3]}")
-    alone, forked = native.result(), jobs["fork"].result()
-    if alone.result and forked.result:
-        for name, answer in alone.result["answers"].items():
-            got = forked.result["answers"].get(name)
-            if got != answer:
-                problems.append(f"fork: {name} differ: {got}, alone {answer}"[:300])
+    alone = native.result()
+    problems += forks_differ(alone, jobs["fork"].result())
     new = shared_memory() - before
     if new:
         problems.append(f"left in /dev/shm: {sorted(new)[:3]}")

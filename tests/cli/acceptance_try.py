@@ -94,6 +94,21 @@ def answers_are_compared():
     claim(error == ["a (boom)"], f"an error instead of an answer: {error}")
 
 
+def what_a_fork_changed_is_named():
+    def outcome(status=0, **answers):
+        return runner.Outcome({"answers": answers} if answers else None, status=status, err="boom\n")
+
+    alone = outcome(statuses=[5, 6], said=["", ""], arrays=["00", "11"])
+    claim(own.forks_differ(alone, alone) == [], "a fork that changed nothing")
+    got = own.forks_differ(alone, outcome(statuses=[5, -6], said=["", "what()"], arrays=["00", "11"]))
+    claim(got == ["fork: statuses differ: [5, -6], alone [5, 6]",
+                  "fork: said differ: ['', 'what()'], alone ['', '']"], f"a fork: {got}")
+    got = own.forks_differ(alone, outcome(status=1))
+    claim(got == ["fork: no result: exit status 1; boom"], f"a fork without a result: {got}")
+    got = own.forks_differ(outcome(status=2), alone)
+    claim(got == ["fork, alone: exit status 2; boom"], f"a fork that fails alone: {got}")
+
+
 def checks_tell_what_happened(acceptance):
     small = ("-", "6", "4")
     made = ("driver-linked",)
@@ -242,6 +257,7 @@ def main():
     start = time.monotonic()
     acceptance = script("acceptance")
     answers_are_compared()
+    what_a_fork_changed_is_named()
     programs_are_killed_when_they_are_ready()
     limits_want_an_explanation(acceptance)
     checks_tell_what_happened(acceptance)

@@ -12,9 +12,12 @@
 import argparse
 import os
 import sys
+import tempfile
 import time
 
 import common
+
+SAID = 400  # characters of what a child says at its end
 
 
 def main():
@@ -39,17 +42,23 @@ def main():
         sys.exit(3)
     if args.way == "os-exit":
         os._exit(4)
-    children = []
+    children, errors = [], []
     for status in (5, 6):
+        said = tempfile.TemporaryFile("w+", errors="replace")
         child = os.fork()
         if not child:
+            os.dup2(said.fileno(), 2)
             if status == 5:
                 os._exit(status)
             sys.exit(status)
         children.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        said.seek(0)
+        errors.append(said.read()[-SAID:].strip())
     for i, a in enumerate(arrays):
         a.add_(arrays[i - 1])
-    common.finish({"children": children, "arrays": common.of_tensor(*arrays)}, 0)
+    common.finish({"exit statuses of children": children,
+                   "standard error of children": errors,
+                   "arrays": common.of_tensor(*arrays)}, 0)
 
 
 if __name__ == "__main__":
