@@ -24,7 +24,7 @@ enum sl_api {
 
 enum pl_api_flavour { PL_API_LEGACY, PL_API_PTDS, PL_API_PTSZ };
 
-enum pl_api_class { PL_API_FORWARD, PL_API_WRAP, PL_API_RESOLVE };
+enum pl_api_class { PL_API_FORWARD, PL_API_WRAP };
 
 /* One row. */
 struct pl_api_facts {

@@ -46,8 +46,6 @@ int cuEventSynchronize(struct cu_event *event);
 int cuEventDestroy_v2(struct cu_event *event);
 int cuCtxRecordEvent(struct cu_context *context, struct cu_event *event);
 int cuCtxGetCurrent(struct cu_context **context);
-/* What cuGetProcAddress() answers for it (child.c). */
-int pl_resolved_cuCtxGetCurrent(struct cu_context **context);
 int cuCtxPushCurrent_v2(struct cu_context *context);
 int cuCtxPopCurrent_v2(struct cu_context **context);
 int cuCtxSynchronize(void);

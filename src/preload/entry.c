@@ -255,7 +255,6 @@ pl_first_call(unsigned api)
 /* Declared as what they are to the table, under names that no header declares. */
 #define DECLARE_FORWARD(name)
 #define DECLARE_WRAP(name) extern void pl_wrapped_##name(void) __asm__(#name);
-#define DECLARE_RESOLVE(name) extern void pl_resolver_##name(void) __asm__("pl_resolved_" #name);
 #define PL_API(exported, base, version, flavour, class, group) DECLARE_##class(exported)
 #include "preload/api.tbl"
 #undef PL_API
@@ -263,7 +262,6 @@ pl_first_call(unsigned api)
 static void *const wrappers[SL_API_COUNT] = {
 #define ADDRESS_FORWARD(name)
 #define ADDRESS_WRAP(name) [SL_API_##name] = (void *)&pl_wrapped_##name,
-#define ADDRESS_RESOLVE(name) [SL_API_##name] = (void *)&pl_resolver_##name,
 #define PL_API(exported, base, version, flavour, class, group) ADDRESS_##class(exported)
 #include "preload/api.tbl"
 #undef PL_API

@@ -17,7 +17,7 @@
 void pl_driver_open(void);
 /* From trampoline.c: the first call of that name. The function to go on with. */
 void *pl_first_call(unsigned api) __attribute__((visibility("hidden")));
-/* The function of this library that takes the place of a resolved name; NULL: none does. */
+/* Functions of this library that wrap a name; NULL: it is not wrapped. */
 void *pl_wrapper(enum sl_api api);
 
 /* How the program came to the driver; bits, for --verbose. */

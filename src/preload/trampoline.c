@@ -69,7 +69,6 @@
 	"jmp *pl_real + 8 * pl_n(%rip)\n"      \
 	END(name)
 #define ENTRY_WRAP(name)
-#define ENTRY_RESOLVE(name) ENTRY_FORWARD(name)
 
 __asm__(
 	".text\n"

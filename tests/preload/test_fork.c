@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Children of a program that uses the GPU. A child has nothing of it: all that it asks the driver is refused as it
- * would be without us, but frees of what its parent had allocated, which do nothing, and what the CUDA runtime asks
- * before them. It never waits, whatever the library's threads and the program's others were at when it was
- * forked; it says nothing at its end, and its parent goes on with what it had. What it leaves behind, and
- * children that become other programs, are test_ends.c's.
+ * would be without us, but frees of what its parent had allocated, which do nothing. It never waits, whatever
+ * the library's threads and the program's others were at when it was forked; it says nothing at its end, and
+ * its parent goes on with what it had. What it leaves behind, and children that become other programs, are
+ * test_ends.c's.
  *
  * Threads: those of the library, and some that are in the midst of its calls when a child is forked.
  */
@@ -28,15 +28,6 @@ static struct work w;
 static uint64_t blocks[BLOCKS];
 static struct cu_stream *stream;
 
-/* As the CUDA runtime gets them: by cuGetProcAddress(). */
-static struct {
-	__typeof__(&cuCtxGetCurrent) current;
-	__typeof__(&cuMemFree_v2) free;
-	__typeof__(&cuMemFreeAsync) free_async;
-} runtime;
-static __typeof__(&cuCtxGetCurrent) linked_current; /* as who is linked to the driver */
-static struct cu_context *told; /* what runtime.current() is to answer children */
-
 /* ---- what children do ---- */
 
 /* Whatever the call takes. */
@@ -47,7 +38,6 @@ typedef int any_call(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
 /* clang-format off */
 #define NAME_FORWARD(name)
 #define NAME_WRAP(name) #name,
-#define NAME_RESOLVE(name)
 #define PL_API(exported, base, version, flavour, class, group) NAME_##class(exported)
 static const char *const wrapped[] = {
 #include "preload/api.tbl"
@@ -124,84 +114,6 @@ has_a_thread_and_a_child(void)
 }
 
 static void
-context_expect(struct cu_context *expected)
-{
-	struct cu_context *context = (void *)&context;
-
-	CHECK(!runtime.current(&context) && context == expected);
-}
-
-static void
-context_refused(__typeof__(&cuCtxGetCurrent) current)
-{
-	struct cu_context *context = (void *)&context;
-
-	CHECK(current(&context) == CU_ERROR_NOT_INITIALIZED && context == (void *)&context);
-}
-
-static void *
-thread_asks(void *unused)
-{
-	context_expect(w.context); /* it has seen none */
-	CHECK(!runtime.free(blocks[4]));
-	return unused;
-}
-
-/* What begins something, or shows a program that it is a child. */
-static void
-is_refused_the_rest(void)
-{
-	struct cu_context *context;
-	struct cu_stream *other;
-	struct cu_event *event;
-	uint64_t addr;
-
-	context_refused(linked_current);
-	CHECK(w.cuInit(0) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuCtxSetCurrent(told) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuDevicePrimaryCtxRetain(&context, 0) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuCtxSynchronize() == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuMemAlloc_v2(&addr, 4096) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuMemAllocAsync(&addr, 4096, stream) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuMemsetD8Async(blocks[0], 1, 8, stream) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuStreamCreate(&other, 0) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuStreamSynchronize(stream) == CU_ERROR_NOT_INITIALIZED);
-	CHECK(w.cuEventCreate(&event, 0) == CU_ERROR_NOT_INITIALIZED);
-}
-
-/* cudaFree() and cudaFreeAsync(): the context, then the memory. */
-static void
-frees_as_the_runtime_does(void)
-{
-	for (unsigned i = 0; i < BLOCKS; i++) {
-		context_expect(told);
-		CHECK(!(i % 2 ? runtime.free_async(blocks[i], stream)
-			      : runtime.free(blocks[i])));
-	}
-	CHECK(runtime.current(NULL));
-	is_refused_the_rest();
-	CHECK(!atexit(at_exit));
-}
-
-/* Not beside threads that allocate: a sanitizer's allocator may be locked for ever. */
-static void
-has_a_thread_that_asks(void)
-{
-	pthread_t thread;
-
-	frees_as_the_runtime_does();
-	CHECK(!pthread_create(&thread, NULL, thread_asks, NULL));
-	CHECK(!pthread_join(thread, NULL));
-}
-
-static void
-is_told_no_context(void)
-{
-	context_refused(runtime.current);
-	context_refused(linked_current);
-}
-
-static void
 does_nothing(void)
 {
 }
@@ -232,36 +144,10 @@ child_run(void (*run)(void))
 
 /* ---- the parent ---- */
 
-static void *
-resolved(const char *name, int version)
-{
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *function = NULL;
-	int (*resolve)(const char *, void **, int, uint64_t, int *);
-	int status;
-
-	*(void **)&resolve = dlsym(driver, "cuGetProcAddress_v2");
-	CHECK(resolve && !resolve(name, &function, version, 0, &status) && function);
-	return function;
-}
-
-static void
-runtime_find(void)
-{
-	*(void **)&runtime.current = resolved("cuCtxGetCurrent", 4000);
-	*(void **)&runtime.free = resolved("cuMemFree", 3020);
-	*(void **)&runtime.free_async = resolved("cuMemFreeAsync", 11020);
-	*(void **)&linked_current = dlsym(dlopen("libcuda.so.1", RTLD_NOW),
-					  "cuCtxGetCurrent");
-	CHECK(linked_current);
-}
-
 static void
 start(unsigned device_mib)
 {
 	work_start(&w, device_mib, 64);
-	runtime_find();
-	context_expect(w.context);
-	told = w.context;
 	OK(w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 	for (unsigned i = 0; i < BLOCKS; i++)
 		blocks[i] = work_alloc(&w, N, 100 + i);
@@ -290,8 +176,6 @@ one_at_a_time(void)
 	start(4); /* some of the blocks are elsewhere */
 	child_run(does_nothing);
 	child_run(frees_what_its_parent_had);
-	child_run(frees_as_the_runtime_does);
-	child_run(has_a_thread_that_asks);
 	child_run(has_a_thread_and_a_child);
 	child_run(calls_everything);
 	CHECK(access(path, F_OK) < 0);
@@ -330,7 +214,6 @@ while_locks_are_held(void)
 	while (w.standin->calls("cuCtxSynchronize") == before)
 		usleep(1000);
 	child_run(frees_what_its_parent_had);
-	child_run(frees_as_the_runtime_does);
 	child_run(has_a_thread_and_a_child);
 	child_run(calls_everything);
 	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
@@ -403,74 +286,12 @@ while_threads_work(void)
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		child_run(calls_everything);
 		child_run(frees_what_its_parent_had);
-		child_run(frees_as_the_runtime_does);
 		usleep(1000 * i);
 	}
 	over = 1;
 	for (unsigned i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 	goes_on();
-	return 0;
-}
-
-static void *
-forks_without_a_context(void *unused)
-{
-	context_expect(NULL);
-	child_run(frees_as_the_runtime_does);
-	return unused;
-}
-
-/* A thread that has no context, or the context of another GPU than the first: the child is told one that cannot
- * have ended. */
-static int
-whichever_thread_forks(void)
-{
-	struct cu_context *second;
-	pthread_t thread;
-	uint64_t p;
-
-	CHECK(!setenv("CUDA_STANDIN_DEVICES", "2", 1));
-	start(4);
-	CHECK(!pthread_create(&thread, NULL, forks_without_a_context, NULL));
-	CHECK(!pthread_join(thread, NULL));
-	OK(w.cuDevicePrimaryCtxRetain(&second, 1));
-	OK(w.cuCtxSetCurrent(second));
-	context_expect(second);
-	child_run(frees_as_the_runtime_does); /* the second could end: nothing is there */
-	OK(w.cuMemAlloc_v2(&p, 4096));
-	told = second;
-	child_run(has_a_thread_that_asks);
-	OK(w.cuMemFree_v2(p));
-	OK(w.cuCtxSetCurrent(w.context));
-	context_expect(w.context);
-	told = w.context;
-	child_run(frees_as_the_runtime_does);
-	goes_on();
-	return 0;
-}
-
-/* Of a parent that has no memory: nothing of it can be freed. */
-static int
-without_memory(void)
-{
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-	__typeof__(&cuInit) init;
-	__typeof__(&cuDevicePrimaryCtxRetain) retain;
-	__typeof__(&cuCtxSetCurrent) set_current;
-	struct cu_context *context;
-
-	*(void **)&init = dlsym(driver, "cuInit");
-	*(void **)&retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
-	*(void **)&set_current = dlsym(driver, "cuCtxSetCurrent");
-	runtime_find();
-	context_refused(runtime.current);
-	OK(init(0));
-	OK(retain(&context, 0));
-	OK(set_current(context));
-	context_expect(context);
-	child_run(is_told_no_context);
-	context_expect(context);
 	return 0;
 }
 
@@ -485,9 +306,6 @@ main(void)
 		(void)scenario("while locks are held", while_locks_are_held,
 			       "arguments=learn");
 		(void)scenario("while threads work", while_threads_work, "arguments=learn");
-		(void)scenario("whichever thread forks", whichever_thread_forks,
-			       "arguments=learn");
-		(void)scenario("without memory", without_memory, "arguments=learn");
 	}
 	return scenario_close() ? 1 : status;
 }

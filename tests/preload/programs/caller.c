@@ -28,7 +28,7 @@ struct row {
 	int version, thread, wrapped;
 };
 
-enum { LEGACY = 0, PTDS = 1, PTSZ = 1, FORWARD = 0, WRAP = 1, RESOLVE = 2 };
+enum { LEGACY = 0, PTDS = 1, PTSZ = 1, FORWARD = 0, WRAP = 1 };
 
 static const struct row rows[] = {
 #define PL_API(exported, base, version, flavour, class, group) \
@@ -443,25 +443,7 @@ should_be(const struct libraries *l, const char *symbol, int version, uint64_t f
 
 	if (!row)
 		return NULL;
-	return must_find(row->wrapped == WRAP ? l->own : l->driver, row->exported);
-}
-
-/* The answer is a function of the library's, which it does not export. */
-static int
-row_resolves(const char *symbol, int version, uint64_t flags)
-{
-	const struct row *row = row_of_rule(symbol, version, flags);
-
-	return row && row->wrapped == RESOLVE;
-}
-
-static int
-is_hidden(const void *function)
-{
-	Dl_info info;
-
-	return !strcmp(file_of(function), OWN_FILE) && dladdr(function, &info) &&
-	       info.dli_saddr != function;
+	return must_find(row->wrapped ? l->own : l->driver, row->exported);
 }
 
 static void
@@ -475,7 +457,7 @@ lookup_compare(const struct libraries *l, const char *road, const char *symbol,
 		result = l->resolve4(symbol, &is, version, flags);
 	else
 		result = l->resolve5(symbol, &is, version, flags, &status);
-	if (result || !(row_resolves(symbol, version, flags) ? is_hidden(is) : is == should))
+	if (result || is != should)
 		wrong(road, symbol, version, flags, result ? NULL : is, should);
 }
 
