@@ -3,9 +3,8 @@
  * What the driver takes to change a mapping, and what makes it wait: each eviction and each fill is one,
  * and the copy engine that writes page tables also copies data. So a chunk is mapped and unmapped
  *   - with nothing under way,
- *   - while copies come in,
- *   - while copies go out, as a program would enqueue them: whole, in its own context,
- *   - while copies go out as the CUDA device does it: in pieces of 4 MiB, in a context of their own.
+ *   - while copies come in, or go out, as a program would enqueue them: whole, in its own context,
+ *   - while they do as the CUDA device enqueues them: in pieces of 4 MiB, in a context of their own.
  * Directly with the driver, so that it is its figure and not ours.
  */
 #include "bench_cuda.h"
@@ -20,13 +19,14 @@
 #define AHEAD_NS    100000u           /* that long */
 #define TIMES       31
 
-enum busy { IDLE, COPY_IN, COPY_OUT, COPY_OUT_APART, BUSY_COUNT };
+enum busy { IDLE, COPY_IN, COPY_OUT, COPY_IN_APART, COPY_OUT_APART, BUSY_COUNT };
 
 static const char *const busy_text[BUSY_COUNT] = {
 	"idle",
 	"while copies come in",
 	"while copies go out",
-	"while pieces go out of another context",
+	"while pieces come in, in another context",
+	"while pieces go out, in another context",
 };
 
 struct probe {
@@ -59,22 +59,23 @@ place_report(const char *what, const char *place, enum busy busy, double *us)
 static void
 copies_begin(const struct probe *p, enum busy busy)
 {
-	uint64_t piece = busy == COPY_OUT_APART ? PIECE_BYTES : CHUNK_BYTES, start;
+	int apart = busy == COPY_IN_APART || busy == COPY_OUT_APART;
+	uint64_t piece = apart ? PIECE_BYTES : CHUNK_BYTES, start;
+	struct cu_stream *stream = apart ? p->stream_apart : p->stream;
 	const struct sl_cuda_driver *d = p->driver;
 	struct cu_context *current;
 
-	if (busy == COPY_OUT_APART)
+	if (apart)
 		CHECK_OK(SL_CUDA(d, cuCtxPushCurrent, p->apart));
 	for (uint64_t at = 0; busy != IDLE && at < COPY_BYTES; at += piece) {
-		if (busy == COPY_IN)
+		if (busy == COPY_IN || busy == COPY_IN_APART)
 			CHECK_OK(SL_CUDA(d, cuMemcpyHtoDAsync, p->data + at,
-					 (char *)p->host + at, piece, p->stream));
+					 (char *)p->host + at, piece, stream));
 		else
 			CHECK_OK(SL_CUDA(d, cuMemcpyDtoHAsync, (char *)p->host + at,
-					 p->data + at, piece,
-					 busy == COPY_OUT ? p->stream : p->stream_apart));
+					 p->data + at, piece, stream));
 	}
-	if (busy == COPY_OUT_APART)
+	if (apart)
 		CHECK_OK(SL_CUDA(d, cuCtxPopCurrent, &current));
 	for (start = sl_now_ns(); busy != IDLE && sl_now_ns() - start < AHEAD_NS;)
 		;
@@ -164,7 +165,7 @@ map_costs(const struct cuda_test *t)
 
 		CHECK_OK(SL_CUDA(p.driver, cuMemCreate, &handle, CHUNK_BYTES, &what, 0));
 		for (int busy = IDLE; busy < BUSY_COUNT; busy++)
-			if (busy != COPY_OUT_APART || p.apart)
+			if (busy < COPY_IN_APART || p.apart)
 				place_measure(&p, handle,
 					      host ? "host memory" : "device memory",
 					      (enum busy)busy);
