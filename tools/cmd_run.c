@@ -49,7 +49,8 @@ static const char run_help[] =
 	"      --mapped WHO          who serves what the program maps itself\n"
 	"                            (cuMemCreate): auto (default), ours, all,\n"
 	"                            driver\n"
-	"      --no-follow           bring nothing in that followed last time\n"
+	"      --follow HOW          bring in early what followed last time: auto\n"
+	"                            (default: unless that is slower), always, never\n"
 	"      --policies FILE       what is known of kernels, by name\n"
 	"      --set KEY=VALUE       a setting of sluice(7) (repeatable)\n"
 	"      --keep-frameworks     set nothing for frameworks\n"
@@ -85,6 +86,7 @@ enum option_id {
 	OPTION_MEMINFO,
 	OPTION_MANAGED,
 	OPTION_MAPPED,
+	OPTION_FOLLOW,
 	OPTION_NO_FOLLOW,
 	OPTION_POLICIES,
 	OPTION_SET,
@@ -111,6 +113,7 @@ static const struct option option_table[] = {
 	{"meminfo", required_argument, NULL, OPTION_MEMINFO},
 	{"managed", required_argument, NULL, OPTION_MANAGED},
 	{"mapped", required_argument, NULL, OPTION_MAPPED},
+	{"follow", required_argument, NULL, OPTION_FOLLOW},
 	{"no-follow", no_argument, NULL, OPTION_NO_FOLLOW},
 	{"policies", required_argument, NULL, OPTION_POLICIES},
 	{"set", required_argument, NULL, OPTION_SET},
@@ -181,8 +184,11 @@ option_take(struct command_line *line, int c, char **argv)
 	case OPTION_MAPPED:
 		o->mapped = optarg;
 		return 0;
-	case OPTION_NO_FOLLOW:
-		o->no_follow = 1;
+	case OPTION_FOLLOW:
+		o->follow = optarg;
+		return 0;
+	case OPTION_NO_FOLLOW: /* as it was called first */
+		o->follow = "never";
 		return 0;
 	case OPTION_POLICIES:
 		o->policies = optarg;

@@ -40,9 +40,9 @@ struct run_options {
 	const char *refused[RUN_SETS_MAX]; /* frameworks */
 	size_t refused_n;
 	int keep_frameworks; /* 1: none is told anything */
-	const char *mode, *arguments, *meminfo, *managed, *mapped;
+	const char *mode, *arguments, *meminfo, *managed, *mapped, *follow;
 	const char *policies, *stats, *record, *record_launches;
-	int no_follow, explain, quiet, verbose, doctor;
+	int explain, quiet, verbose, doctor;
 };
 
 /* One variable of the program's environment, with the reason. */

@@ -276,12 +276,13 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 					 ? options->mapped
 					 : "auto",
 				 "auto|ours|all|driver");
+	if (!rc)
+		rc = choice_plan(plan, "--follow", "follow", options->follow,
+				 "always|auto|never");
 	if (!rc && options->stats && options->record &&
 	    strcmp(options->stats, options->record) == 0)
 		rc = sl_fail(-EINVAL, "--stats and --record name the same file, '%s'",
 			     options->stats);
-	if (!rc && options->no_follow)
-		rc = run_setting(plan, "follow", "0");
 	if (!rc && options->explain)
 		rc = run_setting(plan, "explain", on);
 	if (!rc && options->quiet)

@@ -11,7 +11,8 @@
  *     soon as that use is over: its copy goes out while the link is idle, and there is room when it
  *     is needed (the idea of G10's eviction at the beginning of an idle period, learnt from what happened
  *     instead of planned).
- * A scope that is not the expected one ends that, at no cost but the moves.
+ * A scope that is not the expected one ends that, at no cost but the moves. Where all of that makes the program
+ * slower, it is only learnt and not done (trial.c).
  *
  * Scopes are alike by what runs and the sizes it uses, and not by addresses: what a program allocates
  * anew each time may lie elsewhere. A block of last time that has gone is known by the block that stood in
@@ -23,8 +24,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/embed.h"
 #include "preload/books.h"
+#include "preload/trial.h"
 
 #define LOG_MAX     16384u /* a power of two, as those below */
 #define USES_MAX    262144u
@@ -80,6 +83,7 @@ struct pl_follow {
 	uint64_t ahead_bytes;                 /* of what lies between */
 	uint64_t held[LOG_MAX / HELD_SCOPES]; /* the most that so many scopes found allocated */
 	uint64_t far; /* in fetched: next to be asked for where there is spare room */
+	struct pl_trial trial;
 };
 
 static uint64_t
@@ -392,6 +396,20 @@ far_go(struct pl_gpu *gpu, struct pl_follow *f)
 	}
 }
 
+/* Whether moves are made ahead; then: the scope is the expected one. */
+static int
+ahead_is_wanted(struct pl_follow *f, uint64_t number, const struct entry *then)
+{
+	uint64_t distance = then ? number - (f->cursor - 1) : 0; /* the cursor is behind it */
+
+	if (pl_settings()->follow == PL_FOLLOW_ALWAYS ||
+	    pl_trial_step(&f->trial, number, distance, sl_now_ns()))
+		return 1;
+	if (then)
+		PL_COUNT(follows_idle, 1);
+	return 0;
+}
+
 void
 pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 		size_t n, const struct sluice_launch *launch)
@@ -399,6 +417,7 @@ pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses
 	struct pl_follow *f = follow_get(gpu);
 	const struct entry *now, *then;
 	uint64_t number;
+	int wanted;
 
 	if (!f || !n || pthread_mutex_trylock(&f->lock))
 		return;
@@ -406,13 +425,16 @@ pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses
 	held_note(f, number, gpu->allocated_bytes);
 	now = &f->log[number % LOG_MAX];
 	then = expected_compare(f, number);
+	wanted = ahead_is_wanted(f, number, then);
 	fetched_note(f, now, then, launch);
-	if (then) {
+	if (then)
 		stand_ins_note(f, now, then);
+	if (then && wanted)
 		gone_leave(gpu, f, now, then);
-	}
 	place_find(f, number);
-	ahead_go(gpu, f, now);
-	far_go(gpu, f);
+	if (wanted) {
+		ahead_go(gpu, f, now);
+		far_go(gpu, f);
+	}
 	pthread_mutex_unlock(&f->lock);
 }

@@ -108,6 +108,13 @@ enum pl_mapped { /* of what the program makes by cuMemCreate() and maps itself, 
 		 PL_MAPPED_AUTO /* all for programs that take all of their memory so; else ours: ask pl_mapped() */
 };
 
+/* Whether moves are made ahead, of what followed last time. */
+enum pl_follow_when {
+	PL_FOLLOW_NEVER,
+	PL_FOLLOW_ALWAYS,
+	PL_FOLLOW_AUTO /* as long as it is not found to be slower (trial.h) */
+};
+
 struct pl_settings {
 	enum pl_mode mode;
 	enum pl_arguments arguments;
@@ -115,7 +122,7 @@ struct pl_settings {
 			       * decides: ask pl_meminfo_physical() */
 	int own_managed; /* 1: cuMemAllocManaged() is served by us */
 	enum pl_mapped mapped;
-	int follow;  /* 1: prefetch what followed last time */
+	enum pl_follow_when follow;
 	int explain; /* 1: tell at exit which kernels missed, and how often */
 	int verbose; /* 1: say on stderr which road caught the first call, unknown names.. */
 	int quiet;  /* 1: no line at start and exit */
@@ -502,6 +509,7 @@ int pl_tensor_map_find(const void *map128, struct pl_use *use);
 	C(tables, "copies found to hold addresses")                             \
 	C(follows_hit, "launches that followed as predicted")                   \
 	C(follows_miss, "launches that did not")                                \
+	C(follows_idle, "predicted, and nothing moved ahead: slower")           \
 	C(unknown_names, "driver functions asked for that are not in the table")
 
 enum pl_counter {

@@ -40,7 +40,7 @@ static const struct field fields[] = {
 	{"arguments", FIELD_CHOICE, AT(arguments), "learn|all|trust"},
 	{"managed", FIELD_CHOICE, AT(own_managed), "driver|ours"},
 	{"mapped", FIELD_CHOICE, AT(mapped), "ours|all|driver|auto"},
-	{"follow", FIELD_FLAG, AT(follow), NULL},
+	{"follow", FIELD_CHOICE, AT(follow), "never|always|auto"},
 	{"explain", FIELD_FLAG, AT(explain), NULL},
 	{"verbose", FIELD_FLAG, AT(verbose), NULL},
 	{"quiet", FIELD_FLAG, AT(quiet), NULL},
@@ -194,7 +194,7 @@ settings_parse(const char *text)
 			       sizeof(settings.frameworks) == VALUE_BYTES,
 		       "room of texts");
 	memset(&settings, 0, sizeof(settings));
-	settings.follow = 1;
+	settings.follow = PL_FOLLOW_AUTO;
 	settings.record_launches = RECORD_LAUNCHES;
 	settings.meminfo_auto = 1;
 	while ((rc = pair_cut(&text, key, value)) > 0) {

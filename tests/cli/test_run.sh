@@ -156,7 +156,7 @@ run 0 "<$library>" "$SLUICE_BIN" run --library "$library" sh -c 'echo "<$LD_PREL
 run 0 "<mode=off>" --explain "$SLUICE_BIN" run --library "$library" --mode off sh -c 'echo "<$SLUICE_RUN>"'
 
 # What options become.
-run 0 "SLUICE_RUN=mode=naive,arguments=all,meminfo=physical,managed=ours,mapped=driver,follow=0,explain=1,verbose=1" \
+run 0 "SLUICE_RUN=mode=naive,arguments=all,meminfo=physical,managed=ours,mapped=driver,follow=never,explain=1,verbose=1" \
 	--dry-run --mode naive --arguments all --meminfo physical --managed ours --mapped driver --no-follow \
 	--explain --verbose --keep-frameworks true
 run 0 "SLUICE_DEVICE_BUDGET=67108864" --dry-run --device-memory 64M true

@@ -262,7 +262,7 @@ by_hand()
 	fi
 }
 by_hand 0 "" ""
-by_hand 0 "quiet=1,mode=naive,arguments=trust,meminfo=auto,managed=ours,mapped=driver,follow=0,stats=,policies=" ""
+by_hand 0 "quiet=1,mode=naive,arguments=trust,meminfo=auto,managed=ours,mapped=driver,follow=never,stats=,policies=" ""
 by_hand 0 'stats=a\,b\\c,frameworks=jax+pytorch' ""
 by_hand 1 "mode" '"mode" is not key=value'
 by_hand 1 "=paged" '"" is not key=value'

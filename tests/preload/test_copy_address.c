@@ -356,7 +356,7 @@ run(int hidden)
 	};
 	if (hidden)
 		setenv("CUDA_STANDIN_HIDE_MAPS", "1", 1);
-	setenv("SLUICE_RUN", "quiet=1,arguments=trust,follow=0", 1);
+	setenv("SLUICE_RUN", "quiet=1,arguments=trust,follow=never", 1);
 	standin = away_open();
 	for (int i = 0; i < 2; i++)
 		standin->kernel_register(&kernels[i]);

@@ -108,7 +108,7 @@ messages(void (*run)(void), char *text, size_t text_bytes)
 	fflush(stdout);
 	child = fork();
 	if (!child) {
-		setenv("SLUICE_RUN", "quiet=1,arguments=trust,follow=0", 1);
+		setenv("SLUICE_RUN", "quiet=1,arguments=trust,follow=never", 1);
 		setenv("CUDA_STANDIN_QUIET", "1", 1);
 		dup2(fd, STDERR_FILENO);
 		run();

@@ -17,10 +17,11 @@
 /* Of a step: two forward and one backward. */
 #define LAUNCHES (3 * LAYERS)
 
-/* Outputs, each of its weights, and back. other: the backward pass leaves this one out. */
+/* Outputs, each of its weights, and back. other: the backward pass leaves this one out. looks: with a look at
+ * what the outputs are. */
 static void
 step(const struct work *w, const uint64_t *weights, unsigned number, unsigned other,
-     uint64_t *first)
+     int looks, uint64_t *first)
 {
 	uint64_t output[LAYERS];
 
@@ -34,7 +35,7 @@ step(const struct work *w, const uint64_t *weights, unsigned number, unsigned ot
 	for (unsigned i = LAYERS; i-- > 0;) {
 		if (i != other)
 			work_launch(w, WORK_ADD, NULL, output[i], WORDS, 1000);
-		if (number % 8 == 7)
+		if (looks)
 			work_expect(w, output[i], WORDS,
 				    100 * i + number + 1 + (i != other ? 1000 : 0));
 		OK(w->cuMemFree_v2(output[i]));
@@ -42,9 +43,9 @@ step(const struct work *w, const uint64_t *weights, unsigned number, unsigned ot
 }
 
 /* moving: something else is allocated before each step, so that addresses differ. straying: every
- * fourth step is another. */
+ * fourth step is another. steady: the results are looked at in the last step, and not in every eighth. */
 static void
-program(int moving, int straying)
+program(int moving, int straying, int steady)
 {
 	uint64_t weights[LAYERS], first = 0, before = 0;
 	unsigned moved = 0;
@@ -61,7 +62,8 @@ program(int moving, int straying)
 
 		if (moving)
 			OK(w.cuMemAlloc_v2(&beside, (1 + sl_rng_below(&rng, 6)) * WORDS * 8));
-		step(&w, weights, number, other, &first);
+		step(&w, weights, number, other,
+		     number % (steady ? STEPS : 8) == (steady ? STEPS : 8) - 1, &first);
 		if (moving)
 			OK(w.cuMemFree_v2(beside));
 		moved += first != before;
@@ -74,21 +76,28 @@ program(int moving, int straying)
 static int
 alike(void)
 {
-	program(0, 0);
+	program(0, 0, 0);
 	return 0;
 }
 
 static int
 moving_about(void)
 {
-	program(1, 0);
+	program(1, 0, 0);
+	return 0;
+}
+
+static int
+steady(void)
+{
+	program(0, 0, 1);
 	return 0;
 }
 
 static int
 straying(void)
 {
-	program(1, 1);
+	program(1, 1, 0);
 	return 0;
 }
 
@@ -152,14 +161,19 @@ main(void)
 	setenv("SLUICE_MEASURE", "0", 1);
 	setenv("CUDA_STANDIN_QUIET", "1", 1);
 	scenario_open();
-	status = scenario("alone", moving_about, "arguments=trust,follow=0");
+	status = scenario("alone", moving_about, "arguments=trust,follow=never");
 	if (!status) {
 		hits_expect("alone", 0, 0, 0);
 		scenario("alike", alike, "arguments=trust");
 		hits_expect("alike", most, 0, 1);
+		/* Whether it is faster without moves ahead is tried. */
+		scenario("steady", steady, "arguments=trust");
+		hits_expect("steady", most, 0, 1);
+		scenario_expect("steady", "counters", "follows_idle", LAUNCHES, UINT64_MAX);
 		scenario("moving", moving_about, "arguments=trust");
 		hits_expect("moving", most, 0, 1);
-		scenario("emptying", emptying, "arguments=trust");
+		scenario("emptying", emptying, "arguments=trust,follow=always");
+		scenario_expect("emptying", "counters", "follows_idle", 0, 0);
 		scenario("straying", straying, "arguments=trust");
 		hits_expect("straying", most / 2, 2, most / 2);
 	}

@@ -185,7 +185,7 @@ int
 main(void)
 {
 	CHECK(!setenv("CUDA_STANDIN_NO_MIXED", "1", 1));
-	CHECK(!setenv("SLUICE_RUN", "quiet=1,arguments=trust,follow=0", 1));
+	CHECK(!setenv("SLUICE_RUN", "quiet=1,arguments=trust,follow=never", 1));
 	work_start(&w, BUDGET, 256);
 	for (unsigned i = 0; i < BUFFERS; i++)
 		buffer[i] = work_alloc(&w, N, i);

@@ -558,14 +558,14 @@ settings_are_kept(const char *policies)
 
 	CHECK(f && fputs("# what is known\nnames *_plain\nall *_packed\n", f) >= 0 &&
 	      !fclose(f));
-	snprintf(settings, sizeof(settings), "follow=0,policies=%s", policies);
+	snprintf(settings, sizeof(settings), "follow=never,policies=%s", policies);
 	(void)scenario(name, named_and_all, settings);
 	scenario_expect(name, "launch_plain", "all", 0, 0);
 	scenario_expect(name, "launch_packed", "all", LAUNCHES, LAUNCHES);
 	scenario_expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
 
 	name = "all";
-	(void)scenario(name, named_and_all, "follow=0,arguments=all");
+	(void)scenario(name, named_and_all, "follow=never,arguments=all");
 	scenario_expect(name, "launch_plain", "all", LAUNCHES, LAUNCHES);
 	scenario_expect(name, "launch_plain", "indirect", 0, 0);
 	scenario_expect(name, "launch_chase", "all", LAUNCHES, LAUNCHES);
@@ -576,7 +576,7 @@ functions_are_learnt(void)
 {
 	const char *name = "hidden";
 
-	(void)scenario(name, hidden_addresses_are_reached, "follow=0");
+	(void)scenario(name, hidden_addresses_are_reached, "follow=never");
 	scenario_expect(name, "launch_chase\"", "launches", LAUNCHES, LAUNCHES);
 	scenario_expect(name, "launch_chase\"", "all", LAUNCHES, LAUNCHES);
 	scenario_expect(name, "launch_chase\"", "indirect", 1, 1);
@@ -587,7 +587,7 @@ functions_are_learnt(void)
 	scenario_expect(name, "launch_none\"", "all", PEEKS, PEEKS);
 
 	name = "graphs";
-	(void)scenario(name, graphs_are_peeked_into, "follow=0");
+	(void)scenario(name, graphs_are_peeked_into, "follow=never");
 	scenario_expect(name, "launch_chase\"", "launches", 1, 1); /* the captured one */
 	scenario_expect(name, "launch_chase\"", "indirect", 1, 1);
 	scenario_expect(name, "launch_plain\"", "launches", 2, 2);
@@ -595,7 +595,7 @@ functions_are_learnt(void)
 	(void)scenario("gpus", other_gpus_memory_is_left_alone, "arguments=trust");
 
 	name = "unreadable";
-	(void)scenario(name, unreadable_arguments_reach_everything, "follow=0");
+	(void)scenario(name, unreadable_arguments_reach_everything, "follow=never");
 	scenario_expect(name, "counters", "launches_opaque", LAUNCHES + 1, LAUNCHES + 1);
 	scenario_expect(name, "counters", "launches_all", LAUNCHES + 1, LAUNCHES + 1);
 }
@@ -603,10 +603,10 @@ functions_are_learnt(void)
 static void
 pressure_is_borne(void)
 {
-	(void)scenario("alone", repeated_steps_are_right, "follow=0,explain=1");
+	(void)scenario("alone", repeated_steps_are_right, "follow=never,explain=1");
 	scenario_expect("alone", "counters", "follows_hit", 0, 0);
 	scenario_expect("alone", "launch_plain", "missed_bytes", BLOCK_BYTES, UINT64_MAX);
-	(void)scenario("following", repeated_steps_are_right, "follow=1");
+	(void)scenario("following", repeated_steps_are_right, "follow=always");
 	scenario_expect("following", "counters", "follows_hit", STEPS, UINT64_MAX);
 	scenario_expect("following", "launch_plain", "missed_bytes", 0, 0);
 	(void)scenario("everything", repeated_steps_are_right, "arguments=all");
@@ -619,7 +619,7 @@ main(void)
 	int status;
 
 	scenario_open();
-	status = scenario("words", taken_at_their_word, "arguments=trust,follow=0");
+	status = scenario("words", taken_at_their_word, "arguments=trust,follow=never");
 	scenario_path(path, "file");
 	if (status != 77) {
 		settings_are_kept(path);

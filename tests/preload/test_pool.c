@@ -255,26 +255,26 @@ main(void)
 	int status;
 
 	scenario_open();
-	status = scenario(name, table_in_a_pool_is_found, "follow=0");
+	status = scenario(name, table_in_a_pool_is_found, "follow=never");
 	if (status == 77)
 		return scenario_close() ? 1 : 77;
 	scenario_expect(name, "pool_chase\"", "indirect", 1, 1);
 	scenario_expect(name, "pool_chase\"", "all", LAUNCHES, LAUNCHES);
 
 	name = "data";
-	(void)scenario(name, data_in_a_pool_is_no_table, "follow=0");
+	(void)scenario(name, data_in_a_pool_is_no_table, "follow=never");
 	scenario_expect(name, "pool_plain\"", "indirect", 0, 0);
 	scenario_expect(name, "pool_plain\"", "all", PEEKS, PEEKS);
 
 	name = "either";
-	(void)scenario(name, function_may_turn_out_otherwise, "follow=0");
+	(void)scenario(name, function_may_turn_out_otherwise, "follow=never");
 	scenario_expect(name, "pool_either\"", "indirect", 1, 1);
 	scenario_expect(name, "pool_either\"", "all", PEEKS + LAUNCHES - 1,
 			PEEKS + LAUNCHES - 1);
 
 	name = "named";
-	(void)scenario(name, name_tells_of_addresses, "follow=0");
+	(void)scenario(name, name_tells_of_addresses, "follow=never");
 	scenario_expect(name, "pool_named", "all", LAUNCHES, LAUNCHES);
-	(void)scenario("parts", tables_of_a_pool_are_apart, "follow=0,arguments=trust");
+	(void)scenario("parts", tables_of_a_pool_are_apart, "follow=never,arguments=trust");
 	return scenario_close();
 }

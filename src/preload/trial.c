@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was learnt can be wrong, or right and of no use: what is brought in ahead takes room from what is used
+ * now, and what is sent away early since it had left last time never has the chance to stay. A program whose kernels
+ * each use a large part of the device is faster without. So both ways are tried, and the faster one is kept.
+ *
+ * A program that repeats itself comes to the same scope after the same number of scopes. That many, or a
+ * multiple of it that is long enough, are a span; only whole spans are compared. A trial is one span in which the
+ * other way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
+ * is tried against again after HOLD_MIN spans, and the less often the more often it was kept: that costs the loser's
+ * excess over some spans of hundreds. After a change it is soon: what was learnt before may have been from
+ * spans that were not like those that come (host memory was still being pinned, functions still being learnt),
+ * and without moves ahead it has been learnt anew since.
+ *
+ * A span that does not end as it began (something else came between) says nothing, and one of another
+ * length is not compared with those before it.
+ */
+#include "preload/trial.h"
+
+#define SPAN_SCOPES 64u
+#define SPAN_NS     UINT64_C(2000000) /* what takes less is noise */
+#define HOLD_MIN    3u
+#define HOLD_MAX    768u
+#define HOLD_GROWS  4u
+#define TRIAL_SPANS \
+	8u /* as long as so many: a trial is given up, the program does something else */
+
+/* In percent of the time of the way that is kept. */
+#define FASTER 97u
+#define SLOWER 110u
+
+static uint64_t
+percent(uint64_t ns, unsigned share)
+{
+	return ns / 100 * share;
+}
+
+static uint64_t
+kept_ns(const struct pl_trial *t)
+{
+	return t->took[0] / 2 + t->took[1] / 2;
+}
+
+static void
+trial_begin(struct pl_trial *t)
+{
+	t->trying = 1;
+	t->plain = !t->plain;
+	t->spans = 0;
+	t->limit = t->begin + (TRIAL_SPANS + 1) * t->length;
+}
+
+/* The other way is kept from now on, or not. */
+static void
+trial_end(struct pl_trial *t, int faster, uint64_t last_ns)
+{
+	t->trying = 0;
+	t->spans = 0;
+	if (faster) {
+		t->took[0] = last_ns;
+		t->took[1] = t->first_ns;
+		t->hold = HOLD_MIN;
+		return;
+	}
+	t->plain = !t->plain;
+	t->took[0] = t->took[1] = 0; /* it has to settle again */
+	if (t->hold < HOLD_MAX)
+		t->hold *= HOLD_GROWS;
+}
+
+static void
+span_over(struct pl_trial *t, uint64_t ns)
+{
+	if (ns < SPAN_NS)
+		return;
+	if (t->length != t->length_before) {
+		if (t->trying)
+			trial_end(t, 0, ns);
+		t->took[0] = t->took[1] = 0;
+		t->spans = 0;
+		t->length_before = t->length;
+	}
+	if (!t->hold)
+		t->hold = HOLD_MIN;
+	t->spans++;
+	if (!t->trying) {
+		t->took[1] = t->took[0];
+		t->took[0] = ns;
+		if (t->took[1] && t->spans >= t->hold)
+			trial_begin(t);
+	} else if (ns > percent(kept_ns(t), SLOWER)) {
+		trial_end(t, 0, ns);
+	} else if (t->spans == 2) {
+		t->first_ns = ns;
+	} else if (t->spans == 3) {
+		trial_end(t, t->first_ns / 2 + ns / 2 < percent(kept_ns(t), FASTER), ns);
+	}
+}
+
+int
+pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t distance, uint64_t now_ns)
+{
+	if (t->trying && number >= t->limit)
+		trial_end(t, 0, 0);
+	if (t->distance && number < t->begin + t->length)
+		return !t->plain;
+	if (t->distance && number == t->begin + t->length && distance == t->distance)
+		span_over(t, now_ns - t->begin_ns);
+	t->distance = distance;
+	if (distance) {
+		t->begin = number;
+		t->begin_ns = now_ns;
+		t->length = (SPAN_SCOPES + distance - 1) / distance * distance;
+	}
+	return !t->plain;
+}
