@@ -244,6 +244,12 @@ def forks_differ(alone, forked):
             for name, answer in alone.result["answers"].items() if answers.get(name) != answer]
 
 
+def end_options(way):
+    """With its cache off, as `sluice run` has it, PyTorch frees in a child what its parent had, and NVIDIA's runtime
+    refuses a child that, also without us: so the program that forks keeps its cache."""
+    return ["--no-framework", "pytorch"] if way == "fork" else []
+
+
 def ends(tools):
     before = shared_memory()
     command = [PYTHON, str(PROGRAMS / "accept" / "exits.py")]
@@ -257,7 +263,7 @@ def ends(tools):
         for way in ENDS:
             folders[way] = tools.scratch / f"spill-{way}"
             folders[way].mkdir(exist_ok=True)
-            options = [*budgets, "--spill-dir", str(folders[way])]
+            options = [*budgets, *end_options(way), "--spill-dir", str(folders[way])]
             if way == "kill":
                 jobs[way] = pool.submit(kill_when_ready,
                                         runner.sluice(tools.build, options, [*command, way]),

@@ -253,6 +253,25 @@ def table_measures(table):
     claim("steady: no time left" in text, f"--time-limit: {text}")
 
 
+def tables_are_merged(table):
+    """Of the same run of a program the later file's counts, and what only one file has is kept."""
+    def run(budget, best, mode="paged"):
+        return {"budget": budget, "mode": mode, "best": best}
+
+    old = {"rows": [{"program": "a", "native": 1, "offload": 7, "runs": [run("50", 1), run("25", 2)]},
+                    {"program": "b", "native": 1, "runs": [run("50", 3)]}]}
+    new = {"rows": [{"program": "c", "native": 2, "runs": [run("50", 4)]},
+                    {"program": "a", "native": 2, "runs": [run("50", 5), run("50", 6, "opt")]}]}
+    paths = [pathlib.Path("old.json"), pathlib.Path("new.json")]
+    for path, data in zip(paths, (old, new)):
+        path.write_text(json.dumps(data))
+    rows = {r["program"]: r for r in table.merged(paths)["rows"]}
+    claim(list(rows) == ["a", "b", "c"], f"merged: {list(rows)}")
+    claim([r["best"] for r in rows["a"]["runs"]] == [5, 2, 6], f"runs of a: {rows['a']['runs']}")
+    claim(rows["a"]["native"] == 2 and rows["a"]["offload"] == 7, f"a: {rows['a']}")
+    claim(rows["b"]["runs"][0]["best"] == 3 and rows["c"]["native"] == 2, "b and c")
+
+
 def main():
     start = time.monotonic()
     acceptance = script("acceptance")
@@ -262,6 +281,7 @@ def main():
     limits_want_an_explanation(acceptance)
     checks_tell_what_happened(acceptance)
     table_measures(script("table"))
+    tables_are_merged(script("table"))
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if failed else 0
 

@@ -7,12 +7,12 @@
  *   - a copy out of a slab waits, on its stream, for the copy in that filled it.
  * Whoever enqueues waits for nothing but room among SL_CUDA_MOVES.
  *
- * Copies out are in a context of their own, in pieces. The driver writes page tables with the engine that
- * copies out: cuMemSetAccess() waits for its turn there, which comes after a time slice of 1 ms where
- * the queue of copies is of the same context, and behind the piece that is under way where it is of
- * another. Measured on an H200 while copies went both ways: 900 us, against 97 us with pieces of 4 MiB
- * (168 with 8, 207 with 16). Such a context takes half a gigabyte of device memory: it is made for the
- * first copy out, and done without where it cannot be had.
+ * Copies out are in a context of their own, in pieces. The driver writes page tables with an engine that copies,
+ * on most machines the one that copies out: cuMemSetAccess() waits for its turn there, which comes after a time slice
+ * of 1 ms where the queue of copies is of the same context, and behind the piece that is under way where it is of
+ * another. Measured on an H200: 959 us, against 88 us with pieces of 4 MiB; while copies went both ways
+ * 900, and 97 (168 with pieces of 8, 207 with 16). Such a context takes half a gigabyte of device memory: it
+ * is made for the first copy out, and done without where it cannot be had.
  *
  * A copy that was enqueued and cannot be numbered (its event fails) is waited for: what it reads and
  * writes is the caller's again when the call has failed.
