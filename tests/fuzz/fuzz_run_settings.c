@@ -58,7 +58,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if ((unsigned)settings.mode > PL_MODE_OFF ||
 	    (unsigned)settings.arguments > PL_ARGUMENTS_TRUST ||
-	    (unsigned)settings.own_managed > 1 || (unsigned)settings.follow > 1 ||
+	    (unsigned)settings.own_managed > 1 || (unsigned)settings.follow > PL_FOLLOW_AUTO ||
 	    (unsigned)settings.meminfo_auto > 1 ||
 	    (settings.meminfo_auto && settings.meminfo_physical))
 		abort();
