@@ -259,17 +259,21 @@ def tables_are_merged(table):
         return {"budget": budget, "mode": mode, "best": best}
 
     old = {"rows": [{"program": "a", "native": 1, "offload": 7, "runs": [run("50", 1), run("25", 2)]},
-                    {"program": "b", "native": 1, "runs": [run("50", 3)]}]}
+                    {"program": "b", "native": 1, "runs": [run("50", 3)]},
+                    {"program": "d", "error": "no end in time"}, {"program": "e", "error": "late"}]}
     new = {"rows": [{"program": "c", "native": 2, "runs": [run("50", 4)]},
-                    {"program": "a", "native": 2, "runs": [run("50", 5), run("50", 6, "opt")]}]}
+                    {"program": "a", "native": 2, "runs": [run("50", 5), run("50", 6, "opt")]},
+                    {"program": "d", "native": 2, "runs": [run("50", 8)]}]}
     paths = [pathlib.Path("old.json"), pathlib.Path("new.json")]
     for path, data in zip(paths, (old, new)):
         path.write_text(json.dumps(data))
     rows = {r["program"]: r for r in table.merged(paths)["rows"]}
-    claim(list(rows) == ["a", "b", "c"], f"merged: {list(rows)}")
+    claim(list(rows) == ["a", "b", "d", "e", "c"], f"merged: {list(rows)}")
     claim([r["best"] for r in rows["a"]["runs"]] == [5, 2, 6], f"runs of a: {rows['a']['runs']}")
     claim(rows["a"]["native"] == 2 and rows["a"]["offload"] == 7, f"a: {rows['a']}")
     claim(rows["b"]["runs"][0]["best"] == 3 and rows["c"]["native"] == 2, "b and c")
+    claim("error" not in rows["d"] and rows["d"]["runs"][0]["best"] == 8, f"d: {rows['d']}")
+    claim(rows["e"]["error"] == "late", f"e: {rows['e']}")
 
 
 def main():
