@@ -4,7 +4,7 @@
  * and the copy engine that writes page tables also copies data. So a chunk is mapped and unmapped
  *   - with nothing under way,
  *   - while copies come in, or go out, as a program would enqueue them: whole, in its own context,
- *   - while they do as the CUDA device enqueues them: in pieces of 4 MiB, in a context of their own.
+ *   - while they do in pieces of 4 MiB, in a context of their own, as the CUDA device copies out.
  * Directly with the driver, so that it is its figure and not ours.
  */
 #include "bench_cuda.h"

@@ -62,8 +62,8 @@ program(int moving, int straying, int steady)
 
 		if (moving)
 			OK(w.cuMemAlloc_v2(&beside, (1 + sl_rng_below(&rng, 6)) * WORDS * 8));
-		step(&w, weights, number, other,
-		     number % (steady ? STEPS : 8) == (steady ? STEPS : 8) - 1, &first);
+		step(&w, weights, number, other, (number + 1) % (steady ? STEPS : 8) == 0,
+		     &first);
 		if (moving)
 			OK(w.cuMemFree_v2(beside));
 		moved += first != before;
