@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "core/embed.h"
 #include "preload/books.h"
+#include "preload/period.h"
 #include "preload/trial.h"
 
 #define LOG_MAX     16384u /* a power of two, as those below */
@@ -84,6 +85,8 @@ struct pl_follow {
 	uint64_t held[LOG_MAX / HELD_SCOPES]; /* the most that so many scopes found allocated */
 	uint64_t far; /* in fetched: next to be asked for where there is spare room */
 	struct pl_trial trial;
+	uint64_t latest[LOG_MAX]; /* the log's hashes, newest first, to find the period */
+	uint32_t work[LOG_MAX];
 };
 
 static uint64_t
@@ -396,14 +399,42 @@ far_go(struct pl_gpu *gpu, struct pl_follow *f)
 	}
 }
 
+/* Whether the last so many scopes were those of one period before. */
+static int
+log_repeats(const struct pl_follow *f, uint64_t scopes, uint64_t period)
+{
+	if (scopes + period >= LOG_MAX)
+		return 0;
+	for (uint64_t at = f->head - scopes; at < f->head; at++)
+		if (f->log[at % LOG_MAX].hash != f->log[(at - period) % LOG_MAX].hash)
+			return 0;
+	return 1;
+}
+
+/* What pl_trial_step() wants to know. */
+static uint64_t
+period_tell(struct pl_follow *f)
+{
+	const struct pl_trial *t = &f->trial;
+	size_t n = f->head < LOG_MAX ? f->head : LOG_MAX;
+
+	if (t->period)
+		return log_repeats(f, t->length, t->period) ? t->period : 0;
+	for (size_t i = 0; i < n; i++)
+		f->latest[i] = f->log[(f->head - 1 - i) % LOG_MAX].hash;
+	return pl_period_find(f->latest, n, f->work);
+}
+
 /* Whether moves are made ahead; then: the scope is the expected one. */
 static int
 ahead_is_wanted(struct pl_follow *f, uint64_t number, const struct entry *then)
 {
-	uint64_t distance = then ? number - (f->cursor - 1) : 0; /* the cursor is behind it */
+	uint64_t period;
 
-	if (pl_settings()->follow == PL_FOLLOW_ALWAYS ||
-	    pl_trial_step(&f->trial, number, distance, sl_now_ns()))
+	if (pl_settings()->follow == PL_FOLLOW_ALWAYS)
+		return 1;
+	period = pl_trial_asks(&f->trial, number) ? period_tell(f) : 0;
+	if (pl_trial_step(&f->trial, number, period, sl_now_ns()))
 		return 1;
 	if (then)
 		PL_COUNT(follows_idle, 1);

@@ -4,20 +4,22 @@
  * now, and what is sent away early since it had left last time never has the chance to stay. A program whose kernels
  * each use a large part of the device is faster without. So both ways are tried, and the faster one is kept.
  *
- * A program that repeats itself comes to the same scope after the same number of scopes. That many, or a
- * multiple of it that is long enough, are a span; only whole spans are compared. A trial is one span in which the
+ * A program that repeats itself does the same again after a period of so many scopes (period.c). That many, or a
+ * multiple of it that is long enough, are a span; only whole spans are compared: the time that parts of an iteration
+ * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which the
  * other way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
  * is tried against again after HOLD_MIN spans, and the less often the more often it was kept: that costs the loser's
  * excess over some spans of hundreds. After a change it is soon: what was learnt before may have been from
  * spans that were not like those that come (host memory was still being pinned, functions still being learnt),
  * and without moves ahead it has been learnt anew since.
  *
- * A span that does not end as it began (something else came between) says nothing, and one of another
- * length is not compared with those before it.
+ * A span in which something else came between says nothing, and one of another length is not compared with those
+ * before it.
  */
 #include "preload/trial.h"
 
 #define SPAN_SCOPES 64u
+#define SEEK_SCOPES 256u              /* a period is looked for so often */
 #define SPAN_NS     UINT64_C(2000000) /* what takes less is noise */
 #define HOLD_MIN    3u
 #define HOLD_MAX    768u
@@ -98,19 +100,23 @@ span_over(struct pl_trial *t, uint64_t ns)
 }
 
 int
-pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t distance, uint64_t now_ns)
+pl_trial_asks(const struct pl_trial *t, uint64_t number)
+{
+	return number >= t->begin + t->length;
+}
+
+int
+pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
 	if (t->trying && number >= t->limit)
 		trial_end(t, 0, 0);
-	if (t->distance && number < t->begin + t->length)
+	if (!pl_trial_asks(t, number))
 		return !t->plain;
-	if (t->distance && number == t->begin + t->length && distance == t->distance)
+	if (t->period && period)
 		span_over(t, now_ns - t->begin_ns);
-	t->distance = distance;
-	if (distance) {
-		t->begin = number;
-		t->begin_ns = now_ns;
-		t->length = (SPAN_SCOPES + distance - 1) / distance * distance;
-	}
+	t->period = period;
+	t->begin = number;
+	t->begin_ns = now_ns;
+	t->length = period ? (SPAN_SCOPES + period - 1) / period * period : SEEK_SCOPES;
 	return !t->plain;
 }

@@ -13,16 +13,20 @@ struct pl_trial {
 	unsigned hold; /* spans of the way that is kept until the other is tried; 0: none yet */
 	uint64_t took[2]; /* the last spans of the way that is kept, newest first; 0: not known */
 	uint64_t first_ns; /* the first span of a trial that counts */
-	uint64_t limit; /* the scope at which a trial that came to no end is given up */
-	uint64_t distance; /* from a scope to the same one of the last time; 0: no span is timed */
-	uint64_t begin, length, begin_ns; /* of the span that is timed */
+	uint64_t limit;  /* the scope at which a trial that came to no end is given up */
+	uint64_t period; /* of the span that is timed; 0: none is */
+	uint64_t begin, length, begin_ns; /* of it; none: where a period is looked for again */
 	uint64_t length_before;           /* of the last one that was timed */
 };
 
+/* Scope so and so begins (they count up): whether pl_trial_step() wants to know the period there. */
+int pl_trial_asks(const struct pl_trial *t, uint64_t number);
+
 /*
- * A scope begins: number counts the scopes up, distance is that to the same one of last time (0: it was not
- * predicted). Whether moves are made ahead from here on. Does not block; one thread at a time.
+ * A scope begins. period, where it was asked for: while a span is timed (t->period), t->period if all of the span's
+ * scopes were those of one period before, and 0 if not; else after how many scopes the program does the same
+ * again, 0: that is not known. Whether moves are made ahead from here on. Does not block; one thread at a time.
  */
-int pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t distance, uint64_t now_ns);
+int pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t period, uint64_t now_ns);
 
 #endif
