@@ -9,6 +9,7 @@
  */
 #include <time.h>
 
+#include "base/fault_point.h"
 #include "core/embed.h"
 #include "cuda/cuda_test.h"
 
@@ -230,6 +231,36 @@ sizes_share_the_room(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Frames of discarded contents are nobody's: they go, by and by, or at once where no thread can do it. */
+static void
+what_nobody_wants_is_given_back(int no_thread)
+{
+	struct sluice_space *s = cuda_test_space(256, 256, "chunk=2M,large_chunk=2M");
+	uint64_t *p, word = cuda_test_word(&t);
+
+	CHECK_OK(sluice_alloc(s, 160 * MIB, 0, (void **)&p));
+	for (unsigned i = 0; i < 80; i++)
+		for (uint64_t k = 0; k < WORDS; k += 512)
+			p[i * WORDS + k] = k;
+	for (unsigned i = 0; i < 80; i += 2)
+		cuda_test_run(&t, s, NULL, TEST_SUM, p + i * WORDS, WORDS, word,
+			      SLUICE_USE_READ);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(!t.standin || frames_mib() == 160);
+	CHECK_OK(sl_fault_point_set(no_thread ? "thread.create:1" : NULL));
+	CHECK_OK(sluice_discard(s, p, 160 * MIB, SLUICE_DISCARD_LAZY, NULL));
+	CHECK_OK(sl_fault_point_set(NULL));
+	if (no_thread)
+		CHECK(!t.standin || frames_mib() == STAGING);
+	frames_become(STAGING);
+	tiles_fill(s, p, 0, 80, 1);
+	tiles_check(p, 80, 1);
+	cuda_test_word_free(&t, word);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 static void
 a_space_is_destroyed_while_they_are_made(void)
 {
@@ -253,6 +284,8 @@ main(void)
 	early_ones_are_there_with_the_region();
 	early_ones_stay_within_the_budget();
 	those_that_come_back_are_kept();
+	what_nobody_wants_is_given_back(0);
+	what_nobody_wants_is_given_back(1);
 	the_host_budget_bounds_them();
 	they_go_when_there_is_less_room();
 	sizes_share_the_room();

@@ -4,8 +4,11 @@
  * data leave the device for the first time would run at the speed of pinning. Once core says that
  * frames are expected (evictions have begun), a thread makes free ones until there are as many as
  * core may still ask for: those of the size asked for last first. The sum of free frames stays within
- * the room that core named, and what core takes counts against it at once; when core says that less
- * is expected, the thread gives the excess back to the system.
+ * the room that core named, and what core takes counts against it at once.
+ *
+ * The thread also gives back to the system what is free beyond what may be kept, since that takes time
+ * too, holds the driver's lock, and may have to wait for a copy. It does so when no frame has come or gone for a
+ * while; where that never is, after REST_MAX_NS.
  *
  * The thread is begun when it is first of use, runs behind the program's threads (nice), and ends
  * within the time of one frame. When the system refuses a frame it makes no more: what is asked for is
@@ -20,11 +23,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "device/cuda/cuda.h"
 
-#define AHEAD_NICE 10
+#define AHEAD_NICE  10
+#define REST_NS     UINT64_C(100000000)
+#define REST_MAX_NS UINT64_C(1000000000)
 
 void
 sl_cuda_ahead_init(struct cuda *cuda)
@@ -75,6 +81,15 @@ class_in_excess(const struct cuda *cuda)
 	return -1;
 }
 
+/* Until when the excess, which there is since then, is not to be touched. Lock held. */
+static uint64_t
+rest_end(const struct cuda *cuda, uint64_t since_ns)
+{
+	uint64_t quiet = cuda->pools.active_ns + REST_NS, most = since_ns + REST_MAX_NS;
+
+	return quiet < most ? quiet : most;
+}
+
 static void
 frame_give_back(struct cuda *cuda, int class)
 {
@@ -105,6 +120,7 @@ ahead_main(void *arg)
 {
 	struct cuda *cuda = arg;
 	int entered = !sl_cuda_enter(cuda);
+	uint64_t since_ns = 0; /* there is an excess; 0: there is none */
 
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), AHEAD_NICE); /* of this thread alone */
 	sl_mutex_lock(&cuda->pools.lock);
@@ -114,15 +130,28 @@ ahead_main(void *arg)
 		int rc = 0;
 
 		if (excess < 0 && wanted < 0) {
+			since_ns = 0;
 			sl_cond_broadcast(&cuda->ahead.done);
 			sl_cond_wait(&cuda->ahead.work, &cuda->pools.lock);
 			continue;
 		}
+		if (excess < 0)
+			since_ns = 0;
+		else if (!since_ns)
+			since_ns = sl_now_ns();
+		if (wanted < 0 && sl_now_ns() < rest_end(cuda, since_ns)) {
+			sl_cond_broadcast(&cuda->ahead.done);
+			cuda->ahead.resting = 1;
+			sl_ignore(sl_cond_wait_until(&cuda->ahead.work, &cuda->pools.lock,
+						     rest_end(cuda, since_ns)));
+			cuda->ahead.resting = 0;
+			continue;
+		}
 		sl_mutex_unlock(&cuda->pools.lock);
-		if (excess >= 0)
-			frame_give_back(cuda, excess);
-		else
+		if (wanted >= 0)
 			rc = frame_grow(cuda, wanted);
+		else
+			frame_give_back(cuda, excess);
 		sl_mutex_lock(&cuda->pools.lock);
 		if (rc)
 			cuda->ahead.refused = 1;
@@ -184,9 +213,21 @@ sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_byt
 	if (!cuda->ahead.started && !cuda->ahead.refused && class_wanted(cuda) >= 0)
 		ahead_start(cuda);
 	if (cuda->ahead.started && ((!cuda->ahead.refused && class_wanted(cuda) >= 0) ||
-				    class_in_excess(cuda) >= 0))
+				    (!cuda->ahead.resting && class_in_excess(cuda) >= 0)))
 		sl_cond_signal(&cuda->ahead.work);
 	sl_mutex_unlock(&cuda->pools.lock);
+}
+
+int
+sl_cuda_frames_excess(struct cuda *cuda)
+{
+	if (!cuda->ahead.started && !cuda->ahead.refused)
+		ahead_start(cuda);
+	if (!cuda->ahead.started)
+		return 0;
+	if (!cuda->ahead.resting)
+		sl_cond_signal(&cuda->ahead.work);
+	return 1;
 }
 
 void
@@ -206,6 +247,7 @@ sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes)
 {
 	sl_mutex_lock(&cuda->pools.lock);
 	cuda->pools.frame_used_bytes += bytes;
+	cuda->pools.active_ns = sl_now_ns();
 	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
 		uint64_t *expected = &cuda->pools.expected_bytes[class];
 

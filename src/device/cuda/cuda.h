@@ -123,6 +123,7 @@ struct cuda_ahead {
 	pthread_t thread;
 	int started, stopping;
 	int refused; /* 1: a frame could not be made: none is made ahead any more */
+	int resting; /* 1: the thread waits before it gives back what is in excess */
 };
 
 /* Hashes under way at once, at most. */
@@ -165,6 +166,7 @@ struct cuda {
 		/* What may still be asked for; frames that core has, and may have, of all sizes. */
 		uint64_t expected_bytes[SL_CUDA_CLASSES], frame_used_bytes, frame_limit_bytes;
 		int expected_last; /* class */
+		uint64_t active_ns; /* when a frame was put or taken last */
 	} pools;
 	struct cuda_ahead ahead;
 	struct cuda_moves moves;
@@ -244,6 +246,8 @@ void sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wante
 void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes);
 /* Free frames that may be kept. Under pools.lock. */
 uint64_t sl_cuda_frames_kept(const struct cuda *cuda);
+/* There will be more: 1: the thread gives them back later; 0: there is none. Under pools.lock. */
+int sl_cuda_frames_excess(struct cuda *cuda);
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 

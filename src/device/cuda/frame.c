@@ -7,7 +7,7 @@
  * keeps. Where sizes are mixed, free slabs of other sizes are given back to the driver before a
  * new one is made, so that the sum stays what core has counted. A frame costs a thousand times
  * more (its pages are pinned one by one): free frames are kept up to frame_cache_bytes, or as many as
- * may still be wanted, and are made ahead of that (ahead.c). A free one
+ * may still be wanted, and are made ahead of that (ahead.c, which gives back the others). A free one
  * may still be read by the copy in that emptied it; as long as half of the cache has room a new one
  * is made instead of waiting for it, so that copies both ways never wait for each other's frames.
  *
@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/fault_point.h"
 #include "device/cuda/cuda.h"
 
@@ -287,6 +288,28 @@ sl_cuda_frame_push_first(struct cuda *cuda, struct cuda_frame *frame)
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
+/* A new one is to be made: those of other sizes that are in excess make room for it. */
+static void
+frames_make_room(struct cuda *cuda, int class)
+{
+	uint64_t given = 0;
+	int excess;
+
+	do {
+		struct cuda_frame *other = NULL;
+
+		sl_mutex_lock(&cuda->pools.lock);
+		excess = cuda->pools.frame_free_bytes > sl_cuda_frames_kept(cuda);
+		sl_mutex_unlock(&cuda->pools.lock);
+		if (excess)
+			other = frame_pop_other(cuda, class);
+		if (!other)
+			return;
+		given += other->frame.bytes;
+		sl_cuda_frame_destroy(cuda, other);
+	} while (given < sl_cuda_class_bytes(class));
+}
+
 static int
 frame_spare_wanted(struct cuda *cuda)
 {
@@ -327,6 +350,7 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 		if (rc)
 			sl_cuda_frame_put(dev, &frame->frame);
 	} else {
+		frames_make_room(cuda, class);
 		rc = sl_cuda_frame_make(cuda, class, &frame);
 		/* Pinned memory has limits of its own: what other sizes keep may be what lacks. */
 		while (rc) {
@@ -362,7 +386,9 @@ sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 	frame->frame.dirty_memory = 1;
 	sl_mutex_lock(&cuda->pools.lock);
 	cuda->pools.frame_used_bytes -= bytes;
-	keep = cuda->pools.frame_free_bytes + bytes <= sl_cuda_frames_kept(cuda);
+	cuda->pools.active_ns = sl_now_ns();
+	keep = cuda->pools.frame_free_bytes + bytes <= sl_cuda_frames_kept(cuda) ||
+	       sl_cuda_frames_excess(cuda);
 	if (keep) {
 		if (cuda->pools.frame_tail[class])
 			cuda->pools.frame_tail[class]->next = frame;
