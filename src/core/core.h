@@ -261,21 +261,30 @@ int sl_view_forget(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 /* fault.c */
 int sl_touched(void *space, const struct sl_touch *touch);
 
-/* launch.c, mover.c */
-int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
-void sl_mover_stop(struct sluice_space *s);
-void sl_mover_queue(struct sluice_launch *l) SL_HELD;
-int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for it to do */
-int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
-/* prepare.c: whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
-int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
-void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
-/* What is to be on the device of the launch being prepared does not fit beside pins any more. */
-int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
+/* uses.c */
+/* What a launch may touch besides its uses. */
+struct sl_beside {
+	const struct sluice_use *uses;
+	size_t n;
+};
+
+/* Fill l->uses: l->n_uses as declared, those of beside (NULL: none) behind them, which l->n_uses counts then.
+ * -EINVAL, -EACCES: what the program declares cannot be. */
+int sl_uses_resolve(struct sluice_launch *l, const struct sluice_use *uses,
+		    const struct sl_beside *beside) SL_HELD SL_MUST_CHECK;
+/* Whether a launch with so many uses may touch what it does not declare. */
+int sl_uses_reach_all(const struct sluice_space *s, size_t n_uses);
+/* Uses of every region, behind those declared; at most room of them. */
+void sl_uses_add_all(struct sluice_launch *l, size_t room) SL_HELD;
+
+/* pins.c */
 int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: not all resident */
+/* Refresh and pin what the launch uses, in the order of its uses. */
+void sl_launch_pin(struct sluice_launch *l) SL_HELD;
 void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
-uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
+/* Off the list of prepared launches: it begins. */
+void sl_prepared_remove(struct sluice_launch *l) SL_HELD;
 void sl_launch_wake(struct sluice_space *s) SL_HELD;
 /* Until launches, pins or room may have changed; may return early: look again. Drops.
  * -ETIMEDOUT once deadline_ns has come. */
@@ -287,6 +296,19 @@ int sl_launches_go_on(const struct sluice_space *s) SL_HELD;
 /* When none does: let the newest prepared one give its pins back. */
 int sl_launch_steal(struct sluice_space *s,
 		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
+
+/* launch.c, mover.c */
+int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
+void sl_mover_stop(struct sluice_space *s);
+void sl_mover_queue(struct sluice_launch *l) SL_HELD;
+int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for it to do */
+int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
+/* prepare.c: whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
+int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
+/* What is to be on the device of the launch being prepared does not fit beside pins any more. */
+int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
+uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
 		     enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
 /* A discard behind the launches that still wait to be prepared. */
@@ -396,7 +418,6 @@ int sl_check_prepare(struct sluice_launch *l) SL_HELD SL_MUST_CHECK; /* instead 
 /* The same for host code's view. Drops. */
 void sl_check_host(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
-void sl_launch_pin(struct sluice_launch *l) SL_HELD; /* launch.c: stamp and pin, in the order of uses */
 
 /* region.c */
 struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */

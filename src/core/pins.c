@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pins of launches: pinning at once what needs nothing, giving pins back, and taking them from a launch that has
+ * not begun, where another one would wait for ever. Who waits for a launch to give something back waits here.
+ */
+#include "core/core.h"
+#include "core/plan_run.h"
+
+/* Whether every chunk of the use needs nothing. Held. */
+SL_HELD static int
+use_is_ready(const struct sl_launch_use *u)
+{
+	const struct sl_region *r = u->region;
+	enum sl_readiness wanted = u->intent == SLUICE_USE_READ ? SL_READY_READ
+								: SL_READY_WRITE;
+
+	if (r->ready[SL_READY_WRITE] == r->n_chunks ||
+	    (wanted == SL_READY_READ && !r->ready[SL_READY_NOT]))
+		return 1;
+	if (u->whole)
+		return 0;
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		if (r->chunks[i].readiness < wanted)
+			return 0;
+	}
+	return 1;
+}
+
+/* Lazily discarded on the device, and nothing stands before it: the use that writes it need only be booked. */
+SL_HELD static int
+chunk_only_revives(const struct sl_chunk *c, enum sluice_intent intent)
+{
+	return c->state == SL_CHUNK_DEVICE && !c->pages && !c->host && !c->dead &&
+	       (c->flags & (SL_DISCARDED | SL_DISCARD_EAGER | SL_GUARDED | SL_COLD |
+			    SL_EXCESS)) == SL_DISCARDED &&
+	       !sl_measure_wanted(c, intent);
+}
+
+/* Whether no chunk of a use that writes needs more than to live again in the books. Held. */
+SL_HELD static int
+use_only_revives(const struct sl_launch_use *u)
+{
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		const struct sl_chunk *c = &u->region->chunks[i];
+
+		if (c->readiness != SL_READY_WRITE && !chunk_only_revives(c, u->intent))
+			return 0;
+	}
+	return u->intent != SLUICE_USE_READ;
+}
+
+SL_HELD static void
+use_revive(const struct sl_launch_use *u)
+{
+	const struct sl_fill fill = {.intent = u->intent, .cause = SL_CAUSE_LAUNCH};
+
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		struct sl_chunk *c = &u->region->chunks[i];
+
+		if (c->readiness == SL_READY_WRITE)
+			continue;
+		sl_chunk_revive(c, 0, 0);
+		sl_ignore(sl_fill_book(c, &fill)); /* without a guard nothing can fail */
+	}
+}
+
+void
+sl_launch_pin(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	int stamp = s->policy->stamp_on_hit && !l->planned;
+
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+		struct sl_region *r = u->region;
+
+		s->clock++;
+		if (u->whole) {
+			if (stamp)
+				r->whole_stamp = s->clock;
+			r->whole_pins++;
+			r->whole_uses++;
+			continue;
+		}
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			if (stamp)
+				r->chunks[i].stamp = s->clock;
+			r->chunks[i].pins++;
+			r->chunks[i].hashed = 0;
+			r->chunks[i].awaited = 0;
+		}
+	}
+	if (l->planned)
+		sl_plan_run_stamp(l);
+}
+
+void
+sl_launch_unpin(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		if (u->whole) {
+			u->region->whole_pins--;
+			continue;
+		}
+		for (uint64_t i = u->first; i <= u->last; i++)
+			u->region->chunks[i].pins--;
+	}
+	sl_launch_wake(l->space);
+}
+
+void
+sl_launch_wake(struct sluice_space *s)
+{
+	if (s->launch_waiters)
+		sl_cond_broadcast(&s->launch_wake);
+}
+
+void
+sl_launch_wait(struct sluice_space *s)
+{
+	s->launch_waiters++;
+	if (!sl_scopes_reap(s))
+		sl_space_wait(s, &s->launch_wake);
+	s->launch_waiters--;
+}
+
+int
+sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns)
+{
+	int rc = 0;
+
+	s->launch_waiters++;
+	if (!sl_scopes_reap(s))
+		rc = sl_space_wait_until(s, &s->launch_wake, deadline_ns);
+	s->launch_waiters--;
+	return rc;
+}
+
+/* Put on the list of prepared launches not yet started. Held. */
+SL_HELD static void
+prepared_add(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	l->prev = NULL;
+	l->next = s->prepared;
+	if (l->next)
+		l->next->prev = l;
+	s->prepared = l;
+}
+
+void
+sl_prepared_remove(struct sluice_launch *l)
+{
+	if (l->prev)
+		l->prev->next = l->next;
+	else
+		l->space->prepared = l->next;
+	if (l->next)
+		l->next->prev = l->prev;
+	l->prev = l->next = NULL;
+}
+
+int
+sl_launch_try_prepare(struct sluice_launch *l)
+{
+	if (sl_checks_kernels(l->space) && l->n_uses)
+		return -EAGAIN;
+	for (size_t k = 0; k < l->n_uses; k++) {
+		if ((!use_is_ready(&l->uses[k]) && !use_only_revives(&l->uses[k])) ||
+		    l->uses[k].intent == SLUICE_USE_SCRATCH)
+			return -EAGAIN;
+	}
+	for (size_t k = 0; k < l->n_uses; k++)
+		if (!use_is_ready(&l->uses[k]))
+			use_revive(&l->uses[k]);
+	sl_plan_run_note(l);
+	sl_launch_pin(l);
+	sl_count(l->space, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses && !l->moved);
+	l->state = SL_LAUNCH_PREPARED;
+	prepared_add(l);
+	return 0;
+}
+
+void
+sl_launch_prepared(struct sluice_launch *l, int rc)
+{
+	if (rc)
+		sl_launch_blame(l, rc, "launch %llu: %s", (unsigned long long)l->number,
+				sluice_last_error());
+	l->unpinned = rc != 0;
+	l->state = SL_LAUNCH_PREPARED;
+	prepared_add(l);
+	sl_launch_wake(l->space);
+}
+
+/*
+ * Whether nothing but time stands before a prepared launch: the thread of its stream comes to it, or
+ * to another prepared one before it; or its caller is about to hand it to its stream, or starts the
+ * scope. Held.
+ */
+SL_HELD static int
+prepared_goes_on(const struct sluice_launch *l)
+{
+	const struct sluice_space *s = l->space;
+	const struct sl_task *now;
+
+	if (l->host_scope != SL_SCOPE_NONE)
+		return 1;
+	if (!s->device->ops->stream_now)
+		return 0;
+	now = s->device->ops->stream_now(l->stream->stream);
+	if (!now)
+		return 1;
+	for (const struct sluice_launch *p = s->prepared; p; p = p->next) {
+		if (now == &p->task)
+			return 1;
+	}
+	return 0;
+}
+
+int
+sl_launches_go_on(const struct sluice_space *s)
+{
+	if (s->running > sl_scopes_count(s))
+		return 1;
+	for (const struct sluice_launch *l = s->prepared; l; l = l->next) {
+		if (prepared_goes_on(l))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * An ended scope keeps its pins until its stream comes to it, and the stream may wait for the very
+ * launch that wants room. Its kernels can do without: they fault. Held; 1 if pins went.
+ */
+SL_HELD static int
+scope_steal(struct sluice_space *s)
+{
+	struct sluice_launch *l = s->device->caps & SL_CAP_FAULTS ? s->scopes : NULL;
+
+	while (l && (l->host_scope != SL_SCOPE_ENDED || l->unpinned || !l->n_uses))
+		l = l->next;
+	if (!l)
+		return 0;
+	sl_launch_unpin(l);
+	l->unpinned = 1;
+	return 1;
+}
+
+int
+sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
+{
+	struct sluice_launch *l = s->prepared;
+
+	while (l && (l == except || l->unpinned || !l->n_uses))
+		l = l->next;
+	if (!l)
+		return scope_steal(s);
+	sl_prepared_remove(l);
+	sl_launch_unpin(l);
+	for (size_t k = 0; k < l->n_uses; k++) { /* it has yet to see what was discarded after it */
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (!(c->flags & SL_DISCARDED))
+				continue;
+			c->flags |= SL_DIRTY_DEVICE; /* its other copies went with the discard */
+			sl_chunk_revive(c, 0, 0);
+		}
+	}
+	l->moved = 1; /* counted as resident at most once */
+	l->state = SL_LAUNCH_QUEUED;
+	sl_mover_queue(l);
+	return 1;
+}
