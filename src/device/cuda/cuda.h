@@ -165,7 +165,7 @@ struct cuda {
 		uint64_t frame_free_n[SL_CUDA_CLASSES];
 		/* What may still be asked for; frames that core has, and may have, of all sizes. */
 		uint64_t expected_bytes[SL_CUDA_CLASSES], frame_used_bytes, frame_limit_bytes;
-		int expected_last; /* class */
+		int expected_last;  /* class */
 		uint64_t active_ns; /* when a frame was put or taken last */
 	} pools;
 	struct cuda_ahead ahead;
