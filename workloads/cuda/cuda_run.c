@@ -181,6 +181,9 @@ workload_cuda_open(struct workload_env *env, unsigned ordinal, struct workload_c
 	if (!rc)
 		rc = SL_CUDA(cuda->driver, cuMemHostAlloc, &cuda->bounce,
 			     WORKLOAD_HOST_COPY_MAX, 0);
+	if (rc == -ENOMEM)
+		rc = sl_fail_in(rc, "pinning %llu MiB of host memory for copies",
+				(unsigned long long)(WORKLOAD_HOST_COPY_MAX >> 20));
 	rc = rc ? workload_fail_library(env, rc, "device") : kernels_load(env, cuda);
 	if (rc) {
 		workload_cuda_close(cuda);
@@ -310,7 +313,13 @@ link_buffers_make(struct workload_cuda *cuda, struct link_buffers *b)
 		if (!rc)
 			memset(b->host[i], i + 1, bytes);
 	}
-	return rc;
+	return rc == -ENOMEM
+		       ? sl_fail_in(
+				 rc,
+				 "no room to measure with: it takes %llu MiB of pinned "
+				 "host memory, and as much on the device",
+				 (unsigned long long)(2 * bytes >> 20))
+		       : rc;
 }
 
 static void

@@ -234,8 +234,11 @@ sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 	}
 	if (rc) {
 		free(frame);
-		return sl_fail_in(rc, "device: pinning %llu bytes of host memory",
-				  (unsigned long long)bytes);
+		return sl_fail_in(
+			rc, "device: pinning %llu bytes of host memory%s",
+			(unsigned long long)bytes,
+			rc == -ENOMEM ? " (no more can be pinned: lower the host budget)"
+				      : "");
 	}
 	*out = frame;
 	return 0;
