@@ -113,7 +113,8 @@ enum sluice_measure {
 enum sluice_host_pin {
 	SLUICE_HOST_PIN_LATE, /* as data leave the device: by what has left it so far */
 	SLUICE_HOST_PIN_EARLY, /* for all of a region that cannot be on the device when the region is made,
-				* which blocks for that long; within the host budget */
+				* which blocks for that long; within the host budget. Device memory for the
+				* rest is taken then, too, within the device budget */
 	SLUICE_HOST_PIN_COUNT
 };
 

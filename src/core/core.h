@@ -117,7 +117,7 @@ void sl_host_put(struct sl_host *h) SL_HELD; /* drops: give the frame back */
 int sl_host_zero(struct sl_chunk *c, int any) SL_HELD SL_MUST_CHECK;
 /* Free the host copy of c (not in I/O). Drops. */
 void sl_host_drop(struct sl_chunk *c) SL_HELD;
-/* Where the configuration asks for it (host_pin): make the frames that chunks of this size can want,
+/* Where the configuration asks for it (host_pin): make the frames and the device memory that chunks of this size can want,
  * which blocks for as long as that takes. Takes the lock. */
 void sl_host_pin_early(struct sluice_space *s, uint64_t bytes);
 /* Let the clean frame of a HOST chunk go: HOST -> STORE. Drops. */

@@ -359,11 +359,33 @@ host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
 	return 1;
 }
 
+/* What chunks of this size can still want of the device; outs: not all that there is has room there. */
+SL_HELD static void
+device_wants(const struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
+	     uint64_t *room_bytes, int *outs)
+{
+	uint64_t data = 0, all = 0;
+
+	for (size_t i = 0; i < s->n_regions; i++) {
+		const struct sl_region *r = s->regions[i];
+		uint64_t r_bytes = r->n_chunks * r->chunk_bytes;
+
+		data += r->chunk_bytes == bytes ? r_bytes : 0;
+		all += r_bytes;
+	}
+	*room_bytes = s->dev.budget_bytes;
+	*room_bytes -= *room_bytes < s->dev.used_bytes ? *room_bytes : s->dev.used_bytes;
+	data -= data < s->dev.used_bytes ? data : s->dev.used_bytes;
+	*wanted_bytes = data < *room_bytes ? data : *room_bytes;
+	*outs = all > s->dev.budget_bytes;
+}
+
 void
 sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 {
 	const struct sl_device_ops *ops = s->device->ops;
 	uint64_t wanted_bytes, room_bytes;
+	int outs;
 
 	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !ops->frames_expect)
 		return;
@@ -372,6 +394,12 @@ sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 	sl_space_unlock(s);
 	ops->frames_expect(s->device, bytes, wanted_bytes, room_bytes);
 	ops->frames_wait(s->device);
+	if (!ops->spans_expect)
+		return;
+	sl_space_lock(s);
+	device_wants(s, bytes, &wanted_bytes, &room_bytes, &outs);
+	sl_space_unlock(s);
+	ops->spans_expect(s->device, bytes, wanted_bytes, room_bytes, outs);
 }
 
 int

@@ -178,6 +178,13 @@ struct sl_device_ops {
 			      uint64_t wanted_bytes, uint64_t room_bytes);
 	/* Wait until there are as many as expected, or the system refuses more. NULL with frames_expect. */
 	void (*frames_wait)(struct sl_device *dev);
+	/*
+	 * Spans of this size will be presented, wanted_bytes of them, spans of all sizes room_bytes at most, and
+	 * copied out (outs: 1) or not: what that takes and can be had may be made now, instead of when the first
+	 * launches wait for it. Blocks for that long. NULL: it takes nothing.
+	 */
+	void (*spans_expect)(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
+			     uint64_t room_bytes, int outs);
 
 	/*
 	 * Make a whole absent span present with the contents of frame (NULL: zeros). A

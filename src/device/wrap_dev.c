@@ -100,6 +100,15 @@ wrap_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
 }
 
 static void
+wrap_spans_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
+		  uint64_t room_bytes, int outs)
+{
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+
+	inner->ops->spans_expect(inner, bytes, wanted_bytes, room_bytes, outs);
+}
+
+static void
 wrap_frames_wait(struct sl_device *dev)
 {
 	struct sl_device *inner = sl_wrap_dev_inner(dev);
@@ -324,6 +333,7 @@ static const struct sl_device_ops wrap_ops = {
 	.frame_put = wrap_frame_put,
 	.frames_expect = wrap_frames_expect,
 	.frames_wait = wrap_frames_wait,
+	.spans_expect = wrap_spans_expect,
 	.present = wrap_present,
 	.present_any = wrap_present_any,
 	.arrival = wrap_arrival,
@@ -358,7 +368,7 @@ static const struct sl_device_ops wrap_ops = {
 
 /* A call that is new in the contract needs a line below, and a function above if it is given the
  * device: handed on as it is, it would take the wrapper for the inner device. */
-_Static_assert(sizeof(struct sl_device_ops) == 44 * sizeof(void *),
+_Static_assert(sizeof(struct sl_device_ops) == 45 * sizeof(void *),
 	       "wrap every call of struct sl_device_ops");
 
 int
@@ -383,6 +393,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	WRAP(frame_put);
 	WRAP(frames_expect);
 	WRAP(frames_wait);
+	WRAP(spans_expect);
 	WRAP(present);
 	WRAP(present_any);
 	WRAP(arrival);

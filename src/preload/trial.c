@@ -14,7 +14,7 @@
  * and without moves ahead it has been learnt anew since.
  *
  * A span in which something else came between says nothing, and one of another length is not compared with those
- * before it.
+ * before it, nor are its trials put off by theirs: before there is a longer repetition, layers are the longest.
  */
 #include "preload/trial.h"
 
@@ -80,10 +80,9 @@ span_over(struct pl_trial *t, uint64_t ns)
 			trial_end(t, 0, ns);
 		t->took[0] = t->took[1] = 0;
 		t->spans = 0;
+		t->hold = HOLD_MIN;
 		t->length_before = t->length;
 	}
-	if (!t->hold)
-		t->hold = HOLD_MIN;
 	t->spans++;
 	if (!t->trying) {
 		t->took[1] = t->took[0];

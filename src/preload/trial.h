@@ -10,7 +10,7 @@ struct pl_trial {
 	int plain;  /* without moves ahead, now */
 	int trying; /* that is on trial: the other way is kept unless this one is faster */
 	unsigned spans; /* of this way, and of this trial */
-	unsigned hold; /* spans of the way that is kept until the other is tried; 0: none yet */
+	unsigned hold;  /* spans of the way that is kept until the other is tried */
 	uint64_t took[2]; /* the last spans of the way that is kept, newest first; 0: not known */
 	uint64_t first_ns; /* the first span of a trial that counts */
 	uint64_t limit;  /* the scope at which a trial that came to no end is given up */

@@ -254,6 +254,7 @@ static const struct sl_device_ops cuda_ops = {
 	.frame_put = sl_cuda_frame_put,
 	.frames_expect = sl_cuda_frames_expect,
 	.frames_wait = sl_cuda_frames_wait,
+	.spans_expect = sl_cuda_spans_expect,
 	.present = sl_cuda_present,
 	.present_any = sl_cuda_present_any,
 	.arrival = sl_cuda_arrival,

@@ -161,6 +161,7 @@ struct cuda {
 		struct cuda_slab *slab_head[SL_CUDA_CLASSES], *slab_tail[SL_CUDA_CLASSES];
 		struct cuda_frame *frame_head[SL_CUDA_CLASSES], *frame_tail[SL_CUDA_CLASSES];
 		uint64_t slab_free_bytes, frame_free_bytes;
+		uint64_t slab_free_n[SL_CUDA_CLASSES];
 		uint64_t frame_cache_bytes; /* set once: free frames kept, or what is left of the limit */
 		uint64_t frame_free_n[SL_CUDA_CLASSES];
 		/* What may still be asked for; frames that core has, and may have, of all sizes. */
@@ -248,6 +249,8 @@ void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes);
 uint64_t sl_cuda_frames_kept(const struct cuda *cuda);
 /* There will be more: 1: the thread gives them back later; 0: there is none. Under pools.lock. */
 int sl_cuda_frames_excess(struct cuda *cuda);
+void sl_cuda_spans_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
+			  uint64_t room_bytes, int outs);
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 
@@ -276,6 +279,8 @@ int sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		    uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
 /* Drain slab to data once copy in number after is done. pending->done is called at its end,
  * with pending->event set here. */
+/* Make what copies out need, as far as it can be had: else the first one does. Context entered. */
+void sl_cuda_outs_start(struct cuda *cuda);
 int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t bytes,
 		     uint64_t after, struct cuda_pending *pending) SL_MUST_CHECK;
 /* Block until copy in number move is done. */

@@ -112,6 +112,7 @@ slab_pop(struct cuda *cuda, int class, int idle)
 		if (!slab->next)
 			cuda->pools.slab_tail[class] = NULL;
 		cuda->pools.slab_free_bytes -= sl_cuda_class_bytes(class);
+		cuda->pools.slab_free_n[class]--;
 	}
 	sl_mutex_unlock(&cuda->pools.lock);
 	return slab;
@@ -130,6 +131,7 @@ sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab)
 		cuda->pools.slab_head[class] = slab;
 	cuda->pools.slab_tail[class] = slab;
 	cuda->pools.slab_free_bytes += sl_cuda_class_bytes(class);
+	cuda->pools.slab_free_n[class]++;
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
@@ -160,23 +162,14 @@ sl_cuda_slabs_trim(struct cuda *cuda)
 	slabs_give_back(cuda, -1, UINT64_MAX);
 }
 
-int
-sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
+static int
+slab_make(struct cuda *cuda, int class, struct cuda_slab **out)
 {
-	struct cuda_slab *slab;
+	struct cuda_slab *slab = sl_calloc(1, sizeof(*slab));
+	uint64_t bytes = sl_cuda_class_bytes(class);
 	size_t free_bytes = 0, total_bytes = 0;
-	int class = sl_cuda_class(bytes);
 	int rc;
 
-	if (class < 0)
-		return class;
-	slab = slab_pop(cuda, class, 0);
-	if (slab) {
-		*out = slab;
-		return 0;
-	}
-	slabs_give_back(cuda, class, bytes);
-	slab = sl_calloc(1, sizeof(*slab));
 	if (!slab)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	slab->class = class;
@@ -194,6 +187,45 @@ sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
 	}
 	*out = slab;
 	return 0;
+}
+
+int
+sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
+{
+	int class = sl_cuda_class(bytes);
+
+	if (class < 0)
+		return class;
+	*out = slab_pop(cuda, class, 0);
+	if (*out)
+		return 0;
+	slabs_give_back(cuda, class, bytes);
+	return slab_make(cuda, class, out);
+}
+
+void
+sl_cuda_spans_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
+		     uint64_t room_bytes, int outs)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_slab *slab;
+	int class = sl_cuda_class(bytes), lacks;
+
+	if (class < 0 || sl_cuda_enter(cuda))
+		return;
+	do {
+		sl_mutex_lock(&cuda->pools.lock);
+		lacks = (cuda->pools.slab_free_n[class] + 1) * bytes <= wanted_bytes &&
+			cuda->pools.slab_free_bytes + bytes <= room_bytes;
+		sl_mutex_unlock(&cuda->pools.lock);
+		if (lacks && slab_make(cuda, class, &slab))
+			break; /* whoever needs one will be told why */
+		if (lacks)
+			sl_cuda_slab_put(cuda, slab);
+	} while (lacks);
+	if (outs)
+		sl_cuda_outs_start(cuda);
+	sl_cuda_leave(cuda);
 }
 
 /* ---- frames --------------------------------------------------------------------------- */

@@ -217,6 +217,14 @@ out_start(struct cuda *cuda)
 	return out_create(cuda);
 }
 
+void
+sl_cuda_outs_start(struct cuda *cuda)
+{
+	sl_mutex_lock(&cuda->moves.lock);
+	sl_ignore(out_start(cuda)); /* the first copy tries again */
+	sl_mutex_unlock(&cuda->moves.lock);
+}
+
 /* What is enqueued for a copy out. Lock held, the context of copies out current. */
 static int
 out_enqueue(struct cuda *cuda, struct cuda_slab *slab, char *data, uint64_t bytes,
