@@ -189,7 +189,7 @@ demo_print_table(const struct demo *demo)
 	print_row(demo, "  over device and host memory", value_times_both);
 	print_row(demo, "time with Sluice", value_time);
 	print_row(demo, "time with mmap", value_mmap_time);
-	print_row(demo, "Sluice is faster by", value_speedup);
+	print_row(demo, "time with mmap over Sluice's", value_speedup);
 	print_row(demo, "same result, byte for byte", value_same);
 	print_row(demo, "fraction of the disk's rate", value_disk);
 	print_row(demo, "misses", value_misses);
