@@ -22,6 +22,8 @@
 
 #define IDLE_SPIN_NS  200000u
 #define IDLE_PAUSE_NS 5000u
+/* Between two questions how far copies are: each takes locks of the driver that the bringer wants. */
+#define ASK_PAUSE_NS  4000u
 
 enum slot_state {
 	SLOT_FREE,
@@ -51,7 +53,9 @@ struct sluice_fetch {
 	_Atomic uint32_t n_queued; /* what the queue has, to be looked at without the lock */
 	uint32_t n_brought; /* server: slots that wait for their copies or the bringer */
 	_Atomic int stopping;
-	int first_rc; /* lock */
+	uint64_t asked_ns; /* server: when the device was asked last */
+	int lost;          /* server: it does not answer any more */
+	int first_rc;      /* lock */
 	char first_text[SL_ERROR_TEXT_BYTES];
 	int server_started, bringer_started;
 	pthread_t server, bringer;
@@ -217,11 +221,42 @@ box_serve(struct sluice_fetch *f, struct fetch_slot *slot)
 	}
 }
 
+/* Whether what a slot was brought is there, as far as is known; else *oldest is its copy, if it is older. */
+static int
+slot_has_come(const struct sluice_fetch *f, const struct fetch_slot *slot, uint64_t *oldest)
+{
+	struct sl_device *dev = f->space->device;
+	uint64_t in = slot->arrival.in;
+
+	if (slot->rc || !dev->ops->move_query || f->lost)
+		return 1;
+	if (in > atomic_load_explicit(&dev->moves_done, memory_order_acquire)) {
+		*oldest = in < *oldest ? in : *oldest;
+		return 0;
+	}
+	return dev->ops->move_query(dev, slot->arrival.out) != -EAGAIN;
+}
+
+/* Ask whether a copy has come, unless it was asked a moment ago. 1: it has. */
+static int
+copy_ask(struct sluice_fetch *f, uint64_t move)
+{
+	uint64_t now_ns = sl_now_ns();
+	int rc;
+
+	if (now_ns - f->asked_ns < ASK_PAUSE_NS)
+		return 0;
+	rc = f->space->device->ops->move_query(f->space->device, move);
+	f->asked_ns = sl_now_ns();
+	f->lost |= rc && rc != -EAGAIN;
+	return rc != -EAGAIN;
+}
+
 /* Look at every box once. 1: something was done. */
 static int
 boxes_look(struct sluice_fetch *f)
 {
-	struct sl_device *dev = f->space->device;
+	uint64_t oldest = UINT64_MAX;
 	int done = 0;
 
 	for (uint32_t i = 0; i < f->n_blocks; i++) {
@@ -233,17 +268,16 @@ boxes_look(struct sluice_fetch *f)
 			box_serve(f, slot);
 			done = 1;
 		}
-		if (atomic_load(&slot->state) != SLOT_BROUGHT)
-			continue;
-		if (!slot->rc && dev->ops->move_query &&
-		    (dev->ops->move_query(dev, slot->arrival.in) == -EAGAIN ||
-		     dev->ops->move_query(dev, slot->arrival.out) == -EAGAIN))
+		if (atomic_load(&slot->state) != SLOT_BROUGHT ||
+		    !slot_has_come(f, slot, &oldest))
 			continue;
 		atomic_store(&slot->state, slot->rc ? SLOT_FREE : SLOT_HELD);
 		f->n_brought--;
 		box_answer(f, slot, slot->rc);
 		done = 1;
 	}
+	if (oldest != UINT64_MAX && copy_ask(f, oldest))
+		done = 1;
 	return done;
 }
 

@@ -176,6 +176,8 @@ cuda_move_query(struct sl_device *dev, uint64_t move)
 
 	if (move <= atomic_load_explicit(&dev->moves_done, memory_order_acquire))
 		return 0;
+	if (move & SL_MOVE_OUT)
+		return sl_cuda_move_query(cuda, move); /* the driver is not asked */
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
