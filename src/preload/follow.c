@@ -25,9 +25,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/period.h"
 #include "core/embed.h"
 #include "preload/books.h"
-#include "preload/period.h"
 #include "preload/trial.h"
 
 #define LOG_MAX     16384u /* a power of two, as those below */
@@ -416,13 +416,13 @@ static uint64_t
 period_tell(struct pl_follow *f)
 {
 	const struct pl_trial *t = &f->trial;
-	size_t n = f->head < LOG_MAX ? f->head : LOG_MAX;
+	uint32_t n = f->head < LOG_MAX ? (uint32_t)f->head : LOG_MAX;
 
 	if (t->period)
 		return log_repeats(f, t->length, t->period) ? t->period : 0;
-	for (size_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		f->latest[i] = f->log[(f->head - 1 - i) % LOG_MAX].hash;
-	return pl_period_find(f->latest, n, f->work);
+	return sl_period_find(f->latest, n, n - n / 2, f->work);
 }
 
 /* Whether moves are made ahead; then: the scope is the expected one. */

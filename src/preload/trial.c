@@ -4,7 +4,7 @@
  * now, and what is sent away early since it had left last time never has the chance to stay. A program whose kernels
  * each use a large part of the device is faster without. So both ways are tried, and the faster one is kept.
  *
- * A program that repeats itself does the same again after a period of so many scopes (period.c). That many, or a
+ * A program that repeats itself does the same again after a period of so many scopes (base/period.c). That many, or a
  * multiple of it that is long enough, are a span; only whole spans are compared: the time that parts of an iteration
  * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which the
  * other way settles, and two that count; it ends at once where one of them is much slower. The way that is kept

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/period.h"
 #include "trace/trace.h"
 
 /* ---- periods ---- */
@@ -46,31 +47,6 @@ launch_hash(const struct sl_trace *trace, uint32_t k)
 	return hash;
 }
 
-/* match[i]: how many launches from the end on are alike with those i launches earlier
- * (the Z-function of the launches read from the end). match[0] is not set. */
-static void
-matches_make(const uint64_t *from_end, uint32_t n, uint32_t *match)
-{
-	uint32_t left = 0, right = 0;
-
-	for (uint32_t i = 1; i < n; i++) {
-		uint32_t z = 0;
-
-		if (i < right) {
-			z = match[i - left];
-			if (z > right - i)
-				z = right - i;
-		}
-		while (i + z < n && from_end[z] == from_end[i + z])
-			z++;
-		match[i] = z;
-		if (i + z > right) {
-			left = i;
-			right = i + z;
-		}
-	}
-}
-
 #define CUTS \
 	8u /* sixteenths of the trace that are left out at its end, at most, less one */
 
@@ -78,23 +54,6 @@ matches_make(const uint64_t *from_end, uint32_t n, uint32_t *match)
 struct run {
 	uint32_t period, first, end; /* period 0: nothing repeats */
 };
-
-/* Of n launches read from the end, of which `all` is the whole. */
-static uint32_t
-period_choose(const uint32_t *match, uint32_t n, uint32_t all)
-{
-	uint32_t best = 0, best_covered = 0;
-
-	for (uint32_t period = 1; period <= n / 2; period++) {
-		uint32_t whole = (period + match[period]) / period;
-
-		if (whole < 2 || whole * period <= all / 2 || whole * period <= best_covered)
-			continue;
-		best = period;
-		best_covered = whole * period;
-	}
-	return best;
-}
 
 static void
 run_find(const uint64_t *from_end, uint32_t *match, uint32_t n, struct run *run)
@@ -105,8 +64,8 @@ run_find(const uint64_t *from_end, uint32_t *match, uint32_t n, struct run *run)
 
 		if (cut && !left_out)
 			continue;
-		matches_make(from_end + left_out, n - left_out, match);
-		run->period = period_choose(match, n - left_out, n);
+		run->period = sl_period_find(from_end + left_out, n - left_out, n / 2 + 1,
+					     match);
 		if (!run->period)
 			continue;
 		run->end = n - left_out;

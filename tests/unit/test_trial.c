@@ -3,12 +3,11 @@
  * Which of two ways is kept, with made-up times: a program of so many scopes an iteration, which take so long
  * with moves ahead and so long without.
  */
-#include "preload/period.h"
+#include "base/period.h"
 #include "preload/trial.h"
 #include "unit/cmocka_all.h"
 
-#include "preload/period.c" /* NOLINT(bugprone-suspicious-include) */
-#include "preload/trial.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "preload/trial.c" /* NOLINT(bugprone-suspicious-include) */
 
 #define MS  UINT64_C(1000000)
 #define LOG 4096u
@@ -29,12 +28,12 @@ period(struct program *p)
 {
 	static uint64_t latest[LOG];
 	static uint32_t work[LOG];
-	size_t n = p->number < LOG ? p->number : LOG;
+	uint32_t n = p->number < LOG ? (uint32_t)p->number : LOG;
 
 	for (size_t i = 0; i < n; i++)
 		latest[i] = p->log[(p->number - 1 - i) % LOG];
 	if (!p->trial.period)
-		return pl_period_find(latest, n, work);
+		return sl_period_find(latest, n, n - n / 2, work);
 	if (p->trial.length + p->trial.period > n)
 		return 0;
 	for (size_t i = 0; i < p->trial.length; i++)
@@ -212,11 +211,11 @@ period_of(const char *latest, size_t period)
 {
 	uint64_t s[64];
 	uint32_t work[64];
-	size_t n = strlen(latest);
+	uint32_t n = (uint32_t)strlen(latest);
 
 	for (size_t i = 0; i < n; i++)
 		s[i] = (unsigned char)latest[i];
-	assert_int_equal(pl_period_find(s, n, work), period);
+	assert_int_equal(sl_period_find(s, n, n - n / 2, work), period);
 }
 
 static void
