@@ -283,8 +283,9 @@ int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: no
 void sl_launch_pin(struct sluice_launch *l) SL_HELD;
 void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
 void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
-/* Off the list of prepared launches: it begins. */
-void sl_prepared_remove(struct sluice_launch *l) SL_HELD;
+/* The lists of prepared launches and of scopes, under the lock. */
+void sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l);
+void sl_launch_list_remove(struct sluice_launch **head, struct sluice_launch *l);
 void sl_launch_wake(struct sluice_space *s) SL_HELD;
 /* Until launches, pins or room may have changed; may return early: look again. Drops.
  * -ETIMEDOUT once deadline_ns has come. */

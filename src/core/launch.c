@@ -41,7 +41,7 @@ launch_start(struct sluice_launch *l)
 
 	while (l->state == SL_LAUNCH_QUEUED)
 		sl_launch_wait(s);
-	sl_prepared_remove(l);
+	sl_launch_list_remove(&s->prepared, l);
 	l->state = SL_LAUNCH_RUNNING;
 	s->running++;
 }
@@ -116,18 +116,6 @@ launch_run(struct sl_task *task)
 }
 
 static void
-scope_remove(struct sluice_launch *l)
-{
-	if (l->prev)
-		l->prev->next = l->next;
-	else
-		l->space->scopes = l->next;
-	if (l->next)
-		l->next->prev = l->prev;
-	l->prev = l->next = NULL;
-}
-
-static void
 launch_done(struct sl_task *task, int rc)
 {
 	struct sluice_launch *l = (struct sluice_launch *)task;
@@ -139,7 +127,7 @@ launch_done(struct sl_task *task, int rc)
 	if (l->state != SL_LAUNCH_RUNNING)
 		launch_start(l); /* cancelled before it ran */
 	if (l->host_scope == SL_SCOPE_ENDED)
-		scope_remove(l);
+		sl_launch_list_remove(&s->scopes, l);
 	sl_launch_finish(l);
 	sl_space_unlock(s);
 	free(l);
@@ -366,10 +354,7 @@ scope_begin(struct sluice_space *space, struct sluice_stream *stream,
 		free(l);
 		return rc;
 	}
-	l->next = space->scopes;
-	if (l->next)
-		l->next->prev = l;
-	space->scopes = l;
+	sl_launch_list_add(&space->scopes, l);
 	*out = l;
 	return 0;
 }
@@ -444,7 +429,7 @@ sl_scope_close(struct sluice_launch *l)
 	struct sluice_space *s = l->space;
 
 	sl_space_lock(s);
-	scope_remove(l);
+	sl_launch_list_remove(&s->scopes, l);
 	sl_launch_finish(l);
 	sl_space_unlock(s);
 	free(l);
@@ -493,13 +478,13 @@ sluice_launch_end(struct sluice_launch *launch)
 	sl_space_lock(s);
 	launch->host_scope = SL_SCOPE_ENDED;
 	if (s->device->caps & SL_CAP_NATIVE) {
-		scope_remove(launch);
+		sl_launch_list_remove(&s->scopes, launch);
 		sl_scope_ended(launch);
 		sl_space_unlock(s);
 		return;
 	}
 	if (!atomic_load(&launch->stream->pending)) {
-		scope_remove(launch);
+		sl_launch_list_remove(&s->scopes, launch);
 		sl_launch_finish(launch);
 		sl_space_unlock(s);
 		free(launch);

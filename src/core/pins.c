@@ -138,26 +138,23 @@ sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns)
 	return rc;
 }
 
-/* Put on the list of prepared launches not yet started. Held. */
-SL_HELD static void
-prepared_add(struct sluice_launch *l)
+void
+sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l)
 {
-	struct sluice_space *s = l->space;
-
 	l->prev = NULL;
-	l->next = s->prepared;
+	l->next = *head;
 	if (l->next)
 		l->next->prev = l;
-	s->prepared = l;
+	*head = l;
 }
 
 void
-sl_prepared_remove(struct sluice_launch *l)
+sl_launch_list_remove(struct sluice_launch **head, struct sluice_launch *l)
 {
 	if (l->prev)
 		l->prev->next = l->next;
 	else
-		l->space->prepared = l->next;
+		*head = l->next;
 	if (l->next)
 		l->next->prev = l->prev;
 	l->prev = l->next = NULL;
@@ -180,7 +177,7 @@ sl_launch_try_prepare(struct sluice_launch *l)
 	sl_launch_pin(l);
 	sl_count(l->space, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses && !l->moved);
 	l->state = SL_LAUNCH_PREPARED;
-	prepared_add(l);
+	sl_launch_list_add(&l->space->prepared, l);
 	return 0;
 }
 
@@ -192,7 +189,7 @@ sl_launch_prepared(struct sluice_launch *l, int rc)
 				sluice_last_error());
 	l->unpinned = rc != 0;
 	l->state = SL_LAUNCH_PREPARED;
-	prepared_add(l);
+	sl_launch_list_add(&l->space->prepared, l);
 	sl_launch_wake(l->space);
 }
 
@@ -260,7 +257,7 @@ sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
 		l = l->next;
 	if (!l)
 		return scope_steal(s);
-	sl_prepared_remove(l);
+	sl_launch_list_remove(&s->prepared, l);
 	sl_launch_unpin(l);
 	for (size_t k = 0; k < l->n_uses; k++) { /* it has yet to see what was discarded after it */
 		struct sl_launch_use *u = &l->uses[k];
