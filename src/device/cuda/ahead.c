@@ -39,13 +39,16 @@ sl_cuda_ahead_init(struct cuda *cuda)
 	sl_cond_init(&cuda->ahead.done);
 }
 
-uint64_t
-sl_cuda_frames_kept(const struct cuda *cuda)
+int
+sl_cuda_frames_exceed(const struct cuda *cuda, uint64_t more_bytes)
 {
 	uint64_t used = cuda->pools.frame_used_bytes, limit = cuda->pools.frame_limit_bytes;
 	uint64_t left = limit > used ? limit - used : 0;
+	uint64_t kept = left > cuda->pools.frame_cache_bytes
+				? left
+				: cuda->pools.frame_cache_bytes;
 
-	return left > cuda->pools.frame_cache_bytes ? left : cuda->pools.frame_cache_bytes;
+	return cuda->pools.frame_free_bytes + more_bytes > kept;
 }
 
 /* The class of the next frame to make, or -1: there are enough. Lock held. */
@@ -70,7 +73,7 @@ class_wanted(const struct cuda *cuda)
 static int
 class_in_excess(const struct cuda *cuda)
 {
-	if (cuda->pools.frame_free_bytes <= sl_cuda_frames_kept(cuda))
+	if (!sl_cuda_frames_exceed(cuda, 0))
 		return -1;
 	for (int i = 1; i <= SL_CUDA_CLASSES; i++) {
 		int class = (cuda->pools.expected_last + i) % SL_CUDA_CLASSES;
@@ -88,6 +91,20 @@ rest_end(const struct cuda *cuda, uint64_t since_ns)
 	uint64_t quiet = cuda->pools.active_ns + REST_NS, most = since_ns + REST_MAX_NS;
 
 	return quiet < most ? quiet : most;
+}
+
+/* Until there is something to do; since_ns: for how long there is an excess, 0: there is none. Lock held. */
+static void
+ahead_wait(struct cuda *cuda, uint64_t since_ns) SL_REQUIRES(cuda->pools.lock)
+{
+	if (!since_ns) {
+		sl_cond_wait(&cuda->ahead.work, &cuda->pools.lock);
+		return;
+	}
+	cuda->ahead.resting = 1;
+	sl_ignore(sl_cond_wait_until(&cuda->ahead.work, &cuda->pools.lock,
+				     rest_end(cuda, since_ns)));
+	cuda->ahead.resting = 0;
 }
 
 static void
@@ -129,22 +146,13 @@ ahead_main(void *arg)
 		int wanted = entered && !cuda->ahead.refused ? class_wanted(cuda) : -1;
 		int rc = 0;
 
-		if (excess < 0 && wanted < 0) {
-			since_ns = 0;
-			sl_cond_broadcast(&cuda->ahead.done);
-			sl_cond_wait(&cuda->ahead.work, &cuda->pools.lock);
-			continue;
-		}
 		if (excess < 0)
 			since_ns = 0;
 		else if (!since_ns)
 			since_ns = sl_now_ns();
-		if (wanted < 0 && sl_now_ns() < rest_end(cuda, since_ns)) {
+		if (wanted < 0 && (excess < 0 || sl_now_ns() < rest_end(cuda, since_ns))) {
 			sl_cond_broadcast(&cuda->ahead.done);
-			cuda->ahead.resting = 1;
-			sl_ignore(sl_cond_wait_until(&cuda->ahead.work, &cuda->pools.lock,
-						     rest_end(cuda, since_ns)));
-			cuda->ahead.resting = 0;
+			ahead_wait(cuda, since_ns);
 			continue;
 		}
 		sl_mutex_unlock(&cuda->pools.lock);

@@ -245,8 +245,8 @@ void sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wante
 			   uint64_t room_bytes);
 /* A frame is being handed out: as much less is expected. */
 void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes);
-/* Free frames that may be kept. Under pools.lock. */
-uint64_t sl_cuda_frames_kept(const struct cuda *cuda);
+/* Whether free frames, with so many bytes more of them, are more than may be kept. Under pools.lock. */
+int sl_cuda_frames_exceed(const struct cuda *cuda, uint64_t more_bytes);
 /* There will be more: 1: the thread gives them back later; 0: there is none. Under pools.lock. */
 int sl_cuda_frames_excess(struct cuda *cuda);
 void sl_cuda_spans_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
@@ -277,10 +277,10 @@ void sl_cuda_moves_stop(struct cuda *cuda);
  * the moves. */
 int sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		    uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
-/* Drain slab to data once copy in number after is done. pending->done is called at its end,
- * with pending->event set here. */
 /* Make what copies out need, as far as it can be had: else the first one does. Context entered. */
 void sl_cuda_outs_start(struct cuda *cuda);
+/* Drain slab to data once copy in number after is done. pending->done is called at its end,
+ * with pending->event set here. */
 int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t bytes,
 		     uint64_t after, struct cuda_pending *pending) SL_MUST_CHECK;
 /* Block until copy in number move is done. */

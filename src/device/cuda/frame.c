@@ -334,7 +334,7 @@ frames_make_room(struct cuda *cuda, int class)
 		struct cuda_frame *other = NULL;
 
 		sl_mutex_lock(&cuda->pools.lock);
-		excess = cuda->pools.frame_free_bytes > sl_cuda_frames_kept(cuda);
+		excess = sl_cuda_frames_exceed(cuda, 0);
 		sl_mutex_unlock(&cuda->pools.lock);
 		if (excess)
 			other = frame_pop_other(cuda, class);
@@ -422,8 +422,7 @@ sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 	sl_mutex_lock(&cuda->pools.lock);
 	cuda->pools.frame_used_bytes -= bytes;
 	cuda->pools.active_ns = sl_now_ns();
-	keep = cuda->pools.frame_free_bytes + bytes <= sl_cuda_frames_kept(cuda) ||
-	       sl_cuda_frames_excess(cuda);
+	keep = !sl_cuda_frames_exceed(cuda, bytes) || sl_cuda_frames_excess(cuda);
 	if (keep) {
 		if (cuda->pools.frame_tail[class])
 			cuda->pools.frame_tail[class]->next = frame;
