@@ -125,6 +125,9 @@ static const char bench_help[] =
 	"Run:\n"
 	"      --dir DIR              existing directory for the files ($TMPDIR or "
 	"/var/tmp)\n"
+	"      --files HOW            copies, streaming: direct: past the page cache, to "
+	"pinned\n"
+	"                             memory; cached: by read(2), not pinned (direct)\n"
 	"      --repeat N             run N times, times are medians (1)\n"
 	"      --verify               compare the results with a reference, bit for bit\n"
 	"      --keep                 leave the files in DIR, to be used again\n"
@@ -151,6 +154,7 @@ enum {
 	OPT_READAHEAD,
 	OPT_SET,
 	OPT_DIR,
+	OPT_FILES,
 	OPT_REPEAT,
 	OPT_VERIFY,
 	OPT_KEEP,
@@ -176,6 +180,7 @@ static const struct option bench_options[] = {
 	{"readahead", required_argument, NULL, OPT_READAHEAD},
 	{"set", required_argument, NULL, OPT_SET},
 	{"dir", required_argument, NULL, OPT_DIR},
+	{"files", required_argument, NULL, OPT_FILES},
 	{"repeat", required_argument, NULL, OPT_REPEAT},
 	{"verify", no_argument, NULL, OPT_VERIFY},
 	{"keep", no_argument, NULL, OPT_KEEP},
@@ -471,6 +476,11 @@ option_take(struct bench *bench, const struct option *option)
 	case OPT_DIR:
 		params->dir = optarg;
 		return 0;
+	case OPT_FILES:
+		params->cached = strcmp(optarg, "cached") == 0;
+		if (!params->cached && strcmp(optarg, "direct") != 0)
+			return command_usage("bench", "--files %s: direct or cached", optarg);
+		return 0;
 	case OPT_REPEAT:
 		return number_read("--repeat", optarg, 1, REPEAT_MAX, &bench->repeat);
 	case OPT_VERIFY:
@@ -557,6 +567,12 @@ values_check(struct bench *bench)
 		return command_usage("bench", "--tile %s: a launch needs data",
 				     bench->tile_text);
 	for (i = 0; i < bench->n_memories; i++) {
+		if (params->cached && bench->memory[i] != WORKLOAD_MEMORY_COPIES &&
+		    bench->memory[i] != WORKLOAD_MEMORY_STREAMING)
+			return command_usage("bench",
+					     "--files cached: for --memory copies and "
+					     "streaming, not %s",
+					     bench_memory_names[bench->memory[i]]);
 		if (bench->memory[i] == WORKLOAD_MEMORY_SLUICE)
 			continue;
 		if (!bench_is_cuda(bench))
@@ -611,6 +627,7 @@ options_apply(struct bench *bench)
 	params->presence = given.presence;
 	params->verify = given.verify;
 	params->keep = given.keep;
+	params->cached = given.cached;
 	if (given.footprint_bytes)
 		params->footprint_bytes = given.footprint_bytes;
 	if (given.seed != UINT64_MAX)

@@ -50,8 +50,9 @@ enum suite_variant {
 	SUITE_SLUICE_NO_AHEAD, /* the same without read-ahead */
 	SUITE_DRAGON, /* kernels run by faults, flags of the mapping, policy dragon */
 	SUITE_DRAGON_NO_AHEAD,
-	SUITE_UVM,          /* kernels run by faults, policy uvm */
-	SUITE_COPIES,       /* files read as a whole, copied, computed, copied, written */
+	SUITE_UVM,    /* kernels run by faults, policy uvm */
+	SUITE_COPIES, /* files read as a whole, copied, computed, copied, written */
+	SUITE_CACHED, /* a GPU: the same by read(2), not pinned, within the device memory */
 	SUITE_STREAMING,    /* a GPU: pieces by hand over three buffers */
 	SUITE_MAPPED,       /* a GPU: kernels reach host memory over the link */
 	SUITE_MMAP,         /* files mapped; the kernel's page cache decides */
@@ -301,7 +302,8 @@ unsigned suite_bars_judge(const struct suite *suite, int cuda,
 			  struct suite_bar bars[SUITE_BARS_MAX]);
 
 /*
- * Seconds that reading everything, copying and writing takes at a point of figure 3: as measured, or
+ * Seconds that reading everything, copying and writing takes at a point of figure 3 (on a GPU, by
+ * read(2) and within the budgets, as the paper's baseline): as measured, or
  * where host memory does not hold the files, by a line through those measured, as the paper does:
  * *extrapolated is then 1. 0: unknown.
  */

@@ -78,15 +78,16 @@ double
 suite_copies_s(const struct suite *suite, int cuda, const char *workload, unsigned ratio,
 	       int *extrapolated)
 {
+	enum suite_variant base = cuda ? SUITE_CACHED : SUITE_COPIES;
 	const struct suite_row *row = suite_row_done(suite, cuda, SUITE_FIG3, workload,
-						     SUITE_COPIES, suite_ratio_names[ratio]);
+						     base, suite_ratio_names[ratio]);
 	double n = 0, x = 0, y = 0, xx = 0, xy = 0, slope;
 
 	*extrapolated = 0;
 	if (row)
 		return row->total_s;
 	for (unsigned i = 0; i < SUITE_RATIOS; i++) {
-		row = suite_row_done(suite, cuda, SUITE_FIG3, workload, SUITE_COPIES,
+		row = suite_row_done(suite, cuda, SUITE_FIG3, workload, base,
 				     suite_ratio_names[i]);
 		if (!row || suite_ratio_values[i] < 1)
 			continue; /* in the device all is copied once: another line */

@@ -64,6 +64,7 @@ const char *const suite_variant_names[SUITE_VARIANT_COUNT] = {
 	[SUITE_DRAGON_NO_AHEAD] = "dragon-no-ahead",
 	[SUITE_UVM] = "uvm",
 	[SUITE_COPIES] = "copies",
+	[SUITE_CACHED] = "cached",
 	[SUITE_STREAMING] = "streaming",
 	[SUITE_MAPPED] = "mapped",
 	[SUITE_MMAP] = "mmap",
@@ -84,6 +85,7 @@ const char *const suite_variant_titles[SUITE_VARIANT_COUNT] = {
 	[SUITE_DRAGON_NO_AHEAD] = "faults, policy dragon, no read-ahead",
 	[SUITE_UVM] = "faults, policy uvm",
 	[SUITE_COPIES] = "read, then copy",
+	[SUITE_CACHED] = "read(2), then copy",
 	[SUITE_STREAMING] = "pieces by hand",
 	[SUITE_MAPPED] = "host memory over the link",
 	[SUITE_MMAP] = "mmap",
@@ -272,18 +274,18 @@ fig3_plan(struct suite *suite, const struct workload *workload)
 	/* What the claims are about first; the rest is for the pictures. */
 	static const enum suite_variant soft[] = {SUITE_SLUICE, SUITE_COPIES,
 						  SUITE_DRAGON, SUITE_UVM, SUITE_MMAP};
-	static const enum suite_variant cuda[] = {SUITE_SLUICE, SUITE_COPIES,
+	static const enum suite_variant cuda[] = {SUITE_SLUICE, SUITE_CACHED, SUITE_COPIES,
 						  SUITE_STREAMING, SUITE_MAPPED};
 	int rc = 0;
 
 	for (unsigned ratio = 0; !rc && ratio < SUITE_RATIOS; ratio++) {
 		struct suite_row row = row_make(suite, SUITE_FIG3, workload);
-		unsigned all = suite->cuda ? 4 : 5;
+		unsigned all = 5;
 
 		if (suite->quick && suite->cuda && !quick_cuda_ratios[ratio])
 			continue;
 		if (suite->quick && ratio != QUICK_RATIO)
-			all = suite->cuda ? 2 : 3;
+			all = 3;
 		ratio_set(&row, suite, ratio);
 		row.in_turn = !suite->cuda; /* how fast a disk is changes by half in minutes */
 		rc = variants_add(suite, row, suite->cuda ? cuda : soft, all);

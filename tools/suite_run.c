@@ -174,6 +174,12 @@ variant_set(struct run *run)
 	case SUITE_COPIES:
 		params->memory = WORKLOAD_MEMORY_COPIES; /* the software device: suite_copies.c */
 		return 0;
+	case SUITE_CACHED: /* what does not fit the device goes through it piece by piece */
+		params->memory = run->row->footprint_bytes <= run->row->device_bytes
+					 ? WORKLOAD_MEMORY_COPIES
+					 : WORKLOAD_MEMORY_STREAMING;
+		params->cached = 1;
+		return 0;
 	case SUITE_STREAMING:
 		params->memory = WORKLOAD_MEMORY_STREAMING;
 		return 0;

@@ -488,6 +488,12 @@ params_check(struct workload_env *env)
 			env, -EINVAL,
 			"this kind of memory needs a GPU and launches that declare "
 			"what they use");
+	if (params->cached && params->memory != WORKLOAD_MEMORY_COPIES &&
+	    params->memory != WORKLOAD_MEMORY_STREAMING)
+		return workload_fail(
+			env, -EINVAL,
+			"files through the page cache: of copies and streaming "
+			"only");
 	for (i = 0; i < env->workload->n_options; i++) {
 		const struct workload_option *option = &env->workload->options[i];
 

@@ -159,6 +159,9 @@ struct workload_params {
 	uint64_t seed;       /* of the inputs */
 	enum workload_presence presence;
 	enum workload_memory memory;
+	/* COPIES, STREAMING: files are read and written through the page cache and host memory is not
+	 * pinned, nor more of it used than the host budget; else past the cache, and pinned. */
+	int cached;
 	int verify; /* 1: compare the output with the reference */
 	int keep;   /* 1: leave the files for the next run */
 	const char *dir; /* existing directory; files go to a sub-directory "sluice-NAME" of it */

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 
-SAID_BYTES = 2000  # of what a program said on stderr: its end
+SAID_BYTES = 2000  # of what a program said on stderr: our lines, and the end of the others
 LAST_SECONDS = 2  # from being asked to end to being killed
 NVCC = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
 
@@ -35,7 +35,10 @@ class Outcome:
     @property
     def said(self):
         end = "no end in time" if self.status is None else f"exit status {self.status}"
-        return f"{end}; {self.err[-SAID_BYTES:].strip()}"
+        lines = self.err.splitlines()
+        ours = "\n".join(line for line in lines if line.startswith("sluice"))
+        others = "\n".join(line for line in lines if not line.startswith("sluice"))
+        return f"{end}; {ours[:SAID_BYTES]}\n{others[-SAID_BYTES:]}".strip()
 
 
 def group_end(process):

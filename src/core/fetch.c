@@ -244,8 +244,8 @@ copy_ask(struct sluice_fetch *f, uint64_t move)
 	uint64_t now_ns = sl_now_ns();
 	int rc;
 
-	if (now_ns - f->asked_ns < ASK_PAUSE_NS)
-		return 0;
+	if (f->n_brought > 1 && now_ns - f->asked_ns < ASK_PAUSE_NS)
+		return 0; /* a single one: the bringer has nothing to map */
 	rc = f->space->device->ops->move_query(f->space->device, move);
 	f->asked_ns = sl_now_ns();
 	f->lost |= rc && rc != -EAGAIN;

@@ -52,6 +52,9 @@ wrong_command_lines_are_refused() {
 	refused "copies is there twice" hotspot --device cuda --memory copies,copies
 	refused "--presence launch" hotspot --device cuda --memory mapped --presence fault
 	refused "both set device" hotspot --device cuda --set device=soft
+	refused "--files mmap: direct or cached" hotspot --device cuda --files mmap
+	refused "for --memory copies and streaming, not sluice" hotspot --device cuda \
+		--memory copies,sluice --files cached
 }
 
 runs_right() { # footprint, device memory, memories, workload and more
@@ -124,6 +127,21 @@ batches_that_were_fetched_ahead_are_there() {
 	[ "$(field batches_resident)" -ge 18 ] ||
 		fail "minibatch: $(field batches_resident) of 23 batches were there"
 	near "minibatch: in" "$(value sluice h2d_bytes)" $((23 * 4 << 20)) $((6 << 20))
+}
+
+files_are_read_through_the_page_cache() {
+	local memory
+
+	for memory in copies streaming; do
+		runs_right 48M 20M $memory vectorAdd --files cached
+		runs_right 48M 20M $memory srad --files cached
+	done
+	bench vectorAdd --device cuda --footprint 96M --device-memory 8M --host-memory 24M \
+		--memory streaming --files cached
+	[ "$code" = 1 ] || fail "files beyond the host budget: exit $code"
+	grep -q "host memory for all arrays: 96 MiB are needed, the budget is 24 MiB" "$dir/err" ||
+		fail "files beyond the host budget: $(cat "$dir/err")"
+	[ ! -e "$dir/sluice-vectorAdd" ] || fail "a failed run left files"
 }
 
 failures_say_what_to_do() {
@@ -199,6 +217,7 @@ fi
 every_workload_is_right_with_every_memory
 what_fits_goes_in_once_and_comes_out_at_the_end
 batches_that_were_fetched_ahead_are_there
+files_are_read_through_the_page_cache
 failures_say_what_to_do
 kernels_come_from_a_file
 table_tells_all_memories

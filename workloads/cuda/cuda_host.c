@@ -2,8 +2,10 @@
 /*
  * Arrays in host memory that a GPU can reach, for the kinds of memory without a space: anonymous
  * memory of large pages, filled from the array's file, then pinned; written back to the file at the
- * end. Pinning what is there already is many times cheaper than having the driver allocate it. And
- * arrays that are on the device as a whole, copied in before their first use.
+ * end. Pinning what is there already is many times cheaper than having the driver allocate it. Or, as
+ * most programs are written (params->cached), filled by read(2) through the page cache and not pinned: the
+ * driver then copies by way of memory of its own. And arrays that are on the device as a whole, copied in
+ * before their first use.
  *
  * Leaves when that is done to memory_copies.c, memory_streaming.c and memory_mapped.c.
  *
@@ -29,14 +31,15 @@ host_bytes(const struct workload_env *env, unsigned array)
 	       ROUND_BYTES;
 }
 
-/* The file's contents, past the page cache where the file system allows it. */
+/* The file's contents: past the page cache where that is wanted and the file system allows it. */
 static int
 file_load(struct workload_env *env, unsigned array, const char *path, char *to)
 {
 	uint64_t bytes = env->plan.array[array].size_bytes, at = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-	int rc = 0;
+	int fd = -1, rc = 0;
 
+	if (!env->params->cached)
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
 	if (fd < 0)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -60,16 +63,35 @@ file_load(struct workload_env *env, unsigned array, const char *path, char *to)
 	return rc;
 }
 
+/* Who reads files as a whole needs host memory for all of them. */
+static int
+host_budget_check(struct workload_env *env)
+{
+	uint64_t slack = WORKLOAD_ARRAYS_MAX * ROUND_BYTES, need = 0;
+
+	for (unsigned i = 0; i < env->plan.n_arrays; i++)
+		need += env->plan.array[i].size_bytes;
+	if (need <= env->config.host_budget_bytes + slack)
+		return 0;
+	return workload_fail(
+		env, -ENOMEM,
+		"host memory for all arrays: %llu MiB are needed, the budget is %llu MiB",
+		(unsigned long long)(need >> 20),
+		(unsigned long long)(env->config.host_budget_bytes >> 20));
+}
+
 int
 workload_cuda_host_map(struct workload_env *env, struct workload_cuda *cuda,
 		       unsigned array, const char *path)
 {
 	const struct workload_array *a = &env->plan.array[array];
 	uint64_t bytes = host_bytes(env, array);
-	void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc = 0;
+	int rc = env->params->cached ? host_budget_check(env) : 0;
+	void *addr;
 
+	if (rc)
+		return rc;
+	addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (addr == MAP_FAILED)
 		return workload_fail(env, -errno, "%s: no memory for %llu bytes: %s",
 				     a->name, (unsigned long long)bytes, strerror(errno));
@@ -78,7 +100,7 @@ workload_cuda_host_map(struct workload_env *env, struct workload_cuda *cuda,
 		rc = file_load(env, array, path, addr);
 	else
 		memset(addr, 0, bytes);
-	if (!rc) {
+	if (!rc && !env->params->cached) {
 		rc = SL_CUDA(cuda->driver, cuMemHostRegister, addr, bytes,
 			     CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_DEVICE_MAP);
 		if (rc)
@@ -130,12 +152,13 @@ int
 workload_cuda_host_unmap(struct workload_env *env, struct workload_cuda *cuda, unsigned array)
 {
 	void *addr = env->base[array];
-	int rc;
+	int rc = 0;
 
 	if (!addr)
 		return 0;
 	env->base[array] = NULL;
-	rc = SL_CUDA(cuda->driver, cuMemHostUnregister, addr);
+	if (!env->params->cached)
+		rc = SL_CUDA(cuda->driver, cuMemHostUnregister, addr);
 	munmap(addr, host_bytes(env, array));
 	return rc ? workload_fail_library(env, rc, env->plan.array[array].name) : 0;
 }
