@@ -36,9 +36,9 @@ class Outcome:
     def said(self):
         end = "no end in time" if self.status is None else f"exit status {self.status}"
         lines = self.err.splitlines()
-        ours = "\n".join(line for line in lines if line.startswith("sluice"))
-        others = "\n".join(line for line in lines if not line.startswith("sluice"))
-        return f"{end}; {ours[:SAID_BYTES]}\n{others[-SAID_BYTES:]}".strip()
+        ours = "\n".join(line for line in lines if line.startswith("sluice"))[:SAID_BYTES]
+        others = "\n".join(line for line in lines if not line.startswith("sluice"))[-SAID_BYTES:]
+        return f"{end}; " + "\n".join(part for part in (ours, others.strip()) if part)
 
 
 def group_end(process):

@@ -213,9 +213,12 @@ def limits_want_an_explanation(acceptance):
         claim(problem in reason and not others, f"limits, {words}: {reason}")
 
 
+LINK = 'print(\'{"in": 1e9, "out": 2e9, "gpu": "a stand-in"}\')'
+
+
 def table_measures(table):
     linked = HERE / "scratch" / "driver-linked"
-    table.LINK = 'print(\'{"in": 1e9, "out": 2e9, "gpu": "a stand-in"}\')'
+    table.LINK = LINK
     table.DOCS = pathlib.Path("table.md")
     table.DOCS.write_text("<!-- table -->\n<!-- end -->\n")
     steady = program("steady", f'LD_PRELOAD=$LD_PRELOAD:{HERE}/twin.so {linked} - 6 4 >/dev/null || exit 1\n'
@@ -253,22 +256,74 @@ def table_measures(table):
     claim("steady: no time left" in text, f"--time-limit: {text}")
 
 
+def a_second_size_of_host_memory_is_tried(table):
+    """Where the first is too little; a program that fails with both is told twice."""
+    table.LINK = LINK
+    result = 'echo "{\\"seconds\\": [1], \\"peak_bytes\\": 8589934592}"'
+    tight = program("tight", f'[ "$SLUICE_HOST_BUDGET" = 1717986918 ] && exit 3\n{result}')
+    never = program("never", f'[ -n "$SLUICE_HOST_BUDGET" ] && {{ echo sluice: why >&2; exit 3; }}\n{result}')
+    easy = program("easy", result)
+    table.PROGRAMS = {n: {"command": [c], "sizes": {"small": [], "medium": [], "large": []}, "offload": None}
+                      for n, c in (("tight", tight), ("never", never), ("easy", easy))}
+    _, text = called(table, "--build", BUILD, "--programs", "tight,never,easy", "--budgets", "store",
+                     "--json", "store.json")
+    rows = {r["program"]: r["runs"] for r in json.loads(pathlib.Path("store.json").read_text())["rows"]}
+    hosts = {n: [(e["host"], e["result"] is not None) for e in runs] for n, runs in rows.items()}
+    claim(hosts == {"tight": [(20, False), (40, True)], "never": [(20, False), (40, False)],
+                    "easy": [(20, True)]}, f"hosts: {hosts}\n{text}")
+    claim("; sluice: why" in rows["never"][0]["said"], f"our line: {rows['never'][0]['said']}")
+    claim("| 50 %, host 20 % | failed |" in text and "| 50 %, host 40 % | 1.0000 |" in text, text)
+
+
+def a_run_on_a_gpu_is_read():
+    """The figures and workloads of what ./dev gpu --json prints; the page's prose stays."""
+    spec = importlib.machinery.SourceFileLoader("cuda_table", str(PROGRAMS.parent / "cuda" / "table"))
+    cuda = importlib.util.module_from_spec(importlib.util.spec_from_loader("cuda_table", spec))
+    spec.exec_module(cuda)
+    cuda.PAGE = pathlib.Path("cuda.md")
+    cuda.PAGE.write_text("# old\n\n## What the figures say\n\nMuch.\n")
+    figure = '{{"figure":"{}","value":{},"unit":"GB/s","limit":50,"of":"the link","share":{}}}\n'
+    log = pathlib.Path("gpu.log")
+    log.write_text('==> bench_cuda\n{"machine":"a GPU"}\n' + figure.format("scan", 49, 0.98)
+                   + figure.format("map 32 MiB of memory", 3, 0.06) + "==> bench/cuda/apps\n"
+                   "workload             MiB  memory\nsluice: warning: a warning\n"
+                   "fir                  512  sluice          250\n==> sluice bench suite: done in 2 s\n"
+                   "[1/9] tables fir 200 % none: 0.3 s\n")
+    status, text = called(cuda, "gpu.log")
+    page = cuda.PAGE.read_text()
+    claim(status == 0 and "| scan | 49.00 GB/s | 50.00 GB/s, the link | 98.0 % |\n" in page, f"{text}{page}")
+    claim("map 32" not in page and "warning" not in page and "tables fir" not in page, page)
+    claim("memory\nfir                  512  sluice          250\n```\n" in page, page)
+    claim(page.endswith("## What the figures say\n\nMuch.\n") and "# old" not in page, page)
+    log.write_text("==> bench_cuda: FAILED\n")
+    status, text = called(cuda, "gpu.log")
+    claim("no figures in gpu.log" in str(status) and cuda.PAGE.read_text() == page, f"nothing: {status}")
+
+
 def tables_are_merged(table):
     """Of the same run of a program the later file's counts, and what only one file has is kept."""
-    def run(budget, best, mode="paged"):
-        return {"budget": budget, "mode": mode, "best": best}
+    def run(budget, best, mode="paged", host=None):
+        return {"budget": budget, "mode": mode, "best": best, "host": host}
 
-    old = {"rows": [{"program": "a", "native": 1, "offload": 7, "runs": [run("50", 1), run("25", 2)]},
+    old = {"date": "1", "link": 1,
+           "rows": [{"program": "a", "native": 1, "offload": 7, "runs": [run("50", 1), run("25", 2)]},
                     {"program": "b", "native": 1, "runs": [run("50", 3)]},
-                    {"program": "d", "error": "no end in time"}, {"program": "e", "error": "late"}]}
-    new = {"rows": [{"program": "c", "native": 2, "runs": [run("50", 4)]},
+                    {"program": "d", "error": "no end in time"}, {"program": "e", "error": "late"},
+                    {"program": "f", "native": 1, "runs": [run("store", 1)]}]}
+    new = {"date": "2", "link": 2,
+           "rows": [{"program": "c", "native": 2, "runs": [run("50", 4)]},
                     {"program": "a", "native": 2, "runs": [run("50", 5), run("50", 6, "opt")]},
-                    {"program": "d", "native": 2, "runs": [run("50", 8)]}]}
+                    {"program": "d", "native": 2, "runs": [run("50", 8)]},
+                    {"program": "f", "native": 1,
+                     "runs": [run("store", 2, host=20), run("store", 3, host=40)]}]}
     paths = [pathlib.Path("old.json"), pathlib.Path("new.json")]
     for path, data in zip(paths, (old, new)):
         path.write_text(json.dumps(data))
-    rows = {r["program"]: r for r in table.merged(paths)["rows"]}
-    claim(list(rows) == ["a", "b", "d", "e", "c"], f"merged: {list(rows)}")
+    data = table.merged(paths)
+    rows = {r["program"]: r for r in data["rows"]}
+    claim(data["date"] == "1 to 2" and data["link"] == 2, f"merged: {data}")
+    claim([r["best"] for r in rows["f"]["runs"]] == [2, 3], f"runs of f: {rows['f']['runs']}")
+    claim(list(rows) == ["a", "b", "d", "e", "f", "c"], f"merged: {list(rows)}")
     claim([r["best"] for r in rows["a"]["runs"]] == [5, 2, 6], f"runs of a: {rows['a']['runs']}")
     claim(rows["a"]["native"] == 2 and rows["a"]["offload"] == 7, f"a: {rows['a']}")
     claim(rows["b"]["runs"][0]["best"] == 3 and rows["c"]["native"] == 2, "b and c")
@@ -285,7 +340,9 @@ def main():
     limits_want_an_explanation(acceptance)
     checks_tell_what_happened(acceptance)
     table_measures(script("table"))
+    a_second_size_of_host_memory_is_tried(script("table"))
     tables_are_merged(script("table"))
+    a_run_on_a_gpu_is_read()
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if failed else 0
 
