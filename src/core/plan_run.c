@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "core/plan_run.h"
 
 #define HASHES       (2 * SL_PLAN_NOTES_MAX) /* of the table: a power of two */
@@ -76,13 +77,6 @@ sl_plan_run_destroy(struct sl_plan_run *run)
 /* ---- noting ---- */
 
 static uint64_t
-hash_add(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 29;
-}
-
-static uint64_t
 launch_hash(const struct sluice_launch *l)
 {
 	uint64_t hash = l->n_uses + 1;
@@ -90,10 +84,10 @@ launch_hash(const struct sluice_launch *l)
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
-		hash = hash_add(hash, (uintptr_t)u->region);
-		hash = hash_add(hash, u->begin);
-		hash = hash_add(hash, u->end);
-		hash = hash_add(hash, (uint64_t)u->intent);
+		hash = sl_hash_add(hash, (uintptr_t)u->region);
+		hash = sl_hash_add(hash, u->begin);
+		hash = sl_hash_add(hash, u->end);
+		hash = sl_hash_add(hash, (uint64_t)u->intent);
 	}
 	return hash ? hash : 1;
 }

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/period.h"
 #include "core/embed.h"
 #include "preload/books.h"
@@ -89,13 +90,6 @@ struct pl_follow {
 	uint32_t work[LOG_MAX];
 };
 
-static uint64_t
-mix(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 29;
-}
-
 static struct used *
 use_of(struct pl_follow *f, const struct entry *e, uint32_t i)
 {
@@ -105,7 +99,7 @@ use_of(struct pl_follow *f, const struct entry *e, uint32_t i)
 static struct stand_in *
 stand_in_of(struct pl_follow *f, uint64_t then_id)
 {
-	return &f->stand_ins[mix(0, then_id) >> 48];
+	return &f->stand_ins[sl_hash_add(0, then_id) >> 48];
 }
 
 static int
@@ -147,12 +141,14 @@ entry_add(struct pl_follow *f, uint64_t what, const struct sluice_use *uses, siz
 {
 	struct entry *e = &f->log[f->head % LOG_MAX];
 
-	*e = (struct entry){.hash = mix(n, what), .first = f->uses_head, .n = (uint32_t)n};
+	*e = (struct entry){.hash = sl_hash_add(n, what),
+			    .first = f->uses_head,
+			    .n = (uint32_t)n};
 	for (size_t i = 0; i < n; i++) {
 		uint64_t addr = (uintptr_t)uses[i].addr;
 		const struct pl_block *block = pl_block_find(addr);
 		uint64_t id = block ? block->id : 0;
-		struct last *last = &f->last[mix(0, id) >> 48];
+		struct last *last = &f->last[sl_hash_add(0, id) >> 48];
 
 		f->uses[f->uses_head % USES_MAX] =
 			(struct used){.addr = addr,
@@ -161,7 +157,7 @@ entry_add(struct pl_follow *f, uint64_t what, const struct sluice_use *uses, siz
 				      .scope = f->head,
 				      .prev = id && last->id == id ? last->use : 0};
 		*last = (struct last){id, ++f->uses_head};
-		e->hash = mix(e->hash, uses[i].size_bytes);
+		e->hash = sl_hash_add(e->hash, uses[i].size_bytes);
 		e->bytes += uses[i].size_bytes;
 	}
 	return f->head++;

@@ -20,29 +20,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/period.h"
 #include "trace/trace.h"
 
 /* ---- periods ---- */
 
 static uint64_t
-hash_add(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 29;
-}
-
-static uint64_t
 launch_hash(const struct sl_trace *trace, uint32_t k)
 {
 	const struct sl_trace_launch *launch = &trace->launches[k];
-	uint64_t hash = hash_add(launch->n_uses, launch->name);
+	uint64_t hash = sl_hash_add(launch->n_uses, launch->name);
 
 	for (uint32_t i = 0; i < launch->n_uses; i++) {
 		const struct sl_trace_use *use = &trace->uses[launch->first_use + i];
 
-		hash = hash_add(hash, trace->tensors[use->tensor].size_bytes);
-		hash = hash_add(hash, (uint64_t)use->intent);
+		hash = sl_hash_add(hash, trace->tensors[use->tensor].size_bytes);
+		hash = sl_hash_add(hash, (uint64_t)use->intent);
 	}
 	return hash;
 }
