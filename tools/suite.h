@@ -301,9 +301,15 @@ struct suite_bar {
 unsigned suite_bars_judge(const struct suite *suite, int cuda,
 			  struct suite_bar bars[SUITE_BARS_MAX]);
 
+/* Who reads everything, copies and writes as the paper's baseline does: by read(2), within the budgets. */
+static inline enum suite_variant
+suite_copies_variant(int cuda)
+{
+	return cuda ? SUITE_CACHED : SUITE_COPIES;
+}
+
 /*
- * Seconds that reading everything, copying and writing takes at a point of figure 3 (on a GPU, by
- * read(2) and within the budgets, as the paper's baseline): as measured, or
+ * Seconds that reading everything, copying and writing so takes at a point of figure 3: as measured, or
  * where host memory does not hold the files, by a line through those measured, as the paper does:
  * *extrapolated is then 1. 0: unknown.
  */

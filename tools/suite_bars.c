@@ -78,7 +78,7 @@ double
 suite_copies_s(const struct suite *suite, int cuda, const char *workload, unsigned ratio,
 	       int *extrapolated)
 {
-	enum suite_variant base = cuda ? SUITE_CACHED : SUITE_COPIES;
+	enum suite_variant base = suite_copies_variant(cuda);
 	const struct suite_row *row = suite_row_done(suite, cuda, SUITE_FIG3, workload,
 						     base, suite_ratio_names[ratio]);
 	double n = 0, x = 0, y = 0, xx = 0, xy = 0, slope;

@@ -53,14 +53,6 @@ struct span {
 	char *begin, *end, *device;
 };
 
-static int
-copies_refuse(struct workload_env *env, const char *what, uint64_t need, uint64_t have)
-{
-	return workload_fail(env, -ENOMEM, "%s: %llu MiB are needed, the budget is %llu MiB",
-			     what, (unsigned long long)((need + 0xfffff) >> 20),
-			     (unsigned long long)(have >> 20));
-}
-
 static void *
 memory_get(uint64_t bytes)
 {
@@ -102,13 +94,13 @@ copies_open(struct workload_env *env)
 	}
 	m->whole = env->plan.footprint_bytes <= env->config.device_budget_bytes;
 	if (host > env->config.host_budget_bytes + slack)
-		return copies_refuse(env, "host memory for all files", host,
-				     env->config.host_budget_bytes);
+		return workload_fail_budget(env, "host memory for all files", host,
+					    env->config.host_budget_bytes);
 	if (m->whole)
 		return 0;
 	if (kept >= env->config.device_budget_bytes)
-		return copies_refuse(env, "what every launch uses", kept,
-				     env->config.device_budget_bytes);
+		return workload_fail_budget(env, "what every launch uses", kept,
+					    env->config.device_budget_bytes);
 	m->window_bytes = env->config.device_budget_bytes - kept;
 	m->window = memory_get(m->window_bytes);
 	return m->window ? 0 : workload_fail(env, -ENOMEM, "out of memory for the device");
@@ -306,8 +298,8 @@ spans_place(struct workload_env *env, struct span *span, unsigned n)
 		used += ((uint64_t)(span[i].end - span[i].begin) + ALIGN_BYTES - 1) /
 			ALIGN_BYTES * ALIGN_BYTES;
 		if (used > m->window_bytes)
-			return copies_refuse(env, "a launch's data on the device", used,
-					     m->window_bytes);
+			return workload_fail_budget(env, "a launch's data on the device",
+						    used, m->window_bytes);
 	}
 	return 0;
 }

@@ -55,7 +55,7 @@ fig3_s(const struct suite_writer *w, int cuda, const char *workload,
 	const struct suite_row *row;
 
 	*extrapolated = 0;
-	if (variant == (cuda ? SUITE_CACHED : SUITE_COPIES))
+	if (variant == suite_copies_variant(cuda))
 		return suite_copies_s(w->suite, cuda, workload, ratio, extrapolated);
 	row = fig3_row(w, cuda, workload, variant, ratio);
 	return row ? row->total_s : 0;

@@ -280,12 +280,10 @@ fig3_plan(struct suite *suite, const struct workload *workload)
 
 	for (unsigned ratio = 0; !rc && ratio < SUITE_RATIOS; ratio++) {
 		struct suite_row row = row_make(suite, SUITE_FIG3, workload);
-		unsigned all = 5;
+		unsigned all = suite->quick && ratio != QUICK_RATIO ? 3 : 5;
 
 		if (suite->quick && suite->cuda && !quick_cuda_ratios[ratio])
 			continue;
-		if (suite->quick && ratio != QUICK_RATIO)
-			all = 3;
 		ratio_set(&row, suite, ratio);
 		row.in_turn = !suite->cuda; /* how fast a disk is changes by half in minutes */
 		rc = variants_add(suite, row, suite->cuda ? cuda : soft, all);

@@ -120,6 +120,10 @@ struct workload_env {
 int workload_fail(struct workload_env *env, int rc, const char *fmt, ...)
 	WORKLOAD_PRINTF(3, 4);
 
+/* -ENOMEM: "what" takes more than a budget has, in bytes. */
+int workload_fail_budget(struct workload_env *env, const char *what, uint64_t need,
+			 uint64_t have);
+
 /* "what: <the library's last error>", return rc. */
 int workload_fail_library(struct workload_env *env, int rc, const char *what);
 

@@ -46,6 +46,15 @@ workload_fail(struct workload_env *env, int rc, const char *fmt, ...)
 }
 
 int
+workload_fail_budget(struct workload_env *env, const char *what, uint64_t need, uint64_t have)
+{
+	return workload_fail(env, -ENOMEM,
+			     "%s: %" PRIu64 " MiB are needed, the budget is %" PRIu64
+			     " MiB",
+			     what, (need + 0xfffff) >> 20, have >> 20);
+}
+
+int
 workload_fail_library(struct workload_env *env, int rc, const char *what)
 {
 	return workload_fail(env, rc, "%s: %s", what, sluice_last_error());
@@ -507,6 +516,20 @@ params_check(struct workload_env *env)
 	return 0;
 }
 
+/* Who reads files as a whole needs host memory for all of them, but for rounding. */
+static int
+host_budget_check(struct workload_env *env)
+{
+	uint64_t slack = WORKLOAD_ARRAYS_MAX * CHUNK_BYTES_DEFAULT, need = 0;
+
+	for (unsigned i = 0; i < env->plan.n_arrays; i++)
+		need += env->plan.array[i].size_bytes;
+	if (!env->params->cached || need <= env->config.host_budget_bytes + slack)
+		return 0;
+	return workload_fail_budget(env, "host memory for all arrays", need,
+				    env->config.host_budget_bytes);
+}
+
 int
 workload_plan_make(const struct workload *workload, const struct workload_params *params,
 		   struct workload_plan *plan, char *error)
@@ -591,8 +614,10 @@ workload_run(const struct workload *workload, const struct workload_params *para
 	}
 	if (!rc) {
 		result_note_plan(result, &env->plan);
-		rc = workload_files_open(env);
+		rc = host_budget_check(env);
 	}
+	if (!rc)
+		rc = workload_files_open(env);
 	if (!rc) {
 		rc = env_run_with_files(env);
 		workload_files_close(env);

@@ -63,35 +63,16 @@ file_load(struct workload_env *env, unsigned array, const char *path, char *to)
 	return rc;
 }
 
-/* Who reads files as a whole needs host memory for all of them. */
-static int
-host_budget_check(struct workload_env *env)
-{
-	uint64_t slack = WORKLOAD_ARRAYS_MAX * ROUND_BYTES, need = 0;
-
-	for (unsigned i = 0; i < env->plan.n_arrays; i++)
-		need += env->plan.array[i].size_bytes;
-	if (need <= env->config.host_budget_bytes + slack)
-		return 0;
-	return workload_fail(
-		env, -ENOMEM,
-		"host memory for all arrays: %llu MiB are needed, the budget is %llu MiB",
-		(unsigned long long)(need >> 20),
-		(unsigned long long)(env->config.host_budget_bytes >> 20));
-}
-
 int
 workload_cuda_host_map(struct workload_env *env, struct workload_cuda *cuda,
 		       unsigned array, const char *path)
 {
 	const struct workload_array *a = &env->plan.array[array];
 	uint64_t bytes = host_bytes(env, array);
-	int rc = env->params->cached ? host_budget_check(env) : 0;
-	void *addr;
+	void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (addr == MAP_FAILED)
 		return workload_fail(env, -errno, "%s: no memory for %llu bytes: %s",
 				     a->name, (unsigned long long)bytes, strerror(errno));
