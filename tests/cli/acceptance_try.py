@@ -213,6 +213,7 @@ def limits_want_an_explanation(acceptance):
         claim(problem in reason and not others, f"limits, {words}: {reason}")
 
 
+SIZES = {"small": [], "medium": [], "large": []}
 LINK = 'print(\'{"in": 1e9, "out": 2e9, "gpu": "a stand-in"}\')'
 
 
@@ -227,8 +228,7 @@ def table_measures(table):
     wrong = program("other", 'echo "{\\"seconds\\": [1], \\"peak_bytes\\": 25165824, '
                     '\\"sum\\": \\"$SLUICE_RUN\\"}"')
     broken = program("broken", "exit 9")
-    sizes = {"small": [], "medium": [], "large": []}
-    table.PROGRAMS = {n: {"command": [c], "sizes": sizes, "offload": None} for n, c in
+    table.PROGRAMS = {n: {"command": [c], "sizes": SIZES, "offload": None} for n, c in
                       (("steady", steady), ("drifts", drifts), ("other", wrong), ("broken", broken))}
     status, text = called(table, "--build", BUILD, "--programs", "steady,drifts,other,broken",
                           "--budgets", "50,fits", "--modes", "steady", "--json", "table.json")
@@ -263,7 +263,7 @@ def a_second_size_of_host_memory_is_tried(table):
     tight = program("tight", f'[ "$SLUICE_HOST_BUDGET" = 1717986918 ] && exit 3\n{result}')
     never = program("never", f'[ -n "$SLUICE_HOST_BUDGET" ] && {{ echo sluice: why >&2; exit 3; }}\n{result}')
     easy = program("easy", result)
-    table.PROGRAMS = {n: {"command": [c], "sizes": {"small": [], "medium": [], "large": []}, "offload": None}
+    table.PROGRAMS = {n: {"command": [c], "sizes": SIZES, "offload": None}
                       for n, c in (("tight", tight), ("never", never), ("easy", easy))}
     _, text = called(table, "--build", BUILD, "--programs", "tight,never,easy", "--budgets", "store",
                      "--json", "store.json")

@@ -203,26 +203,33 @@ sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
 	return slab_make(cuda, class, out);
 }
 
+static int
+slabs_lack(struct cuda *cuda, int class, uint64_t wanted_bytes, uint64_t room_bytes)
+{
+	uint64_t bytes = sl_cuda_class_bytes(class);
+	int lacks;
+
+	sl_mutex_lock(&cuda->pools.lock);
+	lacks = (cuda->pools.slab_free_n[class] + 1) * bytes <= wanted_bytes &&
+		cuda->pools.slab_free_bytes + bytes <= room_bytes;
+	sl_mutex_unlock(&cuda->pools.lock);
+	return lacks;
+}
+
 void
 sl_cuda_spans_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
 		     uint64_t room_bytes, int outs)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_slab *slab;
-	int class = sl_cuda_class(bytes), lacks;
+	int class = sl_cuda_class(bytes);
 
 	if (class < 0 || sl_cuda_enter(cuda))
 		return;
-	do {
-		sl_mutex_lock(&cuda->pools.lock);
-		lacks = (cuda->pools.slab_free_n[class] + 1) * bytes <= wanted_bytes &&
-			cuda->pools.slab_free_bytes + bytes <= room_bytes;
-		sl_mutex_unlock(&cuda->pools.lock);
-		if (lacks && slab_make(cuda, class, &slab))
-			break; /* whoever needs one will be told why */
-		if (lacks)
-			sl_cuda_slab_put(cuda, slab);
-	} while (lacks);
+	/* Where one cannot be made, whoever needs it will be told why. */
+	while (slabs_lack(cuda, class, wanted_bytes, room_bytes) &&
+	       !slab_make(cuda, class, &slab))
+		sl_cuda_slab_put(cuda, slab);
 	if (outs)
 		sl_cuda_outs_start(cuda);
 	sl_cuda_leave(cuda);
