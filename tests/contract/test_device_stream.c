@@ -195,6 +195,31 @@ events_order_streams(void)
 	core_fini(&core);
 }
 
+/* Who waited destroys at once: what completes the event must be through with it by then. */
+static void
+an_event_is_destroyed_as_soon_as_it_was_waited_for(void)
+{
+	enum { EVENTS = 2000 };
+	const struct sl_device_ops *ops;
+	struct sl_stream *stream;
+	struct core core;
+
+	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	ops = core.dev->ops;
+	CHECK(ops->stream_create(core.dev, &stream) == 0);
+	for (int i = 0; i < EVENTS; i++) {
+		struct sl_event *event;
+
+		CHECK(ops->event_create(core.dev, &event) == 0);
+		CHECK(ops->event_record(stream, event) == 0);
+		ops->event_synchronize(event);
+		ops->event_destroy(event);
+	}
+	CHECK(ops->stream_synchronize(stream) == 0);
+	ops->stream_destroy(stream);
+	core_fini(&core);
+}
+
 struct grid_task {
 	struct sl_task task; /* first */
 	struct core *core;
@@ -262,6 +287,7 @@ static const struct device_test tests[] = {
 	TEST(a_stream_runs_its_tasks_in_order),
 	TEST(an_error_sticks_until_synchronize_and_skips_what_may_be_skipped),
 	TEST(events_order_streams),
+	TEST(an_event_is_destroyed_as_soon_as_it_was_waited_for),
 	TEST_CAPS(streams_run_grids_at_once_on_the_same_workers, SL_CAP_KERNELS),
 };
 

@@ -267,6 +267,9 @@ sl_soft_event_destroy(struct sl_event *event)
 {
 	if (!event)
 		return;
+	/* Who completed it may still hold the lock: who waits sees the count, and need not have taken it. */
+	sl_mutex_lock(&event->lock);
+	sl_mutex_unlock(&event->lock);
 	sl_cond_fini(&event->completed);
 	sl_mutex_fini(&event->lock);
 	free(event);
