@@ -198,6 +198,9 @@ int sl_device_shrink(struct sluice_space *s,
 /* leave.c: chunks that leave when their launches have ended */
 /* Whether one can go now. step: the first of them goes, drops. forget: the region is about to end. */
 int sl_leave_is_due(struct sluice_space *s) SL_HELD;
+int sl_leave_is_pending(const struct sluice_space *s) SL_HELD; /* due, or when its launches have ended */
+/* The first that is unused, else the first that launches in flight use; NULL: none. */
+struct sl_chunk *sl_leave_first(struct sluice_space *s) SL_HELD;
 void sl_leave_step(struct sluice_space *s) SL_HELD;
 void sl_leave_forget(const struct sl_region *r) SL_HELD;
 

@@ -57,6 +57,12 @@ void sl_ends_record(struct sluice_space *space);
  */
 void sl_leave_later(struct sluice_space *space, void *addr, size_t bytes);
 
+/*
+ * Where a launch lacks room: whether what is to leave is waited for, if there is any, before what was not used for
+ * longest is taken out (at first it is not). Does not block.
+ */
+void sl_leave_await(struct sluice_space *space, int await);
+
 /* Chunks of the use (its number in uses) that the launch did not find on the device. */
 uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);
 

@@ -11,6 +11,8 @@
 #include "core/plan_run.h"
 
 #define SPARE_LOOK_MAX 64 /* dead chunks that are looked at */
+/* So long at most a launch waits for what is to leave: some chunks are moved in less. */
+#define PATIENCE_NS    UINT64_C(20000000)
 
 void
 sl_room_give(struct sluice_space *s, uint64_t bytes)
@@ -460,6 +462,21 @@ room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 	return 0;
 }
 
+/* A launch lacks room, and launches in flight use what is to leave. 0: it has waited for that long enough; their end
+ * may be one that is not seen before this launch has begun (a stream that is captured). Drops. */
+SL_HELD static int
+leaving_await(struct sluice_space *s, struct sluice_launch *l)
+{
+	uint64_t now = sl_now_ns();
+
+	if (!l->patience_ns)
+		l->patience_ns = now + PATIENCE_NS;
+	if (now >= l->patience_ns)
+		return 0;
+	(void)sl_launch_wait_until(s, l->patience_ns);
+	return 1;
+}
+
 /*
  * One step towards room. What other threads are evicting counts as gone, so that the choice of
  * victims does not depend on how far they are. Drops.
@@ -485,6 +502,14 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 	/* What was asked for ahead is for a later launch than what launches used: that goes first. */
 	v = fill->opportunist ? victim_pick(s, c->region->chunk_bytes, SL_SKIP_AWAITED)
 			      : NULL;
+	if (!v && s->leave.await && fill->launch && !fill->no_wait_in_flight) {
+		v = sl_leave_first(s);
+		if (v && sl_chunk_pins(v)) {
+			if (leaving_await(s, fill->launch))
+				return 0;
+			v = NULL;
+		}
+	}
 	if (!v)
 		v = victim_pick(s, c->region->chunk_bytes, skip);
 	if (!v && fill->no_wait_in_flight)

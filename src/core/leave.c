@@ -47,10 +47,10 @@ chunk_leave_later(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 
-	if (c->state != SL_CHUNK_DEVICE || c->leaving || c->user_pins ||
+	if (c->state != SL_CHUNK_DEVICE || c->leaving == SL_LEAVING_MAX || c->user_pins ||
 	    (c->flags & SL_DISCARDED) || (queue_length(s) == s->leave.max && queue_grow(s)))
 		return;
-	c->leaving = 1;
+	c->leaving++;
 	s->leave.ring[s->leave.head++ % s->leave.max] = (struct sl_leaving){c,
 									    sl_chunk_stamp(c)};
 	atomic_store(&s->leave.waiting, 1);
@@ -93,7 +93,7 @@ queue_clear(struct sluice_space *s, uint32_t place)
 	struct sl_leaving *l = &s->leave.ring[place % s->leave.max];
 
 	if (l->chunk && !queue_at(s, place)) {
-		l->chunk->leaving = 0;
+		l->chunk->leaving--;
 		l->chunk = NULL;
 	}
 }
@@ -130,6 +130,41 @@ sl_leave_is_due(struct sluice_space *s)
 	return queue_due(s) != NULL;
 }
 
+int
+sl_leave_is_pending(const struct sluice_space *s)
+{
+	return queue_length(s) != 0;
+}
+
+void
+sl_leave_await(struct sluice_space *s, int await)
+{
+	if (sl_space_enter(s))
+		return;
+	s->leave.await = await;
+	sl_space_unlock(s);
+}
+
+struct sl_chunk *
+sl_leave_first(struct sluice_space *s)
+{
+	struct sl_chunk *first = NULL;
+	uint32_t looked = 0;
+
+	for (uint32_t i = s->leave.tail; i != s->leave.head && looked < DUE_LOOK_MAX; i++) {
+		struct sl_chunk *c = queue_at(s, i);
+
+		if (!c || c->flags & SL_PREPARING || sl_chunk_is_held(c))
+			continue;
+		looked++;
+		if (!sl_chunk_pins(c))
+			return c;
+		if (!first && !sl_scope_holds(c))
+			first = c;
+	}
+	return first;
+}
+
 /* Have those that come first hashed before their turn. Drops. */
 SL_HELD static void
 queue_measure(struct sluice_space *s)
@@ -163,7 +198,8 @@ sl_leave_step(struct sluice_space *s)
 	c = l->chunk;
 	l->chunk = NULL; /* the ring may move while the lock is dropped */
 	sl_ignore(sl_evict(c, SL_EVICT_ROOM)); /* a favour: who needs the room will see */
-	c->leaving = 0;
+	c->leaving--;
+	s->leave.late = 0;
 }
 
 void
@@ -175,7 +211,7 @@ sl_leave_forget(const struct sl_region *r)
 		struct sl_leaving *l = &s->leave.ring[i % s->leave.max];
 
 		if (l->chunk && l->chunk->region == r) {
-			l->chunk->leaving = 0;
+			l->chunk->leaving--;
 			l->chunk = NULL;
 		}
 	}

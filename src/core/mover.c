@@ -11,6 +11,10 @@
 #include "core/core.h"
 #include "core/plan_run.h"
 
+/* So often, and so long at most, a prefetch waits for room that is to be given. */
+#define WAITS_MAX 1000u
+#define WAIT_NS   UINT64_C(1000000)
+
 /* In the order of the calls: a launch that gave its pins back comes before what was called later. A
  * discard has the number of the launch before it. */
 void
@@ -94,6 +98,7 @@ sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_
 	q->n = n;
 	q->tier = tier;
 	q->spare = spare;
+	q->clock = s->clock;
 	if (spare)
 		s->dev.spare_bytes += n * r->chunk_bytes;
 	r->busy++;
@@ -149,6 +154,26 @@ request_to_host(struct sl_chunk *c)
 		sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
 }
 
+/*
+ * There is no room for its next chunk now, but what is to leave soon will give some: that is waited for, for a while,
+ * since otherwise something that is to stay would have to go. Drops.
+ */
+SL_HELD static int
+request_waits(struct sl_request *q)
+{
+	const struct sl_region *r = q->region;
+	struct sluice_space *s = r->space;
+	const struct sl_chunk *c = &r->chunks[q->chunks[q->done]];
+
+	if (q->spare || s->leave.late || q->tier != SLUICE_TIER_DEVICE ||
+	    c->state == SL_CHUNK_DEVICE || sl_room_spare(s, r->chunk_bytes) ||
+	    s->queue_head || !sl_leave_is_pending(s))
+		return 0;
+	s->leave.late = ++q->waits == WAITS_MAX;
+	(void)sl_launch_wait_until(s, sl_now_ns() + WAIT_NS);
+	return 1;
+}
+
 /* One chunk of the oldest prefetch. Whatever fails is left to the use that needs it. Drops. */
 SL_HELD static void
 request_step(struct sluice_space *s)
@@ -167,9 +192,14 @@ request_step(struct sluice_space *s)
 		return;
 	}
 	request_read_on(q);
+	if (request_waits(q))
+		return;
+	q->waits = 0;
 	if (q->spare)
 		s->dev.spare_bytes -= q->region->chunk_bytes;
 	c = &q->region->chunks[q->chunks[q->done++]];
+	if (sl_chunk_stamp(c) > q->clock) /* the use that it was for has come already */
+		return;
 	if (q->tier == SLUICE_TIER_HOST) {
 		request_to_host(c);
 		return;

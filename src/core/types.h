@@ -81,6 +81,7 @@ enum sl_chunk_flag {
 #define SL_REGION_UNDEFINED 0x10000u
 
 #define SL_HEAP_NONE       UINT32_MAX
+#define SL_LEAVING_MAX     15
 #define SL_CHUNK_BYTES_MAX (64u << 20)
 
 /* Whether a chunk is hashed before it leaves the device, and what it may be equal to (measure.c). */
@@ -159,7 +160,7 @@ struct sl_chunk {
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
 	uint8_t measured;  /* enum sl_measured; not but where it is on the device */
-	uint8_t leaving : 1; /* in space->leave, or taken from it just now */
+	uint8_t leaving : 4; /* places in space->leave, or taken from it just now */
 	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: measure.c */
 	uint8_t awaited : 1; /* asked for by a prefetch, and no launch has pinned it since */
 };
@@ -276,7 +277,8 @@ struct sluice_launch {
 	int fetch; /* for a kernel that waits for it: it takes no room that a launch may hold for
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
 	uint64_t room_deadline_ns;
-	int moved;     /* something of it had to be brought in, or is reached */
+	uint64_t patience_ns; /* until when it waits for what is to leave; 0: it has not begun to */
+	int moved;            /* something of it had to be brought in, or is reached */
 	int embedded;  /* of a program that knows nothing of us: embed.h */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches;   /* some of its chunks are reached in the host tier */
@@ -298,6 +300,8 @@ struct sl_request {
 	uint64_t *chunks;         /* n chunk numbers, ascending; owned */
 	uint64_t n, done;
 	uint64_t moved_bytes; /* brought to the device */
+	uint64_t clock;       /* when it was asked for */
+	unsigned waits;       /* for room, of the chunk whose turn it is */
 	enum sluice_tier tier;
 	int spare; /* takes only room that nothing alive has: counted in dev.spare_bytes */
 };
@@ -382,6 +386,8 @@ struct sluice_space {
 		struct sl_leaving *ring;  /* chunks that are to leave: leave.c */
 		uint32_t head, tail, max; /* count up; max: a power of two */
 		_Atomic int waiting;      /* 1: the end of a launch is of interest */
+		int await; /* a launch that lacks room waits for them: sl_leave_await() */
+		int late; /* a prefetch has waited for them in vain, and nothing left since */
 	} leave;
 	uint32_t running;    /* launches running or held by a host scope */
 	uint32_t undeclared; /* launches without uses and callbacks not yet done */

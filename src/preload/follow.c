@@ -7,10 +7,10 @@
  *     what is there already counts as used, so that it is not taken out just before.
  *   - Room that is free, or whose contents are dead, gets what is needed next of what lies beyond
  *     that part: in the backward pass of a training step the link is busy from the first gradients on.
- *   - What was taken out between a use and the next one last time, so that it had to be fetched, leaves as
- *     soon as that use is over: its copy goes out while the link is idle, and there is room when it
- *     is needed (the idea of G10's eviction at the beginning of an idle period, learnt from what happened
- *     instead of planned).
+ *   - What does not stay on the device from one use to the next leaves as soon as that use is over: its copy goes
+ *     out while the link is idle, and there is room when it is needed (the idea of G10's eviction at the beginning
+ *     of an idle period). Where a whole period of what the program repeats is known, what stays is decided (stay.c);
+ *     until then what was taken out last time, so that it had to be fetched, does not.
  * A scope that is not the expected one ends that, at no cost but the moves. Where all of that makes the program
  * slower, it is only learnt and not done (trial.c).
  *
@@ -29,6 +29,7 @@
 #include "base/period.h"
 #include "core/embed.h"
 #include "preload/books.h"
+#include "preload/stay.h"
 #include "preload/trial.h"
 
 #define LOG_MAX     16384u /* a power of two, as those below */
@@ -43,14 +44,24 @@
 	4u /* of the device budget, what they use in all, but for the next one */
 #define STEPS_MAX 16u /* looked at anew behind one scope */
 #define CHAIN_MAX 16u /* earlier uses of a block that are looked at for the same place */
+#define STRAY_MAX 4u  /* scopes in a row that do the same, but to blocks of other sizes */
 #define ALIKE_MIN 2u  /* scopes before it that must have been the same */
+#define STAY_PART \
+	10u /* of the device budget, which what stays leaves free: for what is on its way out */
+#define STAY_GROUP \
+	(UINT64_C(256) << 20) /* neighbours stay together: they may have a chunk in common */
+#define STAY_MULTIPLE 4u      /* of a period, which are taken for it */
+#define MISS_PART     8u      /* of a span, which may be other than expected */
+#define STAY_PERIODS  8u      /* until it is decided anew, or forgotten */
+#define FAR_PART \
+	8u /* of what outlives a period, which may not have been used in it; more: that is no period */
 
 struct used {
 	uint64_t addr, bytes;
-	uint64_t id;        /* of the block; 0: it had gone */
-	uint64_t scope;     /* number in the log */
-	uint64_t prev;      /* number of the use of the block before, + 1; 0: none */
-	unsigned char gone; /* fetched for its next use: it had been taken out */
+	uint64_t id;     /* of the block; 0: it had gone */
+	uint64_t scope;  /* number in the log */
+	uint64_t prev;   /* number of the use of the block before, + 1; 0: none */
+	uint64_t leaves; /* so many bytes at its end do not stay until the next use */
 	unsigned char asked; /* looking ahead, it was asked for: fetched, for the use that comes */
 };
 
@@ -67,7 +78,9 @@ struct stand_in {
 };
 
 struct entry {
-	uint64_t hash, bytes;
+	uint64_t what; /* runs, on how many blocks */
+	uint64_t hash; /* with their sizes */
+	uint64_t bytes;
 	uint64_t first; /* in uses, counts up */
 	uint32_t n;
 };
@@ -81,11 +94,19 @@ struct pl_follow {
 	uint64_t fetched[FETCH_MAX]; /* uses that something was fetched for, in order */
 	uint64_t head, uses_head, fetched_head; /* count up */
 	int following;
+	uint64_t hits, span_hits; /* expected scopes; at the beginning of the trial's span */
+	unsigned strays; /* of the last scopes, those that were not quite the expected ones */
 	uint64_t cursor, ahead;               /* next expected; next to be looked at */
 	uint64_t ahead_bytes;                 /* of what lies between */
 	uint64_t held[LOG_MAX / HELD_SCOPES]; /* the most that so many scopes found allocated */
 	uint64_t far; /* in fetched: next to be asked for where there is spare room */
 	struct pl_trial trial;
+	enum pl_way way; /* of the last scope */
+	uint64_t stays_period; /* what stays was decided for a period of so many scopes; 0: not */
+	uint64_t stays_budget; /* for so many bytes on the device */
+	uint64_t stays_next,
+		stays_wait;  /* at which scope it is decided anew; periods until then */
+	uint64_t stays_seen; /* up to which scope it was such a period */
 	uint64_t latest[LOG_MAX]; /* the log's hashes, newest first, to find the period */
 	uint32_t work[LOG_MAX];
 };
@@ -127,8 +148,10 @@ follow_get(struct pl_gpu *gpu)
 	f = atomic_load(&books->follow);
 	if (!f) {
 		f = calloc(1, sizeof(*f));
-		if (f)
+		if (f) {
 			pthread_mutex_init(&f->lock, NULL);
+			f->way = PL_WAYS; /* none yet */
+		}
 		atomic_store_explicit(&books->follow, f, memory_order_release);
 	}
 	pthread_mutex_unlock(&books->lock);
@@ -141,7 +164,8 @@ entry_add(struct pl_follow *f, uint64_t what, const struct sluice_use *uses, siz
 {
 	struct entry *e = &f->log[f->head % LOG_MAX];
 
-	*e = (struct entry){.hash = sl_hash_add(n, what),
+	*e = (struct entry){.what = sl_hash_add(n, what),
+			    .hash = sl_hash_add(n, what),
 			    .first = f->uses_head,
 			    .n = (uint32_t)n};
 	for (size_t i = 0; i < n; i++) {
@@ -188,14 +212,14 @@ held_most(const struct pl_follow *f, uint64_t from, uint64_t to)
 	return most;
 }
 
-/* How many scopes in a row, up to the two and with them, were the same; at most one more than ALIKE_MIN. */
+/* How many scopes in a row, up to the two and with them, did the same; at most one more than ALIKE_MIN. */
 static unsigned
 alike(const struct pl_follow *f, uint64_t a, uint64_t b)
 {
 	unsigned n = 0;
 
 	while (n <= ALIKE_MIN && a >= n && entry_is_there(f, a - n) &&
-	       f->log[(a - n) % LOG_MAX].hash == f->log[(b - n) % LOG_MAX].hash)
+	       f->log[(a - n) % LOG_MAX].what == f->log[(b - n) % LOG_MAX].what)
 		n++;
 	return n;
 }
@@ -219,29 +243,97 @@ fetched_from(const struct pl_follow *f, uint64_t scope)
 	return low;
 }
 
-/* Where this scope was the last time, by one of its blocks, and those before it. */
+/* How much of a use leaves, as of the one in its place last time, which may have been of another size. */
+static uint64_t
+leaves_as(const struct used *now, const struct used *then)
+{
+	return then->leaves >= then->bytes || then->leaves > now->bytes
+		       ? (then->leaves ? now->bytes : 0)
+		       : then->leaves;
+}
+
+/* What was decided to stay is that of this scope, too. */
+static void
+stays_hand_on(struct pl_follow *f, const struct entry *now, const struct entry *then)
+{
+	if (!f->stays_period)
+		return;
+	for (uint32_t i = 0; i < now->n; i++)
+		use_of(f, now, i)->leaves = leaves_as(use_of(f, now, i), use_of(f, then, i));
+}
+
+/* Go on behind a scope of last time. */
+static void
+place_set(struct pl_follow *f, const struct entry *now, uint64_t then)
+{
+	f->following = 1;
+	f->cursor = f->ahead = then + 1;
+	f->far = fetched_from(f, f->cursor);
+	f->ahead_bytes = 0;
+	f->strays = 0;
+	stays_hand_on(f, now, &f->log[then % LOG_MAX]);
+}
+
+/* Where this scope was the last time, by the block of its use i, and those before it. 1: found. */
+static int
+place_by(struct pl_follow *f, uint64_t number, uint32_t i)
+{
+	const struct entry *now = &f->log[number % LOG_MAX];
+	uint64_t at = use_of(f, now, i)->prev;
+
+	for (unsigned k = 0; k < CHAIN_MAX && use_is_there(f, at); k++) {
+		const struct used *u = &f->uses[(at - 1) % USES_MAX];
+
+		if (u->scope != number && alike(f, u->scope, number) > ALIKE_MIN &&
+		    at - 1 == f->log[u->scope % LOG_MAX].first + i) {
+			place_set(f, now, u->scope);
+			return 1;
+		}
+		at = u->prev;
+	}
+	return 0;
+}
+
 static void
 place_find(struct pl_follow *f, uint64_t number)
 {
+	uint32_t n = f->log[number % LOG_MAX].n;
+
+	for (uint32_t i = 0; i < n && !f->following; i++)
+		(void)place_by(f, number, i);
+}
+
+/*
+ * The scope is the one that is expected behind `then`, or rather behind the one that is returned: where its largest
+ * block stands in the place of another one, but has been in such a scope before, that is the place. What is alike are
+ * layers, and they come in the order of last time.
+ */
+static struct entry *
+place_mend(struct pl_follow *f, uint64_t number, struct entry *then)
+{
+	const struct entry *now = &f->log[number % LOG_MAX];
+	uint32_t largest = 0;
+
+	for (uint32_t i = 1; i < now->n; i++)
+		if (use_of(f, now, i)->bytes > use_of(f, now, largest)->bytes)
+			largest = i;
+	if (use_of(f, now, largest)->id == use_of(f, then, largest)->id ||
+	    !place_by(f, number, largest))
+		return then;
+	return &f->log[(f->cursor - 1) % LOG_MAX];
+}
+
+/* Whether number is the scope that was expected, or one like it: sequences grow, the last batch is smaller. */
+static int
+is_expected(struct pl_follow *f, uint64_t number)
+{
+	const struct entry *e = &f->log[f->cursor % LOG_MAX];
 	const struct entry *now = &f->log[number % LOG_MAX];
 
-	for (uint32_t i = 0; i < now->n && !f->following; i++) {
-		uint64_t at = use_of(f, now, i)->prev;
-
-		for (unsigned k = 0; k < CHAIN_MAX && use_is_there(f, at); k++) {
-			const struct used *u = &f->uses[(at - 1) % USES_MAX];
-
-			if (u->scope != number && alike(f, u->scope, number) > ALIKE_MIN &&
-			    at - 1 == f->log[u->scope % LOG_MAX].first + i) {
-				f->following = 1;
-				f->cursor = f->ahead = u->scope + 1; /* behind it */
-				f->far = fetched_from(f, f->cursor);
-				f->ahead_bytes = 0;
-				break;
-			}
-			at = u->prev;
-		}
-	}
+	if (f->cursor >= number || !entry_is_there(f, f->cursor) || e->what != now->what)
+		return 0;
+	f->strays = e->hash == now->hash ? 0 : f->strays + 1;
+	return f->strays <= STRAY_MAX;
 }
 
 /* The scope as it was last time, if it is the expected one. */
@@ -252,13 +344,13 @@ expected_compare(struct pl_follow *f, uint64_t number)
 
 	if (!f->following)
 		return NULL;
-	if (f->cursor >= number || !entry_is_there(f, f->cursor) ||
-	    e->hash != f->log[number % LOG_MAX].hash) {
+	if (!is_expected(f, number)) {
 		f->following = 0;
 		PL_COUNT(follows_miss, 1);
 		return NULL;
 	}
 	PL_COUNT(follows_hit, 1);
+	f->hits++;
 	if (f->ahead > f->cursor)
 		f->ahead_bytes -= e->bytes;
 	f->cursor++;
@@ -291,21 +383,27 @@ fetched_note(struct pl_follow *f, const struct entry *now, const struct entry *t
 		if (!sl_launch_fetched(launch, i) && (!then || !use_of(f, then, i)->asked))
 			continue;
 		f->fetched[f->fetched_head++ % FETCH_MAX] = now->first + i;
-		if (use_is_there(f, prev))
-			f->uses[(prev - 1) % USES_MAX].gone = 1;
+		if (!f->stays_period && use_is_there(f, prev)) {
+			struct used *before = &f->uses[(prev - 1) % USES_MAX];
+
+			before->leaves = before->bytes;
+		}
 	}
 }
 
-/* What left behind this scope last time is to leave again. */
+/* What did not stay behind this scope last time is not to stay again. */
 static void
-gone_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now,
+rest_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now,
 	   const struct entry *then)
 {
 	for (uint32_t i = 0; i < then->n; i++) {
 		const struct used *u = use_of(f, now, i);
+		uint64_t leaves = leaves_as(u, use_of(f, then, i));
 
-		if (use_of(f, then, i)->gone && u->id)
-			sl_leave_later(gpu->space, (void *)(uintptr_t)u->addr, u->bytes);
+		if (leaves && u->id)
+			sl_leave_later(gpu->space,
+				       (void *)(uintptr_t)(u->addr + u->bytes - leaves),
+				       leaves);
 	}
 }
 
@@ -421,20 +519,138 @@ period_tell(struct pl_follow *f)
 	return sl_period_find(f->latest, n, n - n / 2, f->work);
 }
 
-/* Whether moves are made ahead; then: the scope is the expected one. */
+/* The uses of the last period, each with the number of the block's next one. 0: the blocks say that it is none. */
 static int
-ahead_is_wanted(struct pl_follow *f, uint64_t number, const struct entry *then)
+period_uses(struct pl_follow *f, uint64_t period, struct pl_stay_use *uses, uint64_t n)
 {
-	uint64_t period;
+	uint64_t scope = f->head - period, first = f->uses_head - n, near = 0, far = 0;
 
+	for (uint64_t i = 0; i < n; i++) {
+		const struct used *u = &f->uses[(first + i) % USES_MAX];
+
+		uses[i] = (struct pl_stay_use){.group = u->addr / STAY_GROUP,
+					       .bytes = u->bytes,
+					       .scope = (uint32_t)(u->scope - scope),
+					       .next = PL_STAY_NEVER};
+		if (u->prev > first)
+			uses[u->prev - 1 - first].next = (uint32_t)i;
+	}
+	/* What was there before the period is used again in the next one. */
+	for (uint64_t i = 0; i < n; i++) {
+		const struct used *u = &f->uses[(first + i) % USES_MAX];
+		uint64_t last = i, *seen;
+
+		if (u->prev > first || !use_is_there(f, u->prev))
+			continue;
+		seen = u->scope - f->uses[(u->prev - 1) % USES_MAX].scope > period ? &far
+										   : &near;
+		*seen += u->bytes;
+		while (uses[last].next != PL_STAY_NEVER)
+			last = uses[last].next;
+		uses[last].next = (uint32_t)i;
+	}
+	return near && far <= near / FAR_PART;
+}
+
+/* Decide what stays from one period of so many scopes to the next. 0: the blocks say that it is no period. */
+static int
+stays_plan(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
+{
+	uint64_t budget = gpu->device_budget, n;
+	struct pl_stay_use *uses;
+	int planned;
+
+	n = f->uses_head - f->log[(f->head - period) % LOG_MAX].first;
+	uses = calloc(n, sizeof(*uses));
+	planned = uses && period_uses(f, period, uses, n) &&
+		  !pl_stay_plan(uses, n, (uint32_t)period, budget - budget / STAY_PART,
+				budget / AHEAD_PART);
+	for (uint64_t i = 0; planned && i < n; i++)
+		f->uses[(f->uses_head - n + i) % USES_MAX].leaves = uses[i].bytes -
+								    uses[i].stays;
+	free(uses);
+	return planned;
+}
+
+/*
+ * Is it time to decide what stays? The program repeats itself after period scopes (0: not known), or after as many as
+ * what comes now is behind what is followed. The first time that it does, not all that will be used again has been
+ * seen twice: it is decided anew after one, two, four periods and so on.
+ */
+static void
+stays_decide(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
+{
+	uint64_t periods[] = {period, f->following ? f->head - f->cursor : 0};
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t p = periods[i];
+		int again = f->stays_period && p % f->stays_period == 0 &&
+			    p / f->stays_period <= STAY_MULTIPLE &&
+			    gpu->device_budget == f->stays_budget;
+
+		if (!p || 2 * p > f->head || !entry_is_there(f, f->head - p))
+			continue;
+		if (again && f->head < f->stays_next) {
+			f->stays_seen = f->head;
+			return;
+		}
+		if (!stays_plan(gpu, f, p))
+			continue;
+		f->stays_wait = again && f->stays_wait ? 2 * f->stays_wait : 1;
+		if (f->stays_wait > STAY_PERIODS)
+			f->stays_wait = STAY_PERIODS;
+		f->stays_period = p;
+		f->stays_budget = gpu->device_budget;
+		f->stays_next = f->head + f->stays_wait * p;
+		f->stays_seen = f->head;
+		return;
+	}
+	if (f->head > f->stays_seen + STAY_PERIODS * f->stays_period)
+		f->stays_period = 0;
+}
+
+/*
+ * The period (0: it did not repeat itself exactly), unless it is that of layers: or as long a one as what stays was
+ * decided for, if most of the span was as expected. In some programs a few scopes differ each time, as sequences grow.
+ */
+static uint64_t
+period_nearly(const struct pl_follow *f, uint64_t period)
+{
+	const struct pl_trial *t = &f->trial;
+	uint64_t missed = t->length - (f->hits - f->span_hits);
+
+	if (!f->stays_period || (period && period % f->stays_period == 0))
+		return period;
+	if (!t->period)
+		return f->stays_period;
+	return t->period == f->stays_period && missed <= t->length / MISS_PART ? t->period
+									       : 0;
+}
+
+/* In which way this scope is followed; then: it is the expected one. */
+static enum pl_way
+way_find(struct pl_gpu *gpu, struct pl_follow *f, uint64_t number, const struct entry *then)
+{
+	uint64_t period = 0;
+	enum pl_way way;
+
+	if (pl_trial_asks(&f->trial, number)) {
+		period = period_tell(f);
+		stays_decide(gpu, f, period);
+		period = period_nearly(f, period);
+		f->span_hits = f->hits;
+	}
+	way = pl_trial_step(&f->trial, number, period, sl_now_ns());
 	if (pl_settings()->follow == PL_FOLLOW_ALWAYS)
-		return 1;
-	period = pl_trial_asks(&f->trial, number) ? period_tell(f) : 0;
-	if (pl_trial_step(&f->trial, number, period, sl_now_ns()))
-		return 1;
-	if (then)
+		way = PL_WAY_AHEAD;
+	if (way != f->way)
+		sl_leave_await(gpu->space, way == PL_WAY_PATIENT);
+	f->way = way;
+	if (then && way == PL_WAY_PLAIN)
 		PL_COUNT(follows_idle, 1);
-	return 0;
+	if (then && way == PL_WAY_PATIENT)
+		PL_COUNT(follows_patient, 1);
+	return way;
 }
 
 void
@@ -442,9 +658,10 @@ pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses
 		size_t n, const struct sluice_launch *launch)
 {
 	struct pl_follow *f = follow_get(gpu);
-	const struct entry *now, *then;
+	const struct entry *now;
+	struct entry *then;
 	uint64_t number;
-	int wanted;
+	enum pl_way way;
 
 	if (!f || !n || pthread_mutex_trylock(&f->lock))
 		return;
@@ -452,14 +669,18 @@ pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses
 	held_note(f, number, gpu->allocated_bytes);
 	now = &f->log[number % LOG_MAX];
 	then = expected_compare(f, number);
-	wanted = ahead_is_wanted(f, number, then);
-	fetched_note(f, now, then, launch);
 	if (then)
+		then = place_mend(f, number, then);
+	way = way_find(gpu, f, number, then);
+	fetched_note(f, now, then, launch);
+	if (then) {
 		stand_ins_note(f, now, then);
-	if (then && wanted)
-		gone_leave(gpu, f, now, then);
+		stays_hand_on(f, now, then);
+	}
+	if (then && way != PL_WAY_PLAIN)
+		rest_leave(gpu, f, now, then);
 	place_find(f, number);
-	if (wanted) {
+	if (way != PL_WAY_PLAIN) {
 		ahead_go(gpu, f, now);
 		far_go(gpu, f);
 	}

@@ -510,6 +510,7 @@ int pl_tensor_map_find(const void *map128, struct pl_use *use);
 	C(follows_hit, "launches that followed as predicted")                   \
 	C(follows_miss, "launches that did not")                                \
 	C(follows_idle, "predicted, and nothing moved ahead: slower")           \
+	C(follows_patient, "predicted, waiting for room rather than making it") \
 	C(unknown_names, "driver functions asked for that are not in the table")
 
 enum pl_counter {

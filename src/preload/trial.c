@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was learnt can be wrong, or right and of no use: what is brought in ahead takes room from what is used
- * now, and what is sent away early since it had left last time never has the chance to stay. A program whose kernels
- * each use a large part of the device is faster without. So both ways are tried, and the faster one is kept.
+ * now. A program whose kernels each use a large part of the device is faster without. And a launch that lacks room
+ * although something is to leave can wait for that, which keeps what is to stay (a loop over more than the device
+ * holds is nearly twice as fast so), or take what was not used for longest at once, so that the link is never idle
+ * (the passes of a training step are a tenth faster so). So all ways are tried, and the fastest one is kept.
  *
  * A program that repeats itself does the same again after a period of so many scopes (base/period.c). That many, or a
  * multiple of it that is long enough, are a span; only whole spans are compared: the time that parts of an iteration
- * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which the
- * other way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
- * is tried against again after HOLD_MIN spans, and the less often the more often it was kept: that costs the loser's
- * excess over some spans of hundreds. After a change it is soon: what was learnt before may have been from
+ * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which
+ * another way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
+ * is tried against the others in turn after HOLD_MIN spans, and the less often the more often it was kept: that costs the
+ * losers' excess over some spans of hundreds. After a change it is soon: what was learnt before may have been from
  * spans that were not like those that come (host memory was still being pinned, functions still being learnt),
  * and without moves ahead it has been learnt anew since.
  *
@@ -47,12 +49,14 @@ static void
 trial_begin(struct pl_trial *t)
 {
 	t->trying = 1;
-	t->plain = !t->plain;
+	t->kept = t->way;
+	t->way = (enum pl_way)((t->way + 1 + t->turn) % PL_WAYS);
+	t->turn = (t->turn + 1) % (PL_WAYS - 1);
 	t->spans = 0;
 	t->limit = t->begin + (TRIAL_SPANS + 1) * t->length;
 }
 
-/* The other way is kept from now on, or not. */
+/* The way that was tried is kept from now on, or not. */
 static void
 trial_end(struct pl_trial *t, int faster, uint64_t last_ns)
 {
@@ -62,9 +66,10 @@ trial_end(struct pl_trial *t, int faster, uint64_t last_ns)
 		t->took[0] = last_ns;
 		t->took[1] = t->first_ns;
 		t->hold = HOLD_MIN;
+		t->turn = 0;
 		return;
 	}
-	t->plain = !t->plain;
+	t->way = t->kept;
 	t->took[0] = t->took[1] = 0; /* it has to settle again */
 	if (t->hold < HOLD_MAX)
 		t->hold *= HOLD_GROWS;
@@ -104,18 +109,18 @@ pl_trial_asks(const struct pl_trial *t, uint64_t number)
 	return number >= t->begin + t->length;
 }
 
-int
+enum pl_way
 pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
 	if (t->trying && number >= t->limit)
 		trial_end(t, 0, 0);
 	if (!pl_trial_asks(t, number))
-		return !t->plain;
+		return t->way;
 	if (t->period && period)
 		span_over(t, now_ns - t->begin_ns);
 	t->period = period;
 	t->begin = number;
 	t->begin_ns = now_ns;
 	t->length = period ? (SPAN_SCOPES + period - 1) / period * period : SEEK_SCOPES;
-	return !t->plain;
+	return t->way;
 }

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a program that repeats itself is faster with moves ahead, found by trying both (trial.c). */
+/* In which way a program that repeats itself is fastest, found by trying (trial.c). */
 #ifndef SL_PRELOAD_TRIAL_H
 #define SL_PRELOAD_TRIAL_H
 
 #include <stdint.h>
 
-/* Zeroed: moves are made ahead. All times in ns, all lengths in scopes. */
+enum pl_way {
+	PL_WAY_PATIENT, /* with moves ahead; a launch that lacks room waits for what is to leave, if there is any */
+	PL_WAY_AHEAD, /* with moves ahead; it takes the room of what was not used for longest */
+	PL_WAY_PLAIN, /* without moves ahead */
+	PL_WAYS
+};
+
+/* Zeroed: nothing is known. All times in ns, all lengths in scopes. */
 struct pl_trial {
-	int plain;  /* without moves ahead, now */
-	int trying; /* that is on trial: the other way is kept unless this one is faster */
+	enum pl_way way; /* now */
+	enum pl_way kept; /* while another is tried: the one that it has to be faster than */
+	int trying;
+	unsigned turn;  /* of the other ways, which is tried next */
 	unsigned spans; /* of this way, and of this trial */
-	unsigned hold;  /* spans of the way that is kept until the other is tried */
+	unsigned hold;  /* spans of the way that is kept until another is tried */
 	uint64_t took[2]; /* the last spans of the way that is kept, newest first; 0: not known */
 	uint64_t first_ns; /* the first span of a trial that counts */
 	uint64_t limit;  /* the scope at which a trial that came to no end is given up */
@@ -25,8 +34,10 @@ int pl_trial_asks(const struct pl_trial *t, uint64_t number);
 /*
  * A scope begins. period, where it was asked for: while a span is timed (t->period), t->period if all of the span's
  * scopes were those of one period before, and 0 if not; else after how many scopes the program does the same
- * again, 0: that is not known. Whether moves are made ahead from here on. Does not block; one thread at a time.
+ * again, 0: that is not known. The way from here on. Does not block; one
+ * thread at a time.
  */
-int pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t period, uint64_t now_ns);
+enum pl_way pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t period,
+			  uint64_t now_ns);
 
 #endif

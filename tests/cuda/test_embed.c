@@ -157,6 +157,120 @@ what_is_used_again_before_it_left_stays(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Blocks that have a chunk in common: each tells it to leave behind its own use. */
+static void
+what_is_told_to_leave_behind_each_use_leaves_behind_the_last(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 2 * CHUNK);
+	struct sluice_use use = {p, CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l[40];
+
+	touch(s, p, 1);
+	for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); i++) {
+		CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l[i]));
+		if (i < 3 || i > 38)
+			sl_leave_later(s, p, CHUNK);
+	}
+	for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); i++)
+		sluice_launch_end(l[i]);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	await_on_device(s, p, CHUNK, 0);
+	CHECK(sum_of(s, p) == sum_filled(1));
+	/* Each place in the queue is given back: it can be told so any number of times. */
+	for (unsigned i = 0; i < 100; i++) {
+		touch(s, p, i);
+		sl_leave_later(s, p, CHUNK);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		await_on_device(s, p, CHUNK, 0);
+	}
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+/* Of chunks 0 to last eight are on the device, which is full; what was used last is in use, and is to leave. */
+static struct sluice_launch *
+full_but_for_what_leaves(struct sluice_space *s, uint64_t *p, uint64_t last)
+{
+	struct sluice_use use = {p + last * N, CHUNK, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l;
+
+	for (uint64_t i = 0; i <= last; i++)
+		touch(s, p + i * N, i);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
+	sl_leave_later(s, p + last * N, CHUNK);
+	cuda_test_launch(&t, s, NULL, TEST_ADD, p + last * N, N, 1);
+	return l;
+}
+
+static void
+what_is_brought_ahead_waits_for_what_is_to_leave(void)
+{
+	const struct timespec moment = {0, 5000000};
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 9 * CHUNK);
+	struct sluice_launch *l = full_but_for_what_leaves(s, p, 8);
+
+	CHECK(sl_ahead(s, p, CHUNK, 0) == 1);
+	nanosleep(&moment, NULL);
+	sluice_launch_end(l);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	await_on_device(s, p, CHUNK, CHUNK);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == 2 * CHUNK); /* nothing else went */
+	CHECK(sum_of(s, p + 8 * N) == sum_filled(8) + N);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+what_was_asked_for_ahead_of_a_use_that_has_been_is_not_brought(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	uint64_t *p = region(s, 10 * CHUNK);
+	struct sluice_launch *l = full_but_for_what_leaves(s, p, 9);
+
+	CHECK(sl_ahead(s, p + N, CHUNK, 0) == 1); /* waits for what leaves, */
+	CHECK(sl_ahead(s, p, CHUNK, 0) == 1);     /* and this for its turn */
+	touch(s, p, 100);                         /* is faster: chunk 2 makes room */
+	sl_leave_later(s, p, CHUNK);
+	sl_ends_record(s);
+	await_on_device(s, p + N, CHUNK, CHUNK); /* in its room */
+	sluice_launch_end(l);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	await_on_device(s, p + 9 * N, CHUNK, 0);
+	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 0) == 1);
+	await_on_device(s, p + 2 * N, CHUNK, CHUNK); /* in order: it was its turn before */
+	CHECK(on_device(s, p, CHUNK) == 0);
+	CHECK(sum_of(s, p) == sum_filled(100));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+static void
+a_launch_takes_what_was_unused_for_longest_or_awaits_what_leaves(void)
+{
+	for (int await = 0; await < 2; await++) {
+		struct sluice_space *s = cuda_test_space(16, 64, NULL);
+		uint64_t *p = region(s, 9 * CHUNK);
+		struct sluice_launch *l = full_but_for_what_leaves(s, p, 8);
+
+		sl_leave_await(s, await);
+		if (await)
+			sluice_launch_end(l);
+		touch(s, p, 100);
+		if (!await)
+			sluice_launch_end(l);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		await_on_device(s, p + 8 * N, CHUNK, 0);
+		CHECK(on_device(s, p + N, CHUNK) == (await ? CHUNK : 0));
+		CHECK(on_device(s, p, CHUNK) == CHUNK);
+		CHECK(sum_of(s, p + 8 * N) == sum_filled(8) + N);
+		CHECK_OK(sluice_space_check(s));
+		CHECK_OK(sluice_space_destroy(s));
+	}
+}
+
 /* A chunk of many small blocks may be in use for long. */
 static void
 what_is_in_use_holds_up_nothing_that_is_to_leave_behind_it(void)
@@ -314,6 +428,10 @@ main(void)
 	undefined_contents_cost_no_clearing_and_no_move();
 	what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again();
 	what_is_used_again_before_it_left_stays();
+	what_is_told_to_leave_behind_each_use_leaves_behind_the_last();
+	what_is_brought_ahead_waits_for_what_is_to_leave();
+	what_was_asked_for_ahead_of_a_use_that_has_been_is_not_brought();
+	a_launch_takes_what_was_unused_for_longest_or_awaits_what_leaves();
 	what_is_in_use_holds_up_nothing_that_is_to_leave_behind_it();
 	what_is_asked_for_spare_room_takes_nothing_alive_out();
 	who_wants_spare_room_no_more_is_forgotten();

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stays. Where a program repeats itself, what had better stay on the device until its next use can be decided,
+ * and need not be what happens not to be evicted. Between two uses of a block its room is either kept or free for
+ * others. Of all these intervals as many are kept as fit, the shortest first, since they take the room for the least
+ * time: where all blocks are of one size, that is what Belady's rule (evict what is used last) comes to. Among those of
+ * about one length, as in a loop over weights, they are taken from all over the period and not one behind the other,
+ * so that the link is never without work. One that fits in part is kept in part.
+ *
+ * What is there in any case: what is used, from the scope on in which it is asked for ahead.
+ */
+#include "preload/stay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+/* Of a part of a block that stays: the largest chunks are as large. */
+#define GRAIN (UINT64_C(32) << 20)
+
+/* A tree of sums over ranges of scopes: below node i are nodes 2 i and 2 i + 1. */
+struct node {
+	uint64_t added; /* to all below */
+	uint64_t most; /* the largest sum, with what was added here, without what was above */
+};
+
+struct plan {
+	struct pl_stay_use *uses;
+	size_t n;
+	uint32_t scopes;
+	uint32_t leaves; /* of the tree: a power of two */
+	struct node *tree;
+	uint32_t *lead; /* by scope: it is asked for so many scopes before */
+};
+
+/* Between two uses of a block: from scope begin on, so many. */
+struct idle {
+	uint64_t order;
+	uint32_t use, begin, scopes;
+};
+
+static uint64_t
+larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* To scopes [from, to); the node covers [low, high). */
+static void
+tree_add(struct node *tree, uint32_t node, uint32_t low, uint32_t high, uint32_t from,
+	 uint32_t to, uint64_t bytes)
+{
+	uint32_t middle = low + (high - low) / 2;
+
+	if (from <= low && high <= to) {
+		tree[node].added += bytes;
+		tree[node].most += bytes;
+		return;
+	}
+	if (from < middle)
+		tree_add(tree, 2 * node, low, middle, from, to, bytes);
+	if (middle < to)
+		tree_add(tree, 2 * node + 1, middle, high, from, to, bytes);
+	tree[node].most = tree[node].added +
+			  larger(tree[2 * node].most, tree[2 * node + 1].most);
+}
+
+static uint64_t
+tree_most(const struct node *tree, uint32_t node, uint32_t low, uint32_t high,
+	  uint32_t from, uint32_t to)
+{
+	uint32_t middle = low + (high - low) / 2;
+	uint64_t left = 0, right = 0;
+
+	if (from <= low && high <= to)
+		return tree[node].most;
+	if (from < middle)
+		left = tree_most(tree, 2 * node, low, middle, from, to);
+	if (middle < to)
+		right = tree_most(tree, 2 * node + 1, middle, high, from, to);
+	return tree[node].added + larger(left, right);
+}
+
+/* So many scopes from begin on, beyond the period's end at its beginning. */
+static void
+period_add(struct plan *p, uint32_t begin, uint32_t scopes, uint64_t bytes)
+{
+	uint32_t end = begin + scopes;
+
+	if (scopes)
+		tree_add(p->tree, 1, 0, p->leaves, begin,
+			 end < p->scopes ? end : p->scopes, bytes);
+	if (end > p->scopes)
+		tree_add(p->tree, 1, 0, p->leaves, 0, end - p->scopes, bytes);
+}
+
+static uint64_t
+period_most(const struct plan *p, uint32_t begin, uint32_t scopes)
+{
+	uint32_t end = begin + scopes;
+	uint64_t most = tree_most(p->tree, 1, 0, p->leaves, begin,
+				  end < p->scopes ? end : p->scopes);
+
+	if (end > p->scopes)
+		most = larger(most, tree_most(p->tree, 1, 0, p->leaves, 0, end - p->scopes));
+	return most;
+}
+
+/* How far ahead each scope is asked for: at least while the one before it runs. */
+static int
+lead_find(struct plan *p, uint64_t window)
+{
+	uint64_t *bytes = calloc(p->scopes, sizeof(*bytes)), sum = 0;
+	uint32_t first = 0; /* of those whose uses add up to sum */
+
+	if (!bytes)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n; i++)
+		bytes[p->uses[i].scope] += p->uses[i].bytes;
+	/* Twice around, for those at the beginning. */
+	for (uint32_t at = 0; at < 2 * p->scopes; at++) {
+		sum += bytes[at % p->scopes];
+		while (first < at && (sum > window || at - first >= p->scopes - 1))
+			sum -= bytes[first++ % p->scopes];
+		p->lead[at % p->scopes] = at > first ? at - first : 1;
+	}
+	free(bytes);
+	return 0;
+}
+
+/* Add what is there whatever stays; the intervals that may be kept go to idle. Their number. */
+static size_t
+idle_collect(struct plan *p, struct idle *idle)
+{
+	size_t n_idle = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		struct pl_stay_use *u = &p->uses[i];
+		uint32_t behind = (u->scope + 1) % p->scopes, away, lead, next;
+
+		period_add(p, u->scope, 1, u->bytes);
+		u->stays = u->bytes;
+		if (u->next == PL_STAY_NEVER)
+			continue;
+		next = p->uses[u->next].scope;
+		away = u->next > i ? next - u->scope : next + p->scopes - u->scope;
+		lead = p->lead[next];
+		if (away <= lead + 1) {
+			period_add(p, behind, away ? away - 1 : 0, u->bytes);
+			continue;
+		}
+		period_add(p, (next + p->scopes - lead) % p->scopes, lead, u->bytes);
+		idle[n_idle++] = (struct idle){.use = (uint32_t)i,
+					       .begin = behind,
+					       .scopes = away - 1 - lead};
+	}
+	return n_idle;
+}
+
+/* Lengths that differ by less than a fifth or so are one class. */
+static uint64_t
+length_class(uint32_t scopes)
+{
+	unsigned bits = 31u - (unsigned)__builtin_clz(scopes);
+
+	return bits * 16 + (bits >= 4 ? (scopes >> (bits - 4)) & 15 : 0);
+}
+
+static int
+idle_compare(const void *a, const void *b)
+{
+	uint64_t x = ((const struct idle *)a)->order, y = ((const struct idle *)b)->order;
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+idle_keep(struct plan *p, struct idle *idle, size_t n_idle, uint64_t room)
+{
+	for (size_t i = 0; i < n_idle; i++)
+		idle[i].order = length_class(idle[i].scopes) << 56 |
+				sl_hash_add(0, p->uses[idle[i].use].group) >> 8;
+	qsort(idle, n_idle, sizeof(*idle), idle_compare);
+	for (size_t i = 0; i < n_idle; i++) {
+		struct pl_stay_use *u = &p->uses[idle[i].use];
+		uint64_t most = period_most(p, idle[i].begin, idle[i].scopes);
+		uint64_t left = most < room ? room - most : 0;
+
+		if (left < u->bytes)
+			u->stays = left / GRAIN * GRAIN;
+		period_add(p, idle[i].begin, idle[i].scopes, u->stays);
+	}
+}
+
+int
+pl_stay_plan(struct pl_stay_use *uses, size_t n, uint32_t scopes, uint64_t room,
+	     uint64_t window)
+{
+	struct plan p = {.uses = uses, .n = n, .scopes = scopes, .leaves = 1};
+	struct idle *idle = calloc(n ? n : 1, sizeof(*idle));
+	int rc = -ENOMEM;
+
+	while (p.leaves < scopes)
+		p.leaves *= 2;
+	p.tree = calloc(2 * (size_t)p.leaves, sizeof(*p.tree));
+	p.lead = calloc(scopes ? scopes : 1, sizeof(*p.lead));
+	if (idle && p.tree && p.lead && !lead_find(&p, window)) {
+		idle_keep(&p, idle, idle_collect(&p, idle), room);
+		rc = 0;
+	}
+	free(idle);
+	free(p.tree);
+	free(p.lead);
+	return rc;
+}

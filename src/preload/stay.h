@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of what a repeating program uses stays on the device from one use to the next (stay.c). */
+#ifndef SL_PRELOAD_STAY_H
+#define SL_PRELOAD_STAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define PL_STAY_NEVER UINT32_MAX /* no use follows */
+
+/* A use of a block in a period of scopes that repeats itself. */
+struct pl_stay_use {
+	uint64_t group; /* of those that might as well stay, whole groups do, and the same ones each time */
+	uint64_t bytes; /* of the block, as far as it is used */
+	uint32_t scope; /* counts from 0; those of all uses ascend */
+	uint32_t next; /* number of the block's next use; not above this one's: in the next period */
+	uint64_t stays; /* out: so many of the bytes, from the beginning, until that use */
+};
+
+/*
+ * Decide for n uses of a period of so many scopes (at least one, at most 2^30) how much stays, so that at no time more
+ * than room bytes are on the device if that can be, scopes being asked for as far ahead as their uses add up to window
+ * bytes, but at least while the one before runs. 0, -ENOMEM. Takes time in proportion to n log scopes. Any thread;
+ * does not block. Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), has the rule
+ * for single pages.
+ */
+int pl_stay_plan(struct pl_stay_use *uses, size_t n, uint32_t scopes, uint64_t room,
+		 uint64_t window) SL_MUST_CHECK;
+
+#endif
