@@ -85,6 +85,7 @@ span_over(struct pl_trial *t, uint64_t ns)
 			trial_end(t, 0, ns);
 		t->took[0] = t->took[1] = 0;
 		t->spans = 0;
+		t->turn = 0;
 		t->hold = HOLD_MIN;
 		t->length_before = t->length;
 	}
