@@ -11,8 +11,8 @@
 #include "core/plan_run.h"
 
 #define SPARE_LOOK_MAX 64 /* dead chunks that are looked at */
-/* So long at most a launch waits for what is to leave: some chunks are moved in less. */
-#define PATIENCE_NS    UINT64_C(20000000)
+#define PATIENCE_NS \
+	UINT64_C(200000000) /* so long at most a launch waits for what is to leave */
 
 void
 sl_room_give(struct sluice_space *s, uint64_t bytes)

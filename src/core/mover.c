@@ -198,8 +198,8 @@ request_step(struct sluice_space *s)
 	if (q->spare)
 		s->dev.spare_bytes -= q->region->chunk_bytes;
 	c = &q->region->chunks[q->chunks[q->done++]];
-	if (sl_chunk_stamp(c) > q->clock) /* the use that it was for has come already */
-		return;
+	if (q->tier == SLUICE_TIER_DEVICE && sl_chunk_stamp(c) > q->clock)
+		return; /* the use that it was for has come already */
 	if (q->tier == SLUICE_TIER_HOST) {
 		request_to_host(c);
 		return;

@@ -158,7 +158,7 @@ idle_collect(struct plan *p, struct idle *idle)
 	return n_idle;
 }
 
-/* Lengths that differ by less than a fifth or so are one class. */
+/* Lengths that differ by less than a sixteenth or so are one class. */
 static uint64_t
 length_class(uint32_t scopes)
 {
