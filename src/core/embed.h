@@ -47,7 +47,8 @@ int sl_stream_wrap_in(struct sluice_space *space, void *native, int per_thread,
 
 /*
  * What stands behind the launches that have ended is recorded on their streams now, not when somebody waits for
- * it: a stream that is captured afterwards, or that would order with one, takes no event. Does not wait.
+ * it: a stream that is captured afterwards, or that would order with one, takes no event. Waits for threads that
+ * are recording some at this moment, not for the launches.
  */
 void sl_ends_record(struct sluice_space *space);
 

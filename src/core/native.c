@@ -119,12 +119,14 @@ scopes_submit(struct sluice_stream *stream)
 	l->task.done = scopes_end_done;
 	l->task.skippable = 0;
 	stream->submitting++;
+	s->submitting++;
 	s->dev.spare_wanted = 0; /* who still wants it asks again */
 	sl_space_unlock(s);
 	sl_stream_submit(stream, &l->task);
 	sl_space_lock(s);
-	if (!--stream->submitting)
-		sl_launch_wake(s); /* who destroys it waits for that */
+	stream->submitting--;
+	s->submitting--;
+	sl_launch_wake(s); /* who destroys the stream, or begins a capture, waits for that */
 }
 
 int
@@ -146,6 +148,8 @@ sl_ends_record(struct sluice_space *space)
 		return;
 	sl_space_lock(space);
 	sl_scopes_reap(space);
+	while (space->submitting)
+		sl_launch_wait(space);
 	sl_space_unlock(space);
 }
 

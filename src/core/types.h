@@ -382,6 +382,7 @@ struct sluice_space {
 	struct sluice_launch *scopes;   /* host scopes whose pins stand */
 	struct sl_request *request_head, *request_tail;
 	struct sluice_stream *ended_streams; /* those with scopes in ended */
+	uint32_t submitting; /* threads that hand ended scopes to the device */
 	struct {
 		struct sl_leaving *ring;  /* chunks that are to leave: leave.c */
 		uint32_t head, tail, max; /* count up; max: a power of two */

@@ -11,13 +11,16 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "core/embed.h"
 #include "cuda/cuda_test.h"
 
-#define K     0x9e3779b97f4a7c15ull
-#define TILE  (2 * MIB)
-#define WORDS (TILE / 8)
-#define TILES 12
+#define K      0x9e3779b97f4a7c15ull
+#define TILE   (2 * MIB)
+#define WORDS  (TILE / 8)
+#define TILES  12
+#define ROUNDS 300
 
 static struct cuda_test t;
 
@@ -113,6 +116,63 @@ scopes_ended_before_the_capture_are_not_in_the_graph(unsigned flags, int on_lega
 	CHECK_OK(SL_CUDA(t.driver, cuGraphDestroy, capture_end(native, 1)));
 	pthread_join(thread, NULL);
 	CHECK(toucher.value == 7 * K + 6);
+	sluice_stream_destroy(stream);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+	CHECK_OK(SL_CUDA(t.driver, cuStreamDestroy, native));
+}
+
+struct recorder {
+	struct sluice_space *space;
+	_Atomic int stop;
+};
+
+static void *
+recorder_main(void *arg)
+{
+	struct recorder *recorder = arg;
+
+	while (!atomic_load(&recorder->stop))
+		sl_ends_record(recorder->space);
+	return NULL;
+}
+
+/* Ends that another thread is about to record are recorded when sl_ends_record() returns: behind a capture that
+ * begins then, they could not be before that is over, and whoever captures may wait for what they hold. */
+static void
+ends_are_recorded_before_a_capture_whoever_records_them(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, NULL);
+	struct recorder recorder = {.space = s};
+	struct sluice_stream *stream;
+	struct sluice_launch *l;
+	struct cu_stream *native;
+	struct sluice_use use;
+	pthread_t thread;
+	uint64_t *p;
+
+	CHECK_OK(SL_CUDA(t.driver, cuStreamCreate, &native, CU_STREAM_NONBLOCKING));
+	CHECK_OK(sluice_stream_wrap(s, native, &stream));
+	CHECK_OK(sluice_alloc(s, TILE, 0, (void **)&p));
+	use = (struct sluice_use){p, TILE, SLUICE_USE_READ_WRITE};
+	CHECK(!pthread_create(&thread, NULL, recorder_main, &recorder));
+	alarm(60); /* it would wait for ever */
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		CHECK_OK(sluice_pin(s, p, TILE));
+		CHECK_OK(sluice_unpin(s, p, TILE));
+		/* Resident: its end is not recorded at once. */
+		CHECK_OK(sluice_launch_begin(s, stream, &use, 1, &l));
+		sluice_launch_end(l);
+		sl_ends_record(s);
+		CHECK_OK(SL_CUDA(t.driver, cuStreamBeginCapture, native,
+				 CU_CAPTURE_MODE_THREAD_LOCAL));
+		CHECK_OK(sluice_evict(s, p, TILE, SLUICE_TIER_HOST, NULL));
+		CHECK_OK(SL_CUDA(t.driver, cuGraphDestroy, capture_end(native, 0)));
+	}
+	alarm(0);
+	atomic_store(&recorder.stop, 1);
+	pthread_join(thread, NULL);
 	sluice_stream_destroy(stream);
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_check(s));
@@ -328,6 +388,7 @@ main(void)
 	scopes_ended_before_the_capture_are_not_in_the_graph(CU_STREAM_NONBLOCKING, 0);
 	scopes_ended_before_the_capture_are_not_in_the_graph(CU_STREAM_PLAIN, 0);
 	scopes_ended_before_the_capture_are_not_in_the_graph(CU_STREAM_PLAIN, 1);
+	ends_are_recorded_before_a_capture_whoever_records_them();
 	the_default_stream_is_left_alone_while_another_is_captured();
 	moves_on_other_threads_do_not_spoil_a_global_capture();
 	a_resident_launch_asks_for_captures_and_nothing_else();
