@@ -477,6 +477,17 @@ leaving_await(struct sluice_space *s, struct sluice_launch *l)
 	return 1;
 }
 
+int
+sl_room_coldest(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	struct sl_chunk *v = victim_pick(s, 0, SL_SKIP_PREPARING);
+
+	if (!v)
+		return 0;
+	return sl_chunk_pins(v) ? leaving_await(s, l) : !sl_evict(v, SL_EVICT_ROOM);
+}
+
 /*
  * One step towards room. What other threads are evicting counts as gone, so that the choice of
  * victims does not depend on how far they are. Drops.

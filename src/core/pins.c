@@ -76,15 +76,15 @@ sl_launch_pin(struct sluice_launch *l)
 
 		s->clock++;
 		if (u->whole) {
-			if (stamp)
-				r->whole_stamp = s->clock;
+			if (stamp && r->whole_stamp < s->clock - u->lag)
+				r->whole_stamp = s->clock - u->lag;
 			r->whole_pins++;
 			r->whole_uses++;
 			continue;
 		}
 		for (uint64_t i = u->first; i <= u->last; i++) {
-			if (stamp)
-				r->chunks[i].stamp = s->clock;
+			if (stamp && r->chunks[i].stamp < s->clock - u->lag)
+				r->chunks[i].stamp = s->clock - u->lag;
 			r->chunks[i].pins++;
 			r->chunks[i].hashed = 0;
 			r->chunks[i].awaited = 0;

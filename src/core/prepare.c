@@ -177,6 +177,8 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 		l->moved |= c->state != SL_CHUNK_DEVICE || c->pages ||
 			    (c->flags & SL_EXCESS);
 		u->fetched += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
+		if (l->reaches && sl_outgrown_reaches(u, c))
+			c->flags |= SL_EXCESS;
 		rc = c->flags & SL_EXCESS ? sl_reach(c, u->intent) : sl_fill(c, &fill);
 		if (rc)
 			return rc;
@@ -260,8 +262,10 @@ launch_bring(struct sluice_launch *l)
 		int present = 1;
 
 		launch_unreach(l);
-		for (size_t k = 0; k < l->n_uses && !rc; k++)
-			rc = use_bring(l, k, &ahead);
+		for (int giants = 0; giants < 2; giants++)
+			for (size_t k = 0; k < l->n_uses && !rc; k++)
+				if ((l->uses[k].lag != 0) == giants)
+					rc = use_bring(l, k, &ahead);
 		for (size_t k = 0; k < l->n_uses && !rc; k++)
 			present = present && use_is_present(&l->uses[k]);
 		if (rc || present)
@@ -270,15 +274,25 @@ launch_bring(struct sluice_launch *l)
 	return rc;
 }
 
-/* Which of its chunks are to be on the device; -ENOBUFS: they fit nowhere. Held. */
+SL_HELD static int
+launch_fits(struct sluice_launch *l)
+{
+	const struct sluice_space *s = l->space;
+
+	return launch_set_bytes(l, 0) + s->dev.pinned_bytes <= s->dev.budget_bytes;
+}
+
+/* Which of its chunks are to be on the device; -ENOBUFS: they fit nowhere. Held, drops. */
 SL_HELD static int
 launch_plan(struct sluice_launch *l)
 {
-	struct sluice_space *s = l->space;
 	int rc = sl_launch_check_set(l);
 
-	if (!rc && (launch_set_bytes(l, 0) + s->dev.pinned_bytes > s->dev.budget_bytes ||
-		    l->reach_all))
+	if (!rc && l->embedded && !l->reach_all && !l->reaches && !launch_fits(l)) {
+		sl_outgrown_note(l);
+		rc = sl_launch_check_set(l);
+	}
+	if (!rc && (l->reach_all || !launch_fits(l)))
 		sl_reach_plan(l);
 	return rc;
 }

@@ -164,7 +164,8 @@ sl_reach_plan(struct sluice_launch *l)
 	uint64_t left = s->dev.budget_bytes - s->dev.pinned_bytes;
 	uint32_t mark = ++s->mark_clock;
 
-	for (int round = 0; round < 2; round++) { /* what is there first */
+	/* What is there first; what is small before giants. */
+	for (int round = 0; round < 3; round++) {
 		for (size_t k = 0; k < l->n_uses; k++) {
 			struct sl_launch_use *u = &l->uses[k];
 			uint64_t bytes = u->region->chunk_bytes;
@@ -174,7 +175,8 @@ sl_reach_plan(struct sluice_launch *l)
 
 				if (c->mark == mark || c->user_pins ||
 				    (!round && c->state != SL_CHUNK_DEVICE &&
-				     c->state != SL_CHUNK_SYNCING))
+				     c->state != SL_CHUNK_SYNCING) ||
+				    (round == 1 && u->lag))
 					continue;
 				c->mark = mark;
 				if ((u->reach && c->state != SL_CHUNK_DEVICE) || bytes > left)

@@ -222,6 +222,8 @@ struct sl_region {
 	char name[256];
 };
 
+#define SL_OUTGROWN_MAX 8u
+
 struct sl_launch_use {
 	struct sl_region *region;
 	uint64_t first, last;        /* chunks */
@@ -230,7 +232,9 @@ struct sl_launch_use {
 	int reach;        /* not declared: need not be on the device, only reachable */
 	uint64_t brought; /* chunks brought in so far, from the first */
 	uint64_t fetched; /* of them, from the host tier or the store, to the device or to be reached */
-	int whole;         /* pinned and stamped as a whole region */
+	uint64_t used; /* outgrown.c: it displaces only what was not used for longer; 0: anything */
+	uint64_t lag; /* and is displaced as if it had been used so many uses before */
+	int whole;    /* pinned and stamped as a whole region */
 	int first_partial; /* the use covers only a part of its first / last chunk */
 	int last_partial;
 	uint64_t begin, end; /* byte range within the region */
@@ -383,6 +387,12 @@ struct sluice_space {
 	struct sl_request *request_head, *request_tail;
 	struct sluice_stream *ended_streams; /* those with scopes in ended */
 	uint32_t submitting; /* threads that hand ended scopes to the device */
+	struct sl_outgrown {
+		const struct sl_region *region; /* to compare with, it may be gone; and chunks of it */
+		uint64_t first, last;
+		uint64_t stamp; /* of the last such launch */
+		uint32_t n;     /* in a row */
+	} outgrown[SL_OUTGROWN_MAX]; /* what launches that did not fit used lately: outgrown.c */
 	struct {
 		struct sl_leaving *ring;  /* chunks that are to leave: leave.c */
 		uint32_t head, tail, max; /* count up; max: a power of two */

@@ -421,6 +421,71 @@ what_lies_beside_is_mapped_and_not_brought_in(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+static void
+embedded_run(struct sluice_space *s, const struct sluice_use *uses, size_t n, uint64_t *p,
+	     uint64_t elements)
+{
+	struct sluice_launch *l;
+
+	CHECK_OK(sl_launch_begin_beside(s, NULL, uses, n, NULL, 0, &l));
+	cuda_test_launch(&t, s, NULL, TEST_ADD, p, elements, 1);
+	sluice_launch_end(l);
+}
+
+/* A giant buffer of which each launch touches a little, whatever it names, beside what is small and what fits. */
+static void
+launches_in_a_row_that_do_not_fit_come_to_rest(void)
+{
+	enum { GIANT = 20, SMALL = 3, CYCLES = 80, MORE = 40 };
+	struct sluice_space *s = cuda_test_space(32, 128, NULL); /* 16 chunks on the device */
+	uint64_t *giant = region(s, GIANT * CHUNK), *small[5], in = 0, out = 0;
+	struct sluice_use uses[5][2];
+
+	for (unsigned i = 0; i < GIANT; i++)
+		touch(s, giant + i * N, i);
+	for (unsigned k = 0; k < 5; k++) {
+		small[k] = region(s, SMALL * CHUNK);
+		for (unsigned i = 0; i < SMALL; i++)
+			touch(s, small[k] + i * N, 100 * k + i);
+		uses[k][0] = (struct sluice_use){giant, GIANT * CHUNK, SLUICE_USE_READ_WRITE};
+		uses[k][1] = (struct sluice_use){small[k], SMALL * CHUNK,
+						 SLUICE_USE_READ_WRITE};
+	}
+	for (unsigned i = 0; i < CYCLES + MORE; i++) {
+		if (i == CYCLES) {
+			CHECK_OK(sluice_stream_synchronize(s, NULL));
+			in = cuda_test_counter(s, SLUICE_COUNTER_H2D_LAUNCH);
+			out = cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT);
+		}
+		if (i % 10 == 0) { /* now and then; nothing in flight holds the giant for long */
+			const unsigned k = 3 + i / 10 % 2;
+
+			CHECK_OK(sluice_stream_synchronize(s, NULL));
+			embedded_run(s, uses[k], 2, small[k], SMALL * N);
+		}
+		embedded_run(s, uses[0], 1, giant + i % GIANT * N, N);
+		embedded_run(s, uses[0], 2, small[0], SMALL * N);
+		embedded_run(s, uses[1], 2, small[1], SMALL * N);
+		embedded_run(s, uses[2] + 1, 1, small[2], SMALL * N); /* fits */
+	}
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_H2D_LAUNCH) == in);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == out);
+	for (unsigned k = 0; k < 5; k++)
+		CHECK(on_device(s, small[k], SMALL * CHUNK) == SMALL * CHUNK);
+	CHECK(on_device(s, giant, GIANT * CHUNK) == (16 - 5 * SMALL) * CHUNK);
+	for (unsigned i = 0; i < GIANT; i++)
+		CHECK(sum_of(s, giant + i * N) ==
+		      sum_filled(i) + (CYCLES + MORE) / GIANT * N);
+	for (unsigned k = 0; k < 5; k++)
+		for (unsigned i = 0; i < SMALL; i++)
+			CHECK(sum_of(s, small[k] + i * N) ==
+			      sum_filled(100 * k + i) +
+				      (CYCLES + MORE) / (k < 3 ? 1 : 20) * N);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 int
 main(void)
 {
@@ -437,6 +502,7 @@ main(void)
 	who_wants_spare_room_no_more_is_forgotten();
 	freed_memory_waits_for_nobody_and_is_not_copied();
 	what_lies_beside_is_mapped_and_not_brought_in();
+	launches_in_a_row_that_do_not_fit_come_to_rest();
 	cuda_test_close(&t, NULL);
 	return 0;
 }

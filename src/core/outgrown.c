@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches in a row whose sets are larger than the device budget, of a program that says nothing but which buffers its
+ * kernels get: each uses a little of a giant buffer, whatever its parameters say (cuDNN's workspace of an LSTM, 2,000
+ * launches in a row). What of the giant is missing would displace what the launch before used and the
+ * next one uses again, and be displaced by it. So from the ROWth such launch of a buffer on:
+ *   - what is missing of it displaces only what has not been used for longer; the rest is reached (reach.c);
+ *   - a giant's chunks count as used less lately than they were, and so are displaced before what is small;
+ *   - what is small comes to the device, if need be in the place of the giant's chunks of the same launch.
+ * After some launches what is small and used again and again is on the device, beside as much of the giant as
+ * there is room for, and nothing moves.
+ *
+ * LOCKING: as in core.h.
+ */
+#include "core/core.h"
+#include "core/embed.h"
+
+#define MOMENT      512u /* uses: between two that are in a row */
+#define ROW         32u  /* launches */
+#define LARGE_SHARE 8u /* of the budget; what is smaller comes in whatever it displaces */
+#define GIANT_SHARE 2u /* what is displaced first, */
+#define GIANT_LAG   128u /* as if it had been used so many uses before */
+#define SLACK       64u /* uses: what is no longer unused than this counts as used as lately */
+
+/* How many launches in a row, with this one, did not fit and used these chunks. */
+SL_HELD static uint32_t
+row_count(const struct sl_launch_use *u)
+{
+	struct sluice_space *s = u->region->space;
+	struct sl_outgrown *o = s->outgrown, *oldest = o;
+
+	for (; o < s->outgrown + SL_OUTGROWN_MAX; o++) {
+		if (o->region == u->region && o->first == u->first && o->last == u->last)
+			break;
+		if (o->stamp < oldest->stamp)
+			oldest = o;
+	}
+	if (o == s->outgrown + SL_OUTGROWN_MAX) {
+		o = oldest;
+		*o = (struct sl_outgrown){u->region, u->first, u->last, s->clock, 0};
+	}
+	if (s->clock - o->stamp > MOMENT)
+		o->n = 0;
+	o->stamp = s->clock;
+	return ++o->n;
+}
+
+/* Before the launch is pinned, which counts as its use. 1: it is one of a row, and a giant's. */
+SL_HELD static int
+use_note(struct sl_launch_use *u)
+{
+	struct sl_region *r = u->region;
+	struct sluice_space *s = r->space;
+	uint64_t bytes = (u->last + 1 - u->first) * r->chunk_bytes;
+
+	u->used = u->lag = 0;
+	if (bytes < s->dev.budget_bytes / LARGE_SHARE || row_count(u) < ROW)
+		return 0;
+	for (uint64_t i = u->first; i <= u->last; i++) {
+		const struct sl_chunk *c = &r->chunks[i];
+
+		if (!c->device_bytes && sl_chunk_stamp(c) > u->used)
+			u->used = sl_chunk_stamp(c);
+	}
+	if (bytes < s->dev.budget_bytes / GIANT_SHARE || s->clock <= GIANT_LAG)
+		return 0;
+	u->lag = GIANT_LAG;
+	return 1;
+}
+
+/* Mark what is not a giant's, or unmark it; bytes of it that are not on the device. */
+SL_HELD static uint64_t
+small_mark(struct sluice_launch *l, int preparing)
+{
+	uint64_t missing = 0;
+
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last && !u->lag; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (!preparing)
+				c->flags &= (uint16_t)~SL_PREPARING;
+			else if (!(c->flags & SL_PREPARING) && !c->device_bytes)
+				missing += u->region->chunk_bytes;
+			if (preparing)
+				c->flags |= SL_PREPARING;
+		}
+	}
+	return missing;
+}
+
+void
+sl_outgrown_note(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+	uint64_t missing;
+	int giants = 0;
+
+	for (size_t k = 0; k < l->n_uses; k++)
+		giants += use_note(&l->uses[k]);
+	if (!giants)
+		return;
+	missing = small_mark(l, 1);
+	while (missing && s->dev.used_bytes + missing > s->dev.budget_bytes &&
+	       sl_room_coldest(l))
+		;
+	small_mark(l, 0);
+}
+
+int
+sl_outgrown_reaches(const struct sl_launch_use *u, const struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	const struct sl_chunk *v;
+
+	if (!u->used || c->device_bytes || s->dev.discarded_head ||
+	    s->dev.used_bytes + c->region->chunk_bytes <= s->dev.budget_bytes)
+		return 0;
+	v = sl_lru_coldest_for(s, SL_SKIP_PREPARING, c->region->chunk_bytes);
+	return !v || sl_chunk_stamp(v) + SLACK >= u->used;
+}
