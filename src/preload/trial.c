@@ -10,7 +10,7 @@
  * multiple of it that is long enough, are a span; only whole spans are compared: the time that parts of an iteration
  * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which
  * another way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
- * is tried against the others in turn after HOLD_MIN spans, and the less often the more often it was kept: that costs the
+ * is tried against the others in turn (no moves ahead last: that costs most) after HOLD_MIN spans, and the less often the more often it was kept: that costs the
  * losers' excess over some spans of hundreds. After a change it is soon: what was learnt before may have been from
  * spans that were not like those that come (host memory was still being pinned, functions still being learnt),
  * and without moves ahead it has been learnt anew since.
@@ -50,7 +50,7 @@ trial_begin(struct pl_trial *t)
 {
 	t->trying = 1;
 	t->kept = t->way;
-	t->way = (enum pl_way)((t->way + 1 + t->turn) % PL_WAYS);
+	t->way = (enum pl_way)(t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
 	t->turn = (t->turn + 1) % (PL_WAYS - 1);
 	t->spans = 0;
 	t->limit = t->begin + (TRIAL_SPANS + 1) * t->length;

@@ -121,6 +121,24 @@ moves_ahead_without_patience_are_tried_first(void **state)
 			 100);
 }
 
+/* What was kept for layers was the wrong one for what they are part of: patience is tried before no moves ahead. */
+static void
+moves_ahead_with_patience_are_tried_before_none(void **state)
+{
+	struct program p = {.scopes = 70, .ns = TAKES(30, 20, 40)};
+
+	(void)state;
+	run(&p, 20);
+	assert_int_equal(p.trial.way, PL_WAY_AHEAD);
+	p.scopes = 700;
+	p.ns[PL_WAY_PATIENT] = 210 * MS;
+	p.ns[PL_WAY_AHEAD] = 250 * MS;
+	p.ns[PL_WAY_PLAIN] = 500 * MS;
+	run(&p, 12);
+	run(&p, 10);
+	assert_in_range(p.began[PL_WAY_PATIENT], 9, 10);
+}
+
 static void
 a_slower_way_costs_little(void **state)
 {
@@ -269,6 +287,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_faster_is_kept),
 		cmocka_unit_test(moves_ahead_without_patience_are_tried_first),
+		cmocka_unit_test(moves_ahead_with_patience_are_tried_before_none),
 		cmocka_unit_test(a_slower_way_costs_little),
 		cmocka_unit_test(a_bad_start_is_forgotten),
 		cmocka_unit_test(what_does_not_repeat_is_not_tried),
