@@ -179,9 +179,9 @@ int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST
 int sl_room_make(struct sl_chunk *c, uint64_t bytes,
 		 const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
 void sl_room_wait(struct sluice_space *s) SL_HELD; /* drops */
-/* Evict the coldest that is not SL_PREPARING, for l; what launches in flight use is waited for, for a while. 0: there is none,
- * or that took too long. Drops. */
-int sl_room_coldest(struct sluice_launch *l) SL_HELD;
+/* Evict the coldest that is not SL_PREPARING, if its stamp is before that, for l; what launches in flight use is
+ * waited for, for a while. 0: there is none, or that took too long. Drops. */
+int sl_room_coldest(struct sluice_launch *l, uint64_t before) SL_HELD;
 /* 1: a sluice_launch_begin() holds c, and its end may wait for the very launch that wants room. */
 int sl_scope_holds(const struct sl_chunk *c);
 void sl_room_give(struct sluice_space *s, uint64_t bytes) SL_HELD;
@@ -371,8 +371,10 @@ void sl_reach_planned(struct sluice_launch *l) SL_HELD;
 void sl_reach_end(struct sluice_launch *l) SL_HELD; /* its kernel is over */
 
 /* outgrown.c: launches in a row that do not fit */
-/* Before sl_reach_plan(): note it, and make room for what is small. Drops. */
-void sl_outgrown_note(struct sluice_launch *l) SL_HELD;
+/* Before sl_reach_plan(): note it, and make room for what is small. 1: it is one of a row. Drops. */
+int sl_outgrown_note(struct sluice_launch *l, int fits) SL_HELD;
+/* Whether there is such a row now: nothing is brought ahead then, nor told to leave. */
+int sl_outgrown_is_on(const struct sluice_space *s) SL_HELD;
 /* Whether a chunk of the use that is not on the device is to be reached rather than to displace what there is. */
 int sl_outgrown_reaches(const struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD;
 

@@ -478,12 +478,12 @@ leaving_await(struct sluice_space *s, struct sluice_launch *l)
 }
 
 int
-sl_room_coldest(struct sluice_launch *l)
+sl_room_coldest(struct sluice_launch *l, uint64_t before)
 {
 	struct sluice_space *s = l->space;
 	struct sl_chunk *v = victim_pick(s, 0, SL_SKIP_PREPARING);
 
-	if (!v)
+	if (!v || sl_chunk_stamp(v) >= before)
 		return 0;
 	return sl_chunk_pins(v) ? leaving_await(s, l) : !sl_evict(v, SL_EVICT_ROOM);
 }

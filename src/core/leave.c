@@ -64,7 +64,8 @@ sl_leave_later(struct sluice_space *s, void *addr, size_t bytes)
 
 	if (sl_space_enter(s))
 		return;
-	if (bytes && !sl_region_find(s, "evict", addr, bytes, &r, &begin, &end)) {
+	if (bytes && !sl_outgrown_is_on(s) &&
+	    !sl_region_find(s, "evict", addr, bytes, &r, &begin, &end)) {
 		for (uint64_t i = begin >> r->chunk_shift;
 		     i <= (end - 1) >> r->chunk_shift; i++)
 			chunk_leave_later(&r->chunks[i]);

@@ -320,7 +320,8 @@ sl_ahead(struct sluice_space *s, void *addr, size_t bytes, int spare)
 		return 0;
 	if (spare)
 		(void)sl_scopes_drain(s);
-	if (bytes && !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end)) {
+	if (bytes && !sl_outgrown_is_on(s) &&
+	    !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end)) {
 		uint64_t first = begin >> r->chunk_shift, last = (end - 1) >> r->chunk_shift;
 		uint64_t n = chunks_look(r, first, last, !spare);
 		uint64_t room = s->dev.spare_bytes + (n + SPARE_CHUNKS) * r->chunk_bytes;

@@ -4,9 +4,11 @@
  * kernels get: each uses a little of a giant buffer, whatever its parameters say (cuDNN's workspace of an LSTM, 2,000
  * launches in a row). What of the giant is missing would displace what the launch before used and the
  * next one uses again, and be displaced by it. So from the ROWth such launch of a buffer on:
- *   - what is missing of it displaces only what has not been used for longer; the rest is reached (reach.c);
+ *   - what is missing of it displaces only what has not been used for longer; the rest is reached (reach.c), also by
+ *     a launch that would fit with all of it;
  *   - a giant's chunks count as used less lately than they were, and so are displaced before what is small;
- *   - what is small comes to the device, if need be in the place of the giant's chunks of the same launch.
+ *   - what is small comes to the device, if need be in the place of the giant's chunks of the same launch;
+ *   - nothing is brought ahead or told to leave: both were thought of without this.
  * After some launches what is small and used again and again is on the device, beside as much of the giant as
  * there is room for, and nothing moves.
  *
@@ -22,9 +24,9 @@
 #define GIANT_LAG   128u /* as if it had been used so many uses before */
 #define SLACK       64u /* uses: what is no longer unused than this counts as used as lately */
 
-/* How many launches in a row, with this one, did not fit and used these chunks. */
+/* How many launches in a row, with this one, did not fit and used these chunks; one that fits goes on with a row. */
 SL_HELD static uint32_t
-row_count(const struct sl_launch_use *u)
+row_count(const struct sl_launch_use *u, int fits)
 {
 	struct sluice_space *s = u->region->space;
 	struct sl_outgrown *o = s->outgrown, *oldest = o;
@@ -35,6 +37,8 @@ row_count(const struct sl_launch_use *u)
 		if (o->stamp < oldest->stamp)
 			oldest = o;
 	}
+	if (fits && (o == s->outgrown + SL_OUTGROWN_MAX || o->n < ROW))
+		return 0;
 	if (o == s->outgrown + SL_OUTGROWN_MAX) {
 		o = oldest;
 		*o = (struct sl_outgrown){u->region, u->first, u->last, s->clock, 0};
@@ -47,14 +51,14 @@ row_count(const struct sl_launch_use *u)
 
 /* Before the launch is pinned, which counts as its use. 1: it is one of a row, and a giant's. */
 SL_HELD static int
-use_note(struct sl_launch_use *u)
+use_note(struct sl_launch_use *u, int fits)
 {
 	struct sl_region *r = u->region;
 	struct sluice_space *s = r->space;
 	uint64_t bytes = (u->last + 1 - u->first) * r->chunk_bytes;
 
 	u->used = u->lag = 0;
-	if (bytes < s->dev.budget_bytes / LARGE_SHARE || row_count(u) < ROW)
+	if (bytes < s->dev.budget_bytes / LARGE_SHARE || row_count(u, fits) < ROW)
 		return 0;
 	for (uint64_t i = u->first; i <= u->last; i++) {
 		const struct sl_chunk *c = &r->chunks[i];
@@ -65,48 +69,71 @@ use_note(struct sl_launch_use *u)
 	if (bytes < s->dev.budget_bytes / GIANT_SHARE || s->clock <= GIANT_LAG)
 		return 0;
 	u->lag = GIANT_LAG;
+	s->outgrown_clock = s->clock;
 	return 1;
 }
 
-/* Mark what is not a giant's, or unmark it; bytes of it that are not on the device. */
-SL_HELD static uint64_t
-small_mark(struct sluice_launch *l, int preparing)
+/* It displaces what has a stamp before that. */
+static uint64_t
+use_before(const struct sl_launch_use *u)
 {
-	uint64_t missing = 0;
+	if (!u->used)
+		return UINT64_MAX;
+	return u->used > SLACK ? u->used - SLACK : 0;
+}
 
+/* For what is missing of it, beside what the uses before it want. */
+SL_HELD static void
+use_make_room(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t *wanted)
+{
+	struct sluice_space *s = l->space;
+	uint64_t before = *wanted;
+
+	for (uint64_t i = u->first; i <= u->last; i++)
+		*wanted += u->region->chunks[i].device_bytes ? 0 : u->region->chunk_bytes;
+	while (*wanted > before && s->dev.used_bytes + *wanted > s->dev.budget_bytes &&
+	       sl_room_coldest(l, use_before(u)))
+		;
+}
+
+/* What is not a giant's is no victim meanwhile. */
+SL_HELD static void
+uses_mark(struct sluice_launch *l, int preparing)
+{
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
 
 		for (uint64_t i = u->first; i <= u->last && !u->lag; i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
 
-			if (!preparing)
-				c->flags &= (uint16_t)~SL_PREPARING;
-			else if (!(c->flags & SL_PREPARING) && !c->device_bytes)
-				missing += u->region->chunk_bytes;
-			if (preparing)
-				c->flags |= SL_PREPARING;
+			c->flags = (uint16_t)(preparing ? c->flags | SL_PREPARING
+							: c->flags & ~SL_PREPARING);
 		}
 	}
-	return missing;
 }
 
-void
-sl_outgrown_note(struct sluice_launch *l)
+int
+sl_outgrown_note(struct sluice_launch *l, int fits)
 {
-	struct sluice_space *s = l->space;
-	uint64_t missing;
+	uint64_t wanted = 0;
 	int giants = 0;
 
 	for (size_t k = 0; k < l->n_uses; k++)
-		giants += use_note(&l->uses[k]);
+		giants += use_note(&l->uses[k], fits);
 	if (!giants)
-		return;
-	missing = small_mark(l, 1);
-	while (missing && s->dev.used_bytes + missing > s->dev.budget_bytes &&
-	       sl_room_coldest(l))
-		;
-	small_mark(l, 0);
+		return 0;
+	uses_mark(l, 1);
+	for (size_t k = 0; k < l->n_uses; k++)
+		if (!l->uses[k].lag)
+			use_make_room(l, &l->uses[k], &wanted);
+	uses_mark(l, 0);
+	return 1;
+}
+
+int
+sl_outgrown_is_on(const struct sluice_space *s)
+{
+	return s->outgrown_clock && s->clock - s->outgrown_clock <= SLACK;
 }
 
 int
@@ -119,5 +146,5 @@ sl_outgrown_reaches(const struct sl_launch_use *u, const struct sl_chunk *c)
 	    s->dev.used_bytes + c->region->chunk_bytes <= s->dev.budget_bytes)
 		return 0;
 	v = sl_lru_coldest_for(s, SL_SKIP_PREPARING, c->region->chunk_bytes);
-	return !v || sl_chunk_stamp(v) + SLACK >= u->used;
+	return !v || sl_chunk_stamp(v) >= use_before(u);
 }

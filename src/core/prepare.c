@@ -286,13 +286,14 @@ launch_fits(struct sluice_launch *l)
 SL_HELD static int
 launch_plan(struct sluice_launch *l)
 {
-	int rc = sl_launch_check_set(l);
+	int rc = sl_launch_check_set(l), fits = !rc && launch_fits(l), row = l->reaches;
 
-	if (!rc && l->embedded && !l->reach_all && !l->reaches && !launch_fits(l)) {
-		sl_outgrown_note(l);
+	if (!rc && l->embedded && !l->reach_all && !l->reaches &&
+	    (!fits || sl_outgrown_is_on(l->space))) {
+		row = sl_outgrown_note(l, fits);
 		rc = sl_launch_check_set(l);
 	}
-	if (!rc && (l->reach_all || !launch_fits(l)))
+	if (!rc && (l->reach_all || row || !launch_fits(l)))
 		sl_reach_plan(l);
 	return rc;
 }

@@ -393,6 +393,7 @@ struct sluice_space {
 		uint64_t stamp; /* of the last such launch */
 		uint32_t n;     /* in a row */
 	} outgrown[SL_OUTGROWN_MAX]; /* what launches that did not fit used lately: outgrown.c */
+	uint64_t outgrown_clock; /* of the last one of a row of them; 0: none */
 	struct {
 		struct sl_leaving *ring;  /* chunks that are to leave: leave.c */
 		uint32_t head, tail, max; /* count up; max: a power of two */

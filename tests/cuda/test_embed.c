@@ -432,22 +432,24 @@ embedded_run(struct sluice_space *s, const struct sluice_use *uses, size_t n, ui
 	sluice_launch_end(l);
 }
 
-/* A giant buffer of which each launch touches a little, whatever it names, beside what is small and what fits. */
+/* A giant buffer of which each launch touches a little, whatever it names, beside what is small and what fits. With
+ * 14 chunks of 16 it fits by itself, and would displace what the next launch needs. */
 static void
-launches_in_a_row_that_do_not_fit_come_to_rest(void)
+launches_in_a_row_that_do_not_fit_come_to_rest(unsigned giant_chunks)
 {
-	enum { GIANT = 20, SMALL = 3, CYCLES = 80, MORE = 40 };
+	enum { SMALL = 3, CYCLES = 80, MORE = 40 };
 	struct sluice_space *s = cuda_test_space(32, 128, NULL); /* 16 chunks on the device */
-	uint64_t *giant = region(s, GIANT * CHUNK), *small[5], in = 0, out = 0;
+	uint64_t *giant = region(s, giant_chunks * CHUNK), *small[5], in = 0, out = 0;
 	struct sluice_use uses[5][2];
 
-	for (unsigned i = 0; i < GIANT; i++)
+	for (unsigned i = 0; i < giant_chunks; i++)
 		touch(s, giant + i * N, i);
 	for (unsigned k = 0; k < 5; k++) {
 		small[k] = region(s, SMALL * CHUNK);
 		for (unsigned i = 0; i < SMALL; i++)
 			touch(s, small[k] + i * N, 100 * k + i);
-		uses[k][0] = (struct sluice_use){giant, GIANT * CHUNK, SLUICE_USE_READ_WRITE};
+		uses[k][0] = (struct sluice_use){giant, giant_chunks * CHUNK,
+						 SLUICE_USE_READ_WRITE};
 		uses[k][1] = (struct sluice_use){small[k], SMALL * CHUNK,
 						 SLUICE_USE_READ_WRITE};
 	}
@@ -463,7 +465,11 @@ launches_in_a_row_that_do_not_fit_come_to_rest(void)
 			CHECK_OK(sluice_stream_synchronize(s, NULL));
 			embedded_run(s, uses[k], 2, small[k], SMALL * N);
 		}
-		embedded_run(s, uses[0], 1, giant + i % GIANT * N, N);
+		if (i >= CYCLES && i % 10 == 5) { /* no moves ahead meanwhile */
+			CHECK(sl_ahead(s, giant, giant_chunks * CHUNK, 0) == 0);
+			sl_leave_later(s, small[3 + i / 10 % 2], SMALL * CHUNK);
+		}
+		embedded_run(s, uses[0], 1, giant + i % giant_chunks * N, N);
 		embedded_run(s, uses[0], 2, small[0], SMALL * N);
 		embedded_run(s, uses[1], 2, small[1], SMALL * N);
 		embedded_run(s, uses[2] + 1, 1, small[2], SMALL * N); /* fits */
@@ -473,10 +479,11 @@ launches_in_a_row_that_do_not_fit_come_to_rest(void)
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == out);
 	for (unsigned k = 0; k < 5; k++)
 		CHECK(on_device(s, small[k], SMALL * CHUNK) == SMALL * CHUNK);
-	CHECK(on_device(s, giant, GIANT * CHUNK) == (16 - 5 * SMALL) * CHUNK);
-	for (unsigned i = 0; i < GIANT; i++)
+	CHECK(on_device(s, giant, giant_chunks * CHUNK) == (16 - 5 * SMALL) * CHUNK);
+	for (unsigned i = 0; i < giant_chunks; i++)
 		CHECK(sum_of(s, giant + i * N) ==
-		      sum_filled(i) + (CYCLES + MORE) / GIANT * N);
+		      sum_filled(i) +
+			      (CYCLES + MORE - i + giant_chunks - 1) / giant_chunks * N);
 	for (unsigned k = 0; k < 5; k++)
 		for (unsigned i = 0; i < SMALL; i++)
 			CHECK(sum_of(s, small[k] + i * N) ==
@@ -502,7 +509,8 @@ main(void)
 	who_wants_spare_room_no_more_is_forgotten();
 	freed_memory_waits_for_nobody_and_is_not_copied();
 	what_lies_beside_is_mapped_and_not_brought_in();
-	launches_in_a_row_that_do_not_fit_come_to_rest();
+	launches_in_a_row_that_do_not_fit_come_to_rest(20);
+	launches_in_a_row_that_do_not_fit_come_to_rest(14);
 	cuda_test_close(&t, NULL);
 	return 0;
 }
