@@ -20,7 +20,7 @@ enum way { BEGIN_V1, BEGIN_V2, BEGIN_TO_GRAPH, WAYS };
 enum kind { LEGACY_CALLS, PER_THREAD_CALLS, THREADS_OWN_STREAM, KINDS };
 
 static struct work w;
-static uint64_t buffer[BUFFERS], expected[BUFFERS];
+static uint64_t buffer[BUFFERS], expected[BUFFERS], behind; /* behind: of threads' own streams */
 static struct cu_stream *beside;
 static uint64_t *gate;
 
@@ -144,7 +144,7 @@ capture_on_an_unknown_stream_is_not_spoilt(enum way way, enum kind kind, unsigne
 static void *
 own_stream_run(void *arg)
 {
-	uint64_t p = buffer[3], n = N, v = 0;
+	uint64_t p = behind, n = N, v = 0;
 	void *params[] = {&p, &n, &v};
 
 	(void)arg;
@@ -172,6 +172,7 @@ start(unsigned device_mib)
 		expected[i] = 1000 + i;
 		buffer[i] = work_alloc(&w, N, expected[i]);
 	}
+	behind = work_alloc(&w, N, 0);
 }
 
 static void
@@ -179,6 +180,7 @@ end(void)
 {
 	for (unsigned i = 0; i < BUFFERS; i++)
 		OK(w.cuMemFree_v2(buffer[i]));
+	OK(w.cuMemFree_v2(behind));
 	OK(w.cuStreamDestroy_v2(beside));
 	OK(w.cuModuleUnload(w.module));
 	work_end(&w);
