@@ -376,7 +376,7 @@ int sl_outgrown_note(struct sluice_launch *l, int fits) SL_HELD;
 /* Whether there is such a row now: nothing is brought ahead then, nor told to leave. */
 int sl_outgrown_is_on(const struct sluice_space *s) SL_HELD;
 /* Whether a chunk of the use that is not on the device is to be reached rather than to displace what there is. */
-int sl_outgrown_reaches(const struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD;
+int sl_outgrown_reaches(struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD;
 
 /* native.c: launches on devices whose streams are native */
 /* Finish the scopes that the device has done, and ask it about those ended since. 1: pins may have

@@ -58,6 +58,7 @@ use_note(struct sl_launch_use *u, int fits)
 	uint64_t bytes = (u->last + 1 - u->first) * r->chunk_bytes;
 
 	u->used = u->lag = 0;
+	u->reaches = 0;
 	if (bytes < s->dev.budget_bytes / LARGE_SHARE || row_count(u, fits) < ROW)
 		return 0;
 	for (uint64_t i = u->first; i <= u->last; i++) {
@@ -137,7 +138,7 @@ sl_outgrown_is_on(const struct sluice_space *s)
 }
 
 int
-sl_outgrown_reaches(const struct sl_launch_use *u, const struct sl_chunk *c)
+sl_outgrown_reaches(struct sl_launch_use *u, const struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	const struct sl_chunk *v;
@@ -145,6 +146,9 @@ sl_outgrown_reaches(const struct sl_launch_use *u, const struct sl_chunk *c)
 	if (!u->used || c->device_bytes || s->dev.discarded_head ||
 	    s->dev.used_bytes + c->region->chunk_bytes <= s->dev.budget_bytes)
 		return 0;
-	v = sl_lru_coldest_for(s, SL_SKIP_PREPARING, c->region->chunk_bytes);
-	return !v || sl_chunk_stamp(v) >= use_before(u);
+	if (!u->reaches) { /* looks at all that is on the device; nothing on it gets colder meanwhile */
+		v = sl_lru_coldest_for(s, SL_SKIP_PREPARING, c->region->chunk_bytes);
+		u->reaches = !v || sl_chunk_stamp(v) >= use_before(u);
+	}
+	return u->reaches;
 }

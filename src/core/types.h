@@ -232,6 +232,7 @@ struct sl_launch_use {
 	int reach;        /* not declared: need not be on the device, only reachable */
 	uint64_t brought; /* chunks brought in so far, from the first */
 	uint64_t fetched; /* of them, from the host tier or the store, to the device or to be reached */
+	int reaches; /* outgrown.c: what is missing of it from here on is reached */
 	uint64_t used; /* outgrown.c: it displaces only what was not used for longer; 0: anything */
 	uint64_t lag; /* and is displaced as if it had been used so many uses before */
 	int whole;    /* pinned and stamped as a whole region */

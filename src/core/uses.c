@@ -55,6 +55,7 @@ use_resolve(struct sluice_space *s, const struct sluice_use *use, size_t i,
 	if (out->first == out->last && (out->begin & inside) == 0 && out->end == r->size_bytes)
 		out->first_partial = out->last_partial = 0;
 	out->used = out->lag = 0;
+	out->reaches = 0;
 	out->whole = out->first == 0 && out->last == r->n_chunks - 1;
 	return 0;
 }
