@@ -208,10 +208,10 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 						    : "evict: a write failed");
 			r->write_error = 0; /* reported now */
 		}
-		if (c->state == SL_CHUNK_HOST &&
-		    !(c->flags & (SL_DIRTY_HOST | SL_REACHED)) && c->host) {
+		/* Shown to host code since the lock was dropped: it stays, as what a launch reaches. */
+		if (c->state == SL_CHUNK_HOST && !c->view &&
+		    !(c->flags & (SL_DIRTY_HOST | SL_REACHED)))
 			sl_host_let_go(c);
-		}
 	}
 	return rc;
 }

@@ -136,6 +136,48 @@ file_larger_than_device_and_host_is_read_and_changed(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Clean, and read by host code while the chunks behind it go: it is shown, and stays where it is. */
+static void
+what_host_code_reads_meanwhile_does_not_go_to_the_store(void)
+{
+	struct sluice_space *s = cuda_test_space(128, 128, NULL);
+	uint64_t bytes = 64 * MIB, chunk = 2 * MIB, reads = 0;
+	char *path = file_make("evicted", bytes);
+	struct sluice_stream *stream;
+	volatile uint64_t *p;
+
+	CHECK_OK(sluice_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE,
+			    (void **)(uintptr_t)&p));
+	CHECK_OK(sluice_stream_create(s, &stream));
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t begin = (i + 1) * MIB / 32; /* not a page of the time before */
+
+		cuda_test_run(&t, s, stream, TEST_ADD, (char *)(uintptr_t)p + chunk,
+			      (bytes - chunk) / 8, 1, SLUICE_USE_READ_WRITE);
+		CHECK_OK(sluice_stream_synchronize(s, stream));
+		CHECK_OK(sluice_evict(s, (void *)(uintptr_t)p, bytes, SLUICE_TIER_STORE,
+				      stream));
+		while (cuda_test_counter(s, SLUICE_COUNTER_STORE_WRITE_BACK) <
+		       (i + 1) * (bytes - chunk)) {
+			CHECK(p[0] == i);
+			reads++;
+			usleep(100);
+		}
+		CHECK_OK(sluice_stream_synchronize(s, stream));
+		CHECK_OK(sluice_space_check(s));
+		p[0] = i + 1; /* where a read shows it, its first write */
+		CHECK_OK(sluice_evict(s, (void *)(uintptr_t)p, chunk, SLUICE_TIER_STORE,
+				      NULL));
+		CHECK(p[0] == i + 1 && p[begin] == begin);
+	}
+	CHECK(reads > 4);
+	sluice_stream_destroy(stream);
+	CHECK_OK(sluice_unmap(s, (void *)(uintptr_t)p));
+	unlink(path);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 /* Resident launches; an event is recorded behind so many of them where memory is what somebody may want. */
 static void
 resident_launches(unsigned device_mib, unsigned n, unsigned events)
@@ -293,6 +335,7 @@ main(void)
 	tiles_larger_than_the_device_are_written_and_read_back();
 	host_code_and_kernels_see_each_others_writes();
 	file_larger_than_device_and_host_is_read_and_changed();
+	what_host_code_reads_meanwhile_does_not_go_to_the_store();
 	resident_launch_makes_no_driver_call();
 	discarded_data_is_not_copied_out();
 	launch_over_lazily_discarded_data_enqueues_nothing();
