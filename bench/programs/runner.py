@@ -131,6 +131,12 @@ def counted(stats, name):
     return sum(process["counters"].get(name, 0) for process in stats)
 
 
+def days(dates):
+    """As a page says when its figures were made: one day, or the first to the last."""
+    first, last = min(dates), max(dates)
+    return first if first == last else f"{first} to {last}"
+
+
 def page_update(page, mark, text):
     """Replace what stands between `<!-- MARK -->` and the next `<!-- end -->`."""
     pattern = re.compile(r"(<!-- " + re.escape(mark) + r" -->\n).*?(<!-- end -->)", re.S)

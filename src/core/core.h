@@ -312,6 +312,8 @@ int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for i
 int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
 /* prepare.c: whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
 int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+/* Its chunks are no victims, or are again; giants 0: but for those of giants (outgrown.c). */
+void sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants);
 void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
 /* What is to be on the device of the launch being prepared does not fit beside pins any more. */
 int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;

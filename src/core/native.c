@@ -124,9 +124,9 @@ scopes_submit(struct sluice_stream *stream)
 	sl_space_unlock(s);
 	sl_stream_submit(stream, &l->task);
 	sl_space_lock(s);
-	stream->submitting--;
 	s->submitting--;
-	sl_launch_wake(s); /* who destroys the stream, or begins a capture, waits for that */
+	if (!--stream->submitting)
+		sl_launch_wake(s); /* who destroys it, or begins a capture, waits for that */
 }
 
 int

@@ -29,27 +29,27 @@ SL_HELD static uint32_t
 row_count(const struct sl_launch_use *u, int fits)
 {
 	struct sluice_space *s = u->region->space;
-	struct sl_outgrown *o = s->outgrown, *oldest = o;
+	struct sl_outgrown *found = NULL, *oldest = s->outgrown;
 
-	for (; o < s->outgrown + SL_OUTGROWN_MAX; o++) {
+	for (struct sl_outgrown *o = oldest; o < s->outgrown + SL_OUTGROWN_MAX; o++) {
 		if (o->region == u->region && o->first == u->first && o->last == u->last)
-			break;
+			found = o;
 		if (o->stamp < oldest->stamp)
 			oldest = o;
 	}
-	if (fits && (o == s->outgrown + SL_OUTGROWN_MAX || o->n < ROW))
+	if (fits && (!found || found->n < ROW))
 		return 0;
-	if (o == s->outgrown + SL_OUTGROWN_MAX) {
-		o = oldest;
-		*o = (struct sl_outgrown){u->region, u->first, u->last, s->clock, 0};
+	if (!found) {
+		found = oldest;
+		*found = (struct sl_outgrown){u->region, u->first, u->last, s->clock, 0};
 	}
-	if (s->clock - o->stamp > MOMENT)
-		o->n = 0;
-	o->stamp = s->clock;
-	return ++o->n;
+	if (s->clock - found->stamp > MOMENT)
+		found->n = 0;
+	found->stamp = s->clock;
+	return ++found->n;
 }
 
-/* Before the launch is pinned, which counts as its use. 1: it is one of a row, and a giant's. */
+/* 1: it is one of a row, and a giant's. */
 SL_HELD static int
 use_note(struct sl_launch_use *u, int fits)
 {
@@ -57,7 +57,7 @@ use_note(struct sl_launch_use *u, int fits)
 	struct sluice_space *s = r->space;
 	uint64_t bytes = (u->last + 1 - u->first) * r->chunk_bytes;
 
-	u->used = u->lag = 0;
+	u->used = u->lag = 0; /* it may be prepared a second time */
 	u->reaches = 0;
 	if (bytes < s->dev.budget_bytes / LARGE_SHARE || row_count(u, fits) < ROW)
 		return 0;
@@ -97,37 +97,23 @@ use_make_room(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t *
 		;
 }
 
-/* What is not a giant's is no victim meanwhile. */
-SL_HELD static void
-uses_mark(struct sluice_launch *l, int preparing)
-{
-	for (size_t k = 0; k < l->n_uses; k++) {
-		struct sl_launch_use *u = &l->uses[k];
-
-		for (uint64_t i = u->first; i <= u->last && !u->lag; i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-
-			c->flags = (uint16_t)(preparing ? c->flags | SL_PREPARING
-							: c->flags & ~SL_PREPARING);
-		}
-	}
-}
-
 int
 sl_outgrown_note(struct sluice_launch *l, int fits)
 {
 	uint64_t wanted = 0;
 	int giants = 0;
 
+	if (fits && !sl_outgrown_is_on(l->space))
+		return 0;
 	for (size_t k = 0; k < l->n_uses; k++)
 		giants += use_note(&l->uses[k], fits);
 	if (!giants)
 		return 0;
-	uses_mark(l, 1);
+	sl_launch_mark_preparing(l, 1, 0); /* what is not a giant's is no victim meanwhile */
 	for (size_t k = 0; k < l->n_uses; k++)
 		if (!l->uses[k].lag)
 			use_make_room(l, &l->uses[k], &wanted);
-	uses_mark(l, 0);
+	sl_launch_mark_preparing(l, 0, 0);
 	return 1;
 }
 

@@ -74,17 +74,18 @@ sl_launch_pin(struct sluice_launch *l)
 		struct sl_launch_use *u = &l->uses[k];
 		struct sl_region *r = u->region;
 
-		s->clock++;
+		uint64_t now = ++s->clock - u->lag;
+
 		if (u->whole) {
-			if (stamp && r->whole_stamp < s->clock - u->lag)
-				r->whole_stamp = s->clock - u->lag;
+			if (stamp && r->whole_stamp < now)
+				r->whole_stamp = now;
 			r->whole_pins++;
 			r->whole_uses++;
 			continue;
 		}
 		for (uint64_t i = u->first; i <= u->last; i++) {
-			if (stamp && r->chunks[i].stamp < s->clock - u->lag)
-				r->chunks[i].stamp = s->clock - u->lag;
+			if (stamp && r->chunks[i].stamp < now)
+				r->chunks[i].stamp = now;
 			r->chunks[i].pins++;
 			r->chunks[i].hashed = 0;
 			r->chunks[i].awaited = 0;

@@ -204,13 +204,13 @@ use_is_present(const struct sl_launch_use *u)
 }
 
 /* A policy that does not refresh on use may find what this launch needs to be the coldest. */
-static void
-launch_mark_preparing(struct sluice_launch *l, int preparing)
+void
+sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants)
 {
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
 
-		for (uint64_t i = u->first; i <= u->last; i++) {
+		for (uint64_t i = u->first; i <= u->last && (giants || !u->lag); i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
 
 			if (preparing)
@@ -282,18 +282,13 @@ launch_fits(struct sluice_launch *l)
 	return launch_set_bytes(l, 0) + s->dev.pinned_bytes <= s->dev.budget_bytes;
 }
 
-/* Which of its chunks are to be on the device; -ENOBUFS: they fit nowhere. Held, drops. */
+/* Which of its chunks are to be on the device; -ENOBUFS: they fit nowhere. Held. */
 SL_HELD static int
 launch_plan(struct sluice_launch *l)
 {
-	int rc = sl_launch_check_set(l), fits = !rc && launch_fits(l), row = l->reaches;
+	int rc = sl_launch_check_set(l);
 
-	if (!rc && l->embedded && !l->reach_all && !l->reaches &&
-	    (!fits || sl_outgrown_is_on(l->space))) {
-		row = sl_outgrown_note(l, fits);
-		rc = sl_launch_check_set(l);
-	}
-	if (!rc && (l->reach_all || row || !launch_fits(l)))
+	if (!rc && (l->reach_all || l->reaches || !launch_fits(l)))
 		sl_reach_plan(l);
 	return rc;
 }
@@ -312,11 +307,13 @@ sl_launch_prepare(struct sluice_launch *l)
 		return rc ? rc : sl_check_prepare(l);
 	}
 	sl_plan_run_note(l);
+	if (l->embedded && !l->reach_all) /* before it is pinned, which counts as its use */
+		l->reaches = sl_outgrown_note(l, launch_fits(l));
 	rc = launch_plan(l);
 	if (rc)
 		return rc;
 	sl_launch_pin(l);
-	launch_mark_preparing(l, 1);
+	sl_launch_mark_preparing(l, 1, 1);
 	rc = launch_bring(l);
 	for (unsigned tries = 0; rc == -ESTALE; tries++) {
 		launch_unreach(l);
@@ -330,7 +327,7 @@ sl_launch_prepare(struct sluice_launch *l)
 		if (!rc)
 			rc = launch_bring(l);
 	}
-	launch_mark_preparing(l, 0);
+	sl_launch_mark_preparing(l, 0, 1);
 	if (l->reaches) {
 		sl_reach_planned(l);
 		if (rc)

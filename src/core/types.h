@@ -82,6 +82,7 @@ enum sl_chunk_flag {
 
 #define SL_HEAP_NONE       UINT32_MAX
 #define SL_LEAVING_MAX     15
+#define SL_OUTGROWN_MAX    8u
 #define SL_CHUNK_BYTES_MAX (64u << 20)
 
 /* Whether a chunk is hashed before it leaves the device, and what it may be equal to (measure.c). */
@@ -221,8 +222,6 @@ struct sl_region {
 	struct sl_ahead ahead[SL_AHEAD_STREAMS];
 	char name[256];
 };
-
-#define SL_OUTGROWN_MAX 8u
 
 struct sl_launch_use {
 	struct sl_region *region;

@@ -10,10 +10,10 @@
  * multiple of it that is long enough, are a span; only whole spans are compared: the time that parts of an iteration
  * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which
  * another way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
- * is tried against the others in turn (no moves ahead last: that costs most) after HOLD_MIN spans, and the less often the more often it was kept: that costs the
- * losers' excess over some spans of hundreds. After a change it is soon: what was learnt before may have been from
- * spans that were not like those that come (host memory was still being pinned, functions still being learnt),
- * and without moves ahead it has been learnt anew since.
+ * is tried against the others in turn (no moves ahead last: that costs most) after HOLD_MIN spans, and the less often
+ * the more often it was kept: that costs the losers' excess over some spans of hundreds. After a change it is soon:
+ * what was learnt before may have been from spans that were not like those that come (host memory was still being
+ * pinned, functions still being learnt), and without moves ahead it has been learnt anew since.
  *
  * A span in which something else came between says nothing, and one of another length is not compared with those
  * before it, nor are its trials put off by theirs: before there is a longer repetition, layers are the longest.

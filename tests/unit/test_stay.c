@@ -38,6 +38,16 @@ outlives(struct period *p, uint32_t block)
 	p->uses[p->last[block] - 1].next = p->first[block] - 1;
 }
 
+/* Blocks one after the other, again and again. */
+static void
+loop_of(struct period *p, uint32_t blocks, uint64_t mib)
+{
+	for (uint32_t i = 0; i < blocks; i++, p->scopes++)
+		use(p, i, mib);
+	for (uint32_t i = 0; i < blocks; i++)
+		outlives(p, i);
+}
+
 static void
 plan(struct period *p, uint64_t room_mib, uint64_t window_mib)
 {
@@ -93,10 +103,7 @@ what_fits_stays(void **state)
 	struct period p = {0};
 
 	(void)state;
-	for (uint32_t i = 0; i < 10; i++, p.scopes++)
-		use(&p, i, 100);
-	for (uint32_t i = 0; i < 10; i++)
-		outlives(&p, i);
+	loop_of(&p, 10, 100);
 	plan(&p, 1000, 100);
 	assert_int_equal(leave(&p), 0);
 }
@@ -109,10 +116,7 @@ of_a_loop_a_part_stays(void **state)
 	uint64_t behind = 0, longest = 0;
 
 	(void)state;
-	for (uint32_t i = 0; i < 100; i++, p.scopes++)
-		use(&p, i, 64);
-	for (uint32_t i = 0; i < 100; i++)
-		outlives(&p, i);
+	loop_of(&p, 100, 64);
 	again = p;
 	plan(&p, 3200, 640);
 	assert_in_range(leave(&p), 6400 - 3200, 6400 - 3200 + 640 + 2 * 64);
@@ -158,10 +162,7 @@ a_part_of_a_block_stays(void **state)
 	unsigned parts = 0;
 
 	(void)state;
-	for (uint32_t i = 0; i < 4; i++, p.scopes++)
-		use(&p, i, 512);
-	for (uint32_t i = 0; i < 4; i++)
-		outlives(&p, i);
+	loop_of(&p, 4, 512);
 	plan(&p, 1024 + 300, 0);
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_int_equal(p.uses[i].stays % (32 * MIB), 0);
