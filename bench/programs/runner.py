@@ -11,7 +11,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -129,18 +128,3 @@ def moved(stats):
 def counted(stats, name):
     """A counter of the library, over all processes."""
     return sum(process["counters"].get(name, 0) for process in stats)
-
-
-def days(dates):
-    """As a page says when its figures were made: one day, or the first to the last."""
-    first, last = min(dates), max(dates)
-    return first if first == last else f"{first} to {last}"
-
-
-def page_update(page, mark, text):
-    """Replace what stands between `<!-- MARK -->` and the next `<!-- end -->`."""
-    pattern = re.compile(r"(<!-- " + re.escape(mark) + r" -->\n).*?(<!-- end -->)", re.S)
-    new, n = pattern.subn(lambda m: m[1] + text + m[2], page.read_text())
-    if n != 1:
-        raise SystemExit(f"{page}: {n} places between <!-- {mark} --> and <!-- end -->, one is wanted")
-    page.write_text(new)

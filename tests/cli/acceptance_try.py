@@ -168,6 +168,30 @@ def checks_tell_what_happened(acceptance):
     page = acceptance.DOCS.read_text()
     claim(page.startswith("a\n<!-- acceptance -->\n") and page.endswith("\n<!-- end -->\nb\n<!-- end -->\n")
           and "old" not in page and "| A17 | right | pass |" in page, f"--update:\n{page}")
+    later_checks_take_their_places(acceptance)
+
+
+def later_checks_take_their_places(acceptance):
+    """On a page that has some: the others stay, and so does one that there was no time for."""
+    def row(what, status, reason=""):
+        return {"id": "A17", "what": what, "status": status, "reason": reason}
+
+    pathlib.Path("later.json").write_text(json.dumps({
+        "date": "2999-01-01", "gpu": "2 x B", "rows": [row("right", "skip", acceptance.NO_TIME),
+                                                      row("opened", "fail", "why"), row("new", "pass")]}))
+    lines = acceptance.DOCS.read_text().splitlines()
+    status, text = called(acceptance, "--from", "later.json", "--update")
+    later = acceptance.DOCS.read_text().splitlines()
+    new = [line for line in later if line not in lines]
+    claim(status == 1 and [line.split(";")[0] for line in new[:1]] == ["B, " + rows_days(lines) + " to 2999-01-01"]
+          and [line.split(" | ")[1:4] for line in new[1:]] == [["opened", "fail", "2999-01-01"],
+                                                               ["new", "pass", "2999-01-01"]],
+          f"later rows: {status} {new}\n{text}")
+    claim(len(later) == len(lines) + 1, f"rows that stay: {later}")
+
+
+def rows_days(lines):
+    return next(line for line in lines if "; sizes in GiB" in line).split(", ")[1].split(";")[0]
 
 
 def programs_are_killed_when_they_are_ready():
@@ -251,9 +275,34 @@ def table_measures(table):
     status, text = called(table, "--from", "table.json", "--update")
     page = table.DOCS.read_text()
     claim(status == 0 and "| broken | | failed |" in page, f"the page: {status}\n{text}\n{page}")
+    later_rows_take_their_places(table)
     status, text = called(table, "--build", BUILD, "--programs", "steady", "--time-limit", "0.001",
                           "--json", "late.json")
     claim("steady: no time left" in text, f"--time-limit: {text}")
+
+
+def later_rows_take_their_places(table):
+    """On a page that has some: those of the same program and budget; the rest stays, in its order."""
+    lines = table.DOCS.read_text().splitlines()
+    data = json.loads(pathlib.Path("table.json").read_text())
+    data["date"] = "2999-01-01"
+    data["rows"] = [r for r in data["rows"] if r["program"] == "steady"]
+    runs = {(e["budget"], e["mode"]): e for e in data["rows"][0]["runs"]}
+    runs["50", "naive"]["result"]["seconds"] = [9, 9, 6]
+    data["rows"][0]["runs"] = [runs["50", "naive"], {**runs["50", "paged"], "budget": "12"}]
+    pathlib.Path("later.json").write_text(json.dumps(data))
+    status, text = called(table, "--from", "later.json", "--update")
+    later = table.DOCS.read_text().splitlines()
+    shares = [line.split(" | ")[3] for line in later if line.startswith("| steady")]
+    claim(status == 0 and shares == ["50 %", "all fits", "50 %, mode naive", "50 %, mode opt", "12 %"],
+          f"later rows: {status} {shares}\n{text}")
+    changed = [line for line in later if line not in lines]
+    claim(len(later) == len(lines) + 1 and len(changed) == 4 and "to 2999-01-01;" in changed[0]
+          and "mode naive | 6.0000 |" in changed[1] and changed[1].endswith(" | 2999-01-01 |")
+          and "| 12 % |" in changed[2] and "`--mode opt` is 6.00 x as fast" in changed[3], f"changed: {changed}")
+    table.DOCS.write_text("<!-- table -->\n| other | columns |\n| --- | --- |\n| 1 | 2 |\n<!-- end -->\n")
+    status, _ = called(table, "--from", "later.json", "--update")
+    claim("would be lost" in str(status) and "| 1 | 2 |" in table.DOCS.read_text(), f"other columns: {status}")
 
 
 def a_second_size_of_host_memory_is_tried(table):
@@ -306,7 +355,7 @@ def tables_are_merged(table):
         return {"budget": budget, "mode": mode, "best": best, "host": host}
 
     old = {"date": "1", "link": 1,
-           "rows": [{"program": "a", "native": 1, "offload": 7, "runs": [run("50", 1), run("25", 2)]},
+           "rows": [{"program": "a", "native": 1, "offload": {"seconds": [7]}, "runs": [run("50", 1), run("25", 2)]},
                     {"program": "b", "native": 1, "runs": [run("50", 3)]},
                     {"program": "d", "error": "no end in time"}, {"program": "e", "error": "late"},
                     {"program": "f", "native": 1, "runs": [run("store", 1)]}]}
@@ -321,11 +370,12 @@ def tables_are_merged(table):
         path.write_text(json.dumps(data))
     data = table.merged(paths)
     rows = {r["program"]: r for r in data["rows"]}
-    claim(data["date"] == "1 to 2" and data["link"] == 2, f"merged: {data}")
+    claim(data["link"] == 2, f"merged: {data}")
+    claim([r["date"] for r in rows["a"]["runs"]] == ["2", "1", "2"], f"days of a: {rows['a']['runs']}")
     claim([r["best"] for r in rows["f"]["runs"]] == [2, 3], f"runs of f: {rows['f']['runs']}")
     claim(list(rows) == ["a", "b", "d", "e", "f", "c"], f"merged: {list(rows)}")
     claim([r["best"] for r in rows["a"]["runs"]] == [5, 2, 6], f"runs of a: {rows['a']['runs']}")
-    claim(rows["a"]["native"] == 2 and rows["a"]["offload"] == 7, f"a: {rows['a']}")
+    claim(rows["a"]["native"] == 2 and rows["a"]["offload"]["date"] == "1", f"a: {rows['a']}")
     claim(rows["b"]["runs"][0]["best"] == 3 and rows["c"]["native"] == 2, "b and c")
     claim("error" not in rows["d"] and rows["d"]["runs"][0]["best"] == 8, f"d: {rows['d']}")
     claim(rows["e"]["error"] == "late", f"e: {rows['e']}")
