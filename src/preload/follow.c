@@ -22,10 +22,12 @@
  * log in use goes without.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/period.h"
 #include "core/embed.h"
 #include "preload/books.h"
@@ -104,6 +106,7 @@ struct pl_follow {
 	enum pl_way way; /* of the last scope */
 	uint64_t stays_period; /* what stays was decided for a period of so many scopes; 0: not */
 	uint64_t stays_budget; /* for so many bytes on the device */
+	uint64_t stays_bytes;  /* of all blocks that such a period uses */
 	uint64_t stays_next,
 		stays_wait;  /* at which scope it is decided anew; periods until then */
 	uint64_t stays_seen; /* up to which scope it was such a period */
@@ -519,9 +522,11 @@ period_tell(struct pl_follow *f)
 	return sl_period_find(f->latest, n, n - n / 2, f->work);
 }
 
-/* The uses of the last period, each with the number of the block's next one. 0: the blocks say that it is none. */
+/* The uses of the last period, each with the number of the block's next one; the bytes of all blocks. 0: the blocks say
+ * that it is none. */
 static int
-period_uses(struct pl_follow *f, uint64_t period, struct pl_stay_use *uses, uint64_t n)
+period_uses(struct pl_follow *f, uint64_t period, struct pl_stay_use *uses, uint64_t n,
+	    uint64_t *bytes)
 {
 	uint64_t scope = f->head - period, first = f->uses_head - n, near = 0, far = 0;
 
@@ -540,7 +545,10 @@ period_uses(struct pl_follow *f, uint64_t period, struct pl_stay_use *uses, uint
 		const struct used *u = &f->uses[(first + i) % USES_MAX];
 		uint64_t last = i, *seen;
 
-		if (u->prev > first || !use_is_there(f, u->prev))
+		if (u->prev > first)
+			continue;
+		*bytes += u->bytes;
+		if (!use_is_there(f, u->prev))
 			continue;
 		seen = u->scope - f->uses[(u->prev - 1) % USES_MAX].scope > period ? &far
 										   : &near;
@@ -556,19 +564,21 @@ period_uses(struct pl_follow *f, uint64_t period, struct pl_stay_use *uses, uint
 static int
 stays_plan(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
 {
-	uint64_t budget = gpu->device_budget, n;
+	uint64_t budget = gpu->device_budget, bytes = 0, n;
 	struct pl_stay_use *uses;
 	int planned;
 
 	n = f->uses_head - f->log[(f->head - period) % LOG_MAX].first;
 	uses = calloc(n, sizeof(*uses));
-	planned = uses && period_uses(f, period, uses, n) &&
+	planned = uses && period_uses(f, period, uses, n, &bytes) &&
 		  !pl_stay_plan(uses, n, (uint32_t)period, budget - budget / STAY_PART,
 				budget / AHEAD_PART);
 	for (uint64_t i = 0; planned && i < n; i++)
 		f->uses[(f->uses_head - n + i) % USES_MAX].leaves = uses[i].bytes -
 								    uses[i].stays;
 	free(uses);
+	if (planned)
+		f->stays_bytes = bytes;
 	return planned;
 }
 
@@ -610,8 +620,9 @@ stays_decide(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
 }
 
 /*
- * The period (0: it did not repeat itself exactly), unless it is that of layers: or as long a one as what stays was
+ * The period to compare ways by: what was found (0: it did not repeat itself exactly), or as long a one as what stays was
  * decided for, if most of the span was as expected. In some programs a few scopes differ each time, as sequences grow.
+ * 0 where all that it uses fits: those are layers of a model seen for the first time, or nothing that moves.
  */
 static uint64_t
 period_nearly(const struct pl_follow *f, uint64_t period)
@@ -619,12 +630,29 @@ period_nearly(const struct pl_follow *f, uint64_t period)
 	const struct pl_trial *t = &f->trial;
 	uint64_t missed = t->length - (f->hits - f->span_hits);
 
-	if (!f->stays_period || (period && period % f->stays_period == 0))
+	if (!f->stays_period || f->stays_bytes <= f->stays_budget)
+		return 0;
+	if (period && period % f->stays_period == 0)
 		return period;
 	if (!t->period)
 		return f->stays_period;
 	return t->period == f->stays_period && missed <= t->length / MISS_PART ? t->period
 									       : 0;
+}
+
+static void
+way_set(struct pl_gpu *gpu, struct pl_follow *f, uint64_t number, enum pl_way way)
+{
+	static const char *const names[PL_WAYS] = {"ahead and patient", "ahead",
+						   "without moves ahead"};
+
+	sl_log(SL_DEBUG, "follow",
+	       "launch %" PRIu64 ": %s; periods of %" PRIu64 ", last two %" PRIu64
+	       " and %" PRIu64 " us",
+	       number, names[way], f->trial.period, f->trial.took[0] / 1000,
+	       f->trial.took[1] / 1000);
+	sl_leave_await(gpu->space, way == PL_WAY_PATIENT);
+	f->way = way;
 }
 
 /* In which way this scope is followed; then: it is the expected one. */
@@ -644,8 +672,7 @@ way_find(struct pl_gpu *gpu, struct pl_follow *f, uint64_t number, const struct 
 	if (pl_settings()->follow == PL_FOLLOW_ALWAYS)
 		way = PL_WAY_AHEAD;
 	if (way != f->way)
-		sl_leave_await(gpu->space, way == PL_WAY_PATIENT);
-	f->way = way;
+		way_set(gpu, f, number, way);
 	if (then && way == PL_WAY_PLAIN)
 		PL_COUNT(follows_idle, 1);
 	if (then && way == PL_WAY_PATIENT)

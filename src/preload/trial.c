@@ -10,28 +10,33 @@
  * multiple of it that is long enough, are a span; only whole spans are compared: the time that parts of an iteration
  * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which
  * another way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
- * is tried against the others in turn (no moves ahead last: that costs most) after HOLD_MIN spans, and the less often
- * the more often it was kept: that costs the losers' excess over some spans of hundreds. After a change it is soon:
- * what was learnt before may have been from spans that were not like those that come (host memory was still being
- * pinned, functions still being learnt), and without moves ahead it has been learnt anew since.
+ * is tried against the others in turn (no moves ahead last: that costs most) after HOLD_MIN spans, when these do not
+ * become faster by themselves any more (host memory is still being pinned, functions still being learnt), and the less
+ * often the more often it was kept: that costs the losers' excess over some spans of hundreds. After the first change it
+ * is at once: the way before may have been measured in spans that were not like those that come (pinning can go on evenly
+ * for many), and without moves ahead it has been learnt anew since.
  *
  * A span in which something else came between says nothing, and one of another length is not compared with those
  * before it, nor are its trials put off by theirs: before there is a longer repetition, layers are the longest.
  */
 #include "preload/trial.h"
 
-#define SPAN_SCOPES 64u
-#define SEEK_SCOPES 256u              /* a period is looked for so often */
-#define SPAN_NS     UINT64_C(2000000) /* what takes less is noise */
-#define HOLD_MIN    3u
-#define HOLD_MAX    768u
-#define HOLD_GROWS  4u
+#define SPAN_SCOPES  64u
+#define SEEK_SCOPES  256u              /* a period is looked for so often */
+#define SPAN_NS      UINT64_C(2000000) /* what takes less is noise */
+#define HOLD_MIN     3u
+#define HOLD_CHANGED 1u /* beside the two of the trial */
+#define HOLD_MAX     768u
+#define HOLD_GROWS   4u
 #define TRIAL_SPANS \
 	8u /* as long as so many: a trial is given up, the program does something else */
 
 /* In percent of the time of the way that is kept. */
-#define FASTER 97u
-#define SLOWER 110u
+#define FASTER  97u
+#define SLOWER  110u
+#define SETTLES 130u /* the first span of a trial */
+/* Of the span before: what becomes so much faster has not settled. */
+#define STEADY  90u
 
 static uint64_t
 percent(uint64_t ns, unsigned share)
@@ -65,7 +70,8 @@ trial_end(struct pl_trial *t, int faster, uint64_t last_ns)
 	if (faster) {
 		t->took[0] = last_ns;
 		t->took[1] = t->first_ns;
-		t->hold = HOLD_MIN;
+		t->hold = t->changed ? HOLD_MIN : HOLD_CHANGED;
+		t->changed = 1;
 		t->turn = 0;
 		return;
 	}
@@ -87,15 +93,16 @@ span_over(struct pl_trial *t, uint64_t ns)
 		t->spans = 0;
 		t->turn = 0;
 		t->hold = HOLD_MIN;
+		t->changed = 0;
 		t->length_before = t->length;
 	}
 	t->spans++;
 	if (!t->trying) {
 		t->took[1] = t->took[0];
 		t->took[0] = ns;
-		if (t->took[1] && t->spans >= t->hold)
+		if (t->took[1] && t->spans >= t->hold && ns >= percent(t->took[1], STEADY))
 			trial_begin(t);
-	} else if (ns > percent(kept_ns(t), SLOWER)) {
+	} else if (ns > percent(kept_ns(t), t->spans == 1 ? SETTLES : SLOWER)) {
 		trial_end(t, 0, ns);
 	} else if (t->spans == 2) {
 		t->first_ns = ns;

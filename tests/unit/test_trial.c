@@ -134,7 +134,7 @@ moves_ahead_with_patience_are_tried_before_none(void **state)
 	p.ns[PL_WAY_PATIENT] = 210 * MS;
 	p.ns[PL_WAY_AHEAD] = 250 * MS;
 	p.ns[PL_WAY_PLAIN] = 500 * MS;
-	run(&p, 12);
+	run(&p, 14);
 	run(&p, 10);
 	assert_in_range(p.began[PL_WAY_PATIENT], 9, 10);
 }
@@ -145,10 +145,10 @@ a_slower_way_costs_little(void **state)
 	struct program p = {.scopes = 100, .ns = TAKES(300, 340, 400)};
 
 	(void)state;
-	run(&p, 20);
+	run(&p, 30);
 	assert_int_equal(p.began[PL_WAY_PLAIN], 1); /* one iteration has shown it */
 	run(&p, 1000);
-	assert_in_range(p.began[PL_WAY_AHEAD], 1, 6);
+	assert_in_range(p.began[PL_WAY_AHEAD], 1, 10);
 	assert_in_range(p.began[PL_WAY_PLAIN], 1, 3);
 	p.ns[PL_WAY_PLAIN] = 299 * MS; /* not worth a change */
 	run(&p, 1000);
@@ -168,6 +168,57 @@ a_bad_start_is_forgotten(void **state)
 	run(&p, 60);
 	run(&p, 10);
 	assert_in_range(p.began[PL_WAY_AHEAD], 9, 10);
+}
+
+/* Iterations that become faster by themselves are no measure: another way's would be faster for coming later. */
+static void
+what_has_not_settled_is_not_compared(void **state)
+{
+	struct program p = {.scopes = 500, .ns = TAKES(3000, 450, 900)};
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		run(&p, 1);
+		assert_int_equal(p.began[PL_WAY_PATIENT], 1);
+		p.ns[PL_WAY_PATIENT] = p.ns[PL_WAY_PATIENT] * 4 / 5;
+	}
+	assert_in_range(p.ns[PL_WAY_PATIENT], 300 * MS, 330 * MS);
+	run(&p, 100);
+	assert_in_range(p.began[PL_WAY_PATIENT], 94, 98);
+	assert_in_range(p.began[PL_WAY_AHEAD], 1, 3); /* when it had */
+}
+
+/* What made all iterations slow came to its end when another way was tried: the one before is looked at again at once. */
+static void
+a_change_is_questioned_at_once(void **state)
+{
+	struct program p = {.scopes = 500, .ns = TAKES(350, 350, 900)};
+
+	(void)state;
+	while (!p.trial.trying)
+		run(&p, 1);
+	p.ns[PL_WAY_AHEAD] = 250 * MS;
+	p.ns[PL_WAY_PATIENT] = 160 * MS;
+	while (p.trial.trying)
+		run(&p, 1);
+	assert_int_equal(p.trial.way, PL_WAY_AHEAD);
+	run(&p, 5);
+	assert_int_equal(p.trial.way, PL_WAY_PATIENT);
+	assert_false(p.trial.trying);
+}
+
+/* A way that takes more in the iteration in which it comes into its own is not given up for that. */
+static void
+another_way_may_settle(void **state)
+{
+	struct program p = {.scopes = 500, .ns = TAKES(300, 370, 900)};
+
+	(void)state;
+	while (!p.trial.trying)
+		run(&p, 1);
+	p.ns[PL_WAY_AHEAD] = 200 * MS;
+	run(&p, 5);
+	assert_int_equal(p.trial.way, PL_WAY_AHEAD);
 }
 
 /* It waits for room, since it may be a loop over more than there is room for. */
@@ -290,6 +341,9 @@ main(void)
 		cmocka_unit_test(moves_ahead_with_patience_are_tried_before_none),
 		cmocka_unit_test(a_slower_way_costs_little),
 		cmocka_unit_test(a_bad_start_is_forgotten),
+		cmocka_unit_test(what_has_not_settled_is_not_compared),
+		cmocka_unit_test(a_change_is_questioned_at_once),
+		cmocka_unit_test(another_way_may_settle),
 		cmocka_unit_test(what_does_not_repeat_is_not_tried),
 		cmocka_unit_test(a_trial_comes_to_an_end),
 		cmocka_unit_test(short_iterations_are_compared_too),
