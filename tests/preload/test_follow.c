@@ -169,6 +169,27 @@ emptying(void)
 	return 0;
 }
 
+/* Again and again over what fits of much more: no way of moving can be faster than another. */
+static int
+fitting(void)
+{
+	uint64_t block[12];
+	struct work w;
+
+	work_start(&w, DEVICE, 256);
+	for (unsigned i = 0; i < 12; i++)
+		block[i] = work_alloc(&w, WORDS, (uint64_t)100 * i);
+	for (unsigned number = 0; number < 256; number++) {
+		for (unsigned i = 0; i < 4; i++)
+			work_launch(&w, WORK_ADD, NULL, block[i], WORDS, 1);
+		OK(w.cuStreamSynchronize(NULL));
+	}
+	for (unsigned i = 0; i < 4; i++)
+		work_expect(&w, block[i], WORDS, 100 * i + 256);
+	work_end(&w);
+	return 0;
+}
+
 static void
 hits_expect(const char *name, uint64_t hits, uint64_t misses, uint64_t misses_most)
 {
@@ -181,6 +202,7 @@ main(void)
 {
 	/* The first step is learnt, and the first launches of the second find the place. */
 	const uint64_t most = (uint64_t)LAUNCHES * (STEPS - 2);
+	uint64_t hits;
 	int status;
 
 	setenv("SLUICE_MEASURE", "0", 1);
@@ -200,6 +222,10 @@ main(void)
 		hits_expect("moving", most, 0, 1);
 		scenario("growing", growing, "arguments=trust");
 		hits_expect("growing", most, 0, 1);
+		scenario("fitting", fitting, "arguments=trust");
+		hits_expect("fitting", (uint64_t)4 * 254, 0, 1);
+		hits = scenario_number("fitting", "counters", "follows_hit");
+		scenario_expect("fitting", "counters", "follows_patient", hits, hits);
 		scenario("emptying", emptying, "arguments=trust,follow=always");
 		scenario_expect("emptying", "counters", "follows_idle", 0, 0);
 		scenario("straying", straying, "arguments=trust");
