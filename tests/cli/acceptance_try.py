@@ -371,7 +371,8 @@ def tables_are_merged(table):
     data = table.merged(paths)
     rows = {r["program"]: r for r in data["rows"]}
     claim(data["link"] == 2, f"merged: {data}")
-    claim([r["date"] for r in rows["a"]["runs"]] == ["2", "1", "2"], f"days of a: {rows['a']['runs']}")
+    claim([(r["date"], r["link"], r["native"]) for r in rows["a"]["runs"]] == [("2", 2, 2), ("1", 1, 1), ("2", 2, 2)],
+          f"what was beside runs of a: {rows['a']['runs']}")
     claim([r["best"] for r in rows["f"]["runs"]] == [2, 3], f"runs of f: {rows['f']['runs']}")
     claim(list(rows) == ["a", "b", "d", "e", "f", "c"], f"merged: {list(rows)}")
     claim([r["best"] for r in rows["a"]["runs"]] == [5, 2, 6], f"runs of a: {rows['a']['runs']}")
