@@ -170,7 +170,7 @@ binomial_touch(const void *args, uint64_t begin, uint64_t end, struct workload_t
 /* The same but for the depth of a tree that they are made for on a GPU. */
 #define BINOMIAL_KERNEL(kernel_name)                                                   \
 	{                                                                              \
-		.name = kernel_name, .soft_elements = BLOCK_OPTIONS,                   \
+		.name = (kernel_name), .soft_elements = BLOCK_OPTIONS,                 \
 		.cuda_elements = BINOMIAL_CUDA_OPTIONS,                                \
 		.args_bytes = sizeof(struct binomial_args), .n_pointers = ARRAY_COUNT, \
 		.pointer = {offsetof(struct binomial_args, option),                    \

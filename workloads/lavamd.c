@@ -139,7 +139,9 @@ box_make(uint64_t number, int64_t side)
 static double
 tenth(uint64_t seed, uint64_t i)
 {
-	return (double)(1 + (workload_hash(seed, i) >> 32) * 10 / (1ull << 32)) / 10;
+	uint64_t tenths = 1 + (workload_hash(seed, i) >> 32) * 10 / (1ull << 32);
+
+	return (double)tenths / 10;
 }
 
 static void

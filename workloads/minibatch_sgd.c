@@ -608,10 +608,12 @@ sgd_run(struct workload_env *env)
 	env->result->batches = env->result->batches_resident = 0; /* of the last round */
 	g.order = calloc(g.records, sizeof(*g.order));
 	g.index = calloc(g.batch * (g.record_bytes / PIECE_BYTES), sizeof(*g.index));
-	if (!g.order || !g.index)
-		rc = workload_fail(env, -ENOMEM, "out of memory");
-	else if (fetch_of(&g) == FETCH_HAND)
+	if (!g.order || !g.index) {
+		rc = -ENOMEM;
+		(void)workload_fail(env, rc, "out of memory");
+	} else if (fetch_of(&g) == FETCH_HAND) {
 		rc = hand_open(&g);
+	}
 	if (!rc)
 		rc = epochs_train(&g);
 	hand_close(&g);

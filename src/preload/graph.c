@@ -229,7 +229,7 @@ exec_hold(const struct cu_graph_exec *handle)
 				 "launch");
 	}
 	pthread_mutex_unlock(&lock);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; addrs && i < n; i++) {
 		struct pl_block *block = pl_block_find(addrs[i]);
 
 		if (block)

@@ -66,7 +66,7 @@ pl_node_place_begin(struct pl_node_place *place, struct cu_node_params *params)
 	result = pl_graph_place_begin(&place->place,
 				      type == CU_NODE_MEMCPY ? &params->copy.copy : NULL,
 				      type == CU_NODE_MEMSET ? &params->fill : NULL);
-	if (place->params) {
+	if (type == CU_NODE_MEMCPY) {
 		place->original = params->copy.copy;
 		params->copy.copy = place->place.copy;
 	}

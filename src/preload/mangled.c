@@ -198,10 +198,9 @@ unqualified_read(struct reader *r)
 		(void)number_read(r);
 		if (!take(r, '_'))
 			give_up(r);
-	} else if ((r->at[0] == 'C' || r->at[0] == 'D') && is_digit(r->at[1])) {
-		r->at += 2; /* a constructor or destructor */
-	} else if (r->at[0] == 'c' && r->at[1] == 'l') {
-		r->at += 2; /* a lambda's operator() */
+	} else if (((r->at[0] == 'C' || r->at[0] == 'D') && is_digit(r->at[1])) ||
+		   (r->at[0] == 'c' && r->at[1] == 'l')) {
+		r->at += 2; /* a constructor or destructor; a lambda's operator() */
 	} else {
 		give_up(r);
 	}

@@ -11,6 +11,7 @@
  */
 #include "preload/stay.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -201,10 +202,11 @@ pl_stay_plan(struct pl_stay_use *uses, size_t n, uint32_t scopes, uint64_t room,
 	struct idle *idle = calloc(n ? n : 1, sizeof(*idle));
 	int rc = -ENOMEM;
 
+	assert(scopes);
 	while (p.leaves < scopes)
 		p.leaves *= 2;
 	p.tree = calloc(2 * (size_t)p.leaves, sizeof(*p.tree));
-	p.lead = calloc(scopes ? scopes : 1, sizeof(*p.lead));
+	p.lead = calloc(scopes, sizeof(*p.lead));
 	if (idle && p.tree && p.lead && !lead_find(&p, window)) {
 		idle_keep(&p, idle, idle_collect(&p, idle), room);
 		rc = 0;

@@ -82,6 +82,8 @@ must_alloc(size_t n, size_t bytes)
 
 /* ---- violations ---- */
 
+#undef violate /* internal.h has a macro of this name for the analyzer */
+
 int
 violate(int code, const char *fmt, ...)
 {

@@ -437,37 +437,38 @@ LAYERS(cuMemcpy3DBatchAsync_v2, 0, w->stream)
 LAYERS(cuMemcpy3DBatchAsync_v2_ptsz, 0, w->stream)
 
 #define ALL (KIND_DEVICE | KIND_HOST)
-#define C1(n, t, f)                                                             \
-	{                                                                       \
-		.name = #n, .run = run_##n, .to = t, .from = f, .dimensions = 1 \
-	}
-#define C1A(n, t, f)                                                                        \
-	{                                                                                   \
-		.name = #n, .run = run_##n, .to = t, .from = f, .dimensions = 1, .async = 1 \
-	}
-#define CX(n, d)                                                                    \
+#define C1(n, t, f)                                                                 \
 	{                                                                           \
-		.name = #n, .run = run_##n, .to = ALL, .from = ALL, .dimensions = d \
+		.name = #n, .run = run_##n, .to = (t), .from = (f), .dimensions = 1 \
 	}
-#define CXA(n, d)                                                                    \
+#define C1A(n, t, f)                                                                 \
 	{                                                                            \
-		.name = #n, .run = run_##n, .to = ALL, .from = ALL, .dimensions = d, \
+		.name = #n, .run = run_##n, .to = (t), .from = (f), .dimensions = 1, \
 		.async = 1                                                           \
+	}
+#define CX(n, d)                                                                      \
+	{                                                                             \
+		.name = #n, .run = run_##n, .to = ALL, .from = ALL, .dimensions = (d) \
+	}
+#define CXA(n, d)                                                                      \
+	{                                                                              \
+		.name = #n, .run = run_##n, .to = ALL, .from = ALL, .dimensions = (d), \
+		.async = 1                                                             \
 	}
 #define CXP(n, d, a)                                                                \
 	{                                                                           \
 		.name = #n, .run = run_##n, .to = KIND_DEVICE, .from = KIND_DEVICE, \
-		.dimensions = d, .async = a                                         \
+		.dimensions = (d), .async = (a)                                     \
 	}
-#define CXB(n, d, s)                                                                 \
-	{                                                                            \
-		.name = #n, .run = run_##n, .to = ALL, .from = ALL, .dimensions = d, \
-		.async = 1, .named_stream = s                                        \
+#define CXB(n, d, s)                                                                   \
+	{                                                                              \
+		.name = #n, .run = run_##n, .to = ALL, .from = ALL, .dimensions = (d), \
+		.async = 1, .named_stream = (s)                                        \
 	}
-#define F(n, b, d, a)                                                           \
-	{                                                                       \
-		.name = #n, .run = run_##n, .to = KIND_DEVICE, .dimensions = d, \
-		.async = a, .element_bytes = b                                  \
+#define F(n, b, d, a)                                                             \
+	{                                                                         \
+		.name = #n, .run = run_##n, .to = KIND_DEVICE, .dimensions = (d), \
+		.async = (a), .element_bytes = (b)                                \
 	}
 
 const struct call copy_calls[] = {

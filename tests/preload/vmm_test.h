@@ -25,6 +25,7 @@ int cuDeviceGetCount(int *n);
 
 struct vmm {
 	struct work w;
+/* NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define VMM_MEMBER(name) __typeof__(&(name)) name;
 	VMM_CALLS(VMM_MEMBER)
 #undef VMM_MEMBER

@@ -97,6 +97,7 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 enum work_kernel { WORK_ADD, WORK_COPY, WORK_GATE, WORK_KERNELS };
 
 struct work {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define WORK_MEMBER(name) __typeof__(&(name)) name;
 	WORK_CALLS(WORK_MEMBER)
 #undef WORK_MEMBER

@@ -160,8 +160,8 @@ a_pass_that_writes_five_arrays_and_one_that_reads_them(void)
 	double chunk_out_s = o.out_s / (double)o.out, chunk_in_s = o.in_s / (double)o.in;
 	/* The first pass has more to send than to fetch, the second the other way round; what the
 	 * device holds when the second begins is sent during it. */
-	double bound_s = (TILES * 5 - DEVICE_CHUNKS / 6 * 5) * chunk_out_s +
-			 TILES * 6 * chunk_in_s;
+	uint32_t held = DEVICE_CHUNKS / 6 * 5; /* of whole tiles */
+	double bound_s = (TILES * 5 - held) * chunk_out_s + TILES * 6 * chunk_in_s;
 
 	CHECK_EQ(o.in, TILES * 7);
 	CHECK_EQ(o.out, TILES * 6);

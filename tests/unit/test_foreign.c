@@ -11,10 +11,11 @@
 #include "preload/api_stream.h"
 #include "unit/cmocka_all.h"
 
-/* Not in the library that unit tests are linked with. */
+/* Not in the library that unit tests are linked with. NOLINTBEGIN(bugprone-suspicious-include) */
 #include "preload/code.c"
 #include "preload/foreign.c"
 #include "preload/ranges.c"
+/* NOLINTEND(bugprone-suspicious-include) */
 
 #define MIB ((uint64_t)1 << 20)
 

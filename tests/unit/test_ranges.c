@@ -6,7 +6,7 @@
 #include "unit/cmocka_all.h"
 
 /* Not in the library that unit tests are linked with. */
-#include "preload/ranges.c"
+#include "preload/ranges.c" /* NOLINT(bugprone-suspicious-include) */
 
 #define NUMBERS 512u
 #define STEPS   20000u
@@ -16,7 +16,7 @@ static struct pl_ranges ranges = PL_RANGES_INITIALIZER;
 static void
 range_is_found_by_every_number_inside_and_none_outside(void **state)
 {
-	struct pl_range out;
+	struct pl_range out = {0};
 
 	(void)state;
 	assert_int_equal(pl_ranges_add(&ranges, (struct pl_range){100, 50, 1, 7}), 1);
@@ -69,7 +69,7 @@ static void
 random_changes_agree_with_an_array(void **state)
 {
 	struct sl_rng rng;
-	struct pl_range out;
+	struct pl_range out = {0};
 
 	(void)state;
 	print_message("seed 4711\n");
