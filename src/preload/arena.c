@@ -97,6 +97,7 @@ arena_free(struct pl_arena *arena)
 	pl_fence_put(arena->lien);
 	pthread_mutex_destroy(&arena->lock);
 	pthread_mutex_destroy(&arena->fence_lock);
+	pthread_mutex_destroy(&arena->lend_lock);
 	free(arena);
 }
 
@@ -111,6 +112,7 @@ arena_make(struct pl_gpu *gpu)
 	arena->gpu = gpu;
 	pthread_mutex_init(&arena->lock, NULL);
 	pthread_mutex_init(&arena->fence_lock, NULL);
+	pthread_mutex_init(&arena->lend_lock, NULL);
 	/* The last unit of a small chunk stays free: the end of its last block is in no other chunk. */
 	if (pl_zone_init(&arena->zones[PL_ZONE_SMALL], PL_UNIT_BYTES, SMALL_CHUNK,
 			 SMALL_CHUNK - PL_UNIT_BYTES) ||

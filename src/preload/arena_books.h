@@ -45,7 +45,7 @@ struct pl_arena {
 	int pressed;
 	int lends; /* users of blocks are seen: room that streams owe is given out (reuse.c) */
 	uint64_t lent;         /* blocks made of owed room */
-	struct pl_fence *lien; /* of the last of them: behind what any of them owes */
+	struct pl_fence *lien; /* the last one made for them: behind what any of them owes */
 	int recycled;          /* room was reused while there was one stream */
 	uint64_t once; /* its bit, when it was the only one no more; 0: nothing to wait for */
 	uint64_t once_seq; /* frees up to this one were of that time */
@@ -53,6 +53,7 @@ struct pl_arena {
 	_Atomic uint64_t generation;
 	_Atomic int said_full;
 
+	pthread_mutex_t lend_lock; /* one lien is made after the other */
 	pthread_mutex_t fence_lock;
 	struct pl_arena_fence fences[PL_FENCES_MAX]; /* oldest first */
 	_Atomic unsigned n_fences;                   /* written with fence_lock */

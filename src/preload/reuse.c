@@ -17,8 +17,8 @@
  * A fence covers all frees up to its making: they are numbered, and one number says what is anybody's.
  * Few fences are out at a time.
  *
- * Threads: any. fence_lock (outer) for fences, lock for all else; no call of the core, the driver or
- * stream.c under lock.
+ * Threads: any. fence_lock (outer) for fences, lend_lock (outer, too) for liens, lock for all else; no call of the core,
+ * the driver or stream.c under lock.
  */
 #include <errno.h>
 
@@ -228,24 +228,26 @@ pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed)
 	uint64_t mask;
 	int rc;
 
-	/* Behind all streams, so that the last such fence comes behind whatever was lent. */
+	/* Behind all streams, and made behind the one before: the last comes behind whatever was lent. */
+	pthread_mutex_lock(&arena->lend_lock);
 	pl_streams_active(arena->gpu, &mask);
 	rc = pl_fence_make(arena->gpu, mask | owed, &fence);
-	if (rc)
-		return rc;
-	if (!pl_fence_is_whole(fence)) {
+	if (!rc && !pl_fence_is_whole(fence)) {
 		pl_fence_put(fence);
-		return -EBUSY;
+		rc = -EBUSY;
 	}
-	block->lien = pl_fence_hold(fence);
-	atomic_store(&block->owed, owed);
-	pthread_mutex_lock(&arena->lock);
-	before = arena->lien;
-	arena->lien = fence;
-	arena->lent++;
-	pthread_mutex_unlock(&arena->lock);
-	pl_fence_put(before);
-	return 0;
+	if (!rc) {
+		block->lien = pl_fence_hold(fence);
+		atomic_store(&block->owed, owed);
+		pthread_mutex_lock(&arena->lock);
+		before = arena->lien;
+		arena->lien = fence;
+		arena->lent++;
+		pthread_mutex_unlock(&arena->lock);
+		pl_fence_put(before);
+	}
+	pthread_mutex_unlock(&arena->lend_lock);
+	return rc;
 }
 
 /* The last bit is of many streams: each waits for the others. */

@@ -267,6 +267,62 @@ span_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
 	device_close();
 }
 
+/* A kernel behind what the span has to wait for writes it; its words stay, whatever was under way. */
+static void
+span_is_written_and_stays_so(char *addr, uint64_t seed)
+{
+	struct sl_stream *stream;
+
+	CHECK_OK(dev->ops->stream_create(dev, &stream));
+	CHECK_OK(dev->ops->stream_gate(stream, dev->ops->arrival(dev, addr)));
+	cuda_test_launch_on(&t, dev->ops->stream_native(stream), TEST_FILL,
+			    (uintptr_t)addr, SPAN / 8, seed);
+	CHECK_OK(dev->ops->stream_synchronize(stream));
+	dev->ops->stream_destroy(stream);
+	move_await(dev->moves_issued);
+	CHECK(span_is(addr, SPAN, seed));
+}
+
+/* Dropped before it had come: its slab is still being filled, and may even have left once more since. */
+static void
+span_of_any_contents_waits_for_the_copy_in_to_its_slab(int leaves_once_more)
+{
+	char *a, *b, *c;
+	struct sl_frame *kept, *to;
+	struct out out = OUT;
+
+	device_open(512 * MIB);
+	a = base + 128 * MIB;
+	b = base + 160 * MIB;
+	c = base + 192 * MIB;
+	kept = frame_with(SPAN, 24);
+	to = frame_with(SPAN, 0);
+	CHECK_OK(dev->ops->present(dev, base, LONG, NULL, 0)); /* its slab takes no room later */
+	CHECK_OK(dev->ops->present_any(dev, a, SPAN)); /* a copy out that is over says nothing */
+	CHECK_OK(dev->ops->absent_start(dev, a, SPAN, to, out_done, &out));
+	out_await(&out);
+	CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
+	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 23), 0));
+	CHECK_OK(dev->ops->present(dev, a, SPAN, kept, SL_PRESENT_KEEP));
+	CHECK_OK(dev->ops->absent(dev, a, SPAN, kept, SL_ABSENT_KEPT));
+	/* The only free slab is the one that is still on its way in. */
+	CHECK_OK(dev->ops->present_any(dev, b, SPAN));
+	CHECK(!t.standin || dev->ops->arrival(dev, b) == dev->moves_issued);
+	if (leaves_once_more) {
+		CHECK_OK(dev->ops->absent_start(dev, b, SPAN, to, out_done, &out));
+		CHECK_OK(dev->ops->present_any(dev, c, SPAN));
+		span_is_written_and_stays_so(c, 26);
+		out_await(&out);
+	} else {
+		span_is_written_and_stays_so(b, 25);
+	}
+	CHECK(span_is(base, LONG, 23));
+	CHECK(words_are(kept->data, SPAN, 24));
+	dev->ops->frame_put(dev, kept);
+	dev->ops->frame_put(dev, to);
+	device_close();
+}
+
 static void
 frame_that_was_given_back_is_not_written_while_a_copy_reads_it(uint64_t cache_bytes)
 {
@@ -384,6 +440,36 @@ launch_behind_a_prefetch_waits_for_its_copies(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* A prefetch that nobody needed, and whose copies are still on their way when its room is taken. */
+static void
+launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes(void)
+{
+	struct sluice_space *s = cuda_test_space(8, 64, "chunk=2M");
+	uint64_t n = 8 * MIB / 8;
+	struct sluice_residency where;
+	uint64_t *p, *q;
+
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&p));
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&q));
+	for (uint64_t i = 0; i < n; i++)
+		p[i] = i * K;
+	CHECK_OK(sluice_prefetch(s, p, n * 8, SLUICE_TIER_DEVICE, NULL));
+	do
+		CHECK_OK(sluice_residency(s, p, n * 8, &where));
+	while (where.tier_bytes[SLUICE_TIER_DEVICE] < n * 8);
+	cuda_test_run(&t, s, NULL, TEST_FILL, q, n, 1, SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	do
+		CHECK_OK(sluice_residency(s, q, n * 8, &where));
+	while (where.in_flight_bytes);
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(q[i] == i * K + 1 && p[i] == i * K);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_unmap(s, q));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 /* Chunks are the device's as soon as their copies are enqueued; what is not in flight is there. */
 static void
 what_is_on_the_device_and_not_in_flight_has_arrived(void)
@@ -459,11 +545,14 @@ run(void)
 	both_directions_are_under_way_at_once();
 	copy_in_waits_for_the_copy_out_of_its_slab();
 	span_of_any_contents_waits_for_the_copy_out_of_its_slab();
+	span_of_any_contents_waits_for_the_copy_in_to_its_slab(0);
+	span_of_any_contents_waits_for_the_copy_in_to_its_slab(1);
 	frame_that_was_given_back_is_not_written_while_a_copy_reads_it(512 * MIB);
 	frame_that_was_given_back_is_not_written_while_a_copy_reads_it(2 * MIB);
 	slab_of_a_span_that_went_before_it_had_come_is_clean();
 	many_moves_end_once_each_with_their_contents();
 	launch_behind_a_prefetch_waits_for_its_copies();
+	launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes();
 	what_is_on_the_device_and_not_in_flight_has_arrived();
 	stream_goes_while_another_thread_hands_in_its_scopes();
 	cuda_test_close(&t, NULL);

@@ -49,6 +49,7 @@ struct cuda_slab {
 	/* The copies that were enqueued last (moves.lock), 0: none. A copy in waits for the one out
 	 * on its stream; who gives the memory back waits for both. */
 	uint64_t out_move, in_move;
+	uint64_t last_move; /* the later of the two, as arrival() gives it: it is behind the other */
 	uint64_t hash_number; /* of the hash that was enqueued last; 0: none (hash.lock) */
 };
 
@@ -65,8 +66,7 @@ struct cuda_frame {
 struct cuda_span {
 	struct cuda_slab *slab;     /* present */
 	struct cuda_frame *reached; /* absent, mapped to this frame */
-	uint64_t in_move;           /* of present; 0: nothing was copied */
-	uint64_t after_out;         /* then: the copy out that still reads the slab */
+	uint64_t after; /* what is done before it is used, as arrival() gives it; 0: nothing */
 };
 
 /* What tells that something pending has come. */
@@ -285,11 +285,13 @@ int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint
 		     uint64_t after, struct cuda_pending *pending) SL_MUST_CHECK;
 /* Block until copy in number move is done. */
 int sl_cuda_move_wait(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
-/* 0: copy in number move is done; -EAGAIN: not yet. */
+/* move as arrival() gives it, here and below. Whether it is known to be done: asks nobody. */
+int sl_cuda_move_was_seen(const struct cuda *cuda, uint64_t move);
+/* 0: move is done; -EAGAIN: not yet. */
 int sl_cuda_move_query(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
 /* Block until no copy uses the slab any more. */
 void sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab);
-/* Make stream wait for copy in number move. */
+/* Make stream wait for move. */
 int sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move) SL_MUST_CHECK;
 
 /* hash.c */

@@ -413,7 +413,7 @@ now_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *span
 	int rc;
 
 	sl_mutex_lock(&hash->lock);
-	rc = sl_cuda_move_gate(cuda, hash->stream, span->in_move);
+	rc = sl_cuda_move_gate(cuda, hash->stream, span->after);
 	if (!rc)
 		rc = job_enqueue(cuda, job, hash->stream, span->slab, bytes);
 	job->number = rc ? 0 : ++hash->issued;
@@ -447,7 +447,7 @@ arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *
 	}
 	if (!rc) {
 		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
-		span->slab->in_move = number;
+		span->slab->in_move = span->slab->last_move = number;
 	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;

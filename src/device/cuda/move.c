@@ -5,6 +5,7 @@
  *   - copies in are numbered in the order of their stream (dev.moves_issued, moves_done);
  *   - a copy in to a slab waits, on its stream, for the last copy out of that slab;
  *   - a copy out of a slab waits, on its stream, for the copy in that filled it.
+ * So the last copy of a slab, whichever way, is behind all others of it.
  * Whoever enqueues waits for nothing but room among SL_CUDA_MOVES.
  *
  * Copies out are in a context of their own, in pieces. The driver writes page tables with an engine that copies,
@@ -61,14 +62,20 @@ sl_cuda_move_wait(struct cuda *cuda, uint64_t move)
 }
 
 int
+sl_cuda_move_was_seen(const struct cuda *cuda, uint64_t move)
+{
+	const _Atomic uint64_t *done = move & SL_MOVE_OUT ? &cuda->dev.outs_done
+							  : &cuda->dev.moves_done;
+
+	return (move & ~SL_MOVE_OUT) <= atomic_load_explicit(done, memory_order_acquire);
+}
+
+int
 sl_cuda_move_query(struct cuda *cuda, uint64_t move)
 {
 	if (!(move & SL_MOVE_OUT))
 		return in_progress(cuda, move, 0);
-	return (move ^ SL_MOVE_OUT) <= atomic_load_explicit(&cuda->dev.outs_done,
-							    memory_order_acquire)
-		       ? 0
-		       : -EAGAIN; /* the completer will tell */
+	return sl_cuda_move_was_seen(cuda, move) ? 0 : -EAGAIN; /* the completer will tell */
 }
 
 void
@@ -128,7 +135,7 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 	}
 	if (!rc) {
 		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
-		slab->in_move = number;
+		slab->in_move = slab->last_move = number;
 		*move = number;
 	}
 	sl_mutex_unlock(&moves->lock);
@@ -231,7 +238,7 @@ out_enqueue(struct cuda *cuda, struct cuda_slab *slab, char *data, uint64_t byte
 	    uint64_t after, struct cu_event *event)
 {
 	struct cuda_moves *moves = &cuda->moves;
-	int rc = sl_cuda_move_gate(cuda, moves->out, after);
+	int rc = after & SL_MOVE_OUT ? 0 : sl_cuda_move_gate(cuda, moves->out, after);
 
 	for (uint64_t at = 0; at < bytes && !rc; at += OUT_PIECE_BYTES)
 		rc = CUDA_TRY(cuda, cuMemcpyDtoHAsync, data + at, slab->alias + at,
@@ -273,6 +280,7 @@ sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t
 		atomic_store_explicit(&cuda->dev.outs_issued, number, memory_order_release);
 		pending->number = number;
 		slab->out_move = number;
+		slab->last_move = number | SL_MOVE_OUT;
 	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;

@@ -69,11 +69,10 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 		goto fail;
 	}
 	span->slab = slab;
-	span->in_move = move;
 	/* What a slab held before is of this space: a span whose contents do not matter may have it,
-	 * but is used only once the copy out of it has ended. Not behind the copies in: what is new has
-	 * no reason to wait for them. */
-	span->after_out = move ? 0 : slab->out_move;
+	 * but is used only once the last copy of it has ended, the one out, or one in that nobody waited for.
+	 * Not behind other copies in: what is new has no reason to wait for them. */
+	span->after = slab->last_move;
 	if (frame)
 		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
 	return 0;
@@ -114,13 +113,10 @@ sl_cuda_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
 uint64_t
 sl_cuda_arrival(struct sl_device *dev, const void *addr)
 {
-	const struct cuda_span *span = sl_cuda_span(sl_cuda_of(dev), addr);
+	struct cuda *cuda = sl_cuda_of(dev);
+	uint64_t after = sl_cuda_span(cuda, addr)->after;
 
-	if (span->in_move)
-		return span->in_move;
-	return span->after_out > atomic_load_explicit(&dev->outs_done, memory_order_acquire)
-		       ? span->after_out | SL_MOVE_OUT
-		       : 0;
+	return sl_cuda_move_was_seen(cuda, after) ? 0 : after;
 }
 
 /* A copy out that somebody waits for, or is told of. */
@@ -183,7 +179,7 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
 	rc = span_unmap(cuda, addr, bytes);
 	if (!rc) {
-		rc = sl_cuda_move_out(cuda, slab, frame->data, bytes, span->in_move,
+		rc = sl_cuda_move_out(cuda, slab, frame->data, bytes, span->after,
 				      &out->pending);
 		if (rc && span_map(cuda, addr, bytes, slab->handle))
 			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
@@ -260,7 +256,7 @@ sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 	sl_cuda_leave(cuda);
 	if (rc && !atomic_load(&cuda->lost)) /* a lost context has no mappings */
 		return rc;
-	sl_cuda_slab_put(cuda, span->slab); /* a copy in under way is before any later one */
+	sl_cuda_slab_put(cuda, span->slab); /* whoever gets it waits for a copy in under way */
 	span->slab = NULL;
 	return 0;
 }
@@ -279,7 +275,7 @@ sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = sl_cuda_move_out(cuda, span->slab, frame->data, bytes, span->in_move, &pending);
+	rc = sl_cuda_move_out(cuda, span->slab, frame->data, bytes, span->after, &pending);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuEventSynchronize, pending.event);
 	if (!rc)
