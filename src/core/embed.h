@@ -87,7 +87,7 @@ int sl_unmapped(struct sluice_space *space, const void *addr, size_t bytes,
 		uint64_t *out) SL_MUST_CHECK;
 
 /* Have [addr, addr + bytes) on the device, contents undefined, without regard to any stream:
- * whole chunks. -ENOBUFS: no room. */
+ * whole chunks. Blocks on copies that are still under way in that room. -ENOBUFS: no room. */
 int sl_populate(struct sluice_space *space, void *addr, size_t bytes) SL_MUST_CHECK;
 
 #endif

@@ -19,6 +19,7 @@
 #define LAUNCH_USES_MAX       65536u
 /* How long an acquire of a kernel waits for room that launches hold. */
 #define FETCH_ROOM_NS         ((uint64_t)10 * 1000 * 1000 * 1000)
+#define MOVE_ASK_US           50u
 
 void
 sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...)
@@ -435,6 +436,14 @@ sl_scope_close(struct sluice_launch *l)
 	free(l);
 }
 
+/* Until the device has come to the end of a move. Without locks. */
+static void
+move_await(struct sl_device *dev, uint64_t move)
+{
+	while (dev->ops->move_query && dev->ops->move_query(dev, move) == -EAGAIN)
+		usleep(MOVE_ASK_US);
+}
+
 int
 sl_populate(struct sluice_space *space, void *addr, size_t bytes)
 {
@@ -443,9 +452,13 @@ sl_populate(struct sluice_space *space, void *addr, size_t bytes)
 	struct sl_arrival arrival;
 	int rc = sl_scope_open(space, &use, 1, &l, &arrival);
 
-	if (!rc)
-		sl_scope_close(l);
-	return rc;
+	if (rc)
+		return rc;
+	sl_scope_close(l);
+	/* Who uses it is not held back for what its memory was used for before. */
+	move_await(space->device, arrival.in);
+	move_await(space->device, arrival.out);
+	return 0;
 }
 
 uint32_t

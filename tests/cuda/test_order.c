@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/embed.h"
 #include "cuda/cuda_test.h"
 #include "device/device.h"
 
@@ -440,6 +441,23 @@ launch_behind_a_prefetch_waits_for_its_copies(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Its copies are on their way; of all of it. */
+static uint64_t *
+prefetched(struct sluice_space *s, uint64_t n)
+{
+	struct sluice_residency where;
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&p));
+	for (uint64_t i = 0; i < n; i++)
+		p[i] = i * K;
+	CHECK_OK(sluice_prefetch(s, p, n * 8, SLUICE_TIER_DEVICE, NULL));
+	do
+		CHECK_OK(sluice_residency(s, p, n * 8, &where));
+	while (where.tier_bytes[SLUICE_TIER_DEVICE] < n * 8);
+	return p;
+}
+
 /* A prefetch that nobody needed, and whose copies are still on their way when its room is taken. */
 static void
 launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes(void)
@@ -449,14 +467,8 @@ launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes(void)
 	struct sluice_residency where;
 	uint64_t *p, *q;
 
-	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&p));
 	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&q));
-	for (uint64_t i = 0; i < n; i++)
-		p[i] = i * K;
-	CHECK_OK(sluice_prefetch(s, p, n * 8, SLUICE_TIER_DEVICE, NULL));
-	do
-		CHECK_OK(sluice_residency(s, p, n * 8, &where));
-	while (where.tier_bytes[SLUICE_TIER_DEVICE] < n * 8);
+	p = prefetched(s, n);
 	cuda_test_run(&t, s, NULL, TEST_FILL, q, n, 1, SLUICE_USE_WRITE_ALL);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	do
@@ -465,6 +477,30 @@ launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes(void)
 	for (uint64_t i = 0; i < n; i++)
 		CHECK(q[i] == i * K + 1 && p[i] == i * K);
 	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_unmap(s, q));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
+/* The same without a launch that could be held back: who uses what is populated asks nobody. */
+static void
+what_is_populated_is_anybodys_at_once(void)
+{
+	struct sluice_space *s = cuda_test_space(8, 64, "chunk=2M");
+	uint64_t n = 8 * MIB / 8;
+	uint64_t *p = prefetched(s, n), *q;
+	struct sluice_residency where;
+
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&q));
+	CHECK_OK(sl_populate(s, q, n * 8));
+	cuda_test_launch_on(&t, NULL, TEST_FILL, (uintptr_t)q, n, 1);
+	CHECK_OK(SL_CUDA(t.driver, cuStreamSynchronize, NULL));
+	do
+		CHECK_OK(sluice_residency(s, q, n * 8, &where));
+	while (where.in_flight_bytes);
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(q[i] == i * K + 1);
 	CHECK_OK(sluice_unmap(s, q));
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
@@ -553,6 +589,7 @@ run(void)
 	many_moves_end_once_each_with_their_contents();
 	launch_behind_a_prefetch_waits_for_its_copies();
 	launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes();
+	what_is_populated_is_anybodys_at_once();
 	what_is_on_the_device_and_not_in_flight_has_arrived();
 	stream_goes_while_another_thread_hands_in_its_scopes();
 	cuda_test_close(&t, NULL);
