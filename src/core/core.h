@@ -397,6 +397,10 @@ struct sl_arrival {
 	uint64_t in, out;
 };
 struct sl_arrival sl_scope_arrival(const struct sluice_launch *l) SL_HELD;
+/* Until that is done: 0, or why it never will be. Without locks. */
+int sl_arrival_await(struct sl_device *dev, struct sl_arrival last) SL_MUST_CHECK;
+/* The same of what the chunks of a range have to wait for. Drops. */
+int sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD SL_MUST_CHECK;
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
 /* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move

@@ -19,7 +19,6 @@
 #define LAUNCH_USES_MAX       65536u
 /* How long an acquire of a kernel waits for room that launches hold. */
 #define FETCH_ROOM_NS         ((uint64_t)10 * 1000 * 1000 * 1000)
-#define MOVE_ASK_US           50u
 
 void
 sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...)
@@ -436,14 +435,6 @@ sl_scope_close(struct sluice_launch *l)
 	free(l);
 }
 
-/* Until the device has come to the end of a move. Without locks. */
-static void
-move_await(struct sl_device *dev, uint64_t move)
-{
-	while (dev->ops->move_query && dev->ops->move_query(dev, move) == -EAGAIN)
-		usleep(MOVE_ASK_US);
-}
-
 int
 sl_populate(struct sluice_space *space, void *addr, size_t bytes)
 {
@@ -456,9 +447,7 @@ sl_populate(struct sluice_space *space, void *addr, size_t bytes)
 		return rc;
 	sl_scope_close(l);
 	/* Who uses it is not held back for what its memory was used for before. */
-	move_await(space->device, arrival.in);
-	move_await(space->device, arrival.out);
-	return 0;
+	return sl_arrival_await(space->device, arrival);
 }
 
 uint32_t

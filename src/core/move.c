@@ -551,10 +551,12 @@ sluice_pin(struct sluice_space *space, const void *addr, size_t size_bytes)
 	r->busy++;
 	for (i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++)
 		rc = chunk_pin(&r->chunks[i]);
-	if (rc) { /* the last one tried is not pinned */
-		for (i--; i-- > begin / r->chunk_bytes;)
-			chunk_unpin(&r->chunks[i]);
-	}
+	if (rc)
+		i--; /* the last one tried is not pinned */
+	else
+		rc = sl_range_await(r, begin, end); /* whoever uses it now is not held back */
+	while (rc && i-- > begin / r->chunk_bytes)
+		chunk_unpin(&r->chunks[i]);
 	sl_region_leave(r);
 out:
 	sl_space_unlock(space);

@@ -11,7 +11,9 @@
  * pins are in nobody's way, and SCOPES_MAX_WANTED where chunks are to leave behind them, or to come as soon as
  * there is room. A launch whose chunks are all resident makes no driver call.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/core.h"
 #include "core/embed.h"
@@ -19,6 +21,7 @@
 #define SCOPES_MAX         64u
 #define SCOPES_MAX_AT_EASE 1024u
 #define SCOPES_MAX_WANTED  8u
+#define MOVE_ASK_US        50u
 
 static int
 scopes_end_run(struct sl_task *task)
@@ -230,6 +233,16 @@ sl_range_ask_arrival(struct sl_region *r, uint64_t begin, uint64_t end)
 	sl_region_leave(r);
 }
 
+/* What has to be waited for by who uses c, too. */
+static void
+arrival_add(struct sl_arrival *last, const struct sl_chunk *c)
+{
+	uint64_t *kind = c->arrival & SL_MOVE_OUT ? &last->out : &last->in;
+
+	if (c->arrival > *kind)
+		*kind = c->arrival;
+}
+
 struct sl_arrival
 sl_scope_arrival(const struct sluice_launch *l)
 {
@@ -240,15 +253,46 @@ sl_scope_arrival(const struct sluice_launch *l)
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
-		for (uint64_t i = u->first; i <= u->last; i++) {
-			uint64_t arrival = u->region->chunks[i].arrival;
-			uint64_t *kind = arrival & SL_MOVE_OUT ? &last.out : &last.in;
-
-			if (arrival > *kind)
-				*kind = arrival;
-		}
+		for (uint64_t i = u->first; i <= u->last; i++)
+			arrival_add(&last, &u->region->chunks[i]);
 	}
 	return last;
+}
+
+static int
+move_await(struct sl_device *dev, uint64_t move)
+{
+	int rc;
+
+	do
+		rc = dev->ops->move_query(dev, move);
+	while (rc == -EAGAIN && !usleep(MOVE_ASK_US));
+	return rc;
+}
+
+int
+sl_arrival_await(struct sl_device *dev, struct sl_arrival last)
+{
+	int rc = dev->ops->move_query ? move_await(dev, last.in) : 0;
+
+	return rc || !last.out ? rc : move_await(dev, last.out);
+}
+
+int
+sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end)
+{
+	struct sluice_space *s = r->space;
+	struct sl_arrival last = {0, 0};
+	int rc;
+
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++)
+		arrival_add(&last, &r->chunks[i]);
+	r->busy++;
+	sl_space_unlock(s);
+	rc = sl_arrival_await(s->device, last);
+	sl_space_lock(s);
+	sl_region_leave(r);
+	return rc;
 }
 
 int

@@ -506,6 +506,27 @@ what_is_populated_is_anybodys_at_once(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+static void
+what_is_pinned_is_there_when_the_pin_returns(void)
+{
+	struct sluice_space *s = cuda_test_space(32, 64, "chunk=2M");
+	uint64_t bytes = 16 * MIB, *p, *seen = malloc(bytes);
+
+	CHECK(seen);
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		p[i] = i * K + 27;
+	CHECK_OK(sluice_pin(s, p, bytes));
+	CHECK_OK(SL_CUDA(t.driver, cuMemcpyDtoHAsync, seen, (uintptr_t)p, bytes, NULL));
+	CHECK_OK(SL_CUDA(t.driver, cuStreamSynchronize, NULL));
+	CHECK(words_are(seen, bytes, 27));
+	CHECK_OK(sluice_unpin(s, p, bytes));
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+	free(seen);
+}
+
 /* Chunks are the device's as soon as their copies are enqueued; what is not in flight is there. */
 static void
 what_is_on_the_device_and_not_in_flight_has_arrived(void)
@@ -590,6 +611,7 @@ run(void)
 	launch_behind_a_prefetch_waits_for_its_copies();
 	launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes();
 	what_is_populated_is_anybodys_at_once();
+	what_is_pinned_is_there_when_the_pin_returns();
 	what_is_on_the_device_and_not_in_flight_has_arrived();
 	stream_goes_while_another_thread_hands_in_its_scopes();
 	cuda_test_close(&t, NULL);
