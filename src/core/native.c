@@ -273,9 +273,12 @@ move_await(struct sl_device *dev, uint64_t move)
 int
 sl_arrival_await(struct sl_device *dev, struct sl_arrival last)
 {
-	int rc = dev->ops->move_query ? move_await(dev, last.in) : 0;
+	int rc;
 
-	return rc || !last.out ? rc : move_await(dev, last.out);
+	if (!dev->ops->move_query)
+		return 0;
+	rc = move_await(dev, last.in);
+	return rc ? rc : move_await(dev, last.out);
 }
 
 int
