@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 
 import acceptance_own as own
@@ -73,6 +74,11 @@ def missing(check):
 
 def is_error(answer):
     return isinstance(answer, dict) and "error" in answer
+
+
+def brief(error):
+    """Without the folders of the run, and no longer than a cell may be."""
+    return re.sub(r"/\S*/", "", error)[:80]
 
 
 def numbers_of(answer):
@@ -198,7 +204,7 @@ class Same(Check):
             notes.append("not the same in two runs by itself, and within that: " + ", ".join(near))
         if failing:
             notes.append("by itself fails: " + ", ".join(
-                f"{n} ({answers[n]['error'][:80]})" for n in failing))
+                f"{n} ({brief(answers[n]['error'])})" for n in failing))
         judged = self.judge(native.result, got) if self.judge else ""
         if wrong:
             notes.insert(0, "differs: " + ", ".join(wrong))
