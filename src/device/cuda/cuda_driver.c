@@ -24,8 +24,8 @@ static _Atomic(const struct sl_cuda_driver *) published; /* release after fillin
 /* Plain, not an sl_mutex: loading a driver runs foreign code of unknown length under it,
  * which belongs at no place in the lock order. No lock is taken inside. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static void *given_library;    /* open_lock */
-static const char *given_path; /* open_lock */
+static _Atomic(void *) given_library; /* released behind its path */
+static const char *given_path;
 
 /* ---- results ---- */
 
@@ -155,10 +155,8 @@ driver_start(struct sl_cuda_driver *driver)
 void
 sl_cuda_driver_library(void *library, const char *path)
 {
-	pthread_mutex_lock(&open_lock);
-	given_library = library;
 	given_path = path;
-	pthread_mutex_unlock(&open_lock);
+	atomic_store_explicit(&given_library, library, memory_order_release);
 }
 
 static int
@@ -167,7 +165,7 @@ driver_open(struct sl_cuda_driver *driver)
 	const char *asked = getenv("SLUICE_CUDA_LIBRARY");
 	const char *path = asked && *asked ? asked : "libcuda.so.1";
 	const char *missing, *why;
-	void *library = given_library;
+	void *library = atomic_load_explicit(&given_library, memory_order_acquire);
 
 	if (library)
 		path = given_path;

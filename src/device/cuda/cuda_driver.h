@@ -61,7 +61,8 @@ int sl_cuda_driver_open(const struct sl_cuda_driver **out) SL_MUST_CHECK;
 /*
  * Before the first sl_cuda_driver_open(): the driver's library, already loaded (a handle for dlsym()), and
  * its path. For who stands in its place in the loader's eyes (src/preload): opening it by name would
- * find that. Both stay the caller's, and must stay valid.
+ * find that. Both stay the caller's, and must stay valid. One thread calls it; it takes no lock, so that it
+ * may be called under the caller's.
  */
 void sl_cuda_driver_library(void *library, const char *path);
 
