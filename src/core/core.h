@@ -173,6 +173,21 @@ int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHEC
 /* Book an intent on a present chunk (dirty, guard, host copy). Drops (guard calls). */
 int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
 
+/*
+ * overwrite.c: chunks that a launch is to overwrite as a whole keep their contents until it begins.
+ * begin: c has got its room. undo: back to the contents, because they are needed first; drops, look
+ * again. undone: its room has gone. give_up: the old copy goes, host memory is needed. overwritten:
+ * no older copy counts; drops.
+ */
+void sl_overwrite_begin(struct sl_chunk *c, struct sluice_launch *l) SL_HELD;
+int sl_overwrite_undo(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+void sl_overwrite_undone(struct sl_chunk *c) SL_HELD;
+void sl_overwrite_give_up(struct sl_chunk *c) SL_HELD;
+void sl_overwritten(struct sl_chunk *c) SL_HELD;
+/* The launch begins; or it is over without having begun. Drop. */
+void sl_launch_overwrites(struct sluice_launch *l) SL_HELD;
+void sl_launch_overwrites_undo(struct sluice_launch *l) SL_HELD;
+
 /* evict.c: take chunks out. */
 /* Reserve bytes of the device budget for c, evicting the coldest. Drops. */
 /* -EINPROGRESS: launches hold it all, and this is no fault: let c go, sl_room_wait(), try again. */

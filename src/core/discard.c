@@ -178,6 +178,7 @@ sl_chunk_keep(struct sl_chunk *c)
 		return;
 	if (!c->pages)
 		c->flags |= SL_DIRTY_DEVICE;
+	c->unwritten = 0;
 	sl_chunk_revive(c, 0, 0);
 }
 

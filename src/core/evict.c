@@ -25,7 +25,7 @@ sl_room_give(struct sluice_space *s, uint64_t bytes)
 static int
 evict_copies(const struct sl_chunk *c)
 {
-	if (c->flags & SL_DISCARDED)
+	if ((c->flags & SL_DISCARDED) || c->unwritten)
 		return 0;
 	if (!c->region->space->policy->honour_flags)
 		return 1;
@@ -91,6 +91,7 @@ evict_account(struct sl_chunk *c)
 	c->region->space->dev.leaving_bytes -= c->device_bytes;
 	sl_room_give(c->region->space, c->device_bytes);
 	c->device_bytes = 0;
+	c->unwritten = 0;
 	sl_measure_left(c);
 	sl_plan_run_evicted(c);
 	c->flags |= SL_WAS_EVICTED;
@@ -196,7 +197,8 @@ evict_drop(struct sl_chunk *c)
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
 	int dead = (c->flags & SL_DISCARDED) != 0;
-	int kept = !dead && c->host;
+	int unwritten = !dead && c->unwritten;
+	int kept = !dead && !unwritten && c->host;
 	int rc;
 
 	sl_space_unlock(s);
@@ -212,6 +214,10 @@ evict_drop(struct sl_chunk *c)
 			sl_count(s, SLUICE_COUNTER_DISCARD_SAVED, r->chunk_bytes);
 		sl_chunk_forget(c);
 		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+		return 0;
+	}
+	if (unwritten) {
+		sl_overwrite_undone(c);
 		return 0;
 	}
 	if (c->flags & SL_DIRTY_DEVICE)
@@ -334,6 +340,7 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 		/* Discarded behind a launch that still needs the contents: this is not the time. */
 		c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
 		c->flags |= SL_DIRTY_DEVICE;
+		c->unwritten = 0;
 	}
 	r->busy++;
 	sl_chunk_set_state(c, SL_CHUNK_EVICTING);

@@ -15,12 +15,18 @@ intent_writes(enum sluice_intent intent)
 	return intent != SLUICE_USE_READ;
 }
 
-/* The old contents do not matter: nothing is read, nothing cleared. */
+/*
+ * The old contents do not matter: nothing is read. A launch that never runs leaves them as they were
+ * (overwrite.c): so an only copy that would fill up staging meanwhile is moved in after all.
+ */
 static int
-fill_is_total(const struct sl_fill *fill)
+fill_is_total(const struct sl_chunk *c, const struct sl_fill *fill)
 {
-	return !fill->partial &&
-	       (fill->intent == SLUICE_USE_WRITE_ALL || fill->intent == SLUICE_USE_SCRATCH);
+	if (fill->partial)
+		return 0;
+	return fill->intent == SLUICE_USE_SCRATCH ||
+	       (fill->intent == SLUICE_USE_WRITE_ALL &&
+		(!c->host || c->host->settled || sl_store_is_newest(c)));
 }
 
 /* undo: the move failed after all. */
@@ -47,11 +53,12 @@ fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
  * right now, so the guard must stand before the chunk is visible.
  */
 SL_HELD static int
-fill_present(struct sl_chunk *c, const struct sl_fill *fill)
+fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
-	struct sl_host *h = fill_is_total(fill) ? NULL : c->host;
+	struct sl_host *h = total ? NULL : c->host;
+	int overwrites = total && fill->intent == SLUICE_USE_WRITE_ALL;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
 	enum sl_measured base = sl_measure_against(c, fill->intent);
@@ -71,9 +78,9 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 		base = SL_MEASURED_LEARN;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
 	sl_space_unlock(s);
-	/* What lies behind the region's end reads as zeros whatever the intent. */
-	if (!h && ((fill_is_total(fill) && sl_chunk_valid_bytes(c) == r->chunk_bytes) ||
-		   (r->flags & SL_REGION_UNDEFINED)))
+	/* Cleared, whatever the intent: a kernel may leave bytes alone, or never run, and nobody is
+	 * to see what another range had there. */
+	if (!h && (r->flags & SL_REGION_UNDEFINED))
 		rc = s->device->ops->present_any(s->device, sl_chunk_addr(c), r->chunk_bytes);
 	else
 		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
@@ -94,10 +101,10 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill)
 						    memory_order_acquire);
 	if (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT))
 		c->flags |= SL_GUARDED;
-	if (dirty)
+	if (dirty && !overwrites)
 		c->flags |= SL_DIRTY_DEVICE;
 	sl_measure_arrived(c, base);
-	if (dirty && c->measured != SL_MEASURED_COPY)
+	if (dirty && !overwrites && c->measured != SL_MEASURED_COPY)
 		sl_host_drop(c); /* kept in vain */
 	return 0;
 }
@@ -121,6 +128,7 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 	enum sl_chunk_state from = c->state;
 	struct sluice_space *s = c->region->space;
 	uint64_t bytes = c->region->chunk_bytes;
+	int total = fill_is_total(c, fill);
 	int rc;
 
 	sl_chunk_set_state(c, SL_CHUNK_FILLING);
@@ -128,18 +136,20 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 	rc = sl_room_make(c, bytes, fill);
 	if (rc)
 		goto fail;
-	rc = fill_present(c, fill);
+	rc = fill_present(c, fill, total);
 	if (rc) {
 		sl_room_give(s, bytes);
 		goto fail;
 	}
-	if (fill_is_total(fill) && c->host) { /* kept until here: the kernel might not have run */
-		c->flags &= (uint16_t)~SL_DIRTY_HOST;
-		sl_host_drop(c);
+	if (total && fill->intent == SLUICE_USE_WRITE_ALL) {
+		if (from == SL_CHUNK_POISONED)
+			c->flags |= SL_DIRTY_HOST;
+		sl_overwrite_begin(c, fill->launch);
+	} else {
+		if (total)
+			sl_overwritten(c);
+		c->flags &= (uint16_t)~SL_LOST;
 	}
-	if (fill_is_total(fill))
-		sl_measure_forget(c);
-	c->flags &= (uint16_t)~SL_LOST;
 	sl_dead_watch(c);
 	c->device_bytes = (uint32_t)bytes; /* until here reserved, and nobody's */
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
@@ -181,7 +191,7 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 			if (rc)
 				return rc;
 		}
-		if (fill_is_total(fill))
+		if (fill_is_total(c, fill))
 			return fill_move(c, fill);
 		return sl_read_begin(c,
 				     fill->cause == SL_CAUSE_PREFETCH ? SL_IO_PREFETCH
@@ -208,13 +218,17 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 		if (c->flags & SL_REACHED)
 			return sl_unreach(c);
 		if (c->view)
-			return fill_is_total(fill) ? sl_view_forget(c) : sl_view_fold(c);
+			return fill_is_total(c, fill) && fill->intent == SLUICE_USE_SCRATCH
+				       ? sl_view_forget(c)
+				       : sl_view_fold(c);
 		return fill_move(c, fill);
 	case SL_CHUNK_EMPTY:
-		if (!fill_is_total(fill) && sl_chunk_lost(c))
+		if (!fill_is_total(c, fill) && sl_chunk_lost(c))
 			return -EIO;
 		return fill_move(c, fill);
 	case SL_CHUNK_DEVICE:
+		if (c->unwritten)
+			return sl_overwrite_undo(c);
 		return c->pages ? sl_evict(c, SL_EVICT_REQUEST) : 0;
 	case SL_CHUNK_READING:
 		*waited_read = 1;
@@ -242,6 +256,10 @@ sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 
 	if (!intent_writes(fill->intent))
 		return 0;
+	if (c->unwritten) { /* booked when the first launch that writes it begins */
+		fill->launch->overwrites = 1;
+		return 0;
+	}
 	if (c->readiness == SL_READY_WRITE)
 		return 0;
 	if (!(c->flags & (SL_DIRTY_DEVICE | SL_DISCARDED)) &&
@@ -272,7 +290,8 @@ sl_fill(struct sl_chunk *c, const struct sl_fill *fill)
 	int rc = 0;
 
 	r->busy++;
-	while (!rc && (c->state != SL_CHUNK_DEVICE || c->pages))
+	while (!rc && (c->state != SL_CHUNK_DEVICE || c->pages ||
+		       (c->unwritten && !fill->launch)))
 		rc = fill_step(c, fill, &waited_read);
 	if (!rc)
 		rc = sl_fill_book(c, fill);

@@ -51,6 +51,8 @@ host_list_of(const struct sl_chunk *c)
 	case SL_CHUNK_SYNCING:
 		if (!h->settled)
 			return SL_HOST_LIST_NONE;
+		if (c->unwritten)
+			return SL_HOST_OLD;
 		/* By page, the frame has what the device lacks: kept, unless the store has it too. */
 		if (c->pages && (!clean || c->pages->n_filling))
 			return SL_HOST_LIST_NONE;
@@ -472,6 +474,11 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 	struct sl_host *h;
 	struct sl_chunk *c;
 
+	h = s->host.list[SL_HOST_OLD].head;
+	if (h) {
+		sl_overwrite_give_up(h->chunk);
+		return 1;
+	}
 	h = s->host.list[SL_HOST_DUP_CLEAN].head;
 	if (h) {
 		sl_host_drop(h->chunk);

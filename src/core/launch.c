@@ -78,6 +78,7 @@ sl_launch_finish(struct sluice_launch *l)
 	if (!l->unpinned)
 		sl_launch_unpin(l);
 	l->state = SL_LAUNCH_DONE;
+	sl_launch_overwrites_undo(l);
 	if (!l->n_uses && l->kernel)
 		s->undeclared--;
 	if (sl_checks_kernels(s))
@@ -104,6 +105,8 @@ launch_run(struct sl_task *task)
 	sl_space_lock(s);
 	launch_start(l);
 	rc = l->rc;
+	if (!rc)
+		sl_launch_overwrites(l);
 	sl_space_unlock(s);
 	if (!rc && l->kernel)
 		rc = s->device->ops->grid_run(s->device, l->kernel, l->grid, l->args, l);
@@ -372,6 +375,8 @@ scope_begin_gated(struct sluice_space *space, struct sluice_stream *stream,
 		return rc;
 	if (space->device->caps & SL_CAP_NATIVE)
 		rc = sl_scope_gate(l);
+	if (!rc)
+		sl_launch_overwrites(l);
 	sl_space_unlock(space);
 	if (rc) {
 		sluice_launch_end(l);
@@ -417,6 +422,7 @@ sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_us
 
 	if (rc)
 		return rc;
+	sl_launch_overwrites(l);
 	*arrival = sl_scope_arrival(l);
 	sl_space_unlock(s);
 	*out = l;

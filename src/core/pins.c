@@ -30,7 +30,7 @@ use_is_ready(const struct sl_launch_use *u)
 SL_HELD static int
 chunk_only_revives(const struct sl_chunk *c, enum sluice_intent intent)
 {
-	return c->state == SL_CHUNK_DEVICE && !c->pages && !c->host && !c->dead &&
+	return c->state == SL_CHUNK_DEVICE && !c->pages && !c->host && !c->dead && !c->unwritten &&
 	       (c->flags & (SL_DISCARDED | SL_DISCARD_EAGER | SL_GUARDED | SL_COLD |
 			    SL_EXCESS)) == SL_DISCARDED &&
 	       !sl_measure_wanted(c, intent);
@@ -269,6 +269,7 @@ sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
 			if (!(c->flags & SL_DISCARDED))
 				continue;
 			c->flags |= SL_DIRTY_DEVICE; /* its other copies went with the discard */
+			c->unwritten = 0;
 			sl_chunk_revive(c, 0, 0);
 		}
 	}

@@ -469,6 +469,13 @@ chunk_flush(struct sl_chunk *c, int keep)
 				sl_chunk_wait(c);
 				break;
 			}
+			if (c->unwritten) {
+				int rc = sl_overwrite_undo(c);
+
+				if (rc)
+					return rc;
+				break;
+			}
 			if (c->pages && !(c->flags & SL_DIRTY_HOST) &&
 			    !sl_bitmap_count(c->pages->dirty, 0,
 					     c->region->chunk_bytes / SL_PAGE_BYTES))

@@ -69,8 +69,9 @@ enum sl_chunk_flag {
 	SL_PREPARING = 1 << 11, /* needed by the launch that the mover is preparing now */
 	SL_REACHED = 1 << 12,   /* HOST: the frame is mapped for kernels */
 	SL_EXCESS = 1 << 13,    /* that launch is to reach it: no room on the device */
-	SL_LOST = 1 << 14, /* EMPTY: the device failed and took the contents with it; whoever needs
-			       * them gets an error, whoever overwrites or discards them does not */
+	SL_LOST = 1 << 14, /* EMPTY, or unwritten: the contents are gone, by a failed device or a
+			       * launch that did not run; whoever needs them gets an error,
+			       * whoever overwrites or discards them does not */
 	SL_PLANNED = 1 << 15 /* brought to the device by a plan, and not used yet */
 };
 
@@ -106,6 +107,7 @@ struct sl_pages {
 
 /* Where the host lists keep settled frames, in the order in which room is made. */
 enum sl_host_list {
+	SL_HOST_OLD, /* about to be overwritten on the device: as if it had gone already */
 	SL_HOST_DUP_CLEAN, /* also on the device, store valid: free to drop */
 	SL_HOST_BASE, /* also on the device, maybe as it is: costs a copy-out later if so */
 	SL_HOST_CLEAN,   /* store valid (or being written): costs a read later */
@@ -164,6 +166,9 @@ struct sl_chunk {
 	uint8_t leaving : 4; /* places in space->leave, or taken from it just now */
 	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: measure.c */
 	uint8_t awaited : 1; /* asked for by a prefetch, and no launch has pinned it since */
+	uint8_t unwritten : 1; /* DEVICE: cleared room for a launch that is to overwrite all of
+				* it and has not begun; the contents are those of its other
+				* copy: overwrite.c */
 };
 
 /* What a launch can do with the chunk as it is, without any move. */
@@ -286,6 +291,7 @@ struct sluice_launch {
 	int embedded;  /* of a program that knows nothing of us: embed.h */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches;   /* some of its chunks are reached in the host tier */
+	int overwrites; /* some of its chunks are unwritten, and it has not begun: overwrite.c */
 	uint64_t number;                   /* counts from 1, for texts */
 	int noted;                         /* policy plan has seen it */
 	uint64_t planned, plan_generation; /* its number in that plan; 0: in none */

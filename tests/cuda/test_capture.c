@@ -289,6 +289,8 @@ a_resident_launch_asks_for_captures_and_nothing_else(void)
 	use = (struct sluice_use){p, TILE, SLUICE_USE_READ_WRITE};
 	cuda_test_run(&t, s, NULL, TEST_FILL, p, WORDS, 5, SLUICE_USE_WRITE_ALL);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l)); /* sees that it has arrived */
+	sluice_launch_end(l);
 	if (t.standin)
 		t.standin->calls_reset();
 	for (int i = 0; i < 10; i++) {

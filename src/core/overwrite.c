@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks that a launch is to overwrite as a whole (WRITE_ALL). The launch may never run: preparing
+ * fails, an earlier launch of its stream fails, sluice_launch_begin() returns an error. So the
+ * contents stay as they are until the launch begins.
+ *
+ * Preparing the launch gives such a chunk cleared room on the device and marks it unwritten. An
+ * unwritten chunk is clean: its contents are in its host frame or the store, or they are zeros.
+ * When the first launch that writes it begins, the chunk becomes dirty and the older copies go.
+ * When the launch ends without having begun, the room goes and the older copy counts again.
+ *
+ * Host memory is not held up by this. A frame that is the only older copy is the first to go when
+ * room is needed, as if it had gone when the chunk got its room: what moves must not depend on how
+ * far kernels are. If the launch then never begins, the contents are lost, and reads say so.
+ *
+ * LOCKING: all of it under space->lock; what drops it says so.
+ */
+#include "core/core.h"
+
+void
+sl_overwrite_begin(struct sl_chunk *c, struct sluice_launch *l)
+{
+	c->unwritten = 1;
+	l->overwrites = 1;
+	if (sl_store_is_newest(c))
+		sl_host_drop(c);
+	else
+		sl_chunk_update(c);
+}
+
+void
+sl_overwritten(struct sl_chunk *c)
+{
+	c->flags &= (uint16_t)~SL_DIRTY_HOST;
+	sl_host_drop(c);
+	sl_measure_forget(c);
+}
+
+int
+sl_overwrite_undo(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+
+	/* Kernels that fault bring it back; others have it until they end. */
+	if (sl_chunk_pins(c) && !(s->device->caps & SL_CAP_FAULTS)) {
+		sl_launch_wait(s);
+		return 0;
+	}
+	return sl_evict(c, SL_EVICT_REQUEST);
+}
+
+void
+sl_overwrite_undone(struct sl_chunk *c)
+{
+	if (c->host) {
+		sl_chunk_set_state(c, SL_CHUNK_HOST);
+		return;
+	}
+	if ((c->flags & (SL_STORE_VALID | SL_LOST)) == SL_STORE_VALID) {
+		sl_chunk_set_state(c, SL_CHUNK_STORE);
+		return;
+	}
+	sl_spill_drop(c); /* what it has is older still */
+	c->flags &= SL_FLAGS_KEPT | SL_LOST;
+	sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+}
+
+void
+sl_overwrite_give_up(struct sl_chunk *c)
+{
+	c->flags &= (uint16_t)~SL_DIRTY_HOST;
+	c->flags |= SL_LOST;
+	sl_host_drop(c);
+}
+
+void
+sl_launch_overwrites(struct sluice_launch *l)
+{
+	if (!l->overwrites)
+		return;
+	l->overwrites = 0;
+	for (size_t k = 0; k < l->n_uses; k++) {
+		const struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			/* One that a fault is taking out goes without it: the kernel faults. */
+			if (!c->unwritten || c->state != SL_CHUNK_DEVICE)
+				continue;
+			c->unwritten = 0;
+			c->flags &= (uint16_t)~SL_LOST;
+			c->flags |= SL_DIRTY_DEVICE;
+			sl_chunk_update(c);
+			sl_overwritten(c);
+		}
+	}
+}
+
+void
+sl_launch_overwrites_undo(struct sluice_launch *l)
+{
+	if (!l->overwrites)
+		return;
+	l->overwrites = 0;
+	for (size_t k = 0; k < l->n_uses; k++) {
+		const struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+			int rc = 0;
+
+			while (!rc && c->unwritten && c->state == SL_CHUNK_DEVICE)
+				rc = sl_overwrite_undo(c);
+			if (rc) /* it stays unwritten, and goes back when it is taken out */
+				sl_region_write_error(u->region, rc, sluice_last_error());
+		}
+	}
+}
