@@ -335,18 +335,26 @@ int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
 uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
 		     enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
-/* A discard behind the launches that still wait to be prepared. */
-int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end,
-		     int eager) SL_HELD SL_MUST_CHECK;
+/* A discard behind the launches that still wait to be prepared. It is over before the stream goes on
+ * to what it is given next. Drops. */
+int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
+		     struct sluice_stream *stream) SL_HELD SL_MUST_CHECK;
 /* First error of a launch, with text. */
 void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
 	SL_PRINTF(3, 4);
 /* The system's number of this thread; asked for once. Any lock. */
 pid_t sl_thread_number(const struct sluice_space *s);
-/* Work is over when its pins are gone and what it did is on the books. */
-void sl_work_begin(struct sluice_space *s, struct sl_work *work,
-		   const struct sluice_launch *l) SL_HELD;
+/* work.c: what was submitted. Work is over when its pins are gone and what it did is on the books.
+ * l: a launch; r: a move or discard of that region; neither: a callback. */
+void sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_launch *l,
+		   const struct sl_region *r) SL_HELD;
 void sl_work_end(struct sluice_space *s, struct sl_work *work) SL_HELD;
+/* Around the function of a host callback, on the thread that calls it. */
+void sl_callback_enter(const struct sluice_stream *stream, const struct sl_work *work);
+void sl_callback_leave(void);
+/* -EDEADLK in a callback of this space (and this stream, unless NULL), else 0. */
+int sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream *stream,
+			const char *call) SL_MUST_CHECK;
 /*
  * Wait until what was submitted before the call and uses chunks of the range (or may: callbacks,
  * kernels without declared uses) is over; what comes later may have pinned them when it returns.

@@ -387,6 +387,7 @@ sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eag
 
 struct discard_task {
 	struct sl_task task;
+	struct sl_work work;
 	struct sluice_stream *stream;
 	struct sl_region *region;
 	uint64_t begin, end;
@@ -414,7 +415,9 @@ discard_done(struct sl_task *task, int rc)
 	(void)rc;
 	sl_stream_task_done(d->stream);
 	sl_space_lock(s);
+	sl_work_end(s, &d->work);
 	sl_region_leave(d->region);
+	sl_launch_wake(s);
 	sl_space_unlock(s);
 	free(d);
 }
@@ -438,6 +441,7 @@ discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	d->end = end;
 	d->eager = eager;
 	r->busy++;
+	sl_work_begin(s, &d->work, NULL, r);
 	sl_space_unlock(s);
 	sl_stream_submit(d->stream, &d->task);
 	sl_space_lock(s);
@@ -455,12 +459,18 @@ range_is_pinned(const struct sl_region *r, uint64_t begin, uint64_t end)
 	return 0;
 }
 
-/* In the order of calls: behind launches that are still to be prepared. Held, drops. */
+/*
+ * In the order of calls: behind launches that are still to be prepared. On a GPU at once: a launch that
+ * is being prepared there belongs to a call of another thread, which has not returned. Held, drops.
+ */
 SL_HELD static int
-discard_in_order(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+discard_in_order(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
+		 struct sluice_stream *stream)
 {
-	if (r->space->queue_head || r->space->preparing)
-		return sl_mover_discard(r, begin, end, eager);
+	struct sluice_space *s = r->space;
+
+	if (!(s->device->caps & SL_CAP_NATIVE) && (s->queue_head || s->preparing))
+		return sl_mover_discard(r, begin, end, eager, sl_stream_of(s, stream));
 	sl_range_discard(r, begin, end, eager);
 	return 0;
 }
@@ -476,7 +486,7 @@ sl_discard_freed(struct sluice_space *s, void *addr, size_t bytes)
 		return rc;
 	rc = sl_region_find(s, "discard", addr, bytes, &r, &begin, &end);
 	if (!rc)
-		rc = discard_in_order(r, begin, end, 0);
+		rc = discard_in_order(r, begin, end, 0, NULL);
 	sl_space_unlock(s);
 	return rc;
 }
@@ -512,7 +522,7 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 		goto out;
 	}
 	if (stream) {
-		rc = discard_in_order(r, begin, end, eager);
+		rc = discard_in_order(r, begin, end, eager, stream);
 		goto out;
 	}
 	if (r->launches) {

@@ -586,7 +586,7 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 		struct sl_chunk *v = victim_pick(s, 0, SL_SKIP_PREPARING);
 
 		if (!v || sl_chunk_pins(v)) {
-			(void)sl_launch_wait_until(s, sl_now_ns() + 100 * 1000 * 1000);
+			sl_room_wait(s);
 			continue;
 		}
 		rc = sl_evict(v, SL_EVICT_REQUEST);

@@ -239,7 +239,7 @@ launch_dispatch(struct sluice_launch *l)
 		l->uses[k].region->launches++;
 		l->uses[k].region->busy++;
 	}
-	sl_work_begin(s, &l->work, l);
+	sl_work_begin(s, &l->work, l, NULL);
 	if ((l->fetch || (!s->queue_head && !s->preparing && !sl_plan_run_is_due(s))) &&
 	    sl_launch_try_prepare(l) == 0)
 		return 0;

@@ -149,6 +149,7 @@ out:
 /* A prefetch or evict that waits for its turn on a stream. */
 struct move_task {
 	struct sl_task task;
+	struct sl_work work;
 	struct sluice_stream *stream;
 	struct sl_region *region;
 	uint64_t begin, end;
@@ -246,7 +247,9 @@ move_done(struct sl_task *task, int rc)
 	sl_stream_task_done(t->stream);
 	sl_space_lock(s);
 	t->region->launches--;
+	sl_work_end(s, &t->work);
 	sl_region_leave(t->region);
+	sl_launch_wake(s);
 	sl_space_unlock(s);
 	free(t->chunks);
 	free(t);
@@ -271,6 +274,7 @@ move_submit(struct sl_region *r, const struct move_task *what)
 	t->region = r;
 	r->busy++;
 	r->launches++;
+	sl_work_begin(s, &t->work, NULL, r);
 	sl_space_unlock(s);
 	sl_stream_submit(t->stream, &t->task);
 	sl_space_lock(s);

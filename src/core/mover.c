@@ -39,28 +39,82 @@ sl_mover_queue(struct sluice_launch *l)
 	sl_cond_signal(&s->mover_wake);
 }
 
-static struct sluice_launch *
-queue_pop(struct sluice_space *s)
+static void
+queue_remove(struct sluice_space *s, struct sluice_launch *l)
 {
-	struct sluice_launch *l = s->queue_head;
-
-	s->queue_head = l->next;
-	if (l->next)
-		l->next->prev = NULL;
+	if (l->prev)
+		l->prev->next = l->next;
 	else
-		s->queue_tail = NULL;
+		s->queue_head = l->next;
+	if (l->next)
+		l->next->prev = l->prev;
+	else
+		s->queue_tail = l->prev;
 	l->next = l->prev = NULL;
-	return l;
+}
+
+/* late: as sl_range_discard_late(). Drops. */
+SL_HELD static void
+discard_step(struct sluice_launch *l, int late)
+{
+	struct sluice_space *s = l->space;
+	struct sl_launch_use *u = l->uses;
+
+	if (late)
+		sl_range_discard_late(u->region, u->begin, u->end, l->discard_eager);
+	else
+		sl_range_discard(u->region, u->begin, u->end, l->discard_eager);
+	u->region->launches--;
+	sl_region_leave(u->region);
+	sl_work_end(s, &l->work);
+	l->state = SL_LAUNCH_DONE;
+	sl_launch_wake(s);
+}
+
+/*
+ * The stream has come to a discard. Who synchronises with it may write then, so it is carried out now
+ * if the mover has not come to it: the mover may wait for kernels of other streams.
+ */
+static int
+discard_run(struct sl_task *task)
+{
+	struct sluice_launch *l = (struct sluice_launch *)task;
+	struct sluice_space *s = l->space;
+
+	sl_space_lock(s);
+	while (s->preparing == l)
+		sl_launch_wait(s);
+	if (l->state == SL_LAUNCH_QUEUED) {
+		queue_remove(s, l);
+		discard_step(l, 1);
+	}
+	sl_space_unlock(s);
+	return 0;
+}
+
+static void
+discard_done(struct sl_task *task, int rc)
+{
+	struct sluice_launch *l = (struct sluice_launch *)task;
+
+	(void)rc;
+	sl_stream_task_done(l->stream);
+	free(l);
 }
 
 int
-sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
+		 struct sluice_stream *stream)
 {
 	struct sluice_launch *l = sl_calloc(1, sizeof(*l) + sizeof(struct sl_launch_use));
+	struct sluice_space *s = r->space;
 
 	if (!l)
 		return sl_fail(-ENOMEM, "discard: out of memory");
-	l->space = r->space;
+	l->space = s;
+	l->stream = stream;
+	l->task.run = discard_run;
+	l->task.done = discard_done;
 	l->discard = 1;
 	l->number = r->space->launch_clock;
 	l->discard_eager = eager;
@@ -70,8 +124,11 @@ sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 	l->uses->end = end;
 	r->busy++;
 	r->launches++;
-	sl_work_begin(r->space, &l->work, l);
+	sl_work_begin(s, &l->work, NULL, r);
 	sl_mover_queue(l);
+	sl_space_unlock(s);
+	sl_stream_submit(stream, &l->task);
+	sl_space_lock(s);
 	return 0;
 }
 
@@ -221,19 +278,15 @@ request_step(struct sluice_space *s)
 SL_HELD static void
 launch_step(struct sluice_space *s)
 {
-	struct sluice_launch *l = queue_pop(s);
+	struct sluice_launch *l = s->queue_head;
 	int rc;
 
+	queue_remove(s, l);
 	s->preparing = l;
 	if (l->discard) {
-		sl_range_discard(l->uses->region, l->uses->begin, l->uses->end,
-				 l->discard_eager);
-		l->uses->region->launches--;
-		sl_region_leave(l->uses->region);
+		discard_step(l, 0); /* freed by its stream, which waits until we are through */
 		s->preparing = NULL;
-		sl_work_end(s, &l->work);
 		sl_launch_wake(s);
-		free(l);
 		return;
 	}
 	/* As at the call, had nobody been before it: what there is to see must not depend on that. */

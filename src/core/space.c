@@ -298,6 +298,9 @@ sluice_space_destroy(struct sluice_space *space)
 		return 0;
 	if (sl_space_forked(space))
 		return sl_fail(-ECHILD, "the space belongs to the parent process");
+	rc = sl_callback_forbids(space, NULL, "space_destroy");
+	if (rc)
+		return rc;
 	sl_publisher_destroy(space->publisher);
 	space->publisher = NULL;
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */

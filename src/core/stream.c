@@ -145,9 +145,13 @@ sluice_stream_synchronize(struct sluice_space *space, struct sluice_stream *stre
 	rc = sl_space_enter(space);
 	if (rc)
 		return rc;
-	sl_scopes_reap(space);
-	sl_space_unlock(space);
 	stream = sl_stream_of(space, stream);
+	rc = sl_callback_forbids(space, stream, "stream_synchronize");
+	if (!rc)
+		sl_scopes_reap(space);
+	sl_space_unlock(space);
+	if (rc)
+		return rc;
 	rc = space->device->ops->stream_synchronize(stream->stream);
 	if (rc)
 		snprintf(text, sizeof(text), "%s", sluice_last_error());
@@ -170,6 +174,17 @@ struct callback_task {
 	void *arg;
 };
 
+/* On the stream's thread, or on one of the driver's. */
+static void
+callback_call(void *arg)
+{
+	struct callback_task *t = arg;
+
+	sl_callback_enter(t->stream, &t->work);
+	t->fn(t->arg);
+	sl_callback_leave();
+}
+
 static int
 callback_run(struct sl_task *task)
 {
@@ -177,8 +192,8 @@ callback_run(struct sl_task *task)
 
 	if (t->stream->space->device->caps & SL_CAP_NATIVE)
 		return t->stream->space->device->ops->stream_call(t->stream->stream,
-								  t->fn, t->arg);
-	t->fn(t->arg);
+								  callback_call, t);
+	callback_call(t);
 	return 0;
 }
 
@@ -224,7 +239,7 @@ sluice_stream_callback(struct sluice_space *space, struct sluice_stream *stream,
 	t->fn = fn;
 	t->arg = arg;
 	space->undeclared++;
-	sl_work_begin(space, &t->work, NULL);
+	sl_work_begin(space, &t->work, NULL, NULL);
 	sl_space_unlock(space);
 	sl_stream_submit(t->stream, &t->task);
 	return 0;

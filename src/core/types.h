@@ -266,7 +266,9 @@ enum sl_scope {
 struct sl_work {
 	struct sl_work *prev, *next;
 	uint64_t number;                    /* rises along the list */
-	const struct sluice_launch *launch; /* NULL: a callback, which may touch anything */
+	const struct sluice_launch *launch; /* NULL: not a launch */
+	const struct sl_region *region; /* a move or discard of it; NULL too: a callback, which may
+					 * touch anything */
 };
 
 struct sluice_launch {

@@ -2,7 +2,8 @@
 /*
  * Waiting for what was submitted before: launches, callbacks and discards are numbered as they come, and a
  * call that changes a range (sync, evict, discard, unmap, advice) waits for those up to then that use
- * it, not for what goes on being submitted meanwhile.
+ * it, not for what goes on being submitted meanwhile. In a host callback it cannot wait for the
+ * callback itself, nor for what was called after that: the first counts as over, the second is refused.
  *
  * LOCKING: all of it under space->lock; waits drop it.
  */
@@ -10,10 +11,45 @@
 
 #include "core/core.h"
 
+/* The host callback that this thread is in. */
+static _Thread_local struct {
+	const struct sluice_space *space;
+	const struct sluice_stream *stream;
+	uint64_t number;
+} callback;
+
 void
-sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_launch *l)
+sl_callback_enter(const struct sluice_stream *stream, const struct sl_work *work)
+{
+	callback.space = stream->space;
+	callback.stream = stream;
+	callback.number = work->number;
+}
+
+void
+sl_callback_leave(void)
+{
+	callback.space = NULL;
+}
+
+int
+sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream *stream,
+		    const char *call)
+{
+	if (callback.space != s || (stream && callback.stream != stream))
+		return 0;
+	return sl_fail(-EDEADLK,
+		       "%s: called from a host callback, which it would wait for: call it "
+		       "from another thread, when the callback is over",
+		       call);
+}
+
+void
+sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_launch *l,
+	      const struct sl_region *r)
 {
 	work->launch = l;
+	work->region = r;
 	work->number = ++s->work_clock;
 	work->next = NULL;
 	work->prev = s->work_newest;
@@ -59,19 +95,18 @@ work_uses(const struct sl_work *work, const struct sl_region *r, uint64_t begin,
 	const struct sluice_launch *l = work->launch;
 
 	if (!l)
-		return 1;
-	if (l->discard)
-		return l->uses->region == r;
+		return !work->region || work->region == r;
 	return l->n_uses ? launch_uses(l, r, begin, end) : l->kernel != NULL;
 }
 
-/* Whether such work up to a number is not over. */
+/* Whether such work with a number in [first, last] is not over. */
 SL_HELD static int
-work_remains(const struct sl_region *r, uint64_t begin, uint64_t end, uint64_t last)
+work_remains(const struct sl_region *r, uint64_t begin, uint64_t end, uint64_t first,
+	     uint64_t last)
 {
 	for (const struct sl_work *w = r->space->work_oldest; w && w->number <= last;
 	     w = w->next)
-		if (work_uses(w, r, begin, end))
+		if (w->number >= first && work_uses(w, r, begin, end))
 			return 1;
 	return 0;
 }
@@ -101,7 +136,16 @@ sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char 
 				"call sluice_launch_end() first",
 				call, r->name);
 	}
-	while (work_remains(r, begin, end, last))
+	if (callback.space == s) {
+		if (work_remains(r, begin, end, callback.number + 1, last))
+			return sl_fail(-EDEADLK,
+				       "%s: called from a host callback, and %s is used by "
+				       "what was called after it, which may wait for it: call "
+				       "it from another thread, when the callback is over",
+				       call, r->name);
+		last = callback.number - 1;
+	}
+	while (work_remains(r, begin, end, 0, last))
 		sl_launch_wait(s);
 	return 0;
 }

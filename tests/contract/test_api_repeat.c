@@ -43,8 +43,9 @@ static void
 late_submit(struct sl_stream *stream, struct sl_task *task)
 {
 	if (!late_original)
-		late_original = task->run; /* that of launches: there is nothing else */
-	task->run = late_run;
+		late_original = task->run; /* that of launches, which come first */
+	if (task->run == late_original)
+		task->run = late_run;
 	sl_soft_stream_submit(stream, task);
 }
 
