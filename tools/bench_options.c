@@ -716,7 +716,7 @@ bench_arguments_read(struct bench *bench, int argc, char **argv, int *code)
 			continue;
 		}
 		if (c == '?' || c == ':')
-			*code = command_bad_option("bench", c, argv);
+			*code = command_bad_option("bench", table, c, argv);
 		else
 			*code = option_take(bench, &table[at]);
 		if (*code)

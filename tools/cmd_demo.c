@@ -203,7 +203,7 @@ options_read(int argc, char **argv, struct options *options)
 			fputs(demo_help, stdout);
 			return -1;
 		default:
-			return command_bad_option("demo", c, argv);
+			return command_bad_option("demo", table, c, argv);
 		}
 	}
 	if (optind < argc)

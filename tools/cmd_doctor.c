@@ -356,7 +356,7 @@ cmd_doctor(int argc, char **argv)
 			fputs(doctor_help, stdout);
 			return SL_EXIT_OK;
 		default:
-			return command_bad_option("doctor", c, argv);
+			return command_bad_option("doctor", options, c, argv);
 		}
 	}
 	if (optind < argc && strcmp(argv[optind - 1], "--") == 0) {

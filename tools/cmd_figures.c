@@ -129,7 +129,7 @@ options_read(struct options *options, int argc, char **argv, int *code)
 			*code = SL_EXIT_OK;
 			return 1;
 		default:
-			command_bad_option("figures", c, argv);
+			command_bad_option("figures", longs, c, argv);
 			return 1;
 		}
 	}

@@ -288,7 +288,7 @@ arguments_read(int argc, char **argv, struct plan_job *job, int *code)
 			return 1;
 		}
 		if (c == '?' || c == ':')
-			*code = command_bad_option("plan", c, argv);
+			*code = command_bad_option("plan", long_options, c, argv);
 		else if (c >= OPT_DEVICE && c <= OPT_GPUS)
 			*code = machine_option(c, &job->machine);
 		else

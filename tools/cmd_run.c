@@ -232,7 +232,7 @@ option_take(struct command_line *line, int c, char **argv)
 		line->help = 1;
 		return 0;
 	default:
-		(void)command_bad_option("run", c, argv);
+		(void)command_bad_option("run", option_table, c, argv);
 		return RUN_EXIT_FAILED;
 	}
 }

@@ -796,7 +796,7 @@ options_read(int argc, char **argv, struct options *options)
 			fputs(stat_help, stdout);
 			return -1;
 		default:
-			return command_bad_option("stat", c, argv);
+			return command_bad_option("stat", table, c, argv);
 		}
 	}
 	if (optind < argc) {

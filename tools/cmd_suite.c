@@ -304,7 +304,7 @@ options_read(struct options *options, int argc, char **argv, int *code)
 			return 1;
 		}
 		if (c == '?' || c == ':')
-			*code = command_bad_option("bench suite", c, argv);
+			*code = command_bad_option("bench suite", suite_options, c, argv);
 		else
 			*code = option_take(options, c);
 		if (*code)

@@ -412,7 +412,7 @@ cmd_trace(int argc, char **argv)
 			return SL_EXIT_OK;
 		}
 		if (c == '?' || c == ':')
-			return command_bad_option("trace", c, argv);
+			return command_bad_option("trace", long_options, c, argv);
 		rc = option_take(c, &options);
 		if (rc)
 			return rc;

@@ -43,7 +43,7 @@ cmd_version(int argc, char **argv)
 			fputs(version_help, stdout);
 			return SL_EXIT_OK;
 		default:
-			return command_bad_option("version", c, argv);
+			return command_bad_option("version", options, c, argv);
 		}
 	}
 	if (optind < argc)

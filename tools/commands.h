@@ -12,6 +12,7 @@
 #ifndef SL_TOOLS_COMMANDS_H
 #define SL_TOOLS_COMMANDS_H
 
+#include <getopt.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -41,9 +42,10 @@ int command_usage(const char *command, const char *fmt, ...) SL_PRINTF(2, 3);
 
 /*
  * For getopt_long() with opterr = 0 and a short option string that starts with ':': report what
- * it answered with c = '?' (unknown option) or ':' (value missing). Returns SL_EXIT_USAGE.
+ * it answered with c = '?' (unknown option) or ':' (value missing), and the option of table that
+ * was probably meant. table: the one that getopt_long() was given. Returns SL_EXIT_USAGE.
  */
-int command_bad_option(const char *command, int c, char **argv);
+int command_bad_option(const char *command, const struct option *table, int c, char **argv);
 
 /* "sluice COMMAND: text" on stderr. Returns SL_EXIT_FAILED. */
 int command_fail(const char *command, const char *fmt, ...) SL_PRINTF(2, 3);

@@ -6,8 +6,8 @@
  * which commands report a wrong command line or a failure in one form (commands.h). What a
  * command does is in its own file, cmd_NAME.c, including its --help text.
  *
- * A mistyped command is answered with the nearest one and exit code 2; nothing is guessed and
- * run. Threads: one.
+ * A mistyped command or option is answered with the nearest one and exit code 2; nothing is
+ * guessed and run. Threads: one.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "sluice/sluice.h"
 
@@ -38,8 +39,17 @@ static const struct command commands[] = {
 	{"version", "print the version", cmd_version},
 };
 
-#define COMMAND_N      (sizeof(commands) / sizeof(commands[0]))
-#define NAME_MAX_CHARS 31 /* longer words are not compared with the commands */
+#define COMMAND_N (sizeof(commands) / sizeof(commands[0]))
+
+/* What other tools call our options. Suggested where the command has the option. */
+static const struct {
+	const char *word, *option;
+} other_words[] = {
+	{"gpu", "device-memory"},  {"gpu-memory", "device-memory"},
+	{"vram", "device-memory"}, {"cpu-memory", "host-memory"},
+	{"ram", "host-memory"},    {"disk", "store-memory"},
+	{"nvme", "store-memory"},
+};
 
 static void
 main_help(FILE *to)
@@ -77,10 +87,30 @@ command_usage(const char *command, const char *fmt, ...)
 	return SL_EXIT_USAGE;
 }
 
-int
-command_bad_option(const char *command, int c, char **argv)
+/* The known option that was meant by "--name" or "--name=value": a slip, or another tool's word. */
+static const char *
+option_meant(const char *word, const struct option *table)
 {
-	const char *word = argv[optind - 1];
+	char name[64];
+	struct sl_nearest nearest = {.word = name};
+	const char *known = name;
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (size_t i = 0; i < sizeof(other_words) / sizeof(other_words[0]); i++)
+		if (strcmp(name, other_words[i].word) == 0)
+			known = other_words[i].option;
+	for (; table->name; table++) {
+		if (strcmp(table->name, known) == 0)
+			return table->name;
+		sl_nearest_offer(&nearest, table->name);
+	}
+	return sl_nearest_name(&nearest);
+}
+
+int
+command_bad_option(const char *command, const struct option *table, int c, char **argv)
+{
+	const char *word = argv[optind - 1], *meant;
 
 	if (c == ':')
 		return command_usage(command, "option '%s' needs a value", word);
@@ -89,6 +119,10 @@ command_bad_option(const char *command, int c, char **argv)
 		return command_usage(command, "option '%s' takes no value", word);
 	if (optopt && optopt < 128)
 		return command_usage(command, "unknown option '-%c'", optopt);
+	meant = strncmp(word, "--", 2) == 0 ? option_meant(word, table) : NULL;
+	if (meant)
+		return command_usage(command, "unknown option '%s'; did you mean '--%s'?",
+				     word, meant);
 	return command_usage(command, "unknown option '%s'", word);
 }
 
@@ -121,38 +155,6 @@ command_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 	return 0;
 }
 
-/* Letters to insert, drop, change or swap with a neighbour to make one word of the other. */
-static size_t
-word_distance(const char *a, const char *b)
-{
-	size_t row[3][NAME_MAX_CHARS + 1];
-	size_t a_chars = strlen(a), b_chars = strlen(b);
-
-	if (a_chars > NAME_MAX_CHARS || b_chars > NAME_MAX_CHARS)
-		return NAME_MAX_CHARS;
-	for (size_t j = 0; j <= b_chars; j++)
-		row[0][j] = j;
-	for (size_t i = 1; i <= a_chars; i++) {
-		size_t *now = row[i % 3], *above = row[(i + 2) % 3],
-		       *above2 = row[(i + 1) % 3];
-
-		now[0] = i;
-		for (size_t j = 1; j <= b_chars; j++) {
-			size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
-
-			if (above[j] + 1 < best)
-				best = above[j] + 1;
-			if (now[j - 1] + 1 < best)
-				best = now[j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
-			    a[i - 2] == b[j - 1] && above2[j - 2] + 1 < best)
-				best = above2[j - 2] + 1;
-			now[j] = best;
-		}
-	}
-	return row[a_chars % 3][b_chars];
-}
-
 static const struct command *
 command_find(const char *name)
 {
@@ -165,21 +167,13 @@ command_find(const char *name)
 static int
 command_unknown(const char *name)
 {
-	const struct command *nearest = NULL;
-	size_t nearest_distance = NAME_MAX_CHARS;
+	struct sl_nearest nearest = {.word = name};
 
-	for (size_t i = 0; i < COMMAND_N; i++) {
-		size_t distance = word_distance(name, commands[i].name);
-
-		if (distance < nearest_distance) {
-			nearest_distance = distance;
-			nearest = &commands[i];
-		}
-	}
-	/* Half the letters wrong is another word, not a slip. */
-	if (nearest && nearest_distance * 2 <= strlen(nearest->name))
+	for (size_t i = 0; i < COMMAND_N; i++)
+		sl_nearest_offer(&nearest, commands[i].name);
+	if (sl_nearest_name(&nearest))
 		return command_usage(NULL, "no command '%s'; did you mean '%s'?", name,
-				     nearest->name);
+				     sl_nearest_name(&nearest));
 	return command_usage(NULL, "no command '%s'", name);
 }
 

@@ -71,6 +71,30 @@ case $("$SLUICE_BIN" xyzzy 2>&1) in
 esac
 expect 2 "no command" -- "$(printf 'x%.0s' {1..500})"
 expect 2 "unknown option" -- --doctor
+
+# So is an option, of each command; one that is another tool's word for ours, too.
+slip() # OPTION MEANT COMMAND...
+{
+	local option=$1 meant=$2 want=2
+	shift 2
+	[ "$1" = run ] && want=125
+	expect $want "unknown option '$option'; did you mean '$meant'?" -- "$@" "$option"
+}
+slip --footprnit --footprint bench vectorAdd
+slip --qiuck --quick bench suite
+slip --quikc --quick demo
+slip --jsno --json doctor
+slip --figrue=2 --figure figures
+slip --device-memroy --device-memory plan
+slip --device_memory=16G --device-memory run
+slip --gpu --device-memory run
+slip --vram=16G --device-memory plan
+slip --intervall --interval stat
+slip --as-txt --as-text trace show
+slip --jason --json version
+case $("$SLUICE_BIN" stat --gpu 2>&1) in
+*"did you mean"*) fail "an option of other commands is suggested" ;;
+esac
 expect 2 "one command" -- help stat doctor
 expect 2 "one argument too many" -- version 1
 expect 2 "needs a value" -- doctor --dir

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The known name that a mistyped word was probably meant to be, for "did you mean". The caller
+ * offers its names one by one, whatever table they stand in:
+ *
+ *	struct sl_nearest nearest = {.word = word};
+ *
+ *	for (...)
+ *		sl_nearest_offer(&nearest, table[i].name);
+ *	name = sl_nearest_name(&nearest);
+ *
+ * Threads: any; nothing is shared.
+ */
+#ifndef SL_BASE_NEAREST_H
+#define SL_BASE_NEAREST_H
+
+#include <stddef.h>
+
+/* All zero but for word. */
+struct sl_nearest {
+	const char *word;
+	const char *name; /* the nearest name offered so far; borrowed */
+	size_t distance;  /* letters to insert, drop, change or swap with a neighbour */
+};
+
+/* Compare one more known name. Of equally near names the first offered stays. */
+void sl_nearest_offer(struct sl_nearest *nearest, const char *name);
+
+/* The nearest name, or NULL where half of its letters or more are wrong: that is no slip. */
+const char *sl_nearest_name(const struct sl_nearest *nearest);
+
+#endif
