@@ -301,10 +301,26 @@ results_write(const struct figures *figures, const struct options *options)
 	return 0;
 }
 
+/* The directory of the traces. The default one is in the source tree, and not installed. */
+static int
+data_find(struct options *options)
+{
+	if (options->data)
+		return 0;
+	options->data = DATA_DEFAULT;
+	if (access(DATA_DEFAULT, F_OK))
+		return sl_fail(-ENOENT,
+			       DATA_DEFAULT
+			       ": %s: run it in the source tree, or name the "
+			       "directory of the traces with --data DIR",
+			       strerror(errno));
+	return 0;
+}
+
 int
 cmd_figures(int argc, char **argv)
 {
-	struct options options = {.data = DATA_DEFAULT};
+	struct options options = {0};
 	struct figures figures = {0};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned there = 0;
@@ -316,10 +332,12 @@ cmd_figures(int argc, char **argv)
 		options.jobs = processors < 1              ? 1
 			       : processors > JOBS_DEFAULT ? JOBS_DEFAULT
 							   : (uint64_t)processors;
+	rc = data_find(&options);
 	figures.data = options.data;
 	figures.n_jobs = (unsigned)options.jobs;
 	figures.wanted = options.wanted ? options.wanted : ~0u;
-	rc = figures_expected_read(options.data, &figures.expected);
+	if (!rc)
+		rc = figures_expected_read(options.data, &figures.expected);
 	if (!rc)
 		rc = figures_cells_list(&figures);
 	if (!rc)

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "figures.h"
+#include "progress.h"
 
 #define GIB        (UINT64_C(1) << 30)
 #define PAGE_BYTES 4096
@@ -228,7 +229,7 @@ struct shelf {
 struct crew {
 	struct figures *figures;
 	struct shelf shelf;
-	atomic_size_t taken;
+	atomic_size_t taken, done;
 	pthread_mutex_t lock;
 	int rc;                         /* lock: the first failure, */
 	char text[SL_ERROR_TEXT_BYTES]; /* and its text */
@@ -459,38 +460,44 @@ cells_take_plans(struct figures *figures, const struct shelf *shelf)
 	return rc;
 }
 
+/* Run one cell that nobody has taken. 0: there is none left, or one has failed. */
+static int
+crew_step(struct crew *crew)
+{
+	struct figures *figures = crew->figures;
+	size_t i = atomic_fetch_add(&crew->taken, 1);
+	const struct sl_trace *trace;
+	struct figure_cell *cell;
+	int rc;
+
+	if (i >= figures->n_cells)
+		return 0;
+	/* The large models are last in the list: begin with them. */
+	cell = &figures->cells[figures->n_cells - 1 - i];
+	trace = shelf_find(&crew->shelf, &cell->key);
+	rc = trace ? cell_run(trace, cell) : 0;
+	atomic_fetch_add(&crew->done, 1);
+	if (!rc)
+		return 1;
+	pthread_mutex_lock(&crew->lock);
+	if (!crew->rc) {
+		crew->rc = rc;
+		snprintf(crew->text, sizeof(crew->text), "%s %s at batch %u: %.400s",
+			 figure_models[cell->key.model].title,
+			 figure_policy_names[cell->key.policy], cell->key.batch,
+			 sluice_last_error());
+	}
+	pthread_mutex_unlock(&crew->lock);
+	atomic_store(&crew->taken, figures->n_cells);
+	return 0;
+}
+
 static void *
 crew_work(void *arg)
 {
-	struct crew *crew = arg;
-	struct figures *figures = crew->figures;
-
-	for (;;) {
-		size_t i = atomic_fetch_add(&crew->taken, 1);
-		const struct sl_trace *trace;
-		struct figure_cell *cell;
-		int rc;
-
-		if (i >= figures->n_cells)
-			return NULL;
-		/* The large models are last in the list: begin with them. */
-		cell = &figures->cells[figures->n_cells - 1 - i];
-		trace = shelf_find(&crew->shelf, &cell->key);
-		rc = trace ? cell_run(trace, cell) : 0;
-		if (!rc)
-			continue;
-		pthread_mutex_lock(&crew->lock);
-		if (!crew->rc) {
-			crew->rc = rc;
-			snprintf(crew->text, sizeof(crew->text), "%s %s at batch %u: %.400s",
-				 figure_models[cell->key.model].title,
-				 figure_policy_names[cell->key.policy], cell->key.batch,
-				 sluice_last_error());
-		}
-		pthread_mutex_unlock(&crew->lock);
-		atomic_store(&crew->taken, figures->n_cells);
-		return NULL;
-	}
+	while (crew_step(arg))
+		;
+	return NULL;
 }
 
 /* Every trace the cells and the characterisation need. */
@@ -525,6 +532,7 @@ figures_cells_run(struct figures *figures, int quiet)
 	struct crew crew = {.figures = figures, .lock = PTHREAD_MUTEX_INITIALIZER};
 	uint64_t begin_ns = sl_now_ns();
 	pthread_t threads[JOBS_MAX];
+	struct progress progress = {0};
 	unsigned started = 0;
 	int rc = traces_read(figures, &crew.shelf);
 
@@ -533,13 +541,18 @@ figures_cells_run(struct figures *figures, int quiet)
 	if (!quiet)
 		fprintf(stderr, "%zu configurations on %u threads\n", figures->n_cells,
 			figures->n_jobs);
+	if (!quiet)
+		progress_begin(&progress, "simulating");
 	/* This thread works as well: fewer threads than asked for are no failure. */
 	while (started + 1 < figures->n_jobs && started < JOBS_MAX &&
 	       pthread_create(&threads[started], NULL, crew_work, &crew) == 0)
 		started++;
-	crew_work(&crew);
+	while (crew_step(&crew))
+		progress_update(&progress, NULL,
+				(double)atomic_load(&crew.done) / (double)figures->n_cells);
 	while (started > 0)
 		pthread_join(threads[--started], NULL);
+	progress_end(&progress);
 	if (crew.rc)
 		rc = sl_fail_text(crew.rc, crew.text);
 	else

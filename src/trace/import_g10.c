@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "trace/import_g10.h"
 #include "trace/trace_file.h"
 
@@ -83,6 +84,27 @@ sl_g10_launch(struct sl_trace *trace, const char *name, const uint32_t *inputs,
 
 /* ---- what to import ---- */
 
+/* A name that is not in models[]: which are, and the one that was probably meant. */
+static int
+model_unknown(const char *name)
+{
+	struct sl_nearest nearest = {.word = name};
+	char known[256] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+		sl_nearest_offer(&nearest, models[i].name);
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+					 i ? ", " : "", models[i].name);
+	}
+	return sl_fail(-EINVAL,
+		       "import g10: model %s is not one of the paper's (%s)%s%s%s; "
+		       "of another model, say its family",
+		       name, known, sl_nearest_name(&nearest) ? "; did you mean " : "",
+		       sl_nearest_name(&nearest) ? sl_nearest_name(&nearest) : "",
+		       sl_nearest_name(&nearest) ? "?" : "");
+}
+
 struct request {
 	const char *directory, *model;
 	uint32_t batch, input_h, input_w, border;
@@ -131,10 +153,7 @@ request_make(const struct sl_import_g10 *import, struct request *out)
 	if (import->global_border)
 		r.border = import->global_border;
 	if (r.family == SL_G10_FAMILY_COUNT)
-		return sl_fail(-EINVAL,
-			       "import g10: model %s is not one of the paper's; say "
-			       "its family",
-			       r.model);
+		return model_unknown(r.model);
 	if (r.family == SL_G10_TRANSFORMER && r.border == 0)
 		return sl_fail(-EINVAL,
 			       "import g10: model %s needs the border of its global "

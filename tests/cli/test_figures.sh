@@ -24,6 +24,7 @@ cp -r "$data/results/BERT_Base" one/results/
 
 "$SLUICE_BIN" figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
 	--jobs 2 --out first --check 2>err || fail "figures: $(cat err)"
+cp err first.err
 grep -q '^ResNet152: no kernel times' err || fail "a missing model is not named on stderr"
 grep -q 'left out: ViT, Inceptionv3, ResNet152, SENet154' first/figures.md ||
 	fail "missing models are not named in the tables"
@@ -41,8 +42,17 @@ for picture in figure2-BERT_Base figure11 figure12 figure13 figure14; do
 	fi
 done
 
-"$SLUICE_BIN" figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
-	--jobs 1 --out second 2>err || fail "figures on one thread: $(cat err)"
+# The same on one thread and on a terminal: work of more than two seconds shows that it goes on there.
+on_terminal="$SLUICE_BIN figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
+	--jobs 1 --out second"
+if command -v script >/dev/null; then
+	script -qefc "$on_terminal" err >/dev/null 2>&1 </dev/null || fail "figures on one thread: $(cat err)"
+	seconds=$(grep -oE 'configurations in [0-9]+' err | grep -oE '[0-9]+$')
+	[ "${seconds:-0}" -lt 4 ] || grep -q 'simulating: *[0-9]* %' err || fail "no progress: $(cat err)"
+else
+	$on_terminal 2>err || fail "figures on one thread: $(cat err)"
+fi
+grep -q simulating first.err && fail "progress in a log: $(cat first.err)"
 diff -r first second || fail "the number of threads changes the figures"
 
 # A published value that ours cannot meet is seen.
@@ -62,6 +72,11 @@ assert cells["uvm"]["published_cycles"]["11"] == 1
 assert not [b for b in d["bars"] if b["what"].startswith("Base UVM and DeepUM+, times")][0]["passed"]
 PY
 fi
+
+# Outside the source tree, without a name for the data.
+"$SLUICE_BIN" figures --figure 2 2>err && fail "no source tree, no error"
+grep -q 'tests/data/g10: .*run it in the source tree, or name .* --data DIR' err ||
+	fail "the way out is not named: $(cat err)"
 
 # What cannot be.
 "$SLUICE_BIN" figures --data nowhere 2>err && fail "no data, no error"

@@ -43,6 +43,11 @@ grep -q '8742558777 ticks' direct || fail "the sum of the times: $(cat direct)"
 grep -q '1463 tensors, 148 GiB (158958346240 bytes)' direct || fail "the sum of the sizes"
 [ -z "$("$SLUICE_BIN" trace check bert.trace bert.txt 2>&1)" ] || fail "check prints for good files"
 
+# A model that is none of the paper's: the known ones are said.
+expect 1 "(BERT_Base, VIT, Inceptionv3, ResNet152, SENet154)" import g10 "$data" BERT 256 -o none
+expect 1 "did you mean ResNet152?" import g10 "$data" resnet125 256 -o none
+[ -e none ] && fail "a trace of no model"
+
 # JSON parses, and says the same.
 if command -v python3 >/dev/null; then
 	"$SLUICE_BIN" trace show bert.trace --json | python3 -c '
