@@ -117,6 +117,26 @@ process_state(int pid)
 	return after_name && after_name[1] == ' ' ? after_name[2] : 0;
 }
 
+/* Was the process started with SLUICE_PUBLISH=1? 0 also where its environment may not be read. */
+static int
+process_is_to_publish(int pid)
+{
+	SL_CLEANUP(free) char *variable = NULL;
+	size_t room = 0;
+	char path[64];
+	int found = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (!found && getdelim(&variable, &room, '\0', file) > 0)
+		found = strcmp(variable, "SLUICE_PUBLISH=1") == 0;
+	fclose(file);
+	return found;
+}
+
 static int
 target_order(const void *a, const void *b)
 {
@@ -228,6 +248,13 @@ target_connect(const struct target *target, uint64_t deadline_ns)
 		if (!state || state == 'Z') /* 'Z': ended, its parent has not looked yet */
 			return sl_fail(-ESRCH, "no process %d", target->pid);
 		process_name(target->pid, name, sizeof(name));
+		if (process_is_to_publish(target->pid))
+			return sl_fail(
+				-ENOENT,
+				"process %d (%s) has no space now, so there are no "
+				"counters: it was started with SLUICE_PUBLISH=1, ask "
+				"again when its program has made a space",
+				target->pid, name);
 		return sl_fail(
 			-ENOENT,
 			"process %d (%s) does not publish its counters: start it with "

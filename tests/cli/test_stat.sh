@@ -149,8 +149,21 @@ case $(list) in
 esac
 end
 
-# Opted in: the numbers are the process's own.
+# Opted in, but there is no space yet: that is said, not that it did not opt in.
 export SLUICE_PUBLISH=1
+sleep 600 &
+pid=$!
+until [ "$(cat /proc/$pid/comm)" = sleep ]; do sleep 0.02; done
+message=$("$SLUICE_BIN" stat $pid 2>&1)
+[ $? = 1 ] || fail "no space yet: not exit status 1"
+has "$message" "process $pid (sleep) has no space now" "no space yet"
+case $message in
+*"does not publish"*) fail "no space yet: $message" ;;
+esac
+kill $pid
+wait $pid 2>/dev/null
+
+# The numbers are the process's own.
 start
 has "$("$SLUICE_BIN" stat)" "$pid" "the list"
 has "$(list)" "\"pid\":$pid,\"space\":1,\"command\":\"program\"" "the list"
