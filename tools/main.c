@@ -87,30 +87,30 @@ command_usage(const char *command, const char *fmt, ...)
 	return SL_EXIT_USAGE;
 }
 
-/* The known option that was meant by "--name" or "--name=value": a slip, or another tool's word. */
+/* The known option that was meant by name: a slip, or another tool's word. NULL: none. */
 static const char *
-option_meant(const char *word, const struct option *table)
+option_meant(const char *name, const struct option *table, struct sl_nearest *nearest)
 {
-	char name[64];
-	struct sl_nearest nearest = {.word = name};
 	const char *known = name;
 
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	for (size_t i = 0; i < sizeof(other_words) / sizeof(other_words[0]); i++)
 		if (strcmp(name, other_words[i].word) == 0)
 			known = other_words[i].option;
+	nearest->word = name;
 	for (; table->name; table++) {
 		if (strcmp(table->name, known) == 0)
 			return table->name;
-		sl_nearest_offer(&nearest, table->name);
+		sl_nearest_offer(nearest, table->name);
 	}
-	return sl_nearest_name(&nearest);
+	return sl_nearest_name(nearest);
 }
 
 int
 command_bad_option(const char *command, const struct option *table, int c, char **argv)
 {
-	const char *word = argv[optind - 1], *meant;
+	const char *word = argv[optind - 1], *meant = NULL;
+	struct sl_nearest nearest = {0};
+	char name[64];
 
 	if (c == ':')
 		return command_usage(command, "option '%s' needs a value", word);
@@ -119,7 +119,10 @@ command_bad_option(const char *command, const struct option *table, int c, char 
 		return command_usage(command, "option '%s' takes no value", word);
 	if (optopt && optopt < 128)
 		return command_usage(command, "unknown option '-%c'", optopt);
-	meant = strncmp(word, "--", 2) == 0 ? option_meant(word, table) : NULL;
+	if (strncmp(word, "--", 2) == 0) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+		meant = option_meant(name, table, &nearest);
+	}
 	if (meant)
 		return command_usage(command, "unknown option '%s'; did you mean '--%s'?",
 				     word, meant);

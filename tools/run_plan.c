@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "commands.h"
+#include "core/environment.h"
 #include "run.h"
 #include "sluice/sluice.h"
 
@@ -302,11 +303,19 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 	return rc;
 }
 
+static void
+unknown_note(const char *name, const char *meant, void *plan)
+{
+	run_note(plan, "%s is no variable of Sluice and changes nothing%s%s%s", name,
+		 meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
 int
 run_plan_make(struct run_plan *plan, const struct run_options *options)
 {
 	int rc = run_library_find(options->library, plan->library);
 
+	sl_environment_unknown(unknown_note, plan);
 	if (!rc)
 		rc = preload_plan(plan);
 	if (!rc)

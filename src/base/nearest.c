@@ -5,17 +5,14 @@
 
 #include <string.h>
 
-/* The longest name known has 27 letters; longer words are not compared. Rows are on the stack. */
-#define CHARS_MAX 47
-
 static size_t
 word_distance(const char *a, const char *b)
 {
-	size_t row[3][CHARS_MAX + 1];
+	size_t row[3][SL_NEAREST_CHARS_MAX + 1];
 	size_t a_chars = strlen(a), b_chars = strlen(b);
 
-	if (a_chars > CHARS_MAX || b_chars > CHARS_MAX)
-		return CHARS_MAX + 1;
+	if (a_chars > SL_NEAREST_CHARS_MAX || b_chars > SL_NEAREST_CHARS_MAX)
+		return SL_NEAREST_CHARS_MAX + 1;
 	for (size_t j = 0; j <= b_chars; j++)
 		row[0][j] = j;
 	for (size_t i = 1; i <= a_chars; i++) {
@@ -44,16 +41,17 @@ sl_nearest_offer(struct sl_nearest *nearest, const char *name)
 {
 	size_t distance = word_distance(nearest->word, name);
 
-	if (!nearest->name || distance < nearest->distance) {
-		nearest->name = name;
-		nearest->distance = distance;
-	}
+	if (distance > SL_NEAREST_CHARS_MAX ||
+	    (nearest->name[0] && distance >= nearest->distance))
+		return;
+	strcpy(nearest->name, name);
+	nearest->distance = distance;
 }
 
 const char *
 sl_nearest_name(const struct sl_nearest *nearest)
 {
-	if (!nearest->name || nearest->distance * 2 > strlen(nearest->name))
-		return NULL;
-	return nearest->name;
+	size_t chars = strlen(nearest->name);
+
+	return chars && nearest->distance * 2 <= chars ? nearest->name : NULL;
 }

@@ -16,17 +16,22 @@
 
 #include <stddef.h>
 
+/* The longest name known has 27 letters; longer words are not compared. Rows of the comparison are
+ * on the stack. */
+#define SL_NEAREST_CHARS_MAX 47
+
 /* All zero but for word. */
 struct sl_nearest {
 	const char *word;
-	const char *name; /* the nearest name offered so far; borrowed */
-	size_t distance;  /* letters to insert, drop, change or swap with a neighbour */
+	char name[SL_NEAREST_CHARS_MAX + 1]; /* the nearest offered so far; "": none */
+	size_t distance; /* letters to insert, drop, change or swap with a neighbour */
 };
 
-/* Compare one more known name. Of equally near names the first offered stays. */
+/* Compare one more known name, which is copied. Of equally near names the first offered stays. */
 void sl_nearest_offer(struct sl_nearest *nearest, const char *name);
 
-/* The nearest name, or NULL where half of its letters or more are wrong: that is no slip. */
+/* The nearest name, or NULL where half of its letters or more are wrong: that is no slip.
+ * Lives as long as *nearest. */
 const char *sl_nearest_name(const struct sl_nearest *nearest);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/size.h"
 #include "core/core.h"
+#include "core/environment.h"
 #include "core/limits.h"
 
 enum key_type { KEY_SIZE, KEY_COUNT, KEY_FLAG, KEY_CHOICE, KEY_TEXT };
@@ -180,26 +181,36 @@ sluice_config_parse(struct sluice_config *config, const char *text)
 	return 0;
 }
 
+int
+sl_config_variable(size_t i, char name[SL_CONFIG_VARIABLE_BYTES])
+{
+	size_t n = strlen("SLUICE_");
+
+	if (i >= sizeof(keys) / sizeof(keys[0]))
+		return 0;
+	memcpy(name, "SLUICE_", n);
+	for (const char *p = keys[i].name; *p; p++)
+		name[n++] = (char)toupper((unsigned char)*p);
+	name[n] = '\0';
+	return 1;
+}
+
 static int
 environment_read(struct sluice_config *config)
 {
-	char name[64] = "SLUICE_";
+	char name[SL_CONFIG_VARIABLE_BYTES];
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		const char *value;
-		size_t n = strlen("SLUICE_");
+	for (size_t i = 0; sl_config_variable(i, name); i++) {
+		const char *value = getenv(name);
 		int rc;
 
-		for (const char *p = keys[i].name; *p; p++)
-			name[n++] = (char)toupper((unsigned char)*p);
-		name[n] = '\0';
-		value = getenv(name);
 		if (!value || !*value)
 			continue;
 		rc = key_set(config, &keys[i], value);
 		if (rc)
 			return sl_fail_in(rc, "%s", name);
 	}
+	sl_environment_warn();
 	return 0;
 }
 

@@ -487,6 +487,9 @@ void sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end
  * is more than this machine's memory. */
 int sl_config_round(struct sluice_config *config) SL_MUST_CHECK;
 int sl_config_resolve(struct sluice_config *config) SL_MUST_CHECK;
+/* The variable of the i-th key, "SLUICE_DEVICE_BUDGET". 0: there are not so many keys. */
+#define SL_CONFIG_VARIABLE_BYTES 64
+int sl_config_variable(size_t i, char name[SL_CONFIG_VARIABLE_BYTES]);
 
 /* space.c */
 int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */

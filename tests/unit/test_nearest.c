@@ -9,8 +9,10 @@
 static const char *
 nearest_of(const char *word, const char *const *names)
 {
-	struct sl_nearest nearest = {.word = word};
+	static struct sl_nearest nearest;
 
+	memset(&nearest, 0, sizeof(nearest));
+	nearest.word = word;
 	for (; *names; names++)
 		sl_nearest_offer(&nearest, *names);
 	return sl_nearest_name(&nearest);

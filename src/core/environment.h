@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which SLUICE_ variables there are, so that a mistyped one is said: it would change nothing, and
+ * nobody would know.
+ *
+ * Threads: any. Reads the environment, which nobody may change meanwhile.
+ */
+#ifndef SL_CORE_ENVIRONMENT_H
+#define SL_CORE_ENVIRONMENT_H
+
+/*
+ * Call fn for each SLUICE_ variable of the environment that nothing reads. meant: the known one
+ * with the nearest name, or NULL; both texts are gone after the call.
+ */
+void sl_environment_unknown(void (*fn)(const char *name, const char *meant, void *arg),
+			    void *arg);
+
+/*
+ * Log a warning for each of them, once in this process. Says nothing where SLUICE_RUN is set:
+ * `sluice run` has said it, before it became the program.
+ */
+void sl_environment_warn(void);
+
+#endif
