@@ -5,7 +5,7 @@
  * terminal, resource limits and the exit code are the program's own. The work is done by the preload
  * library in the program (src/preload); it also says what was chosen and what was done.
  *
- * Programs that never use CUDA run unchanged, and nothing is said.
+ * Programs that never use CUDA run unchanged; on a terminal the library says so at their end.
  *
  * Here are the command line and --dry-run.
  *

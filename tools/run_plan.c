@@ -260,6 +260,7 @@ static int
 settings_plan(struct run_plan *plan, const struct run_options *options)
 {
 	static const char on[] = "1";
+	char first[16];
 	int rc = choice_plan(plan, "--mode", "mode", options->mode, "paged|naive|opt|off");
 
 	if (!rc)
@@ -292,6 +293,11 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 		rc = run_setting(plan, "verbose", on);
 	if (!rc && options->doctor)
 		rc = run_setting(plan, "doctor", on);
+	/* A log has no use for it: only a person can look what is wrong. */
+	if (!rc && !options->doctor && !options->quiet && isatty(STDERR_FILENO)) {
+		snprintf(first, sizeof(first), "%d", (int)getpid());
+		rc = run_setting(plan, "first", first);
+	}
 	if (!rc && options->stats)
 		rc = file_plan(plan, "--stats", "stats", options->stats);
 	if (!rc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver behind the library, and when the library takes part. Nothing happens before the
- * program's first call of the driver, whichever that is: no constructor, thread, file or line. That call
+ * program's first call of the driver, whichever that is: no constructor, thread, file or line
+ * (at the end of a program that has made none, unused.c has one). That call
  * finds the driver (search.c), fills pl_real[] and gives the back end the same library. Wrappers take
  * part from the first cuInit() that succeeds, and no longer in a forked child (which cannot use the
  * parent's contexts) and once the driver has gone (it says so itself, exit handlers look).
@@ -318,6 +319,12 @@ awaken(void)
 			seen & PL_ROAD_SYMBOL ? " dlsym" : "",
 			seen & PL_ROAD_RESOLVE ? " cuGetProcAddress" : "",
 			seen ? "" : " linking");
+}
+
+int
+pl_driver_was_used(void)
+{
+	return atomic_load(&awake_said);
 }
 
 int

@@ -15,6 +15,8 @@
 
 /* Open the driver if that was not tried yet. Blocks on loading it. */
 void pl_driver_open(void);
+/* Has a cuInit() of this process succeeded? */
+int pl_driver_was_used(void);
 /* From trampoline.c: the first call of that name. The function to go on with. */
 void *pl_first_call(unsigned api) __attribute__((visibility("hidden")));
 /* Functions of this library that wrap a name; NULL: it is not wrapped. */

@@ -126,6 +126,8 @@ struct pl_settings {
 	int explain; /* 1: tell at exit which kernels missed, and how often */
 	int verbose; /* 1: say on stderr which road caught the first call, unknown names.. */
 	int quiet;  /* 1: no line at start and exit */
+	unsigned first; /* process that the command became, on a terminal: it tells at its end that
+			 * CUDA was not used (unused.c); 0: none */
 	int doctor; /* 1: statistics are written from cuInit() on, not at exit alone */
 	int meminfo_auto; /* 1: meminfo_physical by what the process has loaded */
 	char stats_path[1024]; /* "": none; at exit counters go there as JSON. %p is the process */

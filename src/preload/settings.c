@@ -45,6 +45,7 @@ static const struct field fields[] = {
 	{"verbose", FIELD_FLAG, AT(verbose), NULL},
 	{"quiet", FIELD_FLAG, AT(quiet), NULL},
 	{"doctor", FIELD_FLAG, AT(doctor), NULL},
+	{"first", FIELD_COUNT, AT(first), NULL},
 	{"stats", FIELD_TEXT, AT(stats_path), NULL},
 	{"record", FIELD_TEXT, AT(record_path), NULL},
 	{"record_launches", FIELD_COUNT, AT(record_launches), NULL},

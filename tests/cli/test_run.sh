@@ -257,6 +257,59 @@ if [ -n "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
 		[ "${command%% *}" = ls ] && continue
 		cmp -s plain covered || fail "$command: $(diff plain covered)"
 	done
+	# On a terminal the end of such a program says so, once, and its exit code stays.
+	if command -v script >/dev/null; then
+		# terminal STATUS TIMES ARGUMENTS...: exit status, and how often it is said.
+		terminal()
+		{
+			local want=$1 times=$2 said
+			shift 2
+			script -qefc "$(printf '%q ' "$SLUICE_BIN" run --library "$library" "$@")" \
+				/dev/null </dev/null >typed 2>&1
+			[ $? = "$want" ] || fail "on a terminal: $*: not exit status $want: $(cat typed)"
+			said=$(grep -c 'no process used CUDA; `sluice doctor' typed)
+			[ "$said" = "$times" ] || fail "on a terminal: $*: said $said times: $(cat typed)"
+		}
+		terminal 0 1 true
+		terminal 1 1 false
+		terminal 1 1 sh -c 'exec false'
+		terminal 1 1 --mode off false
+		terminal 0 0 --quiet true
+		cat >ends.c <<-'END'
+			#include <signal.h>
+			#include <stdlib.h>
+			#include <string.h>
+			#include <sys/wait.h>
+			#include <unistd.h>
+
+			int
+			main(int argc, char **argv)
+			{
+				const char *how = argv[argc - 1];
+
+				if (!strcmp(how, "killed"))
+					raise(SIGTERM);
+				if (!strcmp(how, "redirected"))
+					close(2);
+				if (!strcmp(how, "ignored"))
+					signal(SIGCHLD, SIG_IGN);
+				if (strcmp(how, "alone") && strcmp(how, "redirected") && fork() == 0)
+					exit(0); /* a child says nothing */
+				if (strcmp(how, "left") && strcmp(how, "alone"))
+					wait(NULL);
+				return 7;
+			}
+		END
+		"$CC" ends.c -o ends || exit 1
+		terminal 7 1 ./ends alone
+		terminal 7 0 ./ends redirected
+		terminal 143 0 ./ends killed
+		for how in reaped left ignored; do
+			terminal 7 0 ./ends $how # of a child nothing is known
+		done
+		run 0 "" true
+		[ -z "$output" ] || fail "said though it is no terminal: $output"
+	fi
 	"$SLUICE_BIN" doctor --json -- sh -c 'exit 4' >verdict 2>/dev/null && fail "not used, and covered"
 	grep -q '"verdict": "unknown"' verdict || fail "no CUDA: $(cat verdict)"
 	grep -q 'exit code 4' verdict || fail "doctor does not tell the exit code: $(cat verdict)"

@@ -152,6 +152,14 @@ if command -v python3 >/dev/null && python3 -c 'import json' 2>/dev/null; then
 		assert step and step[0]["launches"] == 40
 	END
 fi
+# That nobody used CUDA is said where the driver found no device, not here.
+if command -v script >/dev/null; then
+	script -qefc "'$SLUICE_BIN' run ${budgets[*]} ./init" /dev/null </dev/null >typed 2>&1 ||
+		fail "on a terminal: $(cat typed)"
+	grep -q 'no process used CUDA' typed && fail "it was used: $(cat typed)"
+	CUDA_STANDIN_INIT=100 script -qefc "'$SLUICE_BIN' run ${budgets[*]} ./init" /dev/null </dev/null >typed 2>&1
+	grep -q 'no process used CUDA' typed || fail "there was no device: $(cat typed)"
+fi
 "$SLUICE_BIN" run --device-memory 32M --host-memory 32M --quiet --stats s.json ./oversubscribed 128 \
 	>out 2>err || fail "with a store: exit status $?: $(cat err)"
 [ "$(cat out)" = "128 MiB: all words right" ] || fail "with a store, said: $(cat out)"
