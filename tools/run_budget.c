@@ -26,6 +26,9 @@
 #include "run.h"
 
 #define DEVICE_LEAST (UINT64_C(8) << 20)
+/* As many bytes as a space can have addresses for. Below, only the GPU's driver knows what is too
+ * much, and the library asks it when the program first allocates. */
+#define DEVICE_MOST  (UINT64_C(1) << 46)
 
 /* linux/magic.h */
 #define MAGIC_TMPFS 0x01021994
@@ -89,6 +92,12 @@ memory_plan(struct run_plan *plan, const struct run_options *options)
 				     "--device-memory %s: less than 8M is too little "
 				     "for any kernel",
 				     options->device_memory);
+		if (!rc && bytes != UINT64_MAX && bytes > DEVICE_MOST)
+			rc = sl_fail(
+				-EINVAL,
+				"--device-memory %s: more than 64T has no GPU, nor a "
+				"process addresses for",
+				options->device_memory);
 		if (!rc && bytes != UINT64_MAX)
 			rc = budget_set(plan, "SLUICE_DEVICE_BUDGET", bytes,
 					"memory of each GPU, --device-memory");

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/size.h"
 #include "core/embed.h"
 #include "core/limits.h"
 #include "preload/books.h"
@@ -125,12 +126,41 @@ disk_bytes(const struct sluice_config *config)
 	return bytes;
 }
 
+/* What the environment says, as far as the GPU has so much; else most of what is free. 0 or -EIO. */
+static int
+device_budget_choose(int device, struct sluice_config *config)
+{
+	size_t free_bytes = 0, total_bytes = 0;
+	int is_given = is_set("SLUICE_DEVICE_BUDGET");
+	int rc = real_mem_info(&free_bytes, &total_bytes);
+	char given[32], total[32], taken[32];
+	uint64_t reserve, budget;
+
+	if (is_given && (rc || config->device_budget_bytes <= total_bytes))
+		return 0;
+	if (rc)
+		return sl_fail(-EIO,
+			       "the driver does not say how much device memory is free "
+			       "(error %d): pass --device-memory",
+			       rc);
+	reserve = free_bytes / RESERVE_PART > RESERVE_MIN ? free_bytes / RESERVE_PART
+							  : RESERVE_MIN;
+	budget = free_bytes > 2 * reserve ? free_bytes - reserve : free_bytes / 2;
+	if (is_given)
+		pl_note("GPU %d has %s of memory, not %s (--device-memory): %s are used, "
+			"most of what is free",
+			device, sl_size_format(total_bytes, total, sizeof(total)),
+			sl_size_format(config->device_budget_bytes, given, sizeof(given)),
+			sl_size_format(budget, taken, sizeof(taken)));
+	config->device_budget_bytes = budget;
+	return 0;
+}
+
 /* The configuration: the environment's, and ours where it says nothing. 0 or -errno. */
 static int
 config_make(int device, struct sluice_config *config)
 {
-	size_t free_bytes = 0, total_bytes = 0;
-	uint64_t processes = processes_here(), reserve;
+	uint64_t processes = processes_here();
 	int rc = sluice_config_init(config);
 
 	if (rc)
@@ -139,19 +169,9 @@ config_make(int device, struct sluice_config *config)
 	config->device_number = (uint32_t)device;
 	if (!is_set("SLUICE_ADDRESS"))
 		config->address_bytes = ADDRESS_BYTES;
-	if (!is_set("SLUICE_DEVICE_BUDGET")) {
-		rc = real_mem_info(&free_bytes, &total_bytes);
-		if (rc)
-			return sl_fail(
-				-EIO,
-				"the driver does not say how much device memory is "
-				"free (error %d): pass --device-memory",
-				rc);
-		reserve = free_bytes / RESERVE_PART > RESERVE_MIN ? free_bytes / RESERVE_PART
-								  : RESERVE_MIN;
-		config->device_budget_bytes = free_bytes > 2 * reserve ? free_bytes - reserve
-								       : free_bytes / 2;
-	}
+	rc = device_budget_choose(device, config);
+	if (rc)
+		return rc;
 	if (!is_set("SLUICE_LARGE_CHUNK"))
 		config->large_chunk_bytes = chunk_for(config->device_budget_bytes);
 	if (!is_set("SLUICE_HOST_BUDGET"))
@@ -324,7 +344,13 @@ pl_gpus_walk(void (*fn)(struct pl_gpu *, void *), void *arg)
 uint64_t
 pl_gpu_virtual_bytes(const struct pl_gpu *gpu)
 {
-	return gpu->device_budget + gpu->host_budget + gpu->store_budget;
+	uint64_t bytes;
+
+	/* A store budget of any size is taken: the disk is the limit. */
+	if (__builtin_add_overflow(gpu->device_budget + gpu->host_budget,
+				   gpu->store_budget, &bytes))
+		return UINT64_MAX;
+	return bytes;
 }
 
 uint64_t

@@ -55,6 +55,7 @@ for option in --device-memory --host-memory --store-memory; do
 	run 125 "needs a value" $option
 done
 run 125 "less than 8M" --device-memory 1M true
+run 125 "--device-memory 99999G: more than 64T" --device-memory 99999G true
 run 125 "this process can have" --host-memory 900T true
 run 125 "--mode 'fast'" --mode fast true
 run 125 "paged|naive|opt|off" --mode "" true

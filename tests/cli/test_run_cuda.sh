@@ -152,6 +152,17 @@ if command -v python3 >/dev/null && python3 -c 'import json' 2>/dev/null; then
 		assert step and step[0]["launches"] == 40
 	END
 fi
+# More than the GPU has: its size is said, and what is used instead. A store of any size is the disk's.
+"$SLUICE_BIN" run --device-memory 9999G --host-memory 384M --stats s.json ./oversubscribed 128 >out 2>err ||
+	fail "more than the GPU has: exit status $?: $(cat err)"
+[ "$(cat out)" = "128 MiB: all words right" ] || fail "more than the GPU has, said: $(cat out)"
+grep -q '^sluice: GPU 0 has 256 MiB of memory, not 9.8 TiB (--device-memory): 128 MiB are used' err ||
+	fail "more than the GPU has: not said: $(cat err)"
+grep -q '^sluice: GPU 0: 128 MiB of its memory' err || fail "more than the GPU has: chosen: $(cat err)"
+"$SLUICE_BIN" run "${budgets[@]}" --store-memory 18014398509481983K --stats s.json ./oversubscribed 512 >out 2>err ||
+	fail "a store of 2^64 bytes: exit status $?: $(cat err)"
+[ "$(cat out)" = "512 MiB: all words right" ] || fail "a store of 2^64 bytes, said: $(cat out) $(cat err)"
+grep -q 'GPU 0 has' err && fail "less than the GPU has: $(cat err)"
 # That nobody used CUDA is said where the driver found no device, not here.
 if command -v script >/dev/null; then
 	script -qefc "'$SLUICE_BIN' run ${budgets[*]} ./init" /dev/null </dev/null >typed 2>&1 ||
