@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lower bound.
+ * The lower bound of one period, whatever came before it. docs/design/planner.md has the
+ * argument in full.
  *
- * When launch j runs, all that it uses and all that is alive is somewhere, and only so much
- * of it on the device: the rest, the excess D(j), is outside. Between a launch i and a later
- * launch j, what is outside at j left in between, unless it was already outside at i; and
- * that is at most G(i, j), the tensors that no launch from i to j uses. So between i and j at
- * least D(j) - G(i, j) has to go out, and by the same reason D(i) - G(i, j) has to come in,
- * each at the speed of its link; for what exceeds host memory as well, the same holds with the
- * store. In that time the launches between them run, too. The time from i to j is at least
- * the largest of these five.
+ * In each launch there is a moment at which all that it uses is on the device. What else is
+ * alive at that moment of launch j is somewhere, and only so much of it on the device: the
+ * rest, the excess D(j), is outside. Between launch i and a later launch j, what is outside at
+ * j left in between, unless it was already outside at i; and that is at most G(i, j), the
+ * tensors that no launch from i to j uses. So between the two moments at least D(j) - G(i, j)
+ * has to go out, and by the same reason D(i) - G(i, j) has to come in, each in steps that hold
+ * so much; for what exceeds host memory as well, the same holds with the store. In that time
+ * the launches between them run, too. The time from i to j is at least the largest of these
+ * five.
  *
  * That holds for schedules that move whatever leaves. Where a copy that is still good need not be
  * written again, which is so on all but the published machine, only what a launch changed in
@@ -18,9 +20,11 @@
  *
  * A period is cut at some launches, and what its pieces take at least is added. Any cut gives
  * a bound; the best is found by dynamic programming over a few dozen launches where the
- * excess is at its peaks and in its valleys.
+ * excess is at its peaks and in its valleys. No piece reaches over the end of the period: what it
+ * needs may have been done in the period before, which takes longer then.
  *
- * Threads: pure.
+ * Sizes and steps are those of the simulated machine (sl_machine_steps()), so that nothing is
+ * lost or won by rounding. Threads: pure.
  */
 #include "plan/bound.h"
 
@@ -36,15 +40,15 @@
 #define POINTS_MAX (2 * PARTS) /* launches at which a period may be cut */
 
 struct bound {
-	const struct sl_problem *p;
+	const struct sl_problem *p; /* in units of the steps */
+	struct sl_machine_steps steps;
 	uint32_t point[POINTS_MAX]; /* launches, ascending */
 	uint32_t count;
 	double compute[POINTS_MAX + 1]; /* ticks of the launches before the point */
-	/* By piece, from one point to a later one, cyclically. */
+	/* By piece, from one point to a later one. */
 	double stays[POINTS_MAX][POINTS_MAX]; /* G: pages that may be outside at both ends */
 	double clean[POINTS_MAX][POINTS_MAX]; /* C: that may be outside at the second for nothing */
 	int keeps_copies; /* of the schedules that are bounded at present */
-	double cost[POINTS_MAX][POINTS_MAX];
 };
 
 static void
@@ -91,17 +95,16 @@ clean_fill(struct bound *b)
 		for (uint32_t j = 0; j < b->count && !gap->dead; j++) {
 			uint32_t in = (b->point[j] + p->n - gap->begin) % p->n;
 
-			for (uint32_t i = 0; i < b->count && in < gap->length; i++) {
-				uint32_t apart = (b->point[j] + p->n - b->point[i]) % p->n;
-
-				if (i != j && apart <= in + gap->clean)
-					b->clean[i][j] += p->pages[gap->tensor];
-			}
+			if (in >= gap->length)
+				continue;
+			for (uint32_t i = j;
+			     i-- > 0 && b->point[j] - b->point[i] <= in + gap->clean;)
+				b->clean[i][j] += p->pages[gap->tensor];
 		}
 	}
 }
 
-/* For every gap: each pair of points in it, the earlier one first. */
+/* For every gap: each pair of points in it with no use in between. */
 static void
 stays_fill(struct bound *b)
 {
@@ -109,20 +112,15 @@ stays_fill(struct bound *b)
 
 	for (uint32_t g = 0; g < p->n_gaps; g++) {
 		const struct sl_gap *gap = &p->gaps[g];
-		uint32_t first = 0, inside = 0;
 
-		if (gap->dead)
-			continue;
-		while (first < b->count && b->point[first] < gap->begin)
-			first++;
-		while (inside < b->count &&
-		       (b->point[(first + inside) % b->count] + p->n - gap->begin) % p->n <
-			       gap->length)
-			inside++;
-		for (uint32_t i = 0; i < inside; i++)
-			for (uint32_t j = i + 1; j < inside; j++)
-				b->stays[(first + i) % b->count][(first + j) % b->count] +=
-					p->pages[gap->tensor];
+		for (uint32_t j = 0; j < b->count && !gap->dead; j++) {
+			uint32_t in = (b->point[j] + p->n - gap->begin) % p->n;
+
+			if (in >= gap->length)
+				continue;
+			for (uint32_t i = j; i-- > 0 && b->point[j] - b->point[i] <= in;)
+				b->stays[i][j] += p->pages[gap->tensor];
+		}
 	}
 }
 
@@ -136,11 +134,15 @@ excess(const struct bound *b, uint32_t i, double room)
 static double
 compute_between(const struct bound *b, uint32_t i, uint32_t j)
 {
-	double ticks = b->compute[j] - b->compute[i];
+	return b->compute[j] - b->compute[i] - b->p->ticks[b->point[i]];
+}
 
-	if (j <= i)
-		ticks += b->p->ideal;
-	return ticks - b->p->ticks[b->point[i]];
+/* The least time between two moments in which so many units move, so many of them a step: the
+ * first step may follow the first moment at once. */
+static double
+steps_between(const struct bound *b, double units, uint32_t of_a_step)
+{
+	return sl_max(0, ceil(units / of_a_step) - 1) * (double)b->steps.step_ticks;
 }
 
 enum cost { COST_TICKS, COST_OUT, COST_STORE };
@@ -165,45 +167,52 @@ piece_cost(const struct bound *b, uint32_t i, uint32_t j, enum cost what)
 	case COST_TICKS:
 		break;
 	}
-	ticks = sl_max(compute_between(b, i, j), sl_max(out / p->out, in / p->in));
-	if (store_out > 0)
-		ticks = sl_max(ticks, store_out / p->store_out);
-	if (store_in > 0)
-		ticks = sl_max(ticks, store_in / p->store_in);
-	return ticks;
+	ticks = compute_between(b, i, j);
+	ticks = sl_max(ticks, steps_between(b, out, b->steps.out));
+	ticks = sl_max(ticks, steps_between(b, in, b->steps.in));
+	ticks = sl_max(ticks, steps_between(b, store_out, b->steps.store_out));
+	return sl_max(ticks, steps_between(b, store_in, b->steps.store_in));
 }
 
-/* The costliest way around the period. */
+/* The costliest way through the period. */
 static double
 cut_best(struct bound *b, enum cost what)
 {
+	const struct sl_problem *p = b->p;
 	double best = 0, way[POINTS_MAX];
 
-	for (uint32_t i = 0; i < b->count; i++)
-		for (uint32_t j = 0; j < b->count; j++)
-			b->cost[i][j] = i == j ? 0 : piece_cost(b, i, j, what);
-	for (uint32_t first = 0; first < b->count; first++) {
-		way[first] = 0;
-		for (uint32_t j = first + 1; j < b->count; j++) {
-			way[j] = -INFINITY;
-			for (uint32_t i = first; i < j; i++)
-				way[j] = sl_max(way[j], way[i] + b->cost[i][j]);
-			best = sl_max(best, way[j] + b->cost[j][first]);
-		}
+	for (uint32_t j = 0; j < b->count; j++) {
+		double behind = 0;
+
+		/* What is before the first point and behind the last one computes. */
+		way[j] = what == COST_TICKS ? b->compute[j] : 0;
+		for (uint32_t i = 0; i < j; i++)
+			way[j] = sl_max(way[j], way[i] + piece_cost(b, i, j, what));
+		if (what == COST_TICKS)
+			behind = p->ideal - b->compute[j] - p->ticks[b->point[j]];
+		best = sl_max(best, way[j] + behind);
 	}
 	return best;
 }
 
-/* The store as fast as it can be on this machine, whatever a planner counts on. */
-static void
-problem_rates(struct sl_problem *problem, uint64_t clock_hz, const struct sl_machine *machine)
+/* The problem in units, and GPUs that do the same at the same time. */
+static int
+units_make(const struct sl_trace *trace, const struct sl_machine *machine,
+	   int as_published, struct sl_machine_steps *steps, struct sl_problem *problem)
 {
-	double per_tick = 1 / ((double)machine->page_bytes * (double)clock_hz);
+	struct sl_machine fine = *machine;
+	int rc = sl_machine_steps(machine, trace->clock_hz, as_published, steps);
 
-	problem->store_in = sl_max(problem->store_in,
-				   machine->store_read_bps / machine->n_gpus * per_tick);
-	problem->store_out = sl_max(problem->store_out,
-				    machine->store_write_bps / machine->n_gpus * per_tick);
+	if (rc)
+		return rc;
+	fine.page_bytes = (uint32_t)steps->unit_bytes;
+	rc = sl_problem_make(trace, &fine, as_published, problem);
+	/* What does not fit in units does not in pages, which are what the text is to name. */
+	if (rc == -ENOSPC)
+		rc = sl_problem_make(trace, machine, as_published, problem);
+	steps->store_in = (uint32_t)sl_max(1, steps->store_in / machine->n_gpus);
+	steps->store_out = (uint32_t)sl_max(1, steps->store_out / machine->n_gpus);
+	return rc;
 }
 
 int
@@ -217,20 +226,18 @@ sl_bound_make(const struct sl_trace *trace, const struct sl_machine *machine,
 	if (!rc && !b)
 		rc = sl_fail(-ENOMEM, "plan: out of memory");
 	if (!rc)
-		rc = sl_problem_make(trace, machine, as_published, &problem);
+		rc = units_make(trace, machine, as_published, &b->steps, &problem);
 	if (rc)
 		/* cppcheck-suppress memleak; it does not know SL_CLEANUP */
 		return rc;
-	if (!as_published)
-		problem_rates(&problem, trace->clock_hz, machine);
 	b->p = &problem;
 	points_choose(b);
 	stays_fill(b);
 	clean_fill(b);
 	out->compute_ticks = (uint64_t)problem.ideal;
 	out->moving_ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
-	out->out_bytes = (uint64_t)cut_best(b, COST_OUT) * machine->page_bytes;
-	out->store_bytes = (uint64_t)cut_best(b, COST_STORE) * machine->page_bytes;
+	out->out_bytes = (uint64_t)cut_best(b, COST_OUT) * b->steps.unit_bytes;
+	out->store_bytes = (uint64_t)cut_best(b, COST_STORE) * b->steps.unit_bytes;
 	b->keeps_copies = !as_published;
 	out->ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
 	sl_problem_fini(&problem);

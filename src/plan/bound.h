@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no schedule can beat: the least time of a period of a trace on a machine, and the least
- * bytes that have to move, whoever plans. A plan's distance to it says how much planning could
- * still gain at most.
+ * What no schedule can beat: the least time of one period of a trace on a machine, whatever ran
+ * before it, and the least bytes that have to move, whoever plans. A plan's distance to it says
+ * how much planning could still gain at most. docs/design/planner.md has the argument, and the
+ * policies of the simulator that do not keep to the machine's rules.
  *
  * Threads: pure.
  */
@@ -13,7 +14,7 @@
 #include "trace/trace.h"
 
 struct sl_bound {
-	uint64_t ticks;        /* of a period, in the long run: at least this */
+	uint64_t ticks;        /* of any period: at least this */
 	uint64_t moving_ticks; /* the same if whatever leaves is moved, also if a copy of it is
 				 * elsewhere and still good; as_published: the same as ticks */
 	uint64_t compute_ticks; /* all launches one after the other, nothing missing */

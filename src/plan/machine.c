@@ -20,6 +20,10 @@
 #define GPUS_MAX   1024
 #define DRIVES_MAX 4096
 
+/* Units of a step are counted in 32 bits, and two of them added. */
+#define UNITS_MAX  (UINT32_MAX / 2)
+#define UNIT_LEAST 64 /* bytes: the store's share of a step is still many of them */
+
 void
 sl_machine_g10(struct sl_machine *machine)
 {
@@ -122,5 +126,53 @@ sl_machine_check(const struct sl_machine *machine)
 		return sl_fail(-EINVAL,
 			       "machine: drive_endurance_bytes is %g, must be 0 or more",
 			       m->drive_endurance_bytes);
+	return 0;
+}
+
+/* Units of one step on something of bandwidth share_bps beside the link; at least one. */
+static uint32_t
+units_share(const struct sl_machine *machine, int as_published, uint32_t batch,
+	    double share_bps)
+{
+	double units = batch * (share_bps / machine->link_in_bps) + 0.5;
+
+	if (as_published)
+		units = batch / (machine->link_in_bps / 1e9) * (share_bps / 1e9);
+	return units < 1 ? 1 : (uint32_t)fmin(units, UNITS_MAX);
+}
+
+int
+sl_machine_steps(const struct sl_machine *machine, uint64_t clock_hz, int as_published,
+		 struct sl_machine_steps *out)
+{
+	uint64_t unit = machine->page_bytes, most = machine->device_bytes;
+	double batch, step;
+
+	while (!as_published && unit > UNIT_LEAST && most / (unit / 2) < UNITS_MAX / 4)
+		unit /= 2;
+	if (most / unit > UNITS_MAX / 2)
+		return sl_fail(
+			-EINVAL,
+			"machine: device memory of %llu bytes is too much, at most "
+			"%llu with pages of %llu bytes",
+			(unsigned long long)most,
+			(unsigned long long)(unit * (UNITS_MAX / 2)),
+			(unsigned long long)unit);
+	batch = (double)machine->link_batch_pages * (double)(machine->page_bytes / unit);
+	step = batch * (double)unit / (machine->link_in_bps / (double)clock_hz);
+	if (step < 1 || batch > UNITS_MAX)
+		return sl_fail(
+			-EINVAL,
+			"machine: a link of %g bytes/s moves a step of %u pages in %g "
+			"ticks of the trace's clock (%g Hz): it is too fast for it",
+			machine->link_in_bps, machine->link_batch_pages, step,
+			(double)clock_hz);
+	out->unit_bytes = unit;
+	out->step_ticks = (uint64_t)step;
+	out->in = (uint32_t)batch;
+	out->out = units_share(machine, as_published, out->in, machine->link_out_bps);
+	out->store_in = units_share(machine, as_published, out->in, machine->store_read_bps);
+	out->store_out = units_share(machine, as_published, out->in,
+				     machine->store_write_bps);
 	return 0;
 }

@@ -39,6 +39,25 @@ struct sl_machine {
  * 128 GiB host, one Z-NAND drive of 3.2 GB/s. */
 void sl_machine_g10(struct sl_machine *machine);
 
+/*
+ * Transfers are seen on a fixed grid: in each step of step_ticks so many units of unit_bytes
+ * cross a way at most. The simulation by pages moves by it, and the lower bound counts by it.
+ */
+struct sl_machine_steps {
+	uint64_t unit_bytes;
+	uint64_t step_ticks;
+	uint32_t in, out;             /* units: the link, each way */
+	uint32_t store_in, store_out; /* of them from the store, and to it */
+};
+
+/*
+ * as_published: the unit is the page and a share of a step is cut to whole pages. Else it is a
+ * part of a page, small enough that rounding to it does not matter. -EINVAL: so much device
+ * memory that units cannot be counted, or a link too fast for the clock.
+ */
+int sl_machine_steps(const struct sl_machine *machine, uint64_t clock_hz,
+		     int as_published, struct sl_machine_steps *out) SL_MUST_CHECK;
+
 /* Every figure possible and consistent? -EINVAL, the text names the field and its bound. */
 int sl_machine_check(const struct sl_machine *machine) SL_MUST_CHECK;
 

@@ -3,10 +3,11 @@
  * One period of a trace, seen as our planner sees it: for each tensor the gaps between its
  * uses, around the end of the period too, and whether its contents matter over a gap.
  *
- * Contents do not matter if the next launch that uses the tensor writes all of it or the
- * last one only scratched in it; and, for tensors that live within a period, between their
- * last use and their first. Such a gap costs nothing: the memory is given back and taken
- * anew. Every other gap can be spent on the device, in host memory or in the store.
+ * Contents do not matter over a gap if no later launch reads them before one writes all of
+ * them; a launch that writes a part reads nothing. What a launch scratched in does not matter
+ * behind it, and what a tensor that lives within a period holds, not behind the period. Such a
+ * gap costs nothing: the memory is given back and taken anew. Every other gap can be spent on
+ * the device, in host memory or in the store.
  *
  * Leaves all choice to the other files. Threads: one.
  */
@@ -23,12 +24,29 @@
 struct visit {
 	uint32_t launch;
 	enum sluice_intent intent;
+	int needed; /* what is there before it: see visits_see() */
 };
 
-static int
-intent_needs_contents(enum sluice_intent intent)
+/*
+ * What is there before each visit: is it read before it is overwritten? Behind the last visit
+ * only a global's contents are left, for the next period and for who comes behind the run.
+ */
+static void
+visits_see(struct visit *visits, uint32_t n_visits, int is_global)
 {
-	return intent != SLUICE_USE_WRITE_ALL && intent != SLUICE_USE_SCRATCH;
+	int needed = is_global;
+
+	/* A global's twice: the first time to know what the next period needs. */
+	for (int round = 0; round < 1 + is_global; round++) {
+		for (uint32_t i = n_visits; i-- > 0;) {
+			if (visits[i].intent == SLUICE_USE_READ ||
+			    visits[i].intent == SLUICE_USE_READ_WRITE)
+				needed = 1;
+			else if (visits[i].intent != SLUICE_USE_WRITE)
+				needed = 0;
+			visits[i].needed = needed;
+		}
+	}
 }
 
 void
@@ -103,6 +121,7 @@ static uint32_t
 gaps_of(const struct sl_trace *trace, uint32_t n, uint32_t tensor,
 	const struct visit *visits, uint32_t n_visits, struct sl_gap *out)
 {
+	int is_global = trace->tensors[tensor].kind == SL_TENSOR_GLOBAL;
 	uint32_t count = 0, clean = n - 1;
 
 	/* Once around to know what it is behind the last visit. */
@@ -127,10 +146,8 @@ gaps_of(const struct sl_trace *trace, uint32_t n, uint32_t tensor,
 				.end = next->launch,
 				.length = length,
 				.clean = clean,
-				.dead = !intent_needs_contents(next->intent) ||
-					now->intent == SLUICE_USE_SCRATCH ||
-					(last &&
-					 trace->tensors[tensor].kind != SL_TENSOR_GLOBAL),
+				.dead = now->intent == SLUICE_USE_SCRATCH ||
+					!next->needed || (last && !is_global),
 			};
 		count++;
 	}
@@ -209,12 +226,15 @@ problem_fill(struct sl_problem *problem, const struct sl_trace *trace,
 		for (uint32_t i = 0; i < launch->n_uses; i++) {
 			const struct sl_trace_use *use = &trace->uses[launch->first_use + i];
 
-			visits[at[use->tensor + 1]++] = (struct visit){k, use->intent};
+			visits[at[use->tensor + 1]++] = (struct visit){k, use->intent, 0};
 		}
 	}
 	/* Now the visits of t are visits[at[t]] ... visits[at[t + 1] - 1]. */
-	for (uint32_t t = 0; t < trace->n_tensors; t++)
+	for (uint32_t t = 0; t < trace->n_tensors; t++) {
+		visits_see(visits + at[t], at[t + 1] - at[t],
+			   trace->tensors[t].kind == SL_TENSOR_GLOBAL);
 		n_gaps += gaps_of(trace, n, t, visits + at[t], at[t + 1] - at[t], NULL);
+	}
 	problem->gaps = malloc(((size_t)n_gaps + 1) * sizeof(*problem->gaps));
 	if (!problem->gaps)
 		return -ENOMEM;

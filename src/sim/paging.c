@@ -25,68 +25,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pages of one step on something of bandwidth share_bps beside the link; at least one. */
-static uint32_t
-pages_share(const struct paging *p, double share_bps)
-{
-	double link = p->machine->link_in_bps / 1e9;
-	double pages = p->limits.in / link * (share_bps / 1e9);
-
-	if (!p->options->as_published)
-		pages = p->limits.in * (share_bps / p->machine->link_in_bps) + 0.5;
-	return pages < 1 ? 1 : (uint32_t)fmin(pages, UINT32_MAX / 2);
-}
-
-/*
- * The unit of moving. As published, the page, so that the store's share of a step is cut to
- * whole pages (departure 6). Else a part of it, small enough that the cut does not matter
- * and large enough that the device's units can be counted.
- */
-static int
-unit_choose(struct paging *p)
-{
-	uint64_t unit = p->machine->page_bytes, most = p->machine->device_bytes;
-
-	if (!p->options->as_published) {
-		while (unit > 64 && most / (unit / 2) < UINT32_MAX / 8)
-			unit /= 2;
-	}
-	if (most / unit > UINT32_MAX / 4)
-		return sl_fail(-EINVAL,
-			       "simulator: device memory of %llu bytes is too much, "
-			       "at most %llu with pages of %llu bytes",
-			       (unsigned long long)most,
-			       (unsigned long long)(unit * (UINT32_MAX / 4)),
-			       (unsigned long long)unit);
-	p->page_bytes = unit;
-	return 0;
-}
-
 /* Steps and their budgets. */
 static int
 limits_fill(struct paging *p)
 {
 	const struct sl_machine *m = p->machine;
 	struct sl_flow_limits *l = &p->limits;
-	double hz = (double)p->work.trace->clock_hz, page_ticks, step, batch;
-	uint64_t parts = m->page_bytes / p->page_bytes; /* our pages in one of the machine's */
+	double hz = (double)p->work.trace->clock_hz, page_ticks;
+	struct sl_machine_steps steps;
+	int rc;
 
-	batch = (double)m->link_batch_pages * (double)parts;
-	step = batch * p->page_bytes / (m->link_in_bps / hz);
-	if (step < 1 || batch > UINT32_MAX / 2)
-		return sl_fail(
-			-EINVAL,
-			"simulator: a link of %g bytes/s moves a step of %u pages in %g "
-			"ticks of the trace's clock (%g Hz): it is too fast for it",
-			m->link_in_bps, m->link_batch_pages, step, hz);
-	p->step_ticks = (uint64_t)step;
-	l->in = (uint32_t)batch;
-	l->out = pages_share(p, m->link_out_bps);
-	l->host_in = l->in;
-	l->host_out = l->out;
-	l->store_in = pages_share(p, m->store_read_bps);
-	l->store_out = pages_share(p, m->store_write_bps);
-	page_ticks = p->page_bytes * hz / m->alloc_bps;
+	rc = sl_machine_steps(m, p->work.trace->clock_hz, p->options->as_published, &steps);
+	if (rc)
+		return rc;
+	p->page_bytes = steps.unit_bytes;
+	p->step_ticks = steps.step_ticks;
+	l->in = l->host_in = steps.in;
+	l->out = l->host_out = steps.out;
+	l->store_in = steps.store_in;
+	l->store_out = steps.store_out;
+	page_ticks = (double)p->page_bytes * hz / m->alloc_bps;
 	if (p->options->as_published)
 		page_ticks = floor(page_ticks);
 	l->alloc = UINT32_MAX / 2;
@@ -456,8 +414,6 @@ paging_run(enum paging_kind kind, const struct sl_trace *trace,
 	if (rc)
 		return rc;
 	rc = paging_check(&p);
-	if (!rc)
-		rc = unit_choose(&p);
 	if (!rc)
 		rc = limits_fill(&p);
 	if (!rc)

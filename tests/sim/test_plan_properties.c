@@ -110,18 +110,25 @@ step_do(struct copies *copies, enum sl_plan_verb verb)
 static void
 use_do(struct copies *copies, enum sluice_intent intent, uint32_t *writes, int in_earnest)
 {
+	int reads = intent == SLUICE_USE_READ || intent == SLUICE_USE_READ_WRITE;
+
 	if (in_earnest) {
 		CHECK(copies->on_device);
-		if (intent != SLUICE_USE_WRITE_ALL && intent != SLUICE_USE_SCRATCH &&
-		    copies->wanted != GARBAGE)
+		if (reads && copies->wanted != GARBAGE)
 			CHECK_EQ(copies->contents, copies->wanted);
 	} else if (!copies->on_device) {
 		step_do(copies, SL_PLAN_PREFETCH);
 	}
-	if (intent == SLUICE_USE_SCRATCH)
+	if (intent == SLUICE_USE_SCRATCH) {
 		copies->contents = copies->wanted = GARBAGE;
-	else if (intent != SLUICE_USE_READ)
-		copies->contents = copies->wanted = (*writes)++;
+	} else if (intent != SLUICE_USE_READ) {
+		/* A part of what is not what it should be is not what it should be, either. */
+		int whole = intent == SLUICE_USE_WRITE_ALL || copies->wanted == GARBAGE ||
+			    copies->contents == copies->wanted;
+
+		copies->wanted = (*writes)++;
+		copies->contents = whole ? copies->wanted : GARBAGE;
+	}
 }
 
 static void
@@ -173,16 +180,13 @@ plan_simulate(const struct sl_plan *plan, const struct sl_trace *trace,
 		struct sl_sim_options options = {.as_published = as_published, .periods = 5};
 		struct sl_sim_result result;
 		struct sl_bound bound;
-		uint64_t total = 0;
 
 		CHECK(!policy->run(trace, machine, plan, &options, &result));
 		CHECK(!result.failed);
 		CHECK(!sl_bound_make(trace, machine, as_published, &bound));
+		CHECK(bound.ticks >= bound.compute_ticks);
 		for (uint32_t p = 0; p < result.n_periods; p++)
-			total += result.period_ticks[p];
-		/* Five periods have at least four whole turns of every cut in them. */
-		CHECK(total >= 4 * bound.ticks);
-		CHECK(total >= 5 * bound.compute_ticks);
+			CHECK(result.period_ticks[p] >= bound.ticks);
 		sl_sim_result_fini(&result);
 	}
 }
