@@ -273,6 +273,20 @@ policy_takes_plan(const char *policy)
 	return strcmp(policy, "plan") == 0 || strcmp(policy, "g10") == 0;
 }
 
+/* Does it move by the rules of the machine that the bound is for? As published, that one keeps
+ * no copies, which lru and the pager do. */
+static int
+policy_has_bound(const char *policy, int as_published)
+{
+	static const char *const none[] = {"ideal", "flashneuron", "g10-gds", "g10-host"};
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		if (strcmp(policy, none[i]) == 0)
+			return 0;
+	return !as_published || (strcmp(policy, "lru") != 0 &&
+				 strncmp(policy, "core-", strlen("core-")) != 0);
+}
+
 /* 0: go on; else the exit code is in *code. */
 static int
 arguments_read(int argc, char **argv, struct plan_job *job, int *code)
@@ -333,8 +347,7 @@ plan_run(const struct plan_job *job, const struct sl_sim_options *options,
 
 	if (!job->plan_path && strcmp(planner, "sluice") == 0)
 		return sl_best_plan(job->trace, &job->machine, &sl_planner_sluice, policy,
-				    options, &outcome->bound, &outcome->plan,
-				    &outcome->result);
+				    options, &outcome->plan, &outcome->result);
 	if (job->plan_path)
 		rc = sl_plan_read(job->plan_path, &outcome->plan);
 	else
@@ -356,6 +369,7 @@ job_run(const struct plan_job *job, struct plan_outcome *outcome)
 	if (!rc)
 		rc = sl_bound_make(job->trace, &job->machine, job->as_published,
 				   &outcome->bound);
+	outcome->has_bound = policy_has_bound(job->policy, job->as_published);
 	if (!rc && takes_plan)
 		rc = plan_run(job, &options, outcome);
 	else if (!rc)

@@ -36,6 +36,7 @@ struct plan_outcome {
 	struct sl_plan *plan; /* NULL: the policy takes none */
 	struct sl_sim_result result;
 	struct sl_bound bound;
+	int has_bound; /* the policy keeps to the rules of the machine that it is for */
 };
 
 /* Print it, as a table or as one JSON object. */

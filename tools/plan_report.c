@@ -145,9 +145,10 @@ plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome
 	printf("unlimited   %.6f s: %.2f %% of that speed is kept\n",
 	       seconds(job, result->ideal_ticks),
 	       100.0 * (double)result->ideal_ticks / (double)result->best_ticks);
-	bound_print(job, "at least", "by any schedule", outcome->bound.ticks,
-		    result->best_ticks);
-	if (outcome->bound.moving_ticks > outcome->bound.ticks)
+	if (outcome->has_bound)
+		bound_print(job, "at least", "by any schedule", outcome->bound.ticks,
+			    result->best_ticks);
+	if (outcome->has_bound && outcome->bound.moving_ticks > outcome->bound.ticks)
 		bound_print(job, "", "if all that leaves is moved",
 			    outcome->bound.moving_ticks, result->best_ticks);
 	printf("\n%-16s %10s %10s %8s  %s\n", "launches", "time", "unlimited", "waits",
@@ -214,9 +215,15 @@ plan_report_json(const struct plan_job *job, const struct plan_outcome *outcome)
 	json_key(&json, "unlimited_ticks");
 	json_u64(&json, result->ideal_ticks);
 	json_key(&json, "bound_ticks");
-	json_u64(&json, outcome->bound.ticks);
+	if (outcome->has_bound)
+		json_u64(&json, outcome->bound.ticks);
+	else
+		json_null(&json);
 	json_key(&json, "moving_bound_ticks");
-	json_u64(&json, outcome->bound.moving_ticks);
+	if (outcome->has_bound)
+		json_u64(&json, outcome->bound.moving_ticks);
+	else
+		json_null(&json);
 	json_key(&json, "period_seconds");
 	json_double(&json, seconds(job, result->best_ticks));
 	json_key(&json, "kept");

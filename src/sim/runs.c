@@ -521,6 +521,8 @@ sl_runs_recall(struct sl_runs *runs, uint32_t tensor)
 	uint32_t run;
 	int changed = 0;
 
+	if (!runs->tensor_queued[tensor])
+		return;
 	for (run = runs->tensor_first[tensor]; run != SL_RUN_NONE;
 	     run = runs->runs[run].after) {
 		struct sl_run *r = &runs->runs[run];

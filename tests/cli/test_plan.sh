@@ -74,6 +74,11 @@ has table "device to host"
 has table "by any schedule"
 has table "if all that leaves is moved"
 
+# A policy that does not keep to the machine's rules has no bound.
+"$SLUICE_BIN" plan bert --policy ideal >table || fail "plan --policy ideal"
+grep -q "by any schedule" table && fail "a bound for what has no memory limit"
+[ "$(value ideal bound_ticks)" = null ] || fail "a bound in JSON for ideal"
+
 # The planners of the paper's variants make plans, too.
 "$SLUICE_BIN" plan bert --planner g10-gds --device-memory 24G --json >gds || fail "g10-gds"
 [ "$(value gds device_to_host_bytes)" = 0 ] || fail "g10-gds uses host memory"
