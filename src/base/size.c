@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits of a fraction that count; 10^18 times 1 TiB still fits in 128 bits. */
+/* Digits of a fraction that count; 10^18 times 1 PiB still fits in 128 bits. */
 #define FRACTION_DIGITS 18
 
 /* log2 of a suffix's unit; -1: not a suffix. */
 static int
 suffix_shift(char c)
 {
-	static const char suffixes[] = "KMGT";
+	static const char suffixes[] = "KMGTP";
 	const char *at = c ? strchr(suffixes, toupper((unsigned char)c)) : NULL;
 
 	return at ? 10 * (int)(at - suffixes + 1) : -1;

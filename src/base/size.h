@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes as people write them: "512M", "1.5G", "4096"; K M G T are powers of 1024. */
+/* Sizes as people write them: "512M", "1.5G", "4096"; K M G T P are powers of 1024. */
 #ifndef SL_BASE_SIZE_H
 #define SL_BASE_SIZE_H
 
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* Parse text (whole string; optional fraction; optional suffix K M G T, optional "B" or
+/* Parse text (whole string; optional fraction; optional suffix K M G T P, optional "B" or
  * "iB" after it). -EINVAL: not a size; -ERANGE: beyond 2^64 - 1. *out untouched on
  * failure. */
 int sl_size_parse(const char *text, uint64_t *out) SL_MUST_CHECK;

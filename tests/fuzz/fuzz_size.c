@@ -24,7 +24,7 @@ check_format(uint64_t bytes)
 	space = strchr(text, ' ');
 	if (!space || space[1] == 'P' || space[1] == 'E')
 		return;
-	for (const char *letter = "KMGT"; *letter && space[1] != 'B'; letter++) {
+	for (const char *letter = "KMGTP"; *letter && space[1] != 'B'; letter++) {
 		unit <<= 10;
 		if (*letter == space[1])
 			break;
