@@ -189,6 +189,16 @@ gap_leave(struct decision *d, uint32_t g)
 
 /* ---- what comes ---- */
 
+/* The launch that was too full last time is probably so still. */
+static int
+is_still_full(const struct decision *d, double pages, uint32_t length, uint32_t full)
+{
+	const struct sl_problem *p = d->p;
+
+	return full != SL_NO_LAUNCH && (full + p->n - d->launch) % p->n < length &&
+	       d->there[full] > p->device - d->options->headroom - pages;
+}
+
 /*
  * Room for a tensor from now until `length` launches on? 0, and the launch that is too full
  * in *full; or 1, and taken. All of it counts at once, though it comes page by page: a plan
@@ -201,9 +211,7 @@ room_take(struct decision *d, double pages, uint32_t length, uint32_t *full)
 	double bound = p->device - d->options->headroom - pages;
 	uint32_t k;
 
-	/* The launch that was too full last time is probably so still. */
-	if (*full != SL_NO_LAUNCH && (*full + p->n - d->launch) % p->n < length &&
-	    d->there[*full] > bound)
+	if (is_still_full(d, pages, length, *full))
 		return 0;
 	k = d->launch;
 	for (uint32_t i = 0; i < length; i++) {
@@ -261,6 +269,26 @@ latest_find(struct decision *d, const struct pending_list *list, double rate)
 	}
 }
 
+/* Would the tensor that is needed next not be sent for in any case? Then nobody has to know
+ * when its transfer must begin, which takes a walk through the whole list. */
+static int
+next_must_wait(const struct decision *d, const struct pending *next, double backlog,
+	       double ahead)
+{
+	const struct sl_problem *p = d->p;
+	double length = next->need - ((double)d->period * p->n + d->launch);
+	uint32_t tensor = p->gaps[next->gap].tensor, full = d->blocked[next->gap];
+
+	if (length <= 0)
+		return 0;
+	if (backlog > ahead || length >= p->n)
+		return 1;
+	if (d->options->skip)
+		return 0;
+	return d->engine->channel[tensor] != SL_CHANNEL_COUNT ||
+	       is_still_full(d, p->pages[tensor], (uint32_t)length, full);
+}
+
 static void
 pending_bring(struct decision *d, int from_store)
 {
@@ -273,6 +301,8 @@ pending_bring(struct decision *d, int from_store)
 	double lead = from_store ? d->options->store_lead : d->options->lead;
 	uint32_t i = list->count, passed = 0;
 
+	if (i && next_must_wait(d, &list->at[i - 1], queue->pages / rate, ahead))
+		return;
 	if (lead < INFINITY)
 		latest_find(d, list, rate);
 	while (i--) {
