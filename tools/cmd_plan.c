@@ -21,9 +21,12 @@
 #include "sim/best_plan.h"
 #include "sluice/sluice.h"
 
+#define KEEP_DEFAULT 0.95 /* a machine hardly slower than one with all memory */
+#define SIZE_MOST    ((uint64_t)1 << 50) /* of a machine: sl_machine_check() */
+
 static const char plan_help[] =
 	"Usage: sluice plan TRACE [MACHINE] [OPTIONS]\n"
-	"       sluice plan TRACE [MACHINE] --sweep AXIS=LOW..HIGH[:N][,AXIS=...] "
+	"       sluice plan TRACE [MACHINE] --sweep AXIS=VALUES[,AXIS=VALUES...] "
 	"[OPTIONS]\n"
 	"\n"
 	"Plan the moves of a trace's tensors on a machine, simulate the plan and say how "
@@ -60,9 +63,10 @@ static const char plan_help[] =
 	"  -o, --output FILE         write the plan\n"
 	"      --sweep SPEC          try many machines; AXIS is device-memory, "
 	"host-memory,\n"
-	"                            store, link or drives, N the number of values "
-	"(default "
-	"10)\n"
+	"                            store, link or drives; VALUES are one or more of "
+	"8G,\n"
+	"                            8G..80G:N (N values, default 10), 4G..64G*2 (by a "
+	"factor)\n"
 	"      --keep SHARE          sweep: find the smallest machines that keep this "
 	"share of\n"
 	"                            the speed with unlimited memory (default 0.95)\n"
@@ -110,7 +114,7 @@ static const struct option long_options[] = {
 int
 plan_rate_parse(const char *text, double *out)
 {
-	static const char letters[] = "KMGT";
+	static const char letters[] = "KMGTP";
 	double value, unit = 1;
 	const char *letter;
 	char *end;
@@ -195,14 +199,17 @@ machine_option(int c, struct sl_machine *machine)
 	case OPT_DEVICE:
 	case OPT_HOST:
 		if (sl_size_parse(optarg, &number))
-			return command_usage("plan", "'%s' is not a size like 24G", optarg);
+			return command_usage("plan", "--%s: '%s' is not a size like 24G",
+					     c == OPT_DEVICE ? "device-memory" : "host-memory",
+					     optarg);
 		*(c == OPT_DEVICE ? &machine->device_bytes : &machine->host_bytes) = number;
 		break;
 	case OPT_LINK:
 		if (strchr(optarg, '='))
 			return pairs_take("link", optarg, machine);
 		if (plan_rate_parse(optarg, &machine->link_in_bps))
-			return command_usage("plan", "'%s' is not a rate like 32G", optarg);
+			return command_usage("plan", "--link: '%s' is not a rate like 32G",
+					     optarg);
 		machine->link_out_bps = machine->link_in_bps;
 		break;
 	case OPT_STORE:
@@ -234,12 +241,12 @@ option_take(int c, struct plan_job *job)
 		break;
 	case OPT_PLANNER:
 		if (!sl_planner_find(optarg))
-			return command_usage("plan", "no planner '%s'", optarg);
+			return command_usage("plan", "--planner: no planner '%s'", optarg);
 		job->planner = optarg;
 		break;
 	case OPT_POLICY:
 		if (!sl_sim_policy_find(optarg))
-			return command_usage("plan", "no policy '%s'", optarg);
+			return command_usage("plan", "--policy: no policy '%s'", optarg);
 		job->policy = optarg;
 		break;
 	case OPT_PLAN:
@@ -287,6 +294,39 @@ policy_has_bound(const char *policy, int as_published)
 				 strncmp(policy, "core-", strlen("core-")) != 0);
 }
 
+/* What sl_machine_check() refuses and options can ask for, by the options' names. */
+static int
+machine_options_check(const struct sl_machine *machine)
+{
+	const struct {
+		const char *option;
+		uint64_t bytes, least;
+	} sizes[] = {{"--device-memory", machine->device_bytes, machine->page_bytes},
+		     {"--host-memory", machine->host_bytes, 0},
+		     {"--store capacity=", machine->store_bytes, 0}};
+	const struct {
+		const char *store, *link;
+		double store_bps, link_bps;
+	} rates[] = {{"read=", "in=", machine->store_read_bps, machine->link_in_bps},
+		     {"write=", "out=", machine->store_write_bps, machine->link_out_bps}};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (sizes[i].bytes < sizes[i].least || sizes[i].bytes > SIZE_MOST)
+			return command_fail("plan", "%s: %llu bytes, must be %llu to 1P",
+					    sizes[i].option,
+					    (unsigned long long)sizes[i].bytes,
+					    (unsigned long long)sizes[i].least);
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+		if (rates[i].store_bps > rates[i].link_bps)
+			return command_fail("plan",
+					    "--store %s%.6gG is faster than --link "
+					    "%s%.6gG, which bounds "
+					    "it: give a slower store or a faster link",
+					    rates[i].store, rates[i].store_bps / 1e9,
+					    rates[i].link, rates[i].link_bps / 1e9);
+	return SL_EXIT_OK;
+}
+
 /* 0: go on; else the exit code is in *code. */
 static int
 arguments_read(int argc, char **argv, struct plan_job *job, int *code)
@@ -316,20 +356,30 @@ arguments_read(int argc, char **argv, struct plan_job *job, int *code)
 		return 1;
 	}
 	job->trace_path = argv[optind];
+	*code = machine_options_check(&job->machine);
+	if (*code)
+		return 1;
 	if (job->sweep && (job->plan_path || job->output)) {
-		*code = command_usage("plan",
-				      "--sweep goes neither with --plan nor with -o");
+		*code = command_usage(
+			"plan", "--sweep goes neither with --plan nor with --output");
 		return 1;
 	}
 	if (job->sweep && strcmp(job->policy, "plan") != 0) {
 		*code = command_usage("plan", "--sweep goes with --policy plan only");
 		return 1;
 	}
+	if (job->keep > 0 && !job->sweep) {
+		*code = command_usage(
+			"plan", "--keep is of --sweep: one machine has no smallest");
+		return 1;
+	}
 	if (!policy_takes_plan(job->policy) && (job->plan_path || job->output)) {
-		*code = command_usage("plan", "policy %s carries out no plan: neither --plan nor -o",
+		*code = command_usage("plan", "--policy %s carries out no plan: neither --plan nor --output",
 				      job->policy);
 		return 1;
 	}
+	if (job->keep <= 0)
+		job->keep = KEEP_DEFAULT;
 	return 0;
 }
 
@@ -412,10 +462,7 @@ period_take(struct plan_job *job, struct sl_trace **trace)
 int
 cmd_plan(int argc, char **argv)
 {
-	struct plan_job job = {.planner = "sluice",
-			       .policy = "plan",
-			       .keep = 0.95,
-			       .period = SL_TRACE_NONE};
+	struct plan_job job = {.planner = "sluice", .policy = "plan", .period = SL_TRACE_NONE};
 	struct plan_outcome outcome = {0};
 	struct sl_trace *trace = NULL;
 	int rc, code = SL_EXIT_OK;

@@ -25,7 +25,7 @@ struct plan_job {
 	const char *plan_path; /* --plan: carry this one out instead of making one */
 	const char *output, *svg, *sweep;
 	struct sl_machine machine;
-	double keep; /* share of the speed with unlimited memory */
+	double keep; /* share of the speed with unlimited memory; 0: not said */
 	int as_json, as_published;
 	const struct sl_trace *trace; /* of one period */
 	uint32_t period,

@@ -15,7 +15,8 @@
 #include "cmd_plan.h"
 #include "json.h"
 
-#define YEAR_S (365.25 * 24 * 3600)
+#define DAYS_OF_YEAR 365.25
+#define YEAR_S       (DAYS_OF_YEAR * 24 * 3600)
 
 struct phase {
 	uint32_t first, end; /* launches */
@@ -169,7 +170,10 @@ plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome
 		printf("%-16s %s a period, %.3f GB/s\n", path_names[path],
 		       sl_size_format(result->bytes[path], text, sizeof(text)),
 		       (double)result->bytes[path] / period / 1e9);
-	if (isfinite(years))
+	if (isfinite(years) && years < 1)
+		printf("%-16s %.*f days at this rate\n", "drives last",
+		       years * DAYS_OF_YEAR < 10, years * DAYS_OF_YEAR);
+	else if (isfinite(years))
 		printf("%-16s %.2f years at this rate\n", "drives last", years);
 	else
 		printf("%-16s %s\n", "drives last",

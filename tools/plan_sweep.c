@@ -30,6 +30,7 @@
 #define VALUES_MAX  128
 #define CANDIDATES  10 /* of each search */
 #define LINES_MAX   8  /* of the picture */
+#define FACTOR_MAX  1024
 
 enum axis_kind { AXIS_DEVICE, AXIS_HOST, AXIS_STORE, AXIS_LINK, AXIS_DRIVES, AXIS_COUNT };
 
@@ -106,43 +107,59 @@ value_print(enum axis_kind kind, double value, char *text, size_t bytes)
 	}
 }
 
-/* "device-memory=8G..80G:10" */
+/* One value more; kept rising, and each one once. */
 static int
-axis_parse(struct axis *axis, char *text)
+axis_add(struct axis *axis, double value)
 {
-	char *low = strchr(text, '='), *high, *number;
-	double first, last;
-	uint64_t count = 10;
-	int kind;
+	uint32_t at = axis->count;
 
-	if (!low)
-		return command_usage("plan", "--sweep: '%s' is not AXIS=LOW..HIGH", text);
-	*low++ = 0;
-	for (kind = 0; kind < AXIS_COUNT; kind++)
-		if (strcmp(axis_names[kind], text) == 0)
-			break;
-	if (kind == AXIS_COUNT)
-		return command_usage("plan", "--sweep: no axis '%s'", text);
-	axis->kind = (enum axis_kind)kind;
-	high = strstr(low, "..");
-	if (!high)
-		return command_usage("plan", "--sweep: %s: '%s' is not LOW..HIGH", text, low);
-	*high = 0;
-	high += 2;
-	number = strchr(high, ':');
-	if (number)
-		*number++ = 0;
-	if (value_parse(axis->kind, low, &first) ||
-	    value_parse(axis->kind, high, &last) || first > last)
-		return command_usage("plan", "--sweep: %s: not a range", text);
+	for (; at && axis->value[at - 1] >= value; at--)
+		if (axis->value[at - 1] <= value)
+			return SL_EXIT_OK;
+	if (axis->count == VALUES_MAX)
+		return command_usage("plan", "--sweep: %s: more than %d values",
+				     axis_names[axis->kind], VALUES_MAX);
+	memmove(&axis->value[at + 1], &axis->value[at],
+		(axis->count - at) * sizeof(axis->value[0]));
+	axis->value[at] = value;
+	axis->count++;
+	return SL_EXIT_OK;
+}
+
+/* LOW, LOW times the factor, ... and HIGH if that is one of them. */
+static int
+axis_factor(struct axis *axis, double first, double last, const char *text)
+{
+	char *end;
+	double factor = strtod(text, &end);
+	int code = SL_EXIT_OK;
+
+	if (end == text || *end || !(factor > 1 && factor <= FACTOR_MAX) || first <= 0)
+		return command_usage("plan", "--sweep: %s: '*%s' is not a factor above 1 on a range above 0",
+				     axis_names[axis->kind], text);
+	/* A share of a rounding error over HIGH is HIGH. */
+	for (double value = first; !code && value <= last * (1 + 1e-9); value *= factor)
+		code = axis_add(axis, axis->kind == AXIS_STORE || axis->kind == AXIS_LINK
+					      ? value
+					      : round(value));
+	return code;
+}
+
+/* So many values from LOW to HIGH, the same apart. */
+static int
+axis_range(struct axis *axis, double first, double last, const char *text)
+{
+	uint64_t count = 10;
+	int code = SL_EXIT_OK;
+
 	if (axis->kind == AXIS_DRIVES && last - first + 1 < VALUES_MAX)
 		count = (uint64_t)(last - first) + 1;
-	if (number && command_number(number, 2, VALUES_MAX, &count))
-		return command_usage("plan", "--sweep: %s: 2 to %d values", text, VALUES_MAX);
+	if (text && command_number(text, 2, VALUES_MAX, &count))
+		return command_usage("plan", "--sweep: %s: 2 to %d values",
+				     axis_names[axis->kind], VALUES_MAX);
 	if (last <= first)
 		count = 1;
-	axis->count = 0;
-	for (uint64_t i = 0; i < count; i++) {
+	for (uint64_t i = 0; !code && i < count; i++) {
 		double value = first;
 
 		if (i)
@@ -152,44 +169,109 @@ axis_parse(struct axis *axis, char *text)
 		if ((axis->kind == AXIS_DEVICE || axis->kind == AXIS_HOST) &&
 		    i + 1 < count && i)
 			value = floor(value / (1 << 26)) * (1 << 26); /* whole 64 MiB */
-		if (axis->count && value <= axis->value[axis->count - 1])
-			continue;
-		axis->value[axis->count] = value;
-		value_print(axis->kind, value, axis->text[axis->count],
-			    sizeof(axis->text[0]));
-		axis->count++;
+		if (value >= first)
+			code = axis_add(axis, value);
 	}
+	return code;
+}
+
+/* "24G", "8G..80G:10" or "4G..64G*2" */
+static int
+axis_values(struct axis *axis, char *low)
+{
+	char *high = strstr(low, ".."), *number = NULL, *factor = NULL;
+	const char *name = axis_names[axis->kind];
+	double first, last;
+
+	if (high) {
+		*high = 0;
+		high += 2;
+		number = strchr(high, ':');
+		factor = strchr(high, '*');
+		if (number)
+			*number++ = 0;
+		if (factor)
+			*factor++ = 0;
+	}
+	if (value_parse(axis->kind, low, &first))
+		return command_usage("plan", "--sweep: %s: '%s' is no value", name, low);
+	last = first;
+	if (high && value_parse(axis->kind, high, &last))
+		return command_usage("plan", "--sweep: %s: '%s' is no value", name, high);
+	if (first > last)
+		return command_usage("plan", "--sweep: %s: %s..%s is not a range", name,
+				     low, high);
+	if (number && factor)
+		return command_usage("plan", "--sweep: %s: a number of values or a factor, not both",
+				     name);
+	if (factor)
+		return axis_factor(axis, first, last, factor);
+	return axis_range(axis, first, last, number);
+}
+
+/* The axis that "device-memory=..." begins; the values are behind the sign. */
+static int
+axis_begin(struct sweep *sweep, char *text, char *values)
+{
+	struct axis *axis = &sweep->axes[sweep->n_axes];
+	int kind;
+
+	if (sweep->n_axes == SWEEP_AXES_MAX)
+		return command_usage("plan", "--sweep: at most %d axes", SWEEP_AXES_MAX);
+	*values = 0;
+	for (kind = 0; kind < AXIS_COUNT; kind++)
+		if (strcmp(axis_names[kind], text) == 0)
+			break;
+	if (kind == AXIS_COUNT)
+		return command_usage("plan", "--sweep: no axis '%s'", text);
+	for (uint32_t i = 0; i < sweep->n_axes; i++)
+		if ((int)sweep->axes[i].kind == kind)
+			return command_usage("plan", "--sweep: %s twice", text);
+	axis->kind = (enum axis_kind)kind;
+	axis->count = 0;
+	sweep->n_axes++;
 	return SL_EXIT_OK;
 }
 
+/* "device-memory=8G,16G,24G..80G:3,host-memory=4G..64G*2": what has no sign is one more value
+ * of the axis before it. */
 static int
 axes_parse(struct sweep *sweep)
 {
 	SL_CLEANUP(free) char *copy = strdup(sweep->job->sweep);
-	char *rest = NULL, *text;
-	int code;
+	char *rest = NULL, *text, *values;
+	int code = SL_EXIT_OK;
 
 	if (!copy)
 		return command_fail("plan", "out of memory");
+	for (text = strtok_r(copy, ",", &rest); !code && text;
+	     text = strtok_r(NULL, ",", &rest)) {
+		values = strchr(text, '=');
+		if (values)
+			code = axis_begin(sweep, text, values++);
+		else if (!sweep->n_axes)
+			code = command_usage("plan", "--sweep: '%s' is not AXIS=VALUES",
+					     text);
+		if (!code)
+			code = axis_values(&sweep->axes[sweep->n_axes - 1],
+					   values ? values : text);
+	}
+	if (code)
+		return code;
+	if (!sweep->n_axes)
+		return command_usage("plan", "--sweep: no axis");
 	sweep->count = 1;
-	for (text = strtok_r(copy, ",", &rest); text; text = strtok_r(NULL, ",", &rest)) {
-		if (sweep->n_axes == SWEEP_AXES_MAX)
-			return command_usage("plan", "--sweep: at most %d axes",
-					     SWEEP_AXES_MAX);
-		code = axis_parse(&sweep->axes[sweep->n_axes], text);
-		if (code)
-			return code;
-		for (uint32_t i = 0; i < sweep->n_axes; i++)
-			if (sweep->axes[i].kind == sweep->axes[sweep->n_axes].kind)
-				return command_usage("plan", "--sweep: %s twice",
-						     axis_names[sweep->axes[i].kind]);
-		sweep->count *= sweep->axes[sweep->n_axes++].count;
+	for (uint32_t a = 0; a < sweep->n_axes; a++) {
+		struct axis *axis = &sweep->axes[a];
+
+		for (uint32_t i = 0; i < axis->count; i++)
+			value_print(axis->kind, axis->value[i], axis->text[i],
+				    sizeof(axis->text[0]));
+		sweep->count *= axis->count;
 		if (sweep->count > SWEEP_MAX)
 			return command_usage("plan", "--sweep: more than %d machines",
 					     SWEEP_MAX);
 	}
-	if (!sweep->n_axes)
-		return command_usage("plan", "--sweep: no axis");
 	return SL_EXIT_OK;
 }
 
@@ -354,6 +436,25 @@ sweep_print(const struct sweep *sweep)
 	printf("%s\n", found ? "" : " none of these");
 }
 
+/* Bytes and drives are counted: exact. */
+static void
+axis_json(struct json *json, const struct axis *axis, uint32_t i)
+{
+	switch (axis->kind) {
+	case AXIS_DEVICE:
+	case AXIS_HOST:
+	case AXIS_DRIVES:
+		json_u64(json, (uint64_t)axis->value[i]);
+		return;
+	case AXIS_STORE:
+	case AXIS_LINK:
+		json_double(json, axis->value[i]);
+		return;
+	case AXIS_COUNT:
+		break;
+	}
+}
+
 static void
 sweep_json(const struct sweep *sweep)
 {
@@ -373,7 +474,7 @@ sweep_json(const struct sweep *sweep)
 		json_object(&json);
 		for (uint32_t a = 0; a < sweep->n_axes; a++) {
 			json_key(&json, axis_names[sweep->axes[a].kind]);
-			json_double(&json, sweep->axes[a].value[axis_at(sweep, i, a)]);
+			axis_json(&json, &sweep->axes[a], axis_at(sweep, i, a));
 		}
 		json_key(&json, "kept");
 		if (sweep->kept[i] < 0)

@@ -108,11 +108,27 @@ tail -1 s.svg | grep -qx '</svg>' || fail "s.svg"
 [ "$(wc -l <kept)" = 6 ] || fail "not six machines"
 sort -g kept | cmp -s - kept || fail "more memory is slower: $(tr '\n' ' ' <kept)"
 
+# Lists, ranges by a factor, both; each value once, rising; bytes to the last one in JSON.
+"$SLUICE_BIN" plan bert --sweep device-memory=24G,8G..32G*2,20000000001,8G,host-memory=0,1P --json >list ||
+	fail "sweep of a list"
+sed -n 's/^ *"device-memory": \([^,]*\),$/\1/p' list | uniq | tr '\n' ' ' |
+	grep -qx '8589934592 17179869184 20000000001 25769803776 34359738368 ' || fail "list: $(cat list)"
+[ "$(grep -c '"host-memory": 1125899906842624,' list)" = 5 ] || fail "1P: $(cat list)"
+
+# A drive's life, in days where it is short.
+"$SLUICE_BIN" plan bert --host-memory 0 --device-memory 16G --store endurance=1P >table || fail "life"
+grep -q '^drives last  *[0-9.]* days' table || fail "no days: $(cat table)"
+"$SLUICE_BIN" plan bert --host-memory 0 --device-memory 16G --store endurance=10P >table || fail "life"
+grep -q '^drives last  *[0-9.]* years' table && fail "years: $(cat table)"
+
 # What cannot be done.
 refused 1 "at least" bert --device-memory 1G
 refused 1 "launch" bert --device-memory 1G
 refused 1 "No such file" nothing
-refused 1 "store_read_bps" bert --link 2G
+refused 1 "--store read=3.2G is faster than --link in=2G" bert --link 2G
+refused 1 "--store write=3.2G is faster than --link out=2G" bert --link in=8G,out=2G
+refused 1 "--device-memory: 0 bytes" bert --device-memory 0
+refused 1 "--store capacity=" bert --store capacity=2000T
 refused 1 "one GPU" bert --gpus 2 --policy g10-host
 refused 1 "one GPU" bert --gpus 2 --policy flashneuron
 refused 1 "is too much" bert --device-memory 900T
@@ -123,7 +139,14 @@ refused 2 "which trace" --json
 refused 2 "no planner 'none'" bert --planner none
 refused 2 "no policy 'none'" bert --policy none
 refused 2 "no axis 'depth'" bert --sweep depth=1..2
-refused 2 "is not LOW..HIGH" bert --sweep device-memory=8G
+refused 2 "is not AXIS=VALUES" bert --sweep 8G,device-memory=8G
+refused 2 "device-memory: 'much' is no value" bert --sweep device-memory=8G,much
+refused 2 "device-memory: 16G..8G is not a range" bert --sweep device-memory=16G..8G
+refused 2 "'*1' is not a factor" bert --sweep device-memory=8G..16G*1
+refused 2 "not both" bert --sweep device-memory=8G..16G*2:3
+refused 2 "host-memory twice" bert --sweep host-memory=1G,2G,host-memory=3G
+refused 2 "--keep is of --sweep" bert --keep 0.9
+refused 2 "--device-memory: 'much' is not a size" bert --device-memory much
 refused 2 "is no value for read" bert --store read=fast
 refused 2 "goes neither" bert --sweep device-memory=8G..16G -o x
 refused 2 "is not a share" bert --keep 2
