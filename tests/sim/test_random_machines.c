@@ -16,8 +16,8 @@
 #include "sim/best_plan.h"
 #include "sim_test.h"
 
-#define BOUND_SEEDS 600
-#define BEST_SEEDS  120
+#define BOUND_SEEDS 200
+#define BEST_SEEDS  80
 
 static void
 seed_fail(uint64_t seed, const char *what, uint64_t ticks, uint64_t other)
