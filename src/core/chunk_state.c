@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, legality and reasons of the moves between chunk states, generated from the one table
+ * Names, legality and makers of the moves between chunk states, generated from the one table
  * in chunk_state.h. Pure functions; any thread.
  */
 #include "core/chunk_state.h"
 
 #include <stddef.h>
 
-struct move {
-	const char *by;
-	const char *why;
-};
-
-static const struct move moves[SL_CHUNK_STATE_COUNT][SL_CHUNK_STATE_COUNT] = {
-#define MOVE_ENTRY_(from, to, by, why) [SL_CHUNK_##from][SL_CHUNK_##to] = {#by, why},
+static const char *const makers[SL_CHUNK_STATE_COUNT][SL_CHUNK_STATE_COUNT] = {
+#define MOVE_ENTRY_(from, to, by, why) [SL_CHUNK_##from][SL_CHUNK_##to] = #by,
 	SL_CHUNK_MOVES(MOVE_ENTRY_)
 #undef MOVE_ENTRY_
 };
@@ -37,17 +32,9 @@ sl_chunk_move_legal(enum sl_chunk_state from, enum sl_chunk_state to)
 }
 
 const char *
-sl_chunk_move_why(enum sl_chunk_state from, enum sl_chunk_state to)
-{
-	if ((unsigned)from >= SL_CHUNK_STATE_COUNT || (unsigned)to >= SL_CHUNK_STATE_COUNT)
-		return NULL;
-	return moves[from][to].why;
-}
-
-const char *
 sl_chunk_move_by(enum sl_chunk_state from, enum sl_chunk_state to)
 {
 	if ((unsigned)from >= SL_CHUNK_STATE_COUNT || (unsigned)to >= SL_CHUNK_STATE_COUNT)
 		return NULL;
-	return moves[from][to].by;
+	return makers[from][to];
 }

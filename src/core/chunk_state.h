@@ -30,43 +30,45 @@
 #define SL_CHUNK_STATES(S) \
 	S(EMPTY) S(STORE) S(READING) S(HOST) S(WRITING) S(FILLING) S(DEVICE) S(SYNCING) S(EVICTING) S(VIEWING) S(POISONED)
 
-/*        from      to        made by            why */
+/*
+ *        from      to        made by (functions of core, by |)   why
+ * A function that restores the state it found makes an arrow to each of its callers' states.
+ */
 #define SL_CHUNK_MOVES(M) \
-	M(STORE,    READING,  read_begin,        "contents are needed or expected") \
-	M(READING,  HOST,     read_done,         "the read completed") \
-	M(READING,  STORE,    read_failed,       "the read failed; the store still has it") \
-	M(EMPTY,    FILLING,  fill_begin,        "first touch: zeros") \
-	M(STORE,    FILLING,  fill_begin,        "write-all: the old contents are not needed") \
-	M(HOST,     FILLING,  fill_begin,        "fault, launch, pin or prefetch") \
-	M(POISONED, FILLING,  fill_begin,        "needed again; the frame is still good") \
-	M(FILLING,  DEVICE,   fill_done,         "present") \
-	M(FILLING,  EMPTY,    fill_failed,       "no room or device error: as before") \
-	M(FILLING,  STORE,    fill_failed,       "no room or device error: as before") \
-	M(FILLING,  HOST,     fill_failed,       "no room or device error: as before") \
-	M(FILLING,  POISONED, fill_failed,       "no room or device error: as before") \
-	M(DEVICE,   EVICTING, evict_begin,       "victim, evict call, discard or unmap") \
-	M(EVICTING, DEVICE,   evict_failed,      "no frame or device error: still present") \
-	M(EVICTING, HOST,     evict_done,        "contents are in the frame") \
-	M(EVICTING, POISONED, evict_done,        "contents are in the frame, and the store copy was in doubt before") \
-	M(EVICTING, STORE,    evict_done,        "clean: the store has it") \
-	M(EVICTING, EMPTY,    evict_done,        "zeros or discarded") \
-	M(DEVICE,   SYNCING,  sync_begin,        "sync of present data") \
-	M(SYNCING,  DEVICE,   sync_done,         "written, or failed and still dirty") \
-	M(HOST,     WRITING,  write_begin,       "write-back, spill, sync") \
-	M(POISONED, WRITING,  write_begin,       "another attempt") \
-	M(WRITING,  HOST,     write_done,        "the store is up to date") \
-	M(WRITING,  STORE,    write_done,        "the store is up to date and the frame was let go") \
-	M(WRITING,  POISONED, write_failed,      "the effect is unknown: the frame is kept") \
-	M(EMPTY,    VIEWING,  view_begin,        "host code's first touch: zeros in a frame") \
-	M(HOST,     VIEWING,  view_begin,        "host code touched it, or its view goes back") \
-	M(POISONED, VIEWING,  view_begin,        "host code touched it, or its view goes back") \
-	M(VIEWING,  EMPTY,    view_failed,       "no frame: as before") \
-	M(VIEWING,  HOST,     view_done,         "shown, or back in the frame") \
-	M(VIEWING,  POISONED, view_done,         "shown, or back in the frame") \
-	M(HOST,     STORE,    host_drop,         "clean frame let go") \
-	M(HOST,     EMPTY,    discard,           "contents declared dead") \
-	M(POISONED, EMPTY,    discard,           "contents declared dead") \
-	M(STORE,    EMPTY,    discard,           "contents declared dead")
+	M(STORE,    READING,  sl_read_begin, "contents are needed or expected") \
+	M(READING,  HOST,     read_done, "the read completed") \
+	M(READING,  STORE,    read_done | sl_read_begin, "the read failed, or there is no frame; the store still has it") \
+	M(EMPTY,    FILLING,  fill_move | pages_begin, "first touch: zeros") \
+	M(STORE,    FILLING,  fill_move | pages_begin, "the old contents are not needed (write-all), or pages come one by one") \
+	M(HOST,     FILLING,  fill_move | pages_begin, "fault, launch, pin or prefetch") \
+	M(POISONED, FILLING,  fill_move | pages_begin, "needed again; the frame is still good") \
+	M(FILLING,  DEVICE,   fill_move | pages_begin, "present") \
+	M(FILLING,  EMPTY,    fill_move | pages_begin, "no room or device error: as before") \
+	M(FILLING,  STORE,    fill_move | pages_begin, "no room or device error: as before") \
+	M(FILLING,  HOST,     fill_move | pages_begin, "no room or device error: as before") \
+	M(FILLING,  POISONED, fill_move | pages_begin, "no room or device error: as before") \
+	M(DEVICE,   EVICTING, sl_evict, "victim, evict call, discard or unmap") \
+	M(EVICTING, DEVICE,   sl_evict, "no frame or device error: still present") \
+	M(EVICTING, HOST,     evict_place | evict_pages_copy | evict_drop | evict_pages_drop, "contents are in the frame") \
+	M(EVICTING, STORE,    evict_place | evict_arrived | evict_drop | evict_pages_drop, "clean: the store has it") \
+	M(EVICTING, EMPTY,    evict_place | evict_arrived | evict_drop | evict_pages_drop, "zeros or discarded") \
+	M(DEVICE,   SYNCING,  chunk_snapshot | chunk_guard | book_measure, "sync, a new guard, or a hash of present data") \
+	M(SYNCING,  DEVICE,   chunk_snapshot | snapshot_done | chunk_guard | book_measure, "done, or failed and still dirty") \
+	M(HOST,     WRITING,  sl_write_begin, "write-back, spill, sync") \
+	M(POISONED, WRITING,  sl_write_begin, "another attempt") \
+	M(WRITING,  HOST,     write_done, "the store is up to date") \
+	M(WRITING,  STORE,    write_done, "the store is up to date and the frame was let go") \
+	M(WRITING,  POISONED, write_done | sl_write_begin, "the effect is unknown, or there is no place: the frame is kept") \
+	M(EMPTY,    VIEWING,  sl_host_zero, "host code's first touch: zeros in a frame") \
+	M(HOST,     VIEWING,  view_show | view_written | view_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
+	M(POISONED, VIEWING,  view_show | view_written | view_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
+	M(VIEWING,  EMPTY,    sl_host_zero, "no frame: as before") \
+	M(VIEWING,  HOST,     sl_host_zero | view_show | view_written | view_hide | reach_change, "zeros, shown, reachable by kernels, or back in the frame") \
+	M(VIEWING,  POISONED, view_show | view_written | view_hide | reach_change, "shown, reachable by kernels, or back in the frame") \
+	M(HOST,     STORE,    sl_host_let_go, "clean frame let go") \
+	M(HOST,     EMPTY,    sl_chunk_discard, "contents declared dead") \
+	M(POISONED, EMPTY,    sl_chunk_discard, "contents declared dead") \
+	M(STORE,    EMPTY,    sl_chunk_discard, "contents declared dead")
 /* clang-format on */
 
 enum sl_chunk_state {
@@ -81,8 +83,7 @@ const char *sl_chunk_state_name(enum sl_chunk_state state);
 /* 1 when the table has the move. */
 int sl_chunk_move_legal(enum sl_chunk_state from, enum sl_chunk_state to);
 
-/* The function that makes the move and why; NULL when illegal. For the docs and tests. */
-const char *sl_chunk_move_why(enum sl_chunk_state from, enum sl_chunk_state to);
+/* The functions that make the move; NULL when illegal. */
 const char *sl_chunk_move_by(enum sl_chunk_state from, enum sl_chunk_state to);
 
 #endif

@@ -319,33 +319,33 @@ int sl_launches_go_on(const struct sluice_space *s) SL_HELD;
 int sl_launch_steal(struct sluice_space *s,
 		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
 
-/* launch.c, mover.c */
+/* mover.c */
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
 void sl_mover_queue(struct sluice_launch *l) SL_HELD;
 int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for it to do */
-int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
-/* prepare.c: whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
-int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
-/* Its chunks are no victims, or are again; giants 0: but for those of giants (outgrown.c). */
-void sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants);
-void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
-/* What is to be on the device of the launch being prepared does not fit beside pins any more. */
-int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
-uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
 		     enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
 /* A discard behind the launches that still wait to be prepared. It is over before the stream goes on
  * to what it is given next. Drops. */
 int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 		     struct sluice_stream *stream) SL_HELD SL_MUST_CHECK;
-/* First error of a launch, with text. */
-void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
-	SL_PRINTF(3, 4);
-/* The system's number of this thread; asked for once. Any lock. */
-pid_t sl_thread_number(const struct sluice_space *s);
-/* work.c: what was submitted. Work is over when its pins are gone and what it did is on the books.
- * l: a launch; r: a move or discard of that region; neither: a callback. */
+
+/* prepare.c */
+int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
+/* Whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
+int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+/* Its chunks are no victims, or are again; giants 0: but for those of giants (outgrown.c). */
+void sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants);
+void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
+/* What is to be on the device of the launch being prepared does not fit beside pins any more. */
+int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
+/* Uses of a launch as text, as far as they fit; returns text. */
+const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
+
+/* work.c: what was submitted */
+/* Work is over when its pins are gone and what it did is on the books. l: a launch; r: a move or
+ * discard of that region; neither: a callback. */
 void sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_launch *l,
 		   const struct sl_region *r) SL_HELD;
 void sl_work_end(struct sluice_space *s, struct sl_work *work) SL_HELD;
@@ -365,8 +365,7 @@ int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
 /* The same for another thread, by its number; 0: the calling one. */
 int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
 		      pid_t thread) SL_HELD SL_MUST_CHECK;
-/* Uses of a launch as text, as far as they fit; returns text. */
-const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
+
 /* stream.c: NULL is the default stream; submit counts what is pending. */
 struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);
 /* native: wrap *native; NULL: make one. */
@@ -426,12 +425,19 @@ int sl_arrival_await(struct sl_device *dev, struct sl_arrival last) SL_MUST_CHEC
 int sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD SL_MUST_CHECK;
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+/* launch.c */
+/* First error of a launch, with text. */
+void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
+	SL_PRINTF(3, 4);
+/* The system's number of this thread; asked for once. Any lock. */
+pid_t sl_thread_number(const struct sluice_space *s);
+uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 /* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move
  * after which they are there. Errors as sluice_launch_begin(). */
 int sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
 		  struct sluice_launch **out, struct sl_arrival *arrival) SL_MUST_CHECK;
 void sl_scope_close(struct sluice_launch *l);
-/* launch.c: the end of a launch whose pins stand. Drops. */
+/* The end of a launch whose pins stand. Drops. */
 void sl_launch_finish(struct sluice_launch *l) SL_HELD;
 
 /* discard.c */

@@ -24,7 +24,7 @@ struct checker {
 	const struct sl_trace *trace;
 	const struct sl_machine *machine;
 	const struct sl_problem *problem;
-	uint8_t *where; /* by tensor: enum sl_where */
+	uint8_t *where; /* by tensor: enum sl_tier */
 	uint8_t *dead;  /* by tensor: since its last use its contents do not matter */
 	double used, host, store; /* pages */
 	int in_earnest;
@@ -45,7 +45,7 @@ tensor_name(const struct checker *c, uint32_t tensor)
 }
 
 static void
-tensor_put(struct checker *c, uint32_t tensor, enum sl_where where)
+tensor_put(struct checker *c, uint32_t tensor, enum sl_tier where)
 {
 	double pages = c->problem->pages[tensor];
 

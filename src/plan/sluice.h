@@ -74,7 +74,7 @@ void sl_problem_machine(struct sl_problem *problem, uint64_t clock_hz,
 
 /* ---- sluice_engine.c ---- */
 
-enum sl_where { SL_AT_NONE, SL_AT_DEVICE, SL_AT_HOST, SL_AT_STORE };
+enum sl_tier { SL_AT_NONE, SL_AT_DEVICE, SL_AT_HOST, SL_AT_STORE };
 
 enum sl_channel {
 	SL_OUT_STORE,
@@ -93,24 +93,24 @@ enum sl_wait { /* what a launch waited for */
 	       SL_WAIT_COUNT
 };
 
-struct sl_queue {
+struct sl_channel_queue {
 	uint32_t *tensor; /* ring of n_tensors + 1 */
 	uint32_t head, count;
 	double pages; /* still to move, all together */
 };
 
-struct sl_engine {
+struct sl_plan_engine {
 	const struct sl_problem *problem;
 	const double *ticks; /* of launches: the problem's, or noisy ones */
 	double now, used, host_used, store_used;
-	uint8_t *where; /* enum sl_where, where a settled tensor is, a moving one came from */
+	uint8_t *where; /* enum sl_tier, where a settled tensor is, a moving one came from */
 	uint8_t *channel; /* enum sl_channel */
 	double *left;     /* of a moving tensor: pages not yet moved */
 	uint32_t *needed; /* by tensor: 1 + number of the launch waiting for it */
-	struct sl_queue queue[SL_CHANNEL_COUNT];
+	struct sl_channel_queue queue[SL_CHANNEL_COUNT];
 	uint32_t serial, missing;
 	double ready; /* when the last needed tensor came */
-	/* Counted since the last sl_engine_count_reset(). */
+	/* Counted since the last sl_plan_engine_count_reset(). */
 	double moved[SL_CHANNEL_COUNT]; /* pages */
 	double waited[SL_WAIT_COUNT];   /* ticks */
 	double lost; /* pages of steps that came at a wrong moment, and of forced moves */
@@ -119,19 +119,21 @@ struct sl_engine {
 	uint32_t stuck_at; /* a launch that cannot get its room at all; or SL_NO_LAUNCH */
 };
 
-int sl_engine_init(struct sl_engine *engine, const struct sl_problem *problem) SL_MUST_CHECK;
-void sl_engine_fini(struct sl_engine *engine);
-/* At the beginning of a period: time 0, tensor t is at where[t] (enum sl_where). */
-void sl_engine_begin(struct sl_engine *engine, const double *ticks, const uint8_t *where);
-void sl_engine_count_reset(struct sl_engine *engine);
+int sl_plan_engine_init(struct sl_plan_engine *engine,
+			const struct sl_problem *problem) SL_MUST_CHECK;
+void sl_plan_engine_fini(struct sl_plan_engine *engine);
+/* At the beginning of a period: time 0, tensor t is at where[t] (enum sl_tier). */
+void sl_plan_engine_begin(struct sl_plan_engine *engine, const double *ticks,
+			  const uint8_t *where);
+void sl_plan_engine_count_reset(struct sl_plan_engine *engine);
 
 /* The steps of a plan, at the present time. One that makes no sense now is counted. */
-void sl_engine_free(struct sl_engine *engine, uint32_t tensor);
-void sl_engine_alloc(struct sl_engine *engine, uint32_t tensor);
-void sl_engine_prefetch(struct sl_engine *engine, uint32_t tensor);
-void sl_engine_evict(struct sl_engine *engine, uint32_t tensor, int to_store);
+void sl_plan_engine_free(struct sl_plan_engine *engine, uint32_t tensor);
+void sl_plan_engine_alloc(struct sl_plan_engine *engine, uint32_t tensor);
+void sl_plan_engine_prefetch(struct sl_plan_engine *engine, uint32_t tensor);
+void sl_plan_engine_evict(struct sl_plan_engine *engine, uint32_t tensor, int to_store);
 /* Run a launch: time passes until all it uses is there and it has computed. */
-void sl_engine_launch(struct sl_engine *engine, uint32_t launch);
+void sl_plan_engine_launch(struct sl_plan_engine *engine, uint32_t launch);
 
 /* ---- sluice_cover.c ---- */
 
@@ -194,7 +196,7 @@ void sl_schedule_copy(struct sl_schedule *to, const struct sl_schedule *from,
 /* Decide moments for schedule->fate, with schedule->times as the expectation. A gap for which
  * host memory has no room when it begins becomes STORE. */
 int sl_schedule_decide(struct sl_schedule *schedule, const struct sl_problem *problem,
-		       struct sl_engine *engine,
+		       struct sl_plan_engine *engine,
 		       const struct sl_schedule_options *options) SL_MUST_CHECK;
 
 /*
@@ -209,7 +211,7 @@ int sl_schedule_steps(const struct sl_schedule *schedule, const struct sl_proble
 /* Run what is decided: fills period, score, times, moved, waited. ticks: of launches.
  * -ENOMEM. */
 int sl_schedule_run(struct sl_schedule *schedule, const struct sl_problem *problem,
-		    struct sl_engine *engine, const double *ticks) SL_MUST_CHECK;
+		    struct sl_plan_engine *engine, const double *ticks) SL_MUST_CHECK;
 
 /* ---- sluice_search.c ---- */
 

@@ -27,7 +27,7 @@
 #define EPSILON 1e-6 /* pages; far below one, far above rounding */
 
 void
-sl_engine_fini(struct sl_engine *engine)
+sl_plan_engine_fini(struct sl_plan_engine *engine)
 {
 	free(engine->where);
 	free(engine->channel);
@@ -42,7 +42,7 @@ sl_engine_fini(struct sl_engine *engine)
 }
 
 int
-sl_engine_init(struct sl_engine *engine, const struct sl_problem *problem)
+sl_plan_engine_init(struct sl_plan_engine *engine, const struct sl_problem *problem)
 {
 	size_t tensors = (size_t)problem->n_tensors + 1, n = problem->n;
 	int whole = 1;
@@ -62,14 +62,14 @@ sl_engine_init(struct sl_engine *engine, const struct sl_problem *problem)
 	engine->wait = calloc(n, 1);
 	if (!whole || !engine->where || !engine->channel || !engine->left ||
 	    !engine->needed || !engine->start || !engine->end || !engine->wait) {
-		sl_engine_fini(engine);
+		sl_plan_engine_fini(engine);
 		return sl_fail(-ENOMEM, "plan: no memory for %u tensors", problem->n_tensors);
 	}
 	return 0;
 }
 
 void
-sl_engine_count_reset(struct sl_engine *engine)
+sl_plan_engine_count_reset(struct sl_plan_engine *engine)
 {
 	memset(engine->moved, 0, sizeof(engine->moved));
 	memset(engine->waited, 0, sizeof(engine->waited));
@@ -77,7 +77,7 @@ sl_engine_count_reset(struct sl_engine *engine)
 }
 
 void
-sl_engine_begin(struct sl_engine *engine, const double *ticks, const uint8_t *where)
+sl_plan_engine_begin(struct sl_plan_engine *engine, const double *ticks, const uint8_t *where)
 {
 	const struct sl_problem *p = engine->problem;
 
@@ -100,13 +100,14 @@ sl_engine_begin(struct sl_engine *engine, const double *ticks, const uint8_t *wh
 		else if (where[t] == SL_AT_STORE)
 			engine->store_used += p->pages[t];
 	}
-	sl_engine_count_reset(engine);
+	sl_plan_engine_count_reset(engine);
 }
 
 /* ---- queues ---- */
 
 static uint32_t
-queue_slot(const struct sl_engine *engine, const struct sl_queue *queue, uint32_t i)
+queue_slot(const struct sl_plan_engine *engine, const struct sl_channel_queue *queue,
+	   uint32_t i)
 {
 	uint32_t slot = queue->head + i, size = engine->problem->n_tensors + 1;
 
@@ -114,10 +115,10 @@ queue_slot(const struct sl_engine *engine, const struct sl_queue *queue, uint32_
 }
 
 static void
-queue_push(struct sl_engine *engine, enum sl_channel channel, uint32_t tensor,
+queue_push(struct sl_plan_engine *engine, enum sl_channel channel, uint32_t tensor,
 	   double pages, int in_front)
 {
-	struct sl_queue *queue = &engine->queue[channel];
+	struct sl_channel_queue *queue = &engine->queue[channel];
 
 	if (in_front) {
 		queue->head = queue_slot(engine, queue, engine->problem->n_tensors);
@@ -133,9 +134,9 @@ queue_push(struct sl_engine *engine, enum sl_channel channel, uint32_t tensor,
 
 /* Take a tensor out wherever it stands in its queue. */
 static void
-queue_remove(struct sl_engine *engine, uint32_t tensor)
+queue_remove(struct sl_plan_engine *engine, uint32_t tensor)
 {
-	struct sl_queue *queue = &engine->queue[engine->channel[tensor]];
+	struct sl_channel_queue *queue = &engine->queue[engine->channel[tensor]];
 	uint32_t i = 0;
 
 	while (queue->tensor[queue_slot(engine, queue, i)] != tensor)
@@ -156,7 +157,7 @@ queue_remove(struct sl_engine *engine, uint32_t tensor)
 
 /* A tensor's last page has moved. */
 static void
-move_done(struct sl_engine *engine, uint32_t tensor)
+move_done(struct sl_plan_engine *engine, uint32_t tensor)
 {
 	enum sl_channel channel = engine->channel[tensor];
 	double pages = engine->problem->pages[tensor];
@@ -191,10 +192,10 @@ move_done(struct sl_engine *engine, uint32_t tensor)
 
 /* Pages per tick of each way, as things are now. */
 static void
-rates_now(const struct sl_engine *engine, double rate[SL_CHANNEL_COUNT])
+rates_now(const struct sl_plan_engine *engine, double rate[SL_CHANNEL_COUNT])
 {
 	const struct sl_problem *p = engine->problem;
-	const struct sl_queue *queue = engine->queue;
+	const struct sl_channel_queue *queue = engine->queue;
 	double room;
 
 	rate[SL_OUT_STORE] = queue[SL_OUT_STORE].count ? p->store_out : 0;
@@ -220,7 +221,7 @@ rates_now(const struct sl_engine *engine, double rate[SL_CHANNEL_COUNT])
  * can come because nothing moves.
  */
 static int
-time_pass(struct sl_engine *engine, double until, int for_missing)
+time_pass(struct sl_plan_engine *engine, double until, int for_missing)
 {
 	const struct sl_problem *p = engine->problem;
 	double rate[SL_CHANNEL_COUNT];
@@ -231,7 +232,7 @@ time_pass(struct sl_engine *engine, double until, int for_missing)
 
 		rates_now(engine, rate);
 		for (int c = 0; c < SL_CHANNEL_COUNT; c++) {
-			const struct sl_queue *queue = &engine->queue[c];
+			const struct sl_channel_queue *queue = &engine->queue[c];
 			double need;
 
 			if (rate[c] <= 0)
@@ -254,7 +255,7 @@ time_pass(struct sl_engine *engine, double until, int for_missing)
 		engine->now += step;
 		engine->used += (in - out) * step;
 		for (int c = 0; c < SL_CHANNEL_COUNT; c++) {
-			struct sl_queue *queue = &engine->queue[c];
+			struct sl_channel_queue *queue = &engine->queue[c];
 			double pages = rate[c] * step;
 			uint32_t tensor;
 
@@ -277,7 +278,7 @@ time_pass(struct sl_engine *engine, double until, int for_missing)
 /* ---- steps ---- */
 
 void
-sl_engine_free(struct sl_engine *engine, uint32_t tensor)
+sl_plan_engine_free(struct sl_plan_engine *engine, uint32_t tensor)
 {
 	double pages = engine->problem->pages[tensor];
 	enum sl_channel channel = engine->channel[tensor];
@@ -319,7 +320,7 @@ sl_engine_free(struct sl_engine *engine, uint32_t tensor)
 
 /* Bring a tensor from where it is, or make it. */
 static void
-tensor_bring(struct sl_engine *engine, uint32_t tensor, int in_front)
+tensor_bring(struct sl_plan_engine *engine, uint32_t tensor, int in_front)
 {
 	enum sl_channel channel = SL_IN_ALLOC;
 
@@ -331,13 +332,13 @@ tensor_bring(struct sl_engine *engine, uint32_t tensor, int in_front)
 }
 
 void
-sl_engine_alloc(struct sl_engine *engine, uint32_t tensor)
+sl_plan_engine_alloc(struct sl_plan_engine *engine, uint32_t tensor)
 {
-	sl_engine_prefetch(engine, tensor);
+	sl_plan_engine_prefetch(engine, tensor);
 }
 
 void
-sl_engine_prefetch(struct sl_engine *engine, uint32_t tensor)
+sl_plan_engine_prefetch(struct sl_plan_engine *engine, uint32_t tensor)
 {
 	if (engine->channel[tensor] <= SL_OUT_HOST)
 		engine->lost += engine->problem->pages[tensor];
@@ -347,7 +348,7 @@ sl_engine_prefetch(struct sl_engine *engine, uint32_t tensor)
 }
 
 void
-sl_engine_evict(struct sl_engine *engine, uint32_t tensor, int to_store)
+sl_plan_engine_evict(struct sl_plan_engine *engine, uint32_t tensor, int to_store)
 {
 	const struct sl_problem *p = engine->problem;
 	double pages = p->pages[tensor];
@@ -374,7 +375,7 @@ sl_engine_evict(struct sl_engine *engine, uint32_t tensor, int to_store)
 
 /* Nothing moves and something is missing: make room by force, the largest first. */
 static int
-room_force(struct sl_engine *engine)
+room_force(struct sl_plan_engine *engine)
 {
 	const struct sl_problem *p = engine->problem;
 	uint32_t victim = UINT32_MAX;
@@ -388,13 +389,13 @@ room_force(struct sl_engine *engine)
 	if (victim == UINT32_MAX)
 		return 0;
 	engine->lost += p->pages[victim];
-	sl_engine_evict(engine, victim, 0);
+	sl_plan_engine_evict(engine, victim, 0);
 	return engine->channel[victim] != SL_CHANNEL_COUNT;
 }
 
 /* Queue what a launch uses and nobody sent for; returns the pages of it. */
 static double
-launch_demand(struct sl_engine *engine, uint32_t launch)
+launch_demand(struct sl_plan_engine *engine, uint32_t launch)
 {
 	const struct sl_problem *p = engine->problem;
 	double demanded = 0;
@@ -437,9 +438,9 @@ launch_demand(struct sl_engine *engine, uint32_t launch)
 
 /* What a launch that waits now waits for. */
 static enum sl_wait
-wait_reason(const struct sl_engine *engine)
+wait_reason(const struct sl_plan_engine *engine)
 {
-	const struct sl_queue *queue = engine->queue;
+	const struct sl_channel_queue *queue = engine->queue;
 
 	if (engine->used >= engine->problem->device - 1)
 		return queue[SL_OUT_HOST].count ? SL_WAIT_LINK_OUT : SL_WAIT_STORE_WRITE;
@@ -449,7 +450,7 @@ wait_reason(const struct sl_engine *engine)
 }
 
 void
-sl_engine_launch(struct sl_engine *engine, uint32_t launch)
+sl_plan_engine_launch(struct sl_plan_engine *engine, uint32_t launch)
 {
 	const struct sl_problem *p = engine->problem;
 	double computed, demanded = launch_demand(engine, launch);

@@ -42,7 +42,7 @@ struct returns {
 
 struct decision {
 	const struct sl_problem *p;
-	struct sl_engine *engine;
+	struct sl_plan_engine *engine;
 	struct sl_schedule *schedule;
 	const struct sl_schedule_options *options;
 	double *there;     /* by launch, the next n from now: pages that will be there */
@@ -165,7 +165,7 @@ gap_leave(struct decision *d, uint32_t g)
 
 	if (*fate == SL_FATE_HOST && d->engine->host_used + pages > p->host)
 		*fate = SL_FATE_STORE;
-	sl_engine_evict(d->engine, gap->tensor, *fate == SL_FATE_STORE);
+	sl_plan_engine_evict(d->engine, gap->tensor, *fate == SL_FATE_STORE);
 	channel = *fate == SL_FATE_STORE ? SL_OUT_STORE : SL_OUT_HOST;
 	/* It is there until it has left: what that takes at the channel's rate. */
 	rate = p->out;
@@ -246,7 +246,7 @@ gap_return(struct decision *d, uint32_t g, uint32_t length)
 		if (!room_take(d, p->pages[tensor], length, &d->blocked[g]))
 			return 0;
 	}
-	sl_engine_prefetch(d->engine, tensor);
+	sl_plan_engine_prefetch(d->engine, tensor);
 	d->schedule->back_at[g] = d->launch;
 	return 1;
 }
@@ -294,7 +294,8 @@ pending_bring(struct decision *d, int from_store)
 {
 	const struct sl_problem *p = d->p;
 	struct pending_list *list = &d->pending[from_store];
-	const struct sl_queue *queue = &d->engine->queue[from_store ? SL_IN_STORE : SL_IN_HOST];
+	const struct sl_channel_queue *queue =
+		&d->engine->queue[from_store ? SL_IN_STORE : SL_IN_HOST];
 	double rate = from_store ? p->store_in : p->in;
 	double here = (double)d->period * p->n + d->launch;
 	double ahead = BACKLOG_SHARE * p->ticks[d->launch] + BACKLOG_GRID * p->grid;
@@ -351,7 +352,7 @@ dead_return(struct decision *d)
 			if (i && !room_take(d, pages, i, &full))
 				continue;
 			made += pages;
-			sl_engine_alloc(d->engine, gap->tensor);
+			sl_plan_engine_alloc(d->engine, gap->tensor);
 			d->schedule->back_at[g] = d->launch;
 		}
 	}
@@ -369,7 +370,7 @@ launch_decide(struct decision *d)
 		uint32_t g = p->begin_gap[i];
 
 		if (p->gaps[g].dead)
-			sl_engine_free(d->engine, p->gaps[g].tensor);
+			sl_plan_engine_free(d->engine, p->gaps[g].tensor);
 	}
 	for (uint32_t i = p->begin_first[k]; i < p->begin_first[k + 1]; i++) {
 		uint32_t g = p->begin_gap[i];
@@ -381,7 +382,7 @@ launch_decide(struct decision *d)
 	dead_return(d);
 	pending_bring(d, 1);
 	pending_bring(d, 0);
-	sl_engine_launch(d->engine, k);
+	sl_plan_engine_launch(d->engine, k);
 	d->there[k] = d->fixed[k]; /* from now on the same launch of the next period */
 }
 
@@ -392,7 +393,7 @@ decision_play(struct decision *d, uint8_t *where)
 	const struct sl_schedule *schedule = d->schedule;
 
 	where_first(schedule, p, where);
-	sl_engine_begin(d->engine, p->ticks, where);
+	sl_plan_engine_begin(d->engine, p->ticks, where);
 	memcpy(d->fixed, p->base, p->n * sizeof(double));
 	for (uint32_t g = 0; g < p->n_gaps; g++) {
 		const struct sl_gap *gap = &p->gaps[g];
@@ -419,7 +420,7 @@ decision_play(struct decision *d, uint8_t *where)
 
 int
 sl_schedule_decide(struct sl_schedule *schedule, const struct sl_problem *problem,
-		   struct sl_engine *engine, const struct sl_schedule_options *options)
+		   struct sl_plan_engine *engine, const struct sl_schedule_options *options)
 {
 	size_t n = problem->n, gaps = (size_t)problem->n_gaps + 1;
 	struct decision d = {.p = problem,
@@ -535,22 +536,22 @@ sl_schedule_steps(const struct sl_schedule *schedule, const struct sl_problem *p
 static int
 engine_step(void *arg, uint32_t launch, enum sl_plan_verb verb, uint32_t tensor)
 {
-	struct sl_engine *engine = arg;
+	struct sl_plan_engine *engine = arg;
 
 	switch (verb) {
 	case SL_PLAN_ALLOC:
 	case SL_PLAN_PREFETCH:
-		sl_engine_prefetch(engine, tensor);
+		sl_plan_engine_prefetch(engine, tensor);
 		break;
 	case SL_PLAN_FREE:
-		sl_engine_free(engine, tensor);
+		sl_plan_engine_free(engine, tensor);
 		break;
 	case SL_PLAN_EVICT_HOST:
 	case SL_PLAN_EVICT_STORE:
-		sl_engine_evict(engine, tensor, verb == SL_PLAN_EVICT_STORE);
+		sl_plan_engine_evict(engine, tensor, verb == SL_PLAN_EVICT_STORE);
 		break;
 	case SL_PLAN_VERB_COUNT:
-		sl_engine_launch(engine, launch);
+		sl_plan_engine_launch(engine, launch);
 		break;
 	}
 	return 0;
@@ -558,7 +559,7 @@ engine_step(void *arg, uint32_t launch, enum sl_plan_verb verb, uint32_t tensor)
 
 int
 sl_schedule_run(struct sl_schedule *schedule, const struct sl_problem *problem,
-		struct sl_engine *engine, const double *ticks)
+		struct sl_plan_engine *engine, const double *ticks)
 {
 	uint8_t *where = malloc((size_t)problem->n_tensors + 1);
 	double begin = 0, before = -1;
@@ -567,11 +568,11 @@ sl_schedule_run(struct sl_schedule *schedule, const struct sl_problem *problem,
 	if (!where)
 		return sl_fail(-ENOMEM, "plan: out of memory");
 	where_first(schedule, problem, where);
-	sl_engine_begin(engine, ticks, where);
+	sl_plan_engine_begin(engine, ticks, where);
 	free(where);
 	for (int i = 0; i < RUN_PERIODS && !rc; i++) {
 		begin = engine->now;
-		sl_engine_count_reset(engine);
+		sl_plan_engine_count_reset(engine);
 		rc = sl_schedule_steps(schedule, problem, engine_step, engine);
 		schedule->period = engine->now - begin;
 		if (fabs(schedule->period - before) < problem->grid)

@@ -55,7 +55,7 @@ static const enum setting order[] = {SET_EASE,       SET_RESERVE, SET_LEAD,
 
 struct search {
 	const struct sl_problem *p;
-	struct sl_engine engine;
+	struct sl_plan_engine engine;
 	struct sl_schedule trial, *best;
 	unsigned chosen[SET_COUNT]; /* of the best: numbers of values */
 	uint64_t tried[TRIED_MAX];  /* what was run, as a hash */
@@ -208,13 +208,13 @@ sl_search(const struct sl_problem *problem, const struct sl_planner_options *opt
 	search->max_tried = (unsigned)sl_min(TRIED_MAX, tries * (1.0 + options->effort));
 	if (options->candidates_max && options->candidates_max < search->max_tried)
 		search->max_tried = options->candidates_max;
-	rc = sl_engine_init(&search->engine, problem);
+	rc = sl_plan_engine_init(&search->engine, problem);
 	if (!rc)
 		rc = sl_schedule_init(&search->trial, problem);
 	if (!rc)
 		rc = search_starts(search, ROUNDS, best);
 	sl_schedule_fini(&search->trial);
-	sl_engine_fini(&search->engine);
+	sl_plan_engine_fini(&search->engine);
 	free(search);
 	return rc;
 }

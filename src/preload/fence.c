@@ -212,7 +212,7 @@ stream_is_captured(const struct pl_stream *s)
 	       (!result && status != CU_CAPTURE_NONE);
 }
 
-static enum pl_record
+static enum pl_record_result
 result_record(int result)
 {
 	switch (result) {
@@ -230,10 +230,10 @@ result_record(int result)
 
 /* Behind all that the context has. legacy_does: the legacy stream would wait for the one that is meant.
  * The context is current. Not while something is captured: the call would spoil that. */
-static enum pl_record
+static enum pl_record_result
 context_record(struct pl_event *event, int legacy_does)
 {
-	enum pl_record recorded;
+	enum pl_record_result recorded;
 
 	if (pl_captures_running())
 		return PL_RECORD_LATER;
@@ -244,12 +244,12 @@ context_record(struct pl_event *event, int legacy_does)
 }
 
 /* With s->lock, and its context current. */
-static enum pl_record
+static enum pl_record_result
 live_record(struct pl_stream *s, struct pl_event **out)
 {
 	int foreign = s->thread && s->thread != pl_thread_number();
 	struct pl_event *event;
-	enum pl_record recorded;
+	enum pl_record_result recorded;
 
 	if (!foreign && stream_is_captured(s)) {
 		if (!s->tail)
@@ -277,10 +277,10 @@ live_record(struct pl_stream *s, struct pl_event **out)
 }
 
 /* The same of a stream that is destroyed. */
-static enum pl_record
+static enum pl_record_result
 gone_record(struct pl_stream *s, struct pl_event **out)
 {
-	enum pl_record recorded;
+	enum pl_record_result recorded;
 	struct pl_event *event;
 
 	if (!s->last && s->tail) /* destroyed while it was captured */
@@ -300,11 +300,11 @@ gone_record(struct pl_stream *s, struct pl_event **out)
 	return PL_RECORDED;
 }
 
-enum pl_record
+enum pl_record_result
 pl_stream_record(const struct pl_stream_ref *ref, struct pl_event **out)
 {
 	struct pl_stream *s = ref->stream;
-	enum pl_record recorded = PL_RECORD_NONE;
+	enum pl_record_result recorded = PL_RECORD_NONE;
 	int pushed;
 
 	pthread_mutex_lock(&s->lock);

@@ -410,7 +410,7 @@ pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour f
 	pl_enter();
 	for (int i = 0; i < n && !rc; i++) {
 		struct pl_event *event = NULL;
-		enum pl_record recorded;
+		enum pl_record_result recorded;
 		int pushed;
 
 		if (list[i].stream == self.stream)
@@ -453,7 +453,7 @@ record_leave(const struct pl_stream_ref *ref)
 {
 	struct pl_stream *s = ref->stream;
 	struct pl_event *event = NULL;
-	enum pl_record recorded = pl_stream_record(ref, &event);
+	enum pl_record_result recorded = pl_stream_record(ref, &event);
 
 	pthread_mutex_lock(&s->lock);
 	if (recorded == PL_RECORDED && !s->last) {

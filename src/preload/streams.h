@@ -94,7 +94,7 @@ int pl_context_push(struct cu_context *context);
 void pl_context_pop(int pushed);
 struct cu_context *pl_context_current(void);
 
-enum pl_record {
+enum pl_record_result {
 	PL_RECORDED,     /* *out is behind all the stream had; a reference */
 	PL_RECORD_NONE,  /* nothing of it is left, or its context is of no use */
 	PL_RECORD_LATER, /* it is being captured */
@@ -103,7 +103,8 @@ enum pl_record {
 };
 
 /* An event behind what the stream has queued now. Takes the record's lock. Driver calls. */
-enum pl_record pl_stream_record(const struct pl_stream_ref *ref, struct pl_event **out);
+enum pl_record_result pl_stream_record(const struct pl_stream_ref *ref,
+				       struct pl_event **out);
 /* 1: done. */
 int pl_event_passed(struct pl_event *event);
 struct pl_event *pl_event_hold(struct pl_event *event);

@@ -29,7 +29,7 @@
 
 struct replay {
 	const struct sl_machine *machine;
-	struct sl_work work;
+	struct sl_sim_work work;
 	struct sl_virtual v;
 	struct sl_device *device; /* the space's */
 	struct sluice_space *space;
@@ -101,7 +101,7 @@ launch_kernel(const struct sluice_block *block, void *args)
 {
 	const struct replay_launch *l = args;
 	struct replay *r = l->replay;
-	const struct sl_work_launch *w = &r->work.launches[l->launch];
+	const struct sl_sim_work_launch *w = &r->work.launches[l->launch];
 	uint64_t arrival = 0, start;
 	char who[96];
 
@@ -187,7 +187,7 @@ globals_load(struct replay *r)
 static int
 launch_submit(struct replay *r, uint32_t period, uint32_t launch)
 {
-	const struct sl_work_launch *w = &r->work.launches[launch];
+	const struct sl_sim_work_launch *w = &r->work.launches[launch];
 	const struct sl_trace *trace = r->work.trace;
 	const struct sl_trace_launch *from = &trace->launches[w->trace_launch];
 	int rc;
@@ -258,7 +258,7 @@ periods_run(struct replay *r, struct sl_core_report *report)
 static int
 tensors_alloc(struct replay *r)
 {
-	const struct sl_work *work = &r->work;
+	const struct sl_sim_work *work = &r->work;
 	uint32_t n_needs = work->launches[work->n_launches - 1].first +
 			   work->launches[work->n_launches - 1].n;
 	int rc = 0;
@@ -349,7 +349,7 @@ replay_alloc(struct replay *r)
 static void
 replay_fini(struct replay *r)
 {
-	sl_work_fini(&r->work);
+	sl_sim_work_fini(&r->work);
 	free(r->addr);
 	free(r->version);
 	free(r->uses);
@@ -427,7 +427,7 @@ sl_core_run(enum sluice_policy policy, const struct sl_trace *trace,
 	r->v.clock_hz = trace->clock_hz;
 	r->v.lose_copy = lose_copy;
 	r->result = &result;
-	rc = sl_work_init(&r->work, trace, options);
+	rc = sl_sim_work_init(&r->work, trace, options);
 	if (rc) {
 		free(r);
 		return rc;

@@ -39,8 +39,8 @@ time_ms(uint64_t bytes, double rate)
 
 uint64_t
 sl_fault_ticks(const struct sl_machine *machine, uint64_t clock_hz,
-	       const struct sl_work_launch *launch, const struct sl_fault_bytes *bytes,
-	       int as_published)
+	       const struct sl_sim_work_launch *launch,
+	       const struct sl_fault_bytes *bytes, int as_published)
 {
 	double link = machine->link_in_bps / 1e3, store = machine->store_read_bps / 1e3;
 	double slower = machine->fault_ns + machine->store_read_ns;

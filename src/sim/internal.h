@@ -18,7 +18,7 @@ enum sl_sim_role {
 };
 
 /* One launch: need[first ... first + n - 1], inputs first, each newest tensor first. */
-struct sl_work_launch {
+struct sl_sim_work_launch {
 	uint64_t ticks, fault_output_ticks, fault_all_ticks; /* with noise */
 	uint32_t first, n, n_inputs;
 	uint64_t bytes;        /* of all it needs */
@@ -26,10 +26,10 @@ struct sl_work_launch {
 };
 
 /* The period that is simulated again and again. */
-struct sl_work {
+struct sl_sim_work {
 	const struct sl_trace *trace;
 	uint32_t n_launches, n_tensors;
-	struct sl_work_launch *launches;
+	struct sl_sim_work_launch *launches;
 	uint32_t *need;      /* tensors */
 	uint8_t *role;       /* enum sl_sim_role, beside need */
 	uint8_t *writes;     /* beside need: the launch changes the contents */
@@ -40,26 +40,23 @@ struct sl_work {
 	uint64_t ideal_ticks;
 };
 
-int sl_work_init(struct sl_work *work, const struct sl_trace *trace,
-		 const struct sl_sim_options *options) SL_MUST_CHECK;
-void sl_work_fini(struct sl_work *work);
-
-/* The launch that needs the most bytes. */
-uint32_t sl_work_largest(const struct sl_work *work);
+int sl_sim_work_init(struct sl_sim_work *work, const struct sl_trace *trace,
+		     const struct sl_sim_options *options) SL_MUST_CHECK;
+void sl_sim_work_fini(struct sl_sim_work *work);
 
 /*
  * Prepare a result of `periods` periods; failed: the launch that cannot fit, said in why.
  * Errors: -ENOMEM.
  */
-int sl_result_init(struct sl_sim_result *result, const struct sl_work *work,
+int sl_result_init(struct sl_sim_result *result, const struct sl_sim_work *work,
 		   uint32_t periods) SL_MUST_CHECK;
-void sl_result_too_big(struct sl_sim_result *result, const struct sl_work *work,
+void sl_result_too_big(struct sl_sim_result *result, const struct sl_sim_work *work,
 		       uint32_t launch, uint64_t bytes, uint64_t device_bytes);
 /* Fill best_ticks and best_period from period_ticks. */
 void sl_result_choose(struct sl_sim_result *result, int as_published);
 
 /* Is this plan made for that period? -EINVAL with a text if not, or if there is none. */
-int sl_plan_fits(const struct sl_plan *plan, const struct sl_work *work) SL_MUST_CHECK;
+int sl_plan_fits(const struct sl_plan *plan, const struct sl_sim_work *work) SL_MUST_CHECK;
 
 /* Bytes of a launch that were absent when it began. */
 struct sl_fault_bytes {
@@ -70,7 +67,7 @@ struct sl_fault_bytes {
 
 /* What faults add to a launch's time, in ticks of the clock. */
 uint64_t sl_fault_ticks(const struct sl_machine *machine, uint64_t clock_hz,
-			const struct sl_work_launch *launch,
+			const struct sl_sim_work_launch *launch,
 			const struct sl_fault_bytes *bytes, int as_published);
 
 /* 32-bit Mersenne twister, 624 words of state; and a double in [low, high). */

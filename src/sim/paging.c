@@ -363,7 +363,7 @@ launch_too_big(const struct paging *p, uint64_t *bytes)
 	uint64_t worst_pages = flow->device_pages;
 
 	for (launch = 0; launch < p->work.n_launches; launch++) {
-		const struct sl_work_launch *w = &p->work.launches[launch];
+		const struct sl_sim_work_launch *w = &p->work.launches[launch];
 		uint64_t pages = 0;
 
 		for (i = w->first; i < w->first + w->n; i++)
@@ -410,7 +410,7 @@ paging_run(enum paging_kind kind, const struct sl_trace *trace,
 
 	rc = sl_machine_check(machine);
 	if (!rc)
-		rc = sl_work_init(&p.work, trace, options);
+		rc = sl_sim_work_init(&p.work, trace, options);
 	if (rc)
 		return rc;
 	rc = paging_check(&p);
@@ -452,7 +452,7 @@ out:
 		gpu_fini(&p.gpus[i]);
 	free(p.gpus);
 	free(p.flash_at);
-	sl_work_fini(&p.work);
+	sl_sim_work_fini(&p.work);
 	return rc;
 }
 

@@ -49,7 +49,7 @@ struct gpu {
 };
 
 struct paging {
-	struct sl_work work;
+	struct sl_sim_work work;
 	const struct sl_machine *machine;
 	const struct sl_plan *plan;
 	const struct sl_sim_options *options;

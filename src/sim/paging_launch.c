@@ -114,8 +114,8 @@ plan_carry_out(struct gpu *g)
 void
 sl_gpu_protect(struct gpu *g, uint64_t number)
 {
-	const struct sl_work *work = &g->paging->work;
-	const struct sl_work_launch *w = &work->launches[number % work->n_launches];
+	const struct sl_sim_work *work = &g->paging->work;
+	const struct sl_sim_work_launch *w = &work->launches[number % work->n_launches];
 	uint32_t i;
 
 	for (i = w->first; i < w->first + w->n; i++)
@@ -126,8 +126,8 @@ sl_gpu_protect(struct gpu *g, uint64_t number)
 static void
 deepum_ask(struct gpu *g, uint64_t number)
 {
-	const struct sl_work *work = &g->paging->work;
-	const struct sl_work_launch *w = &work->launches[number % work->n_launches];
+	const struct sl_sim_work *work = &g->paging->work;
+	const struct sl_sim_work_launch *w = &work->launches[number % work->n_launches];
 	uint32_t i;
 
 	for (i = w->first + w->n_inputs; i < w->first + w->n; i++)
@@ -162,10 +162,10 @@ alloc_ticks(const struct gpu *g)
 
 /* Queue what the running launch misses; bytes and counts go where they are wanted. */
 static void
-launch_fault(struct gpu *g, const struct sl_work_launch *w, struct sl_fault_bytes *bytes,
-	     struct sl_sim_launch *counts)
+launch_fault(struct gpu *g, const struct sl_sim_work_launch *w,
+	     struct sl_fault_bytes *bytes, struct sl_sim_launch *counts)
 {
-	const struct sl_work *work = &g->paging->work;
+	const struct sl_sim_work *work = &g->paging->work;
 	uint64_t page_bytes = g->paging->page_bytes;
 	struct sl_runs *runs = &g->flow.runs;
 	uint32_t i, run, after;
@@ -215,9 +215,9 @@ launch_fault(struct gpu *g, const struct sl_work_launch *w, struct sl_fault_byte
 }
 
 static int
-launch_is_ready(const struct gpu *g, const struct sl_work_launch *w)
+launch_is_ready(const struct gpu *g, const struct sl_sim_work_launch *w)
 {
-	const struct sl_work *work = &g->paging->work;
+	const struct sl_sim_work *work = &g->paging->work;
 	const struct sl_runs *runs = &g->flow.runs;
 	uint32_t i;
 
@@ -229,9 +229,9 @@ launch_is_ready(const struct gpu *g, const struct sl_work_launch *w)
 
 /* Used tensors become the youngest, in the order of use. */
 static void
-launch_refresh(struct gpu *g, const struct sl_work_launch *w)
+launch_refresh(struct gpu *g, const struct sl_sim_work_launch *w)
 {
-	const struct sl_work *work = &g->paging->work;
+	const struct sl_sim_work *work = &g->paging->work;
 	uint32_t i;
 
 	for (i = w->first; i < w->first + w->n; i++)
@@ -249,7 +249,7 @@ static void
 launch_ready(struct gpu *g)
 {
 	const struct paging *p = g->paging;
-	const struct sl_work_launch *w = &p->work.launches[g->launch];
+	const struct sl_sim_work_launch *w = &p->work.launches[g->launch];
 	struct sl_sim_launch *out = gpu_launch(g);
 	uint64_t scale = p->machine->page_bytes / p->page_bytes;
 	uint32_t i, bound;
@@ -271,7 +271,7 @@ void
 sl_gpu_begin(struct gpu *g)
 {
 	struct paging *p = g->paging;
-	const struct sl_work_launch *w = &p->work.launches[g->launch];
+	const struct sl_sim_work_launch *w = &p->work.launches[g->launch];
 	struct sl_fault_bytes bytes = {{0}, {0}, {0}};
 	uint64_t scale = p->machine->page_bytes / p->page_bytes;
 	struct sl_sim_launch *out = gpu_launch(g);
@@ -322,7 +322,7 @@ static void
 launch_end(struct gpu *g)
 {
 	const struct paging *p = g->paging;
-	const struct sl_work_launch *w = &p->work.launches[g->launch];
+	const struct sl_sim_work_launch *w = &p->work.launches[g->launch];
 	struct sl_sim_launch *out = gpu_launch(g);
 	uint64_t span = g->end - g->start, transfer;
 	uint32_t i;
@@ -377,7 +377,7 @@ sl_gpu_advance(struct gpu *g, uint64_t time)
 int
 sl_gpu_look(struct gpu *g, uint64_t time)
 {
-	const struct sl_work_launch *w = &g->paging->work.launches[g->launch];
+	const struct sl_sim_work_launch *w = &g->paging->work.launches[g->launch];
 	struct sl_fault_bytes bytes = {{0}, {0}, {0}};
 	struct sl_sim_launch again = {0};
 

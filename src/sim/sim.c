@@ -19,18 +19,18 @@ ideal_run(const struct sl_trace *trace, const struct sl_machine *machine,
 {
 	struct sl_sim_result result;
 	uint64_t now = 0;
-	struct sl_work work;
+	struct sl_sim_work work;
 	uint32_t period, launch;
 	int rc;
 
 	(void)machine;
 	(void)plan;
-	rc = sl_work_init(&work, trace, options);
+	rc = sl_sim_work_init(&work, trace, options);
 	if (rc)
 		return rc;
 	rc = sl_result_init(&result, &work, options->periods ? options->periods : 2);
 	if (rc) {
-		sl_work_fini(&work);
+		sl_sim_work_fini(&work);
 		return rc;
 	}
 	for (period = 0; period < result.n_periods; period++) {
@@ -46,7 +46,7 @@ ideal_run(const struct sl_trace *trace, const struct sl_machine *machine,
 		}
 	}
 	sl_result_choose(&result, options->as_published);
-	sl_work_fini(&work);
+	sl_sim_work_fini(&work);
 	*out = result;
 	return 0;
 }

@@ -624,8 +624,8 @@ static int
 result_make(struct run *run, const struct sl_sim_options *options)
 {
 	struct sl_sim_result *out = run->out;
-	struct sl_work work;
-	int rc = sl_work_init(&work, run->view->trace, options);
+	struct sl_sim_work work;
+	int rc = sl_sim_work_init(&work, run->view->trace, options);
 
 	if (rc)
 		return rc;
@@ -634,7 +634,7 @@ result_make(struct run *run, const struct sl_sim_options *options)
 		for (uint32_t k = 0; k < run->view->n; k++)
 			out->launches[k].ideal_ticks = work.launches[k].ticks;
 	out->ideal_ticks = work.ideal_ticks;
-	sl_work_fini(&work);
+	sl_sim_work_fini(&work);
 	return rc;
 }
 

@@ -45,7 +45,7 @@ ticks_scale(uint64_t ticks, double factor)
 }
 
 static void
-lives_fill(struct sl_work *work)
+lives_fill(struct sl_sim_work *work)
 {
 	const struct sl_trace *trace = work->trace;
 	uint32_t launch, i, tensor;
@@ -53,7 +53,7 @@ lives_fill(struct sl_work *work)
 	for (tensor = 0; tensor < work->n_tensors; tensor++)
 		work->birth[tensor] = SL_TRACE_NONE;
 	for (launch = 0; launch < work->n_launches; launch++) {
-		const struct sl_work_launch *w = &work->launches[launch];
+		const struct sl_sim_work_launch *w = &work->launches[launch];
 
 		for (i = w->first; i < w->first + w->n; i++) {
 			tensor = work->need[i];
@@ -76,8 +76,8 @@ lives_fill(struct sl_work *work)
 
 /* Newest tensors first, as the artifact's hashed sets have them (departure 5). */
 static void
-needs_add(struct sl_work *work, const struct sl_trace_launch *from,
-	  struct sl_work_launch *w, uint32_t *n_needs, enum sl_sim_role role)
+needs_add(struct sl_sim_work *work, const struct sl_trace_launch *from,
+	  struct sl_sim_work_launch *w, uint32_t *n_needs, enum sl_sim_role role)
 {
 	const struct sl_trace *trace = work->trace;
 	uint32_t i;
@@ -98,8 +98,8 @@ needs_add(struct sl_work *work, const struct sl_trace_launch *from,
 }
 
 int
-sl_work_init(struct sl_work *work, const struct sl_trace *trace,
-	     const struct sl_sim_options *options)
+sl_sim_work_init(struct sl_sim_work *work, const struct sl_trace *trace,
+		 const struct sl_sim_options *options)
 {
 	uint32_t first, end, launch, n_needs = 0;
 	struct sl_twister twister;
@@ -129,7 +129,7 @@ sl_work_init(struct sl_work *work, const struct sl_trace *trace,
 	work->death = calloc((size_t)work->n_tensors + 1, sizeof(*work->death));
 	if (!work->launches || !work->need || !work->role || !work->writes ||
 	    !work->overwrites || !work->lasts || !work->birth || !work->death) {
-		sl_work_fini(work);
+		sl_sim_work_fini(work);
 		return sl_fail(-ENOMEM, "simulator: no memory for %u launches", end - first);
 	}
 
@@ -137,7 +137,7 @@ sl_work_init(struct sl_work *work, const struct sl_trace *trace,
 	n_needs = 0;
 	for (launch = 0; launch < work->n_launches; launch++) {
 		const struct sl_trace_launch *from = &trace->launches[first + launch];
-		struct sl_work_launch *w = &work->launches[launch];
+		struct sl_sim_work_launch *w = &work->launches[launch];
 
 		w->trace_launch = first + launch;
 		w->ticks = from->ticks;
@@ -167,7 +167,7 @@ sl_work_init(struct sl_work *work, const struct sl_trace *trace,
 }
 
 void
-sl_work_fini(struct sl_work *work)
+sl_sim_work_fini(struct sl_sim_work *work)
 {
 	free(work->launches);
 	free(work->need);
@@ -180,19 +180,8 @@ sl_work_fini(struct sl_work *work)
 	memset(work, 0, sizeof(*work));
 }
 
-uint32_t
-sl_work_largest(const struct sl_work *work)
-{
-	uint32_t launch, largest = 0;
-
-	for (launch = 1; launch < work->n_launches; launch++)
-		if (work->launches[launch].bytes > work->launches[largest].bytes)
-			largest = launch;
-	return largest;
-}
-
 int
-sl_result_init(struct sl_sim_result *result, const struct sl_work *work, uint32_t periods)
+sl_result_init(struct sl_sim_result *result, const struct sl_sim_work *work, uint32_t periods)
 {
 	memset(result, 0, sizeof(*result));
 	result->n_periods = periods;
@@ -223,7 +212,7 @@ sl_sim_result_fini(struct sl_sim_result *result)
 }
 
 void
-sl_result_too_big(struct sl_sim_result *result, const struct sl_work *work,
+sl_result_too_big(struct sl_sim_result *result, const struct sl_sim_work *work,
 		  uint32_t launch, uint64_t bytes, uint64_t device_bytes)
 {
 	const struct sl_trace *trace = work->trace;
@@ -255,7 +244,7 @@ sl_result_choose(struct sl_sim_result *result, int as_published)
 }
 
 int
-sl_plan_fits(const struct sl_plan *plan, const struct sl_work *work)
+sl_plan_fits(const struct sl_plan *plan, const struct sl_sim_work *work)
 {
 	uint32_t i;
 

@@ -15,7 +15,10 @@ table_of_header()
 			"$root/src/core/chunk_state.h" | tr -d '\\\n'
 		echo
 	} | sed 's/M(/\nM(/g' |
-		sed -n 's/^M(\([A-Z]*\), *\([A-Z]*\), *\([a-z_]*\), *"\(.*\)")[^)]*$/| \1 | \2 | `\3` | \4 |/p'
+		sed -n 's/^M(\([A-Z]*\), *\([A-Z]*\), *\([a-z_| ]*\), *"\(.*\)")[^)]*$/\1,\2,\3,\4/p' |
+		while IFS=, read -r from to by why; do
+			echo "| $from | $to | \`${by// | /\`, \`}\` | $why |"
+		done
 }
 
 table_of_page()

@@ -229,21 +229,21 @@ engine_shares_the_link_and_counts_waits(void **state)
 	struct sl_trace *trace = chain_make(1000000);
 	struct sl_machine machine = machine_make(1024 * MIB, 1024 * MIB);
 	struct sl_problem problem;
-	struct sl_engine engine;
+	struct sl_plan_engine engine;
 	uint8_t where[3 * LAYERS + 2] = {0};
 	double rate;
 
 	(void)state;
 	assert_int_equal(sl_problem_make(trace, &machine, 1, &problem), 0);
-	assert_int_equal(sl_engine_init(&engine, &problem), 0);
+	assert_int_equal(sl_plan_engine_init(&engine, &problem), 0);
 	/* Launch 1 reads tensor 0 (64 MiB) and 2 (4 MiB), which is in the store. */
 	where[0] = SL_AT_HOST;
 	where[2] = SL_AT_STORE;
-	sl_engine_begin(&engine, problem.ticks, where);
-	sl_engine_prefetch(&engine, 0);
-	sl_engine_prefetch(&engine, 2);
-	sl_engine_alloc(&engine, 3);
-	sl_engine_launch(&engine, 1);
+	sl_plan_engine_begin(&engine, problem.ticks, where);
+	sl_plan_engine_prefetch(&engine, 0);
+	sl_plan_engine_prefetch(&engine, 2);
+	sl_plan_engine_alloc(&engine, 3);
+	sl_plan_engine_launch(&engine, 1);
 	/* The store's 1024 pages and host memory's 16384 go over one link, 50 a step. */
 	rate = problem.in;
 	assert_true(engine.end[1] >= (16384 + 1024) / rate);
@@ -253,10 +253,10 @@ engine_shares_the_link_and_counts_waits(void **state)
 	assert_int_equal(engine.where[2], SL_AT_DEVICE);
 	assert_true(engine.used == 16384 + 1024 + 16384);
 	/* A launch whose tensor nobody sent for brings it itself, and that is counted. */
-	sl_engine_evict(&engine, 0, 0);
-	sl_engine_launch(&engine, 1);
+	sl_plan_engine_evict(&engine, 0, 0);
+	sl_plan_engine_launch(&engine, 1);
 	assert_true(engine.lost > 0);
-	sl_engine_fini(&engine);
+	sl_plan_engine_fini(&engine);
 	sl_problem_fini(&problem);
 	sl_trace_destroy(trace);
 }
