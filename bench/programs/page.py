@@ -9,6 +9,15 @@ def cells(line):
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
+def between(path, mark, text):
+    """Write text between `<!-- MARK -->` and `<!-- /MARK -->`."""
+    part = re.compile(f"(<!-- {re.escape(mark)} -->\n).*?(<!-- /{re.escape(mark)} -->)", re.S)
+    page, n = part.subn(lambda m: m[1] + text + m[2], path.read_text())
+    if n != 1:
+        raise SystemExit(f"{path}: {n} places between <!-- {mark} --> and <!-- /{mark} -->, one is wanted")
+    path.write_text(page)
+
+
 class Table:
     """Of the page the lines between `<!-- MARK -->` and the next `<!-- end -->`."""
 
@@ -20,7 +29,7 @@ class Table:
 
     def days(self, rows):
         """One day, or the first to the last."""
-        dates = [cells(row)[self.day] for row in rows]
+        dates = [cells(row)[self.day].split(",")[0] for row in rows]
         if not dates:
             return "no run"
         first, last = min(dates), max(dates)
@@ -38,12 +47,16 @@ class Table:
     def text(self, above, rows, below=()):
         return "\n".join([above, "", *self.head, *rows, *below]) + "\n"
 
-    def rows_of(self, page):
+    def part_of(self, page):
+        """The lines between the marks."""
         found = self.part.findall(page.read_text())
         if len(found) != 1:
             raise SystemExit(f"{page}: {len(found)} places between <!-- {self.mark} --> and <!-- end -->, "
                              "one is wanted")
-        lines = [line for line in found[0][1].splitlines() if line.startswith("|")]
+        return found[0][1].splitlines()
+
+    def rows_of(self, page):
+        lines = [line for line in self.part_of(page) if line.startswith("|")]
         if lines and lines[:2] != self.head:
             raise SystemExit(f"{page}: the table {self.mark} has other columns: its rows would be lost")
         return lines[2:]

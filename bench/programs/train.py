@@ -6,7 +6,8 @@
 Prints one line of JSON: seconds of each iteration, the losses as exact hexadecimal numbers, a sum
 over the weights, and the peak of device memory as PyTorch counts it (0 without its caching
 allocator). --offload: activations by torch.autograd.graph.save_on_cpu(pin_memory=True), the way that
-PyTorch itself offers.
+PyTorch itself offers. --checkpoint: gradient checkpointing of each transformer block
+(torch.utils.checkpoint), which computes activations again instead of keeping them.
 """
 
 import argparse
@@ -19,6 +20,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import nn
 
 
@@ -45,11 +47,13 @@ class GPT(nn.Module):
         self.embed, self.place = nn.Embedding(vocabulary, d), nn.Embedding(tokens, d)
         self.blocks = nn.ModuleList(Block(d, d // 128) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, vocabulary, bias=False)
+        self.checkpoint = False
 
     def forward(self, x):
         x = self.embed(x) + self.place.weight[: x.shape[1]]
         for block in self.blocks:
-            x = block(x)
+            x = (torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if self.checkpoint
+                 else block(x))
         return self.head(self.norm(x))
 
 
@@ -125,8 +129,11 @@ def main():
     p.add_argument("--iterations", type=int, default=5)
     p.add_argument("--batch", type=int)
     p.add_argument("--offload", action="store_true")
+    p.add_argument("--checkpoint", action="store_true")
     p.add_argument("--fast", action="store_true", help="let libraries choose what is not deterministic")
     args = p.parse_args()
+    if args.checkpoint and not args.model.startswith("gpt"):
+        p.error("--checkpoint: only the gpt models have blocks to checkpoint")
 
     make, data, batch, optimizer = MODELS[args.model]
     batch = args.batch or batch
@@ -139,6 +146,8 @@ def main():
         torch.backends.cuda.enable_cudnn_sdp(False)  # its backward is not deterministic
     with torch.device("cuda"):
         model = make()
+    if args.checkpoint:
+        model.checkpoint = True
     kind = {"adamw": lambda q: torch.optim.AdamW(q, lr=1e-4),
             "sgd": lambda q: torch.optim.SGD(q, lr=1e-3, momentum=0.9)}[optimizer]
     step = kind(model.parameters())
@@ -158,7 +167,7 @@ def main():
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
     total = sum(q.detach().double().sum().item() for q in model.parameters())
-    print(json.dumps({"program": args.model, "batch": batch, "offload": args.offload,
+    print(json.dumps({"program": args.model, "batch": batch, "offload": args.offload, "checkpoint": args.checkpoint,
                       "seconds": seconds, "losses": [v.hex() for v in losses],
                       "weights": total.hex(),
                       "peak_bytes": torch.cuda.max_memory_allocated()}))

@@ -246,6 +246,8 @@ def table_measures(table):
     table.LINK = LINK
     table.DOCS = pathlib.Path("table.md")
     table.DOCS.write_text("<!-- table -->\n<!-- end -->\n")
+    table.SUMMARIES = (pathlib.Path("summary.md"),)
+    table.SUMMARIES[0].write_text("before\n<!-- run:summary -->\nold\n<!-- /run:summary -->\nbehind\n")
     steady = program("steady", f'LD_PRELOAD=$LD_PRELOAD:{HERE}/twin.so {linked} - 6 4 >/dev/null || exit 1\n'
                      'echo "{\\"seconds\\": [9, 9, 2, 1, 3], \\"peak_bytes\\": 25165824, \\"sum\\": 5}"')
     drifts = program("drifts", 'echo "{\\"seconds\\": [1], \\"peak_bytes\\": 25165824, \\"sum\\": $$}"')
@@ -275,10 +277,58 @@ def table_measures(table):
     status, text = called(table, "--from", "table.json", "--update")
     page = table.DOCS.read_text()
     claim(status == 0 and "| broken | | failed |" in page, f"the page: {status}\n{text}\n{page}")
+    claim_summary(table, "| broken | failed | | | | | |\n", "| steady | 0.0 | | 1.00 | | | |\n")
     later_rows_take_their_places(table)
     status, text = called(table, "--build", BUILD, "--programs", "steady", "--time-limit", "0.001",
                           "--json", "late.json")
     claim("steady: no time left" in text, f"--time-limit: {text}")
+
+
+def claim_summary(table, *wanted):
+    text = table.SUMMARIES[0].read_text()
+    claim(text.startswith("before\n<!-- run:summary -->\nSlow-down") and text.endswith("<!-- /run:summary -->\nbehind\n")
+          and "old" not in text and all(line in text for line in wanted), f"the summary, {wanted}:\n{text}")
+
+
+def summary_has_alternatives(table):
+    """The ways that need less memory run natively, and stand beside what is expected of a run."""
+    table.LINK = LINK
+    table.DOCS = pathlib.Path("changed.md")
+    table.DOCS.write_text("a\n<!-- table -->\n<!-- end -->\n")
+    table.SUMMARIES = (pathlib.Path("readme.md"), pathlib.Path("summary.md"))
+    for path in table.SUMMARIES:
+        path.write_text("before\n<!-- run:summary -->\nold\n<!-- /run:summary -->\nbehind\n")
+    big = program("changes", 'case "$*" in *checkpoint*) seconds=5 peak=3221225472 ;; *) seconds=4 peak=5368709120 ;; esac\n'
+                  '[ -z "${SLUICE_RUN:-}" ] || seconds=6\n'
+                  'echo "{\\"seconds\\": [9, 9, $seconds], \\"peak_bytes\\": $peak, \\"sum\\": 5}"')
+    table.PROGRAMS = {"changes": {"command": [big], "sizes": SIZES, "offload": ["offload"], "checkpoint": ["checkpoint"]}}
+    status, text = called(table, "--build", BUILD, "--programs", "changes", "--no-offload", "--budgets", "100",
+                          "--json", "changed.json")
+    status, text = called(table, "--from", "changed.json", "--update")
+    claim(status == 0 and "| changes, with gradient checkpointing | 3.0 | | | 5.0000 | | 1.25 | | | | 2" in
+          table.DOCS.read_text(), f"alternatives: {status} {text}\n{table.DOCS.read_text()}")
+    claim_summary(table, "| changes | 5.0 | 1.50 | | | | 1.25 at 3.0 GiB with gradient checkpointing |\n")
+    claim(table.SUMMARIES[0].read_text() == table.SUMMARIES[1].read_text(), "the two summaries differ")
+
+    # The page stays one of its machine; a row of another says where it is of.
+    data = json.loads(pathlib.Path("changed.json").read_text())
+    data["link"] = {"in": 5e9, "out": 5e9, "gpu": "another"}
+    data["rows"][0]["runs"][0].update(budget="store", host=20)
+    del data["rows"][0]["checkpoint"]
+    pathlib.Path("another.json").write_text(json.dumps(data))
+    status, text = called(table, "--from", "another.json", "--update")
+    lines = table.DOCS.read_text().splitlines()
+    claim(lines[2].startswith("a stand-in, 2") and "; link in 1.0 GB/s, out 2.0 GB/s;" in lines[2]
+          and sum(line.endswith(", another |") for line in lines) == 1, f"two machines: {status} {text}\n{lines}")
+    claim_summary(table, "| changes | 5.0 | 1.50 | | | 1.50 (host 20 %) | 1.25 at 3.0 GiB with gradient checkpointing |\n")
+
+    for path in table.SUMMARIES:
+        path.write_text("before\n<!-- run:summary -->\nold\n<!-- /run:summary -->\nbehind\n")
+    status, text = called(table, "--summary")
+    claim_summary(table, "| changes | 5.0 | 1.50 |")
+    table.SUMMARIES[0].write_text("no marks\n")
+    status, text = called(table, "--summary")
+    claim("0 places" in str(status) and table.SUMMARIES[0].read_text() == "no marks\n", f"no marks: {status}")
 
 
 def later_rows_take_their_places(table):
@@ -391,6 +441,7 @@ def main():
     limits_want_an_explanation(acceptance)
     checks_tell_what_happened(acceptance)
     table_measures(script("table"))
+    summary_has_alternatives(script("table"))
     a_second_size_of_host_memory_is_tried(script("table"))
     tables_are_merged(script("table"))
     a_run_on_a_gpu_is_read()
