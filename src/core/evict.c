@@ -9,10 +9,9 @@
 
 #include "core/core.h"
 #include "core/plan_run.h"
+#include "core/timeouts.h"
 
 #define SPARE_LOOK_MAX 64 /* dead chunks that are looked at */
-#define PATIENCE_NS \
-	UINT64_C(200000000) /* so long at most a launch waits for what is to leave */
 
 void
 sl_room_give(struct sluice_space *s, uint64_t bytes)
@@ -431,7 +430,7 @@ sl_room_spare(const struct sluice_space *s, uint64_t bytes)
 void
 sl_room_wait(struct sluice_space *s)
 {
-	uint64_t deadline = sl_now_ns() + sl_plan_run_patience(s) * 100 * 1000 * 1000;
+	uint64_t deadline = sl_now_ns() + sl_plan_run_patience(s) * SL_STALL_NS;
 
 	if (sl_launch_wait_until(s, deadline) == -ETIMEDOUT && !sl_launches_go_on(s) &&
 	    sl_launch_steal(s, s->preparing))
@@ -477,7 +476,7 @@ leaving_await(struct sluice_space *s, struct sluice_launch *l)
 	uint64_t now = sl_now_ns();
 
 	if (!l->patience_ns)
-		l->patience_ns = now + PATIENCE_NS;
+		l->patience_ns = now + SL_LEAVE_WAIT_NS;
 	if (now >= l->patience_ns)
 		return 0;
 	(void)sl_launch_wait_until(s, l->patience_ns);

@@ -14,11 +14,10 @@
 #include "core/core.h"
 #include "core/embed.h"
 #include "core/plan_run.h"
+#include "core/timeouts.h"
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u
 #define LAUNCH_USES_MAX       65536u
-/* How long an acquire of a kernel waits for room that launches hold. */
-#define FETCH_ROOM_NS         ((uint64_t)10 * 1000 * 1000 * 1000)
 
 void
 sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...)
@@ -338,7 +337,7 @@ scope_begin(struct sluice_space *space, struct sluice_stream *stream,
 	l->owner = sl_thread_number(space);
 	if (fetch) {
 		l->fetch = 1;
-		l->room_deadline_ns = sl_now_ns() + FETCH_ROOM_NS;
+		l->room_deadline_ns = sl_now_ns() + SL_FETCH_ROOM_NS;
 		l->n_uses = n_uses; /* what may be reached beside is the kernel's launch's business */
 		l->reach_all = 0;
 	}

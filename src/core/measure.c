@@ -13,7 +13,7 @@
  * device's contents holds until a launch pins the chunk (chunk->hashed, region->whole_uses) or it leaves.
  *
  * Nobody should stand still for a hash: when a chunk is evicted for room, the next victims are hashed as
- * well, as are those that are to leave (leave.c). The first of a burst is waited for, PATIENCE_NS at
+ * well, as are those that are to leave (leave.c). The first of a burst is waited for, SL_HASH_WAIT_NS at
  * most: a hash is a kernel and needs room among the program's. While one is late nothing is hashed, and
  * all is copied. Kernels that fill the device and wait for the host (fetch.c) could wait for each other
  * with a hash: nothing is hashed while such may run.
@@ -26,9 +26,9 @@
 
 #include "base/log.h"
 #include "core/core.h"
+#include "core/timeouts.h"
 
 #define STOP_PAUSE_NS 20000u
-#define PATIENCE_NS   ((uint64_t)500 * 1000 * 1000)
 #define AHEAD         8u /* victims hashed before their turn, at most */
 #define SKIP_MAX      64u
 
@@ -226,7 +226,7 @@ SL_HELD static int
 hash_wait(struct sl_chunk *c, struct sl_hashes *h)
 {
 	struct sluice_space *s = c->region->space;
-	uint64_t deadline = sl_now_ns() + PATIENCE_NS;
+	uint64_t deadline = sl_now_ns() + SL_HASH_WAIT_NS;
 
 	while (h->job && !h->late) {
 		if (sl_chunk_wait_until(c, deadline) == -ETIMEDOUT && h->job && !h->late) {

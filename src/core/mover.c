@@ -10,10 +10,10 @@
 #include "base/turns.h"
 #include "core/core.h"
 #include "core/plan_run.h"
+#include "core/timeouts.h"
 
-/* So often, and so long at most, a prefetch waits for room that is to be given. */
+/* So often at most a prefetch waits SL_ROOM_LOOK_NS for room that is to be given. */
 #define WAITS_MAX 1000u
-#define WAIT_NS   UINT64_C(1000000)
 
 /* In the order of the calls: a launch that gave its pins back comes before what was called later. A
  * discard has the number of the launch before it. */
@@ -227,7 +227,7 @@ request_waits(struct sl_request *q)
 	    s->queue_head || !sl_leave_is_pending(s))
 		return 0;
 	s->leave.late = ++q->waits == WAITS_MAX;
-	(void)sl_launch_wait_until(s, sl_now_ns() + WAIT_NS);
+	(void)sl_launch_wait_until(s, sl_now_ns() + SL_ROOM_LOOK_NS);
 	return 1;
 }
 

@@ -23,12 +23,12 @@
 
 #include "base/hash.h"
 #include "core/plan_run.h"
+#include "core/timeouts.h"
 
 #define HASHES       (2 * SL_PLAN_NOTES_MAX) /* of the table: a power of two */
 #define NOTES_MIN    4u
 #define STAMP_WINDOW ((uint64_t)1 << 36) /* launches of one plan, and its stamps */
 #define STRIKES_MAX  10u /* each doubles what is noted before the next attempt */
-#define PIN_WAIT_NS  (100 * 1000 * 1000ull)
 #define PATIENCE     20u /* such waits in a row without a launch running */
 
 struct sl_plan_run {
@@ -475,7 +475,7 @@ victim_wait(const struct moving *m, const struct sl_chunk *v)
 	while (!moving_is_over(m) && v->state == SL_CHUNK_DEVICE && sl_chunk_pins(v)) {
 		if (sl_scope_holds(v))
 			return -EBUSY;
-		if (sl_launch_wait_until(m->s, sl_now_ns() + PIN_WAIT_NS) != -ETIMEDOUT ||
+		if (sl_launch_wait_until(m->s, sl_now_ns() + SL_STALL_NS) != -ETIMEDOUT ||
 		    m->s->running || sl_launches_go_on(m->s))
 			idle = 0;
 		else if (++idle == PATIENCE) {
