@@ -125,11 +125,21 @@ SLUICE_API int sluice_launch(struct sluice_space *space, struct sluice_stream *s
 			     const struct sluice_use *uses, size_t n_uses) SLUICE_MUST_CHECK;
 
 /*
- * Bring in and pin what the caller is going to touch itself: on return the ranges are
- * present and stay until sluice_launch_end(*out). Work enqueued on stream in between is
- * covered as well: the pins go when the stream has done it. Errors as sluice_launch(),
- * and -EIO / -ENOSPC at once. Any thread. Blocks on copies and I/O unless all is
+ * Bring in and pin ranges until sluice_launch_end(*out).
+ *
+ * Software device: the caller itself touches the ranges, which are present on return. Work
+ * enqueued on stream in between is covered as well. Blocks on copies and I/O unless all is
  * resident.
+ *
+ * CUDA device: this is the way to launch kernels. Enqueue them on stream before
+ * sluice_launch_end(). The call may return before the copies are done; the stream waits for
+ * them. What does not fit the device budget stays in host memory, where kernels use it. Host
+ * code of this thread must not touch the ranges before sluice_launch_end(): it gets SIGBUS.
+ * Blocks on I/O, and on room that other launches hold.
+ *
+ * Both: the pins go when the stream has done the work enqueued before sluice_launch_end().
+ * Errors: as sluice_launch(); -EIO and -ENOSPC at once; -EBUSY: the stream is being captured
+ * (CUDA). On error nothing is pinned. Any thread.
  */
 SLUICE_API int sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 				   const struct sluice_use *uses, size_t n_uses,

@@ -2,7 +2,7 @@
 /*
  * The contract of a residency policy: which knowledge counts, and when a chunk is refreshed. The
  * mechanism (victim order free, discarded, used; the clock of uses) is the same for all, so a
- * policy is a row of answers; a planner will add a row with a key of its own.
+ * policy is a row of answers. SLUICE_POLICY_PLAN is lru here; plan_run.c adds what it has learnt.
  */
 #ifndef SL_CORE_POLICY_H
 #define SL_CORE_POLICY_H
