@@ -154,6 +154,8 @@ check_space(const struct sluice_space *s)
 				       : s->host.budget_bytes;
 	int rc = 0;
 
+	if (s->broken_text[0])
+		return sl_fail(-EINVAL, "check: %s", s->broken_text);
 	for (size_t i = 0; i < s->n_regions && !rc; i++)
 		rc = check_region(s->regions[i], &sums);
 	if (rc)

@@ -8,7 +8,9 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "core/core.h"
 
 void
@@ -57,14 +59,40 @@ sl_chunk_update(struct sl_chunk *c)
 		sl_host_list_update(c);
 }
 
+/*
+ * A fault of ours. A build with SL_LOCK_CHECK stops here. A release build must not end the program: the
+ * chunk keeps its state, its region reports the error at the next sync, and sluice_space_check()
+ * reports it from now on.
+ */
+SL_HELD static void
+chunk_refuse_move(struct sl_chunk *c, enum sl_chunk_state state)
+{
+	struct sluice_space *s = c->region->space;
+	char text[SL_ERROR_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "chunk %llu of %s: illegal move %s -> %s",
+		 (unsigned long long)sl_chunk_index(c), c->region->name,
+		 sl_chunk_state_name(c->state), sl_chunk_state_name(state));
+#ifdef SL_LOCK_CHECK
+	fprintf(stderr, "sluice: %s\n", text);
+	abort();
+#endif
+	if (!s->broken_text[0]) {
+		memcpy(s->broken_text, text, sizeof(text));
+		sl_log_once("chunk.move", SL_ERROR, "chunk",
+			    "%s: refused; this is a bug of Sluice, please report it: the "
+			    "contents of this region are in doubt",
+			    text);
+	}
+	sl_region_write_error(c->region, -EIO, text);
+}
+
 void
 sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state)
 {
 	if (!sl_chunk_move_legal(c->state, state)) {
-		fprintf(stderr, "sluice: chunk %llu of %s: illegal move %s -> %s\n",
-			(unsigned long long)sl_chunk_index(c), c->region->name,
-			sl_chunk_state_name(c->state), sl_chunk_state_name(state));
-		abort();
+		chunk_refuse_move(c, state);
+		return;
 	}
 	c->state = (uint8_t)state;
 	sl_chunk_update(c);

@@ -415,6 +415,7 @@ struct sluice_space {
 	uint64_t work_clock; /* number of the newest ever */
 	int resizing;   /* a thread changes a budget, and may have dropped the lock */
 	int eager_used; /* an eager discard met a launch: ends of launches must look */
+	char broken_text[SL_ERROR_TEXT_BYTES]; /* first illegal move that was refused; or "" */
 
 	struct sl_cond chunk_wake[SL_WAIT_BUCKETS]; /* a chunk's state changed */
 	struct sl_cond host_wake;   /* staging or settled room may be there */
