@@ -23,9 +23,12 @@ enum sluice_intent {
 	SLUICE_USE_READ,       /* only read: dropped later without copy-out */
 	SLUICE_USE_WRITE,      /* some bytes written, others keep their value */
 	SLUICE_USE_READ_WRITE, /* read and written */
-	SLUICE_USE_WRITE_ALL, /* every byte written, none read before: never brought in */
-	SLUICE_USE_SCRATCH, /* contents matter neither before nor after the launch: discarded
-			       * lazily at its end (sluice_discard() in sluice/move.h) */
+	SLUICE_USE_WRITE_ALL, /* every byte written, none read before: not brought in. Until the
+			       * kernel begins the old contents stay. A byte that the kernel
+			       * leaves alone is zero or has an older value of its own. */
+	SLUICE_USE_SCRATCH, /* contents matter neither before nor after the launch: dead from the
+			     * call on, run or not, as by a lazy sluice_discard(). What it
+			     * leaves reads as zeros or as older values of the same range. */
 	SLUICE_USE_COUNT
 };
 
@@ -51,7 +54,19 @@ struct sluice_block {
  * order. */
 typedef void (*sluice_kernel)(const struct sluice_block *block, void *args);
 
-/* A host callback in a stream. Must not call functions that wait for that stream. */
+/*
+ * Enqueue a host function: fn(arg) is called when the stream comes to it, on a thread of ours or of
+ * the driver's. fn may call any function of this API, but:
+ *  - Calls that wait for work on a range (unmap, remap, sync, evict, advise, discard without a
+ *    stream) count fn itself as over. They return -EDEADLK where something that was called after
+ *    this callback uses the range, since that may wait for fn.
+ *  - sluice_stream_synchronize() of fn's own stream and sluice_space_destroy() return -EDEADLK.
+ *  - fn must not wait for an event that is recorded behind it, nor destroy its own stream.
+ * On a GPU fn must not touch what the device holds, nor make calls of the driver.
+ * Errors: -EINVAL, -ENOMEM.
+ * Threads: any.
+ * Blocks: no.
+ */
 typedef void (*sluice_host_fn)(void *arg);
 
 /*

@@ -13,7 +13,8 @@
  *   FILLING   on its way to the device; device bytes are reserved or being made free. The source
  *             (frame, or none) may not go.
  *   DEVICE    present on the device, whole (pages == NULL) or some pages of it. A host frame that
- *             was kept is an equal copy unless DIRTY_DEVICE is set.
+ *             was kept is an equal copy unless DIRTY_DEVICE is set. Unwritten (overwrite.c): only
+ *             room; the contents are in the frame or the store, or they are zeros.
  *   SYNCING   as DEVICE; a snapshot of it is being taken or written to the store.
  *   EVICTING  leaving the device; touches wait.
  *   VIEWING   as HOST, and spans are on their way between the frame and host code's view of the
@@ -49,9 +50,9 @@
 	M(FILLING,  POISONED, fill_move | pages_begin, "no room or device error: as before") \
 	M(DEVICE,   EVICTING, sl_evict, "victim, evict call, discard or unmap") \
 	M(EVICTING, DEVICE,   sl_evict, "no frame or device error: still present") \
-	M(EVICTING, HOST,     evict_place | evict_pages_copy | evict_drop | evict_pages_drop, "contents are in the frame") \
-	M(EVICTING, STORE,    evict_place | evict_arrived | evict_drop | evict_pages_drop, "clean: the store has it") \
-	M(EVICTING, EMPTY,    evict_place | evict_arrived | evict_drop | evict_pages_drop, "zeros or discarded") \
+	M(EVICTING, HOST,     evict_place | evict_pages_copy | evict_drop | evict_pages_drop | sl_overwrite_undone, "contents are in the frame") \
+	M(EVICTING, STORE,    evict_place | evict_arrived | evict_drop | evict_pages_drop | sl_overwrite_undone, "clean: the store has it") \
+	M(EVICTING, EMPTY,    evict_place | evict_arrived | evict_drop | evict_pages_drop | sl_overwrite_undone, "zeros or discarded") \
 	M(DEVICE,   SYNCING,  chunk_snapshot | chunk_guard | book_measure, "sync, a new guard, or a hash of present data") \
 	M(SYNCING,  DEVICE,   chunk_snapshot | snapshot_done | chunk_guard | book_measure, "done, or failed and still dirty") \
 	M(HOST,     WRITING,  sl_write_begin, "write-back, spill, sync") \

@@ -175,8 +175,8 @@ int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHEC
 /* Book an intent on a present chunk (dirty, guard, host copy). Drops (guard calls). */
 int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
 
+/* overwrite.c: what a launch is to overwrite keeps its contents until the launch begins */
 /*
- * overwrite.c: chunks that a launch is to overwrite as a whole keep their contents until it begins.
  * begin: c has got its room. undo: back to the contents, because they are needed first; drops, look
  * again. undone: its room has gone. give_up: the old copy goes, host memory is needed. overwritten:
  * no older copy counts; drops.

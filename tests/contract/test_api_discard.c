@@ -718,6 +718,41 @@ chunk_with_dead_pages_comes_back_in_order(void)
 	space_end(s);
 }
 
+/* The launch of another stream waits for room that a kernel has until host code has gone on. */
+static void
+synchronised_stream_has_carried_out_its_discard(void)
+{
+	struct sluice_space *s = space_make("device_budget=12M,host_budget=32M");
+	struct sluice_grid grid = {1, 1, 1};
+	struct gate gate;
+	struct sluice_stream *a, *b, *c;
+	struct sluice_use x = {region_alloc(s, 8 * MIB), 8 * MIB, SLUICE_USE_READ_WRITE};
+	struct sluice_use y = {region_alloc(s, 8 * MIB), 8 * MIB, SLUICE_USE_READ_WRITE};
+	volatile uint64_t *data = region_alloc(s, CHUNK);
+
+	CHECK(sluice_stream_create(s, &a) == 0);
+	CHECK(sluice_stream_create(s, &b) == 0);
+	CHECK(sluice_stream_create(s, &c) == 0);
+	*data = 1;
+	CHECK(pipe(gate.ends) == 0);
+	CHECK(sluice_launch(s, a, kernel_gate, grid, &gate, sizeof(gate), &x, 1) == 0);
+	CHECK(sluice_launch(s, b, kernel_nothing, grid, NULL, 0, &y, 1) == 0);
+	usleep(20000);
+	CHECK(sluice_discard(s, (void *)data, CHUNK, SLUICE_DISCARD_EAGER, c) == 0);
+	CHECK(sluice_stream_synchronize(s, c) == 0);
+	CHECK_EQ(*data, 0);
+	*data = 42;
+	gate_open(&gate);
+	CHECK(sluice_stream_synchronize(s, a) == 0);
+	CHECK(sluice_stream_synchronize(s, b) == 0);
+	CHECK_EQ(*data, 42);
+	CHECK_EQ(counter(s, SLUICE_COUNTER_DISCARDS), CHUNK);
+	sluice_stream_destroy(a);
+	sluice_stream_destroy(b);
+	sluice_stream_destroy(c);
+	space_end(s);
+}
+
 static const struct api_case cases[] = {
 	CASE(pin_revives_what_was_lazily_discarded),
 	CASE(pinned_data_stay_when_they_are_lazily_discarded),
@@ -745,5 +780,6 @@ static const struct api_case cases[] = {
 	CASE(discard_without_a_stream_waits_for_launches_that_use_the_range),
 	CASE(wrong_discards_are_refused),
 	CASE(discarded_memory_never_shows_another_regions_bytes),
+	CASE(synchronised_stream_has_carried_out_its_discard),
 };
 API_MAIN(cases)
