@@ -478,7 +478,7 @@ ours_run(struct stream *s, struct result *result, int declared)
 	ours_enqueue(s, space, args, declared);
 	if (sluice_stream_synchronize(space, NULL))
 		bench_fail("%s", sluice_last_error());
-	if (s->op != BENCH_READ && sluice_sync(space, addr, 0))
+	if (s->op != BENCH_READ && sluice_sync(space, addr, SLUICE_TO_END))
 		bench_fail("%s", sluice_last_error());
 	result->ns = bench_now_ns() - start;
 	result->sum = sum;

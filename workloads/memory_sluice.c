@@ -113,7 +113,7 @@ static int
 space_sync(struct workload_env *env, unsigned array)
 {
 	struct memory_sluice *m = env->memory_state;
-	int rc = sluice_sync(m->space, env->base[array], 0);
+	int rc = sluice_sync(m->space, env->base[array], SLUICE_TO_END);
 
 	return rc ? workload_fail_library(env, rc, env->plan.array[array].name) : 0;
 }

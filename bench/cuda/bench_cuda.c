@@ -471,7 +471,7 @@ file(void)
 		CHECK_OK(sluice_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE, (void **)&p));
 		start = sl_now_ns();
 		(void)pass(s, TEST_ADD, p, 1, SLUICE_USE_READ_WRITE);
-		CHECK_OK(sluice_sync(s, p, 0));
+		CHECK_OK(sluice_sync(s, p, SLUICE_TO_END));
 		w[i] = 2 * gbs(opt.file_bytes, sl_now_ns() - start);
 		CHECK_OK(sluice_unmap(s, p));
 		CHECK_OK(sluice_space_destroy(s));

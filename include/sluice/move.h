@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moving data on purpose: advice, prefetch, evict, pin, residency, discard. */
+/*
+ * Moving data on purpose: advice, prefetch, evict, pin, residency, discard. Ranges: size_bytes 0 is
+ * an empty range, for which nothing happens; SLUICE_TO_END (region.h) goes to the end of the region.
+ */
 #ifndef SLUICE_MOVE_H
 #define SLUICE_MOVE_H
 

@@ -23,6 +23,13 @@ enum sluice_map_flag {
 };
 
 /*
+ * A size that means: to the end of the region. Calls that take a range within a region accept it.
+ * A size of 0 is an empty range there: nothing happens, and 0 is returned; the address must be in a
+ * region all the same (-ENOENT). Only sluice_map() and dragon_map() give 0 another meaning.
+ */
+#define SLUICE_TO_END ((size_t)-1)
+
+/*
  * Map size bytes of a file, from offset (a multiple of 4096). size 0: the whole file from
  * offset. *addr: start of the mapping, aligned to the chunk size; bytes past size in the
  * last chunk read as zeros and are not written to the file. The file stays open until
@@ -63,8 +70,7 @@ SLUICE_API int sluice_remap(struct sluice_space *space, void *addr,
 
 /*
  * Put everything written in [addr, addr + size) on the medium: when 0 is returned, data
- * and size survive a power cut. size 0: to the end of the region. Waits for launches that
- * use the range. Volatile and anonymous ranges: nothing to do, 0. Errors: -ENOENT, -EIO,
+ * and size survive a power cut. Waits for launches that use the range. Volatile and anonymous ranges: nothing to do, 0. Errors: -ENOENT, -EIO,
  * -ENOSPC: also any earlier background write-back error of the region, reported once;
  * what could not be written stays in memory. Where the text names fdatasync, a later 0 speaks for
  * what is written after: the system does not tell twice. Any thread. Blocks on launches and I/O.

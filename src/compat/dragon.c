@@ -164,7 +164,7 @@ dragon_sync(void *addr, size_t size_bytes)
 	int rc = sl_default_space_get(&space);
 
 	if (!rc)
-		rc = sluice_sync(space, addr, size_bytes);
+		rc = sluice_sync(space, addr, size_bytes ? size_bytes : SLUICE_TO_END);
 	return error_from_errno(rc, D_ERR_INTVAL);
 }
 

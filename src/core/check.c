@@ -76,7 +76,8 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 		return broken(c, "dirty on a device it is not on (I3)");
 	if (c->unwritten && ((!present && c->state != SL_CHUNK_EVICTING) || c->pages ||
 			     (c->flags & SL_DIRTY_DEVICE)))
-		return broken(c, "unwritten, but not as a clean chunk on the device (I3)");
+		return broken(c,
+			      "unwritten, but not as a clean chunk on the device (I3)");
 	if (c->measured && !present && c->state != SL_CHUNK_FILLING &&
 	    c->state != SL_CHUNK_EVICTING)
 		return broken(c, "measured, but not on the device");

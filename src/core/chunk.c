@@ -104,11 +104,12 @@ sl_chunk_lost(const struct sl_chunk *c)
 {
 	if (!(c->flags & SL_LOST))
 		return 0;
-	return sl_fail(-EIO,
-		       "chunk %llu of %s: its contents are lost, with a device that failed or "
-		       "by a launch that was to overwrite them and did not run: overwrite "
-		       "all of it, or discard it",
-		       (unsigned long long)sl_chunk_index(c), c->region->name);
+	return sl_fail(
+		-EIO,
+		"chunk %llu of %s: its contents are lost, with a device that failed or "
+		"by a launch that was to overwrite them and did not run: overwrite "
+		"all of it, or discard it",
+		(unsigned long long)sl_chunk_index(c), c->region->name);
 }
 
 static unsigned

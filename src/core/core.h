@@ -348,8 +348,8 @@ const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t b
 /* work.c: what was submitted */
 /* Work is over when its pins are gone and what it did is on the books. l: a launch; r: a move or
  * discard of that region; neither: a callback. */
-void sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_launch *l,
-		   const struct sl_region *r) SL_HELD;
+void sl_work_begin(struct sluice_space *s, struct sl_work *work,
+		   const struct sluice_launch *l, const struct sl_region *r) SL_HELD;
 void sl_work_end(struct sluice_space *s, struct sl_work *work) SL_HELD;
 /* Around the function of a host callback, on the thread that calls it. */
 void sl_callback_enter(const struct sluice_stream *stream, const struct sl_work *work);
@@ -473,7 +473,7 @@ void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HEL
 
 /* region.c */
 struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */
-/* The region that holds [addr, addr + size): size 0 means to its end. -ENOENT with text. */
+/* The region that holds [addr, addr + size), size SLUICE_TO_END: to its end. -ENOENT with text. */
 int sl_region_find(struct sluice_space *s, const char *call, const void *addr,
 		   size_t size, struct sl_region **region, uint64_t *begin,
 		   uint64_t *end) SL_HELD SL_MUST_CHECK;

@@ -485,7 +485,7 @@ sl_discard_freed(struct sluice_space *s, void *addr, size_t bytes)
 	if (rc)
 		return rc;
 	rc = sl_region_find(s, "discard", addr, bytes, &r, &begin, &end);
-	if (!rc)
+	if (!rc && begin < end)
 		rc = discard_in_order(r, begin, end, 0, NULL);
 	sl_space_unlock(s);
 	return rc;
@@ -509,7 +509,7 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "discard", addr, size_bytes, &r, &begin, &end);
-	if (rc)
+	if (rc || begin == end)
 		goto out;
 	eager = eager || sl_checks_kernels(space); /* every later touch must be seen */
 	if (eager && mode == SLUICE_DISCARD_EAGER && range_is_pinned(r, begin, end)) {

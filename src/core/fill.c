@@ -290,8 +290,8 @@ sl_fill(struct sl_chunk *c, const struct sl_fill *fill)
 	int rc = 0;
 
 	r->busy++;
-	while (!rc && (c->state != SL_CHUNK_DEVICE || c->pages ||
-		       (c->unwritten && !fill->launch)))
+	while (!rc &&
+	       (c->state != SL_CHUNK_DEVICE || c->pages || (c->unwritten && !fill->launch)))
 		rc = fill_step(c, fill, &waited_read);
 	if (!rc)
 		rc = sl_fill_book(c, fill);

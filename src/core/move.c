@@ -104,7 +104,7 @@ sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "advise", addr, size_bytes, &r, &begin, &end);
-	if (rc)
+	if (rc || begin == end)
 		goto out;
 	r->busy++;
 	switch (advice) {
@@ -360,7 +360,7 @@ sluice_prefetch(struct sluice_space *space, const void *addr, size_t size_bytes,
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "prefetch", addr, size_bytes, &r, &what.begin, &what.end);
-	if (!rc)
+	if (!rc && what.begin < what.end)
 		rc = stream ? move_submit(r, &what)
 			    : range_prefetch(r, what.begin, what.end, tier);
 	sl_space_unlock(space);
@@ -438,7 +438,8 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 		free(what.chunks);
 		return rc;
 	}
-	rc = sl_region_find(space, "prefetch_index", base, 0, &r, &what.begin, &what.end);
+	rc = sl_region_find(space, "prefetch_index", base, SLUICE_TO_END, &r, &what.begin,
+			    &what.end);
 	if (!rc) { /* the caller's indices are read without the lock: the region is held */
 		r->busy++;
 		sl_space_unlock(space);
@@ -475,7 +476,7 @@ sluice_evict(struct sluice_space *space, const void *addr, size_t size_bytes,
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "evict", addr, size_bytes, &r, &what.begin, &what.end);
-	if (rc)
+	if (rc || what.begin == what.end)
 		goto out;
 	if (stream) {
 		rc = move_submit(r, &what);
@@ -550,7 +551,7 @@ sluice_pin(struct sluice_space *space, const void *addr, size_t size_bytes)
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "pin", addr, size_bytes, &r, &begin, &end);
-	if (rc)
+	if (rc || begin == end)
 		goto out;
 	r->busy++;
 	for (i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++)
@@ -577,7 +578,7 @@ sluice_unpin(struct sluice_space *space, const void *addr, size_t size_bytes)
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "unpin", addr, size_bytes, &r, &begin, &end);
-	if (rc)
+	if (rc || begin == end)
 		goto out;
 	for (i = begin / r->chunk_bytes; i * r->chunk_bytes < end && !rc; i++) {
 		if (!r->chunks[i].user_pins)
@@ -687,7 +688,9 @@ sluice_residency(struct sluice_space *space, const void *addr, size_t size_bytes
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "residency", addr, size_bytes, &r, &begin, &end);
-	if (!rc) {
+	if (!rc && begin == end) {
+		memset(out, 0, sizeof(*out));
+	} else if (!rc) {
 		sl_range_ask_arrival(r, begin, end);
 		sl_region_residency(r, begin, end, out);
 	}

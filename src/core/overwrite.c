@@ -82,7 +82,8 @@ sl_launch_overwrites(struct sluice_launch *l)
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
-		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ; i++) {
+		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ;
+		     i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
 
 			/* One that a fault is taking out goes without it: the kernel faults. */
@@ -106,7 +107,8 @@ sl_launch_overwrites_undo(struct sluice_launch *l)
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
-		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ; i++) {
+		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ;
+		     i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
 			int rc = 0;
 

@@ -30,7 +30,8 @@ use_is_ready(const struct sl_launch_use *u)
 SL_HELD static int
 chunk_only_revives(const struct sl_chunk *c, enum sluice_intent intent)
 {
-	return c->state == SL_CHUNK_DEVICE && !c->pages && !c->host && !c->dead && !c->unwritten &&
+	return c->state == SL_CHUNK_DEVICE && !c->pages && !c->host && !c->dead &&
+	       !c->unwritten &&
 	       (c->flags & (SL_DISCARDED | SL_DISCARD_EAGER | SL_GUARDED | SL_COLD |
 			    SL_EXCESS)) == SL_DISCARDED &&
 	       !sl_measure_wanted(c, intent);

@@ -44,7 +44,7 @@ sl_region_find(struct sluice_space *s, const char *call, const void *addr, size_
 	if (*begin >= r->size_bytes)
 		return sl_fail(-ENOENT, "%s: %p lies %llu bytes past the end of %s", call,
 			       addr, (unsigned long long)(*begin - r->size_bytes), r->name);
-	*end = size ? *begin + size : r->size_bytes;
+	*end = size == SLUICE_TO_END ? r->size_bytes : *begin + size;
 	if (*end > r->size_bytes || *end < *begin)
 		return sl_fail(-ENOENT, "%s: %zu bytes from %p reach past the end of %s (%llu bytes)",
 			       call, size, addr, r->name, (unsigned long long)r->size_bytes);
@@ -582,7 +582,7 @@ sluice_sync(struct sluice_space *space, void *addr, size_t size_bytes)
 	if (rc)
 		return rc;
 	rc = sl_region_find(space, "sync", addr, size_bytes, &r, &begin, &end);
-	if (rc || !sl_region_is_writable(r) || sl_region_is_volatile(r)) {
+	if (rc || begin == end || !sl_region_is_writable(r) || sl_region_is_volatile(r)) {
 		sl_space_unlock(space);
 		return rc;
 	}

@@ -38,10 +38,11 @@ sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream *st
 {
 	if (callback.space != s || (stream && callback.stream != stream))
 		return 0;
-	return sl_fail(-EDEADLK,
-		       "%s: called from a host callback, which it would wait for: call it "
-		       "from another thread, when the callback is over",
-		       call);
+	return sl_fail(
+		-EDEADLK,
+		"%s: called from a host callback, which it would wait for: call it "
+		"from another thread, when the callback is over",
+		call);
 }
 
 void
@@ -138,11 +139,12 @@ sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char 
 	}
 	if (callback.space == s) {
 		if (work_remains(r, begin, end, callback.number + 1, last))
-			return sl_fail(-EDEADLK,
-				       "%s: called from a host callback, and %s is used by "
-				       "what was called after it, which may wait for it: call "
-				       "it from another thread, when the callback is over",
-				       call, r->name);
+			return sl_fail(
+				-EDEADLK,
+				"%s: called from a host callback, and %s is used by "
+				"what was called after it, which may wait for it: call "
+				"it from another thread, when the callback is over",
+				call, r->name);
 		last = callback.number - 1;
 	}
 	while (work_remains(r, begin, end, 0, last))

@@ -98,7 +98,7 @@ file_data_beyond_the_write_back_threshold_are_written_in_the_background(void)
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_BACK), 8 * CHUNK);
 	CHECK_EQ(residency(s, p, 12 * CHUNK).dirty_bytes, 4 * CHUNK);
 	CHECK_EQ(residency(s, p, 10 * CHUNK).tier_bytes[SLUICE_TIER_HOST], 10 * CHUNK);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC), 4 * CHUNK);
 	for (uint64_t i = 0; i < 12; i++)
 		memory_expect(at_chunk(p, i), CHUNK, 2);

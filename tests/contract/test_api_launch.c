@@ -80,7 +80,7 @@ write_all_of_the_last_odd_chunk_reads_nothing(void)
 	char *p = region_map(s, path, 0, size, SLUICE_READ | SLUICE_WRITE);
 
 	launch(s, KERNEL_FILL, p, size, SLUICE_USE_WRITE_ALL, 2);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK_EQ(store_reads(s), 0);
 	CHECK_EQ(store_writes(s), size);
 	file_expect(path, 0, size, 2, 0);

@@ -275,7 +275,7 @@ writes_to_pinned_data_are_kept(void)
 	use(s, p, 2 * CHUNK, SLUICE_USE_READ);
 	CHECK(sluice_pin(s, p, 2 * CHUNK) == 0);
 	memory_fill(p, 2 * CHUNK, 2);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	file_expect(path, 0, 2 * CHUNK, 2, 0);
 	memory_fill(p, CHUNK, 3); /* again, after the sync guarded it */
 	CHECK(sluice_unpin(s, p, 2 * CHUNK) == 0);
@@ -460,13 +460,15 @@ random_advice_brings_pages_and_normal_advice_chunks(void)
 	const char *path = file_make("f", 16 * CHUNK, 1);
 	volatile uint64_t *p = region_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE);
 
-	CHECK(sluice_advise(s, (void *)(uintptr_t)p, 0, SLUICE_ADVISE_RANDOM) == 0);
+	CHECK(sluice_advise(s, (void *)(uintptr_t)p, SLUICE_TO_END, SLUICE_ADVISE_RANDOM) ==
+	      0);
 	for (uint64_t i = 0; i < 16; i++)
 		CHECK(p[i * CHUNK / 8 + 5] == pattern(1, i * CHUNK / 8 + 5));
 	CHECK_EQ(store_reads(s), 16 * PAGE);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_READ_AHEAD), 0);
 	p[0] = 42;
-	CHECK(sluice_advise(s, (void *)(uintptr_t)p, 0, SLUICE_ADVISE_NORMAL) == 0);
+	CHECK(sluice_advise(s, (void *)(uintptr_t)p, SLUICE_TO_END, SLUICE_ADVISE_NORMAL) ==
+	      0);
 	CHECK(p[0] == 42);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_READ_DEMAND), 16 * PAGE + CHUNK);
 	CHECK(sluice_unmap(s, (void *)(uintptr_t)p) == 0);
@@ -485,6 +487,63 @@ will_need_prefetches_to_the_host(void)
 	counter_wait(s, SLUICE_COUNTER_STORE_READ_PREFETCH, 2 * CHUNK);
 	CHECK_EQ(residency(s, at_chunk(p, 1), 2 * CHUNK).tier_bytes[SLUICE_TIER_HOST],
 		 2 * CHUNK);
+	space_end(s);
+}
+
+static void
+range_of_no_bytes_is_left_alone_by_every_call(void)
+{
+	static const enum sluice_advice advices[] = {SLUICE_ADVISE_RANDOM,
+						     SLUICE_ADVISE_DONT_NEED};
+	struct sluice_space *s = space_make("host_budget=8M");
+	char *p = region_alloc(s, 4 * CHUNK), *at = p + CHUNK + PAGE;
+	struct sluice_residency before, now;
+
+	memory_fill(p, 4 * CHUNK, 3);
+	before = residency(s, p, 4 * CHUNK);
+	for (int mode = SLUICE_DISCARD_EAGER; mode <= SLUICE_DISCARD_LAZY; mode++)
+		CHECK(sluice_discard(s, at, 0, (enum sluice_discard_mode)mode, NULL) == 0);
+	for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
+		CHECK(sluice_advise(s, at, 0, advices[i]) == 0);
+	CHECK(sluice_evict(s, at, 0, SLUICE_TIER_STORE, NULL) == 0);
+	CHECK(sluice_prefetch(s, at, 0, SLUICE_TIER_HOST, NULL) == 0);
+	CHECK(sluice_pin(s, at, 0) == 0);
+	CHECK(sluice_unpin(s, at, 0) == 0);
+	CHECK(sluice_sync(s, at, 0) == 0);
+	CHECK(sluice_residency(s, at, 0, &now) == 0);
+	CHECK_EQ(now.tier_bytes[0] + now.tier_bytes[1] + now.tier_bytes[2] + now.empty_bytes,
+		 0);
+	now = residency(s, p, 4 * CHUNK);
+	CHECK(memcmp(&before, &now, sizeof(now)) == 0);
+	memory_expect(p, 4 * CHUNK, 3);
+	CHECK_FAILS(sluice_discard(s, p + 4 * CHUNK, 0, SLUICE_DISCARD_LAZY, NULL),
+		    -ENOENT, "discard");
+	space_end(s);
+}
+
+static void
+range_to_the_end_is_taken_by_every_call(void)
+{
+	struct sluice_space *s = space_make("host_budget=8M");
+	char *p = region_alloc(s, 4 * CHUNK), *at = p + CHUNK;
+	struct sluice_use use = {at, SLUICE_TO_END, SLUICE_USE_READ};
+	struct sluice_residency now;
+
+	memory_fill(p, 4 * CHUNK, 3);
+	CHECK(sluice_pin(s, at, SLUICE_TO_END) == 0);
+	CHECK_EQ(residency(s, p, SLUICE_TO_END).pinned_bytes, 3 * CHUNK);
+	CHECK(sluice_unpin(s, at, SLUICE_TO_END) == 0);
+	CHECK(sluice_evict(s, at, SLUICE_TO_END, SLUICE_TIER_HOST, NULL) == 0);
+	CHECK_EQ(residency(s, p, 4 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], CHUNK);
+	CHECK(launch_uses(s, &use, 1) == 0);
+	space_sync(s);
+	CHECK_EQ(residency(s, p, 4 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 4 * CHUNK);
+	CHECK(sluice_discard(s, at, SLUICE_TO_END, SLUICE_DISCARD_EAGER, NULL) == 0);
+	CHECK(sluice_residency(s, at, SLUICE_TO_END, &now) == 0);
+	CHECK_EQ(now.empty_bytes, 3 * CHUNK);
+	CHECK(sluice_sync(s, at, SLUICE_TO_END) == 0);
+	memory_expect(p, CHUNK, 3);
+	memory_expect_zeros(at, 3 * CHUNK);
 	space_end(s);
 }
 
@@ -511,5 +570,7 @@ static const struct api_case cases[] = {
 	CASE(read_mostly_data_keep_their_host_copy_longer),
 	CASE(random_advice_brings_pages_and_normal_advice_chunks),
 	CASE(will_need_prefetches_to_the_host),
+	CASE(range_of_no_bytes_is_left_alone_by_every_call),
+	CASE(range_to_the_end_is_taken_by_every_call),
 };
 API_MAIN(cases)

@@ -6,8 +6,8 @@
  */
 #include "api.h"
 
-#include <fcntl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -84,7 +84,7 @@ odd_tail_of_a_file_is_written_to_the_byte(void)
 	unsigned char behind = file_byte(path, size);
 
 	p[size - 1] = (unsigned char)~p[size - 1];
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK(file_byte(path, size - 1) == p[size - 1]);
 	CHECK(file_byte(path, size) == behind);
 	CHECK_EQ(file_size(path), CHUNK + 8);
@@ -153,7 +153,7 @@ volatile_data_never_touches_the_store_while_host_memory_lasts(void)
 	for (uint64_t pass = 1; pass <= 3; pass++) {
 		launch(s, KERNEL_FILL, p, 4 * CHUNK, SLUICE_USE_WRITE_ALL, pass);
 		launch(s, KERNEL_FILL, at_chunk(p, 4), 4 * CHUNK, SLUICE_USE_WRITE_ALL, pass);
-		CHECK(sluice_sync(s, p, 0) == 0);
+		CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 		space_sync(s);
 		memory_expect(p, 4 * CHUNK, pass);
 		memory_expect(at_chunk(p, 4), 4 * CHUNK, pass);
@@ -199,7 +199,7 @@ anonymous_memory_is_zeros_and_spills_only_what_has_no_room(void)
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_SPILL), 10 * CHUNK);
 	CHECK_EQ(resident(s, SLUICE_TIER_STORE), 10 * CHUNK);
 	memory_expect(p, 16 * CHUNK, 5);
-	CHECK(sluice_sync(s, p, 0) == 0); /* nothing to do */
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0); /* nothing to do */
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC), 0);
 	CHECK(sluice_unmap(s, p) == 0);
 	CHECK_EQ(resident(s, SLUICE_TIER_DEVICE), 0);
@@ -232,13 +232,13 @@ sync_puts_written_data_into_the_file_and_keeps_them_resident(void)
 	char *p = region_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE);
 
 	launch(s, KERNEL_FILL, p, 4 * CHUNK, SLUICE_USE_WRITE_ALL, 2);
-	CHECK(sluice_sync(s, p, 0) == 0); /* waits for the launch */
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0); /* waits for the launch */
 	file_expect(path, 0, 4 * CHUNK, 2, 0);
 	CHECK_EQ(residency(s, p, 4 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 4 * CHUNK);
 	CHECK_EQ(residency(s, p, 4 * CHUNK).dirty_bytes, 0);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_D2H_SYNC), 4 * CHUNK);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC), 4 * CHUNK);
-	CHECK(sluice_sync(s, p, 0) == 0); /* nothing is newer: nothing moves */
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0); /* nothing is newer: nothing moves */
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC), 4 * CHUNK);
 	space_end(s);
 }
@@ -251,13 +251,13 @@ write_after_a_sync_is_seen_and_written_by_the_next(void)
 	char *p = region_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE);
 
 	memory_fill(p, 2 * CHUNK, 2);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	p[CHUNK] = 77; /* host code, on a chunk that is clean and present */
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK(file_byte(path, CHUNK) == 77);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC), 3 * CHUNK);
 	launch(s, KERNEL_ADD, p, CHUNK, SLUICE_USE_READ_WRITE, 1);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC), 4 * CHUNK);
 	CHECK(file_byte(path, 0) == (unsigned char)p[0]);
 	space_end(s);
@@ -289,7 +289,7 @@ untouched_data_are_not_written_back(void)
 	for (uint64_t i = 0; i < 16; i++)
 		use(s, at_chunk(p, i), CHUNK, SLUICE_USE_READ);
 	space_sync(s);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK(sluice_unmap(s, p) == 0);
 	CHECK_EQ(d2h(s), 0);
 	CHECK_EQ(store_writes(s), 0);

@@ -356,7 +356,7 @@ large_chunks_keep_every_promise_of_small_ones(void)
 	CHECK_EQ(resident_peak(s, SLUICE_TIER_DEVICE), 2 * large);
 	launch(s, KERNEL_FILL, q, large, SLUICE_USE_WRITE_ALL, 3);
 	launch(s, KERNEL_FILL, p + 5 * large, size - 5 * large, SLUICE_USE_WRITE_ALL, 2);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK_EQ(store_reads(s), size);
 	file_expect(path, 5 * large, size - 5 * large, 2, 0);
 	file_expect(path, size, 800, 1, size / 8);

@@ -21,7 +21,7 @@ pattern_run(const char *config, int advice, unsigned flags, const uint64_t *orde
 	struct seen seen;
 
 	if (advice >= 0)
-		CHECK(sluice_advise(s, p, 0, (enum sluice_advice)advice) == 0);
+		CHECK(sluice_advise(s, p, SLUICE_TO_END, (enum sluice_advice)advice) == 0);
 	for (size_t i = 0; i < n; i++)
 		launch(s, KERNEL_READ, at_chunk(p, order[i]), CHUNK, SLUICE_USE_READ, 0);
 	space_sync(s);
@@ -222,7 +222,7 @@ sweep_run(const char *config, unsigned flags, int declared)
 	swept.all = counter(s, SLUICE_COUNTER_EVICTIONS);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_D2H_EVICT), swept.all * CHUNK);
 	CHECK_EQ(counter(s, SLUICE_COUNTER_ZERO_FILL), CHUNKS * CHUNK);
-	CHECK(sluice_sync(s, p, 0) == 0);
+	CHECK(sluice_sync(s, p, SLUICE_TO_END) == 0);
 	CHECK_EQ(store_writes(s), CHUNKS * CHUNK); /* each chunk once */
 	CHECK_EQ(store_reads(s), 0);
 	space_end(s);

@@ -120,7 +120,7 @@ script_run(struct script *s)
 		}
 		tried(s, word_write(p, s->anon_tile[i].new)); /* as it is, but dirty */
 	}
-	tried(s, sluice_sync(s->space, s->file, 0));
+	tried(s, sluice_sync(s->space, s->file, SLUICE_TO_END));
 	tried(s, sluice_stream_callback(s->space, s->stream, script_nothing, NULL));
 	tried(s, sluice_event_record(s->space, s->stream, s->event));
 	tried(s, sluice_event_wait(s->space, NULL, s->event));

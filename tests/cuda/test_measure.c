@@ -290,7 +290,7 @@ file_that_is_only_read_is_not_written(const char *more)
 	for (uint64_t at = 0; at < n; at += CHUNK_N)
 		cuda_test_run(&t, s, NULL, TEST_SUM, p + at, CHUNK_N, word,
 			      SLUICE_USE_READ_WRITE);
-	CHECK_OK(sluice_sync(s, p, 0)); /* some are on the device still */
+	CHECK_OK(sluice_sync(s, p, SLUICE_TO_END)); /* some are on the device still */
 	CHECK(cuda_test_word_read(&t, word) == n * (n + 1) / 2);
 	CHECK(d2h(s) == 0);
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC) == 0);
@@ -299,7 +299,7 @@ file_that_is_only_read_is_not_written(const char *more)
 	run_in(s, p + n - 4 * CHUNK_N, 4 * CHUNK, SLUICE_USE_READ_WRITE, TEST_ADD,
 	       p + n - 1, 1, 100);
 	run_in(s, p + other, CHUNK, SLUICE_USE_READ_WRITE, TEST_ADD, p + other, 1, 200);
-	CHECK_OK(sluice_sync(s, p, 0));
+	CHECK_OK(sluice_sync(s, p, SLUICE_TO_END));
 	CHECK(file_word(n - 1) == n + 100 && file_word(other) == other + 201);
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_STORE_WRITE_SYNC) == 2 * CHUNK);
 	/* Copies as they were before the sync are none any more. */

@@ -407,7 +407,7 @@ do_discard(struct actor *a, struct region *r)
 static void
 do_sync(struct actor *a, struct region *r)
 {
-	CHECK_OK(sluice_sync(space, r->p, 0));
+	CHECK_OK(sluice_sync(space, r->p, SLUICE_TO_END));
 	if (r->file >= 0)
 		file_check(a, r, "file after sync");
 }

@@ -121,7 +121,7 @@ file_larger_than_device_and_host_is_read_and_changed(void)
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_STORE_WRITE_BACK) == 0);
 	for (uint64_t at = 0; at < bytes; at += tile)
 		cuda_test_run(&t, s, NULL, TEST_ADD, p + at, n, 1, SLUICE_USE_READ_WRITE);
-	CHECK_OK(sluice_sync(s, p, 0));
+	CHECK_OK(sluice_sync(s, p, SLUICE_TO_END));
 	fd = open(path, O_RDONLY);
 	CHECK(fd >= 0);
 	for (uint64_t i = 0; i < total; i += 12345) {

@@ -238,13 +238,13 @@ scenario(void)
 		model_write(&file, p, p + 10);
 	for (size_t p = 0; p < anon.n_pages; p += STEP)
 		model_write(&anon, p, p + 20);
-	if (file.addr && !TRY(sluice_sync(space, file.addr, 0)))
+	if (file.addr && !TRY(sluice_sync(space, file.addr, SLUICE_TO_END)))
 		file_check(0, FILE_PAGES);
 	launch(&anon, 0, ANON_PAGES, 31, 0, SLUICE_USE_WRITE, NULL);
 	launch(&file, 0, 2 * CHUNK / PAGE, 32, 1, SLUICE_USE_READ_WRITE, stream);
 	launch(&file, CHUNK / PAGE, 2 * CHUNK / PAGE, 33, 1, SLUICE_USE_WRITE_ALL, NULL);
 	/* Present while it is synced: a snapshot, and writes that must be seen after it. */
-	if (file.addr && !TRY(sluice_sync(space, file.addr, 0)))
+	if (file.addr && !TRY(sluice_sync(space, file.addr, SLUICE_TO_END)))
 		file_check(0, FILE_PAGES);
 	for (size_t p = 2; p < file.n_pages; p += 7 * STEP)
 		model_write(&file, p, p + 30);
@@ -257,7 +257,7 @@ scenario(void)
 				       SLUICE_ADVISE_RANDOM)))
 			for (size_t p = 1; p < FILE_PAGES; p += 5 * STEP)
 				model_write(&file, p, p + 40);
-		TRY(sluice_sync(space, file.addr, 0));
+		TRY(sluice_sync(space, file.addr, SLUICE_TO_END));
 	}
 	sluice_stream_destroy(stream);
 }
@@ -330,10 +330,10 @@ aftermath(void)
 	model_read_all(&anon);
 	if (file.addr) {
 		/* An earlier failure in the background is reported once, here. */
-		rc = sluice_sync(space, file.addr, 0);
+		rc = sluice_sync(space, file.addr, SLUICE_TO_END);
 		if (rc)
 			CHECK(*sluice_last_error());
-		CHECK_OK(sluice_sync(space, file.addr, 0));
+		CHECK_OK(sluice_sync(space, file.addr, SLUICE_TO_END));
 		file_check(0, FILE_PAGES);
 		CHECK_OK(sluice_unmap(space, file.addr));
 		file_check(0, FILE_PAGES);

@@ -296,7 +296,7 @@ write_through_a_read_mapping_is_refused_and_the_file_unchanged(void)
 			CHECK(fault_write(addr, 7) == SIGBUS);
 			CHECK_LOGGED("host code", "SLUICE_WRITE", address_text(addr));
 			CHECK(fault_read(addr, &value) == 0 && value == fault_word(1, 0));
-			CHECK_OK(sluice_sync(space, addr, 0));
+			CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 			CHECK_OK(sluice_unmap(space, addr));
 			CHECK(fault_file_has("data", 0, 2 * CHUNK, 1, 0));
 			fault_space_end(space);
@@ -383,7 +383,8 @@ own_scope_makes_unmap_ebusy_and_others_wait(void)
 	use = (struct sluice_use){addr, CHUNK, SLUICE_USE_READ_WRITE};
 	CHECK_OK(sluice_launch_begin(space, NULL, &use, 1, &scope));
 	CHECK_FAILS(sluice_unmap(space, addr), -EBUSY, "data", "sluice_launch_end");
-	CHECK_FAILS(sluice_sync(space, addr, 0), -EBUSY, "data", "sluice_launch_end");
+	CHECK_FAILS(sluice_sync(space, addr, SLUICE_TO_END), -EBUSY, "data",
+		    "sluice_launch_end");
 	CHECK_FAILS(sluice_remap(space, addr, SLUICE_READ), -EBUSY, "sluice_launch_end");
 	CHECK_FAILS(sluice_evict(space, addr, CHUNK, SLUICE_TIER_HOST, NULL), -EBUSY,
 		    "sluice_launch_end");

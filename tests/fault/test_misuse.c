@@ -88,8 +88,8 @@ ranges_past_the_end_are_enoent_in_every_call(void)
 	begin();
 	range_fails(addr + BYTES, PAGE, "past the end"); /* in the last chunk, behind the size */
 	range_fails(addr, BYTES + 1, "past the end");
-	range_fails(addr + CHUNK, SIZE_MAX, "past the end");
-	range_fails(addr + CHUNK, SIZE_MAX - CHUNK + 1, "past the end");
+	range_fails(addr + CHUNK, SIZE_MAX - 1, "past the end");
+	range_fails(addr + CHUNK, SIZE_MAX - 1 - CHUNK + 1, "past the end");
 	end();
 }
 

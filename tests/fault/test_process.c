@@ -52,7 +52,7 @@ child_of_fork(const struct forked *f)
 	CHILD(sluice_alloc(space, PAGE, 0, &addr));
 	CHILD(sluice_unmap(space, f->addr));
 	CHILD(sluice_remap(space, f->addr, RW));
-	CHILD(sluice_sync(space, f->addr, 0));
+	CHILD(sluice_sync(space, f->addr, SLUICE_TO_END));
 	CHILD(sluice_advise(space, f->addr, PAGE, SLUICE_ADVISE_NORMAL));
 	CHILD(sluice_prefetch(space, f->addr, PAGE, SLUICE_TIER_DEVICE, NULL));
 	CHILD(sluice_prefetch_index(space, f->addr, 8, &index, 1, SLUICE_TIER_DEVICE, NULL));
@@ -143,11 +143,14 @@ stream_of_one_space_is_refused_by_another(void)
 				  sizeof(range), &use, 1),
 		    -EINVAL, words);
 	CHECK_FAILS(sluice_launch_begin(b, of_a, &use, 1, &scope), -EINVAL, words);
-	CHECK_FAILS(sluice_prefetch(b, in_b, 0, SLUICE_TIER_DEVICE, of_a), -EINVAL, words);
+	CHECK_FAILS(sluice_prefetch(b, in_b, SLUICE_TO_END, SLUICE_TIER_DEVICE, of_a),
+		    -EINVAL, words);
 	CHECK_FAILS(sluice_prefetch_index(b, in_b, 8, &index, 1, SLUICE_TIER_DEVICE, of_a),
 		    -EINVAL, words);
-	CHECK_FAILS(sluice_evict(b, in_b, 0, SLUICE_TIER_HOST, of_a), -EINVAL, words);
-	CHECK_FAILS(sluice_discard(b, in_b, 0, SLUICE_DISCARD_LAZY, of_a), -EINVAL, words);
+	CHECK_FAILS(sluice_evict(b, in_b, SLUICE_TO_END, SLUICE_TIER_HOST, of_a), -EINVAL,
+		    words);
+	CHECK_FAILS(sluice_discard(b, in_b, SLUICE_TO_END, SLUICE_DISCARD_LAZY, of_a),
+		    -EINVAL, words);
 	CHECK_FAILS(sluice_stream_callback(b, of_a, callback_nothing, NULL), -EINVAL, words);
 	CHECK_FAILS(sluice_stream_synchronize(b, of_a), -EINVAL, words);
 	CHECK_FAILS(sluice_event_record(b, of_a, event), -EINVAL, words);
@@ -179,7 +182,7 @@ two_spaces_are_independent(void)
 				  sizeof(range), &use, 1),
 		    -ENOENT, "no region of this space");
 	CHECK_FAILS(sluice_unmap(b, in_a), -ENOENT, "no region");
-	CHECK_FAILS(sluice_sync(a, in_b, 0), -ENOENT, "no region of this space");
+	CHECK_FAILS(sluice_sync(a, in_b, SLUICE_TO_END), -ENOENT, "no region of this space");
 	/* A kernel of b on the data of a, by faults: each serves its own. */
 	CHECK_OK(sluice_launch(b, NULL, fault_kernel_add, fault_grid(range.bytes), &range,
 			       sizeof(range), NULL, 0));
@@ -301,7 +304,7 @@ child_to_be_killed(int out, uint64_t round)
 			if (at % CHUNK == 0)
 				fault_fill((char *)anonymous + at, CHUNK, round);
 		}
-		CHECK_OK(sluice_sync(space, addr, 0));
+		CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 		CHECK(write(out, &round, sizeof(round)) == sizeof(round));
 	}
 }

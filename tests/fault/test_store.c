@@ -250,15 +250,16 @@ full_disk_in_a_write_back_is_reported_and_loses_nothing(void)
 	taken = write_pages(addr, bytes, 5);
 	CHECK(taken > 12 * MIB && taken < bytes);
 	CHECK_LOGGED("disk/data", "No space");
-	CHECK_FAILS(sluice_sync(space, addr, 0), -ENOSPC, "disk/data", "chunk", "free");
+	CHECK_FAILS(sluice_sync(space, addr, SLUICE_TO_END), -ENOSPC, "disk/data",
+		    "chunk", "free");
 	CHECK_FAILS(sluice_unmap(space, addr), -ENOSPC, "disk/data");
 	CHECK(read_pages(addr, taken, 5) > 0);
 	CHECK_OK(sluice_space_check(space));
 	CHECK(!unlink("disk/ballast"));
-	rc = sluice_sync(space, addr, 0); /* the reads above have tried to make room */
+	rc = sluice_sync(space, addr, SLUICE_TO_END); /* the reads above have tried to make room */
 	if (rc)
 		CHECK_FAILS(rc, -ENOSPC, "disk/data", "chunk");
-	CHECK_OK(sluice_sync(space, addr, 0));
+	CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 	CHECK(file_has_pages("disk/data", taken, 5));
 	CHECK(write_pages(addr, bytes, 6) == bytes);
 	CHECK_OK(sluice_unmap(space, addr));
@@ -280,8 +281,8 @@ eio_on_write_is_reported_by_sync_and_the_data_kept(void)
 		addr = map_file(space, "data", 0, RW);
 		CHECK(write_pages(addr, 3 * CHUNK, 5) == 3 * CHUNK);
 		arm("store.write:1:EIO+");
-		CHECK_FAILS(sluice_sync(space, addr, 0), -EIO, "write", "data", "chunk",
-			    "offset");
+		CHECK_FAILS(sluice_sync(space, addr, SLUICE_TO_END), -EIO, "write",
+			    "data", "chunk", "offset");
 		CHECK_FAILS(sluice_unmap(space, addr), -EIO, "unmap", "data");
 		CHECK_FAILS(sluice_evict(space, addr, CHUNK, SLUICE_TIER_STORE, NULL),
 			    -EIO, "data");
@@ -289,7 +290,7 @@ eio_on_write_is_reported_by_sync_and_the_data_kept(void)
 		CHECK(fault_counter(space, SLUICE_COUNTER_IO_ERRORS) > 0);
 		disarm();
 		CHECK_OK(sluice_space_check(space));
-		CHECK_OK(sluice_sync(space, addr, 0));
+		CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 		CHECK(file_has_pages("data", 3 * CHUNK, 5));
 		CHECK(fault_file_has("data", 3 * CHUNK, bytes - 3 * CHUNK, 1, 3 * CHUNK));
 		CHECK_OK(sluice_unmap(space, addr));
@@ -312,8 +313,8 @@ eio_in_the_background_is_reported_once_by_the_next_sync(void)
 		usleep(1000);
 	CHECK(sl_fault_point_fired() == 1);
 	disarm();
-	CHECK_FAILS(sluice_sync(space, addr, 0), -EIO, "data", "chunk");
-	CHECK_OK(sluice_sync(space, addr, 0));
+	CHECK_FAILS(sluice_sync(space, addr, SLUICE_TO_END), -EIO, "data", "chunk");
+	CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 	CHECK(file_has_pages("data", bytes, 5));
 	CHECK(read_pages(addr, bytes, 5) == bytes / PAGE);
 	CHECK_OK(sluice_unmap(space, addr));
@@ -448,7 +449,7 @@ sync_reports_its_own_failure_whoever_else_syncs_the_region(void)
 	pthread_t thread;
 
 	CHECK(write_pages(addr, CHUNK, 0) == CHUNK);
-	CHECK_OK(sluice_sync(space, addr, 0));
+	CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 	CHECK(!pthread_create(&thread, NULL, syncer_run, &syncer));
 	for (uint64_t round = 1; round <= 100; round++) {
 		/* Present data are written from a snapshot: the chunk is no worse than dirty after. */
@@ -477,11 +478,12 @@ eio_on_sync_of_the_medium_is_reported(void)
 
 	CHECK(write_pages(addr, 2 * CHUNK, 5) == 2 * CHUNK);
 	arm("store.sync:1:EIO+");
-	CHECK_FAILS(sluice_sync(space, addr, 0), -EIO, "sync", "data");
-	CHECK_FAILS(sluice_sync(space, addr, 0), -EIO, "sync", "data"); /* not forgotten */
+	CHECK_FAILS(sluice_sync(space, addr, SLUICE_TO_END), -EIO, "sync", "data");
+	CHECK_FAILS(sluice_sync(space, addr, SLUICE_TO_END), -EIO, "sync",
+		    "data"); /* not forgotten */
 	CHECK_FAILS(sluice_unmap(space, addr), -EIO, "sync", "data");
 	disarm();
-	CHECK_OK(sluice_sync(space, addr, 0));
+	CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 	CHECK_OK(sluice_unmap(space, addr));
 	CHECK(file_has_pages("data", 2 * CHUNK, 5));
 	fault_space_end(space);
@@ -551,7 +553,7 @@ file_cut_short_grows_again_by_what_was_written(void)
 	addr = map_file(space, "data", 0, RW);
 	CHECK(write_pages(addr, 4 * CHUNK, 5) == 4 * CHUNK);
 	CHECK(!truncate("data", (off_t)PAGE));
-	CHECK_OK(sluice_sync(space, addr, 0));
+	CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 	CHECK(!stat("data", &st) && st.st_size == 4 * (off_t)CHUNK);
 	CHECK(file_has_pages("data", 4 * CHUNK, 5));
 	CHECK_OK(sluice_unmap(space, addr));
@@ -581,7 +583,7 @@ file_changed_by_others_is_seen_once_read_again(void)
 	CHECK(fault_read(reader, &value) == 0 && value == 77);
 	CHECK(fault_read(reader + 2 * CHUNK, &value) == 0 && value == 77);
 	CHECK(fault_read(writer + CHUNK, &value) == 0 && value == 42);
-	CHECK_OK(sluice_sync(space, writer, 0)); /* written later than 77 */
+	CHECK_OK(sluice_sync(space, writer, SLUICE_TO_END)); /* written later than 77 */
 	CHECK(fault_read(reader + CHUNK, &value) == 0 && value == 42);
 	CHECK_OK(sluice_unmap(space, writer));
 	fault_space_end(space);
@@ -599,7 +601,7 @@ unlinked_file_stays_whole(void)
 	CHECK(!unlink("data"));
 	CHECK(write_pages(addr, bytes, 5) == bytes);
 	CHECK(read_pages(addr, bytes, 5) == bytes / PAGE);
-	CHECK_OK(sluice_sync(space, addr, 0));
+	CHECK_OK(sluice_sync(space, addr, SLUICE_TO_END));
 	CHECK_OK(sluice_unmap(space, addr));
 	fault_space_end(space);
 }

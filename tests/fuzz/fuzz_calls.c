@@ -292,7 +292,7 @@ call(struct model *m, const uint8_t *bytes)
 						     (size_t)(bytes[2] % 6) * CHUNK));
 		return;
 	case 13:
-		result_check(sluice_sync(m->space, r->addr, 0));
+		result_check(sluice_sync(m->space, r->addr, SLUICE_TO_END));
 		return;
 	}
 }
