@@ -52,8 +52,8 @@ static const char demo_help[] =
 	"      --quick         small files, a few seconds\n"
 	"      --size SIZE     bytes of each program's files (K, M, G; at least 192M;\n"
 	"                      default: up to 1G, by the speed of the disk)\n"
-	"      --picture FILE  where the picture goes (default: sluice-demo.svg in the\n"
-	"                      directory for the files)\n"
+	"      --picture FILE  where the picture goes (default: a new file\n"
+	"                      sluice-demo-XXXXXX.svg in the current directory)\n"
 	"      --json          print one JSON object instead of the table\n"
 	"  -h, --help          print this and exit\n";
 
@@ -191,10 +191,10 @@ options_read(int argc, char **argv, struct options *options)
 						     optarg);
 			break;
 		case 'p':
-			if (strlen(optarg) >= sizeof(options->picture) || !*optarg)
+			if (!*optarg)
 				return command_usage("demo",
 						     "--picture: not a file name");
-			snprintf(options->picture, sizeof(options->picture), "%s", optarg);
+			options->picture = optarg;
 			break;
 		case 'j':
 			options->as_json = 1;
@@ -213,23 +213,6 @@ options_read(int argc, char **argv, struct options *options)
 	return 0;
 }
 
-/* The picture is written at the end: find out now that it cannot be. */
-static int
-picture_check(struct options *options)
-{
-	FILE *file;
-
-	if (!options->picture[0] &&
-	    (size_t)snprintf(options->picture, sizeof(options->picture),
-			     "%s/sluice-demo.svg", options->dir) >= sizeof(options->picture))
-		return command_fail("demo", "%s: the name is too long", options->dir);
-	file = fopen(options->picture, "ae");
-	if (!file)
-		return command_fail("demo", "%s: %s", options->picture, strerror(errno));
-	fclose(file);
-	return SL_EXIT_OK;
-}
-
 int
 cmd_demo(int argc, char **argv)
 {
@@ -244,9 +227,6 @@ cmd_demo(int argc, char **argv)
 		options.dir = getenv("TMPDIR");
 	if (!options.dir || !*options.dir)
 		options.dir = "/var/tmp";
-	rc = picture_check(&options);
-	if (rc)
-		return rc;
 	/* From here a signal is waited for, and the directory is removed before it takes effect. */
 	sigemptyset(&wanted);
 	sigaddset(&wanted, SIGINT);

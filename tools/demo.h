@@ -33,7 +33,7 @@ struct options {
 	const char *dir;
 	int quick;
 	uint64_t size_bytes; /* 0: chosen */
-	char picture[4096];
+	const char *picture; /* NULL: a new file in the current directory */
 	int as_json;
 };
 
@@ -73,6 +73,7 @@ struct program {
 	int compared;         /* 1: both outputs were read */
 	int same;             /* 1: and they are equal */
 	double disk_s;        /* what our bytes take at the disk's measured rates */
+	uint64_t compare_ns;  /* reading both outputs */
 };
 
 struct demo {
@@ -82,9 +83,14 @@ struct demo {
 	struct disk_rate disk;
 	uint64_t footprint_bytes; /* of each program, before rounding */
 	uint64_t device_bytes, host_bytes, staging_bytes;
-	uint64_t limit_bytes;  /* of the mmap runs */
-	int limited;           /* 1: a memory group holds them to it */
-	char limit_error[512]; /* why not */
+	uint64_t limit_bytes;    /* of the mmap runs */
+	int limited;             /* 1: a memory group holds them to it */
+	char limit_error[512];   /* why not */
+	uint64_t begin_ns;       /* of the working process */
+	uint64_t disk_ns;        /* measuring the disk */
+	char picture[4096];      /* the file it was written to */
+	int picture_rc;          /* 0: it was written */
+	char picture_error[512]; /* why not */
 	struct program programs[PROGRAM_N];
 };
 

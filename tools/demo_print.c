@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "demo.h"
 #include "json.h"
@@ -52,7 +53,7 @@ print_row(const struct demo *demo, const char *name,
 	printf("%-34s", name);
 	for (size_t i = 0; i < PROGRAM_N; i++) {
 		value(demo, &demo->programs[i], text, sizeof(text));
-		printf(" %14s", text);
+		printf(" %18s", text);
 	}
 	putchar('\n');
 }
@@ -128,7 +129,28 @@ value_disk(const struct demo *demo, const struct program *program, char *text,
 	   size_t text_bytes)
 {
 	(void)demo;
-	snprintf(text, text_bytes, "%.0f %%", 100 * disk_fraction(program));
+	/* The disk's rate is a sample: what comes out faster than it has reached it. */
+	if (disk_fraction(program) >= 1)
+		snprintf(text, text_bytes, "at the disk's rate");
+	else
+		snprintf(text, text_bytes, "%.0f %%", 100 * disk_fraction(program));
+}
+
+static void
+value_files(const struct demo *demo, const struct program *program, char *text,
+	    size_t text_bytes)
+{
+	(void)demo;
+	snprintf(text, text_bytes, "%.2f s",
+		 seconds(program->ours.generate_ns + program->mmap.generate_ns));
+}
+
+static void
+value_compare(const struct demo *demo, const struct program *program, char *text,
+	      size_t text_bytes)
+{
+	(void)demo;
+	snprintf(text, text_bytes, "%.2f s", seconds(program->compare_ns));
 }
 
 static void
@@ -158,7 +180,7 @@ print_moves(const struct demo *demo)
 			continue;
 		printf("  %-32s", sluice_counter_name(counter));
 		for (size_t at = 0; at < PROGRAM_N; at++)
-			printf(" %14s",
+			printf(" %18s",
 			       sl_size_format(demo->programs[at].ours.after.counter[i],
 					      text, sizeof(text)));
 		printf("   %s\n", sluice_counter_text(counter));
@@ -179,34 +201,49 @@ demo_print_table(const struct demo *demo)
 	printf("disk: reads %.2f GB/s, writes %.2f GB/s (%s, measured now)\n\n",
 	       demo->disk.read_bytes_per_s / 1e9, demo->disk.write_bytes_per_s / 1e9,
 	       demo->disk.direct ? "O_DIRECT" : "page cache");
+	if (demo->limited)
+		printf("mmap: in a memory group of %s, as much as Sluice has\n\n", limit);
+	else
+		printf("mmap: had ALL memory, since no memory group can be made for it "
+		       "(%s).\nIts times are those of a machine with enough memory, so "
+		       "they are no comparison.\n\n",
+		       demo->limit_error);
 
 	printf("%-34s", "");
 	for (size_t i = 0; i < PROGRAM_N; i++)
-		printf(" %14s", demo->programs[i].workload->name);
+		printf(" %18s", demo->programs[i].workload->name);
 	putchar('\n');
 	print_row(demo, "data in files", value_footprint);
 	print_row(demo, "  over device memory", value_times_device);
 	print_row(demo, "  over device and host memory", value_times_both);
 	print_row(demo, "time with Sluice", value_time);
-	print_row(demo, "time with mmap", value_mmap_time);
-	print_row(demo, "time with mmap over Sluice's", value_speedup);
+	if (demo->limited) {
+		print_row(demo, "time with mmap", value_mmap_time);
+		print_row(demo, "time with mmap over Sluice's", value_speedup);
+	} else {
+		print_row(demo, "time with mmap and all memory", value_mmap_time);
+	}
 	print_row(demo, "same result, byte for byte", value_same);
 	print_row(demo, "fraction of the disk's rate", value_disk);
 	print_row(demo, "misses", value_misses);
 	puts("bytes by cause");
 	print_moves(demo);
 	putchar('\n');
-	if (demo->limited)
-		printf("mmap ran in a memory group of %s: as much as Sluice had.\n", limit);
-	else
-		printf("mmap ran without memory limit (%s): it could keep all its files "
-		       "in memory.\n",
-		       demo->limit_error);
+	puts("seconds of each step");
+	print_row(demo, "  making the files", value_files);
+	print_row(demo, "  with Sluice", value_time);
+	print_row(demo, "  with mmap", value_mmap_time);
+	print_row(demo, "  comparing the results", value_compare);
+	printf("  measuring the disk %.2f s, everything %.2f s\n\n",
+	       seconds(demo->disk_ns), seconds(sl_now_ns() - demo->begin_ns));
 	for (size_t i = 0; i < PROGRAM_N; i++)
 		if (demo->programs[i].mmap_rc)
 			printf("%s over mmap: %s\n", demo->programs[i].workload->name,
 			       demo->programs[i].mmap_error);
-	printf("picture: %s\n", demo->options->picture);
+	if (demo->picture_rc)
+		printf("picture: none: %s\n", demo->picture_error);
+	else
+		printf("picture: %s\n", demo->picture);
 }
 
 static void
@@ -244,6 +281,9 @@ json_program(struct json *json, const struct program *program)
 	else
 		json_null(json);
 	json_number(json, "disk_fraction", disk_fraction(program));
+	json_number(json, "files_s",
+		    seconds(program->ours.generate_ns + program->mmap.generate_ns));
+	json_number(json, "compare_s", seconds(program->compare_ns));
 	json_size(json, "device_peak_bytes",
 		  program->ours.after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
 	json_size(json, "host_peak_bytes",
@@ -284,7 +324,14 @@ demo_print_json(const struct demo *demo)
 	for (size_t i = 0; i < PROGRAM_N; i++)
 		json_program(&json, &demo->programs[i]);
 	json_close(&json);
-	json_key(&json, "picture");
-	json_string(&json, demo->options->picture);
+	json_number(&json, "measure_s", seconds(demo->disk_ns));
+	json_number(&json, "all_s", seconds(sl_now_ns() - demo->begin_ns));
+	if (demo->picture_rc) {
+		json_key(&json, "picture_error");
+		json_string(&json, demo->picture_error);
+	} else {
+		json_key(&json, "picture");
+		json_string(&json, demo->picture);
+	}
 	json_end(&json);
 }

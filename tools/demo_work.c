@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -286,6 +287,16 @@ outputs_digest(const struct program *program, uint64_t *out)
 	return results ? 0 : -ENOENT;
 }
 
+static int
+digest_timed(struct program *program, uint64_t *out)
+{
+	uint64_t begin_ns = sl_now_ns();
+	int rc = outputs_digest(program, out);
+
+	program->compare_ns += sl_now_ns() - begin_ns;
+	return rc;
+}
+
 /* ---- one program ---- */
 
 static int
@@ -309,7 +320,7 @@ program_run(struct demo *demo, struct program *program)
 	if (rc)
 		return command_fail("demo", "%s: %s", program->workload->name,
 				    program->ours.error);
-	rc = outputs_digest(program, &ours_digest);
+	rc = digest_timed(program, &ours_digest);
 	if (rc)
 		return command_fail("demo", "%s: reading the result: %s",
 				    program->workload->name, strerror(-rc));
@@ -319,7 +330,7 @@ program_run(struct demo *demo, struct program *program)
 				  demo->disk.write_bytes_per_s;
 
 	demo_mmap_run(demo, program);
-	if (!program->mmap_rc && !outputs_digest(program, &mmap_digest)) {
+	if (!program->mmap_rc && !digest_timed(program, &mmap_digest)) {
 		program->compared = 1;
 		program->same = ours_digest == mmap_digest;
 	}
@@ -332,11 +343,51 @@ program_run(struct demo *demo, struct program *program)
 
 /* ---- the working process ---- */
 
+/*
+ * The file for the picture, without a name that somebody else chose: no link is followed, and what
+ * is there already is written only if it is a file of ours. A descriptor, or -errno with a text.
+ */
 static int
-picture_draw(const struct demo *demo)
+picture_open(struct demo *demo)
+{
+	const char *asked = demo->options->picture;
+	struct stat st;
+	int fd, rc;
+
+	snprintf(demo->picture, sizeof(demo->picture), "%s",
+		 asked ? asked : "sluice-demo-XXXXXX.svg");
+	if (asked)
+		/* O_NONBLOCK: a pipe that nobody reads is refused, not waited for. */
+		fd = open(asked, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+			  0666);
+	else
+		fd = mkostemps(demo->picture, (int)strlen(".svg"), O_CLOEXEC);
+	if (fd < 0)
+		return sl_fail(-errno, "%s: %s: name another file with --picture",
+			       demo->picture,
+			       errno == ELOOP ? "a symbolic link" : strerror(errno));
+	if (fstat(fd, &st))
+		rc = sl_fail(-errno, "%s: %s", demo->picture, strerror(errno));
+	else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+		rc = sl_fail(-EPERM,
+			     "%s: not a file of this user's: name another one with "
+			     "--picture",
+			     demo->picture);
+	else if (ftruncate(fd, 0))
+		rc = sl_fail(-errno, "%s: %s", demo->picture, strerror(errno));
+	else
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int
+picture_draw(struct demo *demo)
 {
 	struct picture_program drawn[PROGRAM_N];
 	char title[128], device[32], host[32];
+	FILE *file;
+	int fd, rc;
 
 	for (size_t i = 0; i < PROGRAM_N; i++) {
 		const struct sampler *sampler = &demo->programs[i].sampler;
@@ -353,9 +404,29 @@ picture_draw(const struct demo *demo)
 	snprintf(title, sizeof(title), "Files through %s of device and %s of host memory",
 		 sl_size_format(demo->device_bytes, device, sizeof(device)),
 		 sl_size_format(demo->host_bytes, host, sizeof(host)));
-	if (picture_write(demo->options->picture, title, drawn, PROGRAM_N))
-		return command_fail("demo", "%s", sluice_last_error());
-	return SL_EXIT_OK;
+	fd = picture_open(demo);
+	if (fd < 0)
+		return fd;
+	file = fdopen(fd, "w");
+	if (!file) {
+		rc = sl_fail(-errno, "%s: %s", demo->picture, strerror(errno));
+		close(fd);
+		return rc;
+	}
+	rc = picture_write(file, title, drawn, PROGRAM_N);
+	if (fclose(file) && !rc)
+		rc = sl_fail(-errno, "%s: %s", demo->picture, strerror(errno));
+	return rc;
+}
+
+/* A picture that cannot be made is said with the results: it does not fail the demonstration. */
+static void
+picture_make(struct demo *demo)
+{
+	demo->picture_rc = picture_draw(demo);
+	if (demo->picture_rc)
+		snprintf(demo->picture_error, sizeof(demo->picture_error), "%s",
+			 sluice_last_error());
 }
 
 int
@@ -370,9 +441,11 @@ demo_work(const struct options *options, const char *dir, struct shared *shared)
 	rc = programs_init(&demo);
 	if (rc)
 		return rc;
+	demo.begin_ns = sl_now_ns();
 	if (disk_rate_measure(dir, (options->quick ? 128 : 512) * MIB,
 			      options->quick ? 1.0 : 3.0, &demo.disk))
 		return command_fail("demo", "%s", sluice_last_error());
+	demo.disk_ns = sl_now_ns() - demo.begin_ns;
 	if (options->size_bytes)
 		demo.footprint_bytes = options->size_bytes;
 	else if (options->quick)
@@ -388,9 +461,7 @@ demo_work(const struct options *options, const char *dir, struct shared *shared)
 		if (rc)
 			return rc;
 	}
-	rc = picture_draw(&demo);
-	if (rc)
-		return rc;
+	picture_make(&demo);
 	if (options->as_json)
 		demo_print_json(&demo);
 	else

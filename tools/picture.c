@@ -408,14 +408,14 @@ tops_find(struct picture *picture)
 }
 
 int
-picture_write(const char *path, const char *title, const struct picture_program *programs,
+picture_write(FILE *to, const char *title, const struct picture_program *programs,
 	      size_t program_n)
 {
 	SL_CLEANUP(free) struct column *columns = calloc(COLUMNS_MAX, sizeof(*columns));
 	SL_CLEANUP(free)
 	struct stretch *stretches = calloc(program_n + 1, sizeof(*stretches));
-	struct picture picture = {.stretches = stretches};
-	int failed, rc;
+	struct picture picture = {.to = to, .stretches = stretches};
+	int rc;
 
 	if (!columns || !stretches)
 		/* cppcheck-suppress memleak; as below */
@@ -427,13 +427,6 @@ picture_write(const char *path, const char *title, const struct picture_program 
 	if (rc)
 		return rc;
 	tops_find(&picture);
-	picture.to = fopen(path, "we");
-	if (!picture.to)
-		return sl_fail(-errno, "%s: %s", path, sl_errno_name(errno));
 	picture_put(&picture, title);
-	failed = ferror(picture.to);
-	if (fclose(picture.to) || failed)
-		return sl_fail(errno ? -errno : -EIO, "%s: %s", path,
-			       sl_errno_name(errno ? errno : EIO));
-	return 0;
+	return ferror(to) ? sl_fail(-EIO, "picture: it cannot be written") : 0;
 }

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "sluice/space.h"
@@ -40,8 +41,11 @@ struct picture_program {
 	uint64_t staging_bytes; /* buffers for I/O: what they hold is counted as host memory */
 };
 
-/* Write the picture. Errors: -EINVAL (no program has two samples), and those of writing path. */
-int picture_write(const char *path, const char *title,
-		  const struct picture_program *programs, size_t program_n) SL_MUST_CHECK;
+/*
+ * Write the picture to a stream, which the caller closes: that tells the last errors of writing.
+ * Errors: -EINVAL (no program has two samples), -EIO (the stream does not take it).
+ */
+int picture_write(FILE *to, const char *title, const struct picture_program *programs,
+		  size_t program_n) SL_MUST_CHECK;
 
 #endif
