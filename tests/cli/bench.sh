@@ -16,7 +16,7 @@ value() { # of the first "key": NUMBER in the JSON of the last run
 runs() { # device MiB, then the workload and more
 	local device=$1
 	shift
-	timeout -k 1 60 "$bin" bench "$@" --device-memory "${device}M" --host-memory 256M \
+	timeout -k 1 600 "$bin" bench "$@" --device-memory "${device}M" --host-memory 256M \
 		--dir "$dir" --threads 2 --verify --keep --json >"$dir/out" 2>"$dir/err"
 	code=$?
 	[ "$code" = 0 ] || fail "$*: exit $code: $(cat "$dir/err")"
@@ -28,7 +28,7 @@ runs() { # device MiB, then the workload and more
 refused() { # text of the message, then the arguments
 	local text=$1
 	shift
-	timeout -k 1 60 "$bin" bench "$@" --dir "$dir" >"$dir/out" 2>"$dir/err"
+	timeout -k 1 600 "$bin" bench "$@" --dir "$dir" >"$dir/out" 2>"$dir/err"
 	code=$?
 	[ "$code" = 2 ] || fail "$*: exit $code, not 2: $(cat "$dir/err")"
 	grep -qF -- "$text" "$dir/err" || fail "$*: no '$text' in: $(cat "$dir/err")"

@@ -28,7 +28,7 @@ value() { # of the first "key": NUMBER in the JSON of the last run
 runs() { # device MiB, then more; the weights are left
 	local device=$1
 	shift
-	timeout -k 1 60 "$bin" bench network --footprint "${footprint}M" --size 32 --width 12 "$@" \
+	timeout -k 1 600 "$bin" bench network --footprint "${footprint}M" --size 32 --width 12 "$@" \
 		--device-memory "${device}M" --host-memory 128M --dir "$dir" --keep --json \
 		>"$dir/out" 2>"$dir/err"
 	code=$?

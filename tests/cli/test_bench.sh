@@ -20,7 +20,7 @@ fail() {
 }
 
 bench() { # runs into $dir/out and $dir/err, exit code in $code
-	timeout -k 1 60 "$bin" bench "$@" >"$dir/out" 2>"$dir/err"
+	timeout -k 1 600 "$bin" bench "$@" >"$dir/out" 2>"$dir/err"
 	code=$?
 }
 
@@ -239,7 +239,7 @@ a_signal_ends_the_run_and_leaves_nothing() {
 	until [ -e "$dir/sluice-hotspot/power.stamp" ]; do
 		sleep 0.05
 		tries=$((tries + 1))
-		[ "$tries" -lt 600 ] || { fail "the run does not start"; break; }
+		[ "$tries" -lt 6000 ] || { fail "the run does not start"; break; }
 	done
 	kill -TERM "$pid"
 	wait "$pid"

@@ -26,7 +26,7 @@ value() { # of the first "key": NUMBER in the JSON of the last run
 runs() { # device MiB, memories, workload and more
 	local device=$1 memory=$2
 	shift 2
-	SLUICE_CUDA_LIBRARY=$standin CUDA_STANDIN_STRICT=1 timeout -k 1 100 "$bin" bench "$@" \
+	SLUICE_CUDA_LIBRARY=$standin CUDA_STANDIN_STRICT=1 timeout -k 1 600 "$bin" bench "$@" \
 		--device cuda --memory "$memory" --device-memory "${device}M" --dir "$dir" \
 		--verify --keep --json >"$dir/out" 2>"$dir/err"
 	code=$?

@@ -19,7 +19,7 @@ fail() {
 }
 
 bench() { # runs into $dir/out and $dir/err, exit code in $code
-	timeout -k 1 100 "$bin" bench --dir "$dir" "$@" >"$dir/out" 2>"$dir/err"
+	timeout -k 1 600 "$bin" bench --dir "$dir" "$@" >"$dir/out" 2>"$dir/err"
 	code=$?
 }
 

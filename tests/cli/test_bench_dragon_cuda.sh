@@ -21,7 +21,7 @@ fail() {
 
 bench() { # runs into $dir/out and $dir/err, exit code in $code
 	SLUICE_CUDA_LIBRARY=$standin CUDA_STANDIN_STRICT=1 \
-		timeout -k 1 100 "$bin" bench --dir "$dir" --device cuda "$@" >"$dir/out" 2>"$dir/err"
+		timeout -k 1 600 "$bin" bench --dir "$dir" --device cuda "$@" >"$dir/out" 2>"$dir/err"
 	code=$?
 }
 

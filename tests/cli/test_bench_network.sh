@@ -13,7 +13,7 @@ set -u
 refused() { # text of the message, then the arguments
 	local text=$1
 	shift
-	timeout -k 1 60 "$bin" bench "$@" --dir "$dir" >"$dir/out" 2>"$dir/err"
+	timeout -k 1 600 "$bin" bench "$@" --dir "$dir" >"$dir/out" 2>"$dir/err"
 	code=$?
 	[ "$code" = 2 ] || fail "$*: exit $code, not 2: $(cat "$dir/err")"
 	grep -qF -- "$text" "$dir/err" || fail "$*: no '$text' in: $(cat "$dir/err")"
@@ -47,7 +47,7 @@ without_openblas_it_says_what_to_install() {
 		int not_openblas(void) { return 0; }
 	END
 	"${CC:-cc}" -shared -fPIC -o "$dir/libopenblas.so.0" "$dir/broken.c" || return
-	LD_LIBRARY_PATH=$dir timeout -k 1 60 "$bin" bench network --footprint 16M --size 32 \
+	LD_LIBRARY_PATH=$dir timeout -k 1 600 "$bin" bench network --footprint 16M --size 32 \
 		--width 5 --batch 2 --device-memory 32M --dir "$dir" >"$dir/out" 2>"$dir/err"
 	code=$?
 	[ "$code" = 1 ] || fail "with another library of that name: exit $code"

@@ -147,7 +147,7 @@ done
 # programs ignore SIGINT; the demonstration waits for it all the same.)
 "$SLUICE_BIN" demo --quick --dir . --picture picture.svg >/dev/null 2>&1 &
 pid=$!
-for i in {1..200}; do
+for i in {1..2000}; do
 	ls -d sluice-demo-*/sluice-hotspot >/dev/null 2>&1 && break
 	sleep 0.05
 done

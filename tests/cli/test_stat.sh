@@ -217,11 +217,11 @@ fi
 
 # A stopped process costs a message, not a hang.
 kill -STOP $pid
-for i in {1..200}; do # until all its threads have stopped
+for i in {1..3000}; do # until all its threads have stopped
 	grep -hoE '\) [A-Z] ' /proc/$pid/task/*/stat | grep -qv T || break
 	sleep 0.02
 done
-message=$(timeout 30 "$SLUICE_BIN" stat $pid 2>&1)
+message=$(timeout 600 "$SLUICE_BIN" stat $pid 2>&1)
 [ $? = 1 ] || fail "stopped: not exit status 1"
 has "$message" "kill -CONT $pid" "stopped"
 kill -CONT $pid
@@ -230,7 +230,7 @@ kill -CONT $pid
 # Watching ends with the process, and that is no failure.
 "$SLUICE_BIN" stat $pid --json --interval 0.1 >watched 2>message 3>&- 4<&- &
 watcher=$!
-for i in {1..100}; do
+for i in {1..600}; do
 	[ -s watched ] && break
 	sleep 0.1
 done

@@ -23,7 +23,7 @@ fail() {
 }
 
 suite() { # runs into $dir/out and $dir/err, exit code in $code
-	timeout -k 1 60 "$bin" bench suite "$@" >"$dir/out" 2>"$dir/err"
+	timeout -k 1 600 "$bin" bench suite "$@" >"$dir/out" 2>"$dir/err"
 	code=$?
 }
 

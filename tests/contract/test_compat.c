@@ -22,7 +22,7 @@
 
 #define MIB        ((size_t)1 << 20)
 #define CHUNK      (2 * MIB)
-#define POLL_LIMIT 2000 /* times 5 ms: only so that a failure ends */
+#define POLL_LIMIT 12000 /* times 5 ms: only so that a failure ends */
 
 #define EXPECT(what)                                                             \
 	do {                                                                     \

@@ -103,7 +103,7 @@ signals_during_faults_may_touch_too(void)
 				pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
 			}
 		}
-		for (int i = 0; i < 100 && alarm_count < 3; i++)
+		for (int i = 0; i < 60000 && alarm_count < 3; i++)
 			usleep(1000);
 		setitimer(ITIMER_REAL, &never, NULL);
 		sigaction(SIGALRM, &before, NULL);

@@ -38,7 +38,7 @@ frames_become(uint64_t mib)
 	const struct timespec pause = {.tv_nsec = 1000000};
 
 	for (int i = 0; t.standin && frames_mib() != mib; i++) {
-		if (i == 20000) {
+		if (i == 60000) {
 			printf("%llu MiB, not %llu\n", (unsigned long long)frames_mib(),
 			       (unsigned long long)mib);
 			exit(1);

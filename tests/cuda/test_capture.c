@@ -157,7 +157,7 @@ ends_are_recorded_before_a_capture_whoever_records_them(void)
 	CHECK_OK(sluice_alloc(s, TILE, 0, (void **)&p));
 	use = (struct sluice_use){p, TILE, SLUICE_USE_READ_WRITE};
 	CHECK(!pthread_create(&thread, NULL, recorder_main, &recorder));
-	alarm(60); /* it would wait for ever */
+	alarm(300); /* it would wait for ever */
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		CHECK_OK(sluice_pin(s, p, TILE));
 		CHECK_OK(sluice_unpin(s, p, TILE));

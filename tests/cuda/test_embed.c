@@ -40,7 +40,7 @@ await_on_device(struct sluice_space *s, const void *p, size_t bytes, uint64_t wa
 {
 	const struct timespec tick = {0, 1000000};
 
-	for (int i = 0; i < 20000 && on_device(s, p, bytes) != wanted; i++)
+	for (int i = 0; i < 60000 && on_device(s, p, bytes) != wanted; i++)
 		nanosleep(&tick, NULL);
 	CHECK(on_device(s, p, bytes) == wanted);
 }

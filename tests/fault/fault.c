@@ -14,10 +14,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SKIPPED      77
-#define CASE_SECONDS 60u
-#define LOG_FILE     "log"
-#define LOG_LINES    100u
+#define SKIPPED   77
+#define LOG_FILE  "log"
+#define LOG_LINES 100u
 
 static char case_dir[256]; /* absolute; "" in the runner */
 

@@ -23,6 +23,9 @@
 #include "base/fault_point.h"
 #include "sluice/sluice.h"
 
+/* Ends only what hangs, and then names the case: ten times the longest on a quiet machine. */
+#define CASE_SECONDS 300u
+
 #define MIB   ((size_t)1 << 20)
 #define CHUNK (2 * MIB)
 #define PAGE  ((size_t)4096)

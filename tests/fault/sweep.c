@@ -303,7 +303,7 @@ leftovers_check(const struct held *before)
 	struct held after = held_now();
 
 	/* A joined thread may still be leaving the kernel. */
-	for (int i = 0; after.threads > before->threads && i < 1000; i++) {
+	for (int i = 0; after.threads > before->threads && i < 60000; i++) {
 		usleep(1000);
 		after = held_now();
 	}
@@ -407,7 +407,7 @@ sweep(const char *name, const char *suffix, const char *config, unsigned stride)
 		stride = 1;
 	for (int fired = 1; fired; n += stride) {
 		snprintf(spec, sizeof(spec), "%s:%u%s", name, n, suffix);
-		alarm(60);
+		alarm(CASE_SECONDS);
 		fired = run_once(spec, config);
 		leftovers_check(&before);
 		runs++;

@@ -267,7 +267,7 @@ signal_during_a_fault_may_touch_managed_memory(void)
 		storm_over = 1; /* the last signal arms no further one */
 		CHECK(!setitimer(ITIMER_REAL, &never, NULL));
 		CHECK(!sigaction(SIGALRM, &before, NULL));
-		alarm(60);
+		alarm(CASE_SECONDS);
 		for (size_t at = 0; at < STORM_BYTES; at += PAGE) {
 			sum += *(uint64_t *)(void *)((char *)counters + at);
 			touched += *(uint64_t *)(void *)((char *)counters + at + 64);

@@ -309,7 +309,7 @@ eio_in_the_background_is_reported_once_by_the_next_sync(void)
 	addr = map_file(space, "data", 0, RW);
 	arm("store.write:1:EIO");
 	CHECK(write_pages(addr, bytes, 5) == bytes); /* written back while it goes on */
-	for (int i = 0; !sl_fault_point_fired() && i < 2000; i++)
+	for (int i = 0; !sl_fault_point_fired() && i < 60000; i++)
 		usleep(1000);
 	CHECK(sl_fault_point_fired() == 1);
 	disarm();

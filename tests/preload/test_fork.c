@@ -19,7 +19,7 @@
 
 #define N          ((uint64_t)1 << 17) /* of a block: 1 MiB */
 #define BLOCKS     6u
-#define HANGS_S    120u /* a child that has not ended by then waits for ever */
+#define HANGS_S    300u /* a child that has not ended by then waits for ever */
 #define THREADS    3u
 #define CHILDREN   12u
 #define DEVICE_MIB 32u

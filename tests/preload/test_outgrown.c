@@ -46,7 +46,7 @@ main(void)
 		small_fill(i % 2);
 	OK(w.cuCtxSynchronize());
 	work_launch(&w, WORK_GATE, running, giant, N, (uintptr_t)gate);
-	alarm(100); /* it would wait for ever */
+	alarm(300); /* it would wait for ever */
 	for (unsigned i = 2; i < SMALL; i++)
 		small_fill(i);
 	OK(w.cuStreamSynchronize(beside));
