@@ -88,6 +88,8 @@ class DataFile:
                 f"{self.directory}: {free / 2**30:.1f} GiB are free, {needed / 2**30:.1f} GiB are "
                 "needed (two files and 1 GiB): choose another --dir or a smaller --size"
             )
+        # A new file of ours, not one that somebody put there: its name can be guessed.
+        os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
             self.make()
         except BaseException:
@@ -112,8 +114,10 @@ class DataFile:
     def _remove_stale(self):
         for name in os.listdir(self.directory):
             match = self.PATTERN.match(name)
+            path = os.path.join(self.directory, name)
             if match and not os.path.exists(f"/proc/{match[1]}"):
-                os.unlink(os.path.join(self.directory, name))
+                if os.lstat(path).st_uid == os.geteuid():  # another user's is his to remove
+                    os.unlink(path)
 
 
 class Cgroup:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a run, all in one directory of their own, "DIR/sluice-NAME": inputs are generated
+ * The files of a run, all in one directory of their own, "DIR/sluice-NAME". In a directory that
+ * users share (sticky, such as /var/tmp) it is "DIR/sluice-NAME-UID", and one that another user or
+ * a link has put there is refused: inputs are generated
  * through a bounded buffer, by a few threads, and written past the page cache where the file
  * system allows it; a stamp beside each says what it was generated from, so that a kept file is
  * used again only if it is exactly what this run needs. The stamp is written last and taken away
@@ -35,8 +37,13 @@
 static int
 dir_path(const struct workload *workload, const char *dir, char *path, size_t bytes)
 {
-	int n = snprintf(path, bytes, "%s/sluice-%s", dir, workload->name);
+	char user[32] = "";
+	struct stat st;
+	int n;
 
+	if (!stat(dir, &st) && (st.st_mode & S_ISVTX))
+		snprintf(user, sizeof(user), "-%u", (unsigned)geteuid());
+	n = snprintf(path, bytes, "%s/sluice-%s%s", dir, workload->name, user);
 	return n > 0 && (size_t)n < bytes ? 0 : -ENAMETOOLONG;
 }
 
@@ -93,6 +100,15 @@ lock_take(const char *path, int *fd_out)
 	return 0;
 }
 
+/* There is something, but no directory of this user's: a link to one is none, either. */
+static int
+dir_is_foreign(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && (!S_ISDIR(st.st_mode) || st.st_uid != geteuid());
+}
+
 int
 workload_files_open(struct workload_env *env)
 {
@@ -115,6 +131,12 @@ workload_files_open(struct workload_env *env)
 		if (mkdir(env->dir, 0700) && errno != EEXIST)
 			return workload_fail(env, -errno, "%s: cannot be made: %s",
 					     env->dir, strerror(errno));
+		if (dir_is_foreign(env->dir))
+			return workload_fail(
+				env, -EPERM,
+				"%s: not a directory of this user's: remove it, or "
+				"give another --dir",
+				env->dir);
 		rc = lock_take(path, &env->lock_fd);
 		if (rc != -EAGAIN)
 			break;

@@ -444,9 +444,13 @@ file(void)
 	double disk_write, disk_read, v[ROUNDS_MAX], w[ROUNDS_MAX], limit[ROUNDS_MAX];
 	uint64_t word = cuda_test_word(&t), bytes = opt.data_bytes;
 	char path[512];
+	int fd;
 	char *p;
 
-	snprintf(path, sizeof(path), "%s/sluice-bench-%d", opt.dir, (int)getpid());
+	snprintf(path, sizeof(path), "%s/sluice-bench-XXXXXX", opt.dir);
+	fd = mkstemp(path);
+	CHECK(fd >= 0);
+	close(fd);
 	disk_write = disk_rate(path, 1);
 	opt.data_bytes = opt.file_bytes; /* for pass() */
 	for (int i = 0; i < opt.rounds; i++) {

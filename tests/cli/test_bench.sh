@@ -248,6 +248,33 @@ a_signal_ends_the_run_and_leaves_nothing() {
 	[ ! -e "$dir/sluice-hotspot" ] || fail "SIGTERM: files stay"
 }
 
+# In a directory that users share each has files of his own, and nobody's link leads them away.
+a_shared_directory_has_files_of_each_user() {
+	local shared=$dir/shared mine
+
+	mine=$shared/sluice-hotspot-$(id -u)
+	mkdir "$shared" "$dir/target"
+	chmod 1777 "$shared"
+	bench hotspot "${sizes[@]}" --dir "$shared" --keep
+	[ "$code" = 0 ] || fail "a shared directory: exit $code: $(cat "$dir/err")"
+	[ "$(ls "$shared")" = "${mine##*/}" ] || fail "a shared directory has: $(ls "$shared")"
+	rm -r "$mine"
+	ln -s "$dir/target" "$mine"
+	bench hotspot "${sizes[@]}" --dir "$shared"
+	[ "$code" = 1 ] || fail "a planted link: exit $code"
+	grep -qF "$mine: not a directory of this user" "$dir/err" || fail "a planted link: $(cat "$dir/err")"
+	[ -z "$(ls "$dir/target")" ] || fail "a planted link is followed"
+	if [ "$(id -u)" = 0 ]; then
+		rm "$mine"
+		mkdir "$mine"
+		chown 12345 "$mine"
+		bench hotspot "${sizes[@]}" --dir "$shared"
+		[ "$code" = 1 ] || fail "another user's directory: exit $code"
+		[ -z "$(ls "$mine")" ] || fail "another user's directory is written to"
+	fi
+	rm -r "$shared" "$dir/target"
+}
+
 wrong_command_lines_are_refused
 every_listed_option_is_in_the_help
 failures_say_what_to_do
@@ -262,6 +289,7 @@ results_and_traffic_are_right
 repeating_launches_are_planned
 results_are_right_by_faults
 kept_inputs_are_used_again_and_wrong_results_are_found
+a_shared_directory_has_files_of_each_user
 a_signal_ends_the_run_and_leaves_nothing
 
 [ "$failed" = 0 ] && echo "ok"

@@ -141,8 +141,8 @@ script_open(struct script *s, uint64_t *base)
 	struct sluice_config config;
 	int fd;
 
-	snprintf(s->path, sizeof(s->path), "/var/tmp/sluice-failure-%d", (int)getpid());
-	fd = open(s->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	snprintf(s->path, sizeof(s->path), "/var/tmp/sluice-failure-XXXXXX");
+	fd = mkostemp(s->path, O_CLOEXEC);
 	CHECK(fd >= 0);
 	for (int i = 0; i < TILES; i++)
 		s->file_tile[i].filled = 1;

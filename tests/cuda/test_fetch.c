@@ -29,10 +29,12 @@ one_launch_works_on_more_than_device_and_host_hold(void)
 	struct sluice_space *s = cuda_test_space(16, 16, NULL);
 	uint64_t bytes = 96 * MIB, n = bytes / 8, tile = MIB / 8 * 3; /* not aligned to chunks */
 	uint64_t out = cuda_test_word(&t), failed = cuda_test_word(&t);
-	char path[256];
+	char path[] = "/var/tmp/sluice-test-fetch-XXXXXX";
+	int fd = mkstemp(path);
 	uint64_t *p;
 
-	snprintf(path, sizeof(path), "/var/tmp/sluice-test-fetch-%d", (int)getpid());
+	CHECK(fd >= 0);
+	close(fd);
 	CHECK_OK(sluice_map(s, path, 0, bytes, SLUICE_WRITE | SLUICE_READ | SLUICE_CREATE,
 			    (void **)&p));
 	for (uint64_t at = 0; at < n; at += MIB / 4)

@@ -256,8 +256,8 @@ file_make(uint64_t words)
 	static uint64_t block[CHUNK_N];
 	int fd;
 
-	snprintf(path, sizeof(path), "/var/tmp/sluice-test-measure-%d", (int)getpid());
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	snprintf(path, sizeof(path), "/var/tmp/sluice-test-measure-XXXXXX");
+	fd = mkstemp(path);
 	CHECK(fd >= 0);
 	for (uint64_t at = 0; at < words; at += CHUNK_N) {
 		for (uint64_t i = 0; i < CHUNK_N; i++)

@@ -345,8 +345,8 @@ file_map(struct sluice_space *s)
 	uint64_t *p;
 	int fd;
 
-	snprintf(path, sizeof(path), "/var/tmp/sluice-test-measure-auto-%d", (int)getpid());
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	snprintf(path, sizeof(path), "/var/tmp/sluice-test-measure-auto-XXXXXX");
+	fd = mkstemp(path);
 	CHECK(fd >= 0);
 	for (uint64_t i = 0; i < CHUNK_N; i++)
 		block[i] = i * K + 7;

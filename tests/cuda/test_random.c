@@ -68,7 +68,6 @@ below(struct actor *a, uint64_t n)
 static void
 region_make(struct actor *a, struct region *r)
 {
-	static _Atomic unsigned serial;
 	uint64_t bytes = (1 + below(a, 1600)) * PAGE;
 
 	memset(r, 0, sizeof(*r));
@@ -81,9 +80,8 @@ region_make(struct actor *a, struct region *r)
 		CHECK_OK(sluice_alloc(space, bytes, 0, (void **)&r->p));
 		return;
 	}
-	snprintf(r->path, sizeof(r->path), "/var/tmp/sluice-random-%d-%u", (int)getpid(),
-		 serial++);
-	r->file = open(r->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	snprintf(r->path, sizeof(r->path), "/var/tmp/sluice-random-XXXXXX");
+	r->file = mkostemp(r->path, O_CLOEXEC);
 	CHECK(r->file >= 0);
 	for (uint64_t i = 0; i < r->n; i++)
 		r->model[i] = i * 3 + bytes;

@@ -91,8 +91,8 @@ file_make(const char *name, uint64_t bytes)
 	uint64_t block[512];
 	int fd;
 
-	snprintf(path, sizeof(path), "/var/tmp/sluice-test-%s-%d", name, (int)getpid());
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	snprintf(path, sizeof(path), "/var/tmp/sluice-test-%s-XXXXXX", name);
+	fd = mkstemp(path);
 	CHECK(fd >= 0);
 	for (uint64_t at = 0; at < bytes; at += sizeof(block)) {
 		for (uint64_t i = 0; i < 512; i++)

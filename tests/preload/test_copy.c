@@ -314,12 +314,14 @@ main(int argc, char **argv)
 
 	printf("seed %llu\n", (unsigned long long)seed);
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-		char stats[64];
+		char dir[] = "/tmp/sluice-copy-XXXXXX", stats[64];
 		long long split;
 		int status;
 		pid_t child;
 
-		snprintf(stats, sizeof(stats), "/tmp/sluice-copy-%d-%zu", (int)getpid(), i);
+		if (!mkdtemp(dir))
+			return 1;
+		snprintf(stats, sizeof(stats), "%s/stats", dir);
 		fflush(stdout);
 		child = fork();
 		if (!child)
@@ -337,6 +339,7 @@ main(int argc, char **argv)
 			status = 1;
 		}
 		unlink(stats);
+		rmdir(dir);
 		printf("%s: %s\n", settings[i].name, status ? "failed" : "ok");
 		failed |= status != 0;
 	}
