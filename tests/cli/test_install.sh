@@ -150,8 +150,12 @@ deep_library_directory()
 
 make_sources
 built_version=$("$SLUICE_BIN" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
+# A list of files as root's installation leaves it: one that cannot be written.
+ln -sf /dev/full "$SLUICE_BUILD_DIR/install_manifest.txt"
 cmake --install "$SLUICE_BUILD_DIR" --prefix "$PWD/prefix" >install.log ||
 	{ cat install.log; exit 1; }
+[ ! -L "$SLUICE_BUILD_DIR/install_manifest.txt" ] ||
+	fail "an installation by root keeps others from installing"
 libdir=$(dirname "$(find "$PWD/prefix" -name 'libsluice.so')")
 grep -q "LD_LIBRARY_PATH=$libdir" install.log ||
 	fail "the installation does not say how programs find the library"
