@@ -10,6 +10,9 @@ set -u
 sanitize=${SLUICE_SANITIZE:+-fsanitize=$SLUICE_SANITIZE}
 failed=0
 unset LD_LIBRARY_PATH
+# The build tool that is here for certain: the build's own.
+CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$SLUICE_BUILD_DIR/CMakeCache.txt")
+export CMAKE_GENERATOR
 
 fail()
 {
