@@ -164,6 +164,9 @@ use_add(struct tm_thread *t, struct tm_launch *l)
 		intent = SLUICE_USE_READ;
 	/* Other threads' words must not lie between. */
 	whole = intent == SLUICE_USE_WRITE_ALL || intent == SLUICE_USE_SCRATCH;
+	/* Only whole chunks are not brought in, and can be lost: often enough. */
+	if (whole && tm_below(t, 2))
+		max = 600000;
 	if (!tm_range_pick(t, r, max, whole, &x))
 		return;
 	for (unsigned k = 0; k < l->uses; k++)
