@@ -189,7 +189,9 @@ SLUICE_API int sluice_space_create(const struct sluice_config *config,
 /*
  * Wait for all launches, write back and unmap every region, free everything. NULL is
  * fine. Returns the first write-back error (the space is gone all the same). Not while
- * another thread uses the space. Blocks on launches and I/O. In a forked child: frees
+ * another thread uses the space. Blocks on launches and I/O. The space stays, and is to be
+ * destroyed again: -EBUSY (this thread has a sluice_launch_begin() without its
+ * sluice_launch_end()), -EDEADLK (called from a host callback). In a forked child: frees
  * nothing, returns -ECHILD.
  */
 SLUICE_API int sluice_space_destroy(struct sluice_space *space);

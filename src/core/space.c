@@ -289,6 +289,21 @@ regions_destroy(struct sluice_space *s)
 	return first ? sl_fail_text(first, text) : 0;
 }
 
+/* A scope that this thread began and has not ended would be waited for without end. Held. */
+SL_HELD static int
+scopes_check(const struct sluice_space *s)
+{
+	pid_t thread = sl_thread_number(s);
+
+	for (const struct sluice_launch *l = s->scopes; l; l = l->next)
+		if (l->host_scope == SL_SCOPE_HELD && l->owner == thread)
+			return sl_fail(-EBUSY,
+				       "space_destroy: launch %llu is a sluice_launch_begin() of "
+				       "this thread: call sluice_launch_end() first",
+				       (unsigned long long)l->number);
+	return 0;
+}
+
 int
 sluice_space_destroy(struct sluice_space *space)
 {
@@ -299,6 +314,11 @@ sluice_space_destroy(struct sluice_space *space)
 	if (sl_space_forked(space))
 		return sl_fail(-ECHILD, "the space belongs to the parent process");
 	rc = sl_callback_forbids(space, NULL, "space_destroy");
+	if (!rc) {
+		sl_space_lock(space);
+		rc = scopes_check(space);
+		sl_space_unlock(space);
+	}
 	if (rc)
 		return rc;
 	sl_publisher_destroy(space->publisher);

@@ -20,6 +20,11 @@ nm -D --defined-only "$SLUICE_LIB" | awk '{ print $NF }' |
 	grep -vE '^(_init|_fini|__bss_start|_edata|_end|__(asan|ubsan|tsan|odr_asan|sanitizer).*)$' |
 	sed 's/@.*//' | sort -u >exported
 
+# Its handlers of signals point into it, so dlclose() must leave it where it is.
+if ! readelf -d "$SLUICE_LIB" | grep -q NODELETE; then
+	echo "dlclose() unloads the library: it is linked without -z nodelete"
+	failed=1
+fi
 if [ ! -s declared ] || [ ! -s exported ]; then
 	echo "nothing found: $(wc -l <declared) declared, $(wc -l <exported) exported"
 	exit 1

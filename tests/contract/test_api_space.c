@@ -241,6 +241,19 @@ space_ends_behind_touches_that_are_still_served(void)
 	}
 }
 
+static void
+space_with_an_open_scope_of_this_thread_is_not_destroyed(void)
+{
+	struct sluice_space *s = space_make("");
+	struct sluice_use use = {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ};
+	struct sluice_launch *l;
+
+	CHECK(sluice_launch_begin(s, NULL, &use, 1, &l) == 0);
+	CHECK_FAILS(sluice_space_destroy(s), -EBUSY, "sluice_launch_end");
+	sluice_launch_end(l);
+	space_end(s);
+}
+
 static const struct api_case cases[] = {
 	CASE(space_ends_behind_touches_that_are_still_served),
 	CASE(configuration_in_force_has_every_default_resolved),
@@ -250,5 +263,6 @@ static const struct api_case cases[] = {
 	CASE(reset_clears_counters_and_restarts_peaks_but_moves_nothing),
 	CASE(destroy_writes_back_what_was_never_synced),
 	CASE(check_finds_and_names_what_is_broken),
+	CASE(space_with_an_open_scope_of_this_thread_is_not_destroyed),
 };
 API_MAIN(cases)
