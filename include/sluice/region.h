@@ -44,8 +44,9 @@ SLUICE_API int sluice_map(struct sluice_space *space, const char *path, uint64_t
 
 /*
  * Allocate size bytes of zeros, spilled to the spill directories when host memory is
- * full. flags: 0 or SLUICE_NO_READAHEAD. Errors: -EINVAL (size 0, flags), -EFBIG,
- * -ENOMEM. Any thread. Does not block on I/O.
+ * full. In memory it takes whole chunks. flags: 0 or SLUICE_NO_READAHEAD. Errors: -EINVAL
+ * (size 0, flags), -EFBIG, -ENOMEM (also at the system's limit of mappings, vm.max_map_count:
+ * what was allocated before stays usable). Any thread. Does not block on I/O.
  */
 SLUICE_API int sluice_alloc(struct sluice_space *space, size_t size_bytes, unsigned flags,
 			    void **addr) SLUICE_MUST_CHECK;

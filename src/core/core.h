@@ -74,9 +74,10 @@ int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HEL
 void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
 
 /* lru.c: the device's victims. */
-/* Room for so many chunks of a size. */
+/* Room for n_chunks more chunks of a size, until they are released. -ENOMEM, -EFBIG. */
 int sl_lru_reserve(struct sluice_space *s, uint64_t chunk_bytes,
 		   uint64_t n_chunks) SL_HELD SL_MUST_CHECK;
+void sl_lru_release(struct sluice_space *s, uint64_t chunk_bytes, uint64_t n_chunks) SL_HELD;
 void sl_lru_insert(struct sl_chunk *c) SL_HELD;
 void sl_lru_remove(struct sl_chunk *c) SL_HELD;
 /* A discarded chunk of the heap lives again: its stamp there may be too high. */

@@ -274,23 +274,35 @@ sl_lru_reserve(struct sluice_space *s, uint64_t chunk_bytes, uint64_t n_chunks)
 {
 	struct sl_heap *heap = heap_for(s, chunk_bytes);
 	struct sl_chunk **slot;
+	uint64_t max;
 
+	n_chunks += heap->n_reserved;
 	if (n_chunks >= SL_HEAP_NONE)
 		return sl_fail(
 			-EFBIG,
 			"space: %llu chunks are more than a space can hold; use larger "
 			"chunks",
 			(unsigned long long)n_chunks);
-	if (n_chunks <= heap->max)
-		return 0;
-	slot = sl_fault_point("mem.alloc") ? NULL
-					   : realloc(heap->slot, n_chunks * sizeof(*slot));
-	if (!slot)
-		return sl_fail(-ENOMEM, "space: out of memory for %llu chunks",
-			       (unsigned long long)n_chunks);
-	heap->slot = slot;
-	heap->max = (uint32_t)n_chunks;
+	if (n_chunks > heap->max) {
+		max = n_chunks + n_chunks / 2 < SL_HEAP_NONE ? n_chunks + n_chunks / 2
+							     : n_chunks;
+		slot = sl_fault_point("mem.alloc")
+			       ? NULL
+			       : realloc(heap->slot, max * sizeof(*slot));
+		if (!slot)
+			return sl_fail(-ENOMEM, "space: out of memory for %llu chunks",
+				       (unsigned long long)n_chunks);
+		heap->slot = slot;
+		heap->max = (uint32_t)max;
+	}
+	heap->n_reserved = n_chunks;
 	return 0;
+}
+
+void
+sl_lru_release(struct sluice_space *s, uint64_t chunk_bytes, uint64_t n_chunks)
+{
+	heap_for(s, chunk_bytes)->n_reserved -= n_chunks;
 }
 
 void

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions: mapping files, allocating, finding the region of an address, sync, flags, unmap. Which
- * addresses are free follows from the sorted list of regions; a gap of one span is kept between
- * neighbours so that an access past the end of one is seen.
+ * addresses are free follows from the sorted list of regions. A gap of one span follows each region
+ * that is larger than one span, so that an access past its end is seen.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -63,23 +63,40 @@ sl_region_leave(struct sl_region *r)
 
 /* ---- addresses -------------------------------------------------------------------------- */
 
-/* First gap that takes bytes, aligned; position in the sorted list. Held. */
+/* A region of one span has no gap behind it, so that the system joins the mappings of neighbours:
+ * a process may have 65530. */
+static char *
+region_end_with_gap(const struct sl_region *r)
+{
+	uint64_t bytes = r->n_chunks * r->chunk_bytes;
+
+	return r->base + bytes + (bytes > SL_SPAN_BYTES ? SL_SPAN_BYTES : 0);
+}
+
+/*
+ * First gap that takes bytes, aligned; position in the sorted list. The search starts where the last
+ * one ended, unless a smaller range is asked for or a region before that place has gone. Held.
+ */
 SL_HELD static int
 address_find(struct sluice_space *s, uint64_t bytes, uint64_t align, char **base, size_t *at)
 {
 	char *low = s->device->base;
 	char *top = low + s->device->bytes;
+	uint64_t gap = bytes > SL_SPAN_BYTES ? SL_SPAN_BYTES : 0;
 
-	for (size_t i = 0; i <= s->n_regions; i++) {
+	if (bytes < s->search.bytes || align < s->search.align || s->search.from > s->n_regions)
+		s->search.from = 0;
+	for (size_t i = s->search.from; i <= s->n_regions; i++) {
 		char *from = low;
-		char *limit = i < s->n_regions ? s->regions[i]->base - SL_SPAN_BYTES : top;
+		char *limit = i < s->n_regions ? s->regions[i]->base - gap : top;
 
 		if (i > 0)
-			from = s->regions[i - 1]->base +
-			       s->regions[i - 1]->n_chunks * s->regions[i - 1]->chunk_bytes +
-			       SL_SPAN_BYTES;
+			from = region_end_with_gap(s->regions[i - 1]);
 		from = (char *)round_up((uintptr_t)from, align);
 		if (from < limit && (uint64_t)(limit - from) >= bytes) {
+			s->search.from = i;
+			s->search.bytes = bytes;
+			s->search.align = align;
 			*base = from;
 			*at = i;
 			return 0;
@@ -106,17 +123,10 @@ SL_HELD static int
 region_insert(struct sl_region *r)
 {
 	struct sluice_space *s = r->space;
-	uint64_t chunks = r->n_chunks;
 	char *base = NULL;
 	size_t at = 0;
 	int rc;
 
-	for (size_t i = 0; i < s->n_regions; i++)
-		if (s->regions[i]->chunk_bytes == r->chunk_bytes)
-			chunks += s->regions[i]->n_chunks;
-	rc = sl_lru_reserve(s, r->chunk_bytes, chunks);
-	if (rc)
-		return rc;
 	if (s->n_regions == s->max_regions) {
 		size_t max = s->max_regions ? 2 * s->max_regions : 16;
 		struct sl_region **list = sl_fault_point("mem.alloc")
@@ -129,6 +139,8 @@ region_insert(struct sl_region *r)
 		s->max_regions = max;
 	}
 	rc = address_find(s, r->n_chunks * r->chunk_bytes, r->chunk_bytes, &base, &at);
+	if (!rc)
+		rc = sl_lru_reserve(s, r->chunk_bytes, r->n_chunks);
 	if (rc)
 		return rc;
 	memmove(s->regions + at + 1, s->regions + at,
@@ -143,15 +155,23 @@ static void
 region_remove(struct sl_region *r)
 {
 	struct sluice_space *s = r->space;
+	size_t low = 0, high = s->n_regions;
 
-	for (size_t i = 0; i < s->n_regions; i++) {
-		if (s->regions[i] != r)
-			continue;
-		memmove(s->regions + i, s->regions + i + 1,
-			(s->n_regions - i - 1) * sizeof(*s->regions));
-		s->n_regions--;
-		return;
+	while (low + 1 < high) { /* the list is sorted */
+		size_t middle = low + (high - low) / 2;
+
+		if (s->regions[middle]->base <= r->base)
+			low = middle;
+		else
+			high = middle;
 	}
+	assert(s->regions[low] == r);
+	memmove(s->regions + low, s->regions + low + 1,
+		(s->n_regions - low - 1) * sizeof(*s->regions));
+	s->n_regions--;
+	if (low < s->search.from)
+		s->search.from = low;
+	sl_lru_release(s, r->chunk_bytes, r->n_chunks);
 }
 
 static void

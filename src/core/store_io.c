@@ -26,10 +26,15 @@ chunk_place(const struct sl_chunk *c, uint64_t *offset)
 	return c->spill->store;
 }
 
+/* The bytes of c that the store has, or is to have: nothing behind the region's end. */
 static uint64_t
 chunk_store_bytes(const struct sl_chunk *c)
 {
-	return c->region->store ? sl_chunk_valid_bytes(c) : c->region->chunk_bytes;
+	uint64_t bytes = sl_chunk_valid_bytes(c);
+
+	if (!c->region->store) /* an extent consists of whole blocks */
+		bytes = (bytes + SL_STORE_ALIGN - 1) / SL_STORE_ALIGN * SL_STORE_ALIGN;
+	return bytes;
 }
 
 void
@@ -248,8 +253,8 @@ spill_worth(const struct sl_chunk *c)
 	return WORTH_ALL;
 }
 
-/* No room is left: the place of a chunk of that size that needs it least, or NULL. What it has in memory is
- * the only copy from then on. */
+/* No room is left: the extent, of at least bytes, of the chunk that needs it least, or NULL. That chunk's
+ * copy in memory is the only one from then on. */
 SL_HELD static struct sl_extent *
 spill_take(struct sluice_space *s, uint64_t bytes)
 {
@@ -263,7 +268,7 @@ spill_take(struct sluice_space *s, uint64_t bytes)
 		for (uint64_t k = 0; k < r->n_chunks && least != WORTH_NOTHING; k++) {
 			struct sl_chunk *c = &r->chunks[k];
 
-			if (!c->spill || r->chunk_bytes != bytes || spill_worth(c) >= least)
+			if (!c->spill || c->spill->bytes < bytes || spill_worth(c) >= least)
 				continue;
 			best = c;
 			least = spill_worth(c);
@@ -293,7 +298,7 @@ spill_place(struct sl_chunk *c)
 		return 0;
 	sl_space_unlock(s);
 	extent = sl_calloc(1, sizeof(*extent));
-	rc = extent ? sl_spill_alloc(s->spill, c->region->chunk_bytes, extent)
+	rc = extent ? sl_spill_alloc(s->spill, chunk_store_bytes(c), extent)
 		    : sl_fail(-ENOMEM, "spill: out of memory");
 	if (rc) {
 		free(extent);
@@ -303,7 +308,7 @@ spill_place(struct sl_chunk *c)
 	}
 	sl_space_lock(s);
 	if (rc == -ENOSPC) {
-		c->spill = spill_take(s, c->region->chunk_bytes);
+		c->spill = spill_take(s, chunk_store_bytes(c));
 		return c->spill ? 0 : rc;
 	}
 	if (rc)

@@ -337,6 +337,10 @@ struct sluice_space {
 
 	struct sl_region **regions; /* sorted by base */
 	size_t n_regions, max_regions;
+	struct { /* no gap before regions[from] takes bytes, aligned */
+		size_t from;
+		uint64_t bytes, align;
+	} search;
 	size_t slots_bytes;
 	struct sl_region **slots; /* by (address - base) / SL_SPAN_BYTES; NULL: none */
 
@@ -350,6 +354,7 @@ struct sluice_space {
 		struct sl_heap {
 			struct sl_chunk **slot;
 			uint32_t n, max;
+			uint64_t n_reserved; /* chunks of all regions with this chunk size */
 		} heap[2];
 		uint32_t heap_n; /* of both */
 		struct sl_chunk *discarded_head, *discarded_tail;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -476,6 +477,108 @@ writes_of_two_processes_to_disjoint_pages_of_one_chunk_survive_page_population(v
 	file_expect(path, 8 * PAGE, CHUNK - 8 * PAGE, 1, PAGE);
 }
 
+static long
+mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	long n = 0;
+	int c;
+
+	CHECK(f);
+	while ((c = getc(f)) != EOF)
+		n += c == '\n';
+	fclose(f);
+	return n;
+}
+
+static void
+small_allocations_share_a_mapping_and_are_spilled_without_what_is_behind_them(void)
+{
+	enum { N = 500 };
+	struct sluice_space *s = space_make("device_budget=8M,host_budget=8M");
+	static uint64_t *p[N];
+	struct sluice_stats stats;
+	long before = mappings();
+
+	for (uint64_t i = 0; i < N; i++)
+		p[i] = region_alloc(s, 8 * (i + 1));
+	CHECK(mappings() - before < N / 4);
+	for (uint64_t i = 0; i < N; i++)
+		memory_fill(p[i], 8 * (i + 1), i);
+	sluice_stats_get(s, &stats);
+	CHECK(stats.resident_bytes[SLUICE_TIER_STORE] > 0);
+	CHECK(stats.resident_bytes[SLUICE_TIER_STORE] <= N * PAGE);
+	for (uint64_t i = 0; i < N; i++)
+		memory_expect(p[i], 8 * (i + 1), i);
+	for (uint64_t i = 0; i < N; i += 2) /* holes between neighbours that stay */
+		CHECK(sluice_unmap(s, p[i]) == 0);
+	for (uint64_t i = 1; i < N; i += 2)
+		memory_expect(p[i], 8 * (i + 1), i);
+	for (uint64_t i = 0; i < N; i += 2) {
+		p[i] = region_alloc(s, 8 * (i + 1));
+		memory_expect_zeros(p[i], 8 * (i + 1));
+	}
+	space_end(s);
+}
+
+/* Take all mappings that the process may have but so many. NULL: the machine allows too many. */
+static char *
+mappings_use_up(size_t *bytes, int spare)
+{
+	const size_t step = 2 * (size_t)PAGE;
+	size_t i;
+	char *p;
+
+	*bytes = 400000 * (size_t)PAGE;
+	p = mmap(NULL, *bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(p != MAP_FAILED);
+	for (i = PAGE; i < *bytes; i += step)
+		if (mprotect(p + i, PAGE, PROT_READ))
+			break;
+	if (i >= *bytes) {
+		munmap(p, *bytes);
+		return NULL;
+	}
+	for (; spare > 0; spare -= 2) {
+		i -= step;
+		CHECK(mprotect(p + i, PAGE, PROT_NONE) == 0);
+	}
+	return p;
+}
+
+static void
+at_the_limit_of_mappings_alloc_fails_with_its_name_and_memory_given_stays_usable(void)
+{
+	enum { N = 400 };
+	struct sluice_space *s = space_make("device_budget=64M,host_budget=1G");
+	static void *p[N];
+	size_t bytes, n;
+	void *one_more;
+	char *used = mappings_use_up(&bytes, 200);
+
+	if (!used) {
+		space_end(s);
+		return;
+	}
+	for (n = 0; n < N; n++) {
+		int rc = sluice_alloc(s, 2 * CHUNK, 0, &p[n]);
+
+		if (!rc)
+			continue;
+		CHECK_EQ(rc, -ENOMEM);
+		CHECK(strstr(sluice_last_error(), "vm.max_map_count"));
+		break;
+	}
+	CHECK(n > 10 && n < N);
+	for (size_t i = 0; i < n; i++)
+		memory_fill(p[i], 2 * CHUNK, i);
+	for (size_t i = 0; i < n; i++)
+		memory_expect(p[i], 2 * CHUNK, i);
+	munmap(used, bytes);
+	CHECK(sluice_alloc(s, 2 * CHUNK, 0, &one_more) == 0);
+	space_end(s);
+}
+
 static const struct api_case cases[] = {
 	CASE(mapped_file_is_read_through_a_pointer),
 	CASE(offset_selects_the_part_that_is_mapped),
@@ -499,5 +602,7 @@ static const struct api_case cases[] = {
 	CASE(many_regions_share_the_budget_and_their_addresses_are_reused),
 	CASE(processes_on_one_file_see_each_other_after_sync_and_barrier),
 	CASE(writes_of_two_processes_to_disjoint_pages_of_one_chunk_survive_page_population),
+	CASE(small_allocations_share_a_mapping_and_are_spilled_without_what_is_behind_them),
+	CASE(at_the_limit_of_mappings_alloc_fails_with_its_name_and_memory_given_stays_usable),
 };
 API_MAIN(cases)

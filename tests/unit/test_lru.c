@@ -362,14 +362,20 @@ heap_grows_and_refuses_what_it_cannot_number(void **state)
 	(void)state;
 	space.config.chunk_bytes = SL_SPAN_BYTES;
 	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 10), 0);
-	assert_int_equal(space.dev.heap[0].max, 10);
+	assert_int_equal(space.dev.heap[0].max, 15);
 	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 5), 0);
-	assert_int_equal(space.dev.heap[0].max, 10);
+	assert_int_equal(space.dev.heap[0].max, 15);
+	sl_lru_release(&space, SL_SPAN_BYTES, 10);
+	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 10), 0);
+	assert_int_equal(space.dev.heap[0].max, 15);
+	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 1), 0);
+	assert_int_equal(space.dev.heap[0].max, 24);
 	assert_int_equal(space.dev.heap[1].max, 0);
 	assert_int_equal(sl_lru_reserve(&space, 2 * SL_SPAN_BYTES, 3), 0);
-	assert_int_equal(space.dev.heap[0].max, 10);
-	assert_int_equal(space.dev.heap[1].max, 3);
-	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, UINT32_MAX), -EFBIG);
+	assert_int_equal(space.dev.heap[0].max, 24);
+	assert_int_equal(space.dev.heap[1].max, 4);
+	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, UINT32_MAX - 16), -EFBIG);
+	assert_int_equal(space.dev.heap[0].n_reserved, 16);
 	sl_lru_fini(&space);
 }
 

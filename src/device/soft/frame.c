@@ -104,7 +104,7 @@ segment_fail(const char *what, uint64_t bytes)
 
 /* Map a segment for the class and put all its slots on the hollow list. */
 static int
-segment_add(struct soft *soft, int class)
+segment_try(struct soft *soft, int class)
 {
 	uint64_t frame_bytes = (uint64_t)SL_SPAN_BYTES << class;
 	unsigned n = SEGMENT_BYTES / frame_bytes > SEGMENT_SLOTS_MIN
@@ -156,6 +156,17 @@ segment_add(struct soft *soft, int class)
 		list_push(&soft->frames.hollow[class], &segment->slot[i]);
 	sl_mutex_unlock(&soft->frames.lock);
 	return 0;
+}
+
+/* Memory that is attached already goes on being served at the process's limit of mappings. */
+static int
+segment_add(struct soft *soft, int class)
+{
+	int rc = segment_try(soft, class);
+
+	if (rc == -ENOMEM && sl_soft_spare_maps_give(soft))
+		rc = segment_try(soft, class);
+	return rc;
 }
 
 /* Here, since the attribute needs the parameter. */

@@ -275,8 +275,8 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)dev->base;
 	uint16_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_PIECE_SIGNAL
 						      : SL_SOFT_PIECE_THREAD;
-	const char *step = "mmap";
-	int rc = 0;
+	const char *step;
+	int rc;
 
 	if (!bytes || offset % SL_SPAN_BYTES || bytes % SL_SPAN_BYTES ||
 	    offset >= dev->bytes || bytes > dev->bytes - offset)
@@ -286,9 +286,15 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 		if (soft->piece[offset / SL_SPAN_BYTES + i])
 			return sl_fail(-EINVAL, "attach: %p, %zu bytes: in use", addr, bytes);
 
-	if (mmap(addr, bytes, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		rc = -errno;
+	step = "spare mappings";
+	rc = sl_soft_spare_maps_take(soft);
+	if (!rc) {
+		step = "mmap";
+		if (mmap(addr, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+			 0) == MAP_FAILED)
+			rc = -errno;
+	}
 	if (!rc) {
 		step = "madvise";
 		if (madvise(addr, bytes, MADV_DONTFORK))
@@ -307,6 +313,8 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 	}
 	if (rc) {
 		(void)range_close(addr, bytes);
+		if (rc == -ENOMEM) /* what is attached already may need them */
+			sl_soft_spare_maps_give(soft);
 		return sl_fail(rc, "attach: %p, %zu bytes: %s: %s%s", addr, bytes, step,
 			       sl_errno_name(rc),
 			       rc == -ENOMEM ? " (raise vm.max_map_count, or free memory)"

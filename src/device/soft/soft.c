@@ -67,6 +67,7 @@ soft_destroy(struct sl_device *dev)
 	if (soft->mapping)
 		munmap(soft->mapping, soft->mapping_bytes);
 	sl_soft_frames_fini(soft);
+	sl_soft_spare_maps_give(soft);
 	if (soft->zeros)
 		munmap(soft->zeros, SL_SPAN_BYTES);
 	if (soft->piece)
@@ -248,6 +249,9 @@ soft_create(const struct sl_device_config *config, struct sl_device **out)
 	rc = soft_open(soft);
 	if (!rc)
 		rc = soft_reserve(soft, config->address_base, config->address_bytes);
+	if (!rc && sl_soft_spare_maps_take(soft))
+		rc = sl_fail(-ENOMEM, "device: too few mappings are left to the process: "
+				      "raise vm.max_map_count, or free memory");
 	if (!rc)
 		rc = sl_soft_frames_start(soft);
 	if (!rc)

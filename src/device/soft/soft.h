@@ -9,6 +9,7 @@
  *   carry.c   moving and copying their contents, all or nothing
  *   page.c    fill and drop single pages; which pages of a range are present
  *   frame.c   the arena of frames and its cache
+ *   spare_maps.c  mappings kept back for the moment when the process has no more
  *   touch.c   signal handlers, handler threads: from a fault to events.touched() and back
  *   grid.c    worker threads that run kernels
  *   stream.c  streams and events
@@ -164,8 +165,9 @@ struct soft {
 	int pagemap_fd; /* set once */
 	void *mapping;  /* what munmap() gets */
 	size_t mapping_bytes;
-	char *zeros;             /* SL_SPAN_BYTES, read only */
-	_Atomic uint16_t *piece; /* n_pieces */
+	_Atomic(void *) spare_maps; /* see spare_maps.c; NULL: given back to the process */
+	char *zeros;                /* SL_SPAN_BYTES, read only */
+	_Atomic uint16_t *piece;    /* n_pieces */
 	size_t n_pieces;
 	struct soft_frames frames;
 	struct soft_pool pool;
@@ -292,6 +294,12 @@ void sl_soft_frame_give(struct soft *soft, struct soft_frame *frame);
 void sl_soft_frame_give_scratch(struct soft *soft, struct soft_frame *frame);
 /* Whether the cache would keep another bytes. */
 int sl_soft_frames_have_room(struct soft *soft, uint64_t bytes);
+
+/* spare_maps.c */
+/* Have the spare mappings. 0, or -ENOMEM: the process has too few left; nothing changed. */
+int sl_soft_spare_maps_take(struct soft *soft) SL_MUST_CHECK;
+/* Give them to the process. 1: it has SPARE_MAPS more; 0: there were none to give. */
+int sl_soft_spare_maps_give(struct soft *soft);
 
 /* touch.c */
 int sl_soft_touch_start(struct soft *soft) SL_MUST_CHECK;
