@@ -73,8 +73,34 @@ sl_overwrite_give_up(struct sl_chunk *c)
 	sl_host_drop(c);
 }
 
-void
-sl_launch_overwrites(struct sluice_launch *l)
+/* One that a fault is taking out goes without it: the kernel faults. */
+SL_HELD static void
+overwrite_do(struct sl_chunk *c)
+{
+	if (!c->unwritten || c->state != SL_CHUNK_DEVICE)
+		return;
+	c->unwritten = 0;
+	c->flags &= (uint16_t)~SL_LOST;
+	c->flags |= SL_DIRTY_DEVICE;
+	sl_chunk_update(c);
+	sl_overwritten(c);
+}
+
+/* One that cannot go back now stays unwritten, and goes back when it is evicted. Drops. */
+SL_HELD static void
+overwrite_take_back(struct sl_chunk *c)
+{
+	int rc = 0;
+
+	while (!rc && c->unwritten && c->state == SL_CHUNK_DEVICE)
+		rc = sl_overwrite_undo(c);
+	if (rc)
+		sl_region_write_error(c->region, rc, sluice_last_error());
+}
+
+/* Once, for each chunk that the launch writes. */
+SL_HELD static void
+overwrites_end(struct sluice_launch *l, void (*end)(struct sl_chunk *c))
 {
 	if (!l->overwrites)
 		return;
@@ -82,40 +108,19 @@ sl_launch_overwrites(struct sluice_launch *l)
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
-		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ;
-		     i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-
-			/* One that a fault is taking out goes without it: the kernel faults. */
-			if (!c->unwritten || c->state != SL_CHUNK_DEVICE)
-				continue;
-			c->unwritten = 0;
-			c->flags &= (uint16_t)~SL_LOST;
-			c->flags |= SL_DIRTY_DEVICE;
-			sl_chunk_update(c);
-			sl_overwritten(c);
-		}
+		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ; i++)
+			end(&u->region->chunks[i]);
 	}
+}
+
+void
+sl_launch_overwrites(struct sluice_launch *l)
+{
+	overwrites_end(l, overwrite_do);
 }
 
 void
 sl_launch_overwrites_undo(struct sluice_launch *l)
 {
-	if (!l->overwrites)
-		return;
-	l->overwrites = 0;
-	for (size_t k = 0; k < l->n_uses; k++) {
-		const struct sl_launch_use *u = &l->uses[k];
-
-		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ;
-		     i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-			int rc = 0;
-
-			while (!rc && c->unwritten && c->state == SL_CHUNK_DEVICE)
-				rc = sl_overwrite_undo(c);
-			if (rc) /* it stays unwritten, and goes back when it is taken out */
-				sl_region_write_error(u->region, rc, sluice_last_error());
-		}
-	}
+	overwrites_end(l, overwrite_take_back);
 }
