@@ -46,8 +46,9 @@ settings_pick(struct sl_rng *rng, char *text, size_t size)
 	static const char *const faults[] = {"auto", "thread", "signal"};
 	static const char *const stores[] = {"auto", "uring", "file"};
 	long chunk = sl_rng_below(rng, 4) ? 2 : 4;
-	long device = 2 + (long)sl_rng_below(rng, 8);
-	long host = (long)sl_rng_below(rng, 7); /* chunks; 0 : off */
+	int large = !sl_rng_below(rng, 4);
+	long device = (large ? 4 : 2) + (long)sl_rng_below(rng, 8); /* two of the largest */
+	long host = (long)sl_rng_below(rng, 7);                     /* chunks; 0 : off */
 
 	snprintf(text, size, "population=%s,policy=%s,faults=%s,store_io=%s",
 		 populations[sl_rng_below(rng, 4)], policies[sl_rng_below(rng, 5)],
@@ -59,7 +60,7 @@ settings_pick(struct sl_rng *rng, char *text, size_t size)
 	setting_add(text, size, "workers", 1 + (long)sl_rng_below(rng, 3), "");
 	if (!sl_rng_below(rng, 3))
 		setting_add(text, size, "writeback", (long)sl_rng_below(rng, 8), "M");
-	if (!sl_rng_below(rng, 4))
+	if (large)
 		setting_add(text, size, "large_chunk", 2 * chunk, "M");
 	if (host && !sl_rng_below(rng, 5))
 		setting_add(text, size, "host_reserve",
