@@ -49,10 +49,13 @@ struct replay_launch {
 	uint32_t period, launch; /* LOAD: launch is that, and period the tensor */
 };
 
+/* In whole spans: the virtual store knows nothing smaller. */
 static uint64_t
 tensor_bytes(const struct replay *r, uint32_t tensor)
 {
-	return r->work.trace->tensors[tensor].size_bytes;
+	uint64_t bytes = r->work.trace->tensors[tensor].size_bytes;
+
+	return (bytes + SL_SPAN_BYTES - 1) / SL_SPAN_BYTES * SL_SPAN_BYTES;
 }
 
 /* ---- on the stream's thread ---- */
