@@ -216,47 +216,47 @@ int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_HELD SL_MUST_CHECK;
 int sl_device_shrink(struct sluice_space *s,
 		     uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
 
-/* leave.c: chunks that leave when their launches have ended */
+/* early_evict.c: chunks that leave when their launches have ended */
 /* Whether one can go now. step: the first of them goes, drops. forget: the region is about to end. */
-int sl_leave_is_due(struct sluice_space *s) SL_HELD;
-int sl_leave_is_pending(const struct sluice_space *s) SL_HELD; /* due, or when its launches have ended */
+int sl_early_evict_is_due(struct sluice_space *s) SL_HELD;
+int sl_early_evict_is_pending(const struct sluice_space *s) SL_HELD; /* due, or when its launches have ended */
 /* The first that is unused, else the first that launches in flight use; NULL: none. */
-struct sl_chunk *sl_leave_first(struct sluice_space *s) SL_HELD;
-void sl_leave_step(struct sluice_space *s) SL_HELD;
-void sl_leave_forget(const struct sl_region *r) SL_HELD;
+struct sl_chunk *sl_early_evict_first(struct sluice_space *s) SL_HELD;
+void sl_early_evict_step(struct sluice_space *s) SL_HELD;
+void sl_early_evict_forget(const struct sl_region *r) SL_HELD;
 
-/* measure.c: whether what may have been written was */
+/* dirty_hash.c: whether what may have been written was */
 /* Once, where measuring is asked for: what a first hash needs. Blocks on that, and on kernels. */
-void sl_measure_prepare(struct sluice_space *s) SL_NOT_HELD;
+void sl_dirty_hash_prepare(struct sluice_space *s) SL_NOT_HELD;
 /* Whether c is to be hashed for a use of this intent. */
-int sl_measure_wanted(const struct sl_chunk *c, enum sluice_intent intent) SL_HELD;
+int sl_dirty_hash_wanted(const struct sl_chunk *c, enum sluice_intent intent) SL_HELD;
 /* With what c, FILLING or DEVICE and not dirty there, is to be compared after such a use; a frame is kept
  * for COPY alone. */
-enum sl_measured sl_measure_against(const struct sl_chunk *c,
-				    enum sluice_intent intent) SL_HELD;
+enum sl_dirty_hash_state sl_dirty_hash_against(const struct sl_chunk *c,
+					       enum sluice_intent intent) SL_HELD;
 /* c (FILLING, SYNCING) has what base has: sets c->measured, and where that has to be hashed first,
  * c->arrival. Drops; a failure leaves LEARN. */
-void sl_measure_arrived(struct sl_chunk *c, enum sl_measured base) SL_HELD;
+void sl_dirty_hash_arrived(struct sl_chunk *c, enum sl_dirty_hash_state base) SL_HELD;
 /* c is EVICTING for room: hash it, if that is wanted, and those that may follow it. Drops. */
-void sl_measure_ahead(struct sl_chunk *c) SL_HELD;
+void sl_dirty_hash_ahead(struct sl_chunk *c) SL_HELD;
 /* The same for any chunk that is to leave soon: 1: begun (drops); 0: nothing to do, or not now. */
-int sl_measure_begin(struct sl_chunk *c) SL_HELD;
-/* Such a hash is under way: its end wakes the mover, if c is in space->leave. */
-int sl_measure_is_pending(const struct sl_chunk *c) SL_HELD;
+int sl_dirty_hash_begin(struct sl_chunk *c) SL_HELD;
+/* Such a hash is under way: its end wakes the mover, if c is in space->early_evict. */
+int sl_dirty_hash_is_pending(const struct sl_chunk *c) SL_HELD;
 /* 1: c (EVICTING, SYNCING) is as another copy of it is. Drops. */
-int sl_measure_unchanged(struct sl_chunk *c) SL_HELD;
+int sl_dirty_hash_unchanged(struct sl_chunk *c) SL_HELD;
 /* c is leaving the device, and what it has there is copied (before left); it leaves. */
-void sl_measure_copied(struct sl_chunk *c) SL_HELD;
-void sl_measure_left(struct sl_chunk *c) SL_HELD;
+void sl_dirty_hash_copied(struct sl_chunk *c) SL_HELD;
+void sl_dirty_hash_left(struct sl_chunk *c) SL_HELD;
 /* The copies of c that are not on the device have changed, or gone. */
-void sl_measure_forget(struct sl_chunk *c) SL_HELD;
+void sl_dirty_hash_forget(struct sl_chunk *c) SL_HELD;
 /* The same of c, which is present, and is as dirty as its flag says. Drops. */
-void sl_measure_end(struct sl_chunk *c) SL_HELD;
-void sl_measure_drop(struct sl_region *r); /* of a region that ends */
+void sl_dirty_hash_end(struct sl_chunk *c) SL_HELD;
+void sl_dirty_hash_drop(struct sl_region *r); /* of a region that ends */
 /* Hash nothing from here to resume, and wait for what is hashed now. Blocks on copies and on kernels
  * that keep a hash from running. */
-void sl_measure_stop(struct sluice_space *s) SL_NOT_HELD;
-void sl_measure_resume(struct sluice_space *s) SL_NOT_HELD;
+void sl_dirty_hash_stop(struct sluice_space *s) SL_NOT_HELD;
+void sl_dirty_hash_resume(struct sluice_space *s) SL_NOT_HELD;
 
 /* pages.c: population by page. */
 int sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch,
@@ -319,8 +319,8 @@ int sl_launch_wait_until(struct sluice_space *s,
 /* Whether a launch runs, or will without anybody's help, however late the threads are. */
 int sl_launches_go_on(const struct sluice_space *s) SL_HELD;
 /* When none does: let the newest prepared one give its pins back. */
-int sl_launch_steal(struct sluice_space *s,
-		    const struct sluice_launch *except) SL_HELD; /* 1 if so */
+int sl_launch_preempt(struct sluice_space *s,
+		      const struct sluice_launch *except) SL_HELD; /* 1 if so */
 
 /* mover.c */
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
@@ -338,22 +338,22 @@ int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eage
 int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
 /* Whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
 int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
-/* Its chunks are no victims, or are again; giants 0: but for those of giants (outgrown.c). */
+/* Its chunks are no victims, or are again; giants 0: but for those of giants (thrash.c). */
 void sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants);
 void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
 /* What is to be on the device of the launch being prepared does not fit beside pins any more. */
-int sl_launch_is_outgrown(struct sluice_launch *l) SL_HELD;
+int sl_launch_thrashes(struct sluice_launch *l) SL_HELD;
 /* Uses of a launch as text, as far as they fit; returns text. */
 const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
 
-/* work.c: what was submitted */
+/* inflight.c: what was submitted */
 /* Work is over when its pins are gone and what it did is on the books. l: a launch; r: a move or
  * discard of that region; neither: a callback. */
-void sl_work_begin(struct sluice_space *s, struct sl_work *work,
-		   const struct sluice_launch *l, const struct sl_region *r) SL_HELD;
-void sl_work_end(struct sluice_space *s, struct sl_work *work) SL_HELD;
+void sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
+		       const struct sluice_launch *l, const struct sl_region *r) SL_HELD;
+void sl_inflight_end(struct sluice_space *s, struct sl_inflight *work) SL_HELD;
 /* Around the function of a host callback, on the thread that calls it. */
-void sl_callback_enter(const struct sluice_stream *stream, const struct sl_work *work);
+void sl_callback_enter(const struct sluice_stream *stream, const struct sl_inflight *work);
 void sl_callback_leave(void);
 /* -EDEADLK in a callback of this space (and this stream, unless NULL), else 0. */
 int sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream *stream,
@@ -384,28 +384,28 @@ int sl_stream_check(struct sluice_space *s,
 		    struct sluice_stream *stream) SL_NOT_HELD SL_MUST_CHECK;
 void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of such a task */
 
-/* reach.c: chunks that kernels reach in the host tier (SL_CAP_REACH) */
+/* zerocopy.c: chunks that kernels reach in the host tier (SL_CAP_REACH) */
 /* Make c reachable by the launch being prepared, unless it is on the device; counts a user. Drops.
  * -ENOBUFS: it fits nowhere. */
-int sl_reach(struct sl_chunk *c, enum sluice_intent intent) SL_HELD SL_MUST_CHECK;
+int sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent) SL_HELD SL_MUST_CHECK;
 /* One step towards c not being reached any more: unmaps, or waits for a launch. Drops. */
-int sl_unreach(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+int sl_zerocopy_unmap(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 /* A reached chunk that no launch uses; NULL: none. */
 struct sl_chunk *sl_reached_idle(struct sluice_space *s) SL_HELD;
 /* Mark what the launch is to reach (SL_EXCESS); planned: take the marks off. */
-void sl_reach_plan(struct sluice_launch *l) SL_HELD;
-void sl_reach_planned(struct sluice_launch *l) SL_HELD;
-void sl_reach_end(struct sluice_launch *l) SL_HELD; /* its kernel is over */
+void sl_zerocopy_plan(struct sluice_launch *l) SL_HELD;
+void sl_zerocopy_planned(struct sluice_launch *l) SL_HELD;
+void sl_zerocopy_end(struct sluice_launch *l) SL_HELD; /* its kernel is over */
 
-/* outgrown.c: launches in a row that do not fit */
-/* Before sl_reach_plan(): note it, and make room for what is small. 1: it is one of a row. Drops. */
-int sl_outgrown_note(struct sluice_launch *l, int fits) SL_HELD;
+/* thrash.c: launches in a row that do not fit */
+/* Before sl_zerocopy_plan(): note it, and make room for what is small. 1: it is one of a row. Drops. */
+int sl_thrash_note(struct sluice_launch *l, int fits) SL_HELD;
 /* Whether there is such a row now: nothing is brought ahead then, nor told to leave. */
-int sl_outgrown_is_on(const struct sluice_space *s) SL_HELD;
+int sl_thrash_is_on(const struct sluice_space *s) SL_HELD;
 /* Whether a chunk of the use that is not on the device is to be reached rather than to displace what there is. */
-int sl_outgrown_reaches(struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD;
+int sl_thrash_reaches(struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD;
 
-/* native.c: launches on devices whose streams are native */
+/* launch_async.c: launches on devices whose streams are native */
 /* Finish the scopes that the device has done, and ask it about those ended since. 1: pins may have
  * gone, or the lock was dropped. */
 int sl_scopes_reap(struct sluice_space *s) SL_HELD;

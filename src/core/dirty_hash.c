@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measured dirtiness: for data of which a launch says no more than "read and written" (or nothing at
- * all), the device hashes a chunk before it would be copied out. The hash of what is copied out is kept
- * with the chunk, as that of its *base*: the copy that is not on the device (host frame, store). Where
- * the base is still there the next time, and the hashes are equal, nothing is copied. So there is one
- * hash an eviction and none on the way in; but with measure=1 also one of what comes in while its hash
- * is not known, so that nothing is copied out that was only read. With measure=auto a chunk that was
- * found changed is spared hashes for the next 1, 2, 4 .. SKIP_MAX evictions.
+ * Dirty detection by hashes, for chunks of which a launch says "read and written" or nothing. The
+ * device hashes a chunk before it would be copied out. The *base* is the copy that is not on the
+ * device (host frame or store). If the base still exists and has the same hash, nothing is copied.
+ *   - The hash of what is copied out is kept with the chunk, so an eviction costs one hash and a
+ *     fetch none.
+ *   - measure=1 also hashes what comes in while the hash of its base is unknown.
+ *   - measure=auto skips a chunk that was found changed for its next 1, 2, 4 .. SKIP_MAX
+ *     evictions.
  *
- * Unknown is never clean. Whoever changes a base says so (sl_measure_forget()): host code's writes,
- * kernels that reach the frame, discards, snapshots, what a file has when it is read anew. A hash of the
- * device's contents holds until a launch pins the chunk (chunk->hashed, region->whole_uses) or it leaves.
+ * Unknown is never clean. Whoever changes a base calls sl_dirty_hash_forget(): host writes,
+ * kernels that write the frame, discards, snapshots, a file that is read anew. A hash of the
+ * device's contents holds until a launch pins the chunk (chunk->hashed, region->full_pins) or it
+ * is evicted.
  *
- * Nobody should stand still for a hash: when a chunk is evicted for room, the next victims are hashed as
- * well, as are those that are to leave (leave.c). The first of a burst is waited for, SL_HASH_WAIT_NS at
- * most: a hash is a kernel and needs room among the program's. While one is late nothing is hashed, and
- * all is copied. Kernels that fill the device and wait for the host (fetch.c) could wait for each other
- * with a hash: nothing is hashed while such may run.
+ * Nobody waits long for a hash:
+ *   - An eviction for room also hashes the next victims, and the chunks to be evicted early
+ *     (early_evict.c).
+ *   - The first hash of a burst is waited for, SL_HASH_WAIT_NS at most: it needs room among the
+ *     program's kernels. While one is late nothing is hashed, and everything is copied.
+ *   - Kernels that fill the device and wait for the host (fetch.c) could deadlock with a hash.
+ *     Nothing is hashed while such may run.
  *
  * LOCKING: as in core.h; the device is called without the lock, while the chunk is in a state that
  * keeps others off it, or held (chunk->lifting). Hashes end on a thread of the device.
@@ -44,7 +48,7 @@ enum hash_job {
 struct sl_hashes {
 	uint64_t base[2];
 	uint64_t now[2];
-	uint64_t whole_uses; /* the region's, when now was begun */
+	uint64_t full_pins; /* the region's, when now was begun */
 	uint8_t base_known, now_known;
 	uint8_t job;  /* enum hash_job */
 	uint8_t late; /* the job was waited for in vain: counted in measure.late */
@@ -85,7 +89,7 @@ may_hash(const struct sluice_space *s)
 }
 
 int
-sl_measure_wanted(const struct sl_chunk *c, enum sluice_intent intent)
+sl_dirty_hash_wanted(const struct sl_chunk *c, enum sluice_intent intent)
 {
 	const struct sl_region *r = c->region;
 	const struct sluice_space *s = r->space;
@@ -95,13 +99,13 @@ sl_measure_wanted(const struct sl_chunk *c, enum sluice_intent intent)
 	       sl_region_is_writable(r) && !c->pages;
 }
 
-enum sl_measured
-sl_measure_against(const struct sl_chunk *c, enum sluice_intent intent)
+enum sl_dirty_hash_state
+sl_dirty_hash_against(const struct sl_chunk *c, enum sluice_intent intent)
 {
 	const struct sl_hashes *h = hashes_of(c);
 	const struct sl_region *r = c->region;
 
-	if (!sl_measure_wanted(c, intent))
+	if (!sl_dirty_hash_wanted(c, intent))
 		return SL_MEASURED_NOT;
 	if (c->host || (c->state == SL_CHUNK_DEVICE && sl_store_is_newest(c)))
 		return is_always(c) || (h && h->base_known) ? SL_MEASURED_COPY
@@ -119,7 +123,7 @@ base_is_there(const struct sl_chunk *c, const struct sl_hashes *h)
 {
 	if (!h->base_known)
 		return 0;
-	switch ((enum sl_measured)c->measured) {
+	switch ((enum sl_dirty_hash_state)c->measured) {
 	case SL_MEASURED_NOT:
 	case SL_MEASURED_LEARN:
 		return 0;
@@ -137,7 +141,7 @@ base_is_there(const struct sl_chunk *c, const struct sl_hashes *h)
 static int
 now_holds(const struct sl_chunk *c, const struct sl_hashes *h)
 {
-	return c->hashed && h->whole_uses == c->region->whole_uses &&
+	return c->hashed && h->full_pins == c->region->full_pins &&
 	       (h->now_known || h->job == JOB_NOW);
 }
 
@@ -198,7 +202,7 @@ hash_start(struct sl_chunk *c, struct sl_hashes *h, enum hash_job job)
 	h->job = (uint8_t)job;
 	if (job == JOB_NOW) {
 		h->now_known = 0;
-		h->whole_uses = r->whole_uses;
+		h->full_pins = r->full_pins;
 		c->hashed = 1;
 	}
 	s->measure.running++;
@@ -238,7 +242,7 @@ hash_wait(struct sl_chunk *c, struct sl_hashes *h)
 }
 
 void
-sl_measure_arrived(struct sl_chunk *c, enum sl_measured base)
+sl_dirty_hash_arrived(struct sl_chunk *c, enum sl_dirty_hash_state base)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_hashes *h;
@@ -249,7 +253,7 @@ sl_measure_arrived(struct sl_chunk *c, enum sl_measured base)
 	h = hashes_get(c);
 	if (h && h->base_known && base == SL_MEASURED_COPY)
 		return;
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 	if (!h || h->job || !may_hash(s) || hash_start(c, h, JOB_ARRIVAL))
 		c->measured = SL_MEASURED_LEARN;
 	else
@@ -270,7 +274,7 @@ is_worth_it(const struct sl_chunk *c)
 }
 
 int
-sl_measure_begin(struct sl_chunk *c)
+sl_dirty_hash_begin(struct sl_chunk *c)
 {
 	struct sl_hashes *h;
 	int rc;
@@ -291,7 +295,7 @@ sl_measure_begin(struct sl_chunk *c)
 }
 
 int
-sl_measure_is_pending(const struct sl_chunk *c)
+sl_dirty_hash_is_pending(const struct sl_chunk *c)
 {
 	const struct sl_hashes *h = hashes_of(c);
 
@@ -299,7 +303,7 @@ sl_measure_is_pending(const struct sl_chunk *c)
 }
 
 void
-sl_measure_ahead(struct sl_chunk *c)
+sl_dirty_hash_ahead(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_hashes *h;
@@ -314,7 +318,7 @@ sl_measure_ahead(struct sl_chunk *c)
 		uint32_t n = sl_lru_next(c, next, AHEAD), i = 0;
 
 		/* It may drop: what follows in next may be gone then. */
-		while (i < n && !sl_measure_begin(next[i]))
+		while (i < n && !sl_dirty_hash_begin(next[i]))
 			i++;
 		if (i == n)
 			return;
@@ -342,7 +346,7 @@ late_count(struct sluice_space *s)
 }
 
 int
-sl_measure_unchanged(struct sl_chunk *c)
+sl_dirty_hash_unchanged(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_hashes *h;
@@ -373,13 +377,13 @@ sl_measure_unchanged(struct sl_chunk *c)
 }
 
 void
-sl_measure_copied(struct sl_chunk *c)
+sl_dirty_hash_copied(struct sl_chunk *c)
 {
 	struct sl_hashes *h = hashes_of(c);
 
 	if (!h)
 		return;
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 	if (now_holds(c, h) && h->now_known) {
 		memcpy(h->base, h->now, sizeof(h->base));
 		h->base_known = 1;
@@ -387,7 +391,7 @@ sl_measure_copied(struct sl_chunk *c)
 }
 
 void
-sl_measure_left(struct sl_chunk *c)
+sl_dirty_hash_left(struct sl_chunk *c)
 {
 	struct sl_hashes *h = hashes_of(c);
 
@@ -401,7 +405,7 @@ sl_measure_left(struct sl_chunk *c)
 }
 
 void
-sl_measure_forget(struct sl_chunk *c)
+sl_dirty_hash_forget(struct sl_chunk *c)
 {
 	struct sl_hashes *h = hashes_of(c);
 
@@ -413,9 +417,9 @@ sl_measure_forget(struct sl_chunk *c)
 }
 
 void
-sl_measure_end(struct sl_chunk *c)
+sl_dirty_hash_end(struct sl_chunk *c)
 {
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 	if (!c->measured)
 		return;
 	c->measured = SL_MEASURED_NOT;
@@ -425,14 +429,14 @@ sl_measure_end(struct sl_chunk *c)
 }
 
 void
-sl_measure_drop(struct sl_region *r)
+sl_dirty_hash_drop(struct sl_region *r)
 {
 	free(r->hashes);
 	r->hashes = NULL;
 }
 
 void
-sl_measure_prepare(struct sluice_space *s)
+sl_dirty_hash_prepare(struct sluice_space *s)
 {
 	int rc;
 
@@ -451,7 +455,7 @@ sl_measure_prepare(struct sluice_space *s)
 }
 
 void
-sl_measure_stop(struct sluice_space *s)
+sl_dirty_hash_stop(struct sluice_space *s)
 {
 	struct sl_device *dev = s->device;
 	struct timespec pause = {.tv_nsec = STOP_PAUSE_NS};
@@ -470,7 +474,7 @@ sl_measure_stop(struct sluice_space *s)
 }
 
 void
-sl_measure_resume(struct sluice_space *s)
+sl_dirty_hash_resume(struct sluice_space *s)
 {
 	if (!s->device->ops->hash)
 		return;

@@ -13,13 +13,13 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "core/plan_run.h"
 
 void
 sl_chunk_forget(struct sl_chunk *c)
 {
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 	sl_host_drop(c);
 	sl_spill_drop(c);
 	free(c->dead);
@@ -194,10 +194,10 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 		case SL_CHUNK_STORE:
 		case SL_CHUNK_HOST:
 		case SL_CHUNK_POISONED:
-			if (c->flags & SL_REACHED) {
+			if (c->flags & SL_ZEROCOPY) {
 				if (c->reach_users && how != SL_DISCARD_UNMAP)
 					return; /* a launch still uses it */
-				if (sl_unreach(c))
+				if (sl_zerocopy_unmap(c))
 					return;
 				break;
 			}
@@ -206,7 +206,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 					return; /* what is still shown lives on */
 				break;
 			}
-			sl_measure_forget(c);
+			sl_dirty_hash_forget(c);
 			free(c->pages);
 			c->pages = NULL;
 			if (c->host) {
@@ -243,7 +243,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 			c->dead = NULL;
 			sl_chunk_update(c);
 			c->flags &= (uint16_t)~SL_DIRTY_HOST; /* revived, it has no frame any more */
-			sl_measure_forget(c);
+			sl_dirty_hash_forget(c);
 			if (c->host)
 				sl_host_drop(c);
 			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED))
@@ -387,7 +387,7 @@ sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eag
 
 struct discard_task {
 	struct sl_task task;
-	struct sl_work work;
+	struct sl_inflight work;
 	struct sluice_stream *stream;
 	struct sl_region *region;
 	uint64_t begin, end;
@@ -415,7 +415,7 @@ discard_done(struct sl_task *task, int rc)
 	(void)rc;
 	sl_stream_task_done(d->stream);
 	sl_space_lock(s);
-	sl_work_end(s, &d->work);
+	sl_inflight_end(s, &d->work);
 	sl_region_leave(d->region);
 	sl_launch_wake(s);
 	sl_space_unlock(s);
@@ -441,7 +441,7 @@ discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	d->end = end;
 	d->eager = eager;
 	r->busy++;
-	sl_work_begin(s, &d->work, NULL, r);
+	sl_inflight_begin(s, &d->work, NULL, r);
 	sl_space_unlock(s);
 	sl_stream_submit(d->stream, &d->task);
 	sl_space_lock(s);

@@ -91,7 +91,7 @@ evict_account(struct sl_chunk *c)
 	sl_room_give(c->region->space, c->device_bytes);
 	c->device_bytes = 0;
 	c->unwritten = 0;
-	sl_measure_left(c);
+	sl_dirty_hash_left(c);
 	sl_plan_run_evicted(c);
 	c->flags |= SL_WAS_EVICTED;
 }
@@ -100,7 +100,7 @@ evict_account(struct sl_chunk *c)
 SL_HELD static void
 evict_copied(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int newer)
 {
-	sl_measure_copied(c);
+	sl_dirty_hash_copied(c);
 	evict_account(c);
 	sl_count(c->region->space, evict_counter(why), c->region->chunk_bytes);
 	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED | SL_DIRTY_HOST);
@@ -127,7 +127,7 @@ evict_arrived(void *cookie, int rc)
 			   (unsigned long long)sl_chunk_index(c), r->name);
 		sl_region_write_error(r, rc, sluice_last_error());
 		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
-		sl_measure_forget(c);
+		sl_dirty_hash_forget(c);
 		c->host = NULL;
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
 		if (!(c->flags & SL_STORE_VALID))
@@ -225,7 +225,7 @@ evict_drop(struct sl_chunk *c)
 	if (kept || (c->flags & SL_STORE_VALID))
 		sl_count(s, SLUICE_COUNTER_CLEAN_DROP, r->chunk_bytes);
 	else
-		sl_measure_forget(c);
+		sl_dirty_hash_forget(c);
 	sl_chunk_set_state(c, kept                        ? SL_CHUNK_HOST
 			      : c->flags & SL_STORE_VALID ? SL_CHUNK_STORE
 							  : SL_CHUNK_EMPTY);
@@ -306,7 +306,7 @@ evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 		SL_PAGE_BYTES;
 	sl_count(s, evict_counter(why), dirty);
 	sl_count(s, SLUICE_COUNTER_CLEAN_DROP, c->device_bytes - dirty);
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 	evict_account(c);
 	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED);
 	c->flags |= SL_DIRTY_HOST;
@@ -347,13 +347,13 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 	if (why == SL_EVICT_ROOM)
 		sl_count(s, SLUICE_COUNTER_EVICTIONS, 1);
 	if (why == SL_EVICT_ROOM && !c->leaving)
-		sl_measure_ahead(c);
+		sl_dirty_hash_ahead(c);
 	if (c->pages && !(c->flags & SL_DISCARDED) &&
 	    sl_bitmap_count(c->pages->dirty, 0, r->chunk_bytes / SL_PAGE_BYTES))
 		rc = evict_pages_copy(c, why);
 	else if (c->pages)
 		rc = evict_pages_drop(c);
-	else if (evict_copies(c) && !sl_measure_unchanged(c))
+	else if (evict_copies(c) && !sl_dirty_hash_unchanged(c))
 		rc = evict_copy(c, why);
 	else
 		rc = evict_drop(c);
@@ -433,7 +433,7 @@ sl_room_wait(struct sluice_space *s)
 	uint64_t deadline = sl_now_ns() + sl_plan_run_patience(s) * SL_STALL_NS;
 
 	if (sl_launch_wait_until(s, deadline) == -ETIMEDOUT && !sl_launches_go_on(s) &&
-	    sl_launch_steal(s, s->preparing))
+	    sl_launch_preempt(s, s->preparing))
 		sl_plan_run_stalled(s);
 }
 
@@ -519,8 +519,8 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 	/* What was asked for ahead is for a later launch than what launches used: that goes first. */
 	v = fill->opportunist ? victim_pick(s, c->region->chunk_bytes, SL_SKIP_AWAITED)
 			      : NULL;
-	if (!v && s->leave.await && fill->launch && !fill->no_wait_in_flight) {
-		v = sl_leave_first(s);
+	if (!v && s->early_evict.await && fill->launch && !fill->no_wait_in_flight) {
+		v = sl_early_evict_first(s);
 		if (v && sl_chunk_pins(v)) {
 			if (leaving_await(s, fill->launch))
 				return 0;

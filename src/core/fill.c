@@ -61,7 +61,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int overwrites = total && fill->intent == SLUICE_USE_WRITE_ALL;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
-	enum sl_measured base = sl_measure_against(c, fill->intent);
+	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
@@ -103,7 +103,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 		c->flags |= SL_GUARDED;
 	if (dirty && !overwrites)
 		c->flags |= SL_DIRTY_DEVICE;
-	sl_measure_arrived(c, base);
+	sl_dirty_hash_arrived(c, base);
 	if (dirty && !overwrites && c->measured != SL_MEASURED_COPY)
 		sl_host_drop(c); /* kept in vain */
 	return 0;
@@ -114,10 +114,10 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
  * that is enqueued no launch that writes may be let go.
  */
 SL_HELD static void
-book_measure(struct sl_chunk *c, enum sl_measured base)
+book_measure(struct sl_chunk *c, enum sl_dirty_hash_state base)
 {
 	sl_chunk_set_state(c, SL_CHUNK_SYNCING);
-	sl_measure_arrived(c, base);
+	sl_dirty_hash_arrived(c, base);
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 }
 
@@ -159,7 +159,7 @@ fail:
 	if (from == SL_CHUNK_EMPTY)
 		c->flags &= SL_FLAGS_KEPT | SL_LOST | (c->dead ? SL_DISCARD_EAGER : 0);
 	sl_chunk_set_state(c, from);
-	if (rc == -EINPROGRESS && fill->launch && sl_launch_is_outgrown(fill->launch))
+	if (rc == -EINPROGRESS && fill->launch && sl_launch_thrashes(fill->launch))
 		return -ESTALE;
 	if (rc == -EINPROGRESS) { /* a kernel that is to give us room may need c by a fault itself */
 		sl_room_wait(s);
@@ -198,8 +198,8 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 								      : SL_IO_DEMAND,
 				     read_counter(fill), SL_STAGING_READ);
 	case SL_CHUNK_POISONED:
-		if (c->flags & SL_REACHED)
-			return sl_unreach(c);
+		if (c->flags & SL_ZEROCOPY)
+			return sl_zerocopy_unmap(c);
 		if (c->view)
 			return sl_view_fold(c);
 		if (c->pages) { /* only its pages are here: they must reach the store first */
@@ -215,8 +215,8 @@ fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 		}
 		return fill_move(c, fill);
 	case SL_CHUNK_HOST:
-		if (c->flags & SL_REACHED)
-			return sl_unreach(c);
+		if (c->flags & SL_ZEROCOPY)
+			return sl_zerocopy_unmap(c);
 		if (c->view)
 			return fill_is_total(c, fill) && fill->intent == SLUICE_USE_SCRATCH
 				       ? sl_view_forget(c)
@@ -263,8 +263,8 @@ sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill)
 	if (c->readiness == SL_READY_WRITE)
 		return 0;
 	if (!(c->flags & (SL_DIRTY_DEVICE | SL_DISCARDED)) &&
-	    sl_measure_wanted(c, fill->intent))
-		book_measure(c, sl_measure_against(c, fill->intent));
+	    sl_dirty_hash_wanted(c, fill->intent))
+		book_measure(c, sl_dirty_hash_against(c, fill->intent));
 	c->flags |= SL_DIRTY_DEVICE;
 	c->flags &= (uint16_t)~SL_DISCARDED;
 	if (!c->dead)

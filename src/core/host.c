@@ -64,7 +64,7 @@ host_list_of(const struct sl_chunk *c)
 	case SL_CHUNK_HOST:
 		if (c->view) /* to be folded first; bounded by view.limit_bytes */
 			return SL_HOST_LIST_NONE;
-		if (c->flags & SL_REACHED)
+		if (c->flags & SL_ZEROCOPY)
 			return SL_HOST_REACHED;
 		if (!h->settled)
 			return clean ? SL_HOST_READ_AHEAD : SL_HOST_LIST_NONE;
@@ -460,7 +460,7 @@ SL_HELD static void
 base_drop(struct sl_chunk *c)
 {
 	if (!sl_store_is_newest(c)) {
-		sl_measure_forget(c);
+		sl_dirty_hash_forget(c);
 		c->measured = SL_MEASURED_LEARN;
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
 	}
@@ -515,7 +515,7 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 		if (c->flags & SL_DIRTY_HOST) {
 			c->flags &= (uint16_t)~SL_DIRTY_HOST;
 			c->flags |= SL_DIRTY_DEVICE;
-			sl_measure_forget(c);
+			sl_dirty_hash_forget(c);
 			c->measured = SL_MEASURED_NOT;
 		}
 		sl_host_drop(c);
@@ -525,7 +525,7 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 		return 0;
 	c = sl_reached_idle(s);
 	if (c)
-		return sl_unreach(c) == 0;
+		return sl_zerocopy_unmap(c) == 0;
 	h = s->host.list[SL_HOST_DIRTY_FILE].head;
 	if (h)
 		return sl_write_begin(h->chunk, SL_IO_WRITEBACK,
@@ -587,7 +587,7 @@ sl_host_zero(struct sl_chunk *c, int any)
 	sl_space_lock(s);
 	c->host = h;
 	c->flags |= SL_DIRTY_HOST;
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 	sl_chunk_set_state(c, SL_CHUNK_HOST);
 	sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
 	return 0;
@@ -640,8 +640,8 @@ shrink_unlisted(struct sluice_space *s)
 				continue;
 			if (c->state == SL_CHUNK_DEVICE)
 				return sl_evict(c, SL_EVICT_REQUEST) == 0;
-			if (c->state == SL_CHUNK_HOST && (c->flags & SL_REACHED))
-				return sl_unreach(c) == 0;
+			if (c->state == SL_CHUNK_HOST && (c->flags & SL_ZEROCOPY))
+				return sl_zerocopy_unmap(c) == 0;
 			if (c->state == SL_CHUNK_HOST && c->view)
 				return sl_view_fold(c) == 0;
 			if (c->state != SL_CHUNK_HOST) {

@@ -19,7 +19,7 @@ static _Thread_local struct {
 } callback;
 
 void
-sl_callback_enter(const struct sluice_stream *stream, const struct sl_work *work)
+sl_callback_enter(const struct sluice_stream *stream, const struct sl_inflight *work)
 {
 	callback.space = stream->space;
 	callback.stream = stream;
@@ -46,8 +46,8 @@ sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream *st
 }
 
 void
-sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_launch *l,
-	      const struct sl_region *r)
+sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
+		  const struct sluice_launch *l, const struct sl_region *r)
 {
 	work->launch = l;
 	work->region = r;
@@ -62,7 +62,7 @@ sl_work_begin(struct sluice_space *s, struct sl_work *work, const struct sluice_
 }
 
 void
-sl_work_end(struct sluice_space *s, struct sl_work *work)
+sl_inflight_end(struct sluice_space *s, struct sl_inflight *work)
 {
 	if (work->prev)
 		work->prev->next = work->next;
@@ -91,7 +91,8 @@ launch_uses(const struct sluice_launch *l, const struct sl_region *r, uint64_t b
 
 /* Whether work uses, or may use, chunks of [begin, end) of r. */
 static int
-work_uses(const struct sl_work *work, const struct sl_region *r, uint64_t begin, uint64_t end)
+work_uses(const struct sl_inflight *work, const struct sl_region *r, uint64_t begin,
+	  uint64_t end)
 {
 	const struct sluice_launch *l = work->launch;
 
@@ -105,7 +106,7 @@ SL_HELD static int
 work_remains(const struct sl_region *r, uint64_t begin, uint64_t end, uint64_t first,
 	     uint64_t last)
 {
-	for (const struct sl_work *w = r->space->work_oldest; w && w->number <= last;
+	for (const struct sl_inflight *w = r->space->work_oldest; w && w->number <= last;
 	     w = w->next)
 		if (w->number >= first && work_uses(w, r, begin, end))
 			return 1;

@@ -4,8 +4,8 @@
  * one: their context, allocations whose first contents are anything, launches that may touch more
  * than is known of them. Everybody else uses the public API.
  */
-#ifndef SL_CORE_EMBED_H
-#define SL_CORE_EMBED_H
+#ifndef SL_CORE_INTERPOSE_H
+#define SL_CORE_INTERPOSE_H
 
 #include "base/error.h"
 #include "sluice/sluice.h"
@@ -33,10 +33,10 @@ int sl_region_alloc(struct sluice_space *space, size_t bytes, uint64_t chunk_byt
  * touched as well: it need not be on the device, only mapped. The caller knows that the stream is not
  * being captured.
  */
-int sl_launch_begin_beside(struct sluice_space *space, struct sluice_stream *stream,
-			   const struct sluice_use *uses, size_t n_uses,
-			   const struct sluice_use *beside, size_t n_beside,
-			   struct sluice_launch **out) SL_MUST_CHECK;
+int sl_launch_begin_optional(struct sluice_space *space, struct sluice_stream *stream,
+			     const struct sluice_use *uses, size_t n_uses,
+			     const struct sluice_use *beside, size_t n_beside,
+			     struct sluice_launch **out) SL_MUST_CHECK;
 
 /*
  * As sluice_stream_wrap(). per_thread: native stands for another stream in each thread (CUDA's handle
@@ -56,13 +56,13 @@ void sl_ends_record(struct sluice_space *space);
  * [addr, addr + bytes) would be taken out by what comes: have it leave as soon as the launches that use
  * it now have ended, unless it is used again before. Does not block.
  */
-void sl_leave_later(struct sluice_space *space, void *addr, size_t bytes);
+void sl_evict_later(struct sluice_space *space, void *addr, size_t bytes);
 
 /*
  * Where a launch lacks room: whether what is to leave is waited for, if there is any, before what was not used for
  * longest is taken out (at first it is not). Does not block.
  */
-void sl_leave_await(struct sluice_space *space, int await);
+void sl_early_evict_await(struct sluice_space *space, int await);
 
 /* Chunks of the use (its number in uses) that the launch did not find on the device. */
 uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);

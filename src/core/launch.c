@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "core/plan_run.h"
 #include "core/timeouts.h"
 
@@ -73,7 +73,7 @@ sl_launch_finish(struct sluice_launch *l)
 	struct sluice_space *s = l->space;
 
 	if (l->reaches)
-		sl_reach_end(l);
+		sl_zerocopy_end(l);
 	if (!l->unpinned)
 		sl_launch_unpin(l);
 	l->state = SL_LAUNCH_DONE;
@@ -88,9 +88,9 @@ sl_launch_finish(struct sluice_launch *l)
 		l->uses[k].region->launches--;
 		sl_region_leave(l->uses[k].region);
 	}
-	sl_work_end(s, &l->work);
+	sl_inflight_end(s, &l->work);
 	sl_launch_wake(s);
-	if (atomic_load_explicit(&s->leave.waiting, memory_order_relaxed))
+	if (atomic_load_explicit(&s->early_evict.waiting, memory_order_relaxed))
 		sl_cond_signal(&s->mover_wake);
 }
 
@@ -238,7 +238,7 @@ launch_dispatch(struct sluice_launch *l)
 		l->uses[k].region->launches++;
 		l->uses[k].region->busy++;
 	}
-	sl_work_begin(s, &l->work, l, NULL);
+	sl_inflight_begin(s, &l->work, l, NULL);
 	if ((l->fetch || (!s->queue_head && !s->preparing && !sl_plan_run_is_due(s))) &&
 	    sl_launch_try_prepare(l) == 0)
 		return 0;
@@ -249,7 +249,7 @@ launch_dispatch(struct sluice_launch *l)
 			sl_mover_queue(l);
 		return 0;
 	}
-	sl_work_end(s, &l->work);
+	sl_inflight_end(s, &l->work);
 	for (size_t k = 0; k < l->n_uses; k++) {
 		l->uses[k].region->launches--;
 		sl_region_leave(l->uses[k].region);
@@ -401,10 +401,10 @@ sl_launch_fetched(const struct sluice_launch *launch, size_t use)
 }
 
 int
-sl_launch_begin_beside(struct sluice_space *space, struct sluice_stream *stream,
-		       const struct sluice_use *uses, size_t n_uses,
-		       const struct sluice_use *beside, size_t n_beside,
-		       struct sluice_launch **out)
+sl_launch_begin_optional(struct sluice_space *space, struct sluice_stream *stream,
+			 const struct sluice_use *uses, size_t n_uses,
+			 const struct sluice_use *beside, size_t n_beside,
+			 struct sluice_launch **out)
 {
 	const struct sl_beside more = {beside, n_beside};
 

@@ -7,7 +7,7 @@
  * When does a scope's kernel end? Asking the device costs a driver call a launch. So ended scopes
  * are collected by stream, and one event is recorded behind many of them: when a scope moved
  * something (its pins are what the next one waits for), when somebody waits for pins, and when
- * SCOPES_MAX have been collected: SCOPES_MAX_AT_EASE where half of the device's budget is free, so that
+ * SCOPES_MAX have been collected: SCOPES_MAX_FITS where half of the device's budget is free, so that
  * pins are in nobody's way, and SCOPES_MAX_WANTED where chunks are to leave behind them, or to come as soon as
  * there is room. A launch whose chunks are all resident makes no driver call.
  */
@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 
-#define SCOPES_MAX         64u
-#define SCOPES_MAX_AT_EASE 1024u
-#define SCOPES_MAX_WANTED  8u
-#define MOVE_ASK_US        50u
+#define SCOPES_MAX        64u
+#define SCOPES_MAX_FITS   1024u
+#define SCOPES_MAX_WANTED 8u
+#define MOVE_ASK_US       50u
 
 static int
 scopes_end_run(struct sl_task *task)
@@ -71,7 +71,7 @@ scopes_end_done(struct sl_task *task, int rc)
 	oldest->next = atomic_load(&s->reaped);
 	while (!atomic_compare_exchange_weak(&s->reaped, &oldest->next, newest))
 		;
-	if (atomic_load(&s->launch_waiters) || atomic_load(&s->leave.waiting)) {
+	if (atomic_load(&s->launch_waiters) || atomic_load(&s->early_evict.waiting)) {
 		sl_space_lock(s);
 		sl_scopes_drain(s);
 		sl_space_unlock(s);
@@ -161,10 +161,10 @@ sl_scope_ended(struct sluice_launch *l)
 {
 	struct sluice_stream *stream = l->stream;
 	struct sluice_space *s = l->space;
-	unsigned most = s->dev.spare_wanted || atomic_load_explicit(&s->leave.waiting,
+	unsigned most = s->dev.spare_wanted || atomic_load_explicit(&s->early_evict.waiting,
 								    memory_order_relaxed)
 				? SCOPES_MAX_WANTED
-			: s->dev.used_bytes <= s->dev.budget_bytes / 2 ? SCOPES_MAX_AT_EASE
+			: s->dev.used_bytes <= s->dev.budget_bytes / 2 ? SCOPES_MAX_FITS
 								       : SCOPES_MAX;
 
 	if (!stream->ended) {

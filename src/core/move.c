@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 
 #define SPARE_CHUNKS 4 /* of spare room that are left for what is new */
 
@@ -132,7 +132,7 @@ sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
 	case SLUICE_ADVISE_MEASURE:
 		r->measure = 1;
 		sl_space_unlock(space);
-		sl_measure_prepare(space);
+		sl_dirty_hash_prepare(space);
 		sl_space_lock(space);
 		break;
 	case SLUICE_ADVISE_COUNT:
@@ -149,7 +149,7 @@ out:
 /* A prefetch or evict that waits for its turn on a stream. */
 struct move_task {
 	struct sl_task task;
-	struct sl_work work;
+	struct sl_inflight work;
 	struct sluice_stream *stream;
 	struct sl_region *region;
 	uint64_t begin, end;
@@ -172,13 +172,13 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 		       (c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING ||
 			c->state == SL_CHUNK_VIEWING ||
 			(tier != SLUICE_TIER_HOST &&
-			 (c->view || ((c->flags & SL_REACHED) && !c->reach_users))) ||
+			 (c->view || ((c->flags & SL_ZEROCOPY) && !c->reach_users))) ||
 			c->state == SL_CHUNK_SYNCING || c->state == SL_CHUNK_READING ||
 			(c->state == SL_CHUNK_DEVICE && !c->user_pins && !sl_chunk_pins(c)))) {
 			if (c->state == SL_CHUNK_DEVICE)
 				rc = sl_evict(c, SL_EVICT_REQUEST);
-			else if ((c->flags & SL_REACHED) && c->state != SL_CHUNK_VIEWING)
-				rc = sl_unreach(c);
+			else if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING)
+				rc = sl_zerocopy_unmap(c);
 			else if (c->view && c->state != SL_CHUNK_VIEWING)
 				rc = sl_view_fold(c);
 			else
@@ -211,7 +211,7 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 		}
 		/* Shown to host code since the lock was dropped: it stays, as what a launch reaches. */
 		if (c->state == SL_CHUNK_HOST && !c->view &&
-		    !(c->flags & (SL_DIRTY_HOST | SL_REACHED)))
+		    !(c->flags & (SL_DIRTY_HOST | SL_ZEROCOPY)))
 			sl_host_let_go(c);
 	}
 	return rc;
@@ -247,7 +247,7 @@ move_done(struct sl_task *task, int rc)
 	sl_stream_task_done(t->stream);
 	sl_space_lock(s);
 	t->region->launches--;
-	sl_work_end(s, &t->work);
+	sl_inflight_end(s, &t->work);
 	sl_region_leave(t->region);
 	sl_launch_wake(s);
 	sl_space_unlock(s);
@@ -274,7 +274,7 @@ move_submit(struct sl_region *r, const struct move_task *what)
 	t->region = r;
 	r->busy++;
 	r->launches++;
-	sl_work_begin(s, &t->work, NULL, r);
+	sl_inflight_begin(s, &t->work, NULL, r);
 	sl_space_unlock(s);
 	sl_stream_submit(t->stream, &t->task);
 	sl_space_lock(s);
@@ -324,7 +324,7 @@ sl_ahead(struct sluice_space *s, void *addr, size_t bytes, int spare)
 		return 0;
 	if (spare)
 		(void)sl_scopes_drain(s);
-	if (bytes && !sl_outgrown_is_on(s) &&
+	if (bytes && !sl_thrash_is_on(s) &&
 	    !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end)) {
 		uint64_t first = begin >> r->chunk_shift, last = (end - 1) >> r->chunk_shift;
 		uint64_t n = chunks_look(r, first, last, !spare);

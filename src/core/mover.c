@@ -66,7 +66,7 @@ discard_step(struct sluice_launch *l, int late)
 		sl_range_discard(u->region, u->begin, u->end, l->discard_eager);
 	u->region->launches--;
 	sl_region_leave(u->region);
-	sl_work_end(s, &l->work);
+	sl_inflight_end(s, &l->work);
 	l->state = SL_LAUNCH_DONE;
 	sl_launch_wake(s);
 }
@@ -124,7 +124,7 @@ sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	l->uses->end = end;
 	r->busy++;
 	r->launches++;
-	sl_work_begin(s, &l->work, NULL, r);
+	sl_inflight_begin(s, &l->work, NULL, r);
 	sl_mover_queue(l);
 	sl_space_unlock(s);
 	sl_stream_submit(stream, &l->task);
@@ -222,11 +222,11 @@ request_waits(struct sl_request *q)
 	struct sluice_space *s = r->space;
 	const struct sl_chunk *c = &r->chunks[q->chunks[q->done]];
 
-	if (q->spare || s->leave.late || q->tier != SLUICE_TIER_DEVICE ||
+	if (q->spare || s->early_evict.late || q->tier != SLUICE_TIER_DEVICE ||
 	    c->state == SL_CHUNK_DEVICE || sl_room_spare(s, r->chunk_bytes) ||
-	    s->queue_head || !sl_leave_is_pending(s))
+	    s->queue_head || !sl_early_evict_is_pending(s))
 		return 0;
-	s->leave.late = ++q->waits == WAITS_MAX;
+	s->early_evict.late = ++q->waits == WAITS_MAX;
 	(void)sl_launch_wait_until(s, sl_now_ns() + SL_ROOM_LOOK_NS);
 	return 1;
 }
@@ -304,7 +304,7 @@ int
 sl_mover_is_due(struct sluice_space *s)
 {
 	return s->queue_head || s->request_head || sl_plan_run_is_due(s) ||
-	       sl_leave_is_due(s);
+	       sl_early_evict_is_due(s);
 }
 
 /* One piece of work, dropping the lock in between. 0: there is none for us. */
@@ -321,9 +321,9 @@ mover_step(struct sluice_space *s)
 		s->mover_busy = 0;
 	} else if (!s->preparing && s->queue_head) {
 		launch_step(s);
-	} else if (sl_leave_is_due(s)) {
+	} else if (sl_early_evict_is_due(s)) {
 		s->mover_busy = 1;
-		sl_leave_step(s);
+		sl_early_evict_step(s);
 		s->mover_busy = 0;
 	} else if (s->request_head) {
 		s->mover_busy = 1;

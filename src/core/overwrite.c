@@ -33,7 +33,7 @@ sl_overwritten(struct sl_chunk *c)
 {
 	c->flags &= (uint16_t)~SL_DIRTY_HOST;
 	sl_host_drop(c);
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 }
 
 int

@@ -34,7 +34,7 @@ chunk_only_revives(const struct sl_chunk *c, enum sluice_intent intent)
 	       !c->unwritten &&
 	       (c->flags & (SL_DISCARDED | SL_DISCARD_EAGER | SL_GUARDED | SL_COLD |
 			    SL_EXCESS)) == SL_DISCARDED &&
-	       !sl_measure_wanted(c, intent);
+	       !sl_dirty_hash_wanted(c, intent);
 }
 
 /* Whether no chunk of a use that writes needs more than to live again in the books. Held. */
@@ -81,7 +81,7 @@ sl_launch_pin(struct sluice_launch *l)
 			if (stamp && r->whole_stamp < now)
 				r->whole_stamp = now;
 			r->whole_pins++;
-			r->whole_uses++;
+			r->full_pins++;
 			continue;
 		}
 		for (uint64_t i = u->first; i <= u->last; i++) {
@@ -237,7 +237,7 @@ sl_launches_go_on(const struct sluice_space *s)
  * launch that wants room. Its kernels can do without: they fault. Held; 1 if pins went.
  */
 SL_HELD static int
-scope_steal(struct sluice_space *s)
+scope_preempt(struct sluice_space *s)
 {
 	struct sluice_launch *l = s->device->caps & SL_CAP_FAULTS ? s->scopes : NULL;
 
@@ -251,14 +251,14 @@ scope_steal(struct sluice_space *s)
 }
 
 int
-sl_launch_steal(struct sluice_space *s, const struct sluice_launch *except)
+sl_launch_preempt(struct sluice_space *s, const struct sluice_launch *except)
 {
 	struct sluice_launch *l = s->prepared;
 
 	while (l && (l == except || l->unpinned || !l->n_uses))
 		l = l->next;
 	if (!l)
-		return scope_steal(s);
+		return scope_preempt(s);
 	sl_launch_list_remove(&s->prepared, l);
 	sl_launch_unpin(l);
 	for (size_t k = 0; k < l->n_uses; k++) { /* it has yet to see what was discarded after it */

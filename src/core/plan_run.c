@@ -579,7 +579,7 @@ range_prefetch(const struct moving *m, uint32_t number_of_range)
 	for (uint64_t i = 0; i < range_chunks(range); i++) {
 		struct sl_chunk *c = range_chunk(range, i);
 
-		if (!chunk_is_outside(c) || (c->flags & SL_REACHED) || c->view)
+		if (!chunk_is_outside(c) || (c->flags & SL_ZEROCOPY) || c->view)
 			continue;
 		if (room_make(m, r->chunk_bytes, number))
 			return;

@@ -86,7 +86,7 @@ sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
 }
 
 int
-sl_launch_is_outgrown(struct sluice_launch *l)
+sl_launch_thrashes(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 
@@ -177,9 +177,10 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 		l->moved |= c->state != SL_CHUNK_DEVICE || c->pages ||
 			    (c->flags & SL_EXCESS);
 		u->fetched += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
-		if (l->reaches && sl_outgrown_reaches(u, c))
+		if (l->reaches && sl_thrash_reaches(u, c))
 			c->flags |= SL_EXCESS;
-		rc = c->flags & SL_EXCESS ? sl_reach(c, u->intent) : sl_fill(c, &fill);
+		rc = c->flags & SL_EXCESS ? sl_zerocopy_map(c, u->intent)
+					  : sl_fill(c, &fill);
 		if (rc)
 			return rc;
 		u->brought = i + 1 - u->first;
@@ -244,7 +245,7 @@ launch_unreach(struct sluice_launch *l)
 	int reaches = l->reaches;
 
 	if (reaches)
-		sl_reach_end(l);
+		sl_zerocopy_end(l);
 	l->reaches = reaches;
 	for (size_t k = 0; k < l->n_uses; k++)
 		l->uses[k].brought = 0;
@@ -289,7 +290,7 @@ launch_plan(struct sluice_launch *l)
 	int rc = sl_launch_check_set(l);
 
 	if (!rc && (l->reach_all || l->reaches || !launch_fits(l)))
-		sl_reach_plan(l);
+		sl_zerocopy_plan(l);
 	return rc;
 }
 
@@ -308,7 +309,7 @@ sl_launch_prepare(struct sluice_launch *l)
 	}
 	sl_plan_run_note(l);
 	if (l->embedded && !l->reach_all) /* before it is pinned, which counts as its use */
-		l->reaches = sl_outgrown_note(l, launch_fits(l));
+		l->reaches = sl_thrash_note(l, launch_fits(l));
 	rc = launch_plan(l);
 	if (rc)
 		return rc;
@@ -317,7 +318,7 @@ sl_launch_prepare(struct sluice_launch *l)
 	rc = launch_bring(l);
 	for (unsigned tries = 0; rc == -ESTALE; tries++) {
 		launch_unreach(l);
-		sl_reach_planned(l);
+		sl_zerocopy_planned(l);
 		rc = tries < PLANS_MAX
 			     ? launch_plan(l)
 			     : sl_fail(-ENOBUFS,
@@ -329,9 +330,9 @@ sl_launch_prepare(struct sluice_launch *l)
 	}
 	sl_launch_mark_preparing(l, 0, 1);
 	if (l->reaches) {
-		sl_reach_planned(l);
+		sl_zerocopy_planned(l);
 		if (rc)
-			sl_reach_end(l);
+			sl_zerocopy_end(l);
 	}
 	if (rc)
 		sl_launch_unpin(l);

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "core/plan_run.h"
 
 /* A region with at least so many large chunks has large chunks. */
@@ -181,7 +181,7 @@ region_free(struct sl_region *r)
 		return;
 	if (r->store)
 		r->store->ops->close(r->store);
-	sl_measure_drop(r);
+	sl_dirty_hash_drop(r);
 	free(r->chunks);
 	free(r);
 }
@@ -433,13 +433,13 @@ chunk_snapshot(struct sl_chunk *c)
 	sl_chunk_set_state(c, SL_CHUNK_SYNCING);
 	c->flags |= SL_SNAPSHOT;
 	c->flags &= (uint16_t)~SL_WRITTEN;
-	if (sl_store_is_newest(c) && sl_measure_unchanged(c)) {
+	if (sl_store_is_newest(c) && sl_dirty_hash_unchanged(c)) {
 		c->flags &= (uint16_t)~SL_SNAPSHOT;
 		sl_count(s, SLUICE_COUNTER_MEASURED_CLEAN, r->chunk_bytes);
 		sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 		return 0;
 	}
-	sl_measure_end(c);
+	sl_dirty_hash_end(c);
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (!rc) {
 		sl_space_unlock(s);
@@ -469,8 +469,8 @@ SL_HELD static int
 chunk_flush(struct sl_chunk *c, int keep)
 {
 	for (;;) {
-		if ((c->flags & SL_REACHED) && c->state != SL_CHUNK_VIEWING && !keep) {
-			int rc = sl_unreach(c);
+		if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING && !keep) {
+			int rc = sl_zerocopy_unmap(c);
 
 			if (rc)
 				return rc;
@@ -687,7 +687,7 @@ sl_region_close(struct sl_region *r)
 {
 	r->unmapping = 1;
 	sl_plan_run_forget(r);
-	sl_leave_forget(r);
+	sl_early_evict_forget(r);
 	while (r->busy)
 		sl_launch_wait(r->space);
 }

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "core/plan_run.h"
 #include "core/publish.h"
 #include "core/space_on.h"
@@ -127,7 +127,7 @@ space_free(struct sluice_space *s)
 	sl_lru_fini(s);
 	sl_plan_run_destroy(s->plan);
 	free(s->view.chunks);
-	free(s->leave.ring);
+	free(s->early_evict.ring);
 	free(s->regions);
 	free(s);
 }
@@ -160,7 +160,7 @@ space_start(struct sluice_space *s, void *context)
 	if (!rc)
 		rc = sl_mover_start(s);
 	if (!rc && s->config.measure)
-		sl_measure_prepare(s);
+		sl_dirty_hash_prepare(s);
 	if (!rc && s->config.publish)
 		rc = sl_publisher_create(s, &s->publisher);
 	return rc;
@@ -298,7 +298,8 @@ scopes_check(const struct sluice_space *s)
 	for (const struct sluice_launch *l = s->scopes; l; l = l->next)
 		if (l->host_scope == SL_SCOPE_HELD && l->owner == thread)
 			return sl_fail(-EBUSY,
-				       "space_destroy: launch %llu is a sluice_launch_begin() of "
+				       "space_destroy: launch %llu is a "
+				       "sluice_launch_begin() of "
 				       "this thread: call sluice_launch_end() first",
 				       (unsigned long long)l->number);
 	return 0;

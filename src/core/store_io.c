@@ -97,7 +97,7 @@ read_done(struct sl_io *io)
 		memset((char *)h->frame->data + bytes, 0, r->chunk_bytes - bytes);
 	sl_space_lock(s);
 	if (r->store) /* others may have written the file; nobody writes to what was spilled */
-		sl_measure_forget(c);
+		sl_dirty_hash_forget(c);
 	if (!result) {
 		sl_chunk_set_state(c, SL_CHUNK_HOST);
 	} else {
@@ -248,7 +248,7 @@ spill_worth(const struct sl_chunk *c)
 		return c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST) ? WORTH_NOTHING
 								    : WORTH_A_COPY;
 	if (c->state == SL_CHUNK_HOST && !c->pages && !c->view && c->host->settled &&
-	    !(c->flags & SL_REACHED))
+	    !(c->flags & SL_ZEROCOPY))
 		return c->flags & SL_DIRTY_HOST ? WORTH_NOTHING : WORTH_A_COPY;
 	return WORTH_ALL;
 }
@@ -278,7 +278,7 @@ spill_take(struct sluice_space *s, uint64_t bytes)
 		return NULL;
 	extent = best->spill;
 	best->spill = NULL;
-	sl_measure_forget(best); /* it may have been measured against that */
+	sl_dirty_hash_forget(best); /* it may have been measured against that */
 	best->flags &= (uint16_t)~SL_STORE_VALID;
 	best->flags |= best->state == SL_CHUNK_DEVICE && !best->host ? SL_DIRTY_DEVICE
 								     : SL_DIRTY_HOST;
@@ -332,8 +332,8 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 	uint64_t offset;
 	int rc = 0;
 
-	while (!rc && (c->flags & SL_REACHED) && c->state != SL_CHUNK_VIEWING)
-		rc = sl_unreach(c);
+	while (!rc && (c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING)
+		rc = sl_zerocopy_unmap(c);
 	if (!rc)
 		rc = sl_view_fold(c);
 

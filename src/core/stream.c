@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 
 struct sluice_stream *
 sl_stream_of(struct sluice_space *s, struct sluice_stream *stream)
@@ -168,7 +168,7 @@ sluice_stream_synchronize(struct sluice_space *space, struct sluice_stream *stre
 
 struct callback_task {
 	struct sl_task task;
-	struct sl_work work;
+	struct sl_inflight work;
 	struct sluice_stream *stream;
 	sluice_host_fn fn;
 	void *arg;
@@ -207,7 +207,7 @@ callback_done(struct sl_task *task, int rc)
 	sl_stream_task_done(t->stream);
 	sl_space_lock(s);
 	s->undeclared--;
-	sl_work_end(s, &t->work);
+	sl_inflight_end(s, &t->work);
 	sl_launch_wake(s);
 	sl_space_unlock(s);
 	free(t);
@@ -239,7 +239,7 @@ sluice_stream_callback(struct sluice_space *space, struct sluice_stream *stream,
 	t->fn = fn;
 	t->arg = arg;
 	space->undeclared++;
-	sl_work_begin(space, &t->work, NULL, NULL);
+	sl_inflight_begin(space, &t->work, NULL, NULL);
 	sl_space_unlock(space);
 	sl_stream_submit(t->stream, &t->task);
 	return 0;

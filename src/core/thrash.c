@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches in a row whose sets are larger than the device budget, of a program that says nothing but which buffers its
- * kernels get: each uses a little of a giant buffer, whatever its parameters say (cuDNN's workspace of an LSTM, 2,000
- * launches in a row). What of the giant is missing would displace what the launch before used and the
- * next one uses again, and be displaced by it. So from the ROWth such launch of a buffer on:
- *   - what is missing of it displaces only what has not been used for longer; the rest is reached (reach.c), also by
- *     a launch that would fit with all of it;
- *   - a giant's chunks count as used less lately than they were, and so are displaced before what is small;
- *   - what is small comes to the device, if need be in the place of the giant's chunks of the same launch;
- *   - nothing is brought ahead or told to leave: both were thought of without this.
- * After some launches what is small and used again and again is on the device, beside as much of the giant as
- * there is room for, and nothing moves.
+ * Thrash of an oversized buffer. Some programs launch the same kernels thousands of times in a
+ * row, and each launch names a buffer larger than the device budget of which it uses a little (the
+ * workspace of cuDNN's LSTM). Bringing in what is missing of that buffer would evict what the
+ * previous launch used and the next one needs. From the ROWth such launch in a row:
+ *   - A missing chunk of the oversized buffer evicts only chunks that are colder than it. The
+ *     others are accessed in host memory (zerocopy.c), even by a launch that would fit.
+ *   - Chunks of the oversized buffer count as older than they are, so they are evicted before
+ *     small ones.
+ *   - Small buffers come to the device, if need be in place of the oversized buffer's chunks.
+ *   - Nothing is prefetched or evicted early: those decisions assume that launches use all they
+ *     name.
+ * After some launches the small buffers are on the device with as much of the oversized one as
+ * fits. Then nothing moves.
  *
  * LOCKING: as in core.h.
  */
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 
 #define MOMENT      512u /* uses: between two that are in a row */
 #define ROW         32u  /* launches */
@@ -29,9 +31,9 @@ SL_HELD static uint32_t
 row_count(const struct sl_launch_use *u, int fits)
 {
 	struct sluice_space *s = u->region->space;
-	struct sl_outgrown *found = NULL, *oldest = s->outgrown;
+	struct sl_thrash *found = NULL, *oldest = s->thrash;
 
-	for (struct sl_outgrown *o = oldest; o < s->outgrown + SL_OUTGROWN_MAX; o++) {
+	for (struct sl_thrash *o = oldest; o < s->thrash + SL_THRASH_MAX; o++) {
 		if (o->region == u->region && o->first == u->first && o->last == u->last)
 			found = o;
 		if (o->stamp < oldest->stamp)
@@ -41,7 +43,7 @@ row_count(const struct sl_launch_use *u, int fits)
 		return 0;
 	if (!found) {
 		found = oldest;
-		*found = (struct sl_outgrown){u->region, u->first, u->last, s->clock, 0};
+		*found = (struct sl_thrash){u->region, u->first, u->last, s->clock, 0};
 	}
 	if (s->clock - found->stamp > MOMENT)
 		found->n = 0;
@@ -70,7 +72,7 @@ use_note(struct sl_launch_use *u, int fits)
 	if (bytes < s->dev.budget_bytes / GIANT_SHARE || s->clock <= GIANT_LAG)
 		return 0;
 	u->lag = GIANT_LAG;
-	s->outgrown_clock = s->clock;
+	s->thrash_clock = s->clock;
 	return 1;
 }
 
@@ -98,12 +100,12 @@ use_make_room(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t *
 }
 
 int
-sl_outgrown_note(struct sluice_launch *l, int fits)
+sl_thrash_note(struct sluice_launch *l, int fits)
 {
 	uint64_t wanted = 0;
 	int giants = 0;
 
-	if (fits && !sl_outgrown_is_on(l->space))
+	if (fits && !sl_thrash_is_on(l->space))
 		return 0;
 	for (size_t k = 0; k < l->n_uses; k++)
 		giants += use_note(&l->uses[k], fits);
@@ -118,13 +120,13 @@ sl_outgrown_note(struct sluice_launch *l, int fits)
 }
 
 int
-sl_outgrown_is_on(const struct sluice_space *s)
+sl_thrash_is_on(const struct sluice_space *s)
 {
-	return s->outgrown_clock && s->clock - s->outgrown_clock <= SLACK;
+	return s->thrash_clock && s->clock - s->thrash_clock <= SLACK;
 }
 
 int
-sl_outgrown_reaches(struct sl_launch_use *u, const struct sl_chunk *c)
+sl_thrash_reaches(struct sl_launch_use *u, const struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	const struct sl_chunk *v;

@@ -40,7 +40,7 @@
 #include "store/store.h"
 
 struct sl_hashes;
-struct sl_leaving;
+struct sl_early_eviction;
 struct sl_plan_run;
 struct sl_publisher;
 
@@ -67,7 +67,7 @@ enum sl_chunk_flag {
 	SL_WRITTEN = 1 << 9,     /* SYNCING: written to since the snapshot */
 	SL_SNAPSHOT = 1 << 10,   /* SYNCING: the snapshot is being copied now */
 	SL_PREPARING = 1 << 11, /* needed by the launch that the mover is preparing now */
-	SL_REACHED = 1 << 12,   /* HOST: the frame is mapped for kernels */
+	SL_ZEROCOPY = 1 << 12,  /* HOST: the frame is mapped for kernels */
 	SL_EXCESS = 1 << 13,    /* that launch is to reach it: no room on the device */
 	SL_LOST = 1 << 14, /* EMPTY, or unwritten: the contents are gone, by a failed device or a
 			       * launch that did not run; whoever needs them gets an error,
@@ -83,11 +83,11 @@ enum sl_chunk_flag {
 
 #define SL_HEAP_NONE       UINT32_MAX
 #define SL_LEAVING_MAX     15
-#define SL_OUTGROWN_MAX    8u
+#define SL_THRASH_MAX      8u
 #define SL_CHUNK_BYTES_MAX (64u << 20)
 
-/* Whether a chunk is hashed before it leaves the device, and what it may be equal to (measure.c). */
-enum sl_measured {
+/* Whether a chunk is hashed before it leaves the device, and what it may be equal to (dirty_hash.c). */
+enum sl_dirty_hash_state {
 	SL_MEASURED_NOT,
 	SL_MEASURED_LEARN, /* to nothing: its hash is for the next time */
 	SL_MEASURED_COPY, /* to what is in the host frame, if it is kept, and in a store that is valid */
@@ -162,9 +162,9 @@ struct sl_chunk {
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
-	uint8_t measured;  /* enum sl_measured; not but where it is on the device */
-	uint8_t leaving : 4; /* places in space->leave, or taken from it just now */
-	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: measure.c */
+	uint8_t measured; /* enum sl_dirty_hash_state; not but where it is on the device */
+	uint8_t leaving : 4; /* places in space->early_evict, or taken from it just now */
+	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: dirty_hash.c */
 	uint8_t awaited : 1; /* asked for by a prefetch, and no launch has pinned it since */
 	uint8_t unwritten : 1; /* DEVICE: cleared room for a launch that is to overwrite all of
 				* it and has not begun; the contents are those of its other
@@ -210,8 +210,8 @@ struct sl_region {
 	unsigned flags;             /* enum sluice_map_flag */
 	enum sluice_advice advice;
 	int measure;              /* advised so */
-	struct sl_hashes *hashes; /* of each chunk; NULL: none hashed yet. Owned by measure.c */
-	uint64_t whole_uses; /* launches so far that have pinned all of it at once */
+	struct sl_hashes *hashes; /* of each chunk; NULL: none hashed yet. Owned by dirty_hash.c */
+	uint64_t full_pins; /* launches so far that have pinned all of it at once */
 	enum sluice_population population;
 	enum sl_delivery delivery;
 	uint64_t ready[SL_READINESS_COUNT];
@@ -236,8 +236,8 @@ struct sl_launch_use {
 	int reach;        /* not declared: need not be on the device, only reachable */
 	uint64_t brought; /* chunks brought in so far, from the first */
 	uint64_t fetched; /* of them, from the host tier or the store, to the device or to be reached */
-	int reaches; /* outgrown.c: what is missing of it from here on is reached */
-	uint64_t used; /* outgrown.c: it displaces only what was not used for longer; 0: anything */
+	int reaches; /* thrash.c: what is missing of it from here on is reached */
+	uint64_t used; /* thrash.c: it displaces only what was not used for longer; 0: anything */
 	uint64_t lag; /* and is displaced as if it had been used so many uses before */
 	int whole;    /* pinned and stamped as a whole region */
 	int first_partial; /* the use covers only a part of its first / last chunk */
@@ -263,8 +263,8 @@ enum sl_scope {
  * What was submitted and is not over, launches and callbacks, in order of submission; so that a wait
  * can end with what was there when it began.
  */
-struct sl_work {
-	struct sl_work *prev, *next;
+struct sl_inflight {
+	struct sl_inflight *prev, *next;
 	uint64_t number;                    /* rises along the list */
 	const struct sluice_launch *launch; /* NULL: not a launch */
 	const struct sl_region *region; /* a move or discard of it; NULL too: a callback, which may
@@ -273,7 +273,7 @@ struct sl_work {
 
 struct sluice_launch {
 	struct sl_task task; /* first: the stream's handle */
-	struct sl_work work;
+	struct sl_inflight work;
 	struct sluice_space *space;
 	struct sluice_stream *stream;
 	/* Mover's queue, or list of prepared launches; of those ended: next older, and the oldest. */
@@ -290,7 +290,7 @@ struct sluice_launch {
 	uint64_t room_deadline_ns;
 	uint64_t patience_ns; /* until when it waits for what is to leave; 0: it has not begun to */
 	int moved;            /* something of it had to be brought in, or is reached */
-	int embedded;  /* of a program that knows nothing of us: embed.h */
+	int embedded;  /* of a program that knows nothing of us: interpose.h */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches;   /* some of its chunks are reached in the host tier */
 	int overwrites; /* some of its chunks are unwritten, and it has not begun: overwrite.c */
@@ -400,23 +400,23 @@ struct sluice_space {
 	struct sl_request *request_head, *request_tail;
 	struct sluice_stream *ended_streams; /* those with scopes in ended */
 	uint32_t submitting; /* threads that hand ended scopes to the device */
-	struct sl_outgrown {
+	struct sl_thrash {
 		const struct sl_region *region; /* to compare with, it may be gone; and chunks of it */
 		uint64_t first, last;
-		uint64_t stamp; /* of the last such launch */
-		uint32_t n;     /* in a row */
-	} outgrown[SL_OUTGROWN_MAX]; /* what launches that did not fit used lately: outgrown.c */
-	uint64_t outgrown_clock; /* of the last one of a row of them; 0: none */
+		uint64_t stamp;  /* of the last such launch */
+		uint32_t n;      /* in a row */
+	} thrash[SL_THRASH_MAX]; /* what launches that did not fit used lately: thrash.c */
+	uint64_t thrash_clock;   /* of the last one of a row of them; 0: none */
 	struct {
-		struct sl_leaving *ring;  /* chunks that are to leave: leave.c */
-		uint32_t head, tail, max; /* count up; max: a power of two */
-		_Atomic int waiting;      /* 1: the end of a launch is of interest */
-		int await; /* a launch that lacks room waits for them: sl_leave_await() */
+		struct sl_early_eviction *ring; /* chunks that are to leave: early_evict.c */
+		uint32_t head, tail, max;       /* count up; max: a power of two */
+		_Atomic int waiting; /* 1: the end of a launch is of interest */
+		int await; /* a launch that lacks room waits for them: sl_early_evict_await() */
 		int late; /* a prefetch has waited for them in vain, and nothing left since */
-	} leave;
+	} early_evict;
 	uint32_t running;    /* launches running or held by a host scope */
 	uint32_t undeclared; /* launches without uses and callbacks not yet done */
-	struct sl_work *work_oldest, *work_newest;
+	struct sl_inflight *work_oldest, *work_newest;
 	uint64_t work_clock; /* number of the newest ever */
 	int resizing;   /* a thread changes a budget, and may have dropped the lock */
 	int eager_used; /* an eager discard met a launch: ends of launches must look */
@@ -426,7 +426,7 @@ struct sluice_space {
 	struct sl_cond host_wake;   /* staging or settled room may be there */
 	struct sl_cond launch_wake; /* a launch changed state, pins were dropped */
 	uint32_t host_waiters;
-	/* Changed under the lock; atomic: pairs with reaped, see native.c */
+	/* Changed under the lock; atomic: pairs with reaped, see launch_async.c */
 	_Atomic uint32_t launch_waiters;
 	struct sluice_launch *_Atomic reaped; /* scopes that the device has done; a stack */
 	uint32_t chunk_waiters[SL_WAIT_BUCKETS];

@@ -181,7 +181,7 @@ view_show(struct sl_chunk *c, uint32_t span, int write)
 	if (write) {
 		c->view_dirty |= bit;
 		c->flags |= SL_DIRTY_HOST;
-		sl_measure_forget(c);
+		sl_dirty_hash_forget(c);
 		sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
 				(uint64_t)(span + 1) * SL_SPAN_BYTES);
 	}
@@ -215,7 +215,7 @@ view_written(struct sl_chunk *c, uint32_t span)
 		sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
 	c->view_dirty |= 1u << span;
 	c->flags |= SL_DIRTY_HOST;
-	sl_measure_forget(c);
+	sl_dirty_hash_forget(c);
 	sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
 			(uint64_t)(span + 1) * SL_SPAN_BYTES);
 	sl_chunk_set_state(c, SL_CHUNK_VIEWING);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels reach without having it on the device (SL_CAP_REACH): a chunk in the host tier whose
- * frame is mapped at the chunk's address, read and written over the link. Used
- *   - for the excess of a launch whose set is larger than the device budget: what is on the device
- *     stays, what is not is brought in as far as it fits, the rest is reached;
- *   - for launches that declare nothing, which may touch everything there is;
- *   - with reach=any for all that a launch does not declare, so that a kernel that touches more than
- *     its launch says still computes right.
+ * Zero-copy: a chunk in the host tier whose frame is mapped at the chunk's address, so that
+ * kernels read and write it over the link (SL_CAP_REACH). Used
+ *   - by a launch whose set is larger than the device budget: what is on the device stays, more is
+ *     brought in while it fits, and the rest is accessed in place;
+ *   - by a launch that declares nothing, which may touch everything;
+ *   - with reach=any, for all that a launch does not declare.
  *
- * A mapping is expensive to make (some 10 us a MiB), so it stays until the chunk is wanted on the
- * device, or its frame by somebody else. reach_users counts the launches that use it so: meanwhile it
- * does not move. LOCKING: as in core.h.
+ * A mapping is expensive (some 10 us a MiB). It stays until the chunk is wanted on the device, or
+ * its frame by somebody else. reach_users counts the launches that use it; the chunk does not move
+ * meanwhile. LOCKING: as in core.h.
  */
 #include "core/core.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 
 /* Map or unmap, outside the lock; the chunk is VIEWING meanwhile. */
 SL_HELD static int
@@ -31,19 +30,19 @@ reach_change(struct sl_chunk *c, int reach)
 					     c->region->chunk_bytes);
 	sl_space_lock(s);
 	if (!rc && reach)
-		c->flags |= SL_REACHED;
+		c->flags |= SL_ZEROCOPY;
 	else if (!rc)
-		c->flags &= (uint16_t)~SL_REACHED;
+		c->flags &= (uint16_t)~SL_ZEROCOPY;
 	sl_chunk_set_state(c, back);
 	return rc;
 }
 
 int
-sl_unreach(struct sl_chunk *c)
+sl_zerocopy_unmap(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 
-	if (!(c->flags & SL_REACHED))
+	if (!(c->flags & SL_ZEROCOPY))
 		return 0;
 	if (c->reach_users) { /* look again when a launch has ended */
 		sl_launch_wait(s);
@@ -116,23 +115,23 @@ reach_step(struct sl_chunk *c, int *waited_read)
 }
 
 int
-sl_reach(struct sl_chunk *c, enum sluice_intent intent)
+sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent)
 {
 	int waited_read = 0, rc = 0;
 
 	c->region->busy++;
 	while (!rc && c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING &&
-	       !(c->flags & SL_REACHED))
+	       !(c->flags & SL_ZEROCOPY))
 		rc = reach_step(c, &waited_read);
 	while (!rc && c->state == SL_CHUNK_VIEWING)
 		sl_chunk_wait(c);
-	if (!rc && (c->flags & SL_REACHED)) {
+	if (!rc && (c->flags & SL_ZEROCOPY)) {
 		c->reach_users++;
 		if (c->view)
 			rc = sl_view_fold(c);
 		if (intent != SLUICE_USE_READ) {
 			c->flags |= SL_DIRTY_HOST;
-			sl_measure_forget(c);
+			sl_dirty_hash_forget(c);
 			sl_chunk_revive(c, 0, c->region->chunk_bytes);
 		}
 	}
@@ -141,7 +140,7 @@ sl_reach(struct sl_chunk *c, enum sluice_intent intent)
 }
 
 void
-sl_reach_end(struct sluice_launch *l)
+sl_zerocopy_end(struct sluice_launch *l)
 {
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
@@ -149,7 +148,7 @@ sl_reach_end(struct sluice_launch *l)
 		for (uint64_t i = u->first; i < u->first + u->brought; i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
 
-			if ((c->flags & SL_REACHED) && c->reach_users)
+			if ((c->flags & SL_ZEROCOPY) && c->reach_users)
 				c->reach_users--;
 		}
 	}
@@ -158,7 +157,7 @@ sl_reach_end(struct sluice_launch *l)
 
 /* Which of the launch's chunks are to be reached: those that are off the device and do not fit. */
 void
-sl_reach_plan(struct sluice_launch *l)
+sl_zerocopy_plan(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 	uint64_t left = s->dev.budget_bytes - s->dev.pinned_bytes;
@@ -190,7 +189,7 @@ sl_reach_plan(struct sluice_launch *l)
 }
 
 void
-sl_reach_planned(struct sluice_launch *l)
+sl_zerocopy_planned(struct sluice_launch *l)
 {
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
@@ -204,7 +203,7 @@ static int
 chunk_is_mapped(const struct sl_chunk *c)
 {
 	return c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING ||
-	       (c->flags & SL_REACHED);
+	       (c->flags & SL_ZEROCOPY);
 }
 
 int

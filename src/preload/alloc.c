@@ -34,7 +34,7 @@
 		do                                                          \
 			(result) = (call);                                  \
 		while ((result) == CU_ERROR_OUT_OF_MEMORY && pl_active() && \
-		       pl_gpu_give_room(&tries_, (bytes)));                 \
+		       pl_gpu_shrink_budget(&tries_, (bytes)));             \
 		if (!(result) && pl_active())                               \
 			foreign_count(bytes);                               \
 	} while (0)
@@ -79,7 +79,7 @@ serving_gpu(const uint64_t *addr, size_t bytes)
  * knows better what is the matter. */
 static int
 serve(struct pl_gpu *gpu, uint64_t *addr, size_t bytes, enum pl_birth birth,
-      struct cu_pool *pool, struct cu_stream *stream, enum pl_flavour flavour)
+      struct cu_pool *pool, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_block *block;
 	int token, rc;
@@ -132,7 +132,8 @@ free_forwarded(int result, uint64_t addr)
 }
 
 static void
-release(struct pl_block *block, int ordered, struct cu_stream *stream, enum pl_flavour flavour)
+release(struct pl_block *block, int ordered, struct cu_stream *stream,
+	enum pl_default_stream flavour)
 {
 	int token = pl_capture_relax();
 
@@ -197,7 +198,7 @@ cuMemAllocManaged(uint64_t *addr, size_t bytes, unsigned flags)
 	if (gpu && !gpu->has_view)
 		gpu = NULL;
 	if (gpu) /* what host code touches leaves the device: launches must bring it back */
-		pl_gpu_press(gpu, PL_PRESSED);
+		pl_gpu_press(gpu, PL_OVERSUBSCRIBED);
 	result = serve(gpu, addr, bytes, PL_BORN_MANAGED, NULL, NULL, PL_LEGACY);
 	if (result != NOT_SERVED)
 		return result;
@@ -222,7 +223,7 @@ cuMemFree_v2(uint64_t addr)
  * current one). NULL: the driver's. */
 static struct pl_gpu *
 stream_gpu(const uint64_t *addr, size_t bytes, struct cu_pool **pool,
-	   struct cu_stream *stream, enum pl_flavour flavour)
+	   struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_gpu *gpu = serving_gpu(addr, bytes);
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
@@ -248,7 +249,8 @@ stream_gpu(const uint64_t *addr, size_t bytes, struct cu_pool **pool,
 }
 
 static int
-alloc_async(uint64_t *addr, size_t bytes, struct cu_stream *stream, enum pl_flavour flavour)
+alloc_async(uint64_t *addr, size_t bytes, struct cu_stream *stream,
+	    enum pl_default_stream flavour)
 {
 	struct cu_pool *pool = NULL;
 	struct pl_gpu *gpu = stream_gpu(addr, bytes, &pool, stream, flavour);
@@ -277,7 +279,7 @@ cuMemAllocAsync_ptsz(uint64_t *addr, size_t bytes, struct cu_stream *stream)
 
 static int
 alloc_from_pool(uint64_t *addr, size_t bytes, struct cu_pool *pool,
-		struct cu_stream *stream, enum pl_flavour flavour)
+		struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct cu_pool *from = pool;
 	struct pl_gpu *gpu = pool ? stream_gpu(addr, bytes, &from, stream, flavour) : NULL;
@@ -308,7 +310,7 @@ cuMemAllocFromPoolAsync_ptsz(uint64_t *addr, size_t bytes, struct cu_pool *pool,
 }
 
 static int
-free_async(uint64_t addr, struct cu_stream *stream, enum pl_flavour flavour)
+free_async(uint64_t addr, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_block *block = block_at(addr);
 	int captured = 0;

@@ -159,15 +159,16 @@ pl_frameworks_announce(void)
 	struct loaded loaded = {0};
 
 	if (s->mapped == PL_MAPPED_AUTO && mapper_is_loaded())
-		pl_note(pl_device_is_only_one() ? "JAX: memory that it maps itself is "
-						  "paged, though it could be "
-						  "shared (sluice run --mapped ours "
-						  "leaves it to the driver)"
-						: "JAX on several GPUs: memory that it "
-						  "maps itself is left to the "
-						  "driver, for kernels may reach it from "
-						  "another GPU (sluice run "
-						  "--mapped all)");
+		pl_note(pl_device_is_only_one()
+				? "JAX: memory that it maps itself is "
+				  "paged, though it could be "
+				  "shared (sluice run --vmm-memory sluice "
+				  "leaves it to the driver)"
+				: "JAX on several GPUs: memory that it "
+				  "maps itself is left to the "
+				  "driver, for kernels may reach it from "
+				  "another GPU (sluice run "
+				  "--vmm-memory all)");
 	if (!s->frameworks[0])
 		return;
 	dl_iterate_phdr(framework_look, &loaded);
@@ -178,5 +179,5 @@ pl_frameworks_announce(void)
 	if (s->meminfo_auto && pl_meminfo_physical())
 		pl_note("memory queries tell what the GPU has: this program would fill "
 			"what they "
-			"tell (sluice run --meminfo virtual)");
+			"tell (sluice run --report-memory virtual)");
 }

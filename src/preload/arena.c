@@ -6,7 +6,7 @@
  * the core moves data; the others are packed at 2 MiB in larger chunks, side by side: neighbours were
  * mostly allocated after each other and are used so, and what begins on a chunk and does not fill its
  * last wastes device memory and bytes on the link (a quarter, of ResNet-152's tensors). (Zones of what
- * the program maps itself: vmm_room.c.)
+ * the program maps itself: vmm_map.c.)
  *
  * Best fit, the lowest address of equals: what is chosen depends only on what is free, so that a
  * program which does the same again gets the same addresses again. Reusing the most recently freed would
@@ -34,8 +34,8 @@
 
 #include "base/bitmap.h"
 #include "base/error.h"
-#include "core/embed.h"
-#include "preload/arena_books.h"
+#include "core/interpose.h"
+#include "preload/arena_internal.h"
 #include "preload/tracing.h"
 
 #define SMALL_LIMIT ((uint64_t)1 << 20) /* smaller ones are packed */
@@ -133,7 +133,7 @@ arena_make(struct pl_gpu *gpu)
 			return NULL;
 		}
 	}
-	if (atomic_load(&gpu->pressure) >= PL_PRESSED)
+	if (atomic_load(&gpu->pressure) >= PL_OVERSUBSCRIBED)
 		arena->pressed = arena->zones[PL_ZONE_SMALL].hold_chunks =
 			arena->zones[PL_ZONE_BIG].hold_chunks = 1;
 	return arena;
@@ -497,8 +497,8 @@ static enum pl_pressure
 pressure_at(const struct pl_gpu *gpu, uint64_t held_bytes)
 {
 	if (held_bytes > gpu->device_budget)
-		return PL_PRESSED;
-	return held_bytes > gpu->device_budget / 2 ? PL_LEARNING : PL_AT_EASE;
+		return PL_OVERSUBSCRIBED;
+	return held_bytes > gpu->device_budget / 2 ? PL_TRACKING : PL_FITS;
 }
 
 /* Chunks [first, last) are resident now, or not (done 0): they are promised no longer. */
@@ -544,13 +544,13 @@ pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
 		held = arena->held_bytes + arena->promised_bytes;
 		pthread_mutex_unlock(&arena->lock);
 		pl_gpu_press(gpu, pressure_at(gpu, held));
-		rc = atomic_load(&gpu->pressure) >= PL_PRESSED
+		rc = atomic_load(&gpu->pressure) >= PL_OVERSUBSCRIBED
 			     ? -EALREADY
 			     : pl_gpu_populate(gpu, area->base + first * zone->chunk_bytes,
 					       (last - first) * zone->chunk_bytes);
 		populate_end(arena, zone, area, first, last, !rc);
 		if (rc == -ENOBUFS || rc == -ENOMEM)
-			pl_gpu_press(gpu, PL_PRESSED);
+			pl_gpu_press(gpu, PL_OVERSUBSCRIBED);
 		if (rc == -ENOBUFS || rc == -ENOMEM || rc == -EALREADY)
 			return 0;
 		if (rc)
@@ -576,7 +576,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 
 	if (atomic_load_explicit(&record->block.flags, memory_order_relaxed) & PL_BLOCK_PINNED)
 		pl_block_unpin(&record->block);
-	pl_table_forget(&record->block);
+	pl_pointer_table_forget(&record->block);
 	pthread_mutex_lock(&arena->lock);
 	pl_block_retract(record, is_small(room));
 	if (pl_reuse_is_one_stream(arena->streams))
@@ -607,7 +607,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 
 void
 pl_arena_free(struct pl_block *block, int ordered, struct cu_stream *stream,
-	      enum pl_flavour flavour)
+	      enum pl_default_stream flavour)
 {
 	struct pl_record *record = (struct pl_record *)block; /* its first member */
 	struct pl_gpu *gpu = block->gpu;
@@ -685,7 +685,7 @@ want_size(struct pl_arena *arena, struct want *want)
 /* A block whose room is in the order of the stream. 0 or -errno; then got->record may be there. */
 static int
 block_order(struct pl_arena *arena, struct want *want, struct cu_stream *stream,
-	    enum pl_flavour flavour, struct got *got)
+	    enum pl_default_stream flavour, struct got *got)
 {
 	struct pl_gpu *gpu = arena->gpu;
 	int rc = block_place(arena, want, got);
@@ -711,7 +711,8 @@ block_order(struct pl_arena *arena, struct want *want, struct cu_stream *stream,
 
 int
 pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
-	       struct cu_stream *stream, enum pl_flavour flavour, struct pl_block **out)
+	       struct cu_stream *stream, enum pl_default_stream flavour,
+	       struct pl_block **out)
 {
 	struct pl_arena *arena = pl_arena_get(gpu);
 	struct want want = {.bytes = bytes, .birth = birth};

@@ -12,7 +12,7 @@
  * to be done. Without locks. Driver calls; does not wait itself.
  */
 void pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
-			 enum pl_flavour flavour);
+			 enum pl_default_stream flavour);
 
 /*
  * A stream uses this block for the first time, not captured: what it enqueues next comes behind the work of
@@ -21,9 +21,9 @@ void pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
  * stream cannot be held back. 0, or -EBUSY with a text. Without locks.
  */
 int pl_reuse_order(struct pl_block *block, struct cu_stream *stream,
-		   enum pl_flavour flavour, uint64_t bit);
+		   enum pl_default_stream flavour, uint64_t bit);
 int pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream,
-		       enum pl_flavour flavour, uint64_t bit);
+		       enum pl_default_stream flavour, uint64_t bit);
 /* Before somebody uses the block who is not seen: wait until nobody uses its room from before. 0, or
  * -EBUSY with a text. Without locks. Blocks on the device. */
 int pl_reuse_settle(struct pl_block *block);

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "base/error.h"
-#include "preload/arena_books.h"
+#include "preload/arena_internal.h"
 
 uint64_t
 pl_arena_generation(const struct pl_gpu *gpu)

@@ -3,8 +3,8 @@
  * What arena.c (which addresses), reuse.c (when they may be used again) and arena_check.c (are the books
  * right) share, and nobody else looks at.
  */
-#ifndef SL_PRELOAD_ARENA_BOOKS_H
-#define SL_PRELOAD_ARENA_BOOKS_H
+#ifndef SL_PRELOAD_ARENA_INTERNAL_H
+#define SL_PRELOAD_ARENA_INTERNAL_H
 
 #include <pthread.h>
 

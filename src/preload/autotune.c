@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was learnt can be wrong, or right and of no use: what is brought in ahead takes room from what is used
- * now. A program whose kernels each use a large part of the device is faster without. And a launch that lacks room
- * although something is to leave can wait for that, which keeps what is to stay (a loop over more than the device
- * holds is nearly twice as fast so), or take what was not used for longest at once, so that the link is never idle
- * (the passes of a training step are a tenth faster so). So all ways are tried, and the fastest one is kept.
+ * Choosing a strategy. Prefetching may not pay: it takes room from what is used now, and a program
+ * whose kernels each use most of the device is faster without. A launch that lacks room has a
+ * choice as well: wait for an early eviction, which keeps what should stay (a loop over more than
+ * the device holds is nearly twice as fast), or evict the least recently used chunk now, so that
+ * the link is never idle (a training step is a tenth faster). All strategies are tried, and the
+ * fastest is kept.
  *
- * A program that repeats itself does the same again after a period of so many scopes (base/period.c). That many, or a
- * multiple of it that is long enough, are a span; only whole spans are compared: the time that parts of an iteration
- * take tells nothing, since what one of them leaves on the device saves another its moves. A trial is one span in which
- * another way settles, and two that count; it ends at once where one of them is much slower. The way that is kept
- * is tried against the others in turn (no moves ahead last: that costs most) after HOLD_MIN spans, when these do not
- * become faster by themselves any more (host memory is still being pinned, functions still being learnt), and the less
- * often the more often it was kept: that costs the losers' excess over some spans of hundreds. After the first change it
- * is at once: the way before may have been measured in spans that were not like those that come (pinning can go on evenly
- * for many), and without moves ahead it has been learnt anew since.
- *
- * A span in which something else came between says nothing, and one of another length is not compared with those
- * before it, nor are its trials put off by theirs: before there is a longer repetition, layers are the longest.
+ * A program repeats itself after a period of so many scopes (base/period.c). A span is one period,
+ * or the smallest multiple of it that is long enough. Only whole spans are compared: a part of an
+ * iteration can be fast because another part pays its moves.
+ *   - A trial is one span in which a strategy settles and two that count. It ends at once when one
+ *     of them is much slower.
+ *   - The kept strategy is tried against the others in turn, "no prefetch" last, since that costs
+ *     most.
+ *   - Trials begin after HOLD_MIN spans, when spans no longer become faster by themselves (host
+ *     memory is being pinned, functions are being learnt).
+ *   - The more often a strategy was kept, the rarer the trials: they cost some spans of hundreds.
+ *   - After a change the previous strategy is tried again at once: its spans may have been
+ *     measured while the program was still settling.
+ * A span that was interrupted says nothing. Spans of different lengths are not compared.
  */
-#include "preload/trial.h"
+#include "preload/autotune.h"
 
 #define SPAN_SCOPES  64u
 #define SEEK_SCOPES  256u              /* a period is looked for so often */
@@ -45,25 +47,25 @@ percent(uint64_t ns, unsigned share)
 }
 
 static uint64_t
-kept_ns(const struct pl_trial *t)
+kept_ns(const struct pl_autotune *t)
 {
 	return t->took[0] / 2 + t->took[1] / 2;
 }
 
 static void
-trial_begin(struct pl_trial *t)
+trial_begin(struct pl_autotune *t)
 {
 	t->trying = 1;
 	t->kept = t->way;
 	t->way = (enum pl_way)(t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
-	t->turn = (t->turn + 1) % (PL_WAYS - 1);
+	t->turn = (t->turn + 1) % (PL_STRATEGIES - 1);
 	t->spans = 0;
 	t->limit = t->begin + (TRIAL_SPANS + 1) * t->length;
 }
 
 /* The way that was tried is kept from now on, or not. */
 static void
-trial_end(struct pl_trial *t, int faster, uint64_t last_ns)
+trial_end(struct pl_autotune *t, int faster, uint64_t last_ns)
 {
 	t->trying = 0;
 	t->spans = 0;
@@ -82,7 +84,7 @@ trial_end(struct pl_trial *t, int faster, uint64_t last_ns)
 }
 
 static void
-span_over(struct pl_trial *t, uint64_t ns)
+span_over(struct pl_autotune *t, uint64_t ns)
 {
 	if (ns < SPAN_NS)
 		return;
@@ -112,17 +114,17 @@ span_over(struct pl_trial *t, uint64_t ns)
 }
 
 int
-pl_trial_asks(const struct pl_trial *t, uint64_t number)
+pl_autotune_asks(const struct pl_autotune *t, uint64_t number)
 {
 	return number >= t->begin + t->length;
 }
 
 enum pl_way
-pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t period, uint64_t now_ns)
+pl_autotune_step(struct pl_autotune *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
 	if (t->trying && number >= t->limit)
 		trial_end(t, 0, 0);
-	if (!pl_trial_asks(t, number))
+	if (!pl_autotune_asks(t, number))
 		return t->way;
 	if (t->period && period)
 		span_over(t, now_ns - t->begin_ns);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which way a program that repeats itself is fastest, found by trying (trial.c). */
-#ifndef SL_PRELOAD_TRIAL_H
-#define SL_PRELOAD_TRIAL_H
+/* In which way a program that repeats itself is fastest, found by trying (autotune.c). */
+#ifndef SL_PRELOAD_AUTOTUNE_H
+#define SL_PRELOAD_AUTOTUNE_H
 
 #include <stdint.h>
 
 enum pl_way {
-	PL_WAY_PATIENT, /* with moves ahead; a launch that lacks room waits for what is to leave, if there is any */
-	PL_WAY_AHEAD, /* with moves ahead; it takes the room of what was not used for longest */
-	PL_WAY_PLAIN, /* without moves ahead */
-	PL_WAYS
+	PL_STRATEGY_PATIENT, /* with moves ahead; a launch that lacks room waits for what is to leave, if there is any */
+	PL_STRATEGY_AHEAD, /* with moves ahead; it takes the room of what was not used for longest */
+	PL_STRATEGY_PLAIN, /* without moves ahead */
+	PL_STRATEGIES
 };
 
 /* Zeroed: nothing is known. All times in ns, all lengths in scopes. */
-struct pl_trial {
+struct pl_autotune {
 	enum pl_way way; /* now */
 	enum pl_way kept; /* while another is tried: the one that it has to be faster than */
 	int trying;
@@ -29,8 +29,8 @@ struct pl_trial {
 	uint64_t length_before;           /* of the last one that was timed */
 };
 
-/* Scope so and so begins (they count up): whether pl_trial_step() wants to know the period there. */
-int pl_trial_asks(const struct pl_trial *t, uint64_t number);
+/* Scope so and so begins (they count up): whether pl_autotune_step() wants to know the period there. */
+int pl_autotune_asks(const struct pl_autotune *t, uint64_t number);
 
 /*
  * A scope begins. period, where it was asked for: while a span is timed (t->period), t->period if all of the span's
@@ -38,7 +38,7 @@ int pl_trial_asks(const struct pl_trial *t, uint64_t number);
  * again, 0: that is not known. The way from here on. Does not block; one
  * thread at a time.
  */
-enum pl_way pl_trial_step(struct pl_trial *t, uint64_t number, uint64_t period,
-			  uint64_t now_ns);
+enum pl_way pl_autotune_step(struct pl_autotune *t, uint64_t number, uint64_t period,
+			     uint64_t now_ns);
 
 #endif

@@ -14,7 +14,7 @@
  */
 #include <pthread.h>
 
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "preload/api_stream.h"
 #include "preload/streams.h"
 
@@ -54,7 +54,7 @@ pl_captures_running(void)
 }
 
 int
-pl_stream_captures(struct cu_stream *stream, enum pl_flavour flavour)
+pl_stream_captures(struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	int status = CU_CAPTURE_NONE;
 	int result;
@@ -146,7 +146,7 @@ pl_capture_stream_gone(struct cu_stream *handle)
 /* ---- wrappers ---- */
 
 static int
-capture_begin_v1(struct cu_stream *stream, enum pl_flavour flavour)
+capture_begin_v1(struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 
@@ -170,7 +170,7 @@ cuStreamBeginCapture_ptsz(struct cu_stream *stream)
 }
 
 static int
-capture_begin_v2(struct cu_stream *stream, int mode, enum pl_flavour flavour)
+capture_begin_v2(struct cu_stream *stream, int mode, enum pl_default_stream flavour)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 
@@ -197,7 +197,7 @@ cuStreamBeginCapture_v2_ptsz(struct cu_stream *stream, int mode)
 static int
 capture_begin_to_graph(struct cu_stream *stream, struct cu_graph *graph,
 		       struct cu_graph_node *const *dependencies, const void *edges,
-		       size_t n, int mode, enum pl_flavour flavour)
+		       size_t n, int mode, enum pl_default_stream flavour)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 
@@ -235,7 +235,7 @@ cuStreamBeginCaptureToGraph_ptsz(struct cu_stream *stream, struct cu_graph *grap
 /* Failing to end leaves a capture on (by another thread than may) or not (spoilt, not joined): the
  * driver is asked. */
 static int
-capture_end(struct cu_stream *stream, struct cu_graph **graph, enum pl_flavour flavour)
+capture_end(struct cu_stream *stream, struct cu_graph **graph, enum pl_default_stream flavour)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 	int result;

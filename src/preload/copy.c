@@ -24,7 +24,7 @@ struct copy {
 	size_t bytes;
 	enum host_side host; /* which pointer was given as one of the host */
 	int async;
-	enum pl_flavour flavour;
+	enum pl_default_stream flavour;
 	struct cu_stream *stream;
 	struct cu_context *to_context, *from_context;
 	struct cu_array *array;
@@ -252,7 +252,7 @@ copy_run(struct copy *c)
 
 static int
 copy_any(void *real, enum host_side side, uint64_t to, uint64_t from, size_t bytes,
-	 enum pl_flavour flavour)
+	 enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_any,
@@ -267,7 +267,7 @@ copy_any(void *real, enum host_side side, uint64_t to, uint64_t from, size_t byt
 
 static int
 copy_any_async(void *real, enum host_side side, uint64_t to, uint64_t from, size_t bytes,
-	       struct cu_stream *stream, enum pl_flavour flavour)
+	       struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_any_async,
@@ -338,7 +338,8 @@ cuMemcpyDtoDAsync_v2_ptsz(uint64_t to, uint64_t from, size_t bytes, struct cu_st
 /* ---- from and to host memory ---- */
 
 static int
-copy_from_host(void *real, uint64_t to, const void *from, size_t bytes, enum pl_flavour flavour)
+copy_from_host(void *real, uint64_t to, const void *from, size_t bytes,
+	       enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_from_host,
@@ -353,7 +354,7 @@ copy_from_host(void *real, uint64_t to, const void *from, size_t bytes, enum pl_
 
 static int
 copy_from_host_async(void *real, uint64_t to, const void *from, size_t bytes,
-		     struct cu_stream *stream, enum pl_flavour flavour)
+		     struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_from_host_async,
@@ -369,7 +370,7 @@ copy_from_host_async(void *real, uint64_t to, const void *from, size_t bytes,
 }
 
 static int
-copy_to_host(void *real, void *to, uint64_t from, size_t bytes, enum pl_flavour flavour)
+copy_to_host(void *real, void *to, uint64_t from, size_t bytes, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_to_host,
@@ -384,7 +385,7 @@ copy_to_host(void *real, void *to, uint64_t from, size_t bytes, enum pl_flavour 
 
 static int
 copy_to_host_async(void *real, void *to, uint64_t from, size_t bytes,
-		   struct cu_stream *stream, enum pl_flavour flavour)
+		   struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_to_host_async,
@@ -526,7 +527,7 @@ cuMemcpyPeerAsync_ptsz(uint64_t to, struct cu_context *to_context, uint64_t from
 
 static int
 copy_to_array(void *real, struct cu_array *to, size_t to_offset, uint64_t from,
-	      size_t bytes, enum pl_flavour flavour)
+	      size_t bytes, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_to_array,
@@ -541,7 +542,7 @@ copy_to_array(void *real, struct cu_array *to, size_t to_offset, uint64_t from,
 
 static int
 copy_from_array(void *real, uint64_t to, struct cu_array *from, size_t from_offset,
-		size_t bytes, enum pl_flavour flavour)
+		size_t bytes, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_from_array,
@@ -556,7 +557,7 @@ copy_from_array(void *real, uint64_t to, struct cu_array *from, size_t from_offs
 
 static int
 copy_host_to_array(void *real, struct cu_array *to, size_t to_offset, const void *from,
-		   size_t bytes, enum pl_flavour flavour)
+		   size_t bytes, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_host_to_array,
@@ -571,8 +572,9 @@ copy_host_to_array(void *real, struct cu_array *to, size_t to_offset, const void
 }
 
 static int
-copy_host_to_array_async(void *real, struct cu_array *to, size_t to_offset, const void *from,
-			 size_t bytes, struct cu_stream *stream, enum pl_flavour flavour)
+copy_host_to_array_async(void *real, struct cu_array *to, size_t to_offset,
+			 const void *from, size_t bytes, struct cu_stream *stream,
+			 enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_host_to_array_async,
@@ -590,7 +592,7 @@ copy_host_to_array_async(void *real, struct cu_array *to, size_t to_offset, cons
 
 static int
 copy_array_to_host(void *real, void *to, struct cu_array *from, size_t from_offset,
-		   size_t bytes, enum pl_flavour flavour)
+		   size_t bytes, enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_array_to_host,
@@ -606,7 +608,8 @@ copy_array_to_host(void *real, void *to, struct cu_array *from, size_t from_offs
 
 static int
 copy_array_to_host_async(void *real, void *to, struct cu_array *from, size_t from_offset,
-			 size_t bytes, struct cu_stream *stream, enum pl_flavour flavour)
+			 size_t bytes, struct cu_stream *stream,
+			 enum pl_default_stream flavour)
 {
 	struct copy c = {.real = real,
 			 .forward = forward_array_to_host_async,

@@ -20,7 +20,7 @@ struct box {
 	int (*forward)(const struct box *box, const struct cu_copy_3d *copy);
 	struct cu_copy_3d copy;
 	int async;
-	enum pl_flavour flavour;
+	enum pl_default_stream flavour;
 	struct cu_stream *stream;
 };
 
@@ -290,7 +290,7 @@ box_run(struct box *box, int *result)
 
 static int
 copy_2d(int (*real)(const struct cu_copy_2d *), const struct cu_copy_2d *copy,
-	enum pl_flavour flavour)
+	enum pl_default_stream flavour)
 {
 	struct box box = {.real = real, .forward = forward_2d, .flavour = flavour};
 	int result;
@@ -304,7 +304,7 @@ copy_2d(int (*real)(const struct cu_copy_2d *), const struct cu_copy_2d *copy,
 static int
 copy_2d_async(int (*real)(const struct cu_copy_2d *, struct cu_stream *),
 	      const struct cu_copy_2d *copy, struct cu_stream *stream,
-	      enum pl_flavour flavour)
+	      enum pl_default_stream flavour)
 {
 	struct box box = {.real = real,
 			  .forward = forward_2d_async,
@@ -321,7 +321,7 @@ copy_2d_async(int (*real)(const struct cu_copy_2d *, struct cu_stream *),
 
 static int
 copy_3d(int (*real)(const struct cu_copy_3d *), const struct cu_copy_3d *copy,
-	enum pl_flavour flavour)
+	enum pl_default_stream flavour)
 {
 	struct box box = {.real = real, .forward = forward_3d, .flavour = flavour};
 	int result;
@@ -335,7 +335,7 @@ copy_3d(int (*real)(const struct cu_copy_3d *), const struct cu_copy_3d *copy,
 static int
 copy_3d_async(int (*real)(const struct cu_copy_3d *, struct cu_stream *),
 	      const struct cu_copy_3d *copy, struct cu_stream *stream,
-	      enum pl_flavour flavour)
+	      enum pl_default_stream flavour)
 {
 	struct box box = {.real = real,
 			  .forward = forward_3d_async,

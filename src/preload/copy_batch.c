@@ -43,7 +43,7 @@ struct batch {
 	size_t *firsts, n_attributes;
 	size_t *failed;
 	struct cu_stream *stream;
-	enum pl_flavour flavour;
+	enum pl_default_stream flavour;
 };
 
 static int
@@ -307,7 +307,7 @@ struct boxes {
 	size_t *failed;
 	unsigned long long flags;
 	struct cu_stream *stream;
-	enum pl_flavour flavour;
+	enum pl_default_stream flavour;
 };
 
 static int
@@ -535,7 +535,7 @@ cuMemcpy3DBatchAsync_v2_ptsz(size_t n, struct cu_batch_3d *copies,
 static int
 decompress_part(__typeof__(&cuMemBatchDecompressAsync) real, struct cu_decompress *parts,
 		size_t n, unsigned flags, size_t *failed, struct cu_stream *stream,
-		enum pl_flavour flavour)
+		enum pl_default_stream flavour)
 {
 	struct pl_use uses[3 * PART_MAX];
 	struct pl_touch touch;
@@ -564,7 +564,7 @@ decompress_part(__typeof__(&cuMemBatchDecompressAsync) real, struct cu_decompres
 static int
 decompress(__typeof__(&cuMemBatchDecompressAsync) real, struct cu_decompress *parts,
 	   size_t n, unsigned flags, size_t *failed, struct cu_stream *stream,
-	   enum pl_flavour flavour)
+	   enum pl_default_stream flavour)
 {
 	int found = 0;
 

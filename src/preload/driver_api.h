@@ -24,7 +24,7 @@ struct cu_kernel;
 struct cu_library;
 
 /* What stream handle 0 means to a call: it has two exported forms. */
-enum pl_flavour {
+enum pl_default_stream {
 	PL_LEGACY,    /* the context's legacy default stream */
 	PL_PER_THREAD /* _ptsz and _ptds: the calling thread's default stream */
 };

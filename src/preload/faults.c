@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "base/size.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "device/cuda/cuda_driver.h"
 #include "preload/api_wait.h"
 
@@ -87,7 +87,7 @@ pl_fault_note(int result)
 			 "are allocated "
 			 "here it could not reach %s, which nothing was known to use: if "
 			 "that was "
-			 "the reason, --arguments all, or a larger host budget, helps",
+			 "the reason, --kernel-args all, or a larger host budget, helps",
 			 sl_cuda_result_name(result), result, all,
 			 sl_size_format(unmapped, away, sizeof(away)));
 	pl_leave();

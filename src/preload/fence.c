@@ -485,7 +485,7 @@ pl_fence_is_whole(const struct pl_fence *fence)
 
 int
 pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
-		enum pl_flavour flavour, uint64_t mask)
+		enum pl_default_stream flavour, uint64_t mask)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 	int result = CU_SUCCESS, token = pl_capture_relax();

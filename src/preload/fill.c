@@ -16,7 +16,7 @@ struct fill {
 	size_t pitch, width, height; /* width in elements */
 	unsigned value, element_bytes;
 	struct cu_stream *stream;
-	enum pl_flavour flavour;
+	enum pl_default_stream flavour;
 };
 
 #define CALL(fill, name) ((__typeof__(&(name)))(fill)->real)
@@ -152,7 +152,7 @@ static int
 fill_row(void *real,
 	 int (*forward)(const struct fill *fill, uint64_t to, size_t width, size_t height),
 	 uint64_t to, unsigned value, unsigned element_bytes, size_t n,
-	 struct cu_stream *stream, enum pl_flavour flavour)
+	 struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct fill f = {.real = real,
 			 .forward = forward,
@@ -171,7 +171,7 @@ static int
 fill_rows(void *real,
 	  int (*forward)(const struct fill *fill, uint64_t to, size_t width, size_t height),
 	  uint64_t to, size_t pitch, unsigned value, unsigned element_bytes, size_t width,
-	  size_t height, struct cu_stream *stream, enum pl_flavour flavour)
+	  size_t height, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct fill f = {.real = real,
 			 .forward = forward,

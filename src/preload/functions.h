@@ -74,12 +74,12 @@ pl_function_is_due(const struct pl_function *f, uint64_t n)
 		atomic_load_explicit(&f->knowledge, memory_order_relaxed) == PL_DIRECT);
 }
 
-/* peek.c: look into the memory behind what a launch is given, in stream order, for addresses. at: the
+/* pointer_scan.c: look into the memory behind what a launch is given, in stream order, for addresses. at: the
  * arguments that name blocks. Enqueues copies; what they bring is looked at later. */
-void pl_peek(struct pl_function *function, struct cu_stream *stream,
-	     enum pl_flavour flavour, const uint64_t *at, size_t n);
+void pl_pointer_scan(struct pl_function *function, struct cu_stream *stream,
+		     enum pl_default_stream flavour, const uint64_t *at, size_t n);
 /* Look at what earlier peeks have brought. Cheap when there is nothing. */
-void pl_peeks_look(void);
+void pl_pointer_scans_look(void);
 
 /* Add the whole block, read and written, if it has not been added with this stamp; uses has room for
  * PL_USES_MAX. Returns their new number. */
@@ -95,19 +95,20 @@ pl_block_use(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t sta
 }
 
 /* 1: more addresses lie in memory than are kept: no launch is known to name all it touches. */
-extern _Atomic int pl_table_overflow;
+extern _Atomic int pl_pointer_table_overflow;
 
-/* tables.c: what is kept in memory. Add what the tables name that a kernel may mean which is given this address in
+/* pointer_table.c: what is kept in memory. Add what the tables name that a kernel may mean which is given this address in
  * the block; returns the new number of uses. */
-size_t pl_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use *uses,
-		     size_t n, uint64_t stamp);
+size_t pl_pointer_table_uses(const struct pl_block *block, uint64_t addr,
+			     struct pl_use *uses, size_t n, uint64_t stamp);
 /* These bytes of a block that has PL_BLOCK_TABLE are overwritten: what tables have there is forgotten. */
-void pl_table_overwritten(const struct pl_block *block, uint64_t addr, uint64_t bytes);
+void pl_pointer_table_overwritten(const struct pl_block *block, uint64_t addr,
+				  uint64_t bytes);
 
 /* Larger blocks are pools that programs hand out parts of, or hold data: a table says nothing of the rest. */
 #define PL_POOL_BYTES ((uint64_t)1 << 20)
 /* The same for tables outside blocks (device globals). */
-size_t pl_table_globals(struct pl_use *uses, size_t n, uint64_t stamp);
+size_t pl_pointer_table_globals(struct pl_use *uses, size_t n, uint64_t stamp);
 /* A stamp for what follows: uses that are gathered under one name each block once. */
 uint64_t pl_launch_stamp(void);
 /* A word that may be an address: adds its block, once a stamp. */

@@ -20,9 +20,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/size.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "core/limits.h"
-#include "preload/books.h"
+#include "preload/gpu_internal.h"
 #include "preload/tracing.h"
 
 #define ADDRESS_BYTES          ((uint64_t)8 << 40)
@@ -227,7 +227,7 @@ static struct pl_gpu *
 gpu_make(int device)
 {
 	struct pl_gpu *gpu = calloc(1, sizeof(*gpu));
-	struct pl_gpu_books *books = calloc(1, sizeof(*books));
+	struct pl_gpu_internal *books = calloc(1, sizeof(*books));
 	struct sluice_config config;
 	int rc = gpu && books ? 0 : sl_fail(-ENOMEM, "out of memory");
 
@@ -370,7 +370,7 @@ pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes)
 }
 
 int
-pl_gpu_give_room(int *tries, uint64_t bytes)
+pl_gpu_shrink_budget(int *tries, uint64_t bytes)
 {
 	struct pl_gpu *gpu;
 	uint64_t part, wanted;
@@ -382,7 +382,7 @@ pl_gpu_give_room(int *tries, uint64_t bytes)
 	if (!gpu || ++*tries > ROOM_TRIES)
 		return 0;
 	pl_enter();
-	pl_gpu_press(gpu, PL_PRESSED);
+	pl_gpu_press(gpu, PL_OVERSUBSCRIBED);
 	/* Not under the lock that a scope of another thread may want, which holds what is waited for. */
 	pthread_mutex_lock(&gpu->books->budget);
 	part = gpu->device_budget / ROOM_PART;
@@ -478,10 +478,10 @@ pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure)
 	pthread_mutex_lock(&create_lock); /* seldom: two threads must not both do it */
 	now = atomic_load(&gpu->pressure);
 	if (now < (int)pressure) {
-		atomic_store(&gpu->settling, pressure == PL_PRESSED);
+		atomic_store(&gpu->settling, pressure == PL_OVERSUBSCRIBED);
 		atomic_store(&gpu->pressure, pressure);
 		atomic_store(&pl_watch, 1);
-		if (pressure == PL_PRESSED) {
+		if (pressure == PL_OVERSUBSCRIBED) {
 			launched_wait(gpu);
 			pl_arena_pressed(gpu);
 			atomic_store(&gpu->settling, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What gpu.c and scope.c keep of a GPU, and nobody else looks at. */
-#ifndef SL_PRELOAD_BOOKS_H
-#define SL_PRELOAD_BOOKS_H
+#ifndef SL_PRELOAD_GPU_INTERNAL_H
+#define SL_PRELOAD_GPU_INTERNAL_H
 
 #include <pthread.h>
 
@@ -14,9 +14,9 @@ struct pl_wrapped {
 	struct sluice_stream *stream;
 };
 
-struct pl_follow; /* follow.c */
+struct pl_history; /* history.c */
 
-struct pl_gpu_books {
+struct pl_gpu_internal {
 	pthread_rwlock_t opening; /* outer; see scope.c: scope_open() */
 	pthread_mutex_t budget; /* of making it smaller, which waits for launches; outer */
 	pthread_mutex_t lock; /* of what follows; plain: the core is called under it, but for what waits */
@@ -24,23 +24,24 @@ struct pl_gpu_books {
 	unsigned n_wrapped;
 	struct sluice_stream *aside; /* of ours, for what is captured; NULL: not made yet */
 	uint64_t chunk_bytes;
-	_Atomic(struct pl_follow *) follow; /* made at the first scope */
+	_Atomic(struct pl_history *) follow; /* made at the first scope */
 };
 
 /* The core's stream for a handle of the program's. NULL with *rc 0: the default one. */
 struct sluice_stream *pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream,
-				      enum pl_flavour flavour, int *rc);
+				      enum pl_default_stream flavour, int *rc);
 
 /* Put the stream, whose bit it is, behind what may still use the room of blocks that it uses for the first time; with
  * PL_SCOPE_ALL of any block. 0, or -EBUSY with a text. */
-int pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
-		  const struct pl_use *uses, size_t n, uint64_t bit, unsigned flags);
+int pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream,
+		  enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+		  uint64_t bit, unsigned flags);
 
 void pl_gpu_settled_wait(struct pl_gpu *gpu);
 
 /* A scope with these uses was just opened, for what (the same number for the same work): bring in what
  * followed on it last time. */
-void pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
-		     size_t n, const struct sluice_launch *launch);
+void pl_history_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
+		      size_t n, const struct sluice_launch *launch);
 
 #endif

@@ -347,7 +347,7 @@ exec_peeks(struct cu_graph_exec *handle, uint64_t number, struct graph_peek *pee
 /* As before a kernel's launch: behind what its scope brings. */
 static void
 graph_peek(struct cu_graph_exec *handle, uint64_t number, struct cu_stream *stream,
-	   enum pl_flavour flavour)
+	   enum pl_default_stream flavour)
 {
 	struct graph_peek peeks[PEEKS_MAX];
 	size_t n;
@@ -358,7 +358,8 @@ graph_peek(struct cu_graph_exec *handle, uint64_t number, struct cu_stream *stre
 	n = exec_peeks(handle, number, peeks);
 	for (size_t i = 0; i < n; i++)
 		if (pl_function_is_due(peeks[i].function, number))
-			pl_peek(peeks[i].function, stream, flavour, peeks[i].at, peeks[i].n);
+			pl_pointer_scan(peeks[i].function, stream, flavour, peeks[i].at,
+					peeks[i].n);
 }
 
 /* What a launch touches now, and its number. */
@@ -387,7 +388,7 @@ exec_uses(struct cu_graph_exec *handle, struct pl_use *uses, unsigned *flags, ui
 	stamp = pl_launch_stamp();
 	for (size_t i = 0; i < exec->set.n_named && n < PL_USES_MAX; i++)
 		n = pl_word_use(exec->set.named[i], uses, n, stamp);
-	n = pl_table_globals(uses, n, stamp);
+	n = pl_pointer_table_globals(uses, n, stamp);
 	if (n == PL_USES_MAX)
 		*flags |= PL_SCOPE_ALL;
 	for (size_t i = 0; i < exec->set.n_ranges; i++)
@@ -398,7 +399,8 @@ done:
 }
 
 static int
-graph_launch_real(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavour flavour)
+graph_launch_real(struct cu_graph_exec *exec, struct cu_stream *stream,
+		  enum pl_default_stream flavour)
 {
 	return flavour == PL_PER_THREAD ? PL_REAL(cuGraphLaunch_ptsz)(exec, stream)
 					: PL_REAL(cuGraphLaunch)(exec, stream);
@@ -407,37 +409,38 @@ graph_launch_real(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_
 /* With its scopes; *refused: they could not be opened. */
 static int
 graph_launch_scoped(struct cu_graph_exec *exec, struct cu_stream *stream,
-		    enum pl_flavour flavour, int *refused)
+		    enum pl_default_stream flavour, int *refused)
 {
 	struct pl_use uses[PL_USES_MAX];
-	struct pl_relays relays = {.n = 0};
+	struct pl_peers relays = {.n = 0};
 	struct pl_scope scope;
 	uint64_t number;
 	unsigned flags;
 	size_t n, here;
 	int result;
 
-	pl_peeks_look();
+	pl_pointer_scans_look();
 	n = exec_uses(exec, uses, &flags, &number);
-	here = pl_relays_part(uses, n);
+	here = pl_peers_part(uses, n);
 	scope.what = (uintptr_t)exec;
 	scope.name = "graph";
 	scope.copies = 0;
 	result = pl_scope_begin(&scope, stream, flavour, uses, here, flags);
 	if (!result && here < n)
-		result = pl_relays_begin(&relays, stream, flavour, uses + here, n - here);
+		result = pl_peers_begin(&relays, stream, flavour, uses + here, n - here);
 	*refused = result != CU_SUCCESS;
 	if (!result && (flags || !(number & (number - 1))))
 		graph_peek(exec, number, stream, flavour);
 	if (!result)
 		result = pl_fault_seen(graph_launch_real(exec, stream, flavour));
-	pl_relays_end(&relays, stream, flavour);
+	pl_peers_end(&relays, stream, flavour);
 	pl_scope_end(&scope);
 	return result;
 }
 
 static int
-graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream, enum pl_flavour flavour)
+graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream,
+	     enum pl_default_stream flavour)
 {
 	int tries = 0, refused = 0, result;
 	struct pl_gpu *gpu;

@@ -40,7 +40,8 @@ target_of(uint64_t addr, size_t bytes, struct pl_block **out)
 static int
 is_pressed(const struct pl_block *block)
 {
-	return atomic_load_explicit(&block->gpu->pressure, memory_order_acquire) >= PL_PRESSED;
+	return atomic_load_explicit(&block->gpu->pressure, memory_order_acquire) >=
+	       PL_OVERSUBSCRIBED;
 }
 
 static int
@@ -146,7 +147,7 @@ prefetch(struct pl_block *block, uint64_t addr, size_t bytes,
 
 static int
 prefetch_v1(uint64_t addr, size_t bytes, int device, struct cu_stream *stream,
-	    enum pl_flavour flavour)
+	    enum pl_default_stream flavour)
 {
 	struct cu_location location = location_of(device);
 	struct pl_block *block;
@@ -178,7 +179,7 @@ cuMemPrefetchAsync_ptsz(uint64_t addr, size_t bytes, int device, struct cu_strea
 
 static int
 prefetch_v2(uint64_t addr, size_t bytes, struct cu_location location, unsigned flags,
-	    struct cu_stream *stream, enum pl_flavour flavour)
+	    struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_block *block;
 
@@ -225,7 +226,7 @@ struct batch {
 	size_t n_locations;
 	unsigned long long flags;
 	struct cu_stream *stream;
-	enum pl_flavour flavour;
+	enum pl_default_stream flavour;
 };
 
 /* The same of a part of the batch; the driver's. */
@@ -363,7 +364,7 @@ BATCH_CALLS(_ptsz, PL_PER_THREAD)
 
 static int
 attach(struct cu_stream *stream, uint64_t addr, size_t bytes, unsigned flags,
-       enum pl_flavour flavour)
+       enum pl_default_stream flavour)
 {
 	struct pl_block *block;
 

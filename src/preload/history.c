@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Doing ahead what was needed last time. Programs repeat themselves: where a scope is seen again that
- * does the same to a block which is still the same (a weight, an input), and came behind the same
- * others, those that came behind it then are expected again:
- *   - What they used is brought to the device ahead of them, as far as a part of the device budget;
- *     what is there already counts as used, so that it is not taken out just before.
- *   - Room that is free, or whose contents are dead, gets what is needed next of what lies beyond
- *     that part: in the backward pass of a training step the link is busy from the first gradients on.
- *   - What does not stay on the device from one use to the next leaves as soon as that use is over: its copy goes
- *     out while the link is idle, and there is room when it is needed (the idea of G10's eviction at the beginning
- *     of an idle period). Where a whole period of what the program repeats is known, what stays is decided (stay.c);
- *     until then what was taken out last time, so that it had to be fetched, does not.
- * A scope that is not the expected one ends that, at no cost but the moves. Where all of that makes the program
- * slower, it is only learnt and not done (trial.c).
+ * Prefetch from history. Programs repeat themselves. The log keeps the last LOG_MAX scopes, and
+ * chains the uses of each block. When a scope is seen again (same function, same sizes, a block
+ * that still exists, same predecessors), its successors of the previous time are expected:
+ *   - Their data are prefetched, up to a share of the device budget. Data that are already there
+ *     count as used, so that they are not evicted just before.
+ *   - Free or discarded room is filled with what is needed after that. In a backward pass the link
+ *     is busy from the first gradients on.
+ *   - A block that does not stay until its next use is evicted early, while the link is idle (the
+ *     idea of G10: evict at the beginning of an idle period). Once the program's period is known,
+ *     residency_plan.c decides what stays. Until then a block that was evicted last time is
+ *     evicted early.
+ * A scope that was not expected ends this; the only cost is the moves. Where prefetching makes the
+ * program slower, history is kept and not acted on (autotune.c).
  *
- * Scopes are alike by what runs and the sizes it uses, and not by addresses: what a program allocates
- * anew each time may lie elsewhere. A block of last time that has gone is known by the block that stood in
- * its place in a scope that followed since; one for which none did yet does not exist yet.
+ * Scopes are compared by function and sizes, not by addresses, since a program may allocate anew
+ * each time. A freed block is mapped to the block that took its place in this iteration. If there
+ * is none yet, it has not been allocated yet.
  *
- * Kept: the last LOG_MAX scopes, and the uses of a block chained. Threads: any; a thread that finds the
- * log in use goes without.
+ * Threads: any; a thread that finds the log in use goes without.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,10 +28,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/period.h"
-#include "core/embed.h"
-#include "preload/books.h"
-#include "preload/stay.h"
-#include "preload/trial.h"
+#include "core/interpose.h"
+#include "preload/autotune.h"
+#include "preload/gpu_internal.h"
+#include "preload/residency_plan.h"
 
 #define LOG_MAX     16384u /* a power of two, as those below */
 #define USES_MAX    262144u
@@ -87,7 +86,7 @@ struct entry {
 	uint32_t n;
 };
 
-struct pl_follow {
+struct pl_history {
 	pthread_mutex_t lock;
 	struct entry log[LOG_MAX];
 	struct used uses[USES_MAX];
@@ -102,7 +101,7 @@ struct pl_follow {
 	uint64_t ahead_bytes;                 /* of what lies between */
 	uint64_t held[LOG_MAX / HELD_SCOPES]; /* the most that so many scopes found allocated */
 	uint64_t far; /* in fetched: next to be asked for where there is spare room */
-	struct pl_trial trial;
+	struct pl_autotune trial;
 	enum pl_way way; /* of the last scope */
 	uint64_t stays_period; /* what stays was decided for a period of so many scopes; 0: not */
 	uint64_t stays_budget; /* for so many bytes on the device */
@@ -115,35 +114,35 @@ struct pl_follow {
 };
 
 static struct used *
-use_of(struct pl_follow *f, const struct entry *e, uint32_t i)
+use_of(struct pl_history *f, const struct entry *e, uint32_t i)
 {
 	return &f->uses[(e->first + i) % USES_MAX];
 }
 
 static struct stand_in *
-stand_in_of(struct pl_follow *f, uint64_t then_id)
+stand_in_of(struct pl_history *f, uint64_t then_id)
 {
 	return &f->stand_ins[sl_hash_add(0, then_id) >> 48];
 }
 
 static int
-entry_is_there(const struct pl_follow *f, uint64_t number)
+entry_is_there(const struct pl_history *f, uint64_t number)
 {
 	return number < f->head && f->head - number < LOG_MAX &&
 	       f->uses_head - f->log[number % LOG_MAX].first < USES_MAX;
 }
 
 static int
-use_is_there(const struct pl_follow *f, uint64_t number_1)
+use_is_there(const struct pl_history *f, uint64_t number_1)
 {
 	return number_1 && f->uses_head - (number_1 - 1) < USES_MAX;
 }
 
-static struct pl_follow *
+static struct pl_history *
 follow_get(struct pl_gpu *gpu)
 {
-	struct pl_gpu_books *books = gpu->books;
-	struct pl_follow *f = atomic_load_explicit(&books->follow, memory_order_acquire);
+	struct pl_gpu_internal *books = gpu->books;
+	struct pl_history *f = atomic_load_explicit(&books->follow, memory_order_acquire);
 
 	if (f)
 		return f;
@@ -153,7 +152,7 @@ follow_get(struct pl_gpu *gpu)
 		f = calloc(1, sizeof(*f));
 		if (f) {
 			pthread_mutex_init(&f->lock, NULL);
-			f->way = PL_WAYS; /* none yet */
+			f->way = PL_STRATEGIES; /* none yet */
 		}
 		atomic_store_explicit(&books->follow, f, memory_order_release);
 	}
@@ -163,7 +162,7 @@ follow_get(struct pl_gpu *gpu)
 
 /* Note the scope; its number. */
 static uint64_t
-entry_add(struct pl_follow *f, uint64_t what, const struct sluice_use *uses, size_t n)
+entry_add(struct pl_history *f, uint64_t what, const struct sluice_use *uses, size_t n)
 {
 	struct entry *e = &f->log[f->head % LOG_MAX];
 
@@ -192,7 +191,7 @@ entry_add(struct pl_follow *f, uint64_t what, const struct sluice_use *uses, siz
 
 /* Scope number a has found so many bytes allocated. */
 static void
-held_note(struct pl_follow *f, uint64_t a, uint64_t bytes)
+held_note(struct pl_history *f, uint64_t a, uint64_t bytes)
 {
 	uint64_t *held = &f->held[a / HELD_SCOPES % (LOG_MAX / HELD_SCOPES)];
 
@@ -202,7 +201,7 @@ held_note(struct pl_follow *f, uint64_t a, uint64_t bytes)
 
 /* The most that was allocated from one scope to another, as far as it is not known by now. */
 static uint64_t
-held_most(const struct pl_follow *f, uint64_t from, uint64_t to)
+held_most(const struct pl_history *f, uint64_t from, uint64_t to)
 {
 	uint64_t most = 0;
 
@@ -217,7 +216,7 @@ held_most(const struct pl_follow *f, uint64_t from, uint64_t to)
 
 /* How many scopes in a row, up to the two and with them, did the same; at most one more than ALIKE_MIN. */
 static unsigned
-alike(const struct pl_follow *f, uint64_t a, uint64_t b)
+alike(const struct pl_history *f, uint64_t a, uint64_t b)
 {
 	unsigned n = 0;
 
@@ -229,7 +228,7 @@ alike(const struct pl_follow *f, uint64_t a, uint64_t b)
 
 /* The first of what was fetched last time for a scope from this one on. */
 static uint64_t
-fetched_from(const struct pl_follow *f, uint64_t scope)
+fetched_from(const struct pl_history *f, uint64_t scope)
 {
 	uint64_t high = f->fetched_head;
 	uint64_t low = high < FETCH_MAX ? 0 : high - FETCH_MAX;
@@ -257,7 +256,7 @@ leaves_as(const struct used *now, const struct used *then)
 
 /* What was decided to stay is that of this scope, too. */
 static void
-stays_hand_on(struct pl_follow *f, const struct entry *now, const struct entry *then)
+stays_hand_on(struct pl_history *f, const struct entry *now, const struct entry *then)
 {
 	if (!f->stays_period)
 		return;
@@ -267,7 +266,7 @@ stays_hand_on(struct pl_follow *f, const struct entry *now, const struct entry *
 
 /* Go on behind a scope of last time. */
 static void
-place_set(struct pl_follow *f, const struct entry *now, uint64_t then)
+place_set(struct pl_history *f, const struct entry *now, uint64_t then)
 {
 	f->following = 1;
 	f->cursor = f->ahead = then + 1;
@@ -279,7 +278,7 @@ place_set(struct pl_follow *f, const struct entry *now, uint64_t then)
 
 /* Where this scope was the last time, by the block of its use i, and those before it. 1: found. */
 static int
-place_by(struct pl_follow *f, uint64_t number, uint32_t i)
+place_by(struct pl_history *f, uint64_t number, uint32_t i)
 {
 	const struct entry *now = &f->log[number % LOG_MAX];
 	uint64_t at = use_of(f, now, i)->prev;
@@ -298,7 +297,7 @@ place_by(struct pl_follow *f, uint64_t number, uint32_t i)
 }
 
 static void
-place_find(struct pl_follow *f, uint64_t number)
+place_find(struct pl_history *f, uint64_t number)
 {
 	uint32_t n = f->log[number % LOG_MAX].n;
 
@@ -312,7 +311,7 @@ place_find(struct pl_follow *f, uint64_t number)
  * layers, and they come in the order of last time.
  */
 static struct entry *
-place_mend(struct pl_follow *f, uint64_t number, struct entry *then)
+place_mend(struct pl_history *f, uint64_t number, struct entry *then)
 {
 	const struct entry *now = &f->log[number % LOG_MAX];
 	uint32_t largest = 0;
@@ -328,7 +327,7 @@ place_mend(struct pl_follow *f, uint64_t number, struct entry *then)
 
 /* Whether number is the scope that was expected, or one like it: sequences grow, the last batch is smaller. */
 static int
-is_expected(struct pl_follow *f, uint64_t number)
+is_expected(struct pl_history *f, uint64_t number)
 {
 	const struct entry *e = &f->log[f->cursor % LOG_MAX];
 	const struct entry *now = &f->log[number % LOG_MAX];
@@ -341,7 +340,7 @@ is_expected(struct pl_follow *f, uint64_t number)
 
 /* The scope as it was last time, if it is the expected one. */
 static struct entry *
-expected_compare(struct pl_follow *f, uint64_t number)
+expected_compare(struct pl_history *f, uint64_t number)
 {
 	struct entry *e = &f->log[f->cursor % LOG_MAX];
 
@@ -364,7 +363,7 @@ expected_compare(struct pl_follow *f, uint64_t number)
 
 /* Blocks of this time stand where others stood. */
 static void
-stand_ins_note(struct pl_follow *f, const struct entry *now, const struct entry *then)
+stand_ins_note(struct pl_history *f, const struct entry *now, const struct entry *then)
 {
 	for (uint32_t i = 0; i < now->n; i++) {
 		const struct used *u = use_of(f, now, i), *old = use_of(f, then, i);
@@ -377,7 +376,7 @@ stand_ins_note(struct pl_follow *f, const struct entry *now, const struct entry 
 
 /* What had to be fetched for this scope had left after its use before. */
 static void
-fetched_note(struct pl_follow *f, const struct entry *now, const struct entry *then,
+fetched_note(struct pl_history *f, const struct entry *now, const struct entry *then,
 	     const struct sluice_launch *launch)
 {
 	for (uint32_t i = 0; i < now->n; i++) {
@@ -396,7 +395,7 @@ fetched_note(struct pl_follow *f, const struct entry *now, const struct entry *t
 
 /* What did not stay behind this scope last time is not to stay again. */
 static void
-rest_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now,
+rest_leave(struct pl_gpu *gpu, struct pl_history *f, const struct entry *now,
 	   const struct entry *then)
 {
 	for (uint32_t i = 0; i < then->n; i++) {
@@ -404,7 +403,7 @@ rest_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now,
 		uint64_t leaves = leaves_as(u, use_of(f, then, i));
 
 		if (leaves && u->id)
-			sl_leave_later(gpu->space,
+			sl_evict_later(gpu->space,
 				       (void *)(uintptr_t)(u->addr + u->bytes - leaves),
 				       leaves);
 	}
@@ -413,7 +412,7 @@ rest_leave(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now,
 /* Ask for one use of last time; spare as in sl_ahead(). -ENOENT: it does not exist yet. -ENOBUFS: there is no
  * spare room for it now. */
 static int
-use_ahead(struct pl_gpu *gpu, struct pl_follow *f, struct used *u, int spare)
+use_ahead(struct pl_gpu *gpu, struct pl_history *f, struct used *u, int spare)
 {
 	const struct stand_in *other = stand_in_of(f, u->id);
 	uint64_t addr = u->addr, id = u->id;
@@ -436,7 +435,7 @@ use_ahead(struct pl_gpu *gpu, struct pl_follow *f, struct used *u, int spare)
 /* Whether the next scope to be looked at may be: the device has to hold it beside what is used now, and
  * those before it. */
 static int
-ahead_fits(const struct pl_gpu *gpu, const struct pl_follow *f, const struct entry *now,
+ahead_fits(const struct pl_gpu *gpu, const struct pl_history *f, const struct entry *now,
 	   const struct entry *e)
 {
 	if (f->ahead == f->cursor)
@@ -446,7 +445,7 @@ ahead_fits(const struct pl_gpu *gpu, const struct pl_follow *f, const struct ent
 
 /* Ask for what comes next. */
 static void
-ahead_go(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now)
+ahead_go(struct pl_gpu *gpu, struct pl_history *f, const struct entry *now)
 {
 	for (unsigned steps = 0; f->following && steps < STEPS_MAX; steps++) {
 		const struct entry *e = &f->log[f->ahead % LOG_MAX];
@@ -464,7 +463,7 @@ ahead_go(struct pl_gpu *gpu, struct pl_follow *f, const struct entry *now)
 /* Whether a use of last time may be fetched now where there is spare room: what is allocated until then does
  * not want that room. */
 static int
-far_is_spare(const struct pl_gpu *gpu, const struct pl_follow *f, const struct used *u)
+far_is_spare(const struct pl_gpu *gpu, const struct pl_history *f, const struct used *u)
 {
 	return held_most(f, f->cursor, u->scope) <=
 	       gpu->allocated_bytes + gpu->device_budget / HELD_PART;
@@ -476,7 +475,7 @@ far_is_spare(const struct pl_gpu *gpu, const struct pl_follow *f, const struct u
  * it. It takes time, so not for each scope.
  */
 static void
-far_go(struct pl_gpu *gpu, struct pl_follow *f)
+far_go(struct pl_gpu *gpu, struct pl_history *f)
 {
 	if (f->cursor % HELD_SCOPES)
 		return;
@@ -498,7 +497,7 @@ far_go(struct pl_gpu *gpu, struct pl_follow *f)
 
 /* Whether the last so many scopes were those of one period before. */
 static int
-log_repeats(const struct pl_follow *f, uint64_t scopes, uint64_t period)
+log_repeats(const struct pl_history *f, uint64_t scopes, uint64_t period)
 {
 	if (scopes + period >= LOG_MAX)
 		return 0;
@@ -508,11 +507,11 @@ log_repeats(const struct pl_follow *f, uint64_t scopes, uint64_t period)
 	return 1;
 }
 
-/* What pl_trial_step() wants to know. */
+/* What pl_autotune_step() wants to know. */
 static uint64_t
-period_tell(struct pl_follow *f)
+period_tell(struct pl_history *f)
 {
-	const struct pl_trial *t = &f->trial;
+	const struct pl_autotune *t = &f->trial;
 	uint32_t n = f->head < LOG_MAX ? (uint32_t)f->head : LOG_MAX;
 
 	if (t->period)
@@ -525,18 +524,18 @@ period_tell(struct pl_follow *f)
 /* The uses of the last period, each with the number of the block's next one; the bytes of all blocks. 0: the blocks say
  * that it is none. */
 static int
-period_uses(struct pl_follow *f, uint64_t period, struct pl_stay_use *uses, uint64_t n,
-	    uint64_t *bytes)
+period_uses(struct pl_history *f, uint64_t period, struct pl_residency_use *uses,
+	    uint64_t n, uint64_t *bytes)
 {
 	uint64_t scope = f->head - period, first = f->uses_head - n, near = 0, far = 0;
 
 	for (uint64_t i = 0; i < n; i++) {
 		const struct used *u = &f->uses[(first + i) % USES_MAX];
 
-		uses[i] = (struct pl_stay_use){.group = u->addr / STAY_GROUP,
-					       .bytes = u->bytes,
-					       .scope = (uint32_t)(u->scope - scope),
-					       .next = PL_STAY_NEVER};
+		uses[i] = (struct pl_residency_use){.group = u->addr / STAY_GROUP,
+						    .bytes = u->bytes,
+						    .scope = (uint32_t)(u->scope - scope),
+						    .next = PL_STAY_NEVER};
 		if (u->prev > first)
 			uses[u->prev - 1 - first].next = (uint32_t)i;
 	}
@@ -562,17 +561,17 @@ period_uses(struct pl_follow *f, uint64_t period, struct pl_stay_use *uses, uint
 
 /* Decide what stays from one period of so many scopes to the next. 0: the blocks say that it is no period. */
 static int
-stays_plan(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
+stays_plan(const struct pl_gpu *gpu, struct pl_history *f, uint64_t period)
 {
 	uint64_t budget = gpu->device_budget, bytes = 0, n;
-	struct pl_stay_use *uses;
+	struct pl_residency_use *uses;
 	int planned;
 
 	n = f->uses_head - f->log[(f->head - period) % LOG_MAX].first;
 	uses = calloc(n, sizeof(*uses));
 	planned = uses && period_uses(f, period, uses, n, &bytes) &&
-		  !pl_stay_plan(uses, n, (uint32_t)period, budget - budget / STAY_PART,
-				budget / AHEAD_PART);
+		  !pl_residency_plan(uses, n, (uint32_t)period,
+				     budget - budget / STAY_PART, budget / AHEAD_PART);
 	for (uint64_t i = 0; planned && i < n; i++)
 		f->uses[(f->uses_head - n + i) % USES_MAX].leaves = uses[i].bytes -
 								    uses[i].stays;
@@ -588,7 +587,7 @@ stays_plan(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
  * seen twice: it is decided anew after one, two, four periods and so on.
  */
 static void
-stays_decide(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
+stays_decide(const struct pl_gpu *gpu, struct pl_history *f, uint64_t period)
 {
 	uint64_t periods[] = {period, f->following ? f->head - f->cursor : 0};
 
@@ -625,9 +624,9 @@ stays_decide(const struct pl_gpu *gpu, struct pl_follow *f, uint64_t period)
  * 0 where all that it uses fits: those are layers of a model seen for the first time, or nothing that moves.
  */
 static uint64_t
-period_nearly(const struct pl_follow *f, uint64_t period)
+period_nearly(const struct pl_history *f, uint64_t period)
 {
-	const struct pl_trial *t = &f->trial;
+	const struct pl_autotune *t = &f->trial;
 	uint64_t missed = t->length - (f->hits - f->span_hits);
 
 	if (!f->stays_period || f->stays_bytes <= f->stays_budget)
@@ -641,50 +640,50 @@ period_nearly(const struct pl_follow *f, uint64_t period)
 }
 
 static void
-way_set(struct pl_gpu *gpu, struct pl_follow *f, uint64_t number, enum pl_way way)
+way_set(struct pl_gpu *gpu, struct pl_history *f, uint64_t number, enum pl_way way)
 {
-	static const char *const names[PL_WAYS] = {"ahead and patient", "ahead",
-						   "without moves ahead"};
+	static const char *const names[PL_STRATEGIES] = {"ahead and patient", "ahead",
+							 "without moves ahead"};
 
 	sl_log(SL_DEBUG, "follow",
 	       "launch %" PRIu64 ": %s; periods of %" PRIu64 ", last two %" PRIu64
 	       " and %" PRIu64 " us",
 	       number, names[way], f->trial.period, f->trial.took[0] / 1000,
 	       f->trial.took[1] / 1000);
-	sl_leave_await(gpu->space, way == PL_WAY_PATIENT);
+	sl_early_evict_await(gpu->space, way == PL_STRATEGY_PATIENT);
 	f->way = way;
 }
 
 /* In which way this scope is followed; then: it is the expected one. */
 static enum pl_way
-way_find(struct pl_gpu *gpu, struct pl_follow *f, uint64_t number, const struct entry *then)
+way_find(struct pl_gpu *gpu, struct pl_history *f, uint64_t number, const struct entry *then)
 {
 	uint64_t period = 0;
 	enum pl_way way;
 
-	if (pl_trial_asks(&f->trial, number)) {
+	if (pl_autotune_asks(&f->trial, number)) {
 		period = period_tell(f);
 		stays_decide(gpu, f, period);
 		period = period_nearly(f, period);
 		f->span_hits = f->hits;
 	}
-	way = pl_trial_step(&f->trial, number, period, sl_now_ns());
+	way = pl_autotune_step(&f->trial, number, period, sl_now_ns());
 	if (pl_settings()->follow == PL_FOLLOW_ALWAYS)
-		way = PL_WAY_AHEAD;
+		way = PL_STRATEGY_AHEAD;
 	if (way != f->way)
 		way_set(gpu, f, number, way);
-	if (then && way == PL_WAY_PLAIN)
+	if (then && way == PL_STRATEGY_PLAIN)
 		PL_COUNT(follows_idle, 1);
-	if (then && way == PL_WAY_PATIENT)
+	if (then && way == PL_STRATEGY_PATIENT)
 		PL_COUNT(follows_patient, 1);
 	return way;
 }
 
 void
-pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
-		size_t n, const struct sluice_launch *launch)
+pl_history_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
+		 size_t n, const struct sluice_launch *launch)
 {
-	struct pl_follow *f = follow_get(gpu);
+	struct pl_history *f = follow_get(gpu);
 	const struct entry *now;
 	struct entry *then;
 	uint64_t number;
@@ -704,10 +703,10 @@ pl_follow_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses
 		stand_ins_note(f, now, then);
 		stays_hand_on(f, now, then);
 	}
-	if (then && way != PL_WAY_PLAIN)
+	if (then && way != PL_STRATEGY_PLAIN)
 		rest_leave(gpu, f, now, then);
 	place_find(f, number);
-	if (way != PL_WAY_PLAIN) {
+	if (way != PL_STRATEGY_PLAIN) {
 		ahead_go(gpu, f, now);
 		far_go(gpu, f);
 	}

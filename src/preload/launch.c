@@ -6,8 +6,8 @@
  * address but looks like one costs a needless use.
  *
  * What arguments do not show (PL_SCOPE_ALL) are addresses that lie in memory. Each function is peeked
- * into for its first launches, and ever more rarely later (peek.c); what small copies bring is looked through
- * (tables.c); and some say it by their name (mangled.c).
+ * into for its first launches, and ever more rarely later (pointer_scan.c); what small copies bring is looked through
+ * (pointer_table.c); and some say it by their name (mangled.c).
  *
  * A launch in a stream that is being captured is only recorded: graph.c asks for its uses when the
  * graph is instantiated.
@@ -43,7 +43,7 @@ pl_word_use(uint64_t word, struct pl_use *uses, size_t n, uint64_t stamp)
 	with = pl_block_use(block, uses, n, stamp);
 	if ((with > n || block->bytes > PL_POOL_BYTES) &&
 	    atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE)
-		with = pl_table_uses(block, word, uses, with, stamp);
+		with = pl_pointer_table_uses(block, word, uses, with, stamp);
 	return with;
 }
 
@@ -148,7 +148,7 @@ scan_launch(struct scan *scan, const struct pl_function *f, void **params, void 
 	} else if (extra) {
 		scan_extra(scan, extra);
 	}
-	scan->n = pl_table_globals(scan->uses, scan->n, scan->stamp);
+	scan->n = pl_pointer_table_globals(scan->uses, scan->n, scan->stamp);
 }
 
 /* n: uses that were found. There may be more where the array is full. */
@@ -166,7 +166,8 @@ scope_flags(const struct pl_function *f, size_t n)
 		break;
 	}
 	return atomic_load_explicit(&f->knowledge, memory_order_acquire) == PL_DIRECT &&
-			       !atomic_load_explicit(&pl_table_overflow, memory_order_relaxed)
+			       !atomic_load_explicit(&pl_pointer_table_overflow,
+						     memory_order_relaxed)
 		       ? 0
 		       : PL_SCOPE_ALL;
 }
@@ -203,17 +204,17 @@ pl_launch_uses(void *function, void **params, void **extra, struct pl_use *uses,
 /* Peek into the n-th launch of a function of which not enough is known, or which is due again. */
 static void
 launch_peek(struct pl_function *f, uint64_t n, struct cu_stream *stream,
-	    enum pl_flavour flavour, const struct scan *scan)
+	    enum pl_default_stream flavour, const struct scan *scan)
 {
 	if (pl_settings()->arguments != PL_ARGUMENTS_LEARN || !pl_function_is_due(f, n) ||
 	    pl_stream_captures(stream, flavour))
 		return;
-	pl_peek(f, stream, flavour, scan->at, scan->n_at);
+	pl_pointer_scan(f, stream, flavour, scan->at, scan->n_at);
 }
 
 /* Nobody looks at launches yet: but which streams have been used is known from the first one on. */
 static int
-launch_is_at_ease(struct cu_stream *stream, enum pl_flavour flavour)
+launch_is_at_ease(struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_gpu *gpu;
 
@@ -225,13 +226,13 @@ launch_is_at_ease(struct cu_stream *stream, enum pl_flavour flavour)
 	return 1;
 }
 
-/* Addresses of another GPU's blocks: this one cannot reach them (relay.c), so nothing is done for them. How
+/* Addresses of another GPU's blocks: this one cannot reach them (peer_gpu.c), so nothing is done for them. How
  * many uses are left. */
 static size_t
 uses_here(const struct pl_function *f, struct pl_use *uses, size_t n)
 {
 	static _Atomic int told;
-	size_t here = pl_relays_part(uses, n);
+	size_t here = pl_peers_part(uses, n);
 
 	if (here < n && !atomic_exchange(&told, 1))
 		pl_note("%s is given memory of another GPU: a kernel that touches it "
@@ -267,7 +268,7 @@ missed_bytes(const struct pl_use *uses, size_t n)
 /* Everything that is to be done before the driver is called. */
 static int
 launch_begin(struct pl_scope *scope, void *function, void **params, void **extra,
-	     struct cu_stream *stream, enum pl_flavour flavour)
+	     struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_use uses[PL_USES_MAX];
 	struct scan scan;
@@ -288,7 +289,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	if (!f)
 		return CU_SUCCESS;
 	scope->name = f->name;
-	pl_peeks_look();
+	pl_pointer_scans_look();
 	scan_begin(&scan, uses);
 	scan_launch(&scan, f, params, extra);
 	flags = scope_flags(f, scan.n);

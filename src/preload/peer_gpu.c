@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work on a stream of one GPU that uses memory of another. That GPU's space cannot put its events into the
- * stream, which is of another context, and the default streams of the two are not the same. So the
- * scope is opened on a stream of the space's own, the relay: the program's stream waits for what the
- * relay waits for, and when the work is queued, the relay waits for it; so data stay until it is done.
+ * Work on a stream of one GPU that uses memory of another. The other GPU's space cannot record its
+ * events in that stream, which belongs to another context, and their default streams differ. So
+ * the scope is opened on a stream of the space's own, the relay:
+ *   1. The program's stream waits for what the relay waits for.
+ *   2. When the work is queued, the relay waits for it, so the data stay until it is done.
+ * Each GPU has one relay, made at its first use and kept. Threads share it, so their scopes are
+ * serialized: that costs time and orders nothing wrongly. All driver calls here return without
+ * waiting.
  *
- * One relay a GPU, made at its first use and kept. Threads share it: their scopes are then in a row, which
- * costs time and orders nothing wrongly. All in driver calls that do not wait.
- *
- * No GPU can reach our memory of another: it is mapped for its own. So only what the driver itself moves
- * from GPU to GPU goes through here: copies, and those of graphs. A kernel that is given an address of
- * another GPU's block may pass it on, and faults where it touches it, as without peer access (launch.c).
+ * No GPU can access our memory of another GPU: it is mapped for its own. So only transfers by the
+ * driver go through here: copies between GPUs, alone or in graphs. A kernel that is given an
+ * address of another GPU's block may pass it on, and faults where it touches it, as without peer
+ * access (launch.c).
  *
  * Threads: any.
  */
 #include <pthread.h>
 
-#include "preload/books.h"
+#include "preload/gpu_internal.h"
 #include "preload/touch.h"
 
 struct relay {
@@ -45,7 +47,7 @@ pl_device_is_only_one(void)
 }
 
 int
-pl_relay_is_needed(const struct pl_gpu *gpu)
+pl_peer_is_needed(const struct pl_gpu *gpu)
 {
 	return !pl_device_is_only_one() && pl_gpu_here() != gpu;
 }
@@ -68,7 +70,7 @@ uses_part(struct pl_use *uses, size_t n, const struct pl_gpu *gpu)
 }
 
 size_t
-pl_relays_part(struct pl_use *uses, size_t n)
+pl_peers_part(struct pl_use *uses, size_t n)
 {
 	return !n || pl_device_is_only_one() ? n : uses_part(uses, n, pl_gpu_here());
 }
@@ -165,8 +167,8 @@ relay_open(struct pl_scope *scope, const struct relay *relay, struct cu_stream *
 }
 
 int
-pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
-	       enum pl_flavour flavour, const struct pl_use *uses, size_t n)
+pl_peer_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
+	      enum pl_default_stream flavour, const struct pl_use *uses, size_t n)
 {
 	struct relay *relay = &relays[gpu->ordinal];
 	int result;
@@ -184,7 +186,7 @@ pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *str
 			pl_error("%s", sluice_last_error());
 			result = CU_ERROR_UNKNOWN;
 		}
-		if (!result && atomic_load(&gpu->pressure) == PL_PRESSED)
+		if (!result && atomic_load(&gpu->pressure) == PL_OVERSUBSCRIBED)
 			result = relay_open(scope, relay,
 					    pl_stream_handle(stream, flavour), uses, n);
 	}
@@ -193,7 +195,7 @@ pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *str
 }
 
 void
-pl_relay_end(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour)
+pl_peer_end(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	const struct relay *relay;
 	int result;
@@ -214,8 +216,8 @@ pl_relay_end(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour f
 }
 
 int
-pl_relays_begin(struct pl_relays *open, struct cu_stream *stream, enum pl_flavour flavour,
-		struct pl_use *uses, size_t n)
+pl_peers_begin(struct pl_peers *open, struct cu_stream *stream,
+	       enum pl_default_stream flavour, struct pl_use *uses, size_t n)
 {
 	int result = CU_SUCCESS;
 
@@ -224,19 +226,19 @@ pl_relays_begin(struct pl_relays *open, struct cu_stream *stream, enum pl_flavou
 		struct pl_gpu *gpu = uses[0].block->gpu;
 		size_t front = uses_part(uses, n, gpu);
 
-		result = pl_relay_begin(&open->scopes[open->n++], gpu, stream, flavour,
-					uses, front);
+		result = pl_peer_begin(&open->scopes[open->n++], gpu, stream, flavour,
+				       uses, front);
 		uses += front;
 		n -= front;
 	}
 	if (result)
-		pl_relays_end(open, stream, flavour);
+		pl_peers_end(open, stream, flavour);
 	return result;
 }
 
 void
-pl_relays_end(struct pl_relays *open, struct cu_stream *stream, enum pl_flavour flavour)
+pl_peers_end(struct pl_peers *open, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	while (open->n)
-		pl_relay_end(&open->scopes[--open->n], stream, flavour);
+		pl_peer_end(&open->scopes[--open->n], stream, flavour);
 }

@@ -47,7 +47,7 @@ static _Atomic unsigned waiting;        /* groups */
 
 static int
 copy_out(void *to, uint64_t from, size_t bytes, struct cu_stream *stream,
-	 enum pl_flavour flavour)
+	 enum pl_default_stream flavour)
 {
 	int (*copy)(void *, uint64_t, size_t,
 		    struct cu_stream *) = flavour == PL_PER_THREAD
@@ -85,8 +85,8 @@ function_judge(struct pl_function *f)
 }
 
 void
-pl_peek(struct pl_function *f, struct cu_stream *stream, enum pl_flavour flavour,
-	const uint64_t *at, size_t n)
+pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
+		enum pl_default_stream flavour, const uint64_t *at, size_t n)
 {
 	struct pl_gpu *gpu = NULL;
 	struct group *group;
@@ -170,14 +170,14 @@ group_look(struct group *group)
 		if (!slot_is_table(&slots[at], bytes))
 			continue;
 		atomic_store(&f->knowledge, PL_INDIRECT);
-		pl_table_note(slots[at].addr, bytes, slots[at].bytes);
+		pl_pointer_table_note(slots[at].addr, bytes, slots[at].bytes);
 	}
 	atomic_fetch_sub(&f->pending, 1);
 	function_judge(f);
 }
 
 void
-pl_peeks_look(void)
+pl_pointer_scans_look(void)
 {
 	if (!atomic_load_explicit(&waiting, memory_order_relaxed) ||
 	    pthread_mutex_trylock(&lock))

@@ -13,7 +13,7 @@
  * replaces what was seen there, or it is forgotten; what a kernel writes is not seen.
  *
  * Bounded: TABLES_MAX pieces of memory of PL_TABLE_BYTES_MAX each, which copies that are looked at have at
- * most. What goes beyond makes launches count as touching everything (pl_table_overflow).
+ * most. What goes beyond makes launches count as touching everything (pl_pointer_table_overflow).
  *
  * Threads: any. One lock; launches take it only for blocks that have PL_BLOCK_TABLE.
  */
@@ -46,7 +46,7 @@ static struct table *globals;
 static unsigned n_tables, n_globals;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned any_globals;
-_Atomic int pl_table_overflow;
+_Atomic int pl_pointer_table_overflow;
 
 /* Of a block's tables that begin in this granule. */
 static struct table **
@@ -115,7 +115,7 @@ table_make(uint64_t block_id, uint64_t addr, const void *host, size_t bytes)
 		if (!t) {
 			t = malloc(sizeof(*t) + (bytes - i) / 8 * sizeof(t->members[0]));
 			if (!t) { /* they are there, and are not known */
-				atomic_store(&pl_table_overflow, 1);
+				atomic_store(&pl_pointer_table_overflow, 1);
 				return NULL;
 			}
 			*t = (struct table){NULL, block_id, addr, addr + bytes, 0};
@@ -131,7 +131,7 @@ static void
 table_add(struct table **list, struct table *t)
 {
 	if (n_tables == TABLES_MAX || (!t->block_id && n_globals + t->n > GLOBALS_MAX)) {
-		atomic_store(&pl_table_overflow, 1);
+		atomic_store(&pl_pointer_table_overflow, 1);
 		free(t);
 		return;
 	}
@@ -144,7 +144,7 @@ table_add(struct table **list, struct table *t)
 }
 
 void
-pl_table_note(uint64_t addr, const void *host, size_t bytes)
+pl_pointer_table_note(uint64_t addr, const void *host, size_t bytes)
 {
 	struct pl_block *block = pl_maybe_ours(addr) ? pl_block_find(addr) : NULL;
 	uint64_t id = block ? block->id : 0;
@@ -169,7 +169,7 @@ pl_table_note(uint64_t addr, const void *host, size_t bytes)
 }
 
 void
-pl_table_forget(struct pl_block *block)
+pl_pointer_table_forget(struct pl_block *block)
 {
 	if (!(atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE))
 		return;
@@ -180,7 +180,7 @@ pl_table_forget(struct pl_block *block)
 }
 
 void
-pl_table_overwritten(const struct pl_block *block, uint64_t addr, uint64_t bytes)
+pl_pointer_table_overwritten(const struct pl_block *block, uint64_t addr, uint64_t bytes)
 {
 	pthread_mutex_lock(&lock);
 	block_drop(block->id, addr, addr + bytes);
@@ -279,8 +279,8 @@ members_follow(struct gather *g, const struct table *t)
 }
 
 size_t
-pl_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n,
-	      uint64_t stamp)
+pl_pointer_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use *uses,
+		      size_t n, uint64_t stamp)
 {
 	struct gather g = {uses, n, stamp};
 	uint64_t at = 0;
@@ -298,7 +298,7 @@ pl_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use *uses, 
 }
 
 size_t
-pl_table_globals(struct pl_use *uses, size_t n, uint64_t stamp)
+pl_pointer_table_globals(struct pl_use *uses, size_t n, uint64_t stamp)
 {
 	struct gather g = {uses, n, stamp};
 

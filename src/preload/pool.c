@@ -146,7 +146,7 @@ cuMemPoolCreate(struct cu_pool **handle, const struct cu_pool_properties *proper
 	do
 		result = PL_REAL(cuMemPoolCreate)(handle, properties);
 	while (result == CU_ERROR_OUT_OF_MEMORY && pl_active() &&
-	       pl_gpu_give_room(&tries, 0));
+	       pl_gpu_shrink_budget(&tries, 0));
 	if (!result && pl_active() && properties->type == CU_POOL_PINNED &&
 	    !properties->handle_types && properties->location.type == CU_LOCATION_DEVICE)
 		pool_note(*handle, properties->location.id, 1);

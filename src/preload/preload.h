@@ -15,10 +15,10 @@
  * written on success only. None waits for a stream where the driver would not.
  *
  * Pressure. As long as all allocations fit the device budget they are made resident as they are
- * allocated, and a scope costs a few loads: no lock, no driver call (PL_AT_EASE). When an allocation
+ * allocated, and a scope costs a few loads: no lock, no driver call (PL_FITS). When an allocation
  * goes beyond a half of the budget, launches are looked at, so that it is known what they use
- * (PL_LEARNING); beyond the whole, scopes go to the core, which brings in and takes out
- * (PL_PRESSED). There is no way back: the books of the core are complete only from there on.
+ * (PL_TRACKING); beyond the whole, scopes go to the core, which brings in and takes out
+ * (PL_OVERSUBSCRIBED). There is no way back: the books of the core are complete only from there on.
  *
  * Locks: struct pl_gpu.lock for allocations and streams of a GPU; never held across a driver call that
  * may run the program's code or wait for a stream, and no lock of ours at all is held across a
@@ -109,10 +109,10 @@ enum pl_mapped { /* of what the program makes by cuMemCreate() and maps itself, 
 };
 
 /* Whether moves are made ahead, of what followed last time. */
-enum pl_follow_when {
+enum pl_history_when {
 	PL_FOLLOW_NEVER,
 	PL_FOLLOW_ALWAYS,
-	PL_FOLLOW_AUTO /* as long as it is not found to be slower (trial.h) */
+	PL_FOLLOW_AUTO /* as long as it is not found to be slower (autotune.h) */
 };
 
 struct pl_settings {
@@ -122,10 +122,10 @@ struct pl_settings {
 			       * decides: ask pl_meminfo_physical() */
 	int own_managed; /* 1: cuMemAllocManaged() is served by us */
 	enum pl_mapped mapped;
-	enum pl_follow_when follow;
+	enum pl_history_when follow;
 	int explain; /* 1: tell at exit which kernels missed, and how often */
 	int verbose; /* 1: say on stderr which road caught the first call, unknown names.. */
-	int quiet;  /* 1: no line at start and exit */
+	int quiet; /* 1: no line at start and exit */
 	unsigned first; /* process that the command became, on a terminal: it tells at its end that
 			 * CUDA was not used (unused.c); 0: none */
 	int doctor; /* 1: statistics are written from cuInit() on, not at exit alone */
@@ -164,7 +164,7 @@ void pl_report_start(const struct pl_gpu *gpu);
 
 /* ---- gpu.c: one space a GPU, pressure ------------------------------------------------------ */
 
-enum pl_pressure { PL_AT_EASE, PL_LEARNING, PL_PRESSED };
+enum pl_pressure { PL_FITS, PL_TRACKING, PL_OVERSUBSCRIBED };
 
 #define PL_GPUS_MAX    32u
 #define PL_STREAMS_MAX 63u /* known ones; bit 63 of a mask: any other */
@@ -179,12 +179,12 @@ struct pl_gpu {
 	_Atomic uint64_t device_budget; /* bytes; made smaller while others read it */
 	uint64_t host_budget, store_budget;
 	_Atomic int pressure;      /* enum pl_pressure, rises only */
-	_Atomic int settling;      /* on the way to PL_PRESSED */
+	_Atomic int settling;      /* on the way to PL_OVERSUBSCRIBED */
 	_Atomic unsigned unpinned; /* scopes that are open and began before that */
 	_Atomic uint64_t allocated_bytes; /* live blocks, as they count against the virtual size */
 	struct pl_arena *arena;
-	struct pl_gpu_books *books; /* gpu.c's and scope.c's */
-	int has_view;               /* host code may touch what it is given */
+	struct pl_gpu_internal *books; /* gpu.c's and scope.c's */
+	int has_view;                  /* host code may touch what it is given */
 	void *context; /* CUcontext the space stands in; the program cannot end it (context.c) */
 };
 
@@ -211,7 +211,7 @@ struct pl_gpu *pl_gpu_here(void);
 struct pl_gpu *pl_gpu_of(uint64_t addr);
 /* The GPU number n (CUdevice) if it has a space, or NULL. Wait-free. */
 struct pl_gpu *pl_gpu_of_device(int device);
-/* relay.c. Whether the process sees one GPU only. A load but for the first time. */
+/* peer_gpu.c. Whether the process sees one GPU only. A load but for the first time. */
 int pl_device_is_only_one(void);
 /* Device + host + store budget: what memory queries answer as the total. */
 uint64_t pl_gpu_virtual_bytes(const struct pl_gpu *gpu);
@@ -220,17 +220,17 @@ uint64_t pl_gpu_virtual_bytes(const struct pl_gpu *gpu);
  * The driver is out of memory: make room on the device (take bytes, or a sixteenth of the budget,
  * whatever is more, from the budget for good). 1: worth another try. Rule O: every forwarded call that
  * allocates device memory of the driver's own does
- *     do result = real(); while (result == CU_ERROR_OUT_OF_MEMORY && pl_gpu_give_room(&tries, bytes));
+ *     do result = real(); while (result == CU_ERROR_OUT_OF_MEMORY && pl_gpu_shrink_budget(&tries, bytes));
  * with int tries = 0. Blocks on copies.
  */
-int pl_gpu_give_room(int *tries, uint64_t bytes);
+int pl_gpu_shrink_budget(int *tries, uint64_t bytes);
 /* Device memory that the program took past us (+) or gave back (-); gpu NULL: that GPU has no space yet.
- * Only counted: where it becomes short, pl_gpu_give_room() takes it off the budget. */
+ * Only counted: where it becomes short, pl_gpu_shrink_budget() takes it off the budget. */
 void pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes);
 /* Have the chunks of [addr, addr + bytes) on the device, contents undefined. At ease only. 0 or
  * -errno. */
 int pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes);
-/* Raise the pressure (never lowers it). To PL_PRESSED: what was launched up to here counts as using
+/* Raise the pressure (never lowers it). To PL_OVERSUBSCRIBED: what was launched up to here counts as using
  * everything until it is done. Not under pl_gpu.lock; may block on running kernels. */
 void pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure);
 /* Wait for what is queued on the GPU, whose context is current. CUresult; STREAM_CAPTURE_UNSUPPORTED: not for
@@ -302,14 +302,15 @@ struct pl_block *pl_block_find(uint64_t addr);
  * streams also on events.
  */
 int pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
-		   struct cu_stream *stream, enum pl_flavour flavour, struct pl_block **out);
+		   struct cu_stream *stream, enum pl_default_stream flavour,
+		   struct pl_block **out);
 /*
  * Free: contents are discarded lazily, room is reused when the work queued before is done, or by
  * the same stream. ordered: only work of stream was queued behind the last use (cuMemFreeAsync());
  * else of all. Never waits for the device.
  */
 void pl_arena_free(struct pl_block *block, int ordered, struct cu_stream *stream,
-		   enum pl_flavour flavour);
+		   enum pl_default_stream flavour);
 /* The GPU has come under pressure (gpu.c calls this): chunks that are wholly free are discarded, and
  * from here on what is freed. Without locks held. */
 void pl_arena_pressed(struct pl_gpu *gpu);
@@ -325,7 +326,7 @@ extern _Atomic unsigned pl_captures;
 
 /* Whether work enqueued on the stream would go into a graph, or must not be enqueued because of a
  * capture (legacy stream). One driver call, none while nothing in the process captures. */
-int pl_stream_captures(struct cu_stream *stream, enum pl_flavour flavour);
+int pl_stream_captures(struct cu_stream *stream, enum pl_default_stream flavour);
 /* Number of captures going on in the process. A load. */
 int pl_captures_running(void);
 int pl_capture_relax_now(void);
@@ -353,11 +354,12 @@ pl_capture_restore(int token)
 
 /* Bit of the stream in masks; the stream counts as active from here on. 0: it is captured, and had no work
  * before that is known. Tens of ns. */
-uint64_t pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour);
+uint64_t pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream,
+		       enum pl_default_stream flavour);
 /* Make stream wait for what is queued now on the streams of mask. Driver calls; does not wait. 0;
  * -EBUSY: one of them is captured, or cannot be followed: take other memory, or a fence; -ENOMEM. */
 int pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream,
-		     enum pl_flavour flavour, uint64_t mask);
+		     enum pl_default_stream flavour, uint64_t mask);
 /* How many streams have had a bit and may have work that was not seen to be done; their bits in *mask
  * (may be NULL). More streams than bits share the highest. Two loads; while streams that were
  * destroyed may have work left, also a driver call. */
@@ -383,12 +385,12 @@ struct pl_fence *pl_fence_hold(struct pl_fence *fence);
 void pl_fence_put(struct pl_fence *fence);
 int pl_fence_is_whole(const struct pl_fence *fence);
 int pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
-		    enum pl_flavour flavour, uint64_t mask);
+		    enum pl_default_stream flavour, uint64_t mask);
 int pl_fence_await(const struct pl_fence *fence);
 
 /* The stream handle that a call means: 0 by flavour. */
 static inline struct cu_stream *
-pl_stream_handle(struct cu_stream *stream, enum pl_flavour flavour)
+pl_stream_handle(struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	if (stream)
 		return stream;
@@ -429,13 +431,14 @@ struct pl_scope {
  * Before work that touches uses is enqueued on the stream by the calling thread: what fits is on the
  * device, the rest is mapped in host memory, when that work runs. At ease: nothing. A capturing
  * stream: nothing, unless PL_SCOPE_CHECKED. n 0: nothing, unless PL_SCOPE_ALL. All uses are of the GPU
- * of the calling thread's context: of others see touch.h (pl_relays_begin()). Returns a CUresult:
+ * of the calling thread's context: of others see touch.h (pl_peers_begin()). Returns a CUresult:
  * CU_ERROR_OUT_OF_MEMORY (reason on stderr) when the uses fit nowhere. pl_scope_end() also after an
  * error, and when nothing was opened. Blocks while the device is full of work that is not done, and on
  * I/O.
  */
-int pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
-		   const struct pl_use *uses, size_t n, unsigned flags);
+int pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
+		   enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+		   unsigned flags);
 void pl_scope_end(struct pl_scope *scope);
 /* Are there scopes of other threads that began at ease, so that nothing is pinned for them? */
 int pl_scopes_unpinned(const struct pl_gpu *gpu);
@@ -464,7 +467,7 @@ size_t pl_launch_uses(void *function, void **params, void **extra, struct pl_use
 /* Modules were unloaded: handles may come again with other functions behind them. */
 void pl_launch_forget(void);
 /* A block is about to be freed: addresses kept in it are forgotten. */
-void pl_table_forget(struct pl_block *block);
+void pl_pointer_table_forget(struct pl_block *block);
 
 /* What is known of a function, for --explain. */
 struct pl_function_stats {
@@ -482,7 +485,7 @@ void pl_functions_walk(void (*fn)(const struct pl_function_stats *, void *), voi
 
 /* Host bytes that were, or are about to be, copied to addr in device memory: learn addresses in
  * them. */
-void pl_table_note(uint64_t addr, const void *host, size_t bytes);
+void pl_pointer_table_note(uint64_t addr, const void *host, size_t bytes);
 
 /* ---- tensormap.c: descriptors of tensors (TMA) ------------------------------------------------ */
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stays. Where a program repeats itself, what had better stay on the device until its next use can be decided,
- * and need not be what happens not to be evicted. Between two uses of a block its room is either kept or free for
- * others. Of all these intervals as many are kept as fit, the shortest first, since they take the room for the least
- * time: where all blocks are of one size, that is what Belady's rule (evict what is used last) comes to. Among those of
- * about one length, as in a loop over weights, they are taken from all over the period and not one behind the other,
- * so that the link is never without work. One that fits in part is kept in part.
- *
- * What is there in any case: what is used, from the scope on in which it is asked for ahead.
+ * Which blocks stay on the device between two uses, for a program whose period is known. Each
+ * interval between two uses either keeps its room or gives it to others. As many intervals are
+ * kept as fit, the shortest first, since they occupy the room for the least time. For blocks of
+ * one size this is Belady's rule (evict the block whose next use is farthest).
+ *   - Intervals of about one length (a loop over weights) are taken from all over the period, so
+ *     that the link is never idle for long.
+ *   - An interval that fits in part is kept in part.
+ *   - A block always stays during its uses, from the scope on in which it is prefetched.
  */
-#include "preload/stay.h"
+#include "preload/residency_plan.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct node {
 };
 
 struct plan {
-	struct pl_stay_use *uses;
+	struct pl_residency_use *uses;
 	size_t n;
 	uint32_t scopes;
 	uint32_t leaves; /* of the tree: a power of two */
@@ -137,7 +137,7 @@ idle_collect(struct plan *p, struct idle *idle)
 	size_t n_idle = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct pl_stay_use *u = &p->uses[i];
+		struct pl_residency_use *u = &p->uses[i];
 		uint32_t behind = (u->scope + 1) % p->scopes, away, lead, next;
 
 		period_add(p, u->scope, 1, u->bytes);
@@ -184,7 +184,7 @@ idle_keep(struct plan *p, struct idle *idle, size_t n_idle, uint64_t room)
 				sl_hash_add(0, p->uses[idle[i].use].group) >> 8;
 	qsort(idle, n_idle, sizeof(*idle), idle_compare);
 	for (size_t i = 0; i < n_idle; i++) {
-		struct pl_stay_use *u = &p->uses[idle[i].use];
+		struct pl_residency_use *u = &p->uses[idle[i].use];
 		uint64_t most = period_most(p, idle[i].begin, idle[i].scopes);
 		uint64_t left = most < room ? room - most : 0;
 
@@ -195,8 +195,8 @@ idle_keep(struct plan *p, struct idle *idle, size_t n_idle, uint64_t room)
 }
 
 int
-pl_stay_plan(struct pl_stay_use *uses, size_t n, uint32_t scopes, uint64_t room,
-	     uint64_t window)
+pl_residency_plan(struct pl_residency_use *uses, size_t n, uint32_t scopes, uint64_t room,
+		  uint64_t window)
 {
 	struct plan p = {.uses = uses, .n = n, .scopes = scopes, .leaves = 1};
 	struct idle *idle = calloc(n ? n : 1, sizeof(*idle));

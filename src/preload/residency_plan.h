@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of what a repeating program uses stays on the device from one use to the next (stay.c). */
-#ifndef SL_PRELOAD_STAY_H
-#define SL_PRELOAD_STAY_H
+/* Which of what a repeating program uses stays on the device from one use to the next (residency_plan.c). */
+#ifndef SL_PRELOAD_RESIDENCY_PLAN_H
+#define SL_PRELOAD_RESIDENCY_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #define PL_STAY_NEVER UINT32_MAX /* no use follows */
 
 /* A use of a block in a period of scopes that repeats itself. */
-struct pl_stay_use {
+struct pl_residency_use {
 	uint64_t group; /* of those that might as well stay, whole groups do, and the same ones each time */
 	uint64_t bytes; /* of the block, as far as it is used */
 	uint32_t scope; /* counts from 0; those of all uses ascend */
@@ -26,7 +26,7 @@ struct pl_stay_use {
  * does not block. Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), has the rule
  * for single pages.
  */
-int pl_stay_plan(struct pl_stay_use *uses, size_t n, uint32_t scopes, uint64_t room,
-		 uint64_t window) SL_MUST_CHECK;
+int pl_residency_plan(struct pl_residency_use *uses, size_t n, uint32_t scopes,
+		      uint64_t room, uint64_t window) SL_MUST_CHECK;
 
 #endif

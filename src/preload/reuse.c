@@ -23,8 +23,8 @@
 #include <errno.h>
 
 #include "base/error.h"
-#include "core/embed.h"
-#include "preload/arena_books.h"
+#include "core/interpose.h"
+#include "preload/arena_internal.h"
 
 /* ---- who owes ---- */
 
@@ -210,7 +210,7 @@ int
 pl_reuse_lends(struct pl_arena *arena)
 {
 	if (atomic_load(&pl_captures) ||
-	    atomic_load_explicit(&arena->gpu->pressure, memory_order_acquire) < PL_LEARNING)
+	    atomic_load_explicit(&arena->gpu->pressure, memory_order_acquire) < PL_TRACKING)
 		return 0;
 	if (__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
 		return 1;
@@ -258,8 +258,8 @@ others_of(uint64_t mask, uint64_t bit)
 }
 
 int
-pl_reuse_order(struct pl_block *block, struct cu_stream *stream, enum pl_flavour flavour,
-	       uint64_t bit)
+pl_reuse_order(struct pl_block *block, struct cu_stream *stream,
+	       enum pl_default_stream flavour, uint64_t bit)
 {
 	uint64_t owed = others_of(atomic_load_explicit(&block->owed, memory_order_relaxed),
 				  bit);
@@ -268,8 +268,8 @@ pl_reuse_order(struct pl_block *block, struct cu_stream *stream, enum pl_flavour
 }
 
 int
-pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
-		   uint64_t bit)
+pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream,
+		   enum pl_default_stream flavour, uint64_t bit)
 {
 	struct pl_arena *arena = pl_arena_of(gpu);
 	struct pl_fence *fence;
@@ -294,7 +294,8 @@ pl_reuse_settle(struct pl_block *block)
 }
 
 void
-pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour)
+pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
+		    enum pl_default_stream flavour)
 {
 	struct pl_arena *arena = pl_arena_of(gpu);
 	uint64_t mask, owed = 0;

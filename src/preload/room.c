@@ -18,7 +18,7 @@ pl_room_made(int result, int *tries, uint64_t bytes)
 {
 	if (__builtin_expect(result != CU_ERROR_OUT_OF_MEMORY, 1) || !pl_active())
 		return 0;
-	return pl_gpu_give_room(tries, bytes);
+	return pl_gpu_shrink_budget(tries, bytes);
 }
 
 /* The arguments come with their own parentheses. */

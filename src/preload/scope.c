@@ -20,9 +20,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "preload/arena.h"
-#include "preload/books.h"
+#include "preload/gpu_internal.h"
 #include "preload/tracing.h"
 
 #define BESIDE_MAX \
@@ -40,7 +40,7 @@ wrapped_slot(const struct cu_stream *native)
 
 /* The slot that has it, or the free one where it would stand. Held: books->lock. */
 static struct pl_wrapped *
-wrapped_at(struct pl_gpu_books *books, const struct cu_stream *native)
+wrapped_at(struct pl_gpu_internal *books, const struct cu_stream *native)
 {
 	unsigned slot = wrapped_slot(native);
 
@@ -50,9 +50,10 @@ wrapped_at(struct pl_gpu_books *books, const struct cu_stream *native)
 }
 
 struct sluice_stream *
-pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour, int *rc)
+pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream,
+		enum pl_default_stream flavour, int *rc)
 {
-	struct pl_gpu_books *books = gpu->books;
+	struct pl_gpu_internal *books = gpu->books;
 	struct cu_stream *native = pl_stream_handle(stream, flavour);
 	struct sluice_stream *found = NULL;
 	struct pl_wrapped *at;
@@ -80,7 +81,7 @@ pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour fl
 
 /* Take one out; those behind it move up, so that no search ends too early. Held. */
 static void
-wrapped_remove(struct pl_gpu_books *books, struct pl_wrapped *gone)
+wrapped_remove(struct pl_gpu_internal *books, struct pl_wrapped *gone)
 {
 	unsigned hole = (unsigned)(gone - books->wrapped), at = hole;
 
@@ -104,7 +105,7 @@ wrapped_remove(struct pl_gpu_books *books, struct pl_wrapped *gone)
 void
 pl_scope_stream_destroyed(struct pl_gpu *gpu, struct cu_stream *stream)
 {
-	struct pl_gpu_books *books = gpu->books;
+	struct pl_gpu_internal *books = gpu->books;
 	struct sluice_stream *wrapped;
 	struct pl_wrapped *at;
 
@@ -195,14 +196,14 @@ scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
 {
 	if (beside_gather(scope->gpu) || !beside.n)
 		return;
-	if (!sl_launch_begin_beside(scope->gpu->space, stream, NULL, 0, beside.ranges,
-				    beside.n, &scope->all))
+	if (!sl_launch_begin_optional(scope->gpu->space, stream, NULL, 0, beside.ranges,
+				      beside.n, &scope->all))
 		return;
 	scope->all = NULL;
 	if (!atomic_exchange(&told_of_store, 1))
 		pl_note("not all that is allocated can be in device and host memory "
 			"at once (%s): kernels that find addresses in memory reach what "
-			"was used lately only (--arguments, sluice-run(1))",
+			"was used lately only (--kernel-args, sluice-run(1))",
 			sluice_last_error());
 }
 
@@ -224,11 +225,11 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 		pthread_rwlock_rdlock(&gpu->books->opening);
 	/* What is on the device stays and is used there, the rest is used where it is. */
 	if (n && (flags & PL_SCOPE_AWAY || pl_settings()->mode == PL_MODE_NAIVE))
-		rc = sl_launch_begin_beside(gpu->space, stream, NULL, 0, uses, n,
-					    &scope->launch);
+		rc = sl_launch_begin_optional(gpu->space, stream, NULL, 0, uses, n,
+					      &scope->launch);
 	else if (n)
-		rc = sl_launch_begin_beside(gpu->space, stream, uses, n, NULL, 0,
-					    &scope->launch);
+		rc = sl_launch_begin_optional(gpu->space, stream, uses, n, NULL, 0,
+					      &scope->launch);
 	/* In this order: what is named has the device, what else there is must only be mapped. */
 	if (!rc && (flags & PL_SCOPE_ALL))
 		scope_open_all(scope, stream);
@@ -243,7 +244,7 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 static struct sluice_stream *
 aside_find(struct pl_gpu *gpu, int *rc)
 {
-	struct pl_gpu_books *books = gpu->books;
+	struct pl_gpu_internal *books = gpu->books;
 	struct sluice_stream *stream;
 
 	pthread_mutex_lock(&books->lock);
@@ -254,7 +255,7 @@ aside_find(struct pl_gpu *gpu, int *rc)
 }
 
 int
-pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
+pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_default_stream flavour,
 	      const struct pl_use *uses, size_t n, uint64_t bit, unsigned flags)
 {
 	int rc = flags & PL_SCOPE_ALL ? pl_reuse_order_all(gpu, stream, flavour, bit) : 0;
@@ -279,10 +280,10 @@ static _Thread_local unsigned own_unpinned; /* of the scopes that count as such 
 static int
 scope_is_pressed(struct pl_scope *scope, struct pl_gpu *gpu)
 {
-	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) == PL_PRESSED)
+	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) == PL_OVERSUBSCRIBED)
 		return 1;
 	atomic_fetch_add(&gpu->unpinned, 1);
-	if (atomic_load(&gpu->pressure) == PL_PRESSED) {
+	if (atomic_load(&gpu->pressure) == PL_OVERSUBSCRIBED) {
 		atomic_fetch_sub(&gpu->unpinned, 1);
 		return 1;
 	}
@@ -298,7 +299,7 @@ pl_scopes_unpinned(const struct pl_gpu *gpu)
 }
 
 static int
-scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
+scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour,
 	    const struct pl_use *uses, size_t n, unsigned flags)
 {
 	struct sluice_use all[PL_USES_MAX];
@@ -347,7 +348,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour fl
 		rc = scope_open(scope, wrapped, all, n_all, flags);
 	if (!rc && scope->launch && pl_settings()->follow && !(flags & PL_SCOPE_AWAY) &&
 	    pl_settings()->mode == PL_MODE_PAGED)
-		pl_follow_scope(gpu, scope->what, all, n_all, scope->launch);
+		pl_history_scope(gpu, scope->what, all, n_all, scope->launch);
 	pl_leave();
 	if (!rc)
 		return CU_SUCCESS;
@@ -359,8 +360,9 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour fl
 }
 
 int
-pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
-	       const struct pl_use *uses, size_t n, unsigned flags)
+pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
+	       enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+	       unsigned flags)
 {
 	int result = scope_begin(scope, stream, flavour, uses, n, flags);
 
@@ -448,7 +450,7 @@ pl_block_pin(struct pl_block *block)
 		rc = sluice_pin(space, (void *)(uintptr_t)block->base, block->bytes);
 	if (rc)
 		atomic_fetch_and(&block->flags, ~(unsigned)PL_BLOCK_PINNED);
-	else if (atomic_load(&block->gpu->pressure) == PL_PRESSED)
+	else if (atomic_load(&block->gpu->pressure) == PL_OVERSUBSCRIBED)
 		rc = block_wait(block);
 	pl_leave();
 	pl_capture_restore(token);

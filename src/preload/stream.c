@@ -324,7 +324,7 @@ table_find(struct stream_table *table, struct cu_stream *handle, struct pl_strea
 }
 
 uint64_t
-pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour)
+pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 	uintptr_t key = (uintptr_t)handle;
@@ -396,8 +396,8 @@ pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream_ref **out)
 }
 
 int
-pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
-		 uint64_t mask)
+pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream,
+		 enum pl_default_stream flavour, uint64_t mask)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 	struct pl_stream_ref self = {.stream = NULL}, *list = NULL;

@@ -84,13 +84,13 @@ scope_begin(struct pl_touch *touch, const struct pl_use *uses, size_t n)
 	};
 	struct pl_gpu *gpu = uses[0].block->gpu;
 	struct pl_scope *scope = &touch->scopes[touch->n_scopes];
-	int remote = !(touch->flags & PL_SCOPE_LOOK) && pl_relay_is_needed(gpu);
+	int remote = !(touch->flags & PL_SCOPE_LOOK) && pl_peer_is_needed(gpu);
 
 	touch->remote[touch->n_scopes++] = (unsigned char)remote;
 	scope->what = 0;
 	scope->name = names[touch->kind];
 	scope->copies = touch->kind == PL_TOUCH_COPY;
-	return remote ? pl_relay_begin(scope, gpu, touch->stream, touch->flavour, uses, n)
+	return remote ? pl_peer_begin(scope, gpu, touch->stream, touch->flavour, uses, n)
 		      : pl_scope_begin(scope, touch->stream, touch->flavour, uses, n,
 				       touch->flags);
 }
@@ -130,12 +130,12 @@ tables_forget(const struct pl_touch *touch)
 		    atomic_load_explicit(&use->block->flags, memory_order_relaxed) &
 			    PL_BLOCK_TABLE &&
 		    !pl_stream_captures(touch->stream, touch->flavour))
-			pl_table_overwritten(use->block, use->addr, use->bytes);
+			pl_pointer_table_overwritten(use->block, use->addr, use->bytes);
 	}
 }
 
 int
-pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour flavour)
+pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	int result;
 
@@ -182,7 +182,7 @@ pl_touch_end(struct pl_touch *touch)
 		struct pl_scope *scope = &touch->scopes[--touch->n_scopes];
 
 		if (touch->remote[touch->n_scopes])
-			pl_relay_end(scope, touch->stream, touch->flavour);
+			pl_peer_end(scope, touch->stream, touch->flavour);
 		else
 			pl_scope_end(scope);
 	}
@@ -293,5 +293,5 @@ pl_host_note(uint64_t addr, const void *host, size_t bytes)
 		    atomic_load_explicit(&pl_high, memory_order_relaxed))
 		return;
 	if (host_is_readable(host))
-		pl_table_note(addr, host, bytes);
+		pl_pointer_table_note(addr, host, bytes);
 }

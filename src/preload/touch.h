@@ -31,7 +31,7 @@ struct pl_touch {
 	unsigned flags;          /* of the scopes: enum pl_scope_flag */
 	enum pl_touch_kind kind; /* the caller's, behind pl_touch_init() */
 	struct cu_stream *stream;
-	enum pl_flavour flavour;
+	enum pl_default_stream flavour;
 };
 
 void pl_touch_init(struct pl_touch *touch, struct pl_use *uses, size_t room);
@@ -45,7 +45,8 @@ void pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes,
  * sorted by address; where bytes that are overwritten are also read, nothing counts as overwritten.
  * CUresult; after an error nothing is open. Blocks as pl_scope_begin().
  */
-int pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_flavour flavour);
+int pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream,
+		   enum pl_default_stream flavour);
 /* For a call that looks at the memory and enqueues nothing: all of it is on the device, as far as that has
  * room, until pl_touch_end(). CUresult. Blocks on copies. */
 int pl_touch_look(struct pl_touch *touch);
@@ -54,29 +55,31 @@ int pl_touch_look(struct pl_touch *touch);
 int pl_touch_look_again(struct pl_touch *touch, int result);
 void pl_touch_end(struct pl_touch *touch);
 
-/* ---- relay.c: memory of another GPU than the stream's ---- */
+/* ---- peer_gpu.c: memory of another GPU than the stream's ---- */
 
 /* Whether this GPU is not that of the calling thread's context. */
-int pl_relay_is_needed(const struct pl_gpu *gpu);
+int pl_peer_is_needed(const struct pl_gpu *gpu);
 /* As pl_scope_begin() and end, with uses of such a GPU; the stream is one of the calling thread's
  * context. Driver calls. */
-int pl_relay_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
-		   enum pl_flavour flavour, const struct pl_use *uses, size_t n);
-void pl_relay_end(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour);
+int pl_peer_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
+		  enum pl_default_stream flavour, const struct pl_use *uses, size_t n);
+void pl_peer_end(struct pl_scope *scope, struct cu_stream *stream,
+		 enum pl_default_stream flavour);
 
 /* Uses of the calling thread's GPU to the front; how many those are. A load where there is one GPU. */
-size_t pl_relays_part(struct pl_use *uses, size_t n);
+size_t pl_peers_part(struct pl_use *uses, size_t n);
 
 /* The same for uses of several such GPUs, which are put in another order. CUresult; after an error
  * nothing is open. */
-struct pl_relays {
+struct pl_peers {
 	struct pl_scope scopes[PL_GPUS_MAX];
 	size_t n;
 };
 
-int pl_relays_begin(struct pl_relays *open, struct cu_stream *stream,
-		    enum pl_flavour flavour, struct pl_use *uses, size_t n);
-void pl_relays_end(struct pl_relays *open, struct cu_stream *stream, enum pl_flavour flavour);
+int pl_peers_begin(struct pl_peers *open, struct cu_stream *stream,
+		   enum pl_default_stream flavour, struct pl_use *uses, size_t n);
+void pl_peers_end(struct pl_peers *open, struct cu_stream *stream,
+		  enum pl_default_stream flavour);
 
 /* ---- touch.c ---- */
 

@@ -382,8 +382,9 @@ full_look(void)
 }
 
 void
-pl_tracing_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_flavour flavour,
-		 const struct pl_use *uses, size_t n, unsigned flags)
+pl_tracing_begin(struct pl_scope *scope, struct cu_stream *stream,
+		 enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+		 unsigned flags)
 {
 	struct pl_gpu *gpu = n ? uses[0].block->gpu : pl_gpu_here();
 	uint32_t launch = SL_TRACE_NONE;

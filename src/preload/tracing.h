@@ -39,7 +39,7 @@ void pl_tracing_free(struct pl_block *block);
  * or only looks. end: only with scope->timing.
  */
 void pl_tracing_begin(struct pl_scope *scope, struct cu_stream *stream,
-		      enum pl_flavour flavour, const struct pl_use *uses, size_t n,
+		      enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
 		      unsigned flags);
 void pl_tracing_end(struct pl_scope *scope);
 /* A context is about to end, with our events in it. */

@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "preload/api_stream.h"
 #include "preload/api_vmm.h"
-#include "preload/arena_books.h"
+#include "preload/arena_internal.h"
 #include "preload/foreign.h"
 #include "preload/vmm.h"
 
@@ -121,7 +121,8 @@ rdma_say(const struct cu_allocation *what)
 	if (what->gpu_direct_rdma && !atomic_exchange(&told, 1))
 		pl_note("GPU %d: memory that network cards are to reach (GPUDirect RDMA) "
 			"is "
-			"paged, they cannot reach it: --mapped driver leaves it to the "
+			"paged, they cannot reach it: --vmm-memory driver leaves it to "
+			"the "
 			"driver",
 			what->location.id);
 }
@@ -478,7 +479,8 @@ peer_say(const struct pl_gpu *gpu)
 	if (!atomic_exchange(&told, 1))
 		pl_note("GPU %d: kernels of other GPUs are given access to memory that "
 			"is "
-			"paged, and cannot reach it: copies can (--mapped driver leaves "
+			"paged, and cannot reach it: copies can (--vmm-memory driver "
+			"leaves "
 			"it to "
 			"the driver)",
 			gpu->device);

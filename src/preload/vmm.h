@@ -70,7 +70,7 @@ struct pl_vmm_mapping {
 
 extern pthread_mutex_t pl_vmm_lock;
 
-/* ---- vmm_books.c: what there is. All need pl_vmm_lock; adds: 1, 0: no memory ---- */
+/* ---- vmm_state.c: what there is. All need pl_vmm_lock; adds: 1, 0: no memory ---- */
 
 /* A number that no handle of the driver's has. */
 int pl_vmm_id_is_ours(uint64_t id);
@@ -94,7 +94,7 @@ int pl_vmm_home_add(struct pl_vmm_handle *handle);
 void pl_vmm_home_remove(struct pl_vmm_handle *handle);
 struct pl_vmm_handle *pl_vmm_home_in(uint64_t addr, uint64_t bytes);
 
-/* ---- vmm_room.c: addresses, blocks and chunks of a reservation ---- */
+/* ---- vmm_map.c: addresses, blocks and chunks of a reservation ---- */
 
 /* Addresses for bytes, aligned to align (a power of two), on the GPU: base, room, area and zone are set.
  * 0 or -errno. */

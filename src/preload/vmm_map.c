@@ -22,8 +22,8 @@
 
 #include "base/bitmap.h"
 #include "base/error.h"
-#include "core/embed.h"
-#include "preload/arena_books.h"
+#include "core/interpose.h"
+#include "preload/arena_internal.h"
 #include "preload/functions.h"
 #include "preload/tracing.h"
 #include "preload/vmm.h"
@@ -170,7 +170,7 @@ traits_take(struct pl_record *record, struct pl_record *from)
 
 	if (atomic_load(&old->flags) & PL_BLOCK_TABLE) { /* tables are known by one number */
 		if (atomic_load(&to->flags) & PL_BLOCK_TABLE)
-			atomic_store(&pl_table_overflow, 1);
+			atomic_store(&pl_pointer_table_overflow, 1);
 		else
 			to->id = old->id;
 	}
@@ -422,7 +422,7 @@ pl_room_drop(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes,
 	uint64_t first = addr - (addr - range->area->base) % chunk;
 	uint64_t end = round_up(addr + bytes - first, chunk) + first;
 
-	if (atomic_load(&range->gpu->pressure) >= PL_PRESSED) {
+	if (atomic_load(&range->gpu->pressure) >= PL_OVERSUBSCRIBED) {
 		pl_reuse_discard(arena, addr, bytes);
 		return;
 	}

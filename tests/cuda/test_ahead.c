@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/fault_point.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "cuda/cuda_test.h"
 
 #define K       0x9e3779b97f4a7c15ull

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "cuda/cuda_test.h"
 
 #define K      0x9e3779b97f4a7c15ull

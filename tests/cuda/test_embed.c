@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door for the preload library (core/embed.h): regions whose first contents are anything, memory
+ * The door for the preload library (core/interpose.h): regions whose first contents are anything, memory
  * that is populated, brought ahead, freed, or told to leave, and launches that may touch more than
  * they use.
  */
 #include <errno.h>
 #include <time.h>
 
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "cuda/cuda_test.h"
 
 #define K     0x9e3779b97f4a7c15ull
@@ -109,8 +109,8 @@ what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again(void)
 
 	touch(s, p, 7);
 	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
-	sl_leave_later(s, p, CHUNK);
-	sl_leave_later(s, p, CHUNK); /* once is enough */
+	sl_evict_later(s, p, CHUNK);
+	sl_evict_later(s, p, CHUNK); /* once is enough */
 	cuda_test_launch(&t, s, NULL, TEST_ADD, p, N, 1);
 	CHECK(on_device(s, p, CHUNK) == CHUNK); /* the launch holds it */
 	sluice_launch_end(l);
@@ -122,8 +122,8 @@ what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again(void)
 	CHECK(sl_ahead(s, p, CHUNK, 0) == 0);
 	CHECK(sum_of(s, p) == sum_filled(7) + N);
 	/* Not in a region, or nothing: no harm. */
-	sl_leave_later(s, &use, 8);
-	sl_leave_later(s, p, 0);
+	sl_evict_later(s, &use, 8);
+	sl_evict_later(s, p, 0);
 	CHECK(sl_ahead(s, &use, 8, 0) == 0);
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
@@ -139,19 +139,19 @@ what_is_used_again_before_it_left_stays(void)
 
 	touch(s, p, 1);
 	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
-	sl_leave_later(s, p, CHUNK);
+	sl_evict_later(s, p, CHUNK);
 	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &again));
 	sluice_launch_end(l);
 	sluice_launch_end(again);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	/* Something behind it in the queue goes, so the queue was looked at. */
 	touch(s, p + N, 2);
-	sl_leave_later(s, p + N, CHUNK);
+	sl_evict_later(s, p + N, CHUNK);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	await_on_device(s, p + N, CHUNK, 0);
 	CHECK(on_device(s, p, CHUNK) == CHUNK);
 	/* A region that ends takes its entries with it. */
-	sl_leave_later(s, p, CHUNK);
+	sl_evict_later(s, p, CHUNK);
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
@@ -170,7 +170,7 @@ what_is_told_to_leave_behind_each_use_leaves_behind_the_last(void)
 	for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); i++) {
 		CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l[i]));
 		if (i < 3 || i > 38)
-			sl_leave_later(s, p, CHUNK);
+			sl_evict_later(s, p, CHUNK);
 	}
 	for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); i++)
 		sluice_launch_end(l[i]);
@@ -180,7 +180,7 @@ what_is_told_to_leave_behind_each_use_leaves_behind_the_last(void)
 	/* Each place in the queue is given back: it can be told so any number of times. */
 	for (unsigned i = 0; i < 100; i++) {
 		touch(s, p, i);
-		sl_leave_later(s, p, CHUNK);
+		sl_evict_later(s, p, CHUNK);
 		CHECK_OK(sluice_stream_synchronize(s, NULL));
 		await_on_device(s, p, CHUNK, 0);
 	}
@@ -199,7 +199,7 @@ full_but_for_what_leaves(struct sluice_space *s, uint64_t *p, uint64_t last)
 		touch(s, p + i * N, i);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
-	sl_leave_later(s, p + last * N, CHUNK);
+	sl_evict_later(s, p + last * N, CHUNK);
 	cuda_test_launch(&t, s, NULL, TEST_ADD, p + last * N, N, 1);
 	return l;
 }
@@ -233,7 +233,7 @@ what_was_asked_for_ahead_of_a_use_that_has_been_is_not_brought(void)
 	CHECK(sl_ahead(s, p + N, CHUNK, 0) == 1); /* waits for what leaves, */
 	CHECK(sl_ahead(s, p, CHUNK, 0) == 1);     /* and this for its turn */
 	touch(s, p, 100);                         /* is faster: chunk 2 makes room */
-	sl_leave_later(s, p, CHUNK);
+	sl_evict_later(s, p, CHUNK);
 	sl_ends_record(s);
 	await_on_device(s, p + N, CHUNK, CHUNK); /* in its room */
 	sluice_launch_end(l);
@@ -255,7 +255,7 @@ a_launch_takes_what_was_unused_for_longest_or_awaits_what_leaves(void)
 		uint64_t *p = region(s, 9 * CHUNK);
 		struct sluice_launch *l = full_but_for_what_leaves(s, p, 8);
 
-		sl_leave_await(s, await);
+		sl_early_evict_await(s, await);
 		if (await)
 			sluice_launch_end(l);
 		touch(s, p, 100);
@@ -283,7 +283,7 @@ what_is_in_use_holds_up_nothing_that_is_to_leave_behind_it(void)
 	for (uint64_t i = 0; i < 3; i++)
 		touch(s, p + i * N, i);
 	CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
-	sl_leave_later(s, p, 3 * CHUNK);
+	sl_evict_later(s, p, 3 * CHUNK);
 	sl_ends_record(s); /* of those that filled them */
 	await_on_device(s, p + N, 2 * CHUNK, 0);
 	CHECK(on_device(s, p, CHUNK) == CHUNK);
@@ -403,8 +403,8 @@ what_lies_beside_is_mapped_and_not_brought_in(void)
 	}
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	moved = cuda_test_counter(s, SLUICE_COUNTER_H2D_LAUNCH);
-	CHECK_OK(sl_launch_begin_beside(s, NULL, &use, 1, NULL, 0, &l));
-	CHECK_OK(sl_launch_begin_beside(s, NULL, NULL, 0, &beside, 1, &all));
+	CHECK_OK(sl_launch_begin_optional(s, NULL, &use, 1, NULL, 0, &l));
+	CHECK_OK(sl_launch_begin_optional(s, NULL, NULL, 0, &beside, 1, &all));
 	cuda_test_launch(&t, s, NULL, TEST_SUM, p + N, 11 * N, word);
 	cuda_test_launch(&t, s, NULL, TEST_ADD, p + N, 11 * N, 3);
 	CHECK(sl_launch_fetched(l, 0) == 1); /* the first one had been taken out */
@@ -427,7 +427,7 @@ embedded_run(struct sluice_space *s, const struct sluice_use *uses, size_t n, ui
 {
 	struct sluice_launch *l;
 
-	CHECK_OK(sl_launch_begin_beside(s, NULL, uses, n, NULL, 0, &l));
+	CHECK_OK(sl_launch_begin_optional(s, NULL, uses, n, NULL, 0, &l));
 	cuda_test_launch(&t, s, NULL, TEST_ADD, p, elements, 1);
 	sluice_launch_end(l);
 }
@@ -467,7 +467,7 @@ launches_in_a_row_that_do_not_fit_come_to_rest(unsigned giant_chunks)
 		}
 		if (i >= CYCLES && i % 10 == 5) { /* no moves ahead meanwhile */
 			CHECK(sl_ahead(s, giant, giant_chunks * CHUNK, 0) == 0);
-			sl_leave_later(s, small[3 + i / 10 % 2], SMALL * CHUNK);
+			sl_evict_later(s, small[3 + i / 10 % 2], SMALL * CHUNK);
 		}
 		embedded_run(s, uses[0], 1, giant + i % giant_chunks * N, N);
 		embedded_run(s, uses[0], 2, small[0], SMALL * N);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "cuda/measure_test.h"
 #include "cuda_driver/hash_twin.h"
 
@@ -117,7 +117,7 @@ what_leaves_early_is_hashed_before(void)
 
 		CHECK_OK(sluice_launch_begin(s, NULL, &use, 1, &l));
 		cuda_test_launch(&t, s, NULL, TEST_SUM, p, 12 * CHUNK_N, word);
-		sl_leave_later(s, p, 12 * CHUNK);
+		sl_evict_later(s, p, 12 * CHUNK);
 		sluice_launch_end(l);
 		CHECK_OK(sluice_stream_synchronize(s, NULL));
 		await_in_host(s, p, 12 * CHUNK);
@@ -555,7 +555,7 @@ random_op(struct shadow *w)
 		CHECK_OK(sluice_discard(w->s, at, CHUNK, SLUICE_DISCARD_EAGER, NULL));
 		memset(want, 0, CHUNK);
 	} else {
-		sl_leave_later(w->s, at, CHUNK);
+		sl_evict_later(w->s, at, CHUNK);
 	}
 }
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "cuda/cuda_test.h"
 #include "device/device.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "core/embed.h"
+#include "core/interpose.h"
 #include "unit/cmocka_all.h"
 
 /* What the arena asks of the core is answered here. */
@@ -116,7 +116,7 @@ pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure)
 		return;
 	atomic_store(&gpu->pressure, pressure);
 	fake.press_seen++;
-	if (pressure == PL_PRESSED)
+	if (pressure == PL_OVERSUBSCRIBED)
 		pl_arena_pressed(gpu);
 }
 
@@ -140,7 +140,7 @@ pl_tracing_free(struct pl_block *block)
 }
 
 void
-pl_table_forget(struct pl_block *block)
+pl_pointer_table_forget(struct pl_block *block)
 {
 	assert_true(block->bytes); /* it is still known */
 	fake.n_forgets++;
@@ -187,7 +187,7 @@ stream_number(const struct cu_stream *stream)
 }
 
 uint64_t
-pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour)
+pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	unsigned i = stream_number(stream);
 
@@ -219,8 +219,8 @@ come_behind(unsigned self, unsigned other, uint64_t until, const uint64_t *behin
 }
 
 int
-pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_flavour flavour,
-		 uint64_t mask)
+pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream,
+		 enum pl_default_stream flavour, uint64_t mask)
 {
 	unsigned self = stream_number(stream);
 
@@ -288,7 +288,7 @@ pl_fence_is_whole(const struct pl_fence *fence)
 
 int
 pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
-		enum pl_flavour flavour, uint64_t mask)
+		enum pl_default_stream flavour, uint64_t mask)
 {
 	unsigned self = stream_number(stream);
 

@@ -37,7 +37,7 @@ a_chunk_is_discarded_with_the_last_that_lay_in_it(void **state)
 	uint64_t base;
 
 	(void)state;
-	pl_gpu_press(&fake.gpu, PL_PRESSED);
+	pl_gpu_press(&fake.gpu, PL_OVERSUBSCRIBED);
 	a = get(20 * MIB), b = get(20 * MIB), c = get(20 * MIB);
 	base = a->base;
 	put(a);
@@ -205,17 +205,17 @@ pressure_rises_with_what_is_held(void **state)
 	(void)state;
 	fake.gpu.device_budget = 256 * MIB;
 	a = get(128 * MIB);
-	assert_int_equal(fake.gpu.pressure, PL_AT_EASE);
+	assert_int_equal(fake.gpu.pressure, PL_FITS);
 	b = get(1);
-	assert_int_equal(fake.gpu.pressure, PL_LEARNING);
+	assert_int_equal(fake.gpu.pressure, PL_TRACKING);
 	put(a);
 	a = get(128 * MIB);
 	c = get(112 * MIB);
-	assert_int_equal(fake.gpu.pressure, PL_LEARNING);
+	assert_int_equal(fake.gpu.pressure, PL_TRACKING);
 	assert_int_equal(fake.n_discards, 0);
 	put(a);
 	d = get(160 * MIB); /* the 128 are resident, but too few */
-	assert_int_equal(fake.gpu.pressure, PL_PRESSED);
+	assert_int_equal(fake.gpu.pressure, PL_OVERSUBSCRIBED);
 	assert_int_equal(fake.n_discards, 1); /* these */
 	put(b), put(c), put(d);
 	check();
@@ -229,7 +229,7 @@ nothing_is_populated_or_kept_under_pressure(void **state)
 
 	(void)state;
 	put(b); /* its chunk is wholly free */
-	pl_gpu_press(&fake.gpu, PL_PRESSED);
+	pl_gpu_press(&fake.gpu, PL_OVERSUBSCRIBED);
 	assert_int_equal(fake.n_discards, 1);
 	populates = fake.n_populates;
 	discards = fake.n_discards;
@@ -256,7 +256,7 @@ device_that_is_fuller_than_thought_is_pressure(void **state)
 	(void)state;
 	fake.populate_rc = -ENOBUFS;
 	a = get(100);
-	assert_int_equal(fake.gpu.pressure, PL_PRESSED);
+	assert_int_equal(fake.gpu.pressure, PL_OVERSUBSCRIBED);
 	put(a);
 	check();
 }

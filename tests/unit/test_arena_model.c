@@ -83,11 +83,11 @@ model_alloc(struct sl_rng *rng)
 	for (i = 0; i < model.n; i++)
 		assert_true(block->base + block->room <= model.base[i] ||
 			    model.base[i] + model.room[i] <= block->base);
-	if (fake.gpu.pressure < PL_PRESSED)
+	if (fake.gpu.pressure < PL_OVERSUBSCRIBED)
 		for (uint64_t at = block->base; at < block->base + block->bytes; at += 2 * MIB)
 			assert_true(is_populated(at));
 	/* What is lent is ordered when it is used. */
-	if (stream >= 0 || fake.gpu.pressure < PL_LEARNING)
+	if (stream >= 0 || fake.gpu.pressure < PL_TRACKING)
 		model_order_check(block, stream);
 	model.live[i] = block;
 	model.base[i] = block->base;
@@ -153,7 +153,7 @@ model_use(size_t i, unsigned s)
 	/* Who allocates in the order of a stream orders the others behind it himself. */
 	if (birth->stream >= 0 && (unsigned)birth->stream != s)
 		come_behind(s, (unsigned)birth->stream, birth->issued, birth->behind);
-	if (fake.gpu.pressure >= PL_LEARNING && !(block->streams & bit)) {
+	if (fake.gpu.pressure >= PL_TRACKING && !(block->streams & bit)) {
 		assert_int_equal(pl_reuse_order(block, STREAM(s), PL_LEGACY, bit), 0);
 		block->streams |= bit;
 		if (block->birth != PL_BORN_ASYNC)
@@ -209,7 +209,7 @@ model_run(uint64_t seed, unsigned n_steps, unsigned press_at)
 	for (unsigned i = 0; i < n_steps; i++) {
 		model_step(&rng);
 		if (i == press_at)
-			pl_gpu_press(&fake.gpu, PL_PRESSED);
+			pl_gpu_press(&fake.gpu, PL_OVERSUBSCRIBED);
 		if (i % 500 == 0) {
 			uint64_t walked[2] = {0, 0};
 

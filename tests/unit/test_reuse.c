@@ -201,7 +201,7 @@ waiting_comes_before_pressure(void **state)
 		fake.issued[0]++;
 		put(a);
 	}
-	assert_true(fake.gpu.pressure < PL_PRESSED);
+	assert_true(fake.gpu.pressure < PL_OVERSUBSCRIBED);
 	assert_true(fake.n_waits > 0);
 	pl_captures = 0;
 	check();
@@ -216,7 +216,7 @@ lent_begin(size_t bytes)
 	struct pl_block *block;
 
 	fake.n_streams = 2;
-	pl_gpu_press(&fake.gpu, PL_LEARNING);
+	pl_gpu_press(&fake.gpu, PL_TRACKING);
 	block = get(bytes);
 	fake.issued[0] = 7;
 	put(block);

@@ -10,7 +10,7 @@
 
 /* Not in the library that unit tests are linked with. NOLINTBEGIN(bugprone-suspicious-include) */
 #include "preload/block.c"
-#include "preload/tables.c"
+#include "preload/pointer_table.c"
 /* NOLINTEND(bugprone-suspicious-include) */
 
 #define BASE     ((uint64_t)0x200000000000)
@@ -43,7 +43,7 @@ block_begin(unsigned i)
 static void
 block_end(unsigned i)
 {
-	pl_table_forget(block(i));
+	pl_pointer_table_forget(block(i));
 	pl_block_retract(records[i], 0);
 	pl_record_put(&pool, records[i]);
 }
@@ -63,12 +63,12 @@ teardown(void **state)
 	uint64_t none[GLOBALS_MAX + 1] = {0};
 
 	(void)state;
-	pl_table_note(VARIABLE, none, sizeof(none));
+	pl_pointer_table_note(VARIABLE, none, sizeof(none));
 	for (unsigned i = 0; i < BLOCKS; i++)
 		block_end(i);
 	assert_int_equal(n_tables, 0);
 	assert_int_equal(n_globals, 0);
-	pl_table_overflow = 0;
+	pl_pointer_table_overflow = 0;
 	return 0;
 }
 
@@ -77,7 +77,7 @@ static size_t
 named_at(unsigned i, uint64_t offset, unsigned *numbers)
 {
 	static struct pl_use uses[PL_USES_MAX];
-	size_t n = pl_table_uses(block(i), block(i)->base + offset, uses, 0, ++stamp);
+	size_t n = pl_pointer_table_uses(block(i), block(i)->base + offset, uses, 0, ++stamp);
 
 	for (size_t k = 0; k < n; k++)
 		numbers[k] = (unsigned)((uses[k].addr - BASE) / (2 * MIB));
@@ -115,24 +115,24 @@ copy_over_a_part_leaves_the_rest_known(void **state)
 	unsigned numbers[PL_USES_MAX];
 
 	(void)state;
-	pl_table_note(block(0)->base + 64, words, sizeof(words));
+	pl_pointer_table_note(block(0)->base + 64, words, sizeof(words));
 	assert_int_equal(named(0, numbers), 3);
 	/* Over the middle one, by another address; and then by none. */
-	pl_table_note(block(0)->base + 72, &block(4)->base, 8);
+	pl_pointer_table_note(block(0)->base + 72, &block(4)->base, 8);
 	assert_int_equal(named(0, numbers), 3);
 	assert_true(names(0, 1) && names(0, 4) && names(0, 3));
 	words[0] = 0;
-	pl_table_note(block(0)->base + 72, words, 8);
+	pl_pointer_table_note(block(0)->base + 72, words, 8);
 	assert_int_equal(named(0, numbers), 2);
 	assert_true(names(0, 1) && names(0, 3));
 	/* From the middle of the first on, which is no address any more. */
 	words[0] = words[1] = words[2] = words[3] = 0;
-	pl_table_note(block(0)->base + 68, words, 8);
+	pl_pointer_table_note(block(0)->base + 68, words, 8);
 	assert_int_equal(named(0, numbers), 1);
 	assert_true(names(0, 3));
-	pl_table_note(block(0)->base, words, 32);
+	pl_pointer_table_note(block(0)->base, words, 32);
 	assert_true(names(0, 3));
-	pl_table_note(block(0)->base + 64, words, 32);
+	pl_pointer_table_note(block(0)->base + 64, words, 32);
 	assert_int_equal(named(0, numbers), 0);
 	assert_int_equal(n_tables, 0);
 }
@@ -145,7 +145,7 @@ words_are_aligned_where_they_lie(void **state)
 	(void)state;
 	memcpy(bytes + 4, &block(1)->base, 8);
 	memcpy(bytes + 24, &block(2)->base, 8); /* across two words of the device */
-	pl_table_note(block(0)->base + 4, bytes, sizeof(bytes));
+	pl_pointer_table_note(block(0)->base + 4, bytes, sizeof(bytes));
 	assert_true(names(0, 1));
 	assert_false(names(0, 2));
 }
@@ -154,8 +154,8 @@ static void
 what_tables_name_has_tables_of_its_own(void **state)
 {
 	(void)state;
-	pl_table_note(block(0)->base, &block(1)->base, 8);
-	pl_table_note(block(1)->base + 4096, &block(2)->base, 8);
+	pl_pointer_table_note(block(0)->base, &block(1)->base, 8);
+	pl_pointer_table_note(block(1)->base + 4096, &block(2)->base, 8);
 	assert_true(names(0, 2));
 	assert_false(names(2, 0));
 }
@@ -169,8 +169,9 @@ tables_of_a_pool_are_apart(void **state)
 	(void)state;
 	words[0] = block(1)->base;
 	words[15] = block(2)->base;
-	pl_table_note(block(0)->base + MIB - 64, words, sizeof(words)); /* across two granules */
-	pl_table_note(block(0)->base + MIB + 2 * GRANULE, &block(3)->base, 8);
+	pl_pointer_table_note(block(0)->base + MIB - 64, words,
+			      sizeof(words)); /* across two granules */
+	pl_pointer_table_note(block(0)->base + MIB + 2 * GRANULE, &block(3)->base, 8);
 	assert_false(names(0, 1) || names(0, 3));
 	assert_true(names_at(0, MIB - GRANULE, 1) && names_at(0, MIB - GRANULE, 2));
 	assert_true(names_at(0, MIB - 64, 1) && names_at(0, MIB + 56, 2));
@@ -180,7 +181,7 @@ tables_of_a_pool_are_apart(void **state)
 	assert_false(names_at(0, 2 * MIB - 8, 3));
 	/* An address in another pool means the tables there. */
 	words[0] = block(0)->base + MIB;
-	pl_table_note(block(4)->base, words, 8);
+	pl_pointer_table_note(block(4)->base, words, 8);
 	assert_true(names(4, 0) && names(4, 1) && names(4, 2));
 	assert_false(names(4, 3));
 }
@@ -192,11 +193,11 @@ what_is_overwritten_is_forgotten(void **state)
 	uint64_t words[2] = {block(1)->base, block(2)->base};
 
 	(void)state;
-	pl_table_note(block(0)->base + GRANULE - 8, words, sizeof(words));
-	pl_table_overwritten(block(0), block(0)->base + GRANULE, 8);
+	pl_pointer_table_note(block(0)->base + GRANULE - 8, words, sizeof(words));
+	pl_pointer_table_overwritten(block(0), block(0)->base + GRANULE, 8);
 	assert_true(names_at(0, GRANULE - 8, 1));
 	assert_false(names_at(0, GRANULE - 8, 2));
-	pl_table_overwritten(block(0), block(0)->base, 2 * MIB);
+	pl_pointer_table_overwritten(block(0), block(0)->base, 2 * MIB);
 	assert_int_equal(n_tables, 0);
 }
 
@@ -207,11 +208,13 @@ all_tables_of_a_small_block_are_meant(void **state)
 
 	(void)state;
 	small.bytes = PL_POOL_BYTES;
-	pl_table_note(block(0)->base + MIB - 8, &block(1)->base, 8);
+	pl_pointer_table_note(block(0)->base + MIB - 8, &block(1)->base, 8);
 	for (uint64_t at = 0; at < MIB; at += MIB - 8) {
 		static struct pl_use uses[PL_USES_MAX];
 
-		assert_int_equal(pl_table_uses(&small, small.base + at, uses, 0, ++stamp), 1);
+		assert_int_equal(pl_pointer_table_uses(&small, small.base + at, uses, 0,
+						       ++stamp),
+				 1);
 	}
 }
 
@@ -221,12 +224,12 @@ tables_end_with_their_block(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < TABLES_MAX + 10; i++) {
-		pl_table_note(block(0)->base, &block(1)->base, 8);
+		pl_pointer_table_note(block(0)->base, &block(1)->base, 8);
 		block_end(0);
 		block_begin(0);
 	}
 	assert_int_equal(n_tables, 0);
-	assert_false(pl_table_overflow);
+	assert_false(pl_pointer_table_overflow);
 	assert_false(names(0, 1));
 }
 
@@ -235,12 +238,13 @@ tables_beyond_the_bound_are_told(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < TABLES_MAX; i++)
-		pl_table_note(block(i % 256)->base + i / 256 * 8, &block(257)->base, 8);
+		pl_pointer_table_note(block(i % 256)->base + i / 256 * 8,
+				      &block(257)->base, 8);
 	assert_int_equal(n_tables, TABLES_MAX);
-	assert_false(pl_table_overflow);
-	pl_table_note(block(256)->base, &block(257)->base, 8);
+	assert_false(pl_pointer_table_overflow);
+	pl_pointer_table_note(block(256)->base, &block(257)->base, 8);
 	assert_int_equal(n_tables, TABLES_MAX);
-	assert_true(pl_table_overflow);
+	assert_true(pl_pointer_table_overflow);
 }
 
 static void
@@ -252,16 +256,16 @@ variables_are_used_by_every_launch_up_to_their_bound(void **state)
 	(void)state;
 	for (unsigned i = 0; i <= GLOBALS_MAX; i++)
 		words[i] = block(i)->base;
-	assert_int_equal(pl_table_globals(uses, 0, ++stamp), 0);
-	pl_table_note(VARIABLE, words, GLOBALS_MAX * 8);
-	assert_int_equal(pl_table_globals(uses, 0, ++stamp), GLOBALS_MAX);
+	assert_int_equal(pl_pointer_table_globals(uses, 0, ++stamp), 0);
+	pl_pointer_table_note(VARIABLE, words, GLOBALS_MAX * 8);
+	assert_int_equal(pl_pointer_table_globals(uses, 0, ++stamp), GLOBALS_MAX);
 	/* One of them is written again: no more than before. */
-	pl_table_note(VARIABLE + 8, words, 8);
+	pl_pointer_table_note(VARIABLE + 8, words, 8);
 	assert_int_equal(n_globals, GLOBALS_MAX);
-	assert_false(pl_table_overflow);
-	assert_int_equal(pl_table_globals(uses, 0, ++stamp), GLOBALS_MAX - 1);
-	pl_table_note(VARIABLE + GLOBALS_MAX * 8, &words[GLOBALS_MAX], 8);
-	assert_true(pl_table_overflow);
+	assert_false(pl_pointer_table_overflow);
+	assert_int_equal(pl_pointer_table_globals(uses, 0, ++stamp), GLOBALS_MAX - 1);
+	pl_pointer_table_note(VARIABLE + GLOBALS_MAX * 8, &words[GLOBALS_MAX], 8);
+	assert_true(pl_pointer_table_overflow);
 }
 
 int
