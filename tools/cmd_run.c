@@ -38,20 +38,21 @@ static const char run_help[] =
 	"                            TMPDIR, /var/tmp or the current directory)\n"
 	"\n"
 	"How it works:\n"
-	"      --mode MODE           paged (default); for comparison naive, opt, and\n"
-	"                            off: every call is passed on\n"
-	"      --arguments HOW       what a kernel is taken to use: learn (default),\n"
-	"                            all, trust\n"
-	"      --meminfo WHICH       what memory queries tell: virtual, physical,\n"
-	"                            auto (default)\n"
+	"      --prefetch HOW        prefetch and evict early, from the previous\n"
+	"                            iteration: auto (default: unless that is\n"
+	"                            slower), on, off\n"
+	"      --kernel-args HOW     which allocations a kernel uses: learn\n"
+	"                            (default), all, trust its arguments\n"
+	"      --kernel-rules FILE   which allocations named kernels use\n"
+	"      --report-memory WHICH memory size that the program is told: virtual,\n"
+	"                            physical, auto (default)\n"
 	"      --managed WHO         who serves managed memory: driver (default),\n"
-	"                            ours\n"
-	"      --mapped WHO          who serves what the program maps itself\n"
-	"                            (cuMemCreate): auto (default), ours, all,\n"
+	"                            sluice\n"
+	"      --vmm-memory WHO      who serves memory that the program maps itself\n"
+	"                            (cuMemCreate): auto (default), sluice, all,\n"
 	"                            driver\n"
-	"      --follow HOW          bring in early what followed last time: auto\n"
-	"                            (default: unless that is slower), always, never\n"
-	"      --policies FILE       what is known of kernels, by name\n"
+	"      --baseline NAME       for comparison: naive (zero-copy only), opt\n"
+	"                            (the paper OC-DNN), off (pass every call on)\n"
 	"      --set KEY=VALUE       a setting of sluice(7) (repeatable)\n"
 	"      --keep-frameworks     set nothing for frameworks\n"
 	"      --no-framework NAME   set nothing for this one (repeatable): pytorch,\n"
@@ -81,14 +82,14 @@ enum option_id {
 	OPTION_HOST,
 	OPTION_STORE,
 	OPTION_SPILL,
-	OPTION_MODE,
-	OPTION_ARGUMENTS,
-	OPTION_MEMINFO,
+	OPTION_BASELINE,
+	OPTION_KERNEL_ARGS,
+	OPTION_REPORT_MEMORY,
 	OPTION_MANAGED,
-	OPTION_MAPPED,
-	OPTION_FOLLOW,
+	OPTION_VMM_MEMORY,
+	OPTION_PREFETCH,
 	OPTION_NO_FOLLOW,
-	OPTION_POLICIES,
+	OPTION_KERNEL_RULES,
 	OPTION_SET,
 	OPTION_KEEP,
 	OPTION_NO_FRAMEWORK,
@@ -108,14 +109,13 @@ static const struct option option_table[] = {
 	{"host-memory", required_argument, NULL, OPTION_HOST},
 	{"store-memory", required_argument, NULL, OPTION_STORE},
 	{"spill-dir", required_argument, NULL, OPTION_SPILL},
-	{"mode", required_argument, NULL, OPTION_MODE},
-	{"arguments", required_argument, NULL, OPTION_ARGUMENTS},
-	{"meminfo", required_argument, NULL, OPTION_MEMINFO},
+	{"prefetch", required_argument, NULL, OPTION_PREFETCH},
+	{"kernel-args", required_argument, NULL, OPTION_KERNEL_ARGS},
+	{"kernel-rules", required_argument, NULL, OPTION_KERNEL_RULES},
+	{"report-memory", required_argument, NULL, OPTION_REPORT_MEMORY},
 	{"managed", required_argument, NULL, OPTION_MANAGED},
-	{"mapped", required_argument, NULL, OPTION_MAPPED},
-	{"follow", required_argument, NULL, OPTION_FOLLOW},
-	{"no-follow", no_argument, NULL, OPTION_NO_FOLLOW},
-	{"policies", required_argument, NULL, OPTION_POLICIES},
+	{"vmm-memory", required_argument, NULL, OPTION_VMM_MEMORY},
+	{"baseline", required_argument, NULL, OPTION_BASELINE},
 	{"set", required_argument, NULL, OPTION_SET},
 	{"keep-frameworks", no_argument, NULL, OPTION_KEEP},
 	{"no-framework", required_argument, NULL, OPTION_NO_FRAMEWORK},
@@ -129,6 +129,14 @@ static const struct option option_table[] = {
 	{"json", no_argument, NULL, OPTION_JSON},
 	{"library", required_argument, NULL, OPTION_LIBRARY},
 	{"help", no_argument, NULL, 'h'},
+	/* Earlier names: they go on working, undocumented. */
+	{"mode", required_argument, NULL, OPTION_BASELINE},
+	{"arguments", required_argument, NULL, OPTION_KERNEL_ARGS},
+	{"meminfo", required_argument, NULL, OPTION_REPORT_MEMORY},
+	{"mapped", required_argument, NULL, OPTION_VMM_MEMORY},
+	{"follow", required_argument, NULL, OPTION_PREFETCH},
+	{"no-follow", no_argument, NULL, OPTION_NO_FOLLOW},
+	{"policies", required_argument, NULL, OPTION_KERNEL_RULES},
 	{NULL, 0, NULL, 0},
 };
 
@@ -169,29 +177,29 @@ option_take(struct command_line *line, int c, char **argv)
 	case OPTION_SPILL:
 		return list_add(o->spill_dirs, &o->spill_dir_n, RUN_DIRS_MAX,
 				"--spill-dir", optarg);
-	case OPTION_MODE:
-		o->mode = optarg;
+	case OPTION_BASELINE:
+		o->baseline = optarg;
 		return 0;
-	case OPTION_ARGUMENTS:
-		o->arguments = optarg;
+	case OPTION_KERNEL_ARGS:
+		o->kernel_args = optarg;
 		return 0;
-	case OPTION_MEMINFO:
-		o->meminfo = optarg;
+	case OPTION_REPORT_MEMORY:
+		o->report_memory = optarg;
 		return 0;
 	case OPTION_MANAGED:
 		o->managed = optarg;
 		return 0;
-	case OPTION_MAPPED:
-		o->mapped = optarg;
+	case OPTION_VMM_MEMORY:
+		o->vmm_memory = optarg;
 		return 0;
-	case OPTION_FOLLOW:
-		o->follow = optarg;
+	case OPTION_PREFETCH:
+		o->prefetch = optarg;
 		return 0;
-	case OPTION_NO_FOLLOW: /* as it was called first */
-		o->follow = "never";
+	case OPTION_NO_FOLLOW:
+		o->prefetch = "off";
 		return 0;
-	case OPTION_POLICIES:
-		o->policies = optarg;
+	case OPTION_KERNEL_RULES:
+		o->kernel_rules = optarg;
 		return 0;
 	case OPTION_SET:
 		return list_add(o->sets, &o->set_n, RUN_SETS_MAX, "--set", optarg);

@@ -396,7 +396,7 @@ find_memory(struct doctor *doctor, const struct used *used)
 		finding_advise(
 			f, used->foreign_bytes
 				   ? "the program makes device memory to share it: that "
-				     "is paged with --mapped all alone"
+				     "is paged with --vmm-memory all alone"
 				   : "let the program do its work in this run");
 	} else if (used->foreign_bytes) {
 		f = finding_add(doctor, LEVEL_LIMITED, "allocations",
@@ -406,7 +406,7 @@ find_memory(struct doctor *doctor, const struct used *used)
 				used->allocations, mapped, text);
 		finding_advise(f,
 			       "that part must fit the GPU (memory that could be shared "
-			       "is paged with --mapped all)");
+			       "is paged with --vmm-memory all)");
 	} else {
 		finding_add(doctor, LEVEL_OK, "allocations", "%" PRIu64 ", all served%s",
 			    used->allocations, mapped);

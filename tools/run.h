@@ -40,8 +40,8 @@ struct run_options {
 	const char *refused[RUN_SETS_MAX]; /* frameworks */
 	size_t refused_n;
 	int keep_frameworks; /* 1: none is told anything */
-	const char *mode, *arguments, *meminfo, *managed, *mapped, *follow;
-	const char *policies, *stats, *record, *record_launches;
+	const char *baseline, *kernel_args, *report_memory, *managed, *vmm_memory, *prefetch;
+	const char *kernel_rules, *stats, *record, *record_launches;
 	int explain, quiet, verbose, doctor;
 };
 

@@ -6,7 +6,7 @@
  * in that process (src/preload/announce.c has the words; sluice-run(1) and docs/run.md the table).
  *
  * A variable that the user has set stays. --no-framework NAME leaves one framework alone,
- * --keep-frameworks all of them. With --mode off nothing is told: that mode is for comparison with the
+ * --keep-frameworks all of them. With --baseline off nothing is told: that mode is for comparison with the
  * program as it is.
  *
  * Threads: one.
@@ -47,7 +47,7 @@ static int
 is_told_nothing(const struct run_options *options)
 {
 	return options->keep_frameworks ||
-	       (options->mode && strcmp(options->mode, "off") == 0);
+	       (options->baseline && strcmp(options->baseline, "off") == 0);
 }
 
 static int

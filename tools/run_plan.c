@@ -135,25 +135,37 @@ preload_plan(struct run_plan *plan)
 			      : "loads the library");
 }
 
-/* One of the words of choices, "a|b|c". */
 static int
-choice_plan(struct run_plan *plan, const char *option, const char *key, const char *value,
-	    const char *choices)
+is_one_of(const char *value, const char *choices)
 {
-	size_t n;
+	size_t n = strlen(value);
 
-	if (!value)
-		return 0;
-	n = strlen(value);
 	for (const char *at = choices;; at++) {
 		size_t chars = strcspn(at, "|");
 
 		if (chars == n && n && strncmp(at, value, n) == 0)
-			return run_setting(plan, key, value);
+			return 1;
 		at += chars;
 		if (!*at)
-			break;
+			return 0;
 	}
+}
+
+/*
+ * A word of choices, "a|b|c". words: NULL, or pairs, ended by NULL, of a word and what the preload
+ * library calls it; that is accepted as well, since it was the option's word before.
+ */
+static int
+choice_plan(struct run_plan *plan, const char *option, const char *key, const char *value,
+	    const char *choices, const char *const *words)
+{
+	if (!value)
+		return 0;
+	for (; words && *words; words += 2)
+		if (!strcmp(value, words[0]) || !strcmp(value, words[1]))
+			return run_setting(plan, key, words[1]);
+	if (is_one_of(value, choices))
+		return run_setting(plan, key, value);
 	return sl_fail(-EINVAL, "%s '%s': not one of %s", option, value, choices);
 }
 
@@ -204,14 +216,14 @@ record_plan(struct run_plan *plan, const struct run_options *options)
 }
 
 static int
-policies_plan(struct run_plan *plan, const char *path)
+kernel_rules_plan(struct run_plan *plan, const char *path)
 {
 	char real[PATH_MAX];
 
 	if (!realpath(path, real) || access(real, R_OK))
-		return sl_fail(-errno, "--policies %s: %s", path, strerror(errno));
+		return sl_fail(-errno, "--kernel-rules %s: %s", path, strerror(errno));
 	if (strlen(real) > 1000)
-		return sl_fail(-ENAMETOOLONG, "--policies: the name is too long");
+		return sl_fail(-ENAMETOOLONG, "--kernel-rules: the name is too long");
 	return run_setting(plan, "policies", real);
 }
 
@@ -261,26 +273,30 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 {
 	static const char on[] = "1";
 	char first[16];
-	int rc = choice_plan(plan, "--mode", "mode", options->mode, "paged|naive|opt|off");
+	static const char *const paged[] = {"paged", "paged", NULL};
+	static const char *const served[] = {"sluice", "ours", NULL};
+	static const char *const prefetch[] = {"on", "always", "off", "never", NULL};
+	int rc = choice_plan(plan, "--baseline", "mode", options->baseline,
+			     "naive|opt|off", paged);
 
 	if (!rc)
-		rc = choice_plan(plan, "--arguments", "arguments", options->arguments,
-				 "learn|all|trust");
+		rc = choice_plan(plan, "--kernel-args", "arguments", options->kernel_args,
+				 "learn|all|trust", NULL);
 	if (!rc)
-		rc = choice_plan(plan, "--meminfo", "meminfo", options->meminfo,
-				 "virtual|physical|auto");
+		rc = choice_plan(plan, "--report-memory", "meminfo",
+				 options->report_memory, "virtual|physical|auto", NULL);
 	if (!rc)
 		rc = choice_plan(plan, "--managed", "managed", options->managed,
-				 "ours|driver");
+				 "sluice|driver", served);
 	if (!rc)
-		rc = choice_plan(plan, "--mapped", "mapped",
-				 options->mapped || !run_frameworks_mapped_auto(options)
-					 ? options->mapped
+		rc = choice_plan(plan, "--vmm-memory", "mapped",
+				 options->vmm_memory || !run_frameworks_mapped_auto(options)
+					 ? options->vmm_memory
 					 : "auto",
-				 "auto|ours|all|driver");
+				 "auto|sluice|all|driver", served);
 	if (!rc)
-		rc = choice_plan(plan, "--follow", "follow", options->follow,
-				 "always|auto|never");
+		rc = choice_plan(plan, "--prefetch", "follow", options->prefetch,
+				 "auto|on|off", prefetch);
 	if (!rc && options->stats && options->record &&
 	    strcmp(options->stats, options->record) == 0)
 		rc = sl_fail(-EINVAL, "--stats and --record name the same file, '%s'",
@@ -302,8 +318,8 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 		rc = file_plan(plan, "--stats", "stats", options->stats);
 	if (!rc)
 		rc = record_plan(plan, options);
-	if (!rc && options->policies)
-		rc = policies_plan(plan, options->policies);
+	if (!rc && options->kernel_rules)
+		rc = kernel_rules_plan(plan, options->kernel_rules);
 	if (!rc && plan->frameworks[0])
 		rc = run_setting(plan, "frameworks", plan->frameworks);
 	return rc;

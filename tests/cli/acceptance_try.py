@@ -272,7 +272,7 @@ def table_measures(table):
     claim("exit status 9" in rows["broken"]["error"], "broken is not told")
     claim("| steady | 0.0 | 1.0000 | 50 % | 1.0000 | 2.0000 | 1.00 | 1.00 |" in text,
           f"best, median, efficiency:\n{text}")
-    claim("steady at 50 %: `--mode opt` is 1.00 x as fast" in text, f"modes:\n{text}")
+    claim("steady at 50 %: `--baseline opt` is 1.00 x as fast" in text, f"modes:\n{text}")
     claim("differ, as two native runs do" in text and "DIFFER" in text, f"results:\n{text}")
     status, text = called(table, "--from", "table.json", "--update")
     page = table.DOCS.read_text()
@@ -349,7 +349,7 @@ def later_rows_take_their_places(table):
     changed = [line for line in later if line not in lines]
     claim(len(later) == len(lines) + 1 and len(changed) == 4 and "to 2999-01-01;" in changed[0]
           and "mode naive | 6.0000 |" in changed[1] and changed[1].endswith(" | 2999-01-01 |")
-          and "| 12 % |" in changed[2] and "`--mode opt` is 6.00 x as fast" in changed[3], f"changed: {changed}")
+          and "| 12 % |" in changed[2] and "`--baseline opt` is 6.00 x as fast" in changed[3], f"changed: {changed}")
     table.DOCS.write_text("<!-- table -->\n| other | columns |\n| --- | --- |\n| 1 | 2 |\n<!-- end -->\n")
     status, _ = called(table, "--from", "later.json", "--update")
     claim("would be lost" in str(status) and "| 1 | 2 |" in table.DOCS.read_text(), f"other columns: {status}")

@@ -112,8 +112,8 @@ done
 [ "$(grep -cE '^ {7}--' shown/sluice-run.1)" -ge 20 ] || fail "no options are seen in sluice-run(1)"
 
 # Each value of an option of choices is explained by itself: "value:" or "value (default)".
-for option in mode:paged,naive,opt,off arguments:learn,all,trust meminfo:virtual,physical,auto \
-	managed:driver,ours mapped:auto,ours,all,driver; do
+for option in baseline:naive,opt,off kernel-args:learn,all,trust report-memory:virtual,physical,auto \
+	managed:driver,sluice vmm-memory:auto,sluice,all,driver prefetch:on,off,auto; do
 	sed -n "/^ \{7\}--${option%%:*} /,/^\$/p" shown/sluice-run.1 | sed 1d |
 		tr -s '\n ' ' ' | sed 's/^ //' >explained
 	for value in $(tr , ' ' <<<"${option#*:}"); do

@@ -57,12 +57,12 @@ done
 run 125 "less than 8M" --device-memory 1M true
 run 125 "--device-memory 99999G: more than 64T" --device-memory 99999G true
 run 125 "this process can have" --host-memory 900T true
-run 125 "--mode 'fast'" --mode fast true
-run 125 "paged|naive|opt|off" --mode "" true
-run 125 "--arguments 'some'" --arguments some true
-run 125 "--meminfo 'real'" --meminfo real true
+run 125 "--baseline 'fast'" --baseline fast true
+run 125 "naive|opt|off" --baseline "" true
+run 125 "--kernel-args 'some'" --kernel-args some true
+run 125 "--report-memory 'real'" --report-memory real true
 run 125 "--managed 'me'" --managed me true
-run 125 "--mapped 'me'" --mapped me true
+run 125 "--vmm-memory 'me'" --vmm-memory me true
 run 125 "--no-framework 'caffe'" --no-framework caffe true
 run 125 "--quiet and --verbose" --quiet --verbose true
 run 125 "--json goes with" --json true
@@ -73,7 +73,7 @@ run 125 "0 or 1 wanted" --set checking=7 true
 run 125 "one setting each" --set checking=0,publish=1 true
 run 125 "it is --device-memory" --set device_budget=64M true
 run 125 "it is --spill-dir" --set spill_dirs=/ true
-run 125 "--policies nowhere" --policies nowhere true
+run 125 "--kernel-rules nowhere" --kernel-rules nowhere true
 run 125 "--stats nowhere/s.json" --stats nowhere/s.json true
 run 125 "a directory" --stats spill/ true
 run 125 "not a plain file" --stats spill true
@@ -154,12 +154,19 @@ other=$PWD/libs/other_preload.so
 LD_PRELOAD=$other run 0 "$library:$other" sh -c 'echo "$LD_PRELOAD"'
 LD_PRELOAD="$other $other" run 0 "$library:$other:$other" sh -c 'echo "$LD_PRELOAD"'
 run 0 "<$library>" "$SLUICE_BIN" run --library "$library" sh -c 'echo "<$LD_PRELOAD>"'
-run 0 "<mode=off>" --explain "$SLUICE_BIN" run --library "$library" --mode off sh -c 'echo "<$SLUICE_RUN>"'
+run 0 "<mode=off>" --explain "$SLUICE_BIN" run --library "$library" --baseline off sh -c 'echo "<$SLUICE_RUN>"'
 
 # What options become.
 run 0 "SLUICE_RUN=mode=naive,arguments=all,meminfo=physical,managed=ours,mapped=driver,follow=never,explain=1,verbose=1" \
-	--dry-run --mode naive --arguments all --meminfo physical --managed ours --mapped driver --no-follow \
+	--dry-run --baseline naive --kernel-args all --report-memory physical --managed sluice --vmm-memory driver --prefetch off \
 	--explain --verbose --keep-frameworks true
+# The earlier names of these options.
+run 0 "SLUICE_RUN=mode=naive,arguments=all,meminfo=physical,managed=ours,mapped=ours,follow=never,explain=1" \
+	--dry-run --mode naive --arguments all --meminfo physical --managed ours --mapped ours --no-follow \
+	--explain --keep-frameworks true
+run 0 "SLUICE_RUN=mode=paged,managed=driver,mapped=ours,follow=always,explain=1" \
+	--dry-run --mode paged --managed driver --mapped sluice --follow always --explain --keep-frameworks true
+run 125 "--kernel-rules nowhere" --policies nowhere true
 run 0 "SLUICE_DEVICE_BUDGET=67108864" --dry-run --device-memory 64M true
 run 0 "SLUICE_HOST_BUDGET=1048576" --dry-run --host-memory 1M true
 run 0 "SLUICE_STORE_BUDGET=0" --dry-run --store-memory 0 true
@@ -190,13 +197,13 @@ XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async run 0 "<cuda_async>" sh -c 'echo "<$XLA_P
 XLA_PYTHON_CLIENT_PREALLOCATE=true run 0 "<>" sh -c 'echo "<${XLA_PYTHON_CLIENT_ALLOCATOR-}>"'
 # What is mapped by the program: by what it has loaded, unless that is said or refused.
 run 0 "mapped=auto" --dry-run true
-run 0 "mapped=ours" --dry-run --mapped ours true
-for options in --keep-frameworks "--mode off" "--no-framework jax"; do
+run 0 "mapped=ours" --dry-run --vmm-memory sluice true
+for options in --keep-frameworks "--baseline off" "--no-framework jax"; do
 	run 0 "SLUICE_RUN" --dry-run $options true
 	case $output in *mapped=*) fail "$options: $output" ;; esac
 done
 XLA_PYTHON_CLIENT_PREALLOCATE=true run 0 "<true>" sh -c 'echo "<$XLA_PYTHON_CLIENT_PREALLOCATE>"'
-for options in --keep-frameworks "--mode off"; do
+for options in --keep-frameworks "--baseline off"; do
 	run 0 "<>" $options sh -c 'echo "<$PYTORCH_NO_CUDA_MEMORY_CACHING$TF_FORCE_GPU_ALLOW_GROWTH>"'
 done
 for variable in PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF; do
@@ -274,7 +281,7 @@ if [ -n "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
 		terminal 0 1 true
 		terminal 1 1 false
 		terminal 1 1 sh -c 'exec false'
-		terminal 1 1 --mode off false
+		terminal 1 1 --baseline off false
 		terminal 0 0 --quiet true
 		cat >ends.c <<-'END'
 			#include <signal.h>

@@ -179,13 +179,13 @@ fi
 [ "$(number allocations s.json)" = 8 ] || fail "the first statistics were not replaced"
 
 # Whatever it is told, the result is the same.
-for options in "--mode naive" "--mode opt" "--arguments all" "--arguments trust" "--no-follow" \
-	"--managed ours --meminfo physical" "--set policy=plan --verbose"; do
+for options in "--baseline naive" "--baseline opt" "--kernel-args all" "--kernel-args trust" "--prefetch off" \
+	"--managed sluice --report-memory physical" "--set policy=plan --verbose"; do
 	"$SLUICE_BIN" run --device-memory 32M --host-memory 128M $options ./oversubscribed 64 \
 		>out 2>err || fail "$options: exit status $?: $(cat err)"
 	[ "$(cat out)" = "64 MiB: all words right" ] || fail "$options: said $(cat out)"
 	case $options in
-	--mode*) grep -q "; mode ${options#--mode }\$" err || fail "$options: $(cat err)" ;;
+	--baseline*) grep -q "; mode ${options#--baseline }\$" err || fail "$options: $(cat err)" ;;
 	*--verbose) grep -q "driver $driver, reached by linking\$" err || fail "$options: $(cat err)" ;;
 	esac
 done
@@ -232,13 +232,13 @@ mapped()
 mapped 3 jaxlib/any.so
 mapped 0 ""
 mapped 0 fake/libtorch_cuda.so
-mapped 0 jaxlib/any.so --mapped ours
+mapped 0 jaxlib/any.so --vmm-memory sluice
 mapped 0 jaxlib/any.so --no-framework jax
 mapped 0 jaxlib/any.so --keep-frameworks
-mapped 3 "" --mapped all
+mapped 3 "" --vmm-memory all
 CUDA_STANDIN_DEVICES=2 mapped 0 jaxlib/any.so
 grep -q '^sluice: JAX on several GPUs: ' err || fail "several GPUs: not said: $(cat err)"
-CUDA_STANDIN_DEVICES=2 mapped 3 jaxlib/any.so --mapped all
+CUDA_STANDIN_DEVICES=2 mapped 3 jaxlib/any.so --vmm-memory all
 
 # Too much for all three: out of memory as the program knows it, explained.
 "$SLUICE_BIN" run --device-memory 32M --host-memory 32M --store-memory 0 ./oversubscribed 128 >out 2>err
@@ -263,7 +263,7 @@ grep -q '"ended": true' twice.json.*[0-9] || fail "twice: $(cat twice.json.*[0-9
 [ ! -e killed.json ] && [ ! -s err ] || fail "_exit() says something: $(cat err)"
 
 # Off: the library is there and does nothing.
-"$SLUICE_BIN" run --mode off --stats off.json ./oversubscribed 128 >out 2>err || fail "off: $(cat err)"
+"$SLUICE_BIN" run --baseline off --stats off.json ./oversubscribed 128 >out 2>err || fail "off: $(cat err)"
 [ "$(cat out)" = "128 MiB: all words right" ] || fail "off: $(cat out)"
 [ "$(number allocations off.json)" = 0 ] || fail "off: allocations were served"
 
