@@ -12,6 +12,7 @@ import os
 import pathlib
 import sys
 import time
+import xml.dom.minidom
 
 sys.dont_write_bytecode = True
 PROGRAMS = pathlib.Path(os.environ["SLUICE_SOURCE_DIR"]) / "bench" / "programs"
@@ -326,6 +327,11 @@ def summary_has_alternatives(table):
         path.write_text("before\n<!-- run:summary -->\nold\n<!-- /run:summary -->\nbehind\n")
     status, text = called(table, "--summary")
     claim_summary(table, "| changes | 5.0 | 1.50 |")
+    drawn = pathlib.Path("pictures/run.svg").read_text()
+    claim(xml.dom.minidom.parseString(drawn).getElementsByTagName("polyline").length == 1
+          and "changes, 100 %: 1.50" in drawn, f"the picture:\n{drawn}")
+    called(table, "--picture", "alone.svg")
+    claim(pathlib.Path("alone.svg").read_text() == drawn, "--picture draws another picture")
     table.SUMMARIES[0].write_text("no marks\n")
     status, text = called(table, "--summary")
     claim("0 places" in str(status) and table.SUMMARIES[0].read_text() == "no marks\n", f"no marks: {status}")

@@ -29,7 +29,11 @@ block c >words.c
 
 # Files that are linked to.
 for file in $(grep -oE '\]\([^)]+\)' "$readme" | tr -d '()' | tr -d ']'); do
-	[ -e "$SLUICE_SOURCE_DIR/$file" ] || fail "$file is not there"
+	case $file in
+	'#'*) sed -n 's/^##* //p' "$readme" | tr 'A-Z ' 'a-z-' | tr -d '?' | grep -qx "${file#?}" ||
+		fail "$file: no such heading" ;;
+	*) [ -e "$SLUICE_SOURCE_DIR/$file" ] || fail "$file is not there" ;;
+	esac
 done
 for header in $(grep -oE 'include/sluice/[a-z_]+\.h' "$readme"); do
 	[ -e "$SLUICE_SOURCE_DIR/$header" ] || fail "$header is not there"
