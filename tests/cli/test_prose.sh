@@ -27,12 +27,12 @@ seen()
 }
 
 seen "a long sentence" a.md 1 < <(echo "$words" | fold -sw 80)
-seen "two sentences" b.md 0 < <(echo "${words% word *}. $words" | tr -s ' ' '\n' | sed '20s/$/./')
+seen "two sentences" b.md 0 < <(echo "${words:0:75}. ${words:0:75}" | fold -sw 80)
 seen "a long line" c.md 1 < <(printf 'x%.0s' {1..101})
 seen "code, tables and what programs write" d.md 0 < <(
 	printf '```\n%s\n```\n\n| %s |\n\n<!-- a:b -->\n%s\n<!-- /a:b -->\n' "$words" "$words" "$words")
-seen "an item of a list" e.1.scd 1 < <(printf -- '- short\n- %s\n- short\n' "$words")
-seen "a comment, and code beside it" f.h 1 < <(
+seen "an item of a list" e.1.scd 2 < <(printf -- '- short\n- %s\n- short\n' "$words")
+seen "a comment, and code beside it" f.h 2 < <(
 	printf '/*\n * %s\n * %s\n */\nint %s;\n' "${words:0:80}" "${words:80}" "$words")
 seen "lines of a contract" g.h 0 < <(
 	printf '/*\n * Purpose %s.\n * Errors: %s.\n * Threads: any.\n */\n' "${words:0:60}" "${words:0:60}")
