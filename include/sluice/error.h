@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The closed list of errors, and the text that goes with them.
+ * All errors, and their text.
  *
- * Every fallible function returns 0 or one of the negative errno values below; out-parameters
- * come last and are untouched on failure. The text of the calling thread's last failure is in
- * sluice_last_error(): what was being done, to which object, and what to do about it.
+ * Every function that can fail returns 0 or a negative errno value of this list. Out-parameters
+ * come last and are untouched on failure. sluice_last_error() has the text of the calling thread's
+ * last failure: the operation, its object, and a remedy.
  *
  *   -EINVAL     a parameter is wrong (unaligned, contradicting flags, unknown value): fix the call
  *   -ENOENT     a file or address that is not there
@@ -17,7 +17,7 @@
  *   -ENOBUFS    a budget is too small: for one chunk, or for what a launch declares
  *   -ENOSPC     the disk, or the store budget, is full: free space, then try again
  *   -EIO        reading or writing the store failed; data still held in memory is kept
- *   -EBUSY      the range is pinned or in a launch that only the caller can end; or the stream
+ *   -EBUSY      the range is pinned, or in a launch that only the caller can end, or the stream
  *               is being captured
  *   -EDEADLK    a block of a kernel acquires while it holds (sluice/fetch.h)
  *   -EFAULT     a kernel touched an address outside its region or its declared uses
@@ -46,12 +46,18 @@ extern "C" {
 #endif
 
 /*
- * Text of the calling thread's last failure; "" when nothing failed. Owned by the library, valid
- * until the thread's next failing call. Never blocks.
+ * The text of the calling thread's last failure, or "" if nothing failed. The library owns it. It
+ * is valid until the thread's next failing call.
+ * Threads: any.
+ * Blocks: no.
  */
 SLUICE_API const char *sluice_last_error(void);
 
-/* Version of the library, "MAJOR.MINOR.PATCH". Static storage. Never blocks. */
+/*
+ * The version of the library, "MAJOR.MINOR.PATCH", in static storage.
+ * Threads: any.
+ * Blocks: no.
+ */
 SLUICE_API const char *sluice_version(void);
 
 #ifdef __cplusplus

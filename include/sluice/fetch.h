@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetch-and-pin from inside a running kernel (CUDA device): a block asks for ranges, waits until
+ * Fetch-and-pin from inside a running kernel (CUDA device). A block asks for ranges, waits until
  * they are on the device, works on them through plain pointers, and gives them back. So one kernel
- * launch can work on a region, or a file, far larger than device and host memory. The kernel's
- * side is sluice_device.cuh.
+ * launch can work on a region, or a file, far larger than device and host memory.
+ * sluice_device.cuh has the kernel's side.
  *
- * The rule that keeps it free of deadlock, whatever the grid and the budget: a block asks for all
- * it needs at once (up to SLUICE_FETCH_USES ranges) and holds nothing while it waits. A second
- * acquire before the release is refused with -EDEADLK. So blocks that hold ranges always come to
- * their release, and blocks that wait get their turn in the order of asking.
+ * One rule excludes deadlock, for any grid and budget: a block asks for all its ranges at once (up
+ * to SLUICE_FETCH_USES) and holds nothing while it waits. A second acquire before the release is
+ * refused with -EDEADLK. So a block that holds ranges always reaches its release. Waiting blocks
+ * are served in the order of their requests.
  */
 #ifndef SLUICE_FETCH_H
 #define SLUICE_FETCH_H
@@ -22,7 +22,7 @@ extern "C" {
 #define SLUICE_FETCH_USES       4u    /* ranges of one acquire at most */
 #define SLUICE_FETCH_BLOCKS_MAX 8192u /* blocks of a grid at most */
 
-/* What a block writes, and what it gets back; one a block, in memory that both sides see. */
+/* A block's request and the reply to it. One for each block, in memory that both sides see. */
 struct sluice_fetch_box {
 	uint64_t request; /* number of the request; written last */
 	uint32_t op;      /* enum sluice_fetch_op */
@@ -52,18 +52,22 @@ struct sluice_fetch_view {
 struct sluice_fetch;
 
 /*
- * Start serving kernels with up to n_blocks blocks (1 to SLUICE_FETCH_BLOCKS_MAX; numbered x
- * fastest). *view goes to the kernel. Errors: -ENOTSUP (not a CUDA device), -EINVAL, -ENOMEM. Two
- * threads run until close. Any thread. Does not block.
+ * Start serving kernels with up to n_blocks blocks (1 to SLUICE_FETCH_BLOCKS_MAX, numbered x
+ * fastest). Pass *view to the kernel. Two threads of the library run until close.
+ * Errors: -ENOTSUP (not a CUDA device), -EINVAL, -ENOMEM.
+ * Threads: any.
+ * Blocks: no.
  */
 SLUICE_API int sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks,
 				 struct sluice_fetch **out,
 				 struct sluice_fetch_view *view) SLUICE_MUST_CHECK;
 
 /*
- * Stop serving; the kernels that used it have ended. What they still hold is given back. Returns the
- * first error that a block was answered with, with its text (the block has seen it, too). NULL is
- * fine. Blocks on the acquire under way, if there is one.
+ * Stop serving. Call it after the kernels that used it have ended. Ranges that they still hold are
+ * given back. NULL is fine.
+ * Errors: the first error that a block received, with its text.
+ * Threads: any.
+ * Blocks: on an acquire under way.
  */
 SLUICE_API int sluice_fetch_close(struct sluice_fetch *fetch);
 

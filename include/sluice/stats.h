@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact counters of a space. Bytes moved are a deterministic function of the launch
- * sequence and the policy (with fault-driven kernels: of the order of faults). Time has a
- * say in two cases: a launch that waits for room held by launches behind host callbacks or
- * events; and whether what is still being written, or would have to share the staging
- * memory with many writes, is read ahead or on demand. One list makes the enum, the
- * names, the units and the manual's table.
+ * Exact counters of a space.
+ *
+ * Bytes moved are a deterministic function of the launch sequence and the policy. With fault-driven
+ * kernels they depend on the order of faults. Time matters in two cases:
+ *  - A launch waits for room that is held by launches behind host callbacks or events.
+ *  - Data are still being written, or would share the staging memory with many writes. Then time
+ *    decides whether they are read ahead or on demand.
+ *
+ * One list makes the enum, the names, the units and the manual's table.
  */
 #ifndef SLUICE_STATS_H
 #define SLUICE_STATS_H
@@ -75,20 +78,30 @@ struct sluice_stats {
 	uint64_t staging_bytes; /* host frames held by I/O now; part of neither tier */
 };
 
-/* Name, unit ("bytes" or "count") and meaning of a counter; NULL beyond the last. */
+/*
+ * Name, unit ("bytes" or "count") and meaning of a counter. NULL beyond the last.
+ * Threads: any.
+ * Blocks: no.
+ */
 SLUICE_API const char *sluice_counter_name(enum sluice_counter counter);
 SLUICE_API const char *sluice_counter_unit(enum sluice_counter counter);
 SLUICE_API const char *sluice_counter_text(enum sluice_counter counter);
 
-/* Counters since the space was made, or since the last reset. Any thread. Does not
- * block. */
+/*
+ * Counters since the space was made, or since the last reset.
+ * Threads: any.
+ * Blocks: no.
+ */
 SLUICE_API void sluice_stats_get(struct sluice_space *space, struct sluice_stats *out);
 
-/* Set the counters (not what is resident) to zero; peaks restart from now. Does not
- * block. */
+/*
+ * Set the counters to zero, but not the resident bytes. Peaks restart from now.
+ * Threads: any.
+ * Blocks: no.
+ */
 SLUICE_API void sluice_stats_reset(struct sluice_space *space);
 
-/* Sums that benchmarks want: all causes of one direction. */
+/* Sums of all causes of one direction, for benchmarks. */
 SLUICE_API uint64_t sluice_stats_h2d_bytes(const struct sluice_stats *stats);
 SLUICE_API uint64_t sluice_stats_d2h_bytes(const struct sluice_stats *stats);
 SLUICE_API uint64_t sluice_stats_store_read_bytes(const struct sluice_stats *stats);
@@ -107,8 +120,10 @@ struct sluice_region_info {
 };
 
 /*
- * Fill up to max entries of infos in address order; *n_out: how many regions there are.
- * Any thread. Holds the space lock while it walks. Errors: none but -ECHILD.
+ * Fill up to max entries of infos in address order. *n_out is the number of regions.
+ * Errors: -ECHILD.
+ * Threads: any.
+ * Blocks: on the space lock, which it holds meanwhile.
  */
 SLUICE_API int sluice_regions(struct sluice_space *space, struct sluice_region_info *infos,
 			      size_t max, size_t *n_out) SLUICE_MUST_CHECK;

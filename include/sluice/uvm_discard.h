@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UVM Discard's names on top of Sluice: source written to the paper's UvmDiscard and
- * UvmDiscardLazy, in the spellings its authors' programs use, and to the batch calls that CUDA 13
- * made of them, compiles and runs against this header alone.
+ * UVM Discard's names on top of Sluice. Source written to the paper's UvmDiscard and UvmDiscardLazy
+ * compiles and runs against this header alone. So does source written to the batch calls that
+ * CUDA 13 made of them. The spellings are those of the authors' programs.
  *
- * As those calls name no space, they work on one space per process: the same as dragon.h's, made
- * at the first call from the defaults and the environment and closed at exit(). uvm_space() gives
- * it out; memory to discard comes from sluice_alloc() on it (in place of cudaMallocManaged) and is
- * revived by sluice_prefetch() (in place of cudaMemPrefetchAsync) or by a launch that declares a
- * write. For another space use sluice_discard().
+ * Those calls name no space, so they work on one space per process, the same as dragon.h's. It is
+ * made at the first call from the defaults and the environment, and closed at exit(). uvm_space()
+ * returns it. For another space use sluice_discard().
  *
- * What a discard promises (sluice/move.h): the contents are copied nowhere any more; a later read
- * gives zeros or an older value of the same range. Eager: unmapped, a later write is seen and
- * kept. Lazy: still mapped; writes before a revival may be lost. Any thread may call; the caller
- * keeps others from touching the range meanwhile. Errors: 0 or -errno, the text in
- * sluice_last_error().
+ *   in place of            use on uvm_space()
+ *   cudaMallocManaged      sluice_alloc()
+ *   cudaMemPrefetchAsync   sluice_prefetch(), or a launch that declares a write: revives a range
+ *
+ * The promise of a discard (move.h): the contents are never copied again. A later read gives zeros
+ * or an older value of the same range.
+ *  - Eager: unmapped. A later write is seen and kept.
+ *  - Lazy: still mapped. Writes before a revival can be lost.
+ *
+ * Calls return 0 or a negative errno, and sluice_last_error() has the text. Any thread may call
+ * them. The caller keeps others from touching the range meanwhile.
  */
 #ifndef SLUICE_UVM_DISCARD_H
 #define SLUICE_UVM_DISCARD_H
@@ -26,23 +30,30 @@ extern "C" {
 #endif
 
 /*
- * The process's space, made now if need be. Owned by the library: do not destroy it. NULL: it
- * could not be made. Any thread. Blocks on making the space.
+ * The process's space, made now if need be. The library owns it: do not destroy it.
+ * Errors: NULL (it could not be made).
+ * Threads: any.
+ * Blocks: on making the space.
  */
 SLUICE_API struct sluice_space *uvm_space(void);
 
 /*
- * Discard [addr, addr + size) after all earlier work of the default stream and all launches that
- * declared the range, as a CUDA call on stream 0 would. Errors: -ENOENT (not in one region),
- * -EINVAL, -EBUSY (eager, pinned), and what making the space returns. Blocks on that work, eager
- * on the unmapping too.
+ * Discard [addr, addr + size_bytes), as a CUDA call on stream 0 would: after all earlier work of
+ * the default stream and all launches that declared the range.
+ * Errors: -ENOENT (not in one region), -EINVAL, -EBUSY (eager, pinned), and errors of making the
+ *     space.
+ * Threads: any.
+ * Blocks: on that work, eager also on the unmapping.
  */
 SLUICE_API int uvm_discard(void *addr, size_t size_bytes) SLUICE_MUST_CHECK;
 SLUICE_API int uvm_discard_lazy(void *addr, size_t size_bytes) SLUICE_MUST_CHECK;
 
 /*
- * The same in the order of a stream of uvm_space(). Return once enqueued; what fails later is
- * returned by sluice_stream_synchronize(). stream NULL: as uvm_discard() and uvm_discard_lazy().
+ * The same in the order of a stream of uvm_space(). stream NULL: as uvm_discard() and
+ * uvm_discard_lazy().
+ * Errors: as above; later ones come from sluice_stream_synchronize().
+ * Threads: any.
+ * Blocks: only with stream NULL. Otherwise they return once enqueued.
  */
 SLUICE_API int uvm_discard_async(void *addr, size_t size_bytes,
 				 struct sluice_stream *stream) SLUICE_MUST_CHECK;
@@ -50,20 +61,24 @@ SLUICE_API int uvm_discard_lazy_async(void *addr, size_t size_bytes,
 				      struct sluice_stream *stream) SLUICE_MUST_CHECK;
 
 /*
- * Eagerly discard count ranges (cuMemDiscardBatchAsync's shape). The whole batch is looked at
- * first: with -ENOENT, -EINVAL (size 0, flags not 0, no arrays) or -EBUSY nothing is changed and
- * the text names the first wrong entry. count 0: nothing to do. The batch as a whole is in stream
- * order; stream NULL: as uvm_discard() (CUDA refuses it). Blocks only with stream NULL.
+ * Eagerly discard count ranges (the shape of cuMemDiscardBatchAsync). The batch as a whole is in
+ * stream order. stream NULL: as uvm_discard(), which CUDA refuses. count 0: nothing to do.
+ * Errors: -ENOENT, -EINVAL (size 0, flags not 0, no arrays), -EBUSY. The whole batch is checked
+ *     first. On these errors nothing is changed, and the text names the first wrong entry.
+ * Threads: any.
+ * Blocks: only with stream NULL.
  */
 SLUICE_API int uvm_discard_batch(void *const *addrs, const size_t *sizes, size_t count,
 				 unsigned long long flags,
 				 struct sluice_stream *stream) SLUICE_MUST_CHECK;
 
 /*
- * Lazily discard count ranges and revive each in a tier: room is made, nothing is copied
- * (cuMemDiscardAndPrefetchBatchAsync's shape). tiers[k] (DEVICE or HOST) holds for the ranges from
- * tier_first[k] up to tier_first[k + 1]; tier_first[0] is 0 and the values rise. Checked and
- * ordered as uvm_discard_batch().
+ * Lazily discard count ranges and revive each in a tier: room is made, nothing is copied (the shape
+ * of cuMemDiscardAndPrefetchBatchAsync). tiers[k] (DEVICE or HOST) holds for the ranges from
+ * tier_first[k] up to tier_first[k + 1]. tier_first[0] is 0 and the values rise.
+ * Errors: as uvm_discard_batch(), as is the order.
+ * Threads: any.
+ * Blocks: only with stream NULL.
  */
 SLUICE_API int uvm_discard_and_prefetch_batch(void *const *addrs, const size_t *sizes,
 					      size_t count, const enum sluice_tier *tiers,
@@ -134,7 +149,7 @@ UvmDiscardLazy(void *addr, size_t size_bytes, struct sluice_stream *stream = NUL
 	return sluice_uvm_discard_lazy_stream_(addr, size_bytes, stream);
 }
 #else
-/* Chosen by the number of arguments and, for three, by the type of the third (C11). */
+/* Chosen by the number of arguments. For three, by the type of the third (C11). */
 #define UvmDiscard(...)                                                                  \
 	SLUICE_UVM_FOURTH_(__VA_ARGS__, SLUICE_UVM_DISCARD_3_, SLUICE_UVM_DISCARD_2_, 0) \
 	(__VA_ARGS__)
