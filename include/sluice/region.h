@@ -11,8 +11,8 @@ extern "C" {
 
 /* How a region may be used; combine with |. */
 enum sluice_map_flag {
-	SLUICE_READ = 0x01,  /* contents are read: a first touch reads the file */
-	SLUICE_WRITE = 0x02, /* contents are written: changes go back to the file.
+	SLUICE_READ = 0x01,     /* contents are read: a first touch reads the file */
+	SLUICE_WRITE = 0x02,    /* contents are written: changes go back to the file.
 			      * WRITE without READ: a first touch is zero-filled, the file
 			      * is not read */
 	SLUICE_VOLATILE = 0x04, /* intermediate data: written to the store only when host

@@ -136,11 +136,11 @@ struct sluice_config {
 				       * 0: off */
 	uint64_t host_reserve_bytes;  /* part of the host budget that volatile data must
 				       * leave free */
-	uint64_t store_budget_bytes;  /* limit of spilled bytes; UINT64_MAX: all of the disk */
-	uint64_t staging_bytes;       /* host frames for I/O in flight, beside the host
+	uint64_t store_budget_bytes; /* limit of spilled bytes; UINT64_MAX: all of the disk */
+	uint64_t staging_bytes;      /* host frames for I/O in flight, beside the host
 				       * budget */
-	uint64_t address_bytes;       /* addresses reserved for the space */
-	uint64_t chunk_bytes;         /* 2 MiB times a power of two */
+	uint64_t address_bytes;      /* addresses reserved for the space */
+	uint64_t chunk_bytes;        /* 2 MiB times a power of two */
 	uint64_t large_chunk_bytes; /* for regions that have at least 16 of them; 0: best for
 				     * the device (CUDA: 32 MiB if the budget holds 32 of
 				     * them; software: chunk_bytes) */
