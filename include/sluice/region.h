@@ -47,8 +47,9 @@ SLUICE_API int sluice_map(struct sluice_space *space, const char *path, uint64_t
 
 /*
  * Allocate size_bytes of zeros. They are spilled to the spill directories when host memory is
- * full. flags: 0 or SLUICE_NO_READAHEAD.
- * Errors: -EINVAL (size 0, flags), -EFBIG, -ENOMEM.
+ * full. In memory they take whole chunks. flags: 0 or SLUICE_NO_READAHEAD.
+ * Errors: -EINVAL (size 0, flags), -EFBIG, -ENOMEM (also at the system's limit of mappings,
+ *     vm.max_map_count: memory allocated before stays usable).
  * Threads: any.
  * Blocks: not on I/O.
  */
