@@ -318,7 +318,7 @@ sl_config_round(struct sluice_config *c)
 	if (c->address_bytes < 16 * chunk || c->address_bytes > (uint64_t)1 << 46)
 		return sl_fail(-EINVAL, "config: address of %llu bytes: 16 chunks to 64T",
 			       (unsigned long long)c->address_bytes);
-	c->address_bytes = (c->address_bytes + chunk - 1) / chunk * chunk;
+	c->address_bytes = sl_round_up(c->address_bytes, chunk);
 	if (c->device == SLUICE_DEVICE_CUDA)
 		c->population = SLUICE_POPULATE_CHUNK;
 	return 0;

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "core/core.h"
 #include "core/interpose.h"
 #include "core/plan_run.h"
@@ -85,7 +86,7 @@ chunk_guard(struct sl_chunk *c, uint64_t begin, uint64_t end)
 		end = c->region->chunk_bytes;
 	}
 	begin = begin / SL_PAGE_BYTES * SL_PAGE_BYTES;
-	end = (end + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES * SL_PAGE_BYTES;
+	end = sl_round_up(end, SL_PAGE_BYTES);
 	if (state == SL_CHUNK_DEVICE) /* writers wait until the books know of the guard */
 		sl_chunk_set_state(c, SL_CHUNK_SYNCING);
 	c->flags |= SL_SNAPSHOT;

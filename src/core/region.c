@@ -9,18 +9,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/size.h"
 #include "core/core.h"
 #include "core/interpose.h"
 #include "core/plan_run.h"
 
 /* A region with at least so many large chunks has large chunks. */
 #define LARGE_CHUNKS 16u
-
-static uint64_t
-round_up(uint64_t n, uint64_t unit)
-{
-	return (n + unit - 1) / unit * unit;
-}
 
 struct sl_region *
 sl_region_at(struct sluice_space *s, const void *addr)
@@ -63,14 +58,12 @@ sl_region_leave(struct sl_region *r)
 
 /* ---- addresses -------------------------------------------------------------------------- */
 
-/* A region of one span has no gap behind it, so that the system joins the mappings of neighbours:
- * a process may have 65530. */
-static char *
-region_end_with_gap(const struct sl_region *r)
+/* The gap behind a region of so many bytes. One span has none, so that the system joins the mappings
+ * of neighbours: a process may have 65530. */
+static uint64_t
+gap_behind(uint64_t bytes)
 {
-	uint64_t bytes = r->n_chunks * r->chunk_bytes;
-
-	return r->base + bytes + (bytes > SL_SPAN_BYTES ? SL_SPAN_BYTES : 0);
+	return bytes > SL_SPAN_BYTES ? SL_SPAN_BYTES : 0;
 }
 
 /*
@@ -82,17 +75,21 @@ address_find(struct sluice_space *s, uint64_t bytes, uint64_t align, char **base
 {
 	char *low = s->device->base;
 	char *top = low + s->device->bytes;
-	uint64_t gap = bytes > SL_SPAN_BYTES ? SL_SPAN_BYTES : 0;
 
-	if (bytes < s->search.bytes || align < s->search.align || s->search.from > s->n_regions)
+	if (bytes < s->search.bytes || align < s->search.align)
 		s->search.from = 0;
 	for (size_t i = s->search.from; i <= s->n_regions; i++) {
 		char *from = low;
-		char *limit = i < s->n_regions ? s->regions[i]->base - gap : top;
+		char *limit = i < s->n_regions ? s->regions[i]->base - gap_behind(bytes)
+					       : top;
 
-		if (i > 0)
-			from = region_end_with_gap(s->regions[i - 1]);
-		from = (char *)round_up((uintptr_t)from, align);
+		if (i > 0) {
+			const struct sl_region *r = s->regions[i - 1];
+			uint64_t taken = r->n_chunks * r->chunk_bytes;
+
+			from = r->base + taken + gap_behind(taken);
+		}
+		from = (char *)sl_round_up((uintptr_t)from, align);
 		if (from < limit && (uint64_t)(limit - from) >= bytes) {
 			s->search.from = i;
 			s->search.bytes = bytes;
@@ -244,7 +241,7 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 	r->flags = flags;
 	r->chunk_bytes = chunk_bytes;
 	r->chunk_shift = (unsigned)__builtin_ctzll(r->chunk_bytes);
-	r->n_chunks = round_up(size, r->chunk_bytes) / r->chunk_bytes;
+	r->n_chunks = sl_round_up(size, r->chunk_bytes) / r->chunk_bytes;
 	r->population = s->config.population;
 	r->delivery = region_delivery(s, r->population);
 	snprintf(r->name, sizeof(r->name), "%s", name);

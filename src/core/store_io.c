@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "core/core.h"
 
 /* READING was ended by the end of the file: kept beside the errno for the text. */
@@ -33,7 +34,7 @@ chunk_store_bytes(const struct sl_chunk *c)
 	uint64_t bytes = sl_chunk_valid_bytes(c);
 
 	if (!c->region->store) /* an extent consists of whole blocks */
-		bytes = (bytes + SL_STORE_ALIGN - 1) / SL_STORE_ALIGN * SL_STORE_ALIGN;
+		bytes = sl_round_up(bytes, SL_STORE_ALIGN);
 	return bytes;
 }
 

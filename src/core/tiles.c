@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "base/error.h"
+#include "base/size.h"
 #include "sluice/launch.h"
 
 #define TILE_USES_MAX 16u
@@ -38,7 +39,7 @@ uses_check(const struct sluice_tile_use *uses, size_t n_uses)
 static uint64_t
 chunks_bytes(uint64_t bytes, uint64_t chunk, int aligned)
 {
-	return (bytes + chunk - 1) / chunk * chunk + (aligned ? 0 : chunk);
+	return sl_round_up(bytes, chunk) + (aligned ? 0 : chunk);
 }
 
 /* The device bytes that a tile of n elements takes at most. */

@@ -13,6 +13,7 @@
  *
  * Threads: any.
  */
+#include "base/size.h"
 #include "preload/api_alloc.h"
 
 #include <errno.h>
@@ -167,7 +168,7 @@ cuMemAllocPitch_v2(uint64_t *addr, size_t *pitch, size_t width_bytes, size_t hei
 			       element_bytes == 16;
 	size_t row = width_bytes > SIZE_MAX - PITCH_BYTES
 			     ? SIZE_MAX
-			     : (width_bytes + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
+			     : sl_round_up(width_bytes, PITCH_BYTES);
 	struct pl_gpu *gpu = NULL;
 	size_t bytes;
 	int result;

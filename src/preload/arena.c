@@ -34,6 +34,7 @@
 
 #include "base/bitmap.h"
 #include "base/error.h"
+#include "base/size.h"
 #include "core/interpose.h"
 #include "preload/arena_internal.h"
 #include "preload/tracing.h"
@@ -77,12 +78,6 @@ static int
 is_small(uint64_t bytes)
 {
 	return bytes < SMALL_LIMIT;
-}
-
-static uint64_t
-round_up(uint64_t n, uint64_t unit)
-{
-	return (n + unit - 1) / unit * unit;
 }
 
 /* ---- making ---- */
@@ -243,7 +238,7 @@ fit_by(const struct want *want,
 		return fit(want, 1, want->room);
 	if (want->room < chunk)
 		piece = fit(want, 0, want->room);
-	return piece ? piece : fit(want, 1, round_up(want->room, chunk));
+	return piece ? piece : fit(want, 1, sl_round_up(want->room, chunk));
 }
 
 enum search { SEARCH_FOUND, SEARCH_FRESH, SEARCH_NONE };
@@ -286,7 +281,7 @@ chunks_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *
 	struct pl_zone *zone = want->zone;
 	struct pl_area *area = extent->area;
 	uint64_t base = extent->addr, end = base + extent->bytes, chunk = zone->chunk_bytes;
-	uint64_t last = extent->run ? base + round_up(want->room, chunk) : end;
+	uint64_t last = extent->run ? base + sl_round_up(want->room, chunk) : end;
 	uint64_t usable = extent->run ? last - chunk + zone->usable_bytes : end;
 	uint64_t mask = extent->mask;
 	unsigned class = extent->class;
@@ -336,7 +331,7 @@ room_adds(const struct want *want, const struct pl_extent *extent)
 	size_t first, end, n;
 
 	if (!extent)
-		return round_up(want->room, want->zone->chunk_bytes);
+		return sl_round_up(want->room, want->zone->chunk_bytes);
 	chunks_of(want->zone, extent->area, extent->addr, want->room, &first, &end);
 	n = sl_bitmap_count(extent->area->populated, first, end - first);
 	return (end - first - n) * want->zone->chunk_bytes;
@@ -348,12 +343,12 @@ int
 pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes)
 {
 	int small = zone == &arena->zones[PL_ZONE_SMALL];
-	uint64_t least = round_up(bytes, zone->chunk_bytes);
+	uint64_t least = sl_round_up(bytes, zone->chunk_bytes);
 	uint64_t size = small ? SMALL_AREA : BIG_AREA;
 	void *addr;
 	int rc;
 
-	size = round_up(size, zone->chunk_bytes);
+	size = sl_round_up(size, zone->chunk_bytes);
 	if (size < least)
 		size = least;
 	for (unsigned tries = 0;; tries++) {
@@ -362,7 +357,7 @@ pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes)
 		pl_leave();
 		if (!rc || size == least || tries == AREA_TRIES)
 			break;
-		size = round_up(size / 2, zone->chunk_bytes);
+		size = sl_round_up(size / 2, zone->chunk_bytes);
 		if (size < least || tries == AREA_TRIES - 1)
 			size = least;
 	}
@@ -674,12 +669,12 @@ want_size(struct pl_arena *arena, struct want *want)
 	want->zone = &arena->zones[PL_ZONE_SMALL];
 	want->room = want->bytes; /* where it would not fit 64 bits: refused as it is */
 	if (is_small(want->bytes))
-		want->room = round_up(want->bytes, PL_UNIT_BYTES);
+		want->room = sl_round_up(want->bytes, PL_UNIT_BYTES);
 	if (is_small(want->room))
 		return;
 	want->zone = &arena->zones[PL_ZONE_BIG];
 	if (want->bytes <= UINT64_MAX / 2)
-		want->room = round_up(want->bytes, BIG_UNIT);
+		want->room = sl_round_up(want->bytes, BIG_UNIT);
 }
 
 /* A block whose room is in the order of the stream. 0 or -errno; then got->record may be there. */

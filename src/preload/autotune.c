@@ -22,6 +22,7 @@
  * A span that was interrupted says nothing. Spans of different lengths are not compared.
  */
 #include "preload/autotune.h"
+#include "base/size.h"
 
 #define SPAN_SCOPES  64u
 #define SEEK_SCOPES  256u              /* a period is looked for so often */
@@ -131,6 +132,6 @@ pl_autotune_step(struct pl_autotune *t, uint64_t number, uint64_t period, uint64
 	t->period = period;
 	t->begin = number;
 	t->begin_ns = now_ns;
-	t->length = period ? (SPAN_SCOPES + period - 1) / period * period : SEEK_SCOPES;
+	t->length = period ? sl_round_up(SPAN_SCOPES, period) : SEEK_SCOPES;
 	return t->way;
 }

@@ -22,6 +22,7 @@
 
 #include "base/bitmap.h"
 #include "base/error.h"
+#include "base/size.h"
 #include "core/interpose.h"
 #include "preload/arena_internal.h"
 #include "preload/functions.h"
@@ -34,12 +35,6 @@
 #define EXTENTS_PUT    3u
 #define ADDRESS_BITS   47
 
-static uint64_t
-round_up(uint64_t n, uint64_t unit)
-{
-	return (n + unit - 1) / unit * unit;
-}
-
 /* ---- addresses ---- */
 
 static int
@@ -50,7 +45,7 @@ zone_for(const struct pl_arena *arena, uint64_t bytes)
 	while (--kind > PL_ZONE_MAPPED) {
 		uint64_t chunk = arena->zones[kind].chunk_bytes;
 
-		if (round_up(bytes, chunk) - bytes <= bytes / WASTE_PART)
+		if (sl_round_up(bytes, chunk) - bytes <= bytes / WASTE_PART)
 			break;
 	}
 	return kind;
@@ -65,7 +60,7 @@ range_carve(struct pl_arena *arena, struct pl_extent *extent, uint64_t align,
 	uint64_t from = extent->addr, end = from + extent->bytes;
 
 	range->area = extent->area;
-	range->base = round_up(from, align);
+	range->base = sl_round_up(from, align);
 	pl_zone_take(zone, extent);
 	pl_zone_spare(zone, extent);
 	if (range->base > from)
@@ -115,7 +110,7 @@ pl_room_take(struct pl_gpu *gpu, uint64_t bytes, uint64_t align, struct pl_vmm_r
 	range->zone = zone_for(arena, bytes);
 	chunk = arena->zones[range->zone].chunk_bytes;
 	range->bytes = bytes;
-	range->room = round_up(bytes, chunk) + chunk;
+	range->room = sl_round_up(bytes, chunk) + chunk;
 	if (align < chunk)
 		align = chunk;
 	for (unsigned n = 0; n < SEARCHES_MAX; n++) {
@@ -420,7 +415,7 @@ pl_room_drop(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes,
 	struct pl_arena *arena = pl_arena_of(range->gpu);
 	uint64_t chunk = arena->zones[range->zone].chunk_bytes;
 	uint64_t first = addr - (addr - range->area->base) % chunk;
-	uint64_t end = round_up(addr + bytes - first, chunk) + first;
+	uint64_t end = sl_round_up(addr + bytes - first, chunk) + first;
 
 	if (atomic_load(&range->gpu->pressure) >= PL_OVERSUBSCRIBED) {
 		pl_reuse_discard(arena, addr, bytes);

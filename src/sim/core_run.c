@@ -13,6 +13,7 @@
  * (base/turns.h). Kernels run on the stream's thread, in order.
  */
 #include "sim/core_run.h"
+#include "base/size.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,9 +54,7 @@ struct replay_launch {
 static uint64_t
 tensor_bytes(const struct replay *r, uint32_t tensor)
 {
-	uint64_t bytes = r->work.trace->tensors[tensor].size_bytes;
-
-	return (bytes + SL_SPAN_BYTES - 1) / SL_SPAN_BYTES * SL_SPAN_BYTES;
+	return sl_round_up(r->work.trace->tensors[tensor].size_bytes, SL_SPAN_BYTES);
 }
 
 /* ---- on the stream's thread ---- */

@@ -78,7 +78,7 @@ flash_fill(struct paging *p)
 			       p->work.n_tensors);
 	for (tensor = 0; tensor < p->work.n_tensors; tensor++) {
 		p->flash_at[tensor] = at;
-		at += (trace->tensors[tensor].size_bytes + unit - 1) / unit * unit;
+		at += sl_round_up(trace->tensors[tensor].size_bytes, unit);
 	}
 	return 0;
 }

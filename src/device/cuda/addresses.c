@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "base/size.h"
 #include "device/cuda/cuda.h"
 
 /* Addresses are reserved aligned to the largest span. */
@@ -22,18 +23,12 @@
 #define WISH_END   UINT64_C(0x7c0000000000)
 #define USED_BEGIN UINT64_C(0x02b300000000) /* what lies lower looks like data */
 
-static uint64_t
-round_up(uint64_t bytes)
-{
-	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 /* A place for so many bytes that no other space of this process has wished for; 0: none is left. */
 static uint64_t
 wish_next(uint64_t bytes)
 {
 	static _Atomic uint64_t next = WISH_BEGIN;
-	uint64_t wish = atomic_load(&next), taken = round_up(bytes);
+	uint64_t wish = atomic_load(&next), taken = sl_round_up(bytes, ALIGN);
 
 	do {
 		if (taken > WISH_END - wish)
@@ -45,7 +40,7 @@ wish_next(uint64_t bytes)
 uint64_t
 sl_cuda_addresses_unused(uint64_t base, uint64_t bytes)
 {
-	uint64_t unused = base < USED_BEGIN ? round_up(USED_BEGIN - base) : 0;
+	uint64_t unused = base < USED_BEGIN ? sl_round_up(USED_BEGIN - base, ALIGN) : 0;
 
 	return unused <= bytes / 2 ? unused : 0;
 }
