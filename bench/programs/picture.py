@@ -23,9 +23,8 @@ def spread(wanted):
     placed = []
     for k in order:
         placed.append(max(wanted[k], placed[-1] + STEP) if placed else wanted[k])
-    over = placed[-1] - BOTTOM if placed else 0
     limit = BOTTOM
-    for at in range(len(placed) - 1, -1, -1) if over > 0 else ():
+    for at in reversed(range(len(placed))):
         placed[at] = min(placed[at], limit)
         limit = placed[at] - STEP
     found = dict(zip(order, placed))
@@ -35,11 +34,11 @@ def spread(wanted):
 def slow_down(lines, shares, machine):
     """lines: (program, [ratio or None for each share])."""
     known = [ratio for _, ratios in lines for ratio in ratios if ratio]
-    top = next((tick for tick in TICKS if tick >= max(known, default=1)), TICKS[-1])
+    top = next((tick for tick in TICKS[1:] if tick >= max(known, default=1)), TICKS[-1])
     low = 0.9
 
     def y(ratio):
-        share = math.log(max(ratio, low) / low) / math.log(max(top, 2) / low)
+        share = math.log(max(ratio, low) / low) / math.log(top / low)
         return BOTTOM - (BOTTOM - TOP) * share
 
     def x(k):
@@ -52,15 +51,13 @@ def slow_down(lines, shares, machine):
            text(LEFT, 24, "Slow-down: time under sluice run / native time", "start", "#000000", 16),
            text(LEFT, 42, machine, "start", "#666666", 12)]
     for tick in TICKS:
-        if tick <= max(top, 2):
+        if tick <= top:
             out.append(f'<path d="M{LEFT} {y(tick):.1f}H{RIGHT}" stroke="#dddddd"/>')
             out.append(text(LEFT - 8, y(tick) + 4, f"{tick} x", "end"))
     for k, share in enumerate(shares):
         out.append(text(x(k), BOTTOM + 22, share))
     out.append(text((LEFT + RIGHT) / 2, BOTTOM + 44, "device memory, in percent of the program's native peak"))
-    ends = []
-    for _, ratios in lines:
-        ends.append(y([ratio for ratio in ratios if ratio][-1]))
+    ends = [y([ratio for ratio in ratios if ratio][-1]) for _, ratios in lines]
     for number, ((program, ratios), end, place) in enumerate(zip(lines, ends, spread(ends))):
         colour = COLOURS[number % len(COLOURS)]
         dash = ' stroke-dasharray="6 3"' if number >= len(COLOURS) else ""
