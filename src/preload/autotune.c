@@ -58,7 +58,8 @@ trial_begin(struct pl_autotune *t)
 {
 	t->trying = 1;
 	t->kept = t->way;
-	t->way = (enum pl_way)(t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
+	t->way = (enum pl_strategy)(
+		t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
 	t->turn = (t->turn + 1) % (PL_STRATEGIES - 1);
 	t->spans = 0;
 	t->limit = t->begin + (TRIAL_SPANS + 1) * t->length;
@@ -120,7 +121,7 @@ pl_autotune_asks(const struct pl_autotune *t, uint64_t number)
 	return number >= t->begin + t->length;
 }
 
-enum pl_way
+enum pl_strategy
 pl_autotune_step(struct pl_autotune *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
 	if (t->trying && number >= t->limit)

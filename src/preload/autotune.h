@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum pl_way {
+enum pl_strategy {
 	PL_STRATEGY_PATIENT, /* with moves ahead; a launch that lacks room waits for what is to leave, if there is any */
 	PL_STRATEGY_AHEAD, /* with moves ahead; it takes the room of what was not used for longest */
 	PL_STRATEGY_PLAIN, /* without moves ahead */
@@ -14,8 +14,8 @@ enum pl_way {
 
 /* Zeroed: nothing is known. All times in ns, all lengths in scopes. */
 struct pl_autotune {
-	enum pl_way way; /* now */
-	enum pl_way kept; /* while another is tried: the one that it has to be faster than */
+	enum pl_strategy way; /* now */
+	enum pl_strategy kept; /* while another is tried: the one that it has to be faster than */
 	int trying;
 	unsigned turn;  /* of the other ways, which is tried next */
 	unsigned spans; /* of this way, and of this trial */
@@ -38,7 +38,7 @@ int pl_autotune_asks(const struct pl_autotune *t, uint64_t number);
  * again, 0: that is not known. The way from here on. Does not block; one
  * thread at a time.
  */
-enum pl_way pl_autotune_step(struct pl_autotune *t, uint64_t number, uint64_t period,
-			     uint64_t now_ns);
+enum pl_strategy pl_autotune_step(struct pl_autotune *t, uint64_t number, uint64_t period,
+				  uint64_t now_ns);
 
 #endif

@@ -102,7 +102,7 @@ struct pl_history {
 	uint64_t held[LOG_MAX / HELD_SCOPES]; /* the most that so many scopes found allocated */
 	uint64_t far; /* in fetched: next to be asked for where there is spare room */
 	struct pl_autotune trial;
-	enum pl_way way; /* of the last scope */
+	enum pl_strategy way; /* of the last scope */
 	uint64_t stays_period; /* what stays was decided for a period of so many scopes; 0: not */
 	uint64_t stays_budget; /* for so many bytes on the device */
 	uint64_t stays_bytes;  /* of all blocks that such a period uses */
@@ -640,7 +640,7 @@ period_nearly(const struct pl_history *f, uint64_t period)
 }
 
 static void
-way_set(struct pl_gpu *gpu, struct pl_history *f, uint64_t number, enum pl_way way)
+way_set(struct pl_gpu *gpu, struct pl_history *f, uint64_t number, enum pl_strategy way)
 {
 	static const char *const names[PL_STRATEGIES] = {"ahead and patient", "ahead",
 							 "without moves ahead"};
@@ -655,11 +655,11 @@ way_set(struct pl_gpu *gpu, struct pl_history *f, uint64_t number, enum pl_way w
 }
 
 /* In which way this scope is followed; then: it is the expected one. */
-static enum pl_way
+static enum pl_strategy
 way_find(struct pl_gpu *gpu, struct pl_history *f, uint64_t number, const struct entry *then)
 {
 	uint64_t period = 0;
-	enum pl_way way;
+	enum pl_strategy way;
 
 	if (pl_autotune_asks(&f->trial, number)) {
 		period = period_tell(f);
@@ -687,7 +687,7 @@ pl_history_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *use
 	const struct entry *now;
 	struct entry *then;
 	uint64_t number;
-	enum pl_way way;
+	enum pl_strategy way;
 
 	if (!f || !n || pthread_mutex_trylock(&f->lock))
 		return;

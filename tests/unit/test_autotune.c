@@ -43,7 +43,7 @@ period(struct program *p)
 }
 
 static uint64_t
-scope_ns(const struct program *p, enum pl_way way, int layers)
+scope_ns(const struct program *p, enum pl_strategy way, int layers)
 {
 	if (way != PL_STRATEGY_PLAIN || !p->layers_plain_ns)
 		return p->ns[way] / p->scopes;
@@ -57,7 +57,7 @@ iterate(struct program *p, int stray)
 	for (unsigned i = 0; i < p->scopes; i++) {
 		uint64_t number = p->number++;
 		int layers = p->layer && i < p->scopes / 2;
-		enum pl_way way;
+		enum pl_strategy way;
 
 		p->log[number % LOG] = stray    ? 1000000 + number
 				       : layers ? i % p->layer
