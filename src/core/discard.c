@@ -238,7 +238,8 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 				sl_chunk_wait(c);
 				break;
 			}
-			c->flags &= (uint16_t)~SL_DISCARD_EAGER; /* of its pages */
+			/* EAGER is of its pages; what is discarded is not lost any more. */
+			c->flags &= (uint16_t) ~(SL_DISCARD_EAGER | SL_LOST);
 			c->flags |= SL_DISCARDED | (how ? SL_DISCARD_EAGER : 0);
 			free(c->dead);
 			c->dead = NULL;
@@ -354,7 +355,8 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill &&
 		    !c->dead && from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages &&
 		    !sl_checks_kernels(s)) {
-			c->flags &= (uint16_t)~SL_DISCARD_EAGER; /* of pages that live again */
+			/* EAGER is of pages that live again. */
+			c->flags &= (uint16_t) ~(SL_DISCARD_EAGER | SL_LOST);
 			c->flags |= SL_DISCARDED;
 			sl_chunk_update(c);
 			continue;

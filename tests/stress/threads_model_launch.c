@@ -276,6 +276,15 @@ lost_chunks_discard(struct tm_thread *t, struct tm_range all)
 }
 
 static void
+launch_lost_discard(struct tm_thread *t, const struct tm_launch *l)
+{
+	for (unsigned k = 0; k < l->uses; k++)
+		if (l->use[k].intent == SLUICE_USE_WRITE_ALL ||
+		    l->use[k].intent == SLUICE_USE_SCRATCH)
+			lost_chunks_discard(t, l->use[k].range);
+}
+
+static void
 launch_end(struct tm_thread *t, struct tm_launch *l, int rc)
 {
 	if (launch_undo(t, l, "not run")) {
@@ -300,10 +309,8 @@ tm_synchronize(struct tm_thread *t, unsigned stream)
 		launch_end(t, l, rc);
 	for (struct tm_launch *l = newest; l; l = next) {
 		next = l->older;
-		for (unsigned k = 0; k < l->uses && rc; k++)
-			if (l->use[k].intent == SLUICE_USE_WRITE_ALL ||
-			    l->use[k].intent == SLUICE_USE_SCRATCH)
-				lost_chunks_discard(t, l->use[k].range);
+		if (rc)
+			launch_lost_discard(t, l);
 		launch_free(l);
 	}
 }
@@ -333,6 +340,9 @@ launch_step(struct tm_thread *t, int declared)
 		return;
 	}
 	launch_undo(t, l, "refused");
+	for (unsigned k = 0; k < l->uses; k++)
+		tm_settle(t, l->use[k].range.region);
+	launch_lost_discard(t, l);
 	launch_free(l);
 }
 
@@ -367,6 +377,8 @@ tm_step_scope(struct tm_thread *t)
 		launch_apply(t, l, "scope");
 		kernel(&only, &l);
 		sluice_launch_end(scope);
+	} else {
+		launch_lost_discard(t, l);
 	}
 	launch_free(l);
 }
