@@ -448,9 +448,10 @@ void sl_launch_finish(struct sluice_launch *l) SL_HELD;
 void sl_chunk_forget(struct sl_chunk *c) SL_HELD;
 /* The whole chunk, lazily, eagerly, or because its region ends. Drops. */
 enum sl_discard_how { SL_DISCARD_LAZILY, SL_DISCARD_EAGERLY, SL_DISCARD_UNMAP };
-void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how) SL_HELD;
-void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end,
-		      int eager) SL_HELD; /* same */
+/* before: the number of the last launch called before it, which still sees the contents. */
+void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before) SL_HELD;
+void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
+		      uint64_t before) SL_HELD; /* same */
 /* The same, not in its turn of the calls but when a stream has come to it: leaves alone what
  * launches have pinned, which may have been called after it. */
 void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end,

@@ -183,11 +183,33 @@ sl_chunk_keep(struct sl_chunk *c)
 	sl_chunk_revive(c, 0, 0);
 }
 
-/* The whole chunk is dead. Held, drops. Waits for moves of it, not for launches. */
-void
-sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
+/* Whether a launch with at most this number is still to be prepared, or again. */
+SL_HELD static int
+launches_are_queued(const struct sluice_space *s, uint64_t number)
 {
-	for (;;) {
+	const struct sluice_launch *l = s->preparing;
+
+	if (l && !l->discard && l->number <= number)
+		return 1;
+	for (l = s->queue_head; l && l->number <= number; l = l->next) {
+		if (!l->discard)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * The whole chunk is dead, but for launches called before: up to number `before`. Held, drops. Waits
+ * for moves of it, not for launches. While it waits, such a launch can lose its pins, and then needs
+ * the contents again: the discard is forgotten.
+ */
+void
+sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before)
+{
+	for (int waited = 0;; waited = 1) {
+		if (waited && how != SL_DISCARD_UNMAP && !(c->flags & SL_DISCARDED) &&
+		    launches_are_queued(c->region->space, before))
+			return;
 		switch ((enum sl_chunk_state)c->state) {
 		case SL_CHUNK_EMPTY:
 			c->flags &= (uint16_t)~SL_LOST;
@@ -195,6 +217,8 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how)
 		case SL_CHUNK_STORE:
 		case SL_CHUNK_HOST:
 		case SL_CHUNK_POISONED:
+			if (how != SL_DISCARD_UNMAP && sl_chunk_pins(c))
+				return; /* a fault took it from a launch, which faults, too */
 			if (c->flags & SL_ZEROCOPY) {
 				if (c->reach_users && how != SL_DISCARD_UNMAP)
 					return; /* a launch still uses it */
@@ -331,7 +355,8 @@ chunk_hide(struct sl_chunk *c)
 
 /* late: launches called after the discard may be prepared already; what they use lives again. */
 SL_HELD static void
-range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late)
+range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late,
+	      uint64_t before)
 {
 	struct sluice_space *s = r->space;
 
@@ -365,7 +390,8 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		    (writes_watch(c, from, to) || chunk_stays(c, eager)))
 			continue; /* writes would go unseen: forget about the discard */
 		if (pages_die(c, from, to))
-			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY);
+			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY,
+					 before);
 		else
 			sl_chunk_update(c);
 		if (sl_checks_kernels(s)) {
@@ -377,15 +403,15 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 }
 
 void
-sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, uint64_t before)
 {
-	range_discard(r, begin, end, eager, 0);
+	range_discard(r, begin, end, eager, 0, before);
 }
 
 void
 sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 {
-	range_discard(r, begin, end, eager, 1);
+	range_discard(r, begin, end, eager, 1, 0);
 }
 
 struct discard_task {
@@ -474,7 +500,7 @@ discard_in_order(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 
 	if (!(s->device->caps & SL_CAP_NATIVE) && (s->queue_head || s->preparing))
 		return sl_mover_discard(r, begin, end, eager, sl_stream_of(s, stream));
-	sl_range_discard(r, begin, end, eager);
+	sl_range_discard(r, begin, end, eager, s->launch_clock);
 	return 0;
 }
 
@@ -534,7 +560,7 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 			sl_range_discard_late(r, begin, end, eager);
 		goto out;
 	}
-	sl_range_discard(r, begin, end, eager);
+	sl_range_discard(r, begin, end, eager, space->launch_clock);
 out:
 	sl_space_unlock(space);
 	return rc;

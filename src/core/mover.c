@@ -63,7 +63,7 @@ discard_step(struct sluice_launch *l, int late)
 	if (late)
 		sl_range_discard_late(u->region, u->begin, u->end, l->discard_eager);
 	else
-		sl_range_discard(u->region, u->begin, u->end, l->discard_eager);
+		sl_range_discard(u->region, u->begin, u->end, l->discard_eager, l->number);
 	u->region->launches--;
 	sl_region_leave(u->region);
 	sl_inflight_end(s, &l->work);

@@ -234,7 +234,7 @@ sl_launch_dispose(struct sluice_launch *l)
 		struct sl_launch_use *u = &l->uses[k];
 
 		if (u->intent == SLUICE_USE_SCRATCH)
-			sl_range_discard(u->region, u->begin, u->end, 0);
+			sl_range_discard(u->region, u->begin, u->end, 0, l->number - 1);
 	}
 }
 

@@ -753,6 +753,52 @@ synchronised_stream_has_carried_out_its_discard(void)
 	space_end(s);
 }
 
+struct reading {
+	const volatile uint64_t *from;
+	uint64_t *to;
+};
+
+static void
+kernel_read(const struct sluice_block *block, void *args)
+{
+	const struct reading *r = args;
+
+	(void)block;
+	*r->to = *r->from;
+}
+
+/* A kernel that touches more than it declared takes the room of a launch that has not begun. */
+static void
+discard_behind_a_launch_that_lost_its_room_waits_for_it(void)
+{
+	struct sluice_space *s = space_make("device_budget=4M,host_budget=32M");
+	struct sluice_grid grid = {1, 1, 1};
+	struct gate gate;
+	struct sluice_stream *a, *b;
+	volatile uint64_t *data = region_alloc(s, CHUNK), *more = region_alloc(s, CHUNK);
+	struct sluice_use x = {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ};
+	struct sluice_use y = {(void *)data, CHUNK, SLUICE_USE_READ_WRITE};
+	uint64_t seen = 0, none = 1;
+	struct reading reading = {data, &seen}, miss = {more, &none};
+
+	CHECK(sluice_stream_create(s, &a) == 0);
+	CHECK(sluice_stream_create(s, &b) == 0);
+	*data = 42;
+	CHECK(pipe(gate.ends) == 0);
+	CHECK(sluice_launch(s, a, kernel_gate, grid, &gate, sizeof(gate), &x, 1) == 0);
+	CHECK(sluice_launch(s, a, kernel_read, grid, &reading, sizeof(reading), &y, 1) == 0);
+	CHECK(sluice_launch(s, b, kernel_read, grid, &miss, sizeof(miss), &x, 1) == 0);
+	CHECK(sluice_stream_synchronize(s, b) == 0);
+	CHECK_EQ(none, 0);
+	CHECK(sluice_discard(s, (void *)data, CHUNK, SLUICE_DISCARD_EAGER, a) == 0);
+	gate_open(&gate);
+	CHECK(sluice_stream_synchronize(s, a) == 0);
+	CHECK_EQ(seen, 42);
+	sluice_stream_destroy(a);
+	sluice_stream_destroy(b);
+	space_end(s);
+}
+
 static const struct api_case cases[] = {
 	CASE(pin_revives_what_was_lazily_discarded),
 	CASE(pinned_data_stay_when_they_are_lazily_discarded),
@@ -781,5 +827,6 @@ static const struct api_case cases[] = {
 	CASE(wrong_discards_are_refused),
 	CASE(discarded_memory_never_shows_another_regions_bytes),
 	CASE(synchronised_stream_has_carried_out_its_discard),
+	CASE(discard_behind_a_launch_that_lost_its_room_waits_for_it),
 };
 API_MAIN(cases)

@@ -35,7 +35,7 @@ tm_done(int rc, const char *call, unsigned allow)
 {
 	if (!rc)
 		return 1;
-	if (rc == -EIO && tm.launches_fail && allow & TM_IO) {
+	if (rc == -EIO && allow & TM_IO) {
 		atomic_fetch_add(&tm.io_errors, 1);
 		return 0;
 	}

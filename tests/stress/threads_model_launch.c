@@ -369,11 +369,19 @@ tm_step_scope(struct tm_thread *t)
 	if (!l)
 		return;
 	l->blocks = 1;
-	for (unsigned k = 0; k < l->uses; k++)
+	for (unsigned k = 0; k < l->uses; k++) {
+		enum sluice_intent *intent = &l->use[k].intent;
+
+		/* A refused scope may lose what it was to overwrite: other threads' launches
+		 * would fail. */
+		if (!tm.launches_fail && l->use[k].range.region->shared &&
+		    (*intent == SLUICE_USE_WRITE_ALL || *intent == SLUICE_USE_SCRATCH))
+			uses[k].intent = *intent = SLUICE_USE_READ_WRITE;
 		tm_settle(t, l->use[k].range.region);
+	}
 	if (tm_done(sluice_launch_begin(tm.space, tm_below(t, 2) ? NULL : t->stream[0],
 					uses, l->uses, &scope),
-		    "launch_begin", TM_NOBUFS | TM_IO)) {
+		    "launch_begin", tm.launches_fail ? TM_NOBUFS | TM_IO : TM_NOBUFS)) {
 		launch_apply(t, l, "scope");
 		kernel(&only, &l);
 		sluice_launch_end(scope);
