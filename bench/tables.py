@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of traffic: what crosses the link between device and host memory, by `sluice bench`.
+"""Tables of traffic: what crosses the link between device and host memory, by `sluice-papers bench`.
 
 Bytes are a function of the launch sequence and the policy, the same on every machine, so every
 cell is one run. Each is put beside its closed form, and FIR beside the published table as well.
@@ -27,7 +27,7 @@ FIR_UVM_TOLERANCE = 0.01  # of the first row, as a part of it
 
 
 def bench(options, app, footprint, device, *more):
-    """One run of `sluice bench APP`: its JSON."""
+    """One run of `sluice-papers bench APP`: its JSON."""
     command = [
         options.tool(), "bench", app, "--json", "--dir", options.dir,
         "--footprint", str(footprint), "--device-memory", str(device), *more,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `sluice bench` share: one benchmark as the command line describes it, and
+ * What the files of `bench` share: one benchmark as the command line describes it, and
  * what reads it and reports on it.
  *
  * bench_options.c fills struct bench and refuses what is contradictory; cmd_bench.c runs it, with

@@ -30,9 +30,8 @@
 #define HOST_SLACK_CHUNKS 32u /* of the default host budget on a GPU */
 
 static const char bench_help[] =
-	"Usage: sluice bench APP [OPTIONS]\n"
-	"       sluice bench --list\n"
-	"       sluice bench suite [OPTIONS]\n"
+	"Usage: %s bench APP [OPTIONS]\n"
+	"       %s bench --list\n"
 	"\n"
 	"Run a workload over files in DIR and print times, bytes moved and what theory "
 	"expects.\n"
@@ -48,54 +47,7 @@ static const char bench_help[] =
 	"      --presence KIND        launch: launches declare what they use; fault: "
 	"they do not,\n"
 	"                             and run by faults (launch)\n"
-	"      --iterations N         srad_v2: iterations (2)\n"
-	"      --rows-per-launch N    pathfinder: rows that one launch goes down (1, on "
-	"a GPU "
-	"16)\n"
-	"      --wait WHEN            pathfinder: for each launch, or at the end (each, "
-	"on a "
-	"GPU end)\n"
-	"      --discard MODE         fir, radixSort, hashJoin, network: none, eager or "
-	"lazy:\n"
-	"                             what happens to used data (none)\n"
-	"      --taps N               fir: coefficients of the filter (16)\n"
-	"      --passes N             fir: how often the whole signal is filtered (1)\n"
-	"      --steps N              train: steps of training (6); minibatch: steps "
-	"with a "
-	"batch (1);\n"
-	"                             network: steps of training (4)\n"
-	"      --layers N             train: layers of the network (6)\n"
-	"      --epochs N             backprop: times that all weights are adjusted "
-	"(1);\n"
-	"                             minibatch: times that all records are used (1)\n"
-	"      --previous MODE        backprop: keep, eager or lazy: the last epoch's "
-	"changes (keep)\n"
-	"      --sums HOW             backprop: each or together: hidden units summed by "
-	"the host\n"
-	"                             (each, on a GPU together)\n"
-	"      --tree-steps N         binomialOptions: steps of an option's tree (64)\n"
-	"      --key-bits N           radixSort: bits of a key (32)\n"
-	"      --joins N              hashJoin: how often the relations are joined (3)\n"
-	"      --fetch HOW            minibatch: index, launch or hand: how batches are "
-	"brought in\n"
-	"                             (index)\n"
-	"      --ahead N              minibatch: batches fetched ahead (2)\n"
-	"      --records N            minibatch: records of a batch (2)\n"
-	"      --record-chunks N      minibatch: chunks of a record (1)\n"
-	"      --model NAME           network: vgg16, darknet19, resnet53 or rnn "
-	"(vgg16)\n"
-	"      --width N              network: channels, in percent of the published "
-	"(25, "
-	"on a\n"
-	"                             GPU from 4G on 100)\n"
-	"      --size N               network: edge of images (64, on a GPU 224); rnn: "
-	"steps of\n"
-	"                             a sequence (32, on a GPU 64)\n"
-	"      --batch N              network: samples of a batch (what the footprint "
-	"holds)\n"
-	"      --partners N           lavaMD: particles of a box that act on another's "
-	"(8, on a\n"
-	"                             GPU 100: all)\n"
+	"  and the options of the workload, which --list names\n"
 	"\n"
 	"Device:\n"
 	"      --device NAME          soft: CPU threads; cuda: a GPU (soft)\n"
@@ -306,8 +258,7 @@ extra_apply(struct bench *bench, const struct extra *extra)
 				return 0;
 			}
 		}
-		return command_usage("bench",
-				     "--%s %s: no such choice; see sluice bench --list",
+		return command_usage("bench", "--%s %s: no such choice; see bench --list",
 				     option->name, extra->value);
 	}
 	if (command_number(extra->value, option->min, option->max, &value))
@@ -654,13 +605,13 @@ static int
 workload_choose(struct bench *bench, int argc, char **argv)
 {
 	if (optind == argc)
-		return command_usage("bench", "which workload? see sluice bench --list");
+		return command_usage("bench", "which workload? see bench --list");
 	if (optind + 1 < argc)
 		return command_usage("bench", "'%s' is one argument too many",
 				     argv[optind + 1]);
 	bench->workload = workload_find(argv[optind]);
 	if (!bench->workload)
-		return command_usage("bench", "no workload '%s'; see sluice bench --list",
+		return command_usage("bench", "no workload '%s'; see bench --list",
 				     argv[optind]);
 	return 0;
 }
@@ -708,7 +659,7 @@ bench_arguments_read(struct bench *bench, int argc, char **argv, int *code)
 	*code = SL_EXIT_OK;
 	while ((c = getopt_long(argc, argv, ":h", table, &at)) != -1) {
 		if (c == 'h') {
-			fputs(bench_help, stdout);
+			printf(bench_help, command_program_name(), command_program_name());
 			return 1;
 		}
 		if (c == OPT_LIST) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The results of `sluice bench` on stdout: a table for people, or one JSON object for scripts.
+ * The results of `bench` on stdout: a table for people, or one JSON object for scripts.
  *
  * Both show times, exact counters, and the bytes that theory expects beside those that moved.
  * Times are medians of all runs; counters, sizes and bytes are those of the last one. The times

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice bench APP`: runs a workload over real files and prints times, exact counters, and the
+ * `bench APP`, of sluice and of sluice-papers: runs a workload over real files and prints times, exact counters, and the
  * bytes that theory expects beside those that moved.
  *
- * `sluice bench suite` is handed to cmd_suite.c.
- *
  * What a workload does and checks is in workloads/; this file runs it as often as asked, with each
- * kind of memory asked for, and ends it in order on a signal. bench_options.c reads the command line, and refuses values that
- * contradict each other before anything is written; bench_report.c prints.
+ * kind of memory asked for, and ends it in order on a signal. bench_options.c reads the command
+ * line, and refuses values that contradict each other before anything is written; bench_report.c
+ * prints.
  *
  * Exit codes: 0 done, 1 a run failed, 2 wrong command line, 3 a run gave wrong results.
  * Ctrl-C ends the run at the next tile, removes its files, and then the process.
@@ -23,7 +22,6 @@
 #include "bench.h"
 #include "commands.h"
 #include "progress.h"
-#include "suite_main.h"
 #include "workload.h"
 
 #define EXIT_WRONG 3
@@ -111,7 +109,8 @@ runs_make(struct bench *bench, struct workload_result *results)
 		return command_fail("bench",
 				    "the report cannot be written to standard output");
 	if (verdict == WORKLOAD_WRONG) {
-		fprintf(stderr, "sluice bench: wrong results: %s\n", mismatch);
+		fprintf(stderr, "%s bench: wrong results: %s\n", command_program_name(),
+			mismatch);
 		return EXIT_WRONG;
 	}
 	return SL_EXIT_OK;
@@ -145,8 +144,6 @@ cmd_bench(int argc, char **argv)
 	struct bench *bench;
 	int code;
 
-	if (argc > 1 && strcmp(argv[1], "suite") == 0)
-		return suite_main(argc - 1, argv + 1);
 	bench = calloc(1, sizeof(*bench));
 	if (!bench)
 		return command_fail("bench", "out of memory");

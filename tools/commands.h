@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the commands of `sluice` share: their entry points, exit codes, and the one form in which
- * a wrong command line is reported.
+ * What the commands of a program share: entry points, exit codes, and the one form in which a wrong
+ * command line is reported.
  *
- * A command is a function cmd_NAME(argc, argv) in tools/cmd_NAME.c with argv[0] = "NAME". It
+ * A command is a function cmd_NAME(argc, argv) in a file cmd_NAME.c with argv[0] = "NAME". It
  * returns an exit code, prints results to stdout and everything else to stderr, and answers
- * --help by itself. tools/main.c holds the table of commands and nothing else of theirs.
+ * --help by itself. A program (tools/main.c, papers/main.c) is a table of commands.
  *
  * Threads: commands run on the main thread.
  */
@@ -13,6 +13,7 @@
 #define SL_TOOLS_COMMANDS_H
 
 #include <getopt.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -24,10 +25,29 @@ enum {
 	SL_EXIT_USAGE = 2   /* the command line is wrong; nothing was done */
 };
 
+struct command {
+	const char *name;
+	const char *text; /* a line of --help */
+	int (*run)(int argc, char **argv);
+};
+
+struct command_program {
+	const char *name;
+	const char *text; /* what it is, of --help */
+	const char *see;  /* where more is said */
+	const struct command *commands;
+	size_t n_commands;
+};
+
+/* The whole of main(): runs the command that argv[1] names. Returns the exit code. */
+int command_main(const struct command_program *program, int argc, char **argv);
+
+/* Of the program that runs. */
+const char *command_program_name(void);
+
 int cmd_bench(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
-int cmd_figures(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
@@ -35,8 +55,8 @@ int cmd_trace(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 /*
- * "sluice COMMAND: text" and where to look, on stderr. command: its name, or NULL for sluice
- * itself. Returns SL_EXIT_USAGE.
+ * "PROGRAM COMMAND: text" and where to look, on stderr. command: its name, or NULL for the
+ * program itself. Returns SL_EXIT_USAGE.
  */
 int command_usage(const char *command, const char *fmt, ...) SL_PRINTF(2, 3);
 
@@ -47,7 +67,7 @@ int command_usage(const char *command, const char *fmt, ...) SL_PRINTF(2, 3);
  */
 int command_bad_option(const char *command, const struct option *table, int c, char **argv);
 
-/* "sluice COMMAND: text" on stderr. Returns SL_EXIT_FAILED. */
+/* "PROGRAM COMMAND: text" on stderr. Returns SL_EXIT_FAILED. */
 int command_fail(const char *command, const char *fmt, ...) SL_PRINTF(2, 3);
 
 /*

@@ -1,37 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice COMMAND [ARGUMENTS]`: finds the command and hands over.
+ * `sluice`: its table of commands. What a command does is in its own file, cmd_NAME.c.
  *
- * Holds the table of commands, `sluice help`, `--help` and `--version`, and the few functions by
- * which commands report a wrong command line or a failure in one form (commands.h). What a
- * command does is in its own file, cmd_NAME.c, including its --help text.
- *
- * A mistyped command or option is answered with the nearest one and exit code 2; nothing is
- * guessed and run. Threads: one.
+ * Threads: one.
  */
-#include <errno.h>
-#include <getopt.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/nearest.h"
 #include "commands.h"
-#include "sluice/sluice.h"
-
-struct command {
-	const char *name;
-	const char *text;
-	int (*run)(int argc, char **argv);
-};
 
 static const struct command commands[] = {
 	{"bench", "run a workload over files and measure it", cmd_bench},
 	{"demo", "show two programs working on files larger than memory", cmd_demo},
 	{"doctor", "say what works on this machine, and why not", cmd_doctor},
-	{"figures", "make the figures of the paper G10 from its traces", cmd_figures},
 	{"plan", "plan a trace's moves for a machine, and say what that gives", cmd_plan},
 	{"run", "run a CUDA program with more memory than its GPU has", cmd_run},
 	{"stat", "show where a live process's data are and what moved", cmd_stat},
@@ -39,206 +17,16 @@ static const struct command commands[] = {
 	{"version", "print the version", cmd_version},
 };
 
-#define COMMAND_N (sizeof(commands) / sizeof(commands[0]))
-
-/* What other tools call our options. Suggested where the command has the option. */
-static const struct {
-	const char *word, *option;
-} other_words[] = {
-	{"gpu", "device-memory"},  {"gpu-memory", "device-memory"},
-	{"vram", "device-memory"}, {"cpu-memory", "host-memory"},
-	{"ram", "host-memory"},    {"disk", "store-memory"},
-	{"nvme", "store-memory"},
-};
-
-static void
-main_help(FILE *to)
-{
-	fputs("Usage: sluice COMMAND [ARGUMENTS]\n"
-	      "       sluice help COMMAND\n"
-	      "\n"
-	      "One memory space over device memory, host memory and NVMe.\n"
-	      "\n"
-	      "Commands:\n",
-	      to);
-	for (size_t i = 0; i < COMMAND_N; i++)
-		fprintf(to, "  %-10s%s\n", commands[i].name, commands[i].text);
-	fputs("\n"
-	      "Options:\n"
-	      "  -h, --help     print this and exit\n"
-	      "  -V, --version  print the version and exit\n"
-	      "\n"
-	      "Exit codes: 0 done, 1 failed, 2 wrong command line. See sluice(1), "
-	      "sluice(7).\n",
-	      to);
-}
-
-int
-command_usage(const char *command, const char *fmt, ...)
-{
-	va_list args;
-
-	fprintf(stderr, "sluice%s%s: ", command ? " " : "", command ? command : "");
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fprintf(stderr, "\nTry 'sluice %s%s--help'.\n", command ? command : "",
-		command ? " " : "");
-	return SL_EXIT_USAGE;
-}
-
-/* The known option that was meant by name: a slip, or another tool's word. NULL: none. */
-static const char *
-option_meant(const char *name, const struct option *table, struct sl_nearest *nearest)
-{
-	const char *known = name;
-
-	for (size_t i = 0; i < sizeof(other_words) / sizeof(other_words[0]); i++)
-		if (strcmp(name, other_words[i].word) == 0)
-			known = other_words[i].option;
-	nearest->word = name;
-	for (; table->name; table++) {
-		if (strcmp(table->name, known) == 0)
-			return table->name;
-		sl_nearest_offer(nearest, table->name);
-	}
-	return sl_nearest_name(nearest);
-}
-
-int
-command_bad_option(const char *command, const struct option *table, int c, char **argv)
-{
-	const char *word = argv[optind - 1], *meant = NULL;
-	struct sl_nearest nearest = {0};
-	char name[64];
-
-	if (c == ':')
-		return command_usage(command, "option '%s' needs a value", word);
-	/* A value given to an option that takes none leaves its number in optopt. */
-	if (optopt && strncmp(word, "--", 2) == 0)
-		return command_usage(command, "option '%s' takes no value", word);
-	if (optopt && optopt < 128)
-		return command_usage(command, "unknown option '-%c'", optopt);
-	if (strncmp(word, "--", 2) == 0) {
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
-		meant = option_meant(name, table, &nearest);
-	}
-	if (meant)
-		return command_usage(command, "unknown option '%s'; did you mean '--%s'?",
-				     word, meant);
-	return command_usage(command, "unknown option '%s'", word);
-}
-
-int
-command_fail(const char *command, const char *fmt, ...)
-{
-	va_list args;
-
-	fprintf(stderr, "sluice %s: ", command);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	return SL_EXIT_FAILED;
-}
-
-int
-command_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-	uint64_t value;
-	char *end;
-
-	if (text[0] < '0' || text[0] > '9')
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno || *end || value < min || value > max)
-		return -EINVAL;
-	*out = value;
-	return 0;
-}
-
-static const struct command *
-command_find(const char *name)
-{
-	for (size_t i = 0; i < COMMAND_N; i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
-	return NULL;
-}
-
-static int
-command_unknown(const char *name)
-{
-	struct sl_nearest nearest = {.word = name};
-
-	for (size_t i = 0; i < COMMAND_N; i++)
-		sl_nearest_offer(&nearest, commands[i].name);
-	if (sl_nearest_name(&nearest))
-		return command_usage(NULL, "no command '%s'; did you mean '%s'?", name,
-				     sl_nearest_name(&nearest));
-	return command_usage(NULL, "no command '%s'", name);
-}
-
-static int
-main_help_command(int argc, char **argv)
-{
-	static char option[] = "--help";
-	const struct command *command;
-	char *help_argv[3];
-
-	if (argc < 2) {
-		main_help(stdout);
-		return SL_EXIT_OK;
-	}
-	if (argc > 2)
-		return command_usage(NULL, "help takes one command");
-	command = command_find(argv[1]);
-	if (!command)
-		return command_unknown(argv[1]);
-	help_argv[0] = argv[1];
-	help_argv[1] = option;
-	help_argv[2] = NULL;
-	return command->run(2, help_argv);
-}
-
-static int
-main_run(int argc, char **argv)
-{
-	const struct command *command;
-
-	if (argc < 2) {
-		main_help(stderr);
-		return SL_EXIT_USAGE;
-	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-		main_help(stdout);
-		return SL_EXIT_OK;
-	}
-	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		printf("sluice %s\n", sluice_version());
-		return SL_EXIT_OK;
-	}
-	if (argv[1][0] == '-')
-		return command_usage(NULL, "unknown option '%s'", argv[1]);
-	if (strcmp(argv[1], "help") == 0)
-		return main_help_command(argc - 1, argv + 1);
-	command = command_find(argv[1]);
-	if (!command)
-		return command_unknown(argv[1]);
-	return command->run(argc - 1, argv + 1);
-}
-
 int
 main(int argc, char **argv)
 {
-	int rc = main_run(argc, argv);
+	static const struct command_program program = {
+		.name = "sluice",
+		.text = "One memory space over device memory, host memory and NVMe.",
+		.see = "sluice(1), sluice(7)",
+		.commands = commands,
+		.n_commands = sizeof(commands) / sizeof(commands[0]),
+	};
 
-	/* A result that did not reach its reader (full disk, closed pipe) is not a success. */
-	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "sluice: writing the output: %s\n", strerror(errno));
-		if (rc == SL_EXIT_OK)
-			rc = SL_EXIT_FAILED;
-	}
-	return rc;
+	return command_main(&program, argc, argv);
 }

@@ -51,11 +51,26 @@ struct workload_kernel {
 	uint64_t (*elements)(const void *args); /* n */
 	/* Elements [begin, end): begin is a multiple of the piece's size. */
 	void (*piece)(const void *args, uint64_t begin, uint64_t end);
-	/* 1: its arguments are a struct network_gemm_args, on a GPU it is a call of cuBLAS. */
-	int is_product;
+	/* What a GPU does in place of a kernel of ours; NULL: nothing does. */
+	const struct workload_library *library;
 	/* What that touches, at most: n_pointers entries, all zero on entry. */
 	void (*touch)(const void *args, uint64_t begin, uint64_t end,
 		      struct workload_touch *touch);
+};
+
+struct sl_cuda_driver;
+
+/* A library that is opened at run time. All: 0 or -errno with env's error text set. */
+struct workload_library {
+	/* For the stand-in driver, where the kernel's piece() runs. */
+	int (*open_soft)(struct workload_env *env);
+	/* *out: for close(), which takes NULL; before the context goes. */
+	int (*open)(struct workload_env *env, const struct sl_cuda_driver *driver,
+		    void **out);
+	void (*close)(void *library);
+	/* Enqueue; args: with addresses as the GPU is to use them. Does not wait. */
+	int (*launch)(struct workload_env *env, void *library, const void *args,
+		      void *stream);
 };
 
 /* What a kind of memory does. All: 0 or -errno with env's error text set. */

@@ -21,8 +21,8 @@
 #include "hotspot_kernel.h"
 
 #include "env.h"
-#include "list.h"
 #include "random.h"
+#include "small_list.h"
 
 #include <errno.h>
 #include <inttypes.h>

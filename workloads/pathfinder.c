@@ -19,8 +19,8 @@
 #include "pathfinder_kernel.h"
 
 #include "env.h"
-#include "list.h"
 #include "random.h"
+#include "small_list.h"
 
 #include <errno.h>
 #include <inttypes.h>

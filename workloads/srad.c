@@ -22,8 +22,8 @@
 #include "srad_kernel.h"
 
 #include "env.h"
-#include "list.h"
 #include "random.h"
+#include "small_list.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,8 +12,8 @@
 #include "vectoradd_kernel.h"
 
 #include "env.h"
-#include "list.h"
 #include "random.h"
+#include "small_list.h"
 
 #include <errno.h>
 #include <inttypes.h>

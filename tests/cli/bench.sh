@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What tests of `sluice bench` share: a verified run within its budgets, what it moved, and a refused
+# What tests of `sluice-papers bench` share: a verified run within its budgets, what it moved, and a refused
 # command line. Sourced, with $bin and $dir set; a failure sets $failed.
 
 fail() {

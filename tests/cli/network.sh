@@ -7,10 +7,10 @@
 # what fits goes in once and not out; discarding saves at least 60 % of the bytes over the link at
 # twice the device memory.
 #
-# Sourced. Needs SLUICE_BIN. Skipped where the software device cannot run, or OpenBLAS is missing.
+# Sourced. Needs SLUICE_PAPERS_BIN. Skipped where the software device cannot run, or OpenBLAS is missing.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_network.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice bench`: wrong command lines are refused with the reason and exit code 2; every workload
+# `sluice-papers bench`: wrong command lines are refused with the reason and exit code 2; every workload
 # gives the reference's bytes however its data become present and whoever chooses victims; the
 # bytes that crossed the link are those of the closed form; wrong results give exit code 3; files
 # are removed, kept, used again and cleaned up after a signal.
 #
-# Needs SLUICE_BIN. Skipped where the software device cannot run.
+# Needs SLUICE_BIN and SLUICE_PAPERS_BIN. Skipped where the software device cannot run.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0
@@ -72,21 +72,32 @@ wrong_command_lines_are_refused() {
 	[ -z "$(find "$dir" -mindepth 1 -name 'sluice-*')" ] || fail "a refused run left files"
 }
 
-every_listed_option_is_in_the_help() {
+every_workload_is_listed() {
 	local word
 
 	bench --list
 	[ "$code" = 0 ] || fail "--list: exit $code"
-	cp "$dir/out" "$dir/list"
-	bench --help
-	[ "$code" = 0 ] || fail "--help: exit $code"
-	for word in $(grep -o -- '--[a-z-]*' "$dir/list"); do
-		grep -q -- "$word " "$dir/out" || fail "--help does not name $word"
-	done
 	for word in vectorAdd hotspot pathfinder srad_v2 fir train backprop binomialOptions BlackScholes \
 		lavaMD radixSort hashJoin minibatch; do
-		grep -q "^$word " "$dir/list" || fail "--list does not name $word"
+		grep -q "^$word " "$dir/out" || fail "--list does not name $word"
 	done
+	bench --help
+	[ "$code" = 0 ] || fail "--help: exit $code"
+	grep -q "Usage: sluice-papers bench APP" "$dir/out" || fail "--help: $(cat "$dir/out")"
+}
+
+# The installed command has the smaller list, and says its own name.
+the_command_has_four_workloads() {
+	local bin=$SLUICE_BIN
+
+	bench --list
+	[ "$(grep -o '^[A-Za-z]\S*' "$dir/out" | tr '\n' ' ')" = "vectorAdd hotspot pathfinder srad_v2 " ] ||
+		fail "sluice bench --list: $(cat "$dir/out")"
+	bench fir
+	[ "$code" = 2 ] || fail "sluice bench fir: exit $code"
+	grep -q "^sluice bench: no workload 'fir'" "$dir/err" || fail "sluice bench fir: $(cat "$dir/err")"
+	bench srad --footprint 16M --verify --dir "$dir"
+	[ "$code" = 0 ] || fail "sluice bench srad: $(cat "$dir/err")"
 }
 
 failures_say_what_to_do() {
@@ -276,7 +287,8 @@ a_shared_directory_has_files_of_each_user() {
 }
 
 wrong_command_lines_are_refused
-every_listed_option_is_in_the_help
+every_workload_is_listed
+the_command_has_four_workloads
 failures_say_what_to_do
 
 bench vectorAdd "${sizes[@]}"

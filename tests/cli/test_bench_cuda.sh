@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice bench --device cuda` on the stand-in driver: every workload gives the reference's bytes on
+# `sluice-papers bench --device cuda` on the stand-in driver: every workload gives the reference's bytes on
 # a space and on what one writes without it (explicit copies, streaming by hand, host-mapped memory),
 # larger than the device budget and within it; the bytes that cross the link are those that must; the
 # driver sees no rule broken and nothing leaks; without a driver or kernels the reason is told.
 #
-# Needs SLUICE_BIN and SLUICE_STANDIN_LIBRARY.
+# Needs SLUICE_PAPERS_BIN and SLUICE_STANDIN_LIBRARY.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 standin=${SLUICE_STANDIN_LIBRARY:?set SLUICE_STANDIN_LIBRARY to the stand-in driver}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_cuda.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT

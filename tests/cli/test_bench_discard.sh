@@ -6,10 +6,10 @@
 # not out; discarding saves bytes over the link, eagerly as many as lazily; hashJoin at twice the
 # device memory saves what the study says.
 #
-# Needs SLUICE_BIN and SLUICE_SOURCE_DIR. Skipped where the software device cannot run.
+# Needs SLUICE_PAPERS_BIN and SLUICE_SOURCE_DIR. Skipped where the software device cannot run.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_discard.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0

@@ -5,10 +5,10 @@
 # device budget; discarding saves bytes over the link; no rule of the driver is broken, nothing leaks;
 # minibatch moves every record once, also streamed by hand, and each batch but the first is there in time.
 #
-# Needs SLUICE_BIN and SLUICE_STANDIN_LIBRARY.
+# Needs SLUICE_PAPERS_BIN and SLUICE_STANDIN_LIBRARY.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 standin=${SLUICE_STANDIN_LIBRARY:?set SLUICE_STANDIN_LIBRARY to the stand-in driver}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_discard_cuda.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice bench` with backprop, binomialOptions, BlackScholes and lavaMD: the reference's bytes whoever
+# `sluice-papers bench` with backprop, binomialOptions, BlackScholes and lavaMD: the reference's bytes whoever
 # chooses victims, however data become present; the bytes over the link that theory determines;
 # what flags alone cost beside intents, what a discard saves.
 #
-# Needs SLUICE_BIN. Skipped where the software device cannot run.
+# Needs SLUICE_PAPERS_BIN. Skipped where the software device cannot run.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_dragon.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice bench --device cuda` with backprop, binomialOptions, BlackScholes and lavaMD on the stand-in
+# `sluice-papers bench --device cuda` with backprop, binomialOptions, BlackScholes and lavaMD on the stand-in
 # driver: the reference's bytes on a space and on what one writes without it, larger than the device
 # budget and within it; what must move does; the driver sees no rule broken.
 #
-# Needs SLUICE_BIN and SLUICE_STANDIN_LIBRARY. Skipped where a space cannot be made.
+# Needs SLUICE_PAPERS_BIN and SLUICE_STANDIN_LIBRARY. Skipped where a space cannot be made.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 standin=${SLUICE_STANDIN_LIBRARY:?set SLUICE_STANDIN_LIBRARY to the stand-in driver}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_dragon_cuda.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -5,10 +5,10 @@
 # whole or cut records and by faults; every record goes in once; batches are counted, and those that
 # are on the device when they are needed: all of them where all fit.
 #
-# Needs SLUICE_BIN and SLUICE_SOURCE_DIR. Skipped where the software device cannot run.
+# Needs SLUICE_PAPERS_BIN and SLUICE_SOURCE_DIR. Skipped where the software device cannot run.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_bench_minibatch.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0

@@ -4,7 +4,7 @@
 # network: wrong command lines are refused; weights are the same by policy, by faults and on one
 # thread, and others with another seed; where OpenBLAS cannot be opened it says what to install.
 #
-# Needs SLUICE_BIN and SLUICE_SOURCE_DIR.
+# Needs SLUICE_PAPERS_BIN and SLUICE_SOURCE_DIR.
 set -u
 
 # shellcheck source=tests/cli/network.sh

@@ -5,7 +5,7 @@
 # budget; the same weights as on the software device where one loop serves both; discarding saves
 # bytes over the link; no rule of the driver is broken, nothing leaks.
 #
-# Needs SLUICE_BIN, SLUICE_SOURCE_DIR and SLUICE_STANDIN_LIBRARY.
+# Needs SLUICE_PAPERS_BIN, SLUICE_SOURCE_DIR and SLUICE_STANDIN_LIBRARY.
 set -u
 
 footprint=16

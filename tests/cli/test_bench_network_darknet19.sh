@@ -3,7 +3,7 @@
 #
 # network, Darknet-19: what network.sh says of a model.
 #
-# Needs SLUICE_BIN and SLUICE_SOURCE_DIR.
+# Needs SLUICE_PAPERS_BIN and SLUICE_SOURCE_DIR.
 set -u
 
 footprint=48

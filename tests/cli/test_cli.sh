@@ -35,7 +35,7 @@ expect()
 }
 
 commands=$("$SLUICE_BIN" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
-[ "$(echo $commands)" = "bench demo doctor figures plan run stat trace version" ] || fail "commands listed: $commands"
+[ "$(echo $commands)" = "bench demo doctor plan run stat trace version" ] || fail "commands listed: $commands"
 
 expect 0 "Usage:" -- --help
 expect 0 "Usage:" -- -h
@@ -81,10 +81,8 @@ slip() # OPTION MEANT COMMAND...
 	expect $want "unknown option '$option'; did you mean '$meant'?" -- "$@" "$option"
 }
 slip --footprnit --footprint bench vectorAdd
-slip --qiuck --quick bench suite
 slip --quikc --quick demo
 slip --jsno --json doctor
-slip --figrue=2 --figure figures
 slip --device-memroy --device-memory plan
 slip --device_memory=16G --device-memory run
 slip --gpu --device-memory run

@@ -71,7 +71,7 @@ if [ -n "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
 	# What the tree reads, the tests are given and the pages explain.
 	cd "$SLUICE_SOURCE_DIR" || exit 1
 	names=$({
-		grep -rhoE 'getenv\("SLUICE_[A-Z0-9_]+' src tools workloads bench tests
+		grep -rhoE 'getenv\("SLUICE_[A-Z0-9_]+' src tools papers workloads bench tests
 		grep -rhoE 'environ[a-z.]*[[(]"SLUICE_[A-Z0-9_]+' bench scripts tests
 		grep -hoE '"SLUICE_[A-Z0-9_]+=' tests/CMakeLists.txt tests/preload/preload.cmake
 		grep -hoE '\$\{SLUICE_[A-Z0-9_]+:' tests/cli/*.sh

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice figures` on one model: tables beside published values, pictures that are XML, the same
+# `sluice-papers figures` on one model: tables beside published values, pictures that are XML, the same
 # bytes whatever the number of threads, models without data named, bars judged, and a failing bar
 # seen as such. Run in an empty directory.
 set -u
-: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
+: "${SLUICE_PAPERS_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
 data=$SLUICE_SOURCE_DIR/tests/data/g10
 failed=0
 
@@ -22,7 +22,7 @@ mkdir -p one/results
 cp -r "$data/frontend" "$data/expected" one/
 cp -r "$data/results/BERT_Base" one/results/
 
-"$SLUICE_BIN" figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
+"$SLUICE_PAPERS_BIN" figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
 	--jobs 2 --out first --check 2>err || fail "figures: $(cat err)"
 cp err first.err
 grep -q '^ResNet152: no kernel times' err || fail "a missing model is not named on stderr"
@@ -43,7 +43,7 @@ for picture in figure2-BERT_Base figure11 figure12 figure13 figure14; do
 done
 
 # The same on one thread and on a terminal: work of more than two seconds shows that it goes on there.
-on_terminal="$SLUICE_BIN figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
+on_terminal="$SLUICE_PAPERS_BIN figures --data one --figure 2 --figure 11 --figure 12 --figure 13 --figure 14 \
 	--jobs 1 --out second"
 if command -v script >/dev/null; then
 	script -qefc "$on_terminal" err >/dev/null 2>&1 </dev/null || fail "figures on one thread: $(cat err)"
@@ -58,9 +58,9 @@ diff -r first second || fail "the number of threads changes the figures"
 # A published value that ours cannot meet is seen.
 sed -i 's/^11,BERT_Base,256,128,3.2,15.754,uvm,.*/11,BERT_Base,256,128,3.2,15.754,uvm,1/' \
 	one/expected/cycles.csv
-"$SLUICE_BIN" figures --data one --figure 11 --check >out 2>err && fail "a wrong value passes"
+"$SLUICE_PAPERS_BIN" figures --data one --figure 11 --check >out 2>err && fail "a wrong value passes"
 grep -q '^not met: Base UVM and DeepUM+' err || fail "the bar is not named: $(cat err)"
-"$SLUICE_BIN" figures --data one --figure 11 --json >out.json 2>err || fail "json: $(cat err)"
+"$SLUICE_PAPERS_BIN" figures --data one --figure 11 --json >out.json 2>err || fail "json: $(cat err)"
 if command -v python3 >/dev/null; then
 	python3 - <<'PY' || fail "the JSON object"
 import json
@@ -74,23 +74,23 @@ PY
 fi
 
 # Outside the source tree, without a name for the data.
-"$SLUICE_BIN" figures --figure 2 2>err && fail "no source tree, no error"
+"$SLUICE_PAPERS_BIN" figures --figure 2 2>err && fail "no source tree, no error"
 grep -q 'tests/data/g10: .*run it in the source tree, or name .* --data DIR' err ||
 	fail "the way out is not named: $(cat err)"
 
 # What cannot be.
-"$SLUICE_BIN" figures --data nowhere 2>err && fail "no data, no error"
+"$SLUICE_PAPERS_BIN" figures --data nowhere 2>err && fail "no data, no error"
 grep -q 'nowhere/expected/cycles.csv' err || fail "the missing file is not named: $(cat err)"
 mkdir -p empty
 cp -r "$data/expected" empty/
-"$SLUICE_BIN" figures --data empty --figure 2 2>err && fail "no traces, no error"
+"$SLUICE_PAPERS_BIN" figures --data empty --figure 2 2>err && fail "no traces, no error"
 echo "11,BERT_Base,256" >>one/expected/cycles.csv
-"$SLUICE_BIN" figures --data one --figure 2 2>err && fail "a cut row passes"
+"$SLUICE_PAPERS_BIN" figures --data one --figure 2 2>err && fail "a cut row passes"
 grep -q 'cycles.csv: line [0-9]*: 3 fields' err || fail "the cut row is not named: $(cat err)"
 for wrong in "--figure 5" "--figure x" "--jobs 0" "--out a --update" "--update --figure 2" "extra" \
 	"--nonsense"; do
 	# shellcheck disable=SC2086
-	"$SLUICE_BIN" figures $wrong >out 2>err
+	"$SLUICE_PAPERS_BIN" figures $wrong >out 2>err
 	[ $? -eq 2 ] || fail "'$wrong' is taken"
 done
 exit $failed

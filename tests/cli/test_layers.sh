@@ -48,12 +48,19 @@ layer_check "the preload library stands on its doors into core, on the recorder,
 	'base/|preload/|sluice/|core/(interpose|limits)\.h|trace/record\.h|device/cuda/cuda_(driver|abi)\.h' src/preload/*.[ch]
 layer_check "compat stands on the public API" 'base/|compat/|sluice/' src/compat/*.[ch]
 layer_check "examples use the public API" 'sluice/|example\.h' examples/*.[ch]
-layer_check "workloads use the public API" 'sluice/|workloads/|[a-z_]+\.h' workloads/*.[ch]
+layer_check "workloads use the public API" 'sluice/|[a-z_]+\.h' workloads/*.[ch] papers/workloads/*.[ch]
 # doctor probes the engines and the GPU's driver; stat shares the name of the socket with the
 # publisher, run the names of variables with the library.
 layer_check "tools have no other door into the library" \
-	'sluice/|base/|tools/|workloads/|[a-z_]+\.h|store/store\.h|device/cuda/(cuda_driver|gds)\.h|core/(publish|environment)\.h|trace/|plan/|sim/' \
+	'sluice/|base/|[a-z_]+\.h|store/store\.h|device/cuda/(cuda_driver|gds)\.h|core/(publish|environment)\.h|trace/|plan/|sim/' \
 	tools/*.[ch]
+layer_check "the papers stand on the tool's shared files, plans and the simulator" \
+	'sluice/|base/|[a-z_]+\.h|trace/|plan/|sim/' papers/*.[ch] papers/figures/*.[ch] papers/suite/*.[ch]
+if grep -lE 'papers|figures\.h|suite\.h' src/*/*.[ch] src/*/*/*.[ch] tools/*.[ch] | xargs -r \
+	grep -nE '^ *# *include "(papers|figures|suite)'; then
+	echo "the product includes the papers"
+	failed=1
+fi
 
 if [ "$looked" -lt 60 ]; then
 	echo "only $looked files were looked at: the tree has moved, change this test"

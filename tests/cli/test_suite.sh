@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice bench suite`: wrong command lines are refused; rows come from the table of workloads;
+# `sluice-papers suite`: wrong command lines are refused; rows come from the table of workloads;
 # parts can be run one by one, and rows that are there are kept, or left out with --resume; those that
 # are compared within a percent are run in turn, and again all of them; bytes by
 # cause are in every row and those that follow from sizes and policy are what they must be; explicit
 # copies give the reference's bytes, too; the page and its pictures follow from the rows alone, and
 # show rows of another device beside ours.
 #
-# Needs SLUICE_BIN. Skipped where the software device cannot run.
+# Needs SLUICE_BIN and SLUICE_PAPERS_BIN. Skipped where the software device cannot run.
 set -u
 
-bin=${SLUICE_BIN:?set SLUICE_BIN to the built sluice}
+bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
 : "${SLUICE_SOURCE_DIR:?}"
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_suite.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -23,7 +23,7 @@ fail() {
 }
 
 suite() { # runs into $dir/out and $dir/err, exit code in $code
-	timeout -k 1 600 "$bin" bench suite "$@" >"$dir/out" 2>"$dir/err"
+	timeout -k 1 600 "$bin" suite "$@" >"$dir/out" 2>"$dir/err"
 	code=$?
 }
 
@@ -75,13 +75,13 @@ wrong_command_lines_are_refused() {
 	grep -q "is too small" "$dir/err" || fail "a scale of 2M: $(cat "$dir/err")"
 }
 
-the_manual_has_every_option() {
+the_readme_has_every_option() {
 	local options='s/^ +//; s/(  |=| [A-Z]).*//; s/, /\n/'
 
-	"$bin" bench suite --help | grep -E '^ +-' | sed -E "$options" | sort -u >"$dir/help"
-	grep -E '^\*-' "$SLUICE_SOURCE_DIR/man/sluice-bench-suite.1.scd" |
-		grep -oE -- '\*--?[A-Za-z][a-z-]*\*' | tr -d '*' | sort -u >"$dir/page"
-	diff "$dir/help" "$dir/page" || fail "help (<) and manual (>) have other options"
+	"$bin" suite --help | grep -E '^ +-' | sed -E "$options" | sort -u >"$dir/help"
+	sed -n '/^## suite/,/^## figures/p' "$SLUICE_SOURCE_DIR/papers/README.md" |
+		grep -E '^- `-' | grep -oE -- '`--?[A-Za-z][a-z-]*' | tr -d '`' | sort -u >"$dir/page"
+	diff "$dir/help" "$dir/page" || fail "help (<) and papers/README.md (>) have other options"
 }
 
 rows_come_from_the_table_of_workloads() {
@@ -228,9 +228,9 @@ the_page_follows_from_the_rows() {
 }
 
 wrong_command_lines_are_refused
-the_manual_has_every_option
+the_readme_has_every_option
 rows_come_from_the_table_of_workloads
-if ! "$bin" doctor --dir "$dir" >"$dir/doctor" 2>&1; then
+if ! "${SLUICE_BIN:?}" doctor --dir "$dir" >"$dir/doctor" 2>&1; then
 	[ $failed = 0 ] || exit 1
 	echo "skipped: the software device cannot work here:"
 	cat "$dir/doctor"

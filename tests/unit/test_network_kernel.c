@@ -10,7 +10,7 @@
 
 #include "unit/cmocka_all.h"
 
-#include "../../workloads/network_kernel.h"
+#include "network_kernel.h"
 
 #define IMAGES 2u
 #define EDGE   5u

@@ -7,9 +7,9 @@
 
 #include "unit/cmocka_all.h"
 
-#include "../../workloads/binomial_options_kernel.h"
-#include "../../workloads/black_scholes_kernel.h"
-#include "../../workloads/lavamd_kernel.h"
+#include "binomial_options_kernel.h"
+#include "black_scholes_kernel.h"
+#include "lavamd_kernel.h"
 
 #define POINTS 20001
 

@@ -21,8 +21,6 @@
 #include "cuda_driver/standin.h"
 #include "device/cuda/cuda_driver.h"
 #include "kernel.h"
-#include "network_blas.h"
-#include "network_cublas.h"
 
 #define PTX_NAME "sluice_workloads.ptx"
 
@@ -118,13 +116,15 @@ kernels_load(struct workload_env *env, struct workload_cuda *cuda)
 	}
 	free(image);
 	for (k = env->workload->kernels; !rc && *k; k++) {
-		if ((*k)->is_product && standin)
-			rc = network_blas_open(env);
-		else if ((*k)->is_product)
-			rc = network_cublas_open(env, driver, &cuda->blas);
+		if ((*k)->library && standin) {
+			rc = (*k)->library->open_soft(env);
+		} else if ((*k)->library) {
+			cuda->library = (*k)->library;
+			rc = cuda->library->open(env, driver, &cuda->library_state);
+		}
 		if (rc)
 			return rc;
-		if (cuda->blas && (*k)->is_product)
+		if (cuda->library_state && (*k)->library)
 			continue;
 		if (k - env->workload->kernels >= (ptrdiff_t)WORKLOAD_CUDA_KERNELS_MAX)
 			return workload_fail(env, -EINVAL, "%s has more than %u kernels",
@@ -160,7 +160,8 @@ context_close(struct workload_cuda *cuda)
 {
 	if (!cuda->context)
 		return;
-	network_cublas_close(cuda->blas);
+	if (cuda->library)
+		cuda->library->close(cuda->library_state);
 	if (cuda->bounce)
 		(void)cuda->driver->cuMemFreeHost(cuda->bounce);
 	if (cuda->module)
@@ -219,8 +220,8 @@ workload_cuda_launch(struct workload_env *env, struct workload_cuda *cuda,
 	if (!*k)
 		return workload_fail(env, -EINVAL, "%s is no kernel of %s", kernel->name,
 				     env->workload->name);
-	if (kernel->is_product && cuda->blas)
-		return network_cublas_multiply(env, cuda->blas, args, stream);
+	if (kernel->library && cuda->library_state)
+		return kernel->library->launch(env, cuda->library_state, args, stream);
 	memcpy(copy, args, kernel->args_bytes);
 	rc = SL_CUDA(cuda->driver, cuLaunchKernel,
 		     cuda->function[k - env->workload->kernels],

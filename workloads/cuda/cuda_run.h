@@ -27,8 +27,9 @@ struct workload_cuda {
 	int device;
 	struct cu_module *module;
 	struct cu_function *function[WORKLOAD_CUDA_KERNELS_MAX]; /* as workload->kernels */
-	struct network_cublas *blas; /* NULL: no product of matrices, or the stand-in */
-	void *bounce;                /* pinned, WORKLOAD_HOST_COPY_MAX bytes */
+	const struct workload_library *library; /* of one of the kernels, NULL: of none */
+	void *library_state;                    /* NULL: no library, or the stand-in */
+	void *bounce;                           /* pinned, WORKLOAD_HOST_COPY_MAX bytes */
 };
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bar as JSON: what is asked for, over how many of what, whether it is met, and how nearly. The
- * commands that judge bars (`sluice figures`, `sluice bench suite`) write members of their own in
+ * commands that judge bars (`sluice-papers figures`, `sluice-papers suite`) write members of their own in
  * between.
  *
  * Threads: as json.h.

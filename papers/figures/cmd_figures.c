@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice figures`: every figure of the paper G10's evaluation, from its published traces, as
+ * `sluice-papers figures`: every figure of the paper G10's evaluation, from its published traces, as
  * tables beside the published values and as pictures, and how near the two are.
  *
  * Reads the command line, has the cells listed, run and written, and prints cells and bars as
@@ -20,6 +20,7 @@
 #include "commands.h"
 #include "figures.h"
 #include "json.h"
+#include "papers.h"
 #include "sluice/sluice.h"
 
 #define DATA_DEFAULT "tests/data/g10"
@@ -27,7 +28,8 @@
 #define JOBS_DEFAULT 8
 
 static const char figures_help[] =
-	"Usage: sluice figures [--data DIR] [--figure N]... [--out DIR | --update] "
+	"Usage: sluice-papers figures [--data DIR] [--figure N]... [--out DIR | "
+	"--update] "
 	"[--json]\n"
 	"                      [--check] [--jobs N]\n"
 	"\n"

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workloads that there are, each defined in its own file. Only list.c and those files need
+ * The workloads of sluice-papers, each defined in its own file. Only list.c and those files need
  * this; everybody else goes through workloads_list[] and workload_find().
  *
  * Threads: constant data.
  */
-#ifndef WORKLOADS_LIST_H
-#define WORKLOADS_LIST_H
+#ifndef PAPERS_WORKLOADS_LIST_H
+#define PAPERS_WORKLOADS_LIST_H
 
-#include "workload.h"
+#include "small_list.h"
 
-extern const struct workload workload_vectoradd;
-extern const struct workload workload_hotspot;
-extern const struct workload workload_pathfinder;
-extern const struct workload workload_srad;
 extern const struct workload workload_fir;
 extern const struct workload workload_train;
 extern const struct workload workload_radix_sort;

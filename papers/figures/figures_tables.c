@@ -573,7 +573,8 @@ figures_tables_write(const struct figures *figures, FILE *out, const char *pictu
 	int missing = 0;
 
 	fputs("# The figures of the paper G10\n\n"
-	      "Made by `sluice figures --update` from the published kernel times: one "
+	      "Made by `sluice-papers figures --update` from the published kernel times: "
+	      "one "
 	      "simulated "
 	      "GPU of 40 GiB,\n128 GiB of host memory and a drive of 3.2 GB/s unless "
 	      "said "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `sluice bench suite` share: the rows that the evaluations of the papers DRAGON
+ * What the files of `sluice-papers suite` share: the rows that the evaluations of the papers DRAGON
  * and UVM Discard are made of, one measured configuration each, and what is published about them.
  *
  * cmd_suite.c reads the command line and has the rows listed (suite_plan.c), run (suite_run.c,

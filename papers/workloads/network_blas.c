@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "network.h"
+#include "network_cublas.h"
 
 #define BLAS_LIBRARY "libopenblas.so.0"
 #define BAND_ROWS    256u
@@ -134,6 +135,13 @@ gemm_touch(const void *args, uint64_t begin, uint64_t end, struct workload_touch
 	};
 }
 
+static const struct workload_library gemm_library = {
+	.open_soft = network_blas_open,
+	.open = network_cublas_open,
+	.close = network_cublas_close,
+	.launch = network_cublas_multiply,
+};
+
 const struct workload_kernel network_gemm_kernel = {
 	.name = "workload_network_gemm",
 	.soft_elements = BAND_ROWS,
@@ -143,7 +151,7 @@ const struct workload_kernel network_gemm_kernel = {
 	.pointer = {offsetof(struct network_gemm_args, a),
 		    offsetof(struct network_gemm_args, b),
 		    offsetof(struct network_gemm_args, c)},
-	.is_product = 1,
+	.library = &gemm_library,
 	.elements = gemm_elements,
 	.piece = gemm_piece,
 	.touch = gemm_touch,

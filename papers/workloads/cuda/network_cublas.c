@@ -125,8 +125,7 @@ handle_make(struct workload_env *env, struct network_cublas *blas)
 }
 
 int
-network_cublas_open(struct workload_env *env, const struct sl_cuda_driver *driver,
-		    struct network_cublas **out)
+network_cublas_open(struct workload_env *env, const struct sl_cuda_driver *driver, void **out)
 {
 	struct network_cublas *blas = calloc(1, sizeof(*blas));
 	int rc;
@@ -149,8 +148,10 @@ network_cublas_open(struct workload_env *env, const struct sl_cuda_driver *drive
 
 /* The library stays open: it has threads and state of its own. */
 void
-network_cublas_close(struct network_cublas *blas)
+network_cublas_close(void *library)
 {
+	struct network_cublas *blas = library;
+
 	if (!blas)
 		return;
 	if (blas->handle)
@@ -180,9 +181,11 @@ stream_set(struct workload_env *env, struct network_cublas *blas, void *stream)
 }
 
 int
-network_cublas_multiply(struct workload_env *env, struct network_cublas *blas,
-			const struct network_gemm_args *args, void *stream)
+network_cublas_multiply(struct workload_env *env, void *library, const void *network_args,
+			void *stream)
 {
+	const struct network_gemm_args *args = network_args;
+	struct network_cublas *blas = library;
 	const float one = 1.0f, beta = args->adds ? 1.0f : 0.0f;
 	int rc = stream_set(env, blas, stream);
 

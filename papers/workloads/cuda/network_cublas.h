@@ -9,27 +9,20 @@
  *
  * Threads: that of workload_run(), with the context current.
  */
-#ifndef WORKLOADS_CUDA_NETWORK_CUBLAS_H
-#define WORKLOADS_CUDA_NETWORK_CUBLAS_H
+#ifndef PAPERS_NETWORK_CUBLAS_H
+#define PAPERS_NETWORK_CUBLAS_H
 
 #include "env.h"
 
-struct sl_cuda_driver;
-struct network_cublas;
-struct network_gemm_args;
-
 /*
- * *out: for network_cublas_close(), which takes NULL; before the context goes. Takes some tens of
- * MiB of device memory beside any budget. Errors: -ENOTSUP (the run's error text says what to
- * install), -ENOMEM, what the driver says.
+ * A struct workload_library's functions. open: takes some tens of MiB of device memory beside any
+ * budget. Errors: -ENOTSUP (the run's error text says what to install), -ENOMEM, what the driver
+ * says. multiply: args is a struct network_gemm_args.
  */
 int network_cublas_open(struct workload_env *env, const struct sl_cuda_driver *driver,
-			struct network_cublas **out) SLUICE_MUST_CHECK;
-void network_cublas_close(struct network_cublas *blas);
-
-/* Enqueue a product; args: with addresses as the GPU is to use them. Does not wait. */
-int network_cublas_multiply(struct workload_env *env, struct network_cublas *blas,
-			    const struct network_gemm_args *args,
+			void **out) SLUICE_MUST_CHECK;
+void network_cublas_close(void *library);
+int network_cublas_multiply(struct workload_env *env, void *library, const void *args,
 			    void *stream) SLUICE_MUST_CHECK;
 
 #endif

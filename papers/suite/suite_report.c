@@ -215,7 +215,7 @@ suite_report_write(const struct suite *suite, FILE *out, const char *dir, const 
 	struct suite_writer w = {.suite = suite, .out = out, .dir = dir, .link = link};
 
 	fputs("# The evaluations of DRAGON, UVM Discard and DRAGON-DIRECT\n\n"
-	      "Made by `sluice bench suite --update`. Every row is a process of its own "
+	      "Made by `sluice-papers suite --update`. Every row is a process of its own "
 	      "over real files,\nwith the same inputs, tiles, kernels and memory limit "
 	      "for "
 	      "every variant, and pages of inputs\ndropped from the page cache before. "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files that write tables and pictures of `sluice figures` share: figures_tables.c with
+ * What the files that write tables and pictures of `sluice-papers figures` share: figures_tables.c with
  * figures 2 to 14 and the whole, figures_sweeps.c with figures 15 to 19.
  *
  * Threads: one.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice bench suite`: the evaluations of the papers DRAGON and UVM Discard at a chosen scale, on
+ * `sluice-papers suite`: the evaluations of the papers DRAGON and UVM Discard at a chosen scale, on
  * the software device or a GPU: rows are listed, run one after the other, kept in a file as they
  * come, and written as a page with tables beside the published values, pictures, or JSON.
  *
@@ -30,8 +30,8 @@
 #include "base/size.h"
 #include "commands.h"
 #include "json.h"
+#include "papers.h"
 #include "sluice/sluice.h"
-#include "suite_main.h"
 
 #define SCALE_BYTES            (256ull << 20)
 #define SCALE_QUICK_BYTES      (24ull << 20)
@@ -43,7 +43,8 @@
 #define MEMORY_DIR             "/dev/shm"
 
 static const char suite_help[] =
-	"Usage: sluice bench suite [--quick] [--device NAME] [--only PART]... [OPTIONS]\n"
+	"Usage: sluice-papers suite [--quick] [--device NAME] [--only PART]... "
+	"[OPTIONS]\n"
 	"\n"
 	"Run the evaluations of the papers DRAGON (figures 3, 5, 6), UVM Discard (tables "
 	"3 to 8)\n"
@@ -178,7 +179,7 @@ only_read(struct options *options, const char *text)
 			return 0;
 		}
 	}
-	return command_usage("bench suite",
+	return command_usage("suite",
 			     "--only %s: fits, fig3, fig5, fig6, tables or batches", text);
 }
 
@@ -186,8 +187,7 @@ static int
 size_read(const char *option, const char *text, uint64_t *out)
 {
 	if (sl_size_parse(text, out))
-		return command_usage("bench suite", "%s %s: not a size such as 64M",
-				     option, text);
+		return command_usage("suite", "%s %s: not a size such as 64M", option, text);
 	return 0;
 }
 
@@ -204,8 +204,7 @@ option_take(struct options *options, int c)
 		suite->cuda = strcmp(optarg, "cuda") == 0;
 		return suite->cuda || strcmp(optarg, "soft") == 0
 			       ? 0
-			       : command_usage("bench suite", "--device %s: soft or cuda",
-					       optarg);
+			       : command_usage("suite", "--device %s: soft or cuda", optarg);
 	case OPTION_DIR:
 		suite->dir = optarg;
 		return 0;
@@ -231,7 +230,7 @@ option_take(struct options *options, int c)
 		return 0;
 	case OPTION_POINT:
 		if (suite->n_points == SUITE_POINTS_MAX)
-			return command_usage("bench suite", "more than %u times --point",
+			return command_usage("suite", "more than %u times --point",
 					     SUITE_POINTS_MAX);
 		suite->points[suite->n_points++] = optarg;
 		return 0;
@@ -240,7 +239,7 @@ option_take(struct options *options, int c)
 		return 0;
 	case OPTION_REPEAT:
 		return command_number(optarg, 1, REPEAT_MOST, &options->repeat)
-			       ? command_usage("bench suite", "--repeat: '%s' is not 1 to %u",
+			       ? command_usage("suite", "--repeat: '%s' is not 1 to %u",
 					       optarg, REPEAT_MOST)
 			       : 0;
 	case OPTION_REPORT:
@@ -258,7 +257,7 @@ option_take(struct options *options, int c)
 		options->workload = optarg;
 		return 0;
 	}
-	return command_usage("bench suite", "unknown option");
+	return command_usage("suite", "unknown option");
 }
 
 static int
@@ -267,23 +266,18 @@ options_check(struct options *options)
 	struct suite *suite = &options->suite;
 
 	if (options->update && options->out)
-		return command_usage("bench suite",
-				     "--out and --update exclude each other");
+		return command_usage("suite", "--out and --update exclude each other");
 	if ((options->report || options->resume) && !options->update && !options->out)
 		return command_usage(
-			"bench suite",
-			"--report and --resume need rows: --out or --update");
+			"suite", "--report and --resume need rows: --out or --update");
 	if (options->report && options->resume)
-		return command_usage("bench suite",
-				     "--report and --resume exclude each other");
+		return command_usage("suite", "--report and --resume exclude each other");
 	if (suite->cuda && options->link_given)
-		return command_usage("bench suite",
-				     "--link: a GPU has a link of its own");
+		return command_usage("suite", "--link: a GPU has a link of its own");
 	if (options->workload) {
 		suite->only_workload = workload_find(options->workload);
 		if (!suite->only_workload)
-			return command_usage("bench suite",
-					     "no workload '%s'; see sluice bench --list",
+			return command_usage("suite", "no workload '%s'; see bench --list",
 					     options->workload);
 	}
 	return 0;
@@ -304,15 +298,14 @@ options_read(struct options *options, int argc, char **argv, int *code)
 			return 1;
 		}
 		if (c == '?' || c == ':')
-			*code = command_bad_option("bench suite", suite_options, c, argv);
+			*code = command_bad_option("suite", suite_options, c, argv);
 		else
 			*code = option_take(options, c);
 		if (*code)
 			return 1;
 	}
 	if (optind < argc)
-		*code = command_usage("bench suite", "unexpected argument '%s'",
-				      argv[optind]);
+		*code = command_usage("suite", "unexpected argument '%s'", argv[optind]);
 	else
 		*code = options_check(options);
 	return *code != 0;
@@ -732,7 +725,7 @@ suite_go(struct options *options)
 		if (!rc && !suite->n_rows)
 			rc = sl_fail(
 				-ENOENT,
-				"no row is like that; see sluice bench suite --list");
+				"no row is like that; see sluice-papers suite --list");
 		if (!rc && !options->list)
 			machine_describe(suite);
 	}
@@ -750,14 +743,14 @@ suite_go(struct options *options)
 	if (!rc)
 		rc = page_write(options);
 	if (rc)
-		return command_fail("bench suite", "%s", sluice_last_error());
+		return command_fail("suite", "%s", sluice_last_error());
 	if (options->json)
 		suite_json(suite);
 	return verdicts_print(options, n_planned) ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
 int
-suite_main(int argc, char **argv)
+cmd_suite(int argc, char **argv)
 {
 	struct options options = {0};
 	int code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `sluice figures` share: the cells (one simulated configuration each) that
+ * What the files of `sluice-papers figures` share: the cells (one simulated configuration each) that
  * the figures of the paper G10 are made of, the published values beside them, and the bars that
  * say how near the two must be.
  *
