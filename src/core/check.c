@@ -78,6 +78,10 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 			     (c->flags & SL_DIRTY_DEVICE)))
 		return broken(c,
 			      "unwritten, but not as a clean chunk on the device (I3)");
+	if (c->flags & SL_LOST && !c->unwritten &&
+	    (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_HOST ||
+	     c->state == SL_CHUNK_STORE || c->state == SL_CHUNK_POISONED))
+		return broken(c, "has contents, and is said to have lost them (I3)");
 	if (c->measured && !present && c->state != SL_CHUNK_FILLING &&
 	    c->state != SL_CHUNK_EVICTING)
 		return broken(c, "measured, but not on the device");

@@ -102,7 +102,7 @@ sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state)
 int
 sl_chunk_lost(const struct sl_chunk *c)
 {
-	if (!(c->flags & SL_LOST))
+	if (!(c->flags & SL_LOST) || sl_overwrite_is_pending(c))
 		return 0;
 	return sl_fail(
 		-EIO,

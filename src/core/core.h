@@ -60,7 +60,8 @@ sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond, uint64_t deadl
  * sync and every sluice_space_check() report it. */
 void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state) SL_HELD;
 void sl_chunk_update(struct sl_chunk *c) SL_HELD; /* after flags, host, pages changed: readiness, lists */
-int sl_chunk_lost(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK; /* 0, or -EIO: SL_LOST */
+/* 0, or -EIO: SL_LOST, and no launch is about to overwrite it. */
+int sl_chunk_lost(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 void sl_chunk_wake(struct sl_chunk *c) SL_HELD; /* somebody may wait for this chunk */
 void sl_chunk_wait(struct sl_chunk *c) SL_HELD; /* drops: until the chunk is woken */
 /* The same; -ETIMEDOUT once deadline_ns has come. */
@@ -188,6 +189,8 @@ void sl_overwrite_undone(struct sl_chunk *c) SL_HELD;
 void sl_overwrite_give_up(struct sl_chunk *c) SL_HELD;
 void sl_overwritten(struct sl_chunk *c) SL_HELD;
 /* The launch begins; or it is over without having begun. Drop. */
+/* Whether a launch that has not begun is to overwrite all of it. */
+int sl_overwrite_is_pending(const struct sl_chunk *c) SL_HELD;
 void sl_launch_overwrites(struct sluice_launch *l) SL_HELD;
 void sl_launch_overwrites_undo(struct sluice_launch *l) SL_HELD;
 

@@ -586,6 +586,7 @@ sl_host_zero(struct sl_chunk *c, int any)
 		memset(h->frame->data, 0, c->region->chunk_bytes);
 	sl_space_lock(s);
 	c->host = h;
+	c->flags &= (uint16_t)~SL_LOST;
 	c->flags |= SL_DIRTY_HOST;
 	sl_dirty_hash_forget(c);
 	sl_chunk_set_state(c, SL_CHUNK_HOST);

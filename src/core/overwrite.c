@@ -13,6 +13,10 @@
  * room is needed, as if it had gone when the chunk got its room: what moves must not depend on how
  * far kernels are. If the launch then never begins, the contents are lost, and reads say so.
  *
+ * A launch that wants room, or a fault, may take the chunk from the launch that waits. The chunk is then
+ * EMPTY and lost, but only if that launch never begins. Who uses it before sees zeros, and they are its
+ * contents from then on: another launch must not fail because it shares a chunk.
+ *
  * LOCKING: all of it under space->lock; what drops it says so.
  */
 #include "core/core.h"
@@ -73,10 +77,50 @@ sl_overwrite_give_up(struct sl_chunk *c)
 	sl_host_drop(c);
 }
 
-/* One that a fault is taking out goes without it: the kernel faults. */
-SL_HELD static void
-overwrite_do(struct sl_chunk *c)
+/* Whether the use overwrites the whole chunk. */
+SL_HELD static int
+use_overwrites(const struct sl_launch_use *u, const struct sl_chunk *c)
 {
+	uint64_t base = sl_chunk_index(c) * c->region->chunk_bytes;
+
+	return u->intent == SLUICE_USE_WRITE_ALL && u->region == c->region &&
+	       u->begin <= base && u->end >= base + sl_chunk_valid_bytes(c);
+}
+
+SL_HELD static int
+launch_overwrites(const struct sluice_launch *l, const struct sl_chunk *c)
+{
+	for (size_t k = 0; !l->discard && k < l->n_uses; k++) {
+		if (use_overwrites(&l->uses[k], c))
+			return 1;
+	}
+	return 0;
+}
+
+int
+sl_overwrite_is_pending(const struct sl_chunk *c)
+{
+	const struct sluice_space *s = c->region->space;
+
+	if (s->preparing && launch_overwrites(s->preparing, c))
+		return 1;
+	for (const struct sluice_launch *l = s->queue_head; l; l = l->next) {
+		if (launch_overwrites(l, c))
+			return 1;
+	}
+	for (const struct sluice_launch *l = s->prepared; l; l = l->next) {
+		if (launch_overwrites(l, c))
+			return 1;
+	}
+	return 0;
+}
+
+/* One that a fault has taken, or is taking, goes without it: the kernel faults. */
+SL_HELD static void
+overwrite_do(const struct sl_launch_use *u, struct sl_chunk *c)
+{
+	if (use_overwrites(u, c))
+		c->flags &= (uint16_t)~SL_LOST;
 	if (!c->unwritten || c->state != SL_CHUNK_DEVICE)
 		return;
 	c->unwritten = 0;
@@ -88,10 +132,11 @@ overwrite_do(struct sl_chunk *c)
 
 /* One that cannot go back now stays unwritten, and goes back when it is evicted. Drops. */
 SL_HELD static void
-overwrite_take_back(struct sl_chunk *c)
+overwrite_take_back(const struct sl_launch_use *u, struct sl_chunk *c)
 {
 	int rc = 0;
 
+	(void)u;
 	while (!rc && c->unwritten && c->state == SL_CHUNK_DEVICE)
 		rc = sl_overwrite_undo(c);
 	if (rc)
@@ -100,7 +145,8 @@ overwrite_take_back(struct sl_chunk *c)
 
 /* Once, for each chunk that the launch writes. */
 SL_HELD static void
-overwrites_end(struct sluice_launch *l, void (*end)(struct sl_chunk *c))
+overwrites_end(struct sluice_launch *l,
+	       void (*end)(const struct sl_launch_use *u, struct sl_chunk *c))
 {
 	if (!l->overwrites)
 		return;
@@ -109,7 +155,7 @@ overwrites_end(struct sluice_launch *l, void (*end)(struct sl_chunk *c))
 		const struct sl_launch_use *u = &l->uses[k];
 
 		for (uint64_t i = u->first; i <= u->last && u->intent != SLUICE_USE_READ; i++)
-			end(&u->region->chunks[i]);
+			end(u, &u->region->chunks[i]);
 	}
 }
 

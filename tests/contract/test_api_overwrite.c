@@ -190,6 +190,54 @@ gate_kernel(const struct sluice_block *block, void *args)
 		usleep(1000);
 }
 
+struct sweep {
+	char *from;
+	size_t bytes;
+};
+
+static void
+sweep_kernel(const struct sluice_block *block, void *args)
+{
+	const struct sweep *sweep = args;
+
+	(void)block;
+	for (size_t at = 0; at < sweep->bytes; at += PAGE)
+		((volatile char *)sweep->from)[at] = 1;
+}
+
+/* A kernel takes, by faults, the room of a launch that waits; the old copy went for host room. */
+static void
+other_launch_may_use_a_chunk_while_its_overwriting_waits(void)
+{
+	struct sluice_space *s = space_make("device_budget=12M,host_budget=4M");
+	struct sluice_grid grid = {1, 1, 1};
+	struct gate gate = {0}, *arg = &gate;
+	char *data = region_alloc(s, SIZE), *other = region_alloc(s, 6 * CHUNK);
+	struct sweep sweep = {region_alloc(s, CHUNK), CHUNK};
+	struct sluice_use use = {other, 4 * CHUNK, SLUICE_USE_READ};
+	struct sluice_use all = {data, SIZE, SLUICE_USE_READ};
+	struct sluice_stream *b;
+
+	CHECK(sluice_stream_create(s, &b) == 0);
+	memory_fill(data, SIZE, 4);
+	CHECK(sluice_evict(s, data, SIZE, SLUICE_TIER_HOST, NULL) == 0);
+	memory_fill(other, 6 * CHUNK, 5);
+	CHECK(sluice_launch(s, NULL, gate_kernel, grid, &arg, sizeof(arg), &use, 1) == 0);
+	launch(s, KERNEL_FILL, data, SIZE, SLUICE_USE_WRITE_ALL, 7);
+	CHECK(sluice_launch(s, b, sweep_kernel, grid, &sweep, sizeof(sweep), &use, 1) == 0);
+	CHECK(sluice_stream_synchronize(s, b) == 0);
+	sweep.bytes = 0;
+	CHECK(sluice_launch(s, b, sweep_kernel, grid, &sweep, sizeof(sweep), &all, 1) == 0);
+	usleep(20000);
+	gate.open = 1;
+	CHECK(sluice_stream_synchronize(s, b) == 0);
+	space_sync(s);
+	memory_expect(data, SIZE, 7);
+	memory_expect(other, 6 * CHUNK, 5);
+	sluice_stream_destroy(b);
+	space_end(s);
+}
+
 static void
 pin_before_the_launch_begins_has_the_old_contents(void)
 {
@@ -224,6 +272,7 @@ static const struct api_case cases[] = {
 	CASE(canceled_launch_leaves_the_only_copy_in_host_memory),
 	CASE(contents_given_up_for_host_room_are_an_error_and_no_other_bytes),
 	CASE(kernel_that_leaves_bytes_alone_shows_zeros_there),
+	CASE(other_launch_may_use_a_chunk_while_its_overwriting_waits),
 	CASE(pin_before_the_launch_begins_has_the_old_contents),
 };
 
