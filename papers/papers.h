@@ -8,6 +8,7 @@
 #define SL_PAPERS_PAPERS_H
 
 int cmd_figures(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_suite(int argc, char **argv);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice trace`: make, show and check files of traces, and print what a trace's tensors
+ * `sluice trace`: show and check files of traces, and print what a trace's tensors
  * are like. One word behind the command says which; each has its own options.
  *
  * Reading, writing and checking are the library's (src/trace); vitality's table is in
- * trace_vitality.c.
+ * cmd_trace_vitality.c.
  *
  * Threads: one.
  */
@@ -22,8 +22,7 @@
 #include "trace/trace.h"
 
 static const char trace_help[] =
-	"Usage: sluice trace import g10 DIR MODEL BATCH -o FILE [--as-text] [OPTIONS]\n"
-	"       sluice trace show FILE [--text] [--json]\n"
+	"Usage: sluice trace show FILE [--text] [--json]\n"
 	"       sluice trace check FILE...\n"
 	"       sluice trace period FILE -o FILE [--period N] [--as-text]\n"
 	"       sluice trace vitality FILE [--period N] [--svg FILE] [--json]\n"
@@ -32,7 +31,6 @@ static const char trace_help[] =
 	"-\n"
 	"for standard input or output.\n"
 	"\n"
-	"  import    make one of the published inputs of the paper G10 in DIR\n"
 	"  show      print what is in it\n"
 	"  check     say whether it makes sense; nothing is printed for good ones\n"
 	"  period    make a trace of one period of a trace of several\n"
@@ -40,13 +38,8 @@ static const char trace_help[] =
 	"idle\n"
 	"\n"
 	"Options:\n"
-	"  -o, --output FILE  where import and period write to\n"
-	"      --as-text      import, period: write the text form instead of the binary "
-	"one\n"
-	"      --family NAME  import: plain, resnet, inception, senet or transformer\n"
-	"      --input HxW    import: height and width of a convolutional network's "
-	"input\n"
-	"      --border N     import: ids of a transformer below N are global\n"
+	"  -o, --output FILE  where period writes to\n"
+	"      --as-text      period: write the text form instead of the binary one\n"
 	"      --text         show: print all of it in the text form\n"
 	"      --period N     period, vitality: period N, counted from 0 (default: of "
 	"those "
@@ -59,9 +52,6 @@ static const char trace_help[] =
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"as-text", no_argument, NULL, 'T'},
-	{"family", required_argument, NULL, 'f'},
-	{"input", required_argument, NULL, 'i'},
-	{"border", required_argument, NULL, 'b'},
 	{"text", no_argument, NULL, 't'},
 	{"period", required_argument, NULL, 'p'},
 	{"svg", required_argument, NULL, 's'},
@@ -70,10 +60,10 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* The command line of all five. given: the letters of the options that were there. */
+/* The command line of all four. given: the letters of the options that were there. */
 struct trace_options {
-	const char *output, *family, *svg;
-	uint32_t input_h, input_w, border, period;
+	const char *output, *svg;
+	uint32_t period;
 	char given[16];
 };
 
@@ -89,25 +79,6 @@ is_given(const struct trace_options *options, char c)
 	return strchr(options->given, c) != NULL;
 }
 
-/* "299x299" or "299". */
-static int
-input_parse(const char *text, struct trace_options *options)
-{
-	const char *x = strchr(text, 'x');
-	char height[16];
-	uint64_t h, w;
-
-	if (x && (size_t)(x - text) >= sizeof(height))
-		return -EINVAL;
-	snprintf(height, sizeof(height), "%.*s", x ? (int)(x - text) : 15, text);
-	if (command_number(height, 1, 1u << 20, &h) ||
-	    command_number(x ? x + 1 : text, 1, 1u << 20, &w))
-		return -EINVAL;
-	options->input_h = (uint32_t)h;
-	options->input_w = (uint32_t)w;
-	return 0;
-}
-
 static int
 option_take(int c, struct trace_options *options)
 {
@@ -117,23 +88,8 @@ option_take(int c, struct trace_options *options)
 	case 'o':
 		options->output = optarg;
 		break;
-	case 'f':
-		options->family = optarg;
-		break;
 	case 's':
 		options->svg = optarg;
-		break;
-	case 'i':
-		if (input_parse(optarg, options))
-			return command_usage("trace", "--input %s: write it like 224x224",
-					     optarg);
-		break;
-	case 'b':
-		if (command_number(optarg, 1, 1u << 16, &number))
-			return command_usage("trace",
-					     "--border %s is not a number of 1 to %u",
-					     optarg, 1u << 16);
-		options->border = (uint32_t)number;
 		break;
 	case 'p':
 		if (command_number(optarg, 0, SL_TRACE_LAUNCHES_MAX, &number))
@@ -144,41 +100,6 @@ option_take(int c, struct trace_options *options)
 	if (!is_given(options, (char)c))
 		options->given[strlen(options->given)] = (char)c;
 	return SL_EXIT_OK;
-}
-
-/* ---- import ---- */
-
-static int
-trace_import(int n, char **words, const struct trace_options *options)
-{
-	struct sl_import_g10 import = {
-		.family = options->family,
-		.input_h = options->input_h,
-		.input_w = options->input_w,
-		.global_border = options->border,
-	};
-	struct sl_trace *trace = NULL;
-	uint64_t batch;
-	int rc;
-
-	if (n != 4)
-		return command_usage("trace",
-				     "import takes g10 and a directory, a model and "
-				     "a batch size");
-	if (strcmp(words[0], "g10") != 0)
-		return command_usage("trace", "import knows g10, not '%s'", words[0]);
-	if (command_number(words[3], 1, UINT32_MAX, &batch))
-		return command_usage("trace", "'%s' is not a batch size", words[3]);
-	if (!options->output)
-		return command_usage("trace", "import needs -o FILE");
-	import.directory = words[1];
-	import.model = words[2];
-	import.batch = (uint32_t)batch;
-	rc = sl_trace_import_g10(&import, &trace);
-	if (!rc)
-		rc = sl_trace_write(trace, options->output, is_given(options, 'T'));
-	sl_trace_destroy(trace);
-	return rc ? failed() : SL_EXIT_OK;
 }
 
 /* ---- show ---- */
@@ -378,7 +299,6 @@ static const struct part {
 	const char *options; /* the letters it takes */
 	int (*run)(int n, char **words, const struct trace_options *options);
 } parts[] = {
-	{"import", "oTfib", trace_import},
 	{"show", "tj", trace_show},
 	{"check", "", trace_check},
 	{"period", "oTp", trace_period},
@@ -418,11 +338,11 @@ cmd_trace(int argc, char **argv)
 			return rc;
 	}
 	if (optind == argc)
-		return command_usage("trace", "import, show, check, period or vitality?");
+		return command_usage("trace", "show, check, period or vitality?");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strcmp(parts[i].name, argv[optind]) == 0)
 			return part_run(&parts[i], argc - optind - 1, argv + optind + 1,
 					&options);
-	return command_usage("trace", "'%s' is not one of import, show, check, period and vitality",
+	return command_usage("trace", "'%s' is not one of show, check, period and vitality",
 			     argv[optind]);
 }

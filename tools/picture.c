@@ -310,7 +310,7 @@ stretch_put(const struct picture *picture, const struct stretch *stretch)
 }
 
 static void
-picture_put(const struct picture *picture, const char *title)
+picture_put(const struct picture *picture, const char *title, const char *about)
 {
 	fprintf(picture->to,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
@@ -325,6 +325,8 @@ picture_put(const struct picture *picture, const char *title)
 		"<text x=\"%.1f\" y=\"24\" font-size=\"16\" font-weight=\"bold\">",
 		WIDTH, HEIGHT, LEFT);
 	svg_text(picture->to, title);
+	fprintf(picture->to, "</text>\n<text x=\"%.1f\" y=\"37\" font-size=\"11\">", LEFT);
+	svg_text(picture->to, about);
 	fputs("</text>\n", picture->to);
 	frame_put(picture, UPPER_TOP, UPPER_HEIGHT, "where the data are, MiB",
 		  picture->bytes_top, 1024.0 * 1024);
@@ -408,8 +410,8 @@ tops_find(struct picture *picture)
 }
 
 int
-picture_write(FILE *to, const char *title, const struct picture_program *programs,
-	      size_t program_n)
+picture_write(FILE *to, const char *title, const char *about,
+	      const struct picture_program *programs, size_t program_n)
 {
 	SL_CLEANUP(free) struct column *columns = calloc(COLUMNS_MAX, sizeof(*columns));
 	SL_CLEANUP(free)
@@ -427,6 +429,6 @@ picture_write(FILE *to, const char *title, const struct picture_program *program
 	if (rc)
 		return rc;
 	tops_find(&picture);
-	picture_put(&picture, title);
+	picture_put(&picture, title, about);
 	return ferror(to) ? sl_fail(-EIO, "picture: it cannot be written") : 0;
 }

@@ -43,9 +43,10 @@ struct picture_program {
 
 /*
  * Write the picture to a stream, which the caller closes: that tells the last errors of writing.
+ * about: a line below the title.
  * Errors: -EINVAL (no program has two samples), -EIO (the stream does not take it).
  */
-int picture_write(FILE *to, const char *title, const struct picture_program *programs,
-		  size_t program_n) SL_MUST_CHECK;
+int picture_write(FILE *to, const char *title, const char *about,
+		  const struct picture_program *programs, size_t program_n) SL_MUST_CHECK;
 
 #endif

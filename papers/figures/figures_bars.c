@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "figures.h"
+#include "g10/import_g10.h"
 
 #define ERRORS_MAX 512
 

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "figures.h"
+#include "g10/import_g10.h"
 #include "progress.h"
 
 #define GIB        (UINT64_C(1) << 30)

@@ -390,7 +390,7 @@ sl_core_report_fini(struct sl_core_report *report)
 
 /* The one GPU of one period of a trace, as far as that goes. */
 static int
-options_check(const struct sl_machine *machine, const struct sl_sim_options *options)
+machine_check(const struct sl_machine *machine)
 {
 	int rc = sl_machine_check(machine);
 
@@ -400,9 +400,6 @@ options_check(const struct sl_machine *machine, const struct sl_sim_options *opt
 		return sl_fail(-EINVAL,
 			       "simulator: the pager runs on one GPU here, not on %u",
 			       machine->n_gpus);
-	if (options->flash)
-		return sl_fail(-EINVAL, "simulator: the pager's store tells no flash: "
-					"use another policy");
 	return 0;
 }
 
@@ -417,7 +414,7 @@ sl_core_run(enum sluice_policy policy, const struct sl_trace *trace,
 							    : 2;
 	struct sl_sim_result result;
 	struct replay *r;
-	int rc = options_check(machine, options);
+	int rc = machine_check(machine);
 
 	memset(report, 0, sizeof(*report));
 	if (rc)

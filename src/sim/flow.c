@@ -11,8 +11,6 @@
  */
 #include "sim/flow.h"
 
-#include "sim/flash.h"
-
 #include <assert.h>
 #include <stddef.h>
 
@@ -38,23 +36,6 @@ static int
 tensor_is_alive(const struct sl_flow *flow, uint32_t tensor)
 {
 	return flow->launch >= flow->birth[tensor] && flow->launch < flow->death[tensor];
-}
-
-/* The first pages of a run go to the store, or are moved away from it. */
-static void
-flash_note(struct sl_flow *flow, uint32_t run, uint32_t pages, int written)
-{
-	const struct sl_run *r = &flow->runs.runs[run];
-	uint64_t at, bytes = pages * flow->page_bytes;
-	int rc;
-
-	if (!flow->flash)
-		return;
-	at = flow->flash_at[r->tensor] + r->first * flow->page_bytes;
-	rc = written ? sl_flash_write(flow->flash, at, bytes)
-		     : sl_flash_trim(flow->flash, at, bytes);
-	if (rc && !flow->flash_rc)
-		flow->flash_rc = rc;
 }
 
 static int
@@ -178,7 +159,6 @@ room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
 	} else {
 		used->store_out += n;
 		flow->moved[SL_PATH_STORE_OUT] += n;
-		flash_note(flow, run, n, 1);
 	}
 	if (tensor_is_running(flow, tensor)) {
 		flow->shape.odd = 1;
@@ -226,8 +206,6 @@ queue_serve(struct sl_flow *flow, enum sl_queue queue, int urgent)
 			used->in += n;
 			used->store_in += n;
 			flow->moved[SL_PATH_STORE_IN] += n;
-			if (!runs->keeps_copies)
-				flash_note(flow, run, n, 0);
 		} else if (where == SL_WHERE_HOST) {
 			used->in += n;
 			used->host_in += n;
@@ -256,7 +234,6 @@ plan_leave(struct sl_flow *flow, enum sl_queue queue, uint32_t n, enum sl_where 
 	} else {
 		flow->used.store_out += n;
 		flow->moved[SL_PATH_STORE_OUT] += n;
-		flash_note(flow, run, n, 1);
 	}
 	if (flow->shape.plan_parts < 2) {
 		flow->shape.plan[flow->shape.plan_parts] = run;
@@ -405,13 +382,12 @@ sl_flow_same(const struct sl_flow *flow, uint64_t most)
 }
 
 static void
-out_count(struct sl_flow *flow, uint32_t run, uint32_t pages, enum sl_where where)
+out_count(struct sl_flow *flow, uint32_t pages, enum sl_where where)
 {
 	if (where == SL_WHERE_HOST) {
 		flow->moved[SL_PATH_HOST_OUT] += pages;
 	} else if (where == SL_WHERE_STORE) {
 		flow->moved[SL_PATH_STORE_OUT] += pages;
-		flash_note(flow, run, pages, 1);
 	}
 }
 
@@ -429,12 +405,12 @@ sl_flow_repeat(struct sl_flow *flow, uint64_t steps)
 					      : SL_WHERE_STORE;
 
 		n = (uint32_t)(steps * shape->plan_pages[i]);
-		out_count(flow, shape->plan[i], n, where);
+		out_count(flow, n, where);
 		sl_runs_leave(runs, shape->plan[i], n, where);
 	}
 	if (shape->victim_parts) {
 		n = (uint32_t)(steps * shape->victim_pages);
-		out_count(flow, shape->victim, n, shape->victim_where);
+		out_count(flow, n, shape->victim_where);
 		sl_runs_leave(runs, shape->victim, n, shape->victim_where);
 	}
 	if (shape->source_parts) {
@@ -443,8 +419,6 @@ sl_flow_repeat(struct sl_flow *flow, uint64_t steps)
 			flow->moved[SL_PATH_HOST_IN] += n;
 		else if (shape->source_where == SL_WHERE_STORE)
 			flow->moved[SL_PATH_STORE_IN] += n;
-		if (shape->source_where == SL_WHERE_STORE && !runs->keeps_copies)
-			flash_note(flow, shape->source, n, 0);
 		sl_runs_arrive(runs, shape->source, n);
 	}
 }

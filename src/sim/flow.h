@@ -54,13 +54,6 @@ struct sl_flow {
 	 * pushed out only when a launch waits and nothing leaves. */
 	int waits;
 
-	/* Told of what goes to the store and what has left it; NULL: nobody. A tensor begins at
-	 * flash_at[tensor] bytes. Its first failure is kept. */
-	struct sl_flash *flash;
-	const uint64_t *flash_at;
-	uint64_t page_bytes;
-	int flash_rc;
-
 	uint64_t moved[SL_PATH_COUNT]; /* pages */
 	struct sl_flow_shape shape;
 	/* Of the step in progress. */

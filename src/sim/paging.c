@@ -17,7 +17,6 @@
  */
 #include "sim/paging.h"
 #include "base/size.h"
-#include "sim/flash.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,30 +54,6 @@ limits_fill(struct paging *p)
 		p->link_late_ticks = (uint64_t)(m->link_ns * hz / 1e9);
 		p->store_late_ticks = p->link_late_ticks +
 				      (uint64_t)(m->store_read_ns * hz / 1e9);
-	}
-	return 0;
-}
-
-/* Each tensor has its own place on the drive. */
-static int
-flash_fill(struct paging *p)
-{
-	const struct sl_trace *trace = p->work.trace;
-	uint64_t at = 0, unit = p->page_bytes;
-	uint32_t tensor;
-
-	if (!p->options->flash)
-		return 0;
-	if (p->machine->n_gpus > 1)
-		return sl_fail(-EINVAL, "simulator: flash is for one GPU, not %u",
-			       p->machine->n_gpus);
-	p->flash_at = calloc((size_t)p->work.n_tensors + 1, sizeof(*p->flash_at));
-	if (!p->flash_at)
-		return sl_fail(-ENOMEM, "simulator: no memory for %u tensors",
-			       p->work.n_tensors);
-	for (tensor = 0; tensor < p->work.n_tensors; tensor++) {
-		p->flash_at[tensor] = at;
-		at += sl_round_up(trace->tensors[tensor].size_bytes, unit);
 	}
 	return 0;
 }
@@ -154,9 +129,6 @@ gpu_init(struct paging *p, struct gpu *g)
 		if (trace->tensors[tensor].kind == SL_TENSOR_GLOBAL)
 			global_place(g, tensor);
 
-	g->flow.page_bytes = p->page_bytes;
-	g->flow.flash = p->options->flash;
-	g->flow.flash_at = p->flash_at;
 	if (p->kind == PAGING_OURS) {
 		g->flow.pins = 1;
 		g->flow.waits = p->plan != NULL;
@@ -211,8 +183,6 @@ gpu_step(struct gpu *g)
 		moved = sl_flow_step(flow, 1);
 	if (flow->runs.failed)
 		return sl_fail(-ENOMEM, "simulator: no memory for runs of pages");
-	if (flow->flash_rc)
-		return flow->flash_rc; /* with its text */
 	if (store_check(g))
 		return -ENOSPC;
 	if (!moved && g->state == GPU_WAITING && flow->runs.awaited)
@@ -416,8 +386,6 @@ paging_run(enum paging_kind kind, const struct sl_trace *trace,
 	rc = paging_check(&p);
 	if (!rc)
 		rc = limits_fill(&p);
-	if (!rc)
-		rc = flash_fill(&p);
 	if (rc)
 		goto out;
 	p.gpus = calloc(machine->n_gpus, sizeof(*p.gpus));
@@ -451,7 +419,6 @@ out:
 	for (i = 0; p.gpus && i < p.n_gpus; i++)
 		gpu_fini(&p.gpus[i]);
 	free(p.gpus);
-	free(p.flash_at);
 	sl_sim_work_fini(&p.work);
 	return rc;
 }

@@ -59,7 +59,6 @@ struct paging {
 	uint64_t step_next; /* number of the next step; its time is that times step_ticks */
 	struct sl_flow_limits limits; /* of the machine; shared by the GPUs */
 	uint64_t store_late_ticks, link_late_ticks;
-	uint64_t *flash_at; /* by tensor: where it is on the drive, bytes; NULL: no drive */
 	struct gpu *gpus;
 	uint32_t n_gpus;
 };

@@ -10,7 +10,6 @@
  * What it leaves to others: when pages move (flow.c), when steps are (paging.c). Threads: as
  * paging.h.
  */
-#include "sim/flash.h"
 #include "sim/paging.h"
 
 #include <errno.h>
@@ -30,10 +29,6 @@ tensor_drop(struct gpu *g, uint32_t tensor)
 	struct sl_flow *flow = &g->flow;
 
 	sl_runs_drop(&flow->runs, tensor, SL_WHERE_NOWHERE);
-	if (flow->flash && !flow->runs.tensor_queued[tensor] && !flow->flash_rc)
-		flow->flash_rc = sl_flash_trim(flow->flash, flow->flash_at[tensor],
-					       flow->runs.tensor_pages[tensor] *
-						       flow->page_bytes);
 }
 
 /* Queue every page of a tensor that is to come to the device and does not come yet. */

@@ -41,8 +41,6 @@ struct sl_sim_launch {
 	enum sl_sim_bound bound;
 };
 
-struct sl_flash; /* sim/flash.h */
-
 struct sl_sim_options {
 	int as_published; /* the artifact's departures from its paper: named in
 			    * docs/design/simulator.md, one by one */
@@ -51,9 +49,6 @@ struct sl_sim_options {
 	uint64_t seed;    /* of the noise; 0: the generator's default */
 	uint32_t period;  /* which of the trace's periods is repeated */
 	int single_steps; /* take each transfer step by itself: slower, the same result */
-	/* Paging policies, one GPU: told what is written to the store and what is no longer
-	 * needed there; NULL: nobody. Ours to use until the run ends. */
-	struct sl_flash *flash;
 	double stagger; /* several GPUs: each starts this share of a period after the one
 			    * before, 0 to 1 */
 };

@@ -3,7 +3,7 @@
  * A trace in memory: what a program launched, in order, and which tensors each launch
  * used with which intent. The same thing whether it was recorded (event rings), imported
  * (the inputs of the paper G10) or made by a test. Readers and writers of files:
- * trace_read.c, trace_write.c; importers: import_*.c; this file has the model and its
+ * trace_read.c, trace_write.c; this file has the model and its
  * validity.
  *
  * Time is counted in ticks of clock_hz, so that imported cycle counts stay exact. A trace
@@ -175,28 +175,5 @@ int sl_trace_write(const struct sl_trace *trace, const char *path, int text) SL_
 int sl_trace_read(const char *path, struct sl_trace **out) SL_MUST_CHECK; /* knows both */
 int sl_trace_decode(const void *data, size_t bytes, const char *label,
 		    struct sl_trace **out) SL_MUST_CHECK;
-
-/*
- * import_g10.c: the published inputs (paper G10): network description, three times and
- * the workspace of every kernel, at one batch size. directory: the artifact's data root
- * (with frontend/Nets and results). model: "BERT_Base", "VIT", "Inceptionv3",
- * "ResNet152", "SENet154", or another net of the same grammars by its options.
- */
-struct sl_import_g10 {
-	const char *directory;
-	const char *model;
-	uint32_t batch;
-	/* 0 / NULL: what the artifact uses for that model. */
-	const char *family; /* "bert-like": "transformer"; "inception", "resnet", "senet" */
-	uint32_t input_h, input_w;
-	uint32_t global_border; /* transformer: ids below are global */
-};
-int sl_trace_import_g10(const struct sl_import_g10 *import,
-			struct sl_trace **out) SL_MUST_CHECK;
-
-/* The network alone: the same tensors and launches, each launch of 1 tick, no
- * workspaces. */
-int sl_trace_import_g10_net(const struct sl_import_g10 *import,
-			    struct sl_trace **out) SL_MUST_CHECK;
 
 #endif

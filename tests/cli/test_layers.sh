@@ -55,7 +55,8 @@ layer_check "tools have no other door into the library" \
 	'sluice/|base/|[a-z_]+\.h|store/store\.h|device/cuda/(cuda_driver|gds)\.h|core/(publish|environment)\.h|trace/|plan/|sim/' \
 	tools/*.[ch]
 layer_check "the papers stand on the tool's shared files, plans and the simulator" \
-	'sluice/|base/|[a-z_]+\.h|trace/|plan/|sim/' papers/*.[ch] papers/figures/*.[ch] papers/suite/*.[ch]
+	'sluice/|base/|g10/|[a-z_]+\.h|trace/|plan/|sim/' papers/*.[ch] papers/figures/*.[ch] papers/suite/*.[ch] \
+	papers/g10/*.[ch]
 if grep -lE 'papers|figures\.h|suite\.h' src/*/*.[ch] src/*/*/*.[ch] tools/*.[ch] | xargs -r \
 	grep -nE '^ *# *include "(papers|figures|suite)'; then
 	echo "the product includes the papers"

@@ -6,7 +6,7 @@
 # said with the launch, the option or the line.
 # Run in an empty directory.
 set -u
-: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
+: "${SLUICE_BIN:?}" "${SLUICE_PAPERS_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
 failed=0
 data=$SLUICE_SOURCE_DIR/tests/data/g10
 
@@ -39,7 +39,7 @@ refused()
 	has err "$words"
 }
 
-"$SLUICE_BIN" trace import g10 "$data" BERT_Base 256 -o bert || fail "import"
+"$SLUICE_PAPERS_BIN" import "$data" BERT_Base 256 -o bert || fail "import"
 
 # What fits runs as with unlimited memory, and nothing moves.
 "$SLUICE_BIN" plan bert --device-memory 400G --json >fits || fail "plan that fits"
@@ -161,7 +161,7 @@ if [ -w /dev/full ]; then
 fi
 sed 's/^end.*//' bert.plan >short
 refused 1 "short:" bert --plan short
-"$SLUICE_BIN" trace import g10 "$data" BERT_Base 384 -o other || fail "import"
+"$SLUICE_PAPERS_BIN" import "$data" BERT_Base 384 -o other || fail "import"
 sed 's/^period 1369/period 1368/' bert.plan >wrong
 refused 1 "1368" other --plan wrong
 

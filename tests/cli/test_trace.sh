@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice trace`: import, show, check, period and vitality, between files and pipes, what is refused with
+# `sluice trace` and `sluice-papers import`: show, check, period and vitality, between files and pipes, what is refused with
 # which exit status, and that the example of sluice-trace(5) is a trace.
 # Run in an empty directory.
 set -u
-: "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
+: "${SLUICE_BIN:?}" "${SLUICE_PAPERS_BIN:?}" "${SLUICE_SOURCE_DIR:?}"
 data=$SLUICE_SOURCE_DIR/tests/data/g10
 failed=0
 
@@ -20,7 +20,11 @@ expect()
 {
 	local want=$1 text=$2 output status
 	shift 2
-	output=$("$SLUICE_BIN" trace "$@" 2>&1)
+	if [ "${1:-}" = import ]; then
+		output=$("$SLUICE_PAPERS_BIN" "$@" 2>&1)
+	else
+		output=$("$SLUICE_BIN" trace "$@" 2>&1)
+	fi
 	status=$?
 	[ $status = "$want" ] || fail "trace $*: exit status $status instead of $want: $output"
 	case $output in
@@ -30,12 +34,12 @@ expect()
 }
 
 # Both forms hold the same, whichever way they are made.
-"$SLUICE_BIN" trace import g10 "$data" BERT_Base 256 -o bert.trace || fail "import"
-"$SLUICE_BIN" trace import g10 "$data" BERT_Base 256 --as-text -o bert.txt || fail "import as text"
+"$SLUICE_PAPERS_BIN" import "$data" BERT_Base 256 -o bert.trace || fail "import"
+"$SLUICE_PAPERS_BIN" import "$data" BERT_Base 256 --as-text -o bert.txt || fail "import as text"
 "$SLUICE_BIN" trace show bert.trace --text >shown.txt || fail "show --text"
 cmp bert.txt shown.txt || fail "the text forms differ"
 [ "$(wc -c <bert.trace)" -lt $(($(wc -c <bert.txt) / 2)) ] || fail "the binary form is not compact"
-"$SLUICE_BIN" trace import g10 "$data" BERT_Base 256 -o - | cmp - bert.trace || fail "import to a pipe"
+"$SLUICE_PAPERS_BIN" import "$data" BERT_Base 256 -o - | cmp - bert.trace || fail "import to a pipe"
 "$SLUICE_BIN" trace show - <bert.trace >piped || fail "show of a pipe"
 "$SLUICE_BIN" trace show bert.txt >direct || fail "show of text"
 cmp piped direct || fail "show differs between forms"
@@ -44,8 +48,8 @@ grep -q '1463 tensors, 148 GiB (158958346240 bytes)' direct || fail "the sum of 
 [ -z "$("$SLUICE_BIN" trace check bert.trace bert.txt 2>&1)" ] || fail "check prints for good files"
 
 # A model that is none of the paper's: the known ones are said.
-expect 1 "(BERT_Base, VIT, Inceptionv3, ResNet152, SENet154)" import g10 "$data" BERT 256 -o none
-expect 1 "did you mean ResNet152?" import g10 "$data" resnet125 256 -o none
+expect 1 "(BERT_Base, VIT, Inceptionv3, ResNet152, SENet154)" import "$data" BERT 256 -o none
+expect 1 "did you mean ResNet152?" import "$data" resnet125 256 -o none
 [ -e none ] && fail "a trace of no model"
 
 # JSON parses, and says the same.
@@ -104,13 +108,13 @@ for i in 0 1 2 3 4 5 6 7; do
 done
 for suffix in "" InputPF PF; do cp times "own/results/Net/cudnn4$suffix.txt"; done
 sed 's/0.5 ms/0 B/' times >own/results/Net/cudnn4Workspace.txt
-expect 1 "say its family" import g10 own Net 4 -o own.trace
-expect 1 "height and width" import g10 own Net 4 --family plain -o own.trace
-expect 1 "ends after 7 lines; the network has 8" import g10 own Net 4 --family plain --input 8x8 -o own.trace
+expect 1 "say its family" import own Net 4 -o own.trace
+expect 1 "height and width" import own Net 4 --family plain -o own.trace
+expect 1 "ends after 7 lines; the network has 8" import own Net 4 --family plain --input 8x8 -o own.trace
 [ ! -e own.trace ] || fail "a failed import leaves a file"
 for suffix in "" InputPF PF; do echo "7 0.5 ms" >>"own/results/Net/cudnn4$suffix.txt"; done
 echo "7 0 B" >>own/results/Net/cudnn4Workspace.txt
-expect 0 "" import g10 own Net 4 --family plain --input 8x8 -o own.trace
+expect 0 "" import own Net 4 --family plain --input 8x8 -o own.trace
 expect 0 "8, 3 forward" show own.trace
 
 # Wrong files: which, where, why; exit status 1.
@@ -125,18 +129,18 @@ sed '1s/1/2/' bert.txt >future.txt
 expect 1 "version 2 of the trace format" check future.txt
 expect 1 "not a trace" check "$0"
 expect 1 "No such file" check nothing.trace
-expect 1 "/nowhere" import g10 /nowhere VIT 256 -o x.trace
+expect 1 "/nowhere" import /nowhere VIT 256 -o x.trace
 
 # Wrong command lines: exit status 2, nothing done.
-expect 2 "import, show, check, period or vitality?"
+expect 2 "show, check, period or vitality?"
 expect 2 "'shows' is not one of" shows bert.trace
 expect 2 "show does not take --svg" show bert.trace --svg x
 expect 2 "check does not take --json" check bert.trace --json
 expect 2 "two forms" show bert.trace --text --json
-expect 2 "import needs -o" import g10 "$data" VIT 256
-expect 2 "import knows g10" import g11 "$data" VIT 256 -o x
-expect 2 "'0' is not a batch size" import g10 "$data" VIT 0 -o x
-expect 2 "write it like 224x224" import g10 own Net 4 --input 8y8 -o x
+expect 2 "import: needs -o" import "$data" VIT 256
+expect 2 "a model and a batch size" import "$data" VIT -o x
+expect 2 "'0' is not a batch size" import "$data" VIT 0 -o x
+expect 2 "write it like 224x224" import own Net 4 --input 8y8 -o x
 expect 2 "takes one file" show
 expect 2 "at least one file" check
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/import_g10.h"
+#include "g10/import_g10.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,6 +2,7 @@
 /* See sim_test.h. The published inputs are beside this folder, in tests/data/g10. */
 #include "sim_test.h"
 
+#include "g10/import_g10.h"
 #include <unistd.h>
 
 void

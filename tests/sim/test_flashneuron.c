@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "g10/import_g10.h"
 #include "sim/tensor_room.h"
 #include "sim/tensor_run.h"
 #include "unit/g10_data.h"

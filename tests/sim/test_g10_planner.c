@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "g10/import_g10.h"
 #include "plan/g10.h"
 #include "sim/sim.h"
 #include "unit/g10_data.h"

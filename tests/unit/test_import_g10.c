@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "trace/import_g10.h"
+#include "g10/import_g10.h"
 #include "unit/cmocka_all.h"
 #include "unit/g10_data.h"
 

@@ -3,6 +3,7 @@
  * Vitality: lives, idle times and memory of a period small enough to draw, of a random
  * one against counting launch by launch, and of a published network.
  */
+#include "g10/import_g10.h"
 #include "plan/vitality.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/import_g10.h"
+#include "g10/import_g10.h"
 
 #define NONE SL_G10_NONE
 

@@ -20,7 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/nearest.h"
-#include "trace/import_g10.h"
+#include "g10/import_g10.h"
 #include "trace/trace_file.h"
 
 #define FILE_BYTES_MAX ((size_t)64 << 20)

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/import_g10.h"
+#include "g10/import_g10.h"
 
 #define WORD_MAX     31 /* characters of an identifier */
 #define DEPTH_MAX    64

@@ -13,8 +13,8 @@
  *
  * Threads: plain functions, no state.
  */
-#ifndef SL_TRACE_IMPORT_G10_H
-#define SL_TRACE_IMPORT_G10_H
+#ifndef PAPERS_G10_IMPORT_G10_H
+#define PAPERS_G10_IMPORT_G10_H
 
 #include "trace/trace.h"
 
@@ -92,5 +92,28 @@ int sl_g10_tensor(struct sl_trace *trace, const char *label, const uint64_t *fac
 int sl_g10_launch(struct sl_trace *trace, const char *name, const uint32_t *inputs,
 		  unsigned n_inputs, const uint32_t *outputs,
 		  unsigned n_outputs) SL_MUST_CHECK;
+
+/*
+ * import_g10.c: the published inputs (paper G10): network description, three times and
+ * the workspace of every kernel, at one batch size. directory: the artifact's data root
+ * (with frontend/Nets and results). model: "BERT_Base", "VIT", "Inceptionv3",
+ * "ResNet152", "SENet154", or another net of the same grammars by its options.
+ */
+struct sl_import_g10 {
+	const char *directory;
+	const char *model;
+	uint32_t batch;
+	/* 0 / NULL: what the artifact uses for that model. */
+	const char *family; /* "bert-like": "transformer"; "inception", "resnet", "senet" */
+	uint32_t input_h, input_w;
+	uint32_t global_border; /* transformer: ids below are global */
+};
+int sl_trace_import_g10(const struct sl_import_g10 *import,
+			struct sl_trace **out) SL_MUST_CHECK;
+
+/* The network alone: the same tensors and launches, each launch of 1 tick, no
+ * workspaces. */
+int sl_trace_import_g10_net(const struct sl_import_g10 *import,
+			    struct sl_trace **out) SL_MUST_CHECK;
 
 #endif
