@@ -188,9 +188,9 @@ int sl_overwrite_undo(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 void sl_overwrite_undone(struct sl_chunk *c) SL_HELD;
 void sl_overwrite_give_up(struct sl_chunk *c) SL_HELD;
 void sl_overwritten(struct sl_chunk *c) SL_HELD;
-/* The launch begins; or it is over without having begun. Drop. */
 /* Whether a launch that has not begun is to overwrite all of it. */
 int sl_overwrite_is_pending(const struct sl_chunk *c) SL_HELD;
+/* The launch begins; or it is over without having begun. Drop. */
 void sl_launch_overwrites(struct sluice_launch *l) SL_HELD;
 void sl_launch_overwrites_undo(struct sluice_launch *l) SL_HELD;
 

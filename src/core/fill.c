@@ -49,8 +49,8 @@ fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
 
 /*
  * Present c, which is FILLING with device bytes reserved. Guard what is clean, so that a write by
- * anybody is seen; where only a part of the chunk is the caller's, others may be writing the rest
- * right now, so the guard must stand before the chunk is visible.
+ * anybody is seen. Where only a part of the chunk is the caller's, or another launch has it pinned,
+ * others may be writing right now, so the guard must stand before the chunk is visible.
  */
 SL_HELD static int
 fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
@@ -61,14 +61,14 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int overwrites = total && fill->intent == SLUICE_USE_WRITE_ALL;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
+	int shared = fill->partial || sl_chunk_pins(c) > (fill->launch != NULL);
 	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
 
 	if (!dirty || !writable)
-		flags |= fill->partial && writable ? SL_PRESENT_GUARD_STRICT
-						   : SL_PRESENT_GUARD;
+		flags |= shared && writable ? SL_PRESENT_GUARD_STRICT : SL_PRESENT_GUARD;
 	if (h && (!dirty || base == SL_MEASURED_COPY))
 		keep = sl_host_settle(c, fill->cause == SL_CAUSE_LAUNCH ? SL_SETTLE_WAIT
 									: SL_SETTLE_NOW) == 0;

@@ -115,10 +115,15 @@ sl_overwrite_is_pending(const struct sl_chunk *c)
 	return 0;
 }
 
-/* One that a fault has taken, or is taking, goes without it: the kernel faults. */
+/*
+ * One that a fault has taken goes without it: the kernel faults. While it is being taken the kernel
+ * must not begin: what it wrote would go with the room. Drops.
+ */
 SL_HELD static void
 overwrite_do(const struct sl_launch_use *u, struct sl_chunk *c)
 {
+	while (c->unwritten && c->state == SL_CHUNK_EVICTING)
+		sl_chunk_wait(c);
 	if (use_overwrites(u, c))
 		c->flags &= (uint16_t)~SL_LOST;
 	if (!c->unwritten || c->state != SL_CHUNK_DEVICE)
