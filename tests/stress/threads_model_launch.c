@@ -340,9 +340,6 @@ launch_step(struct tm_thread *t, int declared)
 		return;
 	}
 	launch_undo(t, l, "refused");
-	for (unsigned k = 0; k < l->uses; k++)
-		tm_settle(t, l->use[k].range.region);
-	launch_lost_discard(t, l);
 	launch_free(l);
 }
 
