@@ -7,6 +7,7 @@
 #include "svg.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -273,4 +274,15 @@ chart_write(const char *path, const struct chart *chart)
 	if (fclose(out) || failed)
 		return sl_fail(-EIO, "%s: writing failed", path);
 	return 0;
+}
+
+int
+chart_embed(FILE *page, const char *dir, const char *link, const char *name,
+	    const struct chart *chart)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s.svg", dir, name);
+	fprintf(page, "\n![%s](%s%s%s.svg)\n", chart->title, link, link[0] ? "/" : "", name);
+	return chart_write(path, chart);
 }

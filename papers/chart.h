@@ -9,6 +9,8 @@
 #ifndef SL_TOOLS_CHART_H
 #define SL_TOOLS_CHART_H
 
+#include <stdio.h>
+
 #include "base/error.h"
 
 struct chart_series {
@@ -30,5 +32,10 @@ struct chart {
 
 /* Errors of writing path, text set. */
 int chart_write(const char *path, const struct chart *chart) SL_MUST_CHECK;
+
+/* The same to DIR/NAME.svg, with a line on the Markdown page that shows it. link: the page's way to
+ * dir; may be "". */
+int chart_embed(FILE *page, const char *dir, const char *link, const char *name,
+		const struct chart *chart) SL_MUST_CHECK;
 
 #endif

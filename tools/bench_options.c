@@ -258,8 +258,8 @@ extra_apply(struct bench *bench, const struct extra *extra)
 				return 0;
 			}
 		}
-		return command_usage("bench", "--%s %s: no such choice; see bench --list",
-				     option->name, extra->value);
+		return command_usage("bench", "--%s %s: no such choice; see %s bench --list",
+				     option->name, extra->value, command_program_name());
 	}
 	if (command_number(extra->value, option->min, option->max, &value))
 		return command_usage("bench",
@@ -605,14 +605,15 @@ static int
 workload_choose(struct bench *bench, int argc, char **argv)
 {
 	if (optind == argc)
-		return command_usage("bench", "which workload? see bench --list");
+		return command_usage("bench", "which workload? see %s bench --list",
+				     command_program_name());
 	if (optind + 1 < argc)
 		return command_usage("bench", "'%s' is one argument too many",
 				     argv[optind + 1]);
 	bench->workload = workload_find(argv[optind]);
 	if (!bench->workload)
-		return command_usage("bench", "no workload '%s'; see bench --list",
-				     argv[optind]);
+		return command_usage("bench", "no workload '%s'; see %s bench --list",
+				     argv[optind], command_program_name());
 	return 0;
 }
 

@@ -34,19 +34,6 @@ signal_note(int number)
 	bench_signal = number;
 }
 
-/* First signal: the run ends in order. Second one: the process ends at once. */
-static void
-signals_catch(void)
-{
-	struct sigaction action = {.sa_handler = signal_note,
-				   .sa_flags = SA_RESETHAND | SA_RESTART};
-
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-}
-
 static void
 progress_note(void *arg, const char *phase, double fraction)
 {
@@ -125,7 +112,7 @@ bench_run(struct bench *bench)
 
 	if (!results)
 		return command_fail("bench", "out of memory");
-	signals_catch();
+	command_signals_catch(signal_note);
 	rc = link_measure(bench);
 	if (!rc)
 		rc = runs_make(bench, results);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,17 @@ const char *
 command_program_name(void)
 {
 	return program->name;
+}
+
+void
+command_signals_catch(void (*note)(int number))
+{
+	struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESETHAND | SA_RESTART};
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
 }
 
 int

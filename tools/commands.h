@@ -45,6 +45,10 @@ int command_main(const struct command_program *program, int argc, char **argv);
 /* Of the program that runs. */
 const char *command_program_name(void);
 
+/* Call note on the first SIGINT, SIGTERM or SIGHUP, so that work can end in order; a second one ends the
+ * process. */
+void command_signals_catch(void (*note)(int number));
+
 int cmd_bench(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

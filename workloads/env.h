@@ -109,6 +109,13 @@ struct workload_memory_ops {
 	int (*round_end)(struct workload_env *env, enum workload_round round);
 };
 
+/* Operations that do nothing, for memory without them. stats: all zeros. */
+int workload_no_wait(struct workload_env *env);
+int workload_no_discard(struct workload_env *env, void *addr, size_t bytes,
+			enum sluice_discard_mode mode);
+int workload_no_pin(struct workload_env *env, void *addr, size_t bytes);
+void workload_no_stats(struct workload_env *env, struct sluice_stats *out);
+
 extern const struct workload_memory_ops workload_memory_sluice;
 extern const struct workload_memory_ops workload_memory_sluice_cuda;
 extern const struct workload_memory_ops workload_memory_mmap;

@@ -231,39 +231,6 @@ mmap_launch(struct workload_env *env, const struct workload_kernel *kernel, uint
 	return 0;
 }
 
-static int
-mmap_nothing(struct workload_env *env)
-{
-	(void)env;
-	return 0;
-}
-
-static int
-mmap_discard(struct workload_env *env, void *addr, size_t bytes, enum sluice_discard_mode mode)
-{
-	(void)env;
-	(void)addr;
-	(void)bytes;
-	(void)mode;
-	return 0;
-}
-
-static int
-mmap_pin(struct workload_env *env, void *addr, size_t bytes)
-{
-	(void)env;
-	(void)addr;
-	(void)bytes;
-	return 0;
-}
-
-static void
-mmap_stats(struct workload_env *env, struct sluice_stats *out)
-{
-	(void)env;
-	memset(out, 0, sizeof(*out));
-}
-
 const struct workload_memory_ops workload_memory_mmap = {
 	.open = mmap_open,
 	.close = mmap_close,
@@ -271,10 +238,10 @@ const struct workload_memory_ops workload_memory_mmap = {
 	.sync = mmap_sync,
 	.unmap = mmap_unmap,
 	.launch = mmap_launch,
-	.wait = mmap_nothing,
-	.pace = mmap_nothing,
-	.discard = mmap_discard,
-	.pin = mmap_pin,
-	.unpin = mmap_pin,
-	.stats = mmap_stats,
+	.wait = workload_no_wait,
+	.pace = workload_no_wait,
+	.discard = workload_no_discard,
+	.pin = workload_no_pin,
+	.unpin = workload_no_pin,
+	.stats = workload_no_stats,
 };

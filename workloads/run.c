@@ -640,3 +640,39 @@ workload_params_init(const struct workload *workload, struct workload_params *pa
 		params->option[i] = workload->options[i].initial;
 	return sluice_config_init(&params->config);
 }
+
+/* ---- what a kind of memory may leave out ---- */
+
+int
+workload_no_wait(struct workload_env *env)
+{
+	(void)env;
+	return 0;
+}
+
+int
+workload_no_discard(struct workload_env *env, void *addr, size_t bytes,
+		    enum sluice_discard_mode mode)
+{
+	(void)env;
+	(void)addr;
+	(void)bytes;
+	(void)mode;
+	return 0;
+}
+
+int
+workload_no_pin(struct workload_env *env, void *addr, size_t bytes)
+{
+	(void)env;
+	(void)addr;
+	(void)bytes;
+	return 0;
+}
+
+void
+workload_no_stats(struct workload_env *env, struct sluice_stats *out)
+{
+	(void)env;
+	memset(out, 0, sizeof(*out));
+}

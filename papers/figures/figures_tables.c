@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,14 +29,8 @@ is_wanted(const struct figures_writer *w, unsigned figure)
 int
 figures_picture_put(struct figures_writer *w, const char *name, const struct chart *chart)
 {
-	char path[PATH_MAX];
-
-	if (!w->dir || w->rc)
-		return w->rc;
-	snprintf(path, sizeof(path), "%s/%s.svg", w->dir, name);
-	w->rc = chart_write(path, chart);
-	fprintf(w->out, "\n![%s](%s%s%s.svg)\n", chart->title, w->link,
-		w->link[0] ? "/" : "", name);
+	if (w->dir && !w->rc)
+		w->rc = chart_embed(w->out, w->dir, w->link, name, chart);
 	return w->rc;
 }
 

@@ -277,7 +277,7 @@ options_check(struct options *options)
 	if (options->workload) {
 		suite->only_workload = workload_find(options->workload);
 		if (!suite->only_workload)
-			return command_usage("suite", "no workload '%s'; see bench --list",
+			return command_usage("suite", "no workload '%s'; see sluice-papers bench --list",
 					     options->workload);
 	}
 	return 0;

@@ -382,33 +382,6 @@ copies_launch(struct workload_env *env, const struct workload_kernel *kernel, ui
 }
 
 static int
-copies_wait(struct workload_env *env)
-{
-	(void)env; /* launches have ended when they return */
-	return 0;
-}
-
-static int
-copies_discard(struct workload_env *env, void *addr, size_t bytes,
-	       enum sluice_discard_mode mode)
-{
-	(void)env;
-	(void)addr;
-	(void)bytes;
-	(void)mode;
-	return 0;
-}
-
-static int
-copies_pin(struct workload_env *env, void *addr, size_t bytes)
-{
-	(void)env;
-	(void)addr;
-	(void)bytes;
-	return 0;
-}
-
-static int
 copies_host_copy(struct workload_env *env, unsigned array, uint64_t first, uint64_t cols,
 		 uint64_t stride, uint64_t rows, void *out)
 {
@@ -480,11 +453,11 @@ const struct workload_memory_ops suite_memory_copies = {
 	.sync = copies_sync,
 	.unmap = copies_unmap,
 	.launch = copies_launch,
-	.wait = copies_wait,
-	.pace = copies_wait,
-	.discard = copies_discard,
-	.pin = copies_pin,
-	.unpin = copies_pin,
+	.wait = workload_no_wait,
+	.pace = workload_no_wait,
+	.discard = workload_no_discard,
+	.pin = workload_no_pin,
+	.unpin = workload_no_pin,
 	.stats = copies_stats,
 	.host_copy = copies_host_copy,
 };

@@ -19,14 +19,8 @@
 int
 suite_picture_put(struct suite_writer *w, const char *name, const struct chart *chart)
 {
-	char path[PATH_MAX];
-
-	if (!w->dir || w->rc)
-		return w->rc;
-	snprintf(path, sizeof(path), "%s/%s.svg", w->dir, name);
-	w->rc = chart_write(path, chart);
-	fprintf(w->out, "\n![%s](%s%s%s.svg)\n", chart->title, w->link,
-		w->link[0] ? "/" : "", name);
+	if (w->dir && !w->rc)
+		w->rc = chart_embed(w->out, w->dir, w->link, name, chart);
 	return w->rc;
 }
 

@@ -31,6 +31,7 @@
 
 #include "base/clock.h"
 #include "cgroup.h"
+#include "commands.h"
 #include "sluice/sluice.h"
 
 /* Of the limit: the program, its threads' stacks, tables of the pager. */
@@ -265,18 +266,6 @@ run_prepare(struct run *run, struct suite *suite, struct suite_row *row)
 /* ---- the child ---- */
 
 static void
-child_signals_catch(void)
-{
-	struct sigaction action = {.sa_handler = child_signal_note,
-				   .sa_flags = SA_RESETHAND | SA_RESTART};
-
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-}
-
-static void
 outcome_run(struct run *run, struct outcome *outcome)
 {
 	const struct suite_row *row = run->row;
@@ -328,7 +317,7 @@ child_main(struct run *run, enum child_work work, struct outcome *outcome, pid_t
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);
-	child_signals_catch();
+	command_signals_catch(child_signal_note);
 	run->params.cancelled = &child_signal;
 	if (work == CHILD_RUN)
 		outcome_run(run, outcome);

@@ -144,33 +144,6 @@ workload_cuda_host_unmap(struct workload_env *env, struct workload_cuda *cuda, u
 	return rc ? workload_fail_library(env, rc, env->plan.array[array].name) : 0;
 }
 
-int
-workload_cuda_no_discard(struct workload_env *env, void *addr, size_t bytes,
-			 enum sluice_discard_mode mode)
-{
-	(void)env;
-	(void)addr;
-	(void)bytes;
-	(void)mode;
-	return 0;
-}
-
-int
-workload_cuda_no_pin(struct workload_env *env, void *addr, size_t bytes)
-{
-	(void)env;
-	(void)addr;
-	(void)bytes;
-	return 0;
-}
-
-void
-workload_cuda_no_stats(struct workload_env *env, struct sluice_stats *out)
-{
-	(void)env;
-	memset(out, 0, sizeof(*out));
-}
-
 /* ---- whole arrays on the device ---- */
 
 int

@@ -63,17 +63,13 @@ int workload_cuda_host_copy(struct workload_env *env, struct workload_cuda *cuda
 /* The array that addr lies in, or plan.n_arrays. */
 unsigned workload_array_of(const struct workload_env *env, const void *addr);
 
-/* ---- host memory (cuda_host.c): some of a memory's operations, and what does nothing ---- */
+/* ---- host memory (cuda_host.c): some of a memory's operations ---- */
 
 int workload_cuda_host_map(struct workload_env *env, struct workload_cuda *cuda,
 			   unsigned array, const char *path) SLUICE_MUST_CHECK;
 int workload_cuda_host_sync(struct workload_env *env, unsigned array) SLUICE_MUST_CHECK;
 int workload_cuda_host_unmap(struct workload_env *env, struct workload_cuda *cuda,
 			     unsigned array) SLUICE_MUST_CHECK;
-int workload_cuda_no_discard(struct workload_env *env, void *addr, size_t bytes,
-			     enum sluice_discard_mode mode);
-int workload_cuda_no_pin(struct workload_env *env, void *addr, size_t bytes);
-void workload_cuda_no_stats(struct workload_env *env, struct sluice_stats *out);
 
 /* ---- whole arrays on the device (cuda_host.c) ---- */
 
