@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python half of test_acceptance.sh: bench/programs/acceptance and table with programs made for the
+"""The Python half of test_acceptance.sh: bench/programs/acceptance, table and pairs with programs made for the
 test. Exit status 1 and a line for each claim that does not hold."""
 
 import argparse
@@ -438,6 +438,31 @@ def tables_are_merged(table):
     claim(rows["e"]["error"] == "late", f"e: {rows['e']}")
 
 
+def pairs_judge(pairs):
+    """Runs of a program by turns, and each reason to end with 1."""
+    pairs.table.LINK, pairs.table.PROGRAMS = LINK, {
+        "steady": {"command": [program("steady", 'echo \'{"seconds": [3, 3, 1], "peak_bytes": 4294967296, "sum": 1}\'')],
+                   "sizes": SIZES}}
+    status, text = called(pairs, "--old", BUILD, "--new", BUILD, "--programs", "steady", "--budgets", "50",
+                          "--pairs", "2", "--json", "pairs.json")
+    claim(status == 0 and "| steady | 50 % | 1.0000 | 1.0000 | 1.000 | 1.000 | 7.00 | 7.00 | 1.000 | 1.000 | equal |"
+          in text, f"pairs: {status}\n{text}")
+    data = json.loads(pathlib.Path("pairs.json").read_text())
+    claim(len(data["rows"][0]["pairs"]) == 2, f"pairs: {data}")
+    for what, value in (("best", 1.04), ("equal", False)):
+        for pair in data["rows"][0]["pairs"]:
+            pair["new"][what] = value
+        pathlib.Path("worse.json").write_text(json.dumps(data))
+        status, text = called(pairs, "--from", "worse.json")
+        claim(status == 1, f"pairs, {what} {value}: {status}\n{text}")
+        for pair in data["rows"][0]["pairs"]:
+            pair["new"][what] = pair["old"][what]
+    data["rows"][0]["pairs"][0]["new"] = data["rows"][0]["pairs"][1]["old"] = {"error": "lost"}
+    pathlib.Path("worse.json").write_text(json.dumps(data))
+    status, text = called(pairs, "--from", "worse.json")
+    claim(status == 1 and "failed or not run" in text, f"pairs, none whole: {status}\n{text}")
+
+
 def main():
     start = time.monotonic()
     acceptance = script("acceptance")
@@ -451,6 +476,7 @@ def main():
     a_second_size_of_host_memory_is_tried(script("table"))
     tables_are_merged(script("table"))
     a_run_on_a_gpu_is_read()
+    pairs_judge(script("pairs"))
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if failed else 0
 
