@@ -38,9 +38,9 @@ diff <(table_of_header) <(table_of_page) || {
 }
 
 # Files of the core and of the preload library, and the page that leads to them.
-for path in "$root"/src/core/*.c; do
-	name=$(basename "$path")
-	grep -q "\`$name\`\|\`core/$name\`\|${name%.c}\.h\`" "$root/ARCHITECTURE.md" || {
+for path in "$root"/src/core/*.c "$root"/src/core/*/*.c; do
+	name=${path#"$root/src/core/"}
+	grep -q "\`$name\`" "$root/ARCHITECTURE.md" || {
 		echo "ARCHITECTURE.md does not name src/core/$name"
 		failed=1
 	}
@@ -52,7 +52,7 @@ for path in "$root"/src/preload/*.[ch]; do
 		failed=1
 	}
 done
-for name in $(grep -o '`\(core\|device/soft\|store\)/[a-z_]*\.[ch]`' "$root/ARCHITECTURE.md" | tr -d '`'); do
+for name in $(grep -o '`\(core\|device/soft\|store\)/[a-z_/]*\.[ch]`' "$root/ARCHITECTURE.md" | tr -d '`'); do
 	[ -e "$root/src/$name" ] || {
 		echo "ARCHITECTURE.md names src/$name, which is not there"
 		failed=1

@@ -89,14 +89,15 @@ tags_check()
 	}
 }
 
-# headings_check <header> <folder>: a declaration below "/* x.c" is defined in folder/x.c.
+# headings_check <header> <folder>: a declaration below "/* x.c" is defined in the x.c of that folder.
 headings_check()
 {
 	local bad=0 n=0 file name
 	while read -r file name; do
 		n=$((n + 1))
-		grep -q "^$name(" "$2/$file" 2>/dev/null || {
-			echo "$1: $name() stands under $file, which does not define it"
+		file=$(find "$2" -name "$file")
+		[ -n "$file" ] && grep -q "^$name(" "$file" || {
+			echo "$1: $name() does not stand under the file that defines it"
 			bad=1
 		}
 	done < <(awk '
@@ -123,7 +124,7 @@ ranks_check()
 	}
 }
 
-makers_check "$root/src/core/chunk_state.h" "$root"/src/core/*.c || failed=1
+makers_check "$root/src/core/chunk_state.h" "$root"/src/core/*.c "$root"/src/core/*/*.c || failed=1
 tags_check "$root/src" || failed=1
 headings_check "$root/src/core/core.h" "$root/src/core" || failed=1
 ranks_check "$root/src/base/lock.h" "$root/docs/design/locking.md" || failed=1
@@ -139,7 +140,7 @@ planted()
 	fi
 }
 
-core=("$root"/src/core/*.c)
+core=("$root"/src/core/*.c "$root"/src/core/*/*.c)
 sed 's/sl_read_begin, /read_begin, /' "$root/src/core/chunk_state.h" > "$scratch/chunk_state.h"
 planted "a maker that does not exist" makers_check "$scratch/chunk_state.h" "${core[@]}"
 sed 's/sl_host_let_go, /sl_evict, /' "$root/src/core/chunk_state.h" > "$scratch/chunk_state.h"
