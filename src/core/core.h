@@ -67,12 +67,35 @@ void sl_chunk_wait(struct sl_chunk *c) SL_HELD; /* drops: until the chunk is wok
 /* The same; -ETIMEDOUT once deadline_ns has come. */
 int sl_chunk_wait_until(struct sl_chunk *c, uint64_t deadline_ns) SL_HELD;
 void sl_chunk_touch(struct sl_chunk *c) SL_HELD; /* refresh: newest stamp */
+/* Any stamp, higher or lower: for policies with an order of their own. */
+void sl_chunk_restamp(struct sl_chunk *c, uint64_t stamp) SL_HELD;
 /* 1 while some thread adds a page or lifts a guard: wait before moving or guarding c. */
 int sl_chunk_is_held(const struct sl_chunk *c) SL_HELD;
 /* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
  * meanwhile would be lifted unseen, so c is held. Drops. */
 int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HELD SL_MUST_CHECK;
 void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
+
+/* policy.c: calls of the space's policy; each does nothing where the policy has no function. */
+static inline void sl_policy_note(struct sluice_launch *l) SL_HELD;
+static inline int sl_policy_is_due(const struct sluice_space *s) SL_HELD;
+
+static inline void
+sl_policy_note(struct sluice_launch *l)
+{
+	const struct sl_policy *policy = l->space->policy;
+
+	if (!policy->note || l->noted || sl_checks_kernels(l->space))
+		return;
+	l->noted = 1;
+	policy->note(l);
+}
+
+static inline int
+sl_policy_is_due(const struct sluice_space *s)
+{
+	return s->policy->is_due && s->policy->is_due(s);
+}
 
 /* lru.c: the device's victims. */
 /* Room for n_chunks more chunks of a size, until they are released. -ENOMEM, -EFBIG. */

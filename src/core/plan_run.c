@@ -53,21 +53,29 @@ struct sl_plan_run {
 	uint64_t base; /* stamp of a use at launch number n: base - n */
 };
 
-int
-sl_plan_run_create(struct sl_plan_run **out)
+static struct sl_plan_run *
+run_of(const struct sluice_space *s)
+{
+	return s->policy_state;
+}
+
+static int
+plan_create(struct sluice_space *s)
 {
 	struct sl_plan_run *run = sl_calloc(1, sizeof(*run));
 
 	if (!run)
 		return sl_fail(-ENOMEM, "space: out of memory for the plan's notes");
 	run->next_try = NOTES_MIN;
-	*out = run;
+	s->policy_state = run;
 	return 0;
 }
 
-void
-sl_plan_run_destroy(struct sl_plan_run *run)
+static void
+plan_destroy(struct sluice_space *s)
 {
+	struct sl_plan_run *run = run_of(s);
+
 	if (!run)
 		return;
 	sl_planned_destroy(run->planned);
@@ -223,17 +231,15 @@ range_chunks(const struct sl_plan_range *range)
 
 /* Used next at launch number. */
 SL_HELD static void
-chunk_stamp(struct sl_plan_run *run, struct sl_chunk *c, uint64_t number)
+chunk_stamp(const struct sl_plan_run *run, struct sl_chunk *c, uint64_t number)
 {
-	c->stamp = run->base - number;
-	if (c->heap_slot != SL_HEAP_NONE)
-		sl_lru_refresh(c);
+	sl_chunk_restamp(c, run->base - number);
 }
 
 SL_HELD static void
 plan_begin(struct sluice_space *s)
 {
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 	struct sl_planned *planned = run->planned;
 
 	s->clock += STAMP_WINDOW;
@@ -250,11 +256,22 @@ plan_begin(struct sluice_space *s)
 	sl_count(s, SLUICE_COUNTER_PLANS, 1);
 }
 
+/* What was brought in for it and not used was brought in for nothing. */
+SL_HELD static void
+plan_evicted(struct sl_chunk *c)
+{
+	if (!(c->flags & SL_PLANNED))
+		return;
+	c->flags &= (uint16_t)~SL_PLANNED;
+	sl_count(c->region->space, SLUICE_COUNTER_PLAN_PREFETCH_WASTED,
+		 c->region->chunk_bytes);
+}
+
 /* What was brought in for nothing is so from now on. */
 SL_HELD static void
 plan_end(struct sluice_space *s)
 {
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 
 	run->active = 0;
 	run->move_due = 0;
@@ -264,7 +281,7 @@ plan_end(struct sluice_space *s)
 		const struct sl_plan_range *range = &run->planned->ranges[i];
 
 		for (uint64_t k = 0; k < range_chunks(range); k++)
-			sl_plan_run_evicted(range_chunk(range, k));
+			plan_evicted(range_chunk(range, k));
 	}
 	notes_clear(run);
 }
@@ -273,7 +290,7 @@ plan_end(struct sluice_space *s)
 SL_HELD static void
 plan_diverged(struct sluice_space *s)
 {
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 
 	sl_count(s, SLUICE_COUNTER_PLAN_DIVERGENCES, 1);
 	if (run->number >= 2 * (uint64_t)run->planned->period)
@@ -287,7 +304,7 @@ plan_diverged(struct sluice_space *s)
 static int
 settled_match(struct sluice_space *s, uint64_t hash)
 {
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 
 	if (hash == run->planned->hashes[plan_position(run, run->number + 1)] &&
 	    run->settled_bytes == s->dev.budget_bytes - s->dev.pinned_bytes) {
@@ -299,17 +316,13 @@ settled_match(struct sluice_space *s, uint64_t hash)
 	return 0;
 }
 
-void
-sl_plan_run_note(struct sluice_launch *l)
+SL_HELD static void
+plan_note(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
-	struct sl_plan_run *run = s->plan;
-	uint64_t hash;
+	struct sl_plan_run *run = run_of(s);
+	uint64_t hash = launch_hash(l);
 
-	if (!run || l->noted || sl_checks_kernels(s))
-		return;
-	l->noted = 1;
-	hash = launch_hash(l);
 	if (run->active) {
 		const struct sl_planned *planned = run->planned;
 		uint32_t at = plan_position(run, run->number + 1);
@@ -333,19 +346,22 @@ sl_plan_run_note(struct sluice_launch *l)
 		sl_cond_signal(&s->mover_wake);
 }
 
-void
-sl_plan_run_stamp(struct sluice_launch *l)
+/* By the next use of each chunk. */
+SL_HELD static int
+plan_stamp(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 	const struct sl_planned *planned = run->planned;
 	uint32_t at;
 
+	if (!l->planned)
+		return 0;
 	if (!run->active || l->plan_generation != run->generation) { /* its plan is over */
 		for (size_t k = 0; k < l->n_uses; k++)
 			for (uint64_t i = l->uses[k].first; i <= l->uses[k].last; i++)
-				l->uses[k].region->chunks[i].stamp = s->clock;
-		return;
+				l->uses[k].region->chunks[i].stamp = s->clock + l->n_uses;
+		return 1;
 	}
 	at = plan_position(run, l->planned);
 	for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
@@ -362,27 +378,18 @@ sl_plan_run_stamp(struct sluice_launch *l)
 				 c->region->chunk_bytes);
 		}
 	}
+	return 1;
 }
 
-void
-sl_plan_run_evicted(struct sl_chunk *c)
+SL_HELD static void
+plan_discarded(struct sl_region *r, uint64_t begin, uint64_t end)
 {
-	if (!(c->flags & SL_PLANNED))
-		return;
-	c->flags &= (uint16_t)~SL_PLANNED;
-	sl_count(c->region->space, SLUICE_COUNTER_PLAN_PREFETCH_WASTED,
-		 c->region->chunk_bytes);
-}
-
-void
-sl_plan_run_discard(struct sl_region *r, uint64_t begin, uint64_t end)
-{
-	struct sl_plan_run *run = r->space->plan;
+	struct sl_plan_run *run = run_of(r->space);
 	uint64_t first = (begin + r->chunk_bytes - 1) / r->chunk_bytes;
 	uint64_t last = end == r->size_bytes ? r->n_chunks : end / r->chunk_bytes;
 
 	/* While the mover looks at the notes they stay as they are. */
-	if (!run || run->active || run->settled || run->make_due || run->making ||
+	if (run->active || run->settled || run->make_due || run->making ||
 	    !run->n_notes || first >= last || run->n_uses == SL_PLAN_USES_MAX)
 		return;
 	run->uses[run->n_uses++] = (struct sl_plan_use){.region = r,
@@ -393,14 +400,12 @@ sl_plan_run_discard(struct sl_region *r, uint64_t begin, uint64_t end)
 	run->notes[run->n_notes - 1].n_uses++;
 }
 
-void
-sl_plan_run_forget(struct sl_region *r)
+SL_HELD static void
+plan_forget(struct sl_region *r)
 {
 	struct sluice_space *s = r->space;
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 
-	if (!run)
-		return;
 	for (uint32_t i = 0; run->active && i < run->planned->n_regions; i++) {
 		if (run->planned->regions[i] == r)
 			plan_end(s);
@@ -416,16 +421,17 @@ sl_plan_run_forget(struct sl_region *r)
 	}
 }
 
-unsigned
-sl_plan_run_patience(const struct sluice_space *s)
+/* A launch of a plan waits for the end of the one before it: a wait is seldom a deadlock. */
+SL_HELD static unsigned
+plan_patience(const struct sluice_space *s)
 {
-	return s->plan && s->plan->active ? PATIENCE : 1;
+	return run_of(s)->active ? PATIENCE : 1;
 }
 
-void
-sl_plan_run_stalled(struct sluice_space *s)
+SL_HELD static void
+plan_stalled(struct sluice_space *s)
 {
-	if (s->plan && s->plan->active)
+	if (run_of(s)->active)
 		plan_diverged(s);
 }
 
@@ -651,7 +657,7 @@ moving_end(struct moving *m, uint32_t at)
 SL_HELD static void
 moves_run(struct sluice_space *s)
 {
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 	struct moving m = {.s = s,
 			   .run = run,
 			   .planned = run->planned,
@@ -693,7 +699,7 @@ moves_run(struct sluice_space *s)
 SL_HELD static void
 plan_make(struct sluice_space *s)
 {
-	struct sl_plan_run *run = s->plan;
+	struct sl_plan_run *run = run_of(s);
 	struct sl_planned *old = run->planned, *planned = NULL;
 	uint64_t generation = run->generation;
 	struct sl_plan_input input = {
@@ -733,17 +739,37 @@ plan_make(struct sluice_space *s)
 	notes_clear(run);
 }
 
-int
-sl_plan_run_is_due(const struct sluice_space *s)
+SL_HELD static int
+plan_is_due(const struct sluice_space *s)
 {
-	return s->plan && (s->plan->make_due || s->plan->making || s->plan->move_due);
+	const struct sl_plan_run *run = run_of(s);
+
+	return run->make_due || run->making || run->move_due;
 }
 
-void
-sl_plan_run_step(struct sluice_space *s)
+SL_HELD static void
+plan_step(struct sluice_space *s)
 {
-	if (s->plan->make_due)
+	if (run_of(s)->make_due)
 		plan_make(s);
 	else
 		moves_run(s);
 }
+
+const struct sl_policy sl_policy_plan = {
+	.name = "plan",
+	.stamp_on_hit = 1,
+	.honour_intents = 1,
+	.honour_flags = 1,
+	.create = plan_create,
+	.destroy = plan_destroy,
+	.note = plan_note,
+	.stamp = plan_stamp,
+	.discarded = plan_discarded,
+	.evicted = plan_evicted,
+	.forget = plan_forget,
+	.is_due = plan_is_due,
+	.step = plan_step,
+	.patience = plan_patience,
+	.stalled = plan_stalled,
+};

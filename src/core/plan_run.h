@@ -108,35 +108,4 @@ int sl_plan_order(struct sl_planned *planned, uint64_t device_bytes) SL_MUST_CHE
 uint32_t sl_plan_keep(const struct sl_planned *planned, const struct sl_plan_at *a,
 		      unsigned cost, uint32_t part);
 
-/* ---- plan_run.c ---- */
-
-struct sl_plan_run;
-
-int sl_plan_run_create(struct sl_plan_run **out) SL_MUST_CHECK;
-void sl_plan_run_destroy(struct sl_plan_run *run); /* NULL is fine; the mover has ended */
-
-/*
- * Each does nothing in a space with another policy.
- *
- * note: l is about to be pinned for the first time; in call order. Matches it with the plan in
- * force, or falls back to LRU, or notes it. stamp: its pins stand (instead of an LRU stamp; only
- * if l->planned). discard: [begin, end) of r dies in its turn of the calls. forget: r is about to end. evicted: c has left the device.
- */
-void sl_plan_run_note(struct sluice_launch *l) SL_HELD;
-void sl_plan_run_stamp(struct sluice_launch *l) SL_HELD;
-void sl_plan_run_discard(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD;
-void sl_plan_run_forget(struct sl_region *r) SL_HELD;
-void sl_plan_run_evicted(struct sl_chunk *c) SL_HELD;
-
-/*
- * A plan has launches wait for the end of the one before them, so what looks like a standstill is
- * seldom one: how many times longer to wait. And: it was one, the plan ends.
- */
-unsigned sl_plan_run_patience(const struct sluice_space *s) SL_HELD;
-void sl_plan_run_stalled(struct sluice_space *s) SL_HELD;
-
-/* 1: the mover has something to do before the next launch may be prepared; step does it, drops. */
-int sl_plan_run_is_due(const struct sluice_space *s) SL_HELD;
-void sl_plan_run_step(struct sluice_space *s) SL_HELD;
-
 #endif

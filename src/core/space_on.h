@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door for whoever brings a device and a store of his own: the simulator, which runs the pager
- * on a virtual device, store and clock (src/sim/core_run.c). Everybody else makes a space by
- * sluice_space_create(), which chooses them by the configuration.
+ * The door for callers that bring a part of the pager of their own. The simulator runs the pager on
+ * a virtual device, store and clock (src/sim/core_run.c). Tests bring a policy. Everybody else makes
+ * a space by sluice_space_create(): the configuration chooses the parts.
  */
 #ifndef SL_CORE_SPACE_ON_H
 #define SL_CORE_SPACE_ON_H
 
+#include "core/policy.h"
 #include "device/device.h"
 #include "sluice/space.h"
 #include "store/store.h"
@@ -18,5 +19,9 @@
  */
 int sl_space_create_on(const struct sluice_config *config, struct sl_device *device,
 		       struct sl_engine *engine, struct sluice_space **out) SL_MUST_CHECK;
+
+/* As sluice_space_create(), with this policy; the configuration's choice of one is not looked at. */
+int sl_space_create_with(const struct sluice_config *config, const struct sl_policy *policy,
+			 struct sluice_space **out) SL_MUST_CHECK;
 
 #endif

@@ -41,7 +41,6 @@
 
 struct sl_hashes;
 struct sl_early_eviction;
-struct sl_plan_run;
 struct sl_publisher;
 
 /* Why bytes move: each direction has its own counters (sluice/stats.h). */
@@ -295,8 +294,8 @@ struct sluice_launch {
 	int reaches;   /* some of its chunks are reached in the host tier */
 	int overwrites; /* some of its chunks are unwritten, and it has not begun: overwrite.c */
 	uint64_t number;                   /* counts from 1, for texts */
-	int noted;                         /* policy plan has seen it */
-	uint64_t planned, plan_generation; /* its number in that plan; 0: in none */
+	int noted;                         /* the policy has seen it */
+	uint64_t planned, plan_generation; /* policy plan: its number in that plan; 0: in none */
 	sluice_kernel kernel;
 	struct sluice_grid grid;
 	size_t n_uses;
@@ -433,7 +432,7 @@ struct sluice_space {
 
 	struct sluice_stream *default_stream; /* set once */
 	struct sl_publisher *publisher;       /* set once */
-	struct sl_plan_run *plan; /* set once; policy plan only, else NULL: plan_run.h */
+	void *policy_state;                   /* set once; owned by the policy, or NULL */
 };
 
 struct sluice_stream {

@@ -59,6 +59,34 @@ for name in $(grep -o '`\(core\|device/soft\|store\)/[a-z_/]*\.[ch]`' "$root/ARC
 	}
 done
 
+# Code in HACKING.md behind "<!-- from:FILE -->" stands in that file, and so is built.
+# code_check <page>: prints what is not there; fails if the page has no such code.
+code_check()
+{
+	local page=$1 file block bad=0 found=0
+	while read -r file; do
+		found=1
+		block=$(awk -v from="<!-- from:$file -->" '
+			$0 == from { wanted = 1; next }
+			wanted && /^```/ { if (inside) exit; inside = 1; next }
+			inside' "$page")
+		[[ -n $block && $(cat "$root/$file") == *"$block"* ]] || {
+			echo "$page: the code from $file is not in it"
+			bad=1
+		}
+	done < <(sed -n 's/^<!-- from:\(.*\) -->$/\1/p' "$page")
+	[ $found = 1 ] || echo "$page: no code from a file"
+	return $((bad || !found))
+}
+code_check "$root/HACKING.md" || failed=1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+sed 's/MRU_CLOCK - uses - k/MRU_CLOCK - uses/' "$root/HACKING.md" >"$scratch/page.md"
+if code_check "$scratch/page.md" >"$scratch/out"; then
+	echo "code that differs from its file was not seen"
+	failed=1
+fi
+
 # Relative links.
 for page in "$root/ARCHITECTURE.md" "$root"/docs/design/*.md; do
 	for link in $(grep -o '](\([^)#]*\))' "$page" | sed 's/^](//; s/)$//' | grep -v '^http' || true); do

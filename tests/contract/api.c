@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/space_on.h"
+
 #define CASE_SECONDS_MAX 300   /* ends only a case that hangs */
 #define WAIT_STEPS_MAX   60000 /* of 1 ms or more; one suffices on a quiet machine */
 #define DIRECTORY_FORM   "sluice-api-XXXXXX"
@@ -151,6 +153,12 @@ api_main(const struct api_case *cases, size_t n, int argc, char **argv)
 struct sluice_space *
 space_make(const char *config_text)
 {
+	return space_make_with(config_text, NULL);
+}
+
+struct sluice_space *
+space_make_with(const char *config_text, const struct sl_policy *policy)
+{
 	struct sluice_config config;
 	struct sluice_space *space;
 	int rc = sluice_config_init(&config);
@@ -164,7 +172,7 @@ space_make(const char *config_text)
 	snprintf(config.spill_dirs, sizeof(config.spill_dirs), "%s", directory);
 	if (sluice_config_parse(&config, config_text))
 		api_failed(__FILE__, __LINE__, config_text);
-	rc = sluice_space_create(&config, &space);
+	rc = sl_space_create_with(&config, policy, &space);
 	if (rc == -EPERM || rc == -ENOTSUP)
 		api_skip(sluice_last_error());
 	CHECK(rc == 0);

@@ -63,6 +63,9 @@ void api_skip(const char *why) __attribute__((noreturn));
  * where userfaultfd is refused.
  */
 struct sluice_space *space_make(const char *config);
+/* The same under a policy of the test's own (core/policy.h); NULL: the configuration's. */
+struct sl_policy;
+struct sluice_space *space_make_with(const char *config, const struct sl_policy *policy);
 /* Wait for the default stream, check the invariants, destroy; all must be in order. */
 void space_end(struct sluice_space *space);
 void space_sync(struct sluice_space *space); /* default stream, must succeed; then the check */

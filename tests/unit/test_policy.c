@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of the policy table, and the intent that counts under each of them. */
+/* The flags of each policy, and the intent that counts under it. */
 #include "unit/cmocka_all.h"
 
 #include "core/policy.h"

@@ -34,6 +34,12 @@ struct key {
 
 static const char *const device_names[] = {"auto", "soft", "cuda", NULL};
 static const char *const policy_names[] = {"lru", "dragon", "uvm", "plan", NULL};
+static const struct sl_policy *const policies[SLUICE_POLICY_COUNT] = {
+	[SLUICE_POLICY_LRU] = &sl_policy_lru,
+	[SLUICE_POLICY_DRAGON] = &sl_policy_dragon,
+	[SLUICE_POLICY_UVM] = &sl_policy_uvm,
+	[SLUICE_POLICY_PLAN] = &sl_policy_plan,
+};
 static const char *const population_names[] = {"chunk", "grow", "page", NULL};
 static const char *const miss_names[] = {"serve", "fail", NULL};
 static const char *const measure_names[] = {"0", "1", "auto", NULL};
@@ -262,6 +268,12 @@ large_chunk_resolve(struct sluice_config *c)
 			"chunk to 64 MiB",
 			(unsigned long long)chunk);
 	return 0;
+}
+
+const struct sl_policy *
+sl_policy_find(enum sluice_policy policy)
+{
+	return (unsigned)policy < SLUICE_POLICY_COUNT ? policies[policy] : NULL;
 }
 
 int

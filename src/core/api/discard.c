@@ -15,7 +15,6 @@
 #include "base/size.h"
 #include "core/core.h"
 #include "core/interpose.h"
-#include "core/plan_run.h"
 
 void
 sl_chunk_forget(struct sl_chunk *c)
@@ -361,7 +360,8 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 	struct sluice_space *s = r->space;
 
 	sl_count(s, SLUICE_COUNTER_DISCARDS, end - begin);
-	sl_plan_run_discard(r, begin, end);
+	if (s->policy->discarded)
+		s->policy->discarded(r, begin, end);
 	r->busy++;
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
 		struct sl_chunk *c = &r->chunks[i];

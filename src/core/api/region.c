@@ -12,7 +12,6 @@
 #include "base/size.h"
 #include "core/core.h"
 #include "core/interpose.h"
-#include "core/plan_run.h"
 
 /* A region with at least so many large chunks has large chunks. */
 #define LARGE_CHUNKS 16u
@@ -683,7 +682,8 @@ void
 sl_region_close(struct sl_region *r)
 {
 	r->unmapping = 1;
-	sl_plan_run_forget(r);
+	if (r->space->policy->forget)
+		r->space->policy->forget(r);
 	sl_early_evict_forget(r);
 	while (r->busy)
 		sl_launch_wait(r->space);

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "core/interpose.h"
-#include "core/plan_run.h"
 #include "core/publish.h"
 #include "core/space_on.h"
 
@@ -125,7 +124,8 @@ space_free(struct sluice_space *s)
 	sl_cond_fini(&s->launch_wake);
 	sl_mutex_fini(&s->lock);
 	sl_lru_fini(s);
-	sl_plan_run_destroy(s->plan);
+	if (s->policy->destroy)
+		s->policy->destroy(s);
 	free(s->view.chunks);
 	free(s->early_evict.ring);
 	free(s->regions);
@@ -155,8 +155,8 @@ space_start(struct sluice_space *s, void *context)
 	if (!rc)
 		rc = sl_stream_make(s, s->device->caps & SL_CAP_NATIVE ? &legacy : NULL,
 				    &s->default_stream);
-	if (!rc && s->config.policy == SLUICE_POLICY_PLAN)
-		rc = sl_plan_run_create(&s->plan);
+	if (!rc && s->policy->create)
+		rc = s->policy->create(s);
 	if (!rc)
 		rc = sl_mover_start(s);
 	if (!rc && s->config.measure)
@@ -167,12 +167,13 @@ space_start(struct sluice_space *s, void *context)
 }
 
 /*
- * device and engine: taken over, also on failure; NULL: as the configuration says. context: that of
- * a CUDA device made here.
+ * policy, device and engine: NULL: as the configuration says. device and engine are taken over, also
+ * on failure. context: that of a CUDA device made here.
  */
 static int
-space_create(const struct sluice_config *resolved, struct sl_device *device,
-	     struct sl_engine *engine, void *context, struct sluice_space **out)
+space_create(const struct sluice_config *resolved, const struct sl_policy *policy,
+	     struct sl_device *device, struct sl_engine *engine, void *context,
+	     struct sluice_space **out)
 {
 	struct sluice_space *s = sl_calloc(1, sizeof(*s));
 	int rc;
@@ -187,7 +188,7 @@ space_create(const struct sluice_config *resolved, struct sl_device *device,
 	s->device = device;
 	s->engine = engine;
 	s->config = *resolved;
-	s->policy = sl_policy_find(resolved->policy);
+	s->policy = policy ? policy : sl_policy_find(resolved->policy);
 	s->fork_count = atomic_load(&fork_count);
 	s->dev.budget_bytes = resolved->device_budget_bytes;
 	s->host.budget_bytes = resolved->host_budget_bytes;
@@ -209,7 +210,8 @@ space_create(const struct sluice_config *resolved, struct sl_device *device,
 }
 
 int
-sluice_space_create(const struct sluice_config *config, struct sluice_space **out)
+sl_space_create_with(const struct sluice_config *config, const struct sl_policy *policy,
+		     struct sluice_space **out)
 {
 	struct sluice_config resolved;
 	int rc = 0;
@@ -220,7 +222,13 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 		rc = sluice_config_init(&resolved);
 	if (!rc)
 		rc = sl_config_resolve(&resolved);
-	return rc ? rc : space_create(&resolved, NULL, NULL, NULL, out);
+	return rc ? rc : space_create(&resolved, policy, NULL, NULL, NULL, out);
+}
+
+int
+sluice_space_create(const struct sluice_config *config, struct sluice_space **out)
+{
+	return sl_space_create_with(config, NULL, out);
 }
 
 int
@@ -231,7 +239,7 @@ sl_space_create_in(const struct sluice_config *config, void *context,
 	int rc = sl_config_resolve(&resolved);
 
 	if (!rc)
-		rc = space_create(&resolved, NULL, NULL, context, out);
+		rc = space_create(&resolved, NULL, NULL, NULL, context, out);
 	if (!rc)
 		*has_view = ((*out)->device->caps & SL_CAP_VIEW) != 0;
 	return rc;
@@ -252,7 +260,7 @@ sl_space_create_on(const struct sluice_config *config, struct sl_device *device,
 	int rc = sl_config_round(&resolved);
 
 	if (!rc)
-		return space_create(&resolved, device, engine, NULL, out);
+		return space_create(&resolved, NULL, device, engine, NULL, out);
 	device->ops->destroy(device);
 	sl_engine_destroy(engine);
 	return rc;

@@ -13,7 +13,6 @@
 
 #include "core/core.h"
 #include "core/interpose.h"
-#include "core/plan_run.h"
 #include "core/timeouts.h"
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u
@@ -214,7 +213,7 @@ launch_prepare_here(struct sluice_launch *l)
 	/* A kernel that waits for what it fetches does not wait its turn: what is prepared now may
 	 * wait for that kernel's end. */
 	if (!l->fetch && (s->queue_head || s->preparing ||
-			  (s->mover_busy && !l->embedded) || sl_plan_run_is_due(s)))
+			  (s->mover_busy && !l->embedded) || sl_policy_is_due(s)))
 		return 0;
 	if (!l->fetch)
 		s->preparing = l;
@@ -239,7 +238,7 @@ launch_dispatch(struct sluice_launch *l)
 		l->uses[k].region->busy++;
 	}
 	sl_inflight_begin(s, &l->work, l, NULL);
-	if ((l->fetch || (!s->queue_head && !s->preparing && !sl_plan_run_is_due(s))) &&
+	if ((l->fetch || (!s->queue_head && !s->preparing && !sl_policy_is_due(s))) &&
 	    sl_launch_try_prepare(l) == 0)
 		return 0;
 	rc = sl_launch_check_set(l);

@@ -9,7 +9,6 @@
 
 #include "base/turns.h"
 #include "core/core.h"
-#include "core/plan_run.h"
 #include "core/timeouts.h"
 
 /* So often at most a prefetch waits SL_ROOM_LOOK_NS for room that is to be given. */
@@ -303,7 +302,7 @@ launch_step(struct sluice_space *s)
 int
 sl_mover_is_due(struct sluice_space *s)
 {
-	return s->queue_head || s->request_head || sl_plan_run_is_due(s) ||
+	return s->queue_head || s->request_head || sl_policy_is_due(s) ||
 	       sl_early_evict_is_due(s);
 }
 
@@ -315,9 +314,9 @@ mover_step(struct sluice_space *s)
 	 * for programs that know nothing of us, whose order of decisions nobody counts on. */
 	if (s->preparing && !s->preparing->embedded)
 		return 0;
-	if (!s->preparing && sl_plan_run_is_due(s)) { /* before the next launch is looked at */
+	if (!s->preparing && sl_policy_is_due(s)) { /* before the next launch is looked at */
 		s->mover_busy = 1;
-		sl_plan_run_step(s);
+		s->policy->step(s);
 		s->mover_busy = 0;
 	} else if (!s->preparing && s->queue_head) {
 		launch_step(s);

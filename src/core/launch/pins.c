@@ -4,7 +4,6 @@
  * not begun, where another one would wait for ever. Who waits for a launch to give something back waits here.
  */
 #include "core/core.h"
-#include "core/plan_run.h"
 
 /* Whether every chunk of the use needs nothing. Held. */
 SL_HELD static int
@@ -69,7 +68,8 @@ void
 sl_launch_pin(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
-	int stamp = s->policy->stamp_on_hit && !l->planned;
+	int own = s->policy->stamp && s->policy->stamp(l);
+	int stamp = s->policy->stamp_on_hit && !own;
 
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
@@ -92,8 +92,6 @@ sl_launch_pin(struct sluice_launch *l)
 			r->chunks[i].awaited = 0;
 		}
 	}
-	if (l->planned)
-		sl_plan_run_stamp(l);
 }
 
 void
@@ -175,7 +173,7 @@ sl_launch_try_prepare(struct sluice_launch *l)
 	for (size_t k = 0; k < l->n_uses; k++)
 		if (!use_is_ready(&l->uses[k]))
 			use_revive(&l->uses[k]);
-	sl_plan_run_note(l);
+	sl_policy_note(l);
 	sl_launch_pin(l);
 	sl_count(l->space, SLUICE_COUNTER_LAUNCHES_RESIDENT, l->n_uses && !l->moved);
 	l->state = SL_LAUNCH_PREPARED;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "core/core.h"
-#include "core/plan_run.h"
 
 #define PLANS_MAX 64u /* of one launch, when pins are taken while it is brought in */
 
@@ -307,7 +306,7 @@ sl_launch_prepare(struct sluice_launch *l)
 		rc = sl_launch_check_set(l);
 		return rc ? rc : sl_check_prepare(l);
 	}
-	sl_plan_run_note(l);
+	sl_policy_note(l);
 	if (l->embedded && !l->reach_all) /* before it is pinned, which counts as its use */
 		l->reaches = sl_thrash_note(l, launch_fits(l));
 	rc = launch_plan(l);

@@ -175,6 +175,14 @@ sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes)
 }
 
 void
+sl_chunk_restamp(struct sl_chunk *c, uint64_t stamp)
+{
+	c->stamp = stamp;
+	if (c->heap_slot != SL_HEAP_NONE)
+		sl_lru_refresh(c);
+}
+
+void
 sl_chunk_touch(struct sl_chunk *c)
 {
 	c->stamp = ++c->region->space->clock;

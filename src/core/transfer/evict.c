@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/plan_run.h"
 #include "core/timeouts.h"
 
 #define SPARE_LOOK_MAX 64 /* dead chunks that are looked at */
@@ -92,7 +91,8 @@ evict_account(struct sl_chunk *c)
 	c->device_bytes = 0;
 	c->unwritten = 0;
 	sl_dirty_hash_left(c);
-	sl_plan_run_evicted(c);
+	if (c->region->space->policy->evicted)
+		c->region->space->policy->evicted(c);
 	c->flags |= SL_WAS_EVICTED;
 }
 
@@ -430,11 +430,11 @@ sl_room_spare(const struct sluice_space *s, uint64_t bytes)
 void
 sl_room_wait(struct sluice_space *s)
 {
-	uint64_t deadline = sl_now_ns() + sl_plan_run_patience(s) * SL_STALL_NS;
+	unsigned patience = s->policy->patience ? s->policy->patience(s) : 1;
 
-	if (sl_launch_wait_until(s, deadline) == -ETIMEDOUT && !sl_launches_go_on(s) &&
-	    sl_launch_preempt(s, s->preparing))
-		sl_plan_run_stalled(s);
+	if (sl_launch_wait_until(s, sl_now_ns() + patience * SL_STALL_NS) == -ETIMEDOUT &&
+	    !sl_launches_go_on(s) && sl_launch_preempt(s, s->preparing) && s->policy->stalled)
+		s->policy->stalled(s);
 }
 
 /* No victim now: a launch or another thread must be waited for; or say why there will be none. */
