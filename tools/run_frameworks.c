@@ -3,7 +3,7 @@
  * What `sluice run` tells frameworks, by their own variables: allocate exactly, take no memory ahead.
  * Which framework a program uses is not known before it runs, and the variables are nothing to other
  * programs: all are set. The library says at the first use of a GPU which of them met their framework
- * in that process (src/preload/announce.c has the words; sluice-run(1) and docs/run.md the table).
+ * in that process (src/preload/report/announce.c has the words; sluice-run(1) and docs/run.md the table).
  *
  * A variable that the user has set stays. --no-framework NAME leaves one framework alone,
  * --keep-frameworks all of them. With --baseline off nothing is told: that mode is for comparison with the

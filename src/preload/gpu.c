@@ -23,7 +23,7 @@
 #include "core/interpose.h"
 #include "core/limits.h"
 #include "preload/gpu_internal.h"
-#include "preload/tracing.h"
+#include "preload/report/tracing.h"
 
 #define ADDRESS_BYTES          ((uint64_t)8 << 40)
 #define ADDRESS_BYTES_MIN      ((uint64_t)64 << 30)

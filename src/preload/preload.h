@@ -31,8 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/api_index.h" /* generated: enum sl_api, one SL_API_<exported name> each */
-#include "preload/driver_api.h"
+#include "preload/api/api_index.h" /* generated: enum sl_api, one SL_API_<exported name> each */
+#include "preload/api/driver_api.h"
 #include "sluice/sluice.h"
 
 /* ---- entry.c: the driver, and when the library takes part -------------------------------- */

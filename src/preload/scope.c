@@ -21,9 +21,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/interpose.h"
-#include "preload/arena.h"
+#include "preload/alloc/arena.h"
 #include "preload/gpu_internal.h"
-#include "preload/tracing.h"
+#include "preload/report/tracing.h"
 
 #define BESIDE_MAX \
 	65000u /* ranges; the core takes a few more uses than that in a launch */

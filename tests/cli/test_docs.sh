@@ -45,10 +45,10 @@ for path in "$root"/src/core/*.c "$root"/src/core/*/*.c; do
 		failed=1
 	}
 done
-for path in "$root"/src/preload/*.[ch]; do
+for path in "$root"/src/preload/*.[ch] "$root"/src/preload/*/*.[ch]; do
 	name=$(basename "$path")
 	grep -q "\`$name\`" "$root/ARCHITECTURE.md" || {
-		echo "ARCHITECTURE.md does not name src/preload/$name"
+		echo "ARCHITECTURE.md does not name ${path#"$root"/}"
 		failed=1
 	}
 done

@@ -7,7 +7,7 @@
 #define SL_TESTS_STANDIN_API_H
 
 #include "internal.h"
-#include "preload/driver_api.h"
+#include "preload/api/driver_api.h"
 
 /* The stream of a call whose stream 0 is the thread's own. */
 static inline struct cu_stream *

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "internal.h"
-#include "preload/api_alloc.h"
-#include "preload/api_query.h"
+#include "preload/api/api_alloc.h"
+#include "preload/api/api_query.h"
 
 #define POOLS_MAX   32u
 #define PITCH_BYTES 512u

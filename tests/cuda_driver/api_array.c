@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "api.h"
-#include "preload/api_copy.h"
+#include "preload/api/api_copy.h"
 
 struct cu_array_descriptor {
 	size_t width, height;

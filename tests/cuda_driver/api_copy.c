@@ -5,7 +5,7 @@
  *
  * Threads: any; the.lock as copy.c says.
  */
-#include "preload/api_copy.h"
+#include "preload/api/api_copy.h"
 #include "api.h"
 
 int

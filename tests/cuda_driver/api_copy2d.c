@@ -6,7 +6,7 @@
  * Threads: any; the.lock as copy.c says.
  */
 #include "api.h"
-#include "preload/api_copy.h"
+#include "preload/api/api_copy.h"
 
 uint64_t
 side_at(const struct side *side, size_t y, size_t z)

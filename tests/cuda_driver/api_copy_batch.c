@@ -6,7 +6,7 @@
  * Threads: any; the.lock as copy.c says.
  */
 #include "api.h"
-#include "preload/api_copy.h"
+#include "preload/api/api_copy.h"
 
 static int
 fail_at(size_t *failed, size_t i, int code)

@@ -5,7 +5,7 @@
  *
  * Threads: any; the.lock as copy.c says.
  */
-#include "preload/api_fill.h"
+#include "preload/api/api_fill.h"
 #include "api.h"
 
 static int

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "preload/api_graph.h"
+#include "preload/api/api_graph.h"
 
 #define INSIDE_MAX   16u
 #define TYPE_HOST    1

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "api.h"
-#include "preload/api_tensormap.h"
-#include "preload/api_texture.h"
+#include "preload/api/api_tensormap.h"
+#include "preload/api/api_texture.h"
 
 /* Whether the current device may read there now. */
 static int

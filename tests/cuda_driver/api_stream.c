@@ -6,7 +6,7 @@
  *
  * Threads: any; the.lock.
  */
-#include "preload/api_stream.h"
+#include "preload/api/api_stream.h"
 #include "api.h"
 
 EXPORT int cuStreamSynchronize_ptsz(struct cu_stream *stream);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "preload/api_stream.h"
+#include "preload/api/api_stream.h"
 
 #define INSIDE_MAX         16u /* graphs inside of each other */
 #define FLAG_DEVICE_LAUNCH 4u  /* taken; no kernel here launches a graph */

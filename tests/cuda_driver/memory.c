@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "preload/api_vmm.h"
+#include "preload/api/api_vmm.h"
 
 #define HOST_POOL DEVICES_MAX
 

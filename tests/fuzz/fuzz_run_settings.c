@@ -9,7 +9,7 @@
  */
 #include <stdarg.h>
 
-#include "preload/settings.c" /* NOLINT(bugprone-suspicious-include): see above */
+#include "preload/loader/settings.c" /* NOLINT(bugprone-suspicious-include): see above */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

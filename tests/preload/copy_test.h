@@ -16,11 +16,11 @@
 #include <stdlib.h>
 
 #include "cuda_driver/standin.h"
-#include "preload/api_copy.h"
-#include "preload/api_fill.h"
-#include "preload/api_memop.h"
-#include "preload/api_tensormap.h"
-#include "preload/api_texture.h"
+#include "preload/api/api_copy.h"
+#include "preload/api/api_fill.h"
+#include "preload/api/api_memop.h"
+#include "preload/api/api_tensormap.h"
+#include "preload/api/api_texture.h"
 
 /* The driver's call of that name, and one that must succeed. */
 void *copy_test_find(const char *name);

@@ -36,7 +36,7 @@ string(REPLACE "detect_leaks=1" "detect_leaks=0" preload_environment "${SLUICE_T
 file(GLOB preload_tests CONFIGURE_DEPENDS preload/test_*.c)
 foreach(source IN LISTS preload_tests)
 	get_filename_component(name ${source} NAME_WE)
-	target_sources(preload_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/preload/api_index.c)
+	target_sources(preload_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/preload/api/api_index.c)
 	add_dependencies(preload_${name} sluice-preload)
 	set(environment ${preload_environment} ${standin_environment}
 		"SLUICE_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>"

@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "preload/api_alloc.h"
-#include "preload/api_query.h"
-#include "preload/api_stream.h"
+#include "preload/api/api_alloc.h"
+#include "preload/api/api_query.h"
+#include "preload/api/api_stream.h"
 
 #define MIB ((size_t)1 << 20)
 

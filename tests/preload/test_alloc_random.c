@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "preload/api_alloc.h"
-#include "preload/api_query.h"
-#include "preload/api_stream.h"
+#include "preload/api/api_alloc.h"
+#include "preload/api/api_query.h"
+#include "preload/api/api_stream.h"
 
 #define MIB     ((size_t)1 << 20)
 #define SLOTS   48u

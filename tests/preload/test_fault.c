@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "away.h"
-#include "preload/api_launch.h"
-#include "preload/api_wait.h"
+#include "preload/api/api_launch.h"
+#include "preload/api/api_wait.h"
 
 struct cu_module;
 struct cu_function;

@@ -13,9 +13,9 @@
 #include "away.h"
 #include "base/rng.h"
 #include "kernels.h"
-#include "preload/api_graph.h"
-#include "preload/api_launch.h"
-#include "preload/api_stream.h"
+#include "preload/api/api_graph.h"
+#include "preload/api/api_launch.h"
+#include "preload/api/api_stream.h"
 #include "scenario.h"
 
 #define BLOCK_BYTES (4 * AWAY_MIB)

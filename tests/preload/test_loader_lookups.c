@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "preload/api_index.h"
+#include "preload/api/api_index.h"
 
 #define OURS   "libsluice-preload.so"
 #define THEIRS "libcuda.so.1"

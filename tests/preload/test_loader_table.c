@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/api_index.h"
+#include "preload/api/api_index.h"
 
 struct row {
 	const char *exported, *base;

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "preload/api_alloc.h"
-#include "preload/api_query.h"
+#include "preload/api/api_alloc.h"
+#include "preload/api/api_query.h"
 
 #define MIB ((size_t)1 << 20)
 

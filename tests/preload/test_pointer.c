@@ -10,7 +10,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "preload/api_query.h"
+#include "preload/api/api_query.h"
 #include "scenario.h"
 
 #define BYTES (3 * AWAY_MIB + 7)

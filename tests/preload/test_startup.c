@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "preload/api_index.h"
+#include "preload/api/api_index.h"
 
 static int failed;
 

@@ -6,8 +6,8 @@
 #ifndef SL_TESTS_PRELOAD_VMM_TEST_H
 #define SL_TESTS_PRELOAD_VMM_TEST_H
 
-#include "preload/api_query.h"
-#include "preload/api_vmm.h"
+#include "preload/api/api_query.h"
+#include "preload/api/api_vmm.h"
 #include "work.h"
 
 #define MIB     ((uint64_t)1 << 20)

@@ -18,12 +18,12 @@
 #include <stdlib.h>
 
 #include "cuda_driver/standin.h"
-#include "preload/api_alloc.h"
-#include "preload/api_copy.h"
-#include "preload/api_fill.h"
-#include "preload/api_foreign.h"
-#include "preload/api_graph.h"
-#include "preload/api_stream.h"
+#include "preload/api/api_alloc.h"
+#include "preload/api/api_copy.h"
+#include "preload/api/api_fill.h"
+#include "preload/api/api_foreign.h"
+#include "preload/api/api_graph.h"
+#include "preload/api/api_stream.h"
 
 #define CUDA_SYMBOL(name, exported, need, ...) int exported(__VA_ARGS__);
 #include "device/cuda/cuda_symbols.def"

@@ -28,11 +28,11 @@ static int fake_discard_freed(struct sluice_space *space, void *addr, size_t byt
 #define sl_discard_freed fake_discard_freed
 
 /* Not in the library that unit tests are linked with. NOLINTBEGIN(bugprone-suspicious-include) */
-#include "preload/arena.c"
-#include "preload/arena_check.c"
-#include "preload/block.c"
-#include "preload/extent.c"
-#include "preload/reuse.c"
+#include "preload/alloc/arena.c"
+#include "preload/alloc/arena_check.c"
+#include "preload/alloc/block.c"
+#include "preload/alloc/extent.c"
+#include "preload/alloc/reuse.c"
 /* NOLINTEND(bugprone-suspicious-include) */
 
 #define MIB       ((uint64_t)1 << 20)

@@ -2,7 +2,7 @@
 /*
  * Finding an allocation by an address: against an array of them, while others come and go, and with many.
  */
-#include "preload/block.h"
+#include "preload/alloc/block.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "unit/cmocka_all.h"
 
 /* Not in the library that unit tests are linked with. */
-#include "preload/block.c" /* NOLINT(bugprone-suspicious-include) */
+#include "preload/alloc/block.c" /* NOLINT(bugprone-suspicious-include) */
 
 #define BASE ((uint64_t)0x200000000000)
 #define MIB  ((uint64_t)1 << 20)

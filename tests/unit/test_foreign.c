@@ -3,18 +3,18 @@
  * What the preload library counts of memory that is not ours, on driver calls that are a few lines
  * here: what was taken past us is counted once, for as long as it exists.
  */
-#include "preload/foreign.h"
+#include "preload/calls/foreign.h"
 
 #include <string.h>
 
-#include "preload/api_foreign.h"
-#include "preload/api_stream.h"
+#include "preload/api/api_foreign.h"
+#include "preload/api/api_stream.h"
 #include "unit/cmocka_all.h"
 
 /* Not in the library that unit tests are linked with. NOLINTBEGIN(bugprone-suspicious-include) */
-#include "preload/code.c"
-#include "preload/foreign.c"
-#include "preload/ranges.c"
+#include "preload/calls/code.c"
+#include "preload/calls/foreign.c"
+#include "preload/calls/ranges.c"
 /* NOLINTEND(bugprone-suspicious-include) */
 
 #define MIB ((uint64_t)1 << 20)

@@ -3,10 +3,10 @@
  * What kernels' names say of their parameters. The names are g++'s and nvcc's; what they stand for is beside
  * them, where it is not the one that is read.
  */
-#include "preload/functions.h"
+#include "preload/args/functions.h"
 #include "unit/cmocka_all.h"
 
-#include "preload/mangled.c" /* NOLINT(bugprone-suspicious-include) */
+#include "preload/args/mangled.c" /* NOLINT(bugprone-suspicious-include) */
 
 struct named {
 	const char *name;

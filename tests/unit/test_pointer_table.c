@@ -9,8 +9,8 @@
 #include "unit/cmocka_all.h"
 
 /* Not in the library that unit tests are linked with. NOLINTBEGIN(bugprone-suspicious-include) */
-#include "preload/block.c"
-#include "preload/pointer_table.c"
+#include "preload/alloc/block.c"
+#include "preload/args/pointer_table.c"
 /* NOLINTEND(bugprone-suspicious-include) */
 
 #define BASE     ((uint64_t)0x200000000000)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges that the preload library remembers, against an array of what each number belongs to. */
-#include "preload/ranges.h"
+#include "preload/calls/ranges.h"
 
 #include "base/rng.h"
 #include "unit/cmocka_all.h"
 
 /* Not in the library that unit tests are linked with. */
-#include "preload/ranges.c" /* NOLINT(bugprone-suspicious-include) */
+#include "preload/calls/ranges.c" /* NOLINT(bugprone-suspicious-include) */
 
 #define NUMBERS 512u
 #define STEPS   20000u

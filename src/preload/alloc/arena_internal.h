@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What arena.c (which addresses), reuse.c (when they may be used again) and arena_check.c (are the books
+ * right) share, and nobody else looks at.
+ */
+#ifndef SL_PRELOAD_ARENA_INTERNAL_H
+#define SL_PRELOAD_ARENA_INTERNAL_H
+
+#include <pthread.h>
+
+#include "preload/alloc/arena.h"
+#include "preload/alloc/block.h"
+#include "preload/alloc/extent.h"
+
+#define PL_FENCES_MAX 8u /* made and not passed; more frees go into a later one */
+
+enum pl_zone_kind {
+	PL_ZONE_SMALL,
+	PL_ZONE_BIG,
+	PL_ZONE_MAPPED, /* from here on: what the program reserves and maps itself, by chunk size */
+	PL_ZONE_MAPPED_MIDDLE,
+	PL_ZONE_MAPPED_COARSE,
+	PL_ZONE_COUNT
+};
+
+struct pl_arena_fence {
+	struct pl_fence *fence;
+	uint64_t seq; /* covers frees up to this one */
+};
+
+struct pl_arena {
+	struct pl_gpu *gpu;
+	pthread_mutex_t lock;
+	struct pl_zone zones[PL_ZONE_COUNT];
+	struct pl_record_pool records;
+	uint64_t live_bytes, held_bytes;
+	uint64_t promised_bytes; /* of chunks that threads are making resident */
+	/* By the program, in the zones for that. */
+	uint64_t reserved_bytes[PL_ZONE_COUNT];
+	uint64_t streams;   /* bits of all that were ever active */
+	uint64_t seq;       /* of the last free */
+	uint64_t clean_seq; /* frees up to this are owed nothing */
+	uint64_t owed_mask; /* by frees since the last fence was made */
+	uint64_t owed_frees, owed_bytes;
+	int pressed;
+	int lends; /* users of blocks are seen: room that streams owe is given out (reuse.c) */
+	uint64_t lent;         /* blocks made of owed room */
+	struct pl_fence *lien; /* the last one made for them: behind what any of them owes */
+	int recycled;          /* room was reused while there was one stream */
+	uint64_t once; /* its bit, when it was the only one no more; 0: nothing to wait for */
+	uint64_t once_seq; /* frees up to this one were of that time */
+	uint64_t follows;
+	_Atomic uint64_t generation;
+	_Atomic int said_full;
+
+	pthread_mutex_t lend_lock; /* one lien is made after the other */
+	pthread_mutex_t fence_lock;
+	struct pl_arena_fence fences[PL_FENCES_MAX]; /* oldest first */
+	_Atomic unsigned n_fences;                   /* written with fence_lock */
+	uint64_t fences_made, fences_passed, waits;
+};
+
+static inline struct pl_arena *
+pl_arena_of(const struct pl_gpu *gpu)
+{
+	return __atomic_load_n(&gpu->arena, __ATOMIC_ACQUIRE);
+}
+
+/* ---- arena.c ---- */
+
+/* The GPU's arena, made if it is the first use. NULL: no memory. */
+struct pl_arena *pl_arena_get(struct pl_gpu *gpu);
+/* A region of bytes at least for the zone. 0 or -errno. Without locks. */
+int pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes);
+/* Count room against what there is: 0; or -ENOMEM, nothing is counted, and it is said on stderr. */
+int pl_arena_limit_take(struct pl_arena *arena, uint64_t room);
+/* Have the chunks of [base, base + room) on the device, or come under pressure. 0 or -errno: the device
+ * is lost. Two threads may bring in the same chunk: it is the same to the core, and counted once. Without
+ * locks. */
+int pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
+		      struct pl_area *area, uint64_t base, uint64_t room);
+
+/* ---- reuse.c ---- */
+
+/* The mask is of one stream, or none: work is in the order in which it was queued. */
+int pl_reuse_is_one_stream(uint64_t mask);
+/* Class of room that was freed in the order of one stream. */
+unsigned pl_reuse_class(uint64_t bit);
+/* These streams are active. Without locks. */
+void pl_reuse_streams_look(struct pl_arena *arena, uint64_t mask);
+/* See what fences have passed, and make the next. wait: until one has. 1: room became anybody's.
+ * Without locks. */
+int pl_reuse_reclaim(struct pl_arena *arena, int wait);
+/* 1: room may be given out that streams still owe. Without locks. */
+int pl_reuse_lends(struct pl_arena *arena);
+/* Room that streams of owed may still use has become this block, which nobody knows yet. 0, or it has no
+ * lien: -EBUSY, -ENOMEM. Without locks. */
+int pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed);
+/* Contents are dead. Without locks. */
+void pl_reuse_discard(struct pl_arena *arena, uint64_t addr, uint64_t bytes);
+/* Discard what is held back for that. Without locks. */
+void pl_reuse_discard_held(struct pl_arena *arena);
+
+#endif

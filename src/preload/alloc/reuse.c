@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When room that was freed may be given out again: which streams may still use it, fences behind their
+ * work, discards. arena.c says why; here is how.
+ *
+ * With one stream nobody owes anything: what comes next comes behind. When a second appears, all that was
+ * used before is owed to the first; and it, and every one that comes later, waits for what the first has
+ * queued, since room may have been given out again that the first still uses, until that is known
+ * to be done.
+ *
+ * Lending. Those who call cudaMalloc() and cudaFree() for each tensor free what is still in use by work that
+ * has not even begun; waiting for fences would have them use several times the memory. Once the uses of
+ * blocks are looked at (pressure), room that streams owe is given out at once, and the block has a lien on
+ * it: a fence behind what they have queued by then. A stream that uses the block for the first time is made
+ * to wait for the others' part of it. Not while a stream is being captured: it has no place for a fence.
+ *
+ * A fence covers all frees up to its making: they are numbered, and one number says what is anybody's.
+ * Few fences are out at a time.
+ *
+ * Threads: any. fence_lock (outer) for fences, lend_lock (outer, too) for liens, lock for all else; no call of the core,
+ * the driver or stream.c under lock.
+ */
+#include <errno.h>
+
+#include "base/error.h"
+#include "core/interpose.h"
+#include "preload/alloc/arena_internal.h"
+
+/* ---- who owes ---- */
+
+int
+pl_reuse_is_one_stream(uint64_t streams)
+{
+	return !(streams & (streams - 1)) && !(streams >> PL_STREAMS_MAX);
+}
+
+unsigned
+pl_reuse_class(uint64_t bit)
+{
+	if (!bit)
+		return PL_CLASS_CLEAN;
+	return bit >> PL_STREAMS_MAX ? PL_CLASS_MIXED : (unsigned)__builtin_ctzll(bit) + 1;
+}
+
+/* Streams that are active. When the second appears, what was freed before is owed to the first. Locked. */
+static void
+streams_note(struct pl_arena *arena, uint64_t mask)
+{
+	uint64_t before = arena->streams;
+
+	if (!(mask & ~before))
+		return;
+	__atomic_store_n(&arena->streams, before | mask, __ATOMIC_RELAXED);
+	if (!before || !pl_reuse_is_one_stream(before) ||
+	    pl_reuse_is_one_stream(arena->streams))
+		return;
+	arena->seq++;
+	arena->once = arena->recycled ? before : 0;
+	arena->once_seq = arena->seq;
+	for (int i = 0; i < PL_ZONE_COUNT; i++)
+		pl_zone_suspect(&arena->zones[i], pl_reuse_class(before), before, arena->seq);
+	arena->owed_mask |= before;
+}
+
+/* The lock is only taken when there is something new. */
+void
+pl_reuse_streams_look(struct pl_arena *arena, uint64_t mask)
+{
+	if (!(mask & ~__atomic_load_n(&arena->streams, __ATOMIC_RELAXED)))
+		return;
+	pthread_mutex_lock(&arena->lock);
+	streams_note(arena, mask);
+	pthread_mutex_unlock(&arena->lock);
+}
+
+/* ---- discards ---- */
+
+void
+pl_reuse_discard(struct pl_arena *arena, uint64_t addr, uint64_t bytes)
+{
+	pl_enter();
+	/* A permission, not a duty: what the core does not take is copied out in vain. */
+	sl_ignore(sl_discard_freed(arena->gpu->space, (void *)(uintptr_t)addr, bytes));
+	pl_leave();
+}
+
+/* Of a run, what lies below the first chunk of its area that was never handed out. It only grows, and
+ * not in what is held back. */
+static uint64_t
+held_used_bytes(const struct pl_zone *zone, const struct pl_extent *extent)
+{
+	uint64_t used = extent->area->base +
+			__atomic_load_n(&extent->area->used_end, __ATOMIC_RELAXED) *
+				zone->chunk_bytes;
+
+	return used < extent->addr + extent->bytes ? used - extent->addr : extent->bytes;
+}
+
+void
+pl_reuse_discard_held(struct pl_arena *arena)
+{
+	for (int i = 0; i < PL_ZONE_COUNT; i++) {
+		struct pl_zone *zone = &arena->zones[i];
+		struct pl_extent *extent;
+
+		for (;;) {
+			pthread_mutex_lock(&arena->lock);
+			extent = pl_zone_held(zone);
+			pthread_mutex_unlock(&arena->lock);
+			if (!extent)
+				break;
+			pl_reuse_discard(arena, extent->addr, held_used_bytes(zone, extent));
+			pthread_mutex_lock(&arena->lock);
+			if (extent->class && extent->seq <= arena->clean_seq)
+				extent->class = PL_CLASS_CLEAN;
+			pl_zone_release(zone, extent);
+			arena->owed_mask |= extent->mask;
+			pthread_mutex_unlock(&arena->lock);
+		}
+	}
+}
+
+/* ---- fences ---- */
+
+/* A fence behind all that is owed since the last. Held fence_lock; 0 or -errno. */
+static int
+fence_add(struct pl_arena *arena)
+{
+	unsigned n = atomic_load(&arena->n_fences);
+	struct pl_fence *fence;
+	uint64_t mask, seq;
+	int rc;
+
+	pthread_mutex_lock(&arena->lock);
+	mask = n < PL_FENCES_MAX ? arena->owed_mask : 0;
+	seq = arena->seq;
+	if (mask) {
+		arena->owed_mask = 0;
+		arena->owed_frees = arena->owed_bytes = 0;
+	}
+	pthread_mutex_unlock(&arena->lock);
+	if (!mask)
+		return -EAGAIN;
+	rc = pl_fence_make(arena->gpu, mask, &fence);
+	if (rc) {
+		pthread_mutex_lock(&arena->lock);
+		arena->owed_mask |= mask;
+		pthread_mutex_unlock(&arena->lock);
+		return rc;
+	}
+	arena->fences[n] = (struct pl_arena_fence){fence, seq};
+	atomic_store(&arena->n_fences, n + 1);
+	arena->fences_made++;
+	return 0;
+}
+
+/* The oldest fence has passed. Held fence_lock. */
+static void
+fence_drop(struct pl_arena *arena, uint64_t *seq)
+{
+	unsigned n = atomic_load(&arena->n_fences) - 1;
+
+	*seq = arena->fences[0].seq;
+	for (unsigned i = 0; i < n; i++)
+		arena->fences[i] = arena->fences[i + 1];
+	atomic_store(&arena->n_fences, n);
+	arena->fences_passed++;
+}
+
+/*
+ * See what fences have passed, and make the next. wait: until one has. 1: room became anybody's.
+ * Without locks.
+ */
+int
+pl_reuse_reclaim(struct pl_arena *arena, int wait)
+{
+	uint64_t seq = 0;
+	size_t n = 0;
+
+	if (!wait && pthread_mutex_trylock(&arena->fence_lock))
+		return 0;
+	if (wait)
+		pthread_mutex_lock(&arena->fence_lock);
+	pl_enter();
+	while (atomic_load(&arena->n_fences) && pl_fence_passed(arena->fences[0].fence))
+		fence_drop(arena, &seq);
+	sl_ignore(fence_add(arena)); /* nothing owed, too many, or no memory: asked again next time */
+	if (wait && !seq && atomic_load(&arena->n_fences)) {
+		arena->waits++;
+		if (!pl_fence_wait(arena->fences[0].fence))
+			fence_drop(arena, &seq);
+	}
+	pl_leave();
+	if (seq) {
+		pthread_mutex_lock(&arena->lock);
+		arena->clean_seq = seq;
+		for (int i = 0; i < PL_ZONE_COUNT; i++)
+			n += pl_zone_clean(&arena->zones[i], seq);
+		pthread_mutex_unlock(&arena->lock);
+	}
+	pthread_mutex_unlock(&arena->fence_lock);
+	if (n)
+		pl_reuse_discard_held(arena);
+	return n > 0;
+}
+
+/* ---- lending ---- */
+
+int
+pl_reuse_lends(struct pl_arena *arena)
+{
+	if (atomic_load(&pl_captures) ||
+	    atomic_load_explicit(&arena->gpu->pressure, memory_order_acquire) < PL_TRACKING)
+		return 0;
+	if (__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
+		return 1;
+	pthread_mutex_lock(&arena->lock);
+	arena->zones[PL_ZONE_SMALL].lends = arena->zones[PL_ZONE_BIG].lends = 1;
+	__atomic_store_n(&arena->lends, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&arena->lock);
+	return 1;
+}
+
+int
+pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed)
+{
+	struct pl_fence *fence, *before;
+	uint64_t mask;
+	int rc;
+
+	/* Behind all streams, and made behind the one before: the last comes behind whatever was lent. */
+	pthread_mutex_lock(&arena->lend_lock);
+	pl_streams_active(arena->gpu, &mask);
+	rc = pl_fence_make(arena->gpu, mask | owed, &fence);
+	if (!rc && !pl_fence_is_whole(fence)) {
+		pl_fence_put(fence);
+		rc = -EBUSY;
+	}
+	if (!rc) {
+		block->lien = pl_fence_hold(fence);
+		atomic_store(&block->owed, owed);
+		pthread_mutex_lock(&arena->lock);
+		before = arena->lien;
+		arena->lien = fence;
+		arena->lent++;
+		pthread_mutex_unlock(&arena->lock);
+		pl_fence_put(before);
+	}
+	pthread_mutex_unlock(&arena->lend_lock);
+	return rc;
+}
+
+/* The last bit is of many streams: each waits for the others. */
+static uint64_t
+others_of(uint64_t mask, uint64_t bit)
+{
+	return bit >> PL_STREAMS_MAX ? mask : mask & ~bit;
+}
+
+int
+pl_reuse_order(struct pl_block *block, struct cu_stream *stream,
+	       enum pl_default_stream flavour, uint64_t bit)
+{
+	uint64_t owed = others_of(atomic_load_explicit(&block->owed, memory_order_relaxed),
+				  bit);
+
+	return owed ? pl_fence_follow(block->lien, stream, flavour, owed) : 0;
+}
+
+int
+pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream,
+		   enum pl_default_stream flavour, uint64_t bit)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+	struct pl_fence *fence;
+	int rc;
+
+	if (!arena || !__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
+		return 0;
+	pthread_mutex_lock(&arena->lock);
+	fence = pl_fence_hold(arena->lien);
+	pthread_mutex_unlock(&arena->lock);
+	rc = fence ? pl_fence_follow(fence, stream, flavour, others_of(UINT64_MAX, bit)) : 0;
+	pl_fence_put(fence);
+	return rc;
+}
+
+int
+pl_reuse_settle(struct pl_block *block)
+{
+	return atomic_load_explicit(&block->owed, memory_order_relaxed)
+		       ? pl_fence_await(block->lien)
+		       : 0;
+}
+
+void
+pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
+		    enum pl_default_stream flavour)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+	uint64_t mask, owed = 0;
+
+	if (!arena)
+		return;
+	pl_streams_active(gpu, &mask);
+	pthread_mutex_lock(&arena->lock);
+	streams_note(arena, mask);
+	if (arena->clean_seq < arena->once_seq)
+		owed = arena->once;
+	pthread_mutex_unlock(&arena->lock);
+	if (owed && pl_stream_follow(gpu, stream, flavour, owed))
+		pl_note("GPU %d: a new stream could not be ordered behind the first: "
+			"memory freed "
+			"before may be used by both",
+			gpu->device);
+}

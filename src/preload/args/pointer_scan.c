@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peeking: before the first launches of a function, what lies behind each address it is given is copied
+ * to host memory in stream order; some launches later, when the
+ * copies have passed, the bytes are looked through for addresses. Found: the function is known to
+ * follow addresses in memory, and goes on counting as touching everything; what was found is kept
+ * as a table. None in PL_PEEKS launches: its arguments name all it touches, until a later peek finds otherwise
+ * (PL_PEEK_AGAIN).
+ *
+ * Of large blocks, too: pools hand out their tables as parts of such. But most of what large blocks hold is data,
+ * which may look like an address once: there it takes an address at the very place that is given, or two.
+ *
+ * Bounded: SLOTS copies under way; a launch that finds none free is peeked into another time.
+ * Threads: any; one lock, held across driver calls that wait for nothing.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/args/functions.h"
+
+#define SLOTS        512u
+#define SLOT_BYTES   4096u
+#define GROUPS       128u                /* launches being peeked into; a power of two */
+#define BORDER_BYTES ((uint64_t)2 << 20) /* of chunks: a copy across may be refused */
+
+struct slot {
+	uint64_t addr;
+	uint32_t bytes;
+	int is_pool; /* a part of a large block */
+};
+
+/* The copies of one launch. */
+struct group {
+	struct pl_function *function;
+	struct pl_fence *fence;
+	unsigned first, n; /* slots */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *memory; /* pinned, SLOTS of SLOT_BYTES */
+static struct slot slots[SLOTS];
+static struct group groups[GROUPS];
+static unsigned group_head, group_tail; /* count up */
+static unsigned slot_head, slot_tail;   /* count up; used as a ring */
+static _Atomic unsigned waiting;        /* groups */
+
+static int
+copy_out(void *to, uint64_t from, size_t bytes, struct cu_stream *stream,
+	 enum pl_default_stream flavour)
+{
+	int (*copy)(void *, uint64_t, size_t,
+		    struct cu_stream *) = flavour == PL_PER_THREAD
+						  ? pl_real[SL_API_cuMemcpyDtoHAsync_v2_ptsz]
+						  : pl_real[SL_API_cuMemcpyDtoHAsync_v2];
+
+	return copy(to, from, bytes, stream);
+}
+
+/* Held. */
+static int
+memory_make(void)
+{
+	int (*make)(void **, size_t, unsigned) = pl_real[SL_API_cuMemHostAlloc];
+	void *got;
+	int token;
+
+	if (memory)
+		return 1;
+	token = pl_capture_relax();
+	if (!make(&got, (size_t)SLOTS * SLOT_BYTES, CU_HOST_ALLOC_PORTABLE))
+		memory = got;
+	pl_capture_restore(token);
+	return memory != NULL;
+}
+
+/* Enough launches, all looked at, and nothing found. */
+static void
+function_judge(struct pl_function *f)
+{
+	int unknown = PL_UNKNOWN;
+
+	if (atomic_load(&f->peeked) >= PL_PEEKS && !atomic_load(&f->pending))
+		atomic_compare_exchange_strong(&f->knowledge, &unknown, PL_DIRECT);
+}
+
+void
+pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
+		enum pl_default_stream flavour, const uint64_t *at, size_t n)
+{
+	struct pl_gpu *gpu = NULL;
+	struct group *group;
+	unsigned first, used = 0;
+
+	pl_enter();
+	pthread_mutex_lock(&lock);
+	if (group_head - group_tail == GROUPS || slot_head - slot_tail + n > SLOTS ||
+	    !memory_make())
+		goto out;
+	first = slot_head;
+	for (size_t i = 0; i < n; i++) {
+		struct pl_block *block = pl_block_find(at[i]);
+		uint64_t left;
+		struct slot *slot;
+
+		if (!block)
+			continue;
+		left = block->base + block->bytes - at[i];
+		if (left > BORDER_BYTES - at[i] % BORDER_BYTES)
+			left = BORDER_BYTES - at[i] % BORDER_BYTES;
+		slot = &slots[slot_head % SLOTS];
+		slot->addr = at[i];
+		slot->is_pool = block->bytes > PL_POOL_BYTES;
+		slot->bytes = (uint32_t)(left < SLOT_BYTES ? left : SLOT_BYTES);
+		if (slot->bytes < sizeof(uint64_t) ||
+		    copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
+			     slot->addr, slot->bytes, stream, flavour))
+			continue;
+		gpu = block->gpu;
+		slot_head++;
+		used++;
+	}
+	if (used) {
+		group = &groups[group_head % GROUPS];
+		*group = (struct group){f, NULL, first, used};
+		/* Without a fence nothing tells when the copies have come: the slots are free again
+		 * when a later group has passed. */
+		if (pl_fence_make(gpu, pl_stream_bit(gpu, stream, flavour), &group->fence))
+			goto out;
+		group_head++;
+		atomic_fetch_add(&waiting, 1);
+		atomic_fetch_add(&f->pending, 1);
+	}
+	atomic_fetch_add(&f->peeked, 1);
+	function_judge(f);
+out:
+	pthread_mutex_unlock(&lock);
+	pl_leave();
+}
+
+/* Whether what was copied holds addresses. */
+static int
+slot_is_table(const struct slot *slot, const char *bytes)
+{
+	uint32_t first = (uint32_t)(-slot->addr & 7);
+	unsigned n = 0;
+
+	for (uint32_t k = first; k + 8 <= slot->bytes; k += 8) {
+		uint64_t word;
+
+		memcpy(&word, bytes + k, sizeof(word));
+		if (!pl_maybe_ours(word) || !pl_block_find(word))
+			continue;
+		if (!slot->is_pool || k == first || ++n == 2)
+			return 1;
+	}
+	return 0;
+}
+
+/* Held. */
+static void
+group_look(struct group *group)
+{
+	struct pl_function *f = group->function;
+
+	for (unsigned i = 0; i < group->n; i++) {
+		unsigned at = (group->first + i) % SLOTS;
+		const char *bytes = memory + (size_t)at * SLOT_BYTES;
+
+		if (!slot_is_table(&slots[at], bytes))
+			continue;
+		atomic_store(&f->knowledge, PL_INDIRECT);
+		pl_pointer_table_note(slots[at].addr, bytes, slots[at].bytes);
+	}
+	atomic_fetch_sub(&f->pending, 1);
+	function_judge(f);
+}
+
+void
+pl_pointer_scans_look(void)
+{
+	if (!atomic_load_explicit(&waiting, memory_order_relaxed) ||
+	    pthread_mutex_trylock(&lock))
+		return;
+	pl_enter();
+	while (group_tail != group_head) {
+		struct group *group = &groups[group_tail % GROUPS];
+
+		if (!pl_fence_passed(group->fence))
+			break;
+		group_look(group);
+		slot_tail = group->first + group->n;
+		group_tail++;
+		atomic_fetch_sub(&waiting, 1);
+	}
+	pl_leave();
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's hints for managed memory, on managed allocations that we serve: advice, prefetches and
+ * discards become those of the space. Other memory of ours is no managed memory, and is refused as the
+ * driver refuses its own. Where a range is preferred or was prefetched to is not kept: the answer is that
+ * it is nowhere, which is one that any program must expect.
+ *
+ * At ease there is nothing to hint: all is on the device, and the core does not know of the kernels that
+ * run there, so that nothing must move.
+ *
+ * Threads: any. None blocks on copies.
+ */
+#include "preload/api/api_query.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "preload/preload.h"
+
+/* What a call on [addr, addr + bytes) is about. */
+enum target { TARGET_DRIVER, TARGET_WRONG, TARGET_OURS };
+
+static enum target
+target_of(uint64_t addr, size_t bytes, struct pl_block **out)
+{
+	struct pl_block *block;
+
+	if (!pl_active() || !pl_maybe_ours(addr))
+		return TARGET_DRIVER;
+	block = pl_block_find(addr);
+	if (!block)
+		return pl_gpu_of(addr) ? TARGET_WRONG : TARGET_DRIVER;
+	if (block->birth != PL_BORN_MANAGED || !bytes ||
+	    bytes > block->base + block->bytes - addr)
+		return TARGET_WRONG;
+	*out = block;
+	return TARGET_OURS;
+}
+
+static int
+is_pressed(const struct pl_block *block)
+{
+	return atomic_load_explicit(&block->gpu->pressure, memory_order_acquire) >=
+	       PL_OVERSUBSCRIBED;
+}
+
+static int
+is_host(const struct cu_location *location)
+{
+	return location->type != CU_LOCATION_DEVICE;
+}
+
+/* Where a device number of the first ABIs points to. */
+static struct cu_location
+location_of(int device)
+{
+	return (struct cu_location){
+		.type = device == CU_DEVICE_IS_CPU ? CU_LOCATION_HOST : CU_LOCATION_DEVICE,
+		.id = device,
+	};
+}
+
+/* ---- advice ---- */
+
+static int
+advise(struct pl_block *block, uint64_t addr, size_t bytes, int advice,
+       const struct cu_location *location)
+{
+	enum sluice_advice ours;
+
+	switch (advice) {
+	case CU_ADVISE_READ_MOSTLY:
+		ours = SLUICE_ADVISE_READ_MOSTLY;
+		break;
+	case CU_ADVISE_PREFERRED:
+		if (!is_host(location))
+			return CU_SUCCESS;
+		ours = SLUICE_ADVISE_DONT_NEED;
+		break;
+	case CU_ADVISE_NOT_READ_MOSTLY:
+	case CU_ADVISE_NOT_PREFERRED:
+	case CU_ADVISE_ACCESSED_BY:
+	case CU_ADVISE_NOT_ACCESSED_BY:
+		return CU_SUCCESS;
+	default: /* the program's number, not an enum of ours */
+		return CU_ERROR_INVALID_VALUE;
+	}
+	if (is_pressed(block)) {
+		pl_enter();
+		/* A hint: what the core cannot take is none. */
+		sl_ignore(sluice_advise(block->gpu->space, (void *)(uintptr_t)addr, bytes,
+					ours));
+		pl_leave();
+	}
+	return CU_SUCCESS;
+}
+
+int
+cuMemAdvise(uint64_t addr, size_t bytes, int advice, int device)
+{
+	struct cu_location location = location_of(device);
+	struct pl_block *block;
+
+	switch (target_of(addr, bytes, &block)) {
+	case TARGET_DRIVER:
+		break;
+	case TARGET_WRONG:
+		return CU_ERROR_INVALID_VALUE;
+	case TARGET_OURS:
+		return advise(block, addr, bytes, advice, &location);
+	}
+	return PL_REAL(cuMemAdvise)(addr, bytes, advice, device);
+}
+
+int
+cuMemAdvise_v2(uint64_t addr, size_t bytes, int advice, struct cu_location location)
+{
+	struct pl_block *block;
+
+	switch (target_of(addr, bytes, &block)) {
+	case TARGET_DRIVER:
+		break;
+	case TARGET_WRONG:
+		return CU_ERROR_INVALID_VALUE;
+	case TARGET_OURS:
+		return advise(block, addr, bytes, advice, &location);
+	}
+	return PL_REAL(cuMemAdvise_v2)(addr, bytes, advice, location);
+}
+
+/* ---- prefetches ---- */
+
+/* Launches that were called before hold what they use, so that nothing moves away under them. */
+static int
+prefetch(struct pl_block *block, uint64_t addr, size_t bytes,
+	 const struct cu_location *location)
+{
+	if (!is_pressed(block))
+		return CU_SUCCESS;
+	pl_enter();
+	sl_ignore(sluice_prefetch(block->gpu->space, (void *)(uintptr_t)addr, bytes,
+				  is_host(location) ? SLUICE_TIER_HOST : SLUICE_TIER_DEVICE,
+				  NULL));
+	pl_leave();
+	return CU_SUCCESS;
+}
+
+static int
+prefetch_v1(uint64_t addr, size_t bytes, int device, struct cu_stream *stream,
+	    enum pl_default_stream flavour)
+{
+	struct cu_location location = location_of(device);
+	struct pl_block *block;
+
+	switch (target_of(addr, bytes, &block)) {
+	case TARGET_DRIVER:
+		break;
+	case TARGET_WRONG:
+		return CU_ERROR_INVALID_VALUE;
+	case TARGET_OURS:
+		return prefetch(block, addr, bytes, &location);
+	}
+	return flavour == PL_PER_THREAD
+		       ? PL_REAL(cuMemPrefetchAsync_ptsz)(addr, bytes, device, stream)
+		       : PL_REAL(cuMemPrefetchAsync)(addr, bytes, device, stream);
+}
+
+int
+cuMemPrefetchAsync(uint64_t addr, size_t bytes, int device, struct cu_stream *stream)
+{
+	return prefetch_v1(addr, bytes, device, stream, PL_LEGACY);
+}
+
+int
+cuMemPrefetchAsync_ptsz(uint64_t addr, size_t bytes, int device, struct cu_stream *stream)
+{
+	return prefetch_v1(addr, bytes, device, stream, PL_PER_THREAD);
+}
+
+static int
+prefetch_v2(uint64_t addr, size_t bytes, struct cu_location location, unsigned flags,
+	    struct cu_stream *stream, enum pl_default_stream flavour)
+{
+	struct pl_block *block;
+
+	switch (target_of(addr, bytes, &block)) {
+	case TARGET_DRIVER:
+		break;
+	case TARGET_WRONG:
+		return CU_ERROR_INVALID_VALUE;
+	case TARGET_OURS:
+		return flags ? CU_ERROR_INVALID_VALUE
+			     : prefetch(block, addr, bytes, &location);
+	}
+	return flavour == PL_PER_THREAD
+		       ? PL_REAL(cuMemPrefetchAsync_v2_ptsz)(addr, bytes, location, flags,
+							     stream)
+		       : PL_REAL(cuMemPrefetchAsync_v2)(addr, bytes, location, flags, stream);
+}
+
+int
+cuMemPrefetchAsync_v2(uint64_t addr, size_t bytes, struct cu_location location,
+		      unsigned flags, struct cu_stream *stream)
+{
+	return prefetch_v2(addr, bytes, location, flags, stream, PL_LEGACY);
+}
+
+int
+cuMemPrefetchAsync_v2_ptsz(uint64_t addr, size_t bytes, struct cu_location location,
+			   unsigned flags, struct cu_stream *stream)
+{
+	return prefetch_v2(addr, bytes, location, flags, stream, PL_PER_THREAD);
+}
+
+/* ---- batches ---- */
+
+enum { BATCH_DISCARD = 1, BATCH_PREFETCH = 2 };
+
+struct batch {
+	unsigned what;
+	uint64_t *addrs;
+	size_t *bytes;
+	size_t n;
+	struct cu_location *locations; /* locations[k] is that of ranges first[k] .. first[k + 1] - 1 */
+	size_t *first;
+	size_t n_locations;
+	unsigned long long flags;
+	struct cu_stream *stream;
+	enum pl_default_stream flavour;
+};
+
+/* The same of a part of the batch; the driver's. */
+static int
+batch_forward(const struct batch *b, uint64_t *addrs, size_t *bytes, size_t n,
+	      size_t *first, struct cu_location *locations, size_t n_locations)
+{
+	int own = b->flavour == PL_PER_THREAD;
+
+	if (b->what == BATCH_DISCARD)
+		return own ? PL_REAL(cuMemDiscardBatchAsync_ptsz)(addrs, bytes, n,
+								  b->flags, b->stream)
+			   : PL_REAL(cuMemDiscardBatchAsync)(addrs, bytes, n, b->flags,
+							     b->stream);
+	if (b->what == BATCH_PREFETCH)
+		return own ? PL_REAL(cuMemPrefetchBatchAsync_ptsz)(addrs, bytes, n, locations,
+								   first, n_locations,
+								   b->flags, b->stream)
+			   : PL_REAL(cuMemPrefetchBatchAsync)(addrs, bytes, n, locations,
+							      first, n_locations,
+							      b->flags, b->stream);
+	return own ? PL_REAL(cuMemDiscardAndPrefetchBatchAsync_ptsz)(addrs, bytes, n,
+								     locations, first,
+								     n_locations,
+								     b->flags, b->stream)
+		   : PL_REAL(cuMemDiscardAndPrefetchBatchAsync)(addrs, bytes, n, locations,
+								first, n_locations,
+								b->flags, b->stream);
+}
+
+static void
+batch_range(const struct batch *b, struct pl_block *block, size_t i,
+	    const struct cu_location *location)
+{
+	if (!is_pressed(block))
+		return;
+	if (b->what & BATCH_DISCARD) {
+		pl_enter();
+		sl_ignore(sluice_discard(block->gpu->space, (void *)(uintptr_t)b->addrs[i],
+					 b->bytes[i], SLUICE_DISCARD_LAZY, NULL));
+		pl_leave();
+	}
+	if (b->what & BATCH_PREFETCH)
+		prefetch(block, b->addrs[i], b->bytes[i], location);
+}
+
+/* The location of range i. */
+static struct cu_location *
+batch_location(const struct batch *b, size_t i)
+{
+	size_t k = 0;
+
+	while (k + 1 < b->n_locations && b->first[k + 1] <= i)
+		k++;
+	return b->locations ? &b->locations[k] : NULL;
+}
+
+static int
+batch_run(const struct batch *b)
+{
+	struct pl_block *block;
+	size_t ours = 0;
+
+	if (!pl_active() || !b->addrs || !b->bytes)
+		return batch_forward(b, b->addrs, b->bytes, b->n, b->first, b->locations,
+				     b->n_locations);
+	for (size_t i = 0; i < b->n; i++) {
+		switch (target_of(b->addrs[i], b->bytes[i], &block)) {
+		case TARGET_DRIVER:
+			break;
+		case TARGET_WRONG:
+			return CU_ERROR_INVALID_VALUE;
+		case TARGET_OURS:
+			ours++;
+			break;
+		}
+	}
+	if (!ours)
+		return batch_forward(b, b->addrs, b->bytes, b->n, b->first, b->locations,
+				     b->n_locations);
+	if (b->flags || ((b->what & BATCH_PREFETCH) &&
+			 (!b->locations || !b->first || !b->n_locations || b->first[0])))
+		return CU_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < b->n; i++) {
+		struct cu_location *location = batch_location(b, i);
+		size_t none = 0;
+		int result;
+
+		if (target_of(b->addrs[i], b->bytes[i], &block) == TARGET_OURS) {
+			batch_range(b, block, i, location);
+			continue;
+		}
+		result = batch_forward(b, &b->addrs[i], &b->bytes[i], 1, &none, location,
+				       location ? 1 : 0);
+		if (result)
+			return result;
+	}
+	return CU_SUCCESS;
+}
+
+/* clang-format off */
+#define BATCH_CALLS(name, flavour_is)                                                          \
+	int                                                                                    \
+	cuMemPrefetchBatchAsync##name(uint64_t *addrs, size_t *bytes, size_t n,                \
+				      struct cu_location *locations, size_t *first,            \
+				      size_t n_locations, unsigned long long flags,            \
+				      struct cu_stream *stream)                                \
+	{                                                                                      \
+		return batch_run(&(struct batch){BATCH_PREFETCH, addrs, bytes, n, locations,   \
+						 first, n_locations, flags, stream,            \
+						 flavour_is});                                 \
+	}                                                                                      \
+	int                                                                                    \
+	cuMemDiscardBatchAsync##name(uint64_t *addrs, size_t *bytes, size_t n,                 \
+				     unsigned long long flags, struct cu_stream *stream)       \
+	{                                                                                      \
+		return batch_run(&(struct batch){BATCH_DISCARD, addrs, bytes, n, NULL, NULL,   \
+						 0, flags, stream, flavour_is});               \
+	}                                                                                      \
+	int                                                                                    \
+	cuMemDiscardAndPrefetchBatchAsync##name(uint64_t *addrs, size_t *bytes, size_t n,      \
+						struct cu_location *locations, size_t *first,  \
+						size_t n_locations, unsigned long long flags,  \
+						struct cu_stream *stream)                      \
+	{                                                                                      \
+		return batch_run(&(struct batch){BATCH_DISCARD | BATCH_PREFETCH, addrs, bytes, \
+						 n, locations, first, n_locations, flags,      \
+						 stream, flavour_is});                         \
+	}
+/* clang-format on */
+BATCH_CALLS(, PL_LEGACY)
+BATCH_CALLS(_ptsz, PL_PER_THREAD)
+
+/* ---- streams ---- */
+
+static int
+attach(struct cu_stream *stream, uint64_t addr, size_t bytes, unsigned flags,
+       enum pl_default_stream flavour)
+{
+	struct pl_block *block;
+
+	/* 0 bytes: the whole allocation. */
+	switch (target_of(addr, bytes ? bytes : 1, &block)) {
+	case TARGET_DRIVER:
+		break;
+	case TARGET_WRONG:
+		return CU_ERROR_INVALID_VALUE;
+	case TARGET_OURS: /* host code may touch it whatever runs */
+		return CU_SUCCESS;
+	}
+	return flavour == PL_PER_THREAD
+		       ? PL_REAL(cuStreamAttachMemAsync_ptsz)(stream, addr, bytes, flags)
+		       : PL_REAL(cuStreamAttachMemAsync)(stream, addr, bytes, flags);
+}
+
+int
+cuStreamAttachMemAsync(struct cu_stream *stream, uint64_t addr, size_t bytes, unsigned flags)
+{
+	return attach(stream, addr, bytes, flags, PL_LEGACY);
+}
+
+int
+cuStreamAttachMemAsync_ptsz(struct cu_stream *stream, uint64_t addr, size_t bytes,
+			    unsigned flags)
+{
+	return attach(stream, addr, bytes, flags, PL_PER_THREAD);
+}
+
+/* ---- what was hinted ---- */
+
+/* One attribute; 1: this size is none for it. */
+static int
+range_attribute(void *value, size_t value_bytes, int attribute)
+{
+	int nowhere = attribute == CU_RANGE_READ_MOSTLY ||
+				      attribute == CU_RANGE_PREFERRED_TYPE ||
+				      attribute == CU_RANGE_LAST_PREFETCH_TYPE
+			      ? CU_LOCATION_INVALID
+			      : CU_DEVICE_NONE;
+
+	if (!value || attribute < CU_RANGE_READ_MOSTLY ||
+	    attribute > CU_RANGE_LAST_PREFETCH_ID || !value_bytes ||
+	    value_bytes % sizeof(int) ||
+	    (attribute != CU_RANGE_ACCESSED_BY && value_bytes != sizeof(int)))
+		return 1;
+	for (size_t i = 0; i < value_bytes / sizeof(int); i++)
+		memcpy((char *)value + i * sizeof(int), &nowhere, sizeof(int));
+	return 0;
+}
+
+int
+cuMemRangeGetAttribute(void *value, size_t value_bytes, int attribute, uint64_t addr,
+		       size_t bytes)
+{
+	struct pl_block *block;
+
+	switch (target_of(addr, bytes, &block)) {
+	case TARGET_DRIVER:
+		break;
+	case TARGET_WRONG:
+		return CU_ERROR_INVALID_VALUE;
+	case TARGET_OURS:
+		return range_attribute(value, value_bytes, attribute) ? CU_ERROR_INVALID_VALUE
+								      : CU_SUCCESS;
+	}
+	return PL_REAL(cuMemRangeGetAttribute)(value, value_bytes, attribute, addr, bytes);
+}
+
+int
+cuMemRangeGetAttributes(void **values, size_t *value_bytes, int *attributes, size_t n,
+			uint64_t addr, size_t bytes)
+{
+	struct pl_block *block;
+
+	switch (target_of(addr, bytes, &block)) {
+	case TARGET_DRIVER:
+		break;
+	case TARGET_WRONG:
+		return CU_ERROR_INVALID_VALUE;
+	case TARGET_OURS:
+		if (!values || !value_bytes || !attributes || !n)
+			return CU_ERROR_INVALID_VALUE;
+		for (size_t i = 0; i < n; i++)
+			if (range_attribute(values[i], value_bytes[i], attributes[i]))
+				return CU_ERROR_INVALID_VALUE;
+		return CU_SUCCESS;
+	}
+	return PL_REAL(cuMemRangeGetAttributes)(values, value_bytes, attributes, n, addr,
+						bytes);
+}

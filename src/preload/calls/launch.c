@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: what the arguments of a kernel name is what it uses. Arguments are looked through word by
+ * word; every word that lies in a block of ours makes the whole block a use, read and written, since
+ * nothing says how far from that address the kernel goes, nor what it does there. A word that is no
+ * address but looks like one costs a needless use.
+ *
+ * What arguments do not show (PL_SCOPE_ALL) are addresses that lie in memory. Each function is peeked
+ * into for its first launches, and ever more rarely later (pointer_scan.c); what small copies bring is looked through
+ * (pointer_table.c); and some say it by their name (mangled.c).
+ *
+ * A launch in a stream that is being captured is only recorded: graph.c asks for its uses when the
+ * graph is instantiated.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "preload/api/api_launch.h"
+#include "preload/args/functions.h"
+#include "preload/calls/touch.h"
+#include "preload/report/faults.h"
+
+#define TENSOR_MAP_BYTES 128u
+#define TENSOR_MAP_ALIGN 64u
+
+static _Atomic uint64_t stamps;
+
+uint64_t
+pl_launch_stamp(void)
+{
+	return atomic_fetch_add_explicit(&stamps, 1, memory_order_relaxed) + 1;
+}
+
+size_t
+pl_word_use(uint64_t word, struct pl_use *uses, size_t n, uint64_t stamp)
+{
+	struct pl_block *block = pl_maybe_ours(word) ? pl_block_find(word) : NULL;
+	size_t with;
+
+	if (!block)
+		return n;
+	with = pl_block_use(block, uses, n, stamp);
+	if ((with > n || block->bytes > PL_POOL_BYTES) &&
+	    atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE)
+		with = pl_pointer_table_uses(block, word, uses, with, stamp);
+	return with;
+}
+
+struct scan {
+	struct pl_use *uses;
+	size_t n;
+	uint64_t stamp;
+	uint64_t at[PL_WORDS_MAX]; /* arguments that name blocks */
+	size_t n_at;
+};
+
+/* The arrays are not cleared. */
+static void
+scan_begin(struct scan *scan, struct pl_use *uses)
+{
+	scan->uses = uses;
+	scan->n = scan->n_at = 0;
+}
+
+static void
+scan_word(struct scan *scan, uint64_t word)
+{
+	if (!pl_maybe_ours(word))
+		return;
+	scan->n = pl_word_use(word, scan->uses, scan->n, scan->stamp);
+	if (scan->n_at < PL_WORDS_MAX)
+		scan->at[scan->n_at++] = word;
+}
+
+/* Exactly these bytes of a block: what a tensor map reaches. */
+static void
+scan_range(struct scan *scan, const struct pl_use *use)
+{
+	struct pl_block *block = use->block;
+
+	if (atomic_load_explicit(&block->last_launch, memory_order_relaxed) == scan->stamp)
+		return; /* all of it is used */
+	for (size_t i = 0; i < scan->n; i++)
+		if (scan->uses[i].addr == use->addr && scan->uses[i].bytes == use->bytes)
+			return;
+	if (scan->n < PL_USES_MAX)
+		scan->uses[scan->n++] = *use;
+}
+
+/* Structs may be packed: words are looked for at every fourth byte. Tensor maps are aligned to 64 bytes in
+ * their struct, and say how far they reach; their address is not taken for one of a whole block. */
+static void
+scan_bytes(struct scan *scan, const void *bytes, size_t n)
+{
+	const char *at = bytes;
+	struct pl_use use;
+	uint64_t word;
+
+	if (n == sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		scan_word(scan, word);
+		return;
+	}
+	for (size_t i = 0; i + sizeof(word) <= n; i += 4) {
+		if (!(i % TENSOR_MAP_ALIGN) && n - i >= TENSOR_MAP_BYTES &&
+		    pl_tensor_map_find(at + i, &use)) {
+			scan_range(scan, &use);
+			i += TENSOR_MAP_BYTES - 4;
+			continue;
+		}
+		memcpy(&word, at + i, sizeof(word));
+		if (pl_maybe_ours(word))
+			scan_word(scan, word);
+	}
+}
+
+/* 1 if extra is as it must be. */
+static int
+scan_extra(struct scan *scan, void **extra)
+{
+	const void *buffer = NULL;
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < 16 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+		if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			buffer = extra[i + 1];
+		else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			bytes = *(const size_t *)extra[i + 1];
+		else
+			return 0;
+	}
+	if (buffer)
+		scan_bytes(scan, buffer, bytes);
+	return 1;
+}
+
+/* Fills scan->uses from what the launch is given. */
+static void
+scan_launch(struct scan *scan, const struct pl_function *f, void **params, void **extra)
+{
+	scan->stamp = pl_launch_stamp();
+	if (params) {
+		for (uint32_t i = 0; i < f->n_params; i++) {
+			if (f->params[i].bytes >= sizeof(uint64_t) && params[i])
+				scan_bytes(scan, params[i], f->params[i].bytes);
+		}
+	} else if (extra) {
+		scan_extra(scan, extra);
+	}
+	scan->n = pl_pointer_table_globals(scan->uses, scan->n, scan->stamp);
+}
+
+/* n: uses that were found. There may be more where the array is full. */
+static unsigned
+scope_flags(const struct pl_function *f, size_t n)
+{
+	if (n == PL_USES_MAX)
+		return PL_SCOPE_ALL;
+	switch (pl_settings()->arguments) {
+	case PL_ARGUMENTS_ALL:
+		return PL_SCOPE_ALL;
+	case PL_ARGUMENTS_TRUST:
+		return 0;
+	case PL_ARGUMENTS_LEARN:
+		break;
+	}
+	return atomic_load_explicit(&f->knowledge, memory_order_acquire) == PL_DIRECT &&
+			       !atomic_load_explicit(&pl_pointer_table_overflow,
+						     memory_order_relaxed)
+		       ? 0
+		       : PL_SCOPE_ALL;
+}
+
+size_t
+pl_launch_look(void *function, void **params, void **extra, struct pl_use *uses,
+	       unsigned *flags, uint64_t *at, size_t *n_at)
+{
+	struct pl_function *f = pl_function_find(function);
+	struct scan scan;
+
+	*flags = PL_SCOPE_ALL;
+	*n_at = 0;
+	if (!f)
+		return 0;
+	scan_begin(&scan, uses);
+	scan_launch(&scan, f, params, extra);
+	*flags = scope_flags(f, scan.n);
+	memcpy(at, scan.at, scan.n_at * sizeof(*at));
+	*n_at = scan.n_at;
+	return scan.n;
+}
+
+size_t
+pl_launch_uses(void *function, void **params, void **extra, struct pl_use *uses,
+	       unsigned *flags)
+{
+	uint64_t at[PL_WORDS_MAX];
+	size_t n_at;
+
+	return pl_launch_look(function, params, extra, uses, flags, at, &n_at);
+}
+
+/* Peek into the n-th launch of a function of which not enough is known, or which is due again. */
+static void
+launch_peek(struct pl_function *f, uint64_t n, struct cu_stream *stream,
+	    enum pl_default_stream flavour, const struct scan *scan)
+{
+	if (pl_settings()->arguments != PL_ARGUMENTS_LEARN || !pl_function_is_due(f, n) ||
+	    pl_stream_captures(stream, flavour))
+		return;
+	pl_pointer_scan(f, stream, flavour, scan->at, scan->n_at);
+}
+
+/* Nobody looks at launches yet: but which streams have been used is known from the first one on. */
+static int
+launch_is_at_ease(struct cu_stream *stream, enum pl_default_stream flavour)
+{
+	struct pl_gpu *gpu;
+
+	if (__builtin_expect(pl_watching(), 0))
+		return 0;
+	gpu = pl_gpu_here();
+	if (gpu)
+		(void)pl_stream_bit(gpu, stream, flavour);
+	return 1;
+}
+
+/* Addresses of another GPU's blocks: this one cannot reach them (peer_gpu.c), so nothing is done for them. How
+ * many uses are left. */
+static size_t
+uses_here(const struct pl_function *f, struct pl_use *uses, size_t n)
+{
+	static _Atomic int told;
+	size_t here = pl_peers_part(uses, n);
+
+	if (here < n && !atomic_exchange(&told, 1))
+		pl_note("%s is given memory of another GPU: a kernel that touches it "
+			"faults, since GPUs "
+			"do not reach each other's memory here (copies between them "
+			"work)",
+			f->name);
+	return here;
+}
+
+/* For --explain: what is named and neither on the device nor on its way there. Other threads' moves
+ * are in it only as far as they took something away. */
+static uint64_t
+missed_bytes(const struct pl_use *uses, size_t n)
+{
+	struct sluice_residency at;
+	uint64_t missed = 0;
+
+	pl_enter();
+	for (size_t i = 0; i < n; i++) {
+		uint64_t away;
+
+		if (sluice_residency(uses[i].block->gpu->space,
+				     (void *)(uintptr_t)uses[i].addr, uses[i].bytes, &at))
+			continue;
+		away = at.tier_bytes[SLUICE_TIER_HOST] + at.tier_bytes[SLUICE_TIER_STORE];
+		missed += away > at.in_flight_bytes ? away - at.in_flight_bytes : 0;
+	}
+	pl_leave();
+	return missed;
+}
+
+/* Everything that is to be done before the driver is called. */
+static int
+launch_begin(struct pl_scope *scope, void *function, void **params, void **extra,
+	     struct cu_stream *stream, enum pl_default_stream flavour)
+{
+	struct pl_use uses[PL_USES_MAX];
+	struct scan scan;
+	struct pl_function *f;
+	uint64_t before = 0, number;
+	unsigned flags;
+	int result;
+
+	scope->what = (uintptr_t)function;
+	scope->copies = 0;
+	scope->launch = scope->all = NULL;
+	scope->unpinned = NULL;
+	scope->timing = NULL;
+	PL_COUNT(launches, 1);
+	if (launch_is_at_ease(stream, flavour))
+		return CU_SUCCESS;
+	f = pl_function_find(function);
+	if (!f)
+		return CU_SUCCESS;
+	scope->name = f->name;
+	pl_pointer_scans_look();
+	scan_begin(&scan, uses);
+	scan_launch(&scan, f, params, extra);
+	flags = scope_flags(f, scan.n);
+	scan.n = uses_here(f, uses, scan.n);
+	PL_COUNT(launches_seen, 1);
+	number = atomic_fetch_add_explicit(&f->launches, 1, memory_order_relaxed) + 1;
+	if (flags & PL_SCOPE_ALL) {
+		PL_COUNT(launches_all, 1);
+		atomic_fetch_add_explicit(&f->all, 1, memory_order_relaxed);
+	}
+	if (atomic_load_explicit(&f->knowledge, memory_order_relaxed) == PL_OPAQUE)
+		PL_COUNT(launches_opaque, 1);
+	if (__builtin_expect(pl_settings()->explain, 0)) {
+		atomic_fetch_add_explicit(&f->missed_bytes, missed_bytes(uses, scan.n),
+					  memory_order_relaxed);
+		before = sl_now_ns();
+	}
+	result = pl_scope_begin(scope, stream, flavour, uses, scan.n, flags);
+	if (before)
+		atomic_fetch_add_explicit(&f->waited_ns, sl_now_ns() - before,
+					  memory_order_relaxed);
+	/* Behind the scope's moves: it reads what they bring. */
+	if (!result)
+		launch_peek(f, number, stream, flavour, &scan);
+	return result;
+}
+
+#define LAUNCH(function, params, extra, stream, flavour, call)                           \
+	do {                                                                             \
+		struct pl_scope scope;                                                   \
+		int result;                                                              \
+                                                                                         \
+		if (!pl_active())                                                        \
+			return call;                                                     \
+		result = launch_begin(&scope, function, params, extra, stream, flavour); \
+		if (!result)                                                             \
+			result = pl_fault_seen(call);                                    \
+		pl_scope_end(&scope);                                                    \
+		return result;                                                           \
+	} while (0)
+
+int
+cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+	       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+	       struct cu_stream *stream, void **params, void **extra)
+{
+	LAUNCH(function, params, extra, stream, PL_LEGACY,
+	       PL_REAL(cuLaunchKernel)(function, grid_x, grid_y, grid_z, block_x, block_y,
+				       block_z, shared_bytes, stream, params, extra));
+}
+
+int
+cuLaunchKernel_ptsz(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+		    unsigned block_x, unsigned block_y, unsigned block_z,
+		    unsigned shared_bytes, struct cu_stream *stream, void **params,
+		    void **extra)
+{
+	LAUNCH(function, params, extra, stream, PL_PER_THREAD,
+	       PL_REAL(cuLaunchKernel_ptsz)(function, grid_x, grid_y, grid_z, block_x, block_y,
+					    block_z, shared_bytes, stream, params, extra));
+}
+
+int
+cuLaunchKernelEx(const struct cu_launch_config *config, void *function, void **params,
+		 void **extra)
+{
+	LAUNCH(function, params, extra, config ? config->stream : NULL, PL_LEGACY,
+	       PL_REAL(cuLaunchKernelEx)(config, function, params, extra));
+}
+
+int
+cuLaunchKernelEx_ptsz(const struct cu_launch_config *config, void *function,
+		      void **params, void **extra)
+{
+	LAUNCH(function, params, extra, config ? config->stream : NULL, PL_PER_THREAD,
+	       PL_REAL(cuLaunchKernelEx_ptsz)(config, function, params, extra));
+}
+
+int
+cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+			  unsigned block_x, unsigned block_y, unsigned block_z,
+			  unsigned shared_bytes, struct cu_stream *stream, void **params)
+{
+	LAUNCH(function, params, NULL, stream, PL_LEGACY,
+	       PL_REAL(cuLaunchCooperativeKernel)(function, grid_x, grid_y, grid_z,
+						  block_x, block_y, block_z, shared_bytes,
+						  stream, params));
+}
+
+int
+cuLaunchCooperativeKernel_ptsz(void *function, unsigned grid_x, unsigned grid_y,
+			       unsigned grid_z, unsigned block_x, unsigned block_y,
+			       unsigned block_z, unsigned shared_bytes,
+			       struct cu_stream *stream, void **params)
+{
+	LAUNCH(function, params, NULL, stream, PL_PER_THREAD,
+	       PL_REAL(cuLaunchCooperativeKernel_ptsz)(function, grid_x, grid_y, grid_z,
+						       block_x, block_y, block_z,
+						       shared_bytes, stream, params));
+}
+
+/* ---- calls of the first CUDA versions: parameters were set on the function before ---- */
+
+/* A launch whose arguments were given by other calls: everything may be touched. */
+static int
+launch_blind(struct pl_scope *scope, struct cu_stream *stream)
+{
+	scope->what = 0;
+	scope->name = "kernel";
+	scope->copies = 0;
+	scope->launch = scope->all = NULL;
+	scope->unpinned = NULL;
+	scope->timing = NULL;
+	PL_COUNT(launches, 1);
+	if (launch_is_at_ease(stream, PL_LEGACY))
+		return CU_SUCCESS;
+	PL_COUNT(launches_seen, 1);
+	PL_COUNT(launches_all, 1);
+	PL_COUNT(launches_opaque, 1);
+	return pl_scope_begin(scope, stream, PL_LEGACY, NULL, 0, PL_SCOPE_ALL);
+}
+
+#define LAUNCH_BLIND(stream, call)                     \
+	do {                                           \
+		struct pl_scope scope;                 \
+		int result;                            \
+                                                       \
+		if (!pl_active())                      \
+			return call;                   \
+		result = launch_blind(&scope, stream); \
+		if (!result)                           \
+			result = pl_fault_seen(call);  \
+		pl_scope_end(&scope);                  \
+		return result;                         \
+	} while (0)
+
+int
+cuLaunch(void *function)
+{
+	LAUNCH_BLIND(NULL, PL_REAL(cuLaunch)(function));
+}
+
+int
+cuLaunchGrid(void *function, int width, int height)
+{
+	LAUNCH_BLIND(NULL, PL_REAL(cuLaunchGrid)(function, width, height));
+}
+
+int
+cuLaunchGridAsync(void *function, int width, int height, struct cu_stream *stream)
+{
+	LAUNCH_BLIND(stream, PL_REAL(cuLaunchGridAsync)(function, width, height, stream));
+}
+
+/* One kernel on several devices: each as a launch of its own. Deprecated since CUDA 11.3. */
+int
+cuLaunchCooperativeKernelMultiDevice(struct cu_cooperative_launch *launches, unsigned n,
+				     unsigned flags)
+{
+	struct pl_scope scopes[PL_GPUS_MAX];
+	int result = CU_SUCCESS;
+	unsigned begun = 0;
+
+	if (!pl_active() || n > PL_GPUS_MAX || !launches)
+		return PL_REAL(cuLaunchCooperativeKernelMultiDevice)(launches, n, flags);
+	while (begun < n && !result) {
+		struct cu_cooperative_launch *l = &launches[begun];
+
+		result = launch_begin(&scopes[begun++], l->function, l->params, NULL,
+				      l->stream, PL_LEGACY);
+	}
+	if (!result)
+		result = pl_fault_seen(
+			PL_REAL(cuLaunchCooperativeKernelMultiDevice)(launches, n, flags));
+	while (begun)
+		pl_scope_end(&scopes[--begun]);
+	return result;
+}

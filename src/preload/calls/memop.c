@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words that streams wait for and write. The front end of the GPU looks at such a word for as long as it
+ * takes, and nobody is told when it has seen it: its block is held on the device until it is freed. So
+ * no scope is needed, and work that is captured into a graph is covered as well.
+ *
+ * An operation on a word that cannot be held there is refused with out of memory.
+ *
+ * Threads: any. Blocks the first time for a block, on copies.
+ */
+#include "preload/api/api_memop.h"
+#include "preload/calls/touch.h"
+
+/* CUresult. */
+static int
+word_hold(uint64_t addr)
+{
+	struct pl_block *block;
+
+	if (!pl_maybe_ours(addr))
+		return CU_SUCCESS;
+	block = pl_block_find(addr);
+	return block ? pl_block_pin(block) : CU_SUCCESS;
+}
+
+static int
+word_32(__typeof__(&cuStreamWaitValue32) real, struct cu_stream *stream, uint64_t addr,
+	uint32_t value, unsigned flags)
+{
+	int result = pl_active() ? word_hold(addr) : CU_SUCCESS;
+
+	return result ? result : real(stream, addr, value, flags);
+}
+
+static int
+word_64(__typeof__(&cuStreamWaitValue64) real, struct cu_stream *stream, uint64_t addr,
+	uint64_t value, unsigned flags)
+{
+	int result = pl_active() ? word_hold(addr) : CU_SUCCESS;
+
+	return result ? result : real(stream, addr, value, flags);
+}
+
+static int
+memop_has_address(const struct cu_memop *op)
+{
+	return op->type == CU_MEMOP_WAIT_32 || op->type == CU_MEMOP_WRITE_32 ||
+	       op->type == CU_MEMOP_WAIT_64 || op->type == CU_MEMOP_WRITE_64;
+}
+
+int
+pl_memops_hold(const struct cu_memop *ops, unsigned n)
+{
+	int result = CU_SUCCESS;
+
+	if (pl_active() && ops)
+		for (unsigned i = 0; i < n && !result; i++)
+			if (memop_has_address(&ops[i]))
+				result = word_hold(ops[i].addr);
+	return result;
+}
+
+static int
+batch(__typeof__(&cuStreamBatchMemOp) real, struct cu_stream *stream, unsigned n,
+      struct cu_memop *ops, unsigned flags)
+{
+	int result = pl_memops_hold(ops, n);
+
+	return result ? result : real(stream, n, ops, flags);
+}
+
+int
+cuStreamWaitValue32(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWaitValue32), stream, addr, value, flags);
+}
+
+int
+cuStreamWaitValue32_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
+			 unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWaitValue32_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamWaitValue32_v2(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWaitValue32_v2), stream, addr, value, flags);
+}
+
+int
+cuStreamWaitValue32_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
+			    unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWaitValue32_v2_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue32(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWriteValue32), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue32_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
+			  unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWriteValue32_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue32_v2(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWriteValue32_v2), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue32_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
+			     unsigned flags)
+{
+	return word_32(PL_REAL(cuStreamWriteValue32_v2_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamWaitValue64(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWaitValue64), stream, addr, value, flags);
+}
+
+int
+cuStreamWaitValue64_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
+			 unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWaitValue64_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamWaitValue64_v2(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWaitValue64_v2), stream, addr, value, flags);
+}
+
+int
+cuStreamWaitValue64_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
+			    unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWaitValue64_v2_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue64(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWriteValue64), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue64_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
+			  unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWriteValue64_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue64_v2(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWriteValue64_v2), stream, addr, value, flags);
+}
+
+int
+cuStreamWriteValue64_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
+			     unsigned flags)
+{
+	return word_64(PL_REAL(cuStreamWriteValue64_v2_ptsz), stream, addr, value, flags);
+}
+
+int
+cuStreamBatchMemOp(struct cu_stream *stream, unsigned n, struct cu_memop *ops, unsigned flags)
+{
+	return batch(PL_REAL(cuStreamBatchMemOp), stream, n, ops, flags);
+}
+
+int
+cuStreamBatchMemOp_ptsz(struct cu_stream *stream, unsigned n, struct cu_memop *ops,
+			unsigned flags)
+{
+	return batch(PL_REAL(cuStreamBatchMemOp_ptsz), stream, n, ops, flags);
+}
+
+int
+cuStreamBatchMemOp_v2(struct cu_stream *stream, unsigned n, struct cu_memop *ops,
+		      unsigned flags)
+{
+	return batch(PL_REAL(cuStreamBatchMemOp_v2), stream, n, ops, flags);
+}
+
+int
+cuStreamBatchMemOp_v2_ptsz(struct cu_stream *stream, unsigned n, struct cu_memop *ops,
+			   unsigned flags)
+{
+	return batch(PL_REAL(cuStreamBatchMemOp_v2_ptsz), stream, n, ops, flags);
+}

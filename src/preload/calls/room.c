@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of which nothing matters but that the driver may be out of memory, because our space has taken
+ * all there was: the space then gives some up for good, and the call is made again. Loading code is the
+ * usual one; streams, events, contexts and their limits, arrays, pinned host memory, imported memory are
+ * the others. Rule O, which the wrappers elsewhere follow, too.
+ *
+ * cuArrayCreate() and cuArray3DCreate() here are the first ABIs, whose descriptions are of 32 bits:
+ * such arrays are not counted.
+ *
+ * Threads: any. Block on copies when there is no memory.
+ */
+#include "preload/api/api_foreign.h"
+#include "preload/calls/foreign.h"
+
+int
+pl_room_made(int result, int *tries, uint64_t bytes)
+{
+	if (__builtin_expect(result != CU_ERROR_OUT_OF_MEMORY, 1) || !pl_active())
+		return 0;
+	return pl_gpu_shrink_budget(tries, bytes);
+}
+
+/* The arguments come with their own parentheses. */
+/* clang-format off */
+#define ROOM_DEFINE(name, parameters, arguments)                           \
+	int                                                                \
+	name parameters                                                    \
+	{                                                                  \
+		int tries = 0, result;                                     \
+                                                                           \
+		do                                                         \
+			/* NOLINTNEXTLINE(bugprone-macro-parentheses) */   \
+			result = PL_REAL(name) arguments;                  \
+		while (pl_room_made(result, &tries, PL_ROOM_BYTES));       \
+		return result;                                             \
+	}
+/* clang-format on */
+PL_ROOM_CALLS(ROOM_DEFINE)

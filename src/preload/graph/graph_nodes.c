@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads from the driver what the nodes of a graph touch: the arguments of kernels as of launches
+ * (launch.c), the places of copies and fills, the words that stream memory operations wait for. What
+ * host functions, events and semaphores touch is none of ours, and the driver's own are the addresses of
+ * memory nodes. A graph inside of another is read with it. What runs by conditions, or may be changed by
+ * a running kernel, may touch anything.
+ *
+ * Nothing is said of order: a graph that reads what it also overwrites is no different from one that
+ * first overwrites it, so fills and copies count as writes that leave other bytes as they are.
+ *
+ * Threads: any, one at a time for an object.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/args/functions.h"
+#include "preload/calls/touch.h"
+#include "preload/graph/graphs.h"
+
+#define INSIDE_MAX 256u       /* graphs inside of graphs that are read; more: all */
+#define NODES_MAX  (1u << 20) /* that are kept of a graph; more: all */
+
+void
+pl_graph_nodes_fini(struct pl_graph_nodes *nodes)
+{
+	for (size_t i = 0; i < nodes->n; i++)
+		free(nodes->at[i].uses);
+	free(nodes->at);
+	*nodes = (struct pl_graph_nodes){0};
+}
+
+/* n: of the entries that may be the node's. */
+static struct pl_graph_node *
+node_put(struct pl_graph_nodes *nodes, struct cu_graph_node *node, size_t n)
+{
+	struct pl_graph_node *at = NULL;
+
+	for (size_t i = 0; i < n && !at; i++)
+		if (nodes->at[i].node == node)
+			at = &nodes->at[i];
+	if (at) {
+		free(at->uses);
+	} else {
+		if (nodes->n == nodes->size) {
+			size_t size = nodes->size ? 2 * nodes->size : 32;
+			struct pl_graph_node *more = size <= NODES_MAX
+							     ? realloc(nodes->at,
+								       size * sizeof(*more))
+							     : NULL;
+
+			if (!more) {
+				nodes->all = 1;
+				return NULL;
+			}
+			nodes->at = more;
+			nodes->size = size;
+		}
+		at = &nodes->at[nodes->n++];
+	}
+	*at = (struct pl_graph_node){.node = node};
+	return at;
+}
+
+struct pl_graph_node *
+pl_graph_node_put(struct pl_graph_nodes *nodes, struct cu_graph_node *node)
+{
+	return node_put(nodes, node, nodes->n);
+}
+
+/* Take over what was found. */
+static void
+node_keep(struct pl_graph_node *node, const struct pl_use *uses, size_t n,
+	  enum pl_graph_how how)
+{
+	struct pl_graph_use *more;
+
+	if (!n)
+		return;
+	more = realloc(node->uses, (node->n + n) * sizeof(*more));
+	if (!more) {
+		node->all = 1;
+		return;
+	}
+	node->uses = more;
+	for (size_t i = 0; i < n; i++)
+		node->uses[node->n++] = (struct pl_graph_use){uses[i].addr, uses[i].bytes,
+							      how, uses[i].intent};
+}
+
+/* The arguments themselves: they may lie in the middle of what they name. */
+static void
+words_keep(struct pl_graph_node *node, const uint64_t *at, size_t n)
+{
+	struct pl_use uses[PL_WORDS_MAX];
+
+	for (size_t i = 0; i < n; i++)
+		uses[i] = (struct pl_use){NULL, at[i], 0, SLUICE_USE_READ_WRITE};
+	node_keep(node, uses, n, PL_GRAPH_NAMED);
+	node->n_at = node->n;
+}
+
+void
+pl_graph_node_kernel(struct pl_graph_node *node, const struct cu_kernel_node *params,
+		     int has_kernel)
+{
+	struct pl_use uses[PL_USES_MAX];
+	uint64_t at[PL_WORDS_MAX];
+	unsigned flags = 0;
+	size_t n, n_at;
+
+	node->function = params->function;
+	if (!node->function && has_kernel)
+		node->function = params->kernel;
+	if (!node->function) {
+		node->all = 1;
+		return;
+	}
+	n = pl_launch_look(node->function, params->params, params->extra, uses, &flags,
+			   at, &n_at);
+	words_keep(node, at, n_at);
+	node_keep(node, uses, n, PL_GRAPH_NAMED);
+	if (n == PL_USES_MAX)
+		node->all = 1;
+}
+
+void
+pl_graph_node_copy(struct pl_graph_node *node, const struct cu_copy_3d *copy)
+{
+	struct pl_use uses[2];
+	size_t n = pl_box_uses(copy, uses);
+
+	for (size_t i = 0; i < n; i++)
+		if (uses[i].intent != SLUICE_USE_READ)
+			uses[i].intent = SLUICE_USE_WRITE;
+	node_keep(node, uses, n, PL_GRAPH_RANGE);
+}
+
+void
+pl_graph_node_fill(struct pl_graph_node *node, const struct cu_memset_node *params)
+{
+	const struct pl_side side = {.addr = params->addr, .pitch = params->pitch};
+	struct pl_use use;
+
+	if (pl_use_of(params->addr,
+		      pl_box_bytes(&side, params->width * params->element_bytes,
+				   params->height, 1),
+		      SLUICE_USE_WRITE, &use))
+		node_keep(node, &use, 1, PL_GRAPH_RANGE);
+}
+
+void
+pl_graph_node_memops(struct pl_graph_node *node, const struct cu_batch_node *params)
+{
+	for (unsigned i = 0; i < params->n; i++) {
+		int type = params->ops[i].type;
+		struct pl_use use;
+
+		if (type != CU_MEMOP_WAIT_32 && type != CU_MEMOP_WRITE_32 &&
+		    type != CU_MEMOP_WAIT_64 && type != CU_MEMOP_WRITE_64)
+			continue;
+		if (pl_use_of(params->ops[i].addr, sizeof(uint64_t),
+			      SLUICE_USE_READ_WRITE, &use))
+			node_keep(node, &use, 1, PL_GRAPH_POLLED);
+	}
+}
+
+/* ---- graphs ---- */
+
+/* The graphs that are still to be read: no recursion on what the program made. */
+struct inside {
+	struct cu_graph *at[INSIDE_MAX];
+	size_t n;
+	size_t n_before; /* nodes that were known before */
+};
+
+static void
+kernel_read(struct pl_graph_node *node)
+{
+	union cu_node_attribute attribute;
+	struct cu_kernel_node params;
+
+	memset(&params, 0, sizeof(params));
+	memset(&attribute, 0, sizeof(attribute));
+	if (PL_REAL(cuGraphKernelNodeGetParams_v2)(node->node, &params)) {
+		node->all = 1;
+		return;
+	}
+	pl_graph_node_kernel(node, &params, 1);
+	/* A driver that does not know the attribute knows no such nodes. */
+	if (!PL_REAL(cuGraphKernelNodeGetAttribute)(node->node,
+						    CU_NODE_ATTRIBUTE_DEVICE_UPDATABLE,
+						    &attribute) &&
+	    attribute.device_updatable)
+		node->all = 1;
+}
+
+static void
+memops_read(struct pl_graph_node *node)
+{
+	struct cu_batch_node params;
+
+	memset(&params, 0, sizeof(params));
+	if (PL_REAL(cuGraphBatchMemOpNodeGetParams)(node->node, &params))
+		node->all = 1;
+	else
+		pl_graph_node_memops(node, &params);
+}
+
+static void
+node_read(struct pl_graph_nodes *nodes, struct cu_graph_node *handle, struct inside *inside)
+{
+	struct pl_graph_node *node = node_put(nodes, handle, inside->n_before);
+	struct cu_memset_node fill;
+	struct cu_copy_3d copy;
+	struct cu_graph *child;
+	int type = -1;
+
+	if (!node)
+		return;
+	if (PL_REAL(cuGraphNodeGetType)(handle, &type))
+		type = -1;
+	switch (type) {
+	case CU_NODE_KERNEL:
+		kernel_read(node);
+		return;
+	case CU_NODE_MEMCPY:
+		if (PL_REAL(cuGraphMemcpyNodeGetParams)(handle, &copy))
+			break;
+		pl_graph_node_copy(node, &copy);
+		return;
+	case CU_NODE_MEMSET:
+		if (PL_REAL(cuGraphMemsetNodeGetParams)(handle, &fill))
+			break;
+		pl_graph_node_fill(node, &fill);
+		return;
+	case CU_NODE_GRAPH:
+		if (PL_REAL(cuGraphChildGraphNodeGetGraph)(handle, &child) ||
+		    inside->n == INSIDE_MAX)
+			break;
+		inside->at[inside->n++] = child;
+		return;
+	case CU_NODE_BATCH_MEM_OP:
+		memops_read(node);
+		return;
+	case CU_NODE_HOST:
+	case CU_NODE_EMPTY:
+	case CU_NODE_WAIT_EVENT:
+	case CU_NODE_EVENT_RECORD:
+	case CU_NODE_SEMAPHORES_SIGNAL:
+	case CU_NODE_SEMAPHORES_WAIT:
+	case CU_NODE_MEM_ALLOC:
+	case CU_NODE_MEM_FREE:
+		return;
+	}
+	node->all = 1; /* conditional, unknown, or not readable */
+}
+
+void
+pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph)
+{
+	struct inside inside = {.at = {graph}, .n = 1, .n_before = nodes->n};
+	struct cu_graph_node **list;
+	size_t n;
+
+	while (inside.n) {
+		graph = inside.at[--inside.n];
+		n = 0;
+		if (PL_REAL(cuGraphGetNodes)(graph, NULL, &n)) {
+			nodes->all = 1;
+			continue;
+		}
+		list = calloc(n + 1, sizeof(struct cu_graph_node *));
+		if (!list || PL_REAL(cuGraphGetNodes)(graph, list, &n))
+			nodes->all = 1;
+		else
+			for (size_t i = 0; i < n; i++)
+				node_read(nodes, list[i], &inside);
+		free(list);
+	}
+}

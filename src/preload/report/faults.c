@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A kernel has failed and taken its context along. Was it us? Only memory that the GPU cannot reach
+ * can make a kernel fault that would not without this library: what is neither on the device nor mapped in
+ * host memory. This says, once, how much of what the program has allocated was so; and if nothing
+ * was, that the program's own kernel is to be looked at. It is so when the failure is seen, a little
+ * later: chunks may have come and gone between, but none because of the failure.
+ *
+ * Also the calls in which failures are seen, since they wait or ask: forwarded as they are.
+ *
+ * Threads: any. Looks at the blocks, with the GPU's lock, and then at where each lies.
+ */
+#include "preload/report/faults.h"
+
+#include <stdlib.h>
+
+#include "base/size.h"
+#include "core/interpose.h"
+#include "device/cuda/cuda_driver.h"
+#include "preload/api/api_wait.h"
+
+struct ranges {
+	struct range {
+		struct pl_gpu *gpu;
+		uint64_t base, bytes;
+	} * at;
+	size_t n, size;
+};
+
+static int
+range_collect(struct pl_block *block, void *arg)
+{
+	struct ranges *list = arg;
+
+	if (list->n == list->size) {
+		size_t size = list->size ? 2 * list->size : 1024;
+		struct range *more = realloc(list->at, size * sizeof(*more));
+
+		if (!more)
+			return -1;
+		list->at = more;
+		list->size = size;
+	}
+	list->at[list->n++] = (struct range){block->gpu, block->base, block->bytes};
+	return 0;
+}
+
+static void
+ranges_collect(struct pl_gpu *gpu, void *list)
+{
+	pl_arena_walk(gpu, range_collect, list);
+}
+
+void
+pl_fault_note(int result)
+{
+	static _Atomic int told;
+	struct ranges list = {NULL, 0, 0};
+	uint64_t unmapped = 0, total = 0, bytes;
+	char all[32], away[32];
+
+	if (!sl_cuda_result_is_lost(result) || result == CU_ERROR_DEINITIALIZED ||
+	    !pl_active() ||
+	    atomic_load_explicit(&pl_low, memory_order_relaxed) == UINT64_MAX ||
+	    atomic_exchange(&told, 1))
+		return;
+	pl_enter();
+	pl_gpus_walk(ranges_collect, &list);
+	for (size_t i = 0; i < list.n; i++) {
+		const struct range *range = &list.at[i];
+
+		if (sl_unmapped(range->gpu->space, (void *)(uintptr_t)range->base,
+				range->bytes, &bytes))
+			continue;
+		total += range->bytes;
+		unmapped += bytes;
+	}
+	free(list.at);
+	sl_size_format(total, all, sizeof(all));
+	if (!unmapped)
+		pl_error("%s (%d): a kernel of the program has failed; it could reach "
+			 "all of the %s "
+			 "that are allocated here, so the reason is in the program",
+			 sl_cuda_result_name(result), result, all);
+	else
+		pl_error("%s (%d): a kernel of the program has failed; of the %s that "
+			 "are allocated "
+			 "here it could not reach %s, which nothing was known to use: if "
+			 "that was "
+			 "the reason, --kernel-args all, or a larger host budget, helps",
+			 sl_cuda_result_name(result), result, all,
+			 sl_size_format(unmapped, away, sizeof(away)));
+	pl_leave();
+}
+
+/* ---- calls that wait or ask ---- */
+
+int
+cuCtxSynchronize(void)
+{
+	return pl_fault_seen(PL_REAL(cuCtxSynchronize)());
+}
+
+int
+cuCtxSynchronize_v2(struct cu_context *context)
+{
+	return pl_fault_seen(PL_REAL(cuCtxSynchronize_v2)(context));
+}
+
+int
+cuStreamSynchronize(struct cu_stream *stream)
+{
+	return pl_fault_seen(PL_REAL(cuStreamSynchronize)(stream));
+}
+
+int
+cuStreamSynchronize_ptsz(struct cu_stream *stream)
+{
+	return pl_fault_seen(PL_REAL(cuStreamSynchronize_ptsz)(stream));
+}
+
+int
+cuStreamQuery(struct cu_stream *stream)
+{
+	return pl_fault_seen(PL_REAL(cuStreamQuery)(stream));
+}
+
+int
+cuStreamQuery_ptsz(struct cu_stream *stream)
+{
+	return pl_fault_seen(PL_REAL(cuStreamQuery_ptsz)(stream));
+}
+
+int
+cuEventSynchronize(struct cu_event *event)
+{
+	return pl_fault_seen(PL_REAL(cuEventSynchronize)(event));
+}
+
+int
+cuEventQuery(struct cu_event *event)
+{
+	return pl_fault_seen(PL_REAL(cuEventQuery)(event));
+}
