@@ -2,60 +2,41 @@
 /*
  * From launches as they were noted to a plan that can be carried out: finds the period (its
  * launches are named by the hash of what they use, so that only exactly the same ones are alike),
- * cuts the regions into ranges that launches use whole or not at all, hands them to the planner as
- * the tensors of a trace, and lays the answer out by launch.
+ * cuts the regions into ranges that launches use whole or not at all, and says for each use how far
+ * the next one is.
  *
- * Nothing here is measured: kernels and moves are given the rates below, so that the same launches
- * make the same plan in every run. What counts for the plan is their order and their sizes.
+ * Nothing here is measured: the same launches make the same plan in every run.
  *
  * Leaves to plan_run.c: when to plan, and everything that touches a chunk. Threads: the mover,
  * without the space lock; nothing is shared.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/period.h"
 #include "core/plan_run.h"
-
-/* The machine as the planner is told; only the proportions matter. */
-#define LINK_BPS        8e9
-#define STORE_READ_BPS  2e9
-#define STORE_WRITE_BPS 1.5e9
-#define KERNEL_BPS      4 /* bytes that a kernel works on in a nanosecond */
-#define KERNEL_NS       20000
 
 #define PIECES \
 	16u /* a range is at most this part of the device, so that parts of it can stay */
-#define TRIED_MAX 48u /* schedules that the planner may try */
-#define NO_RANGE  UINT32_MAX
+#define NO_RANGE UINT32_MAX
 
 /* ---- the period ---- */
 
-/* Launches of the period at the end of the notes; 0: nothing repeats. */
+/* Launches of the period at the end of the notes, of more than half of them; 0: nothing repeats. */
 static int
 period_find(const struct sl_plan_input *input, uint32_t *period)
 {
-	struct sl_trace *trace;
-	int rc = sl_trace_create(1000000000, &trace);
+	uint32_t n = input->n_notes;
+	SL_CLEANUP(free) uint64_t *latest = sl_calloc(n + (size_t)1, sizeof(*latest));
+	SL_CLEANUP(free) uint32_t *match = sl_calloc(n + (size_t)1, sizeof(*match));
 
-	if (rc)
-		return rc;
-	for (uint32_t k = 0; k < input->n_notes && !rc; k++) {
-		char name[17];
-
-		snprintf(name, sizeof(name), "%016llx",
-			 (unsigned long long)input->notes[k].hash);
-		rc = sl_trace_add_launch(trace, 1, name, NULL);
-	}
-	if (!rc)
-		rc = sl_trace_find_periods(trace);
-	if (!rc)
-		*period = trace->n_periods < 2
-				  ? 0
-				  : sl_trace_period_launches(trace, trace->n_periods - 1);
-	sl_trace_destroy(trace);
-	return rc;
+	if (!latest || !match)
+		return sl_fail(-ENOMEM, "plan: out of memory");
+	for (uint32_t k = 0; k < n; k++)
+		latest[n - 1 - k] = input->notes[k].hash;
+	*period = sl_period_find(latest, n, n / 2 + 1, match);
+	return 0;
 }
 
 /* ---- ranges ---- */
@@ -276,9 +257,8 @@ launches_make(struct builder *b)
 
 	planned->hashes = sl_calloc(planned->period, sizeof(*planned->hashes));
 	planned->at_first = sl_calloc(planned->period + 1, sizeof(*planned->at_first));
-	planned->move_first = sl_calloc(planned->period + 1, sizeof(*planned->move_first));
 	planned->ranges = sl_calloc(SL_PLAN_RANGES_MAX, sizeof(*planned->ranges));
-	if (!planned->hashes || !planned->at_first || !planned->move_first || !planned->ranges)
+	if (!planned->hashes || !planned->at_first || !planned->ranges)
 		return sl_fail(-ENOMEM, "plan: out of memory");
 	planned->regions = sl_calloc(b->n_cuts + 1, sizeof(struct sl_region *));
 	if (!planned->regions)
@@ -298,58 +278,13 @@ launches_make(struct builder *b)
 	return rc;
 }
 
-/* ---- the planner ---- */
+/* ---- next uses ---- */
 
-/* Contents stay from period to period, whatever the uses look like: nobody said otherwise. */
+/* How far each use of a range is from the next. */
 static int
-trace_make(const struct sl_planned *planned, struct sl_trace **out)
+distances_lay(struct sl_planned *planned)
 {
-	struct sl_trace *trace;
-	int rc = sl_trace_create(1000000000, &trace);
-
-	if (rc)
-		return rc;
-	for (uint32_t i = 0; i < planned->n_ranges && !rc; i++)
-		rc = sl_trace_add_tensor(trace, planned->ranges[i].bytes,
-					 SL_TENSOR_GLOBAL, NULL, NULL);
-	for (uint32_t k = 0; k < planned->period && !rc; k++) {
-		uint64_t bytes = 0;
-
-		for (uint32_t i = planned->at_first[k]; i < planned->at_first[k + 1]; i++)
-			bytes += planned->ranges[planned->at[i].range].bytes;
-		rc = sl_trace_add_launch(trace, KERNEL_NS + bytes / KERNEL_BPS, NULL, NULL);
-		for (uint32_t i = planned->at_first[k];
-		     i < planned->at_first[k + 1] && !rc; i++)
-			rc = sl_trace_add_use(trace, planned->at[i].range,
-					      planned->at[i].intent);
-	}
-	if (!rc)
-		rc = sl_trace_check(trace);
-	if (rc) {
-		sl_trace_destroy(trace);
-		return rc;
-	}
-	*out = trace;
-	return 0;
-}
-
-static void
-machine_make(const struct sl_plan_input *input, struct sl_machine *machine)
-{
-	sl_machine_g10(machine); /* what is not said below plays no part here */
-	machine->device_bytes = input->device_bytes;
-	machine->host_bytes = input->host_bytes;
-	machine->link_in_bps = machine->link_out_bps = LINK_BPS;
-	machine->store_read_bps = STORE_READ_BPS;
-	machine->store_write_bps = STORE_WRITE_BPS;
-}
-
-/* How far each use of a range is from the next, and each step from the use that it is for (0: the
- * launch itself uses it, so it is there when its steps are carried out). */
-static int
-distances_lay(struct sl_planned *planned, const struct sl_plan *plan, uint32_t *for_step)
-{
-	uint32_t period = planned->period, step = plan ? plan->n_steps : 0;
+	uint32_t period = planned->period;
 	SL_CLEANUP(free) uint64_t *next = sl_calloc(planned->n_ranges + 1, sizeof(*next));
 
 	if (!next)
@@ -366,64 +301,7 @@ distances_lay(struct sl_planned *planned, const struct sl_plan *plan, uint32_t *
 			}
 			next[a->range] = k;
 		}
-		for (; k < period && step && plan->steps[step - 1].launch == k; step--)
-			for_step[step - 1] = (uint32_t)(next[plan->steps[step - 1].tensor] -
-							k);
 	}
-	return 0;
-}
-
-/*
- * The planner's steps by launch. A range comes to the device during the launch before the one that
- * uses it, which costs no room that somebody else could use; what the planner would like to have
- * earlier is read from the store then.
- */
-static int
-moves_lay(struct sl_planned *planned, const struct sl_plan *plan, const uint32_t *for_step)
-{
-	uint32_t period = planned->period, n = 0, *first = planned->move_first;
-
-	planned->moves = sl_calloc(2 * (size_t)plan->n_steps + 1, sizeof(*planned->moves));
-	if (!planned->moves)
-		return sl_fail(-ENOMEM, "plan: out of memory");
-	for (int placing = 0; placing < 2; placing++) {
-		for (uint32_t i = 0; i < plan->n_steps; i++) {
-			struct sl_plan_move move = {.verb = plan->steps[i].verb,
-						    .range = plan->steps[i].tensor,
-						    .distance = for_step[i]};
-			uint32_t at = plan->steps[i].launch;
-
-			if (!move.distance && move.verb != SL_PLAN_PREFETCH)
-				continue;
-			if (!move.distance) { /* for the launch itself: too late */
-				move.distance = 1;
-				at = (at + period - 1) % period;
-			}
-			if (placing)
-				planned->moves[first[at]++] = move;
-			else
-				first[at]++;
-			if (move.verb != SL_PLAN_PREFETCH || move.distance == 1)
-				continue;
-			at = (at + move.distance - 1) % period;
-			move.distance = 1;
-			if (placing)
-				planned->moves[first[at]++] = move;
-			else
-				first[at]++;
-		}
-		if (placing)
-			break;
-		for (uint32_t k = 0; k <= period; k++) { /* from counts to where each begins */
-			uint32_t count = first[k];
-
-			first[k] = n;
-			n += count;
-		}
-	}
-	/* Each has moved to where the next begins. */
-	memmove(first + 1, first, period * sizeof(*first));
-	first[0] = 0;
 	return 0;
 }
 
@@ -462,17 +340,12 @@ deaths_lay(struct builder *b, uint32_t *last)
 }
 
 static int
-planner_ask(struct builder *b)
+order_make(struct builder *b)
 {
-	static const struct sl_planner_options options = {.candidates_max = TRIED_MAX};
 	struct sl_planned *planned = b->planned;
-	struct sl_machine machine;
-	struct sl_trace *trace;
-	struct sl_plan *plan = NULL;
-	SL_CLEANUP(free) uint32_t *last = NULL, *for_step = NULL;
-	int rc;
+	SL_CLEANUP(free) uint32_t *last = NULL;
+	int rc = distances_lay(planned);
 
-	rc = distances_lay(planned, NULL, NULL);
 	planned->fits = planned->bytes <= b->input->device_bytes;
 	if (rc || planned->fits)
 		return rc;
@@ -480,26 +353,7 @@ planner_ask(struct builder *b)
 	if (!last)
 		return sl_fail(-ENOMEM, "plan: out of memory");
 	deaths_lay(b, last);
-	rc = sl_plan_order(planned, b->input->device_bytes);
-	if (rc || planned->useless)
-		return rc;
-	rc = trace_make(planned, &trace);
-	if (rc)
-		return rc;
-	machine_make(b->input, &machine);
-	rc = sl_planner_sluice.make(trace, &machine, &options, &plan);
-	if (!rc) {
-		sl_plan_sort(plan);
-		planned->predicted_ns = plan->predicted_ns;
-		for_step = sl_calloc(plan->n_steps + 1, sizeof(*for_step));
-		rc = for_step ? distances_lay(planned, plan, for_step)
-			      : sl_fail(-ENOMEM, "plan: out of memory");
-		if (!rc)
-			rc = moves_lay(planned, plan, for_step);
-	}
-	sl_plan_destroy(plan);
-	sl_trace_destroy(trace);
-	return rc;
+	return sl_plan_order(planned, b->input->device_bytes);
 }
 
 /* ---- all of it ---- */
@@ -525,7 +379,7 @@ sl_planned_make(const struct sl_plan_input *input, struct sl_planned **out)
 	if (!rc)
 		rc = launches_make(&b);
 	if (!rc)
-		rc = planner_ask(&b);
+		rc = order_make(&b);
 	free(b.cuts);
 	if (rc) {
 		sl_planned_destroy(b.planned);
@@ -556,7 +410,5 @@ sl_planned_destroy(struct sl_planned *planned)
 	free(planned->regions);
 	free(planned->at_first);
 	free(planned->at);
-	free(planned->move_first);
-	free(planned->moves);
 	free(planned);
 }

@@ -37,6 +37,7 @@ struct paper {
 	uint8_t *present, *dirty;
 	uint8_t *returns; /* by use: the next use needs the contents */
 	uint8_t *costs;   /* by use: as it was in the last period */
+	uint8_t *misses;  /* by use: it was not present, in some period that counts */
 };
 
 static int
@@ -122,12 +123,14 @@ paper_launch(struct paper *p, uint64_t number, unsigned part)
 		p->mark[planned->at[i].range] = launch;
 	for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
 		const struct sl_plan_at *a = &planned->at[i];
+		uint8_t missing = !p->present[a->range];
 		unsigned cost;
 
 		paper_bring(p, a, launch);
 		p->dirty[a->range] |= a->intent != SLUICE_USE_READ;
 		if (a->dies)
 			p->dirty[a->range] = 0;
+		p->misses[i] |= missing;
 		cost = (unsigned)p->dirty[a->range] + p->returns[i];
 		p->costs[i] = (uint8_t)cost;
 		p->due[a->range] = part == LRU_TRIED
@@ -153,6 +156,7 @@ paper_run(struct paper *p, unsigned part)
 	for (uint64_t k = 0; k < PERIODS_WARM * period; k++)
 		paper_launch(p, k, part);
 	p->moved_bytes = 0;
+	memset(p->misses, 0, planned->at_first[period]);
 	for (uint64_t k = 0; k < PERIODS_COUNT * period; k++)
 		paper_launch(p, PERIODS_WARM * period + k, part);
 	return p->moved_bytes;
@@ -176,11 +180,12 @@ order_choose(struct paper *p, struct sl_planned *planned)
 	planned->lru_bytes = lru / PERIODS_COUNT;
 	planned->plan_bytes = least / PERIODS_COUNT;
 	planned->useless = least >= lru;
-	(void)paper_run(p, best); /* for the costs */
+	(void)paper_run(p, best); /* for the costs and misses */
 	for (uint32_t i = 0; i < planned->at_first[planned->period]; i++) {
 		struct sl_plan_at *a = &planned->at[i];
 
 		a->keep = sl_plan_keep(planned, a, p->costs[i], parts[best]);
+		a->misses = p->misses[i];
 	}
 	planned->slack = (uint32_t)((uint64_t)planned->period * parts[best] / 8);
 }
@@ -193,12 +198,14 @@ sl_plan_order(struct sl_planned *planned, uint64_t device_bytes)
 	SL_CLEANUP(free) uint64_t *due = sl_calloc(n + 1, sizeof(*due));
 	SL_CLEANUP(free) uint32_t *mark = sl_calloc(n + 1, sizeof(*mark));
 	SL_CLEANUP(free) uint8_t *flags = sl_calloc(3 * (size_t)(n + 1), 1);
-	SL_CLEANUP(free) uint8_t *uses = sl_calloc(2 * (size_t)(n_at + 1), 1);
+	SL_CLEANUP(free) uint8_t *uses = sl_calloc(3 * (size_t)(n_at + 1), 1);
 
 	if (!due || !mark || !flags || !uses)
 		return sl_fail(-ENOMEM, "plan: out of memory");
-	for (uint32_t i = 0; i < n_at; i++)
+	for (uint32_t i = 0; i < n_at; i++) {
 		planned->at[i].keep = planned->at[i].distance;
+		planned->at[i].misses = 1; /* for all that is known */
+	}
 	if ((uint64_t)n * n_at > WORK_MAX / ((PARTS + 2) * (PERIODS_WARM + PERIODS_COUNT)))
 		return 0;
 	p.due = due;
@@ -207,6 +214,7 @@ sl_plan_order(struct sl_planned *planned, uint64_t device_bytes)
 	p.dirty = flags + n + 1;
 	p.returns = uses;
 	p.costs = uses + n_at + 1;
+	p.misses = uses + 2 * (size_t)(n_at + 1);
 	returns_make(planned, flags + 2 * (size_t)(n + 1), p.returns);
 	order_choose(&p, planned);
 	return 0;

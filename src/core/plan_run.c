@@ -5,7 +5,8 @@
  *	no plan    it is noted; when the last ones look repeated, the mover asks plan_build.c
  *	a plan     it is compared with the one expected. The same: its chunks are stamped by their
  *	           next use, so that the device's heap (lru.c) has the one used farthest in the future
- *	           on top, and behind it the mover carries out its moves. Another: back to LRU at once
+ *	           on top, and behind it the mover brings in what the next launch lacks. Another: back
+ *	           to LRU at once
  *
  * Stamps of a plan lie between those given before it and those given since: what is touched
  * without being planned is newest, as ever, and after a fallback the order of the plan is simply
@@ -300,6 +301,20 @@ plan_diverged(struct sluice_space *s)
 	plan_end(s);
 }
 
+/* 1: something that this launch of the period was expected to lack is not on the device. */
+SL_HELD static int
+launch_lacks(const struct sl_planned *planned, uint32_t at)
+{
+	for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
+		const struct sl_plan_range *range = &planned->ranges[planned->at[i].range];
+
+		for (uint64_t k = 0; planned->at[i].misses && k < range_chunks(range); k++)
+			if (!range_chunk(range, k)->device_bytes)
+				return 1;
+	}
+	return 0;
+}
+
 /* 1: as expected of launches that LRU serves as well. */
 static int
 settled_match(struct sluice_space *s, uint64_t hash)
@@ -331,7 +346,7 @@ plan_note(struct sluice_launch *l)
 		    run->number < STAMP_WINDOW / 2) {
 			l->planned = ++run->number;
 			l->plan_generation = run->generation;
-			run->move_due = planned->move_first[at] < planned->move_first[at + 1];
+			run->move_due = launch_lacks(planned, (at + 1) % planned->period);
 			if (run->move_due)
 				sl_cond_signal(&s->mover_wake);
 			sl_count(s, SLUICE_COUNTER_PLAN_LAUNCHES, 1);
@@ -553,26 +568,13 @@ range_read(const struct moving *m, const struct sl_plan_range *range)
 	}
 }
 
-/* How the next launch uses a range of its own. */
-static enum sluice_intent
-intent_next(const struct moving *m, uint32_t range)
-{
-	uint32_t at = plan_position(m->run, m->number + 1);
-
-	for (uint32_t i = m->planned->at_first[at]; i < m->planned->at_first[at + 1]; i++) {
-		if (m->planned->at[i].range == range)
-			return m->planned->at[i].intent;
-	}
-	return SLUICE_USE_READ;
-}
-
 /* Bring a range in that the next launch uses. Drops. */
 SL_HELD static void
-range_prefetch(const struct moving *m, uint32_t number_of_range)
+range_prefetch(const struct moving *m, const struct sl_plan_at *use)
 {
 	struct sluice_space *s = m->s;
-	const struct sl_plan_range *range = &m->planned->ranges[number_of_range];
-	enum sluice_intent intent = intent_next(m, number_of_range);
+	const struct sl_plan_range *range = &m->planned->ranges[use->range];
+	enum sluice_intent intent = use->intent;
 	uint64_t number = m->number + 1;
 	struct sl_region *r = range->region;
 	int writes = intent == SLUICE_USE_WRITE || intent == SLUICE_USE_READ_WRITE;
@@ -622,6 +624,36 @@ room_ahead(const struct moving *m)
 	sl_ignore(room_make(m, bytes, m->number + 1));
 }
 
+static int
+intent_reads(enum sluice_intent intent)
+{
+	return intent != SLUICE_USE_WRITE_ALL && intent != SLUICE_USE_SCRATCH;
+}
+
+/* Have the store read what the launches behind the next one lack, as far as there are frames. Drops. */
+SL_HELD static void
+store_read_ahead(const struct moving *m, uint32_t next)
+{
+	const struct sl_planned *planned = m->planned;
+	uint64_t bytes = 0;
+
+	for (uint32_t k = 1; k < planned->period; k++) {
+		uint32_t at = (next + k) % planned->period;
+
+		for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
+			const struct sl_plan_range *range =
+				&planned->ranges[planned->at[i].range];
+
+			if (!planned->at[i].misses || !intent_reads(planned->at[i].intent))
+				continue;
+			bytes += range->bytes;
+			if (moving_is_over(m) || bytes > m->s->host.staging_bytes / 2)
+				return;
+			range_read(m, range);
+		}
+	}
+}
+
 /* Hold the plan's regions; the chunks of the launch itself are nobody's victims. */
 SL_HELD static void
 moving_begin(struct moving *m, uint32_t at)
@@ -653,7 +685,7 @@ moving_end(struct moving *m, uint32_t at)
 		sl_region_leave(planned->regions[i]);
 }
 
-/* The moves of the launch prepared last. Drops. */
+/* What the launch behind the one prepared last lacks. Drops. */
 SL_HELD static void
 moves_run(struct sluice_space *s)
 {
@@ -664,32 +696,18 @@ moves_run(struct sluice_space *s)
 			   .generation = run->generation,
 			   .number = run->number};
 	uint32_t at = plan_position(run, run->number);
-	int leaves = 0;
+	uint32_t next = (at + 1) % run->planned->period;
 
 	moving_begin(&m, at);
-	for (uint32_t i = m.planned->move_first[at];
-	     i < m.planned->move_first[at + 1] && !moving_is_over(&m); i++) {
-		const struct sl_plan_move *move = &m.planned->moves[i];
-
-		switch (move->verb) {
-		case SL_PLAN_PREFETCH:
-			if (move->distance == 1)
-				range_prefetch(&m, move->range);
-			else
-				range_read(&m, &m.planned->ranges[move->range]);
-			break;
-		case SL_PLAN_EVICT_HOST:
-		case SL_PLAN_EVICT_STORE:
-		case SL_PLAN_FREE: /* contents are only dropped where the program said so */
-			leaves = 1;
-			break;
-		case SL_PLAN_ALLOC: /* costs nothing at the launch itself */
-		case SL_PLAN_VERB_COUNT:
-			break;
-		}
+	for (uint32_t i = m.planned->at_first[next];
+	     i < m.planned->at_first[next + 1] && !moving_is_over(&m); i++) {
+		if (m.planned->at[i].misses && intent_reads(m.planned->at[i].intent))
+			range_prefetch(&m, &m.planned->at[i]);
 	}
-	if (leaves && !moving_is_over(&m))
+	if (!moving_is_over(&m))
 		room_ahead(&m);
+	if (!moving_is_over(&m))
+		store_read_ahead(&m, next);
 	moving_end(&m, at);
 	run->move_due = 0;
 }
@@ -707,7 +725,6 @@ plan_make(struct sluice_space *s)
 		.n_notes = run->n_notes,
 		.uses = run->uses,
 		.device_bytes = s->dev.budget_bytes - s->dev.pinned_bytes,
-		.host_bytes = s->host.budget_bytes,
 	};
 	int rc;
 

@@ -3,7 +3,7 @@
 # Tests of the preload library. tests/preload/test_*.c run as the program that it is loaded into, on the
 # stand-in driver. test_loader*.c and test_startup.c start programs of their own (programs/) under a library
 # without sanitizers: they find everything by SLUICE_PRELOAD_... variables.
-sl_test_folder(preload)
+sl_test_folder(preload LIBRARIES sluice_trace)
 
 # A sanitizer's run-time library must come first.
 set(preload_first "")
