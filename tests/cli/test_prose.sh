@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Pages for users and public headers have no line over 100 columns and no sentence over 25 words
+# Pages and public headers have no line over 100 columns and no sentence over 25 words
 # (scripts/prose). It sees both where they are planted.
 # Run in an empty directory.
 set -u
@@ -11,6 +11,8 @@ failed=0
 command -v python3 >/dev/null || { echo "skip: python3 is not here"; exit 77; }
 
 scripts/prose README.md CHANGELOG.md docs/run.md docs/cuda.md docs/benchmarks-run.md \
+	docs/design/{checking,discard,faults,fetch,host-tier,papers,published-planner}.md \
+	docs/design/{simulator,states,store,traces}.md \
 	man/sluice-run.1.scd man/sluice.7.scd include/sluice/*.h || failed=1
 
 scratch=$(mktemp -d)

@@ -197,7 +197,7 @@ same_launches_move_the_same_bytes_with_write_back_and_a_reserve(void)
 static void
 same_launches_move_the_same_bytes_with_read_ahead(void)
 {
-	/* A host tier, and more staging than there are data: see docs/design/host-tier.md, rule 2. */
+	/* A host tier, and more staging than there are data: see docs/design/host-tier.md, rule 3. */
 	compare("device_budget=16M,host_budget=16M,readahead_chunks=4,staging=256M");
 }
 
