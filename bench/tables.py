@@ -154,8 +154,8 @@ def traffic_section(options):
                                   "chunks", at_most=True))  # fmt: skip
     options.raw["traffic"] = raw
     text = (
-        f"Footprint F about {footprint // MIB} MiB, G the device budget, in multiples of F; in brackets the "
-        "closed form. All else fits in host memory. The last column: before or after the final sync."
+        f"F is the footprint, about {footprint // MIB} MiB; G is the device budget. Bytes are in multiples of F, with the "
+        "closed form in brackets. The rest fits in host memory. Last column: before or after the final sync."
     )
     return text, [table(["workload, policy", "H2D / F", "D2H / F", "sync"], rows)], figures, []
 
@@ -198,10 +198,10 @@ def plan_section(options):
                                       moved["plan"] / moved["lru"], 1, at_most=True))  # fmt: skip
     options.raw["plan"] = raw
     text = (
-        f"Footprint F {footprint // MIB} MiB, G the device budget, MiB moved before the final sync; eight "
-        "rounds each, of which about two go by before the plan is made. Results are compared with the reference in "
-        "every run. Bytes are the same in every run; seconds are medians, and what the disk gives in them varies "
-        "by a third. The last but two: both ways over the link, of lru."
+        f"F is the footprint, {footprint // MIB} MiB; G is the device budget. Sizes are MiB moved before the final sync. "
+        "Each run has eight rounds; the plan is made after about two. Each run compares its results with the reference. "
+        "Bytes are the same in every run. Seconds are medians; the disk's part in them varies by a third. "
+        "\"in + out, of lru\" counts both ways over the link."
     )
     head = ["workload", "policy", "in, launch", "in, ahead", "out", "clean, dropped", "discarded",
             "in + out, of lru", "store, both ways", "run, s"]  # fmt: skip
