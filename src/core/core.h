@@ -74,6 +74,12 @@ int sl_chunk_is_held(const struct sl_chunk *c) SL_HELD;
 /* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
  * meanwhile would be lifted unseen, so c is held. Drops. */
 int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HELD SL_MUST_CHECK;
+/* Bytes [begin, end) of c are about to be written: they live again. */
+void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
+/* Eagerly discarded, but unmapping failed: not discarded after all. */
+void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
+/* c was used, or its frame goes: it counts to the share of read-ahead no more. */
+void sl_read_ahead_release(struct sl_chunk *c) SL_HELD;
 void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
 
 /* policy.c: calls of the space's policy; each does nothing where the policy has no function. */
@@ -96,6 +102,20 @@ sl_policy_is_due(const struct sluice_space *s)
 {
 	return s->policy->is_due && s->policy->is_due(s);
 }
+
+/* enter.c: the way into a space and a region */
+int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */
+void sl_fork_watch(struct sluice_space *s); /* s is being made by this process */
+/* Take the lock. -EINVAL: s is NULL; -ECHILD after fork. */
+int sl_space_enter(struct sluice_space *s) SL_ACQUIRE_IF_0(sl_space_token) SL_MUST_CHECK;
+struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */
+/* The region that holds [addr, addr + size), size SLUICE_TO_END: to its end. -ENOENT with text. */
+int sl_region_find(struct sluice_space *s, const char *call, const void *addr,
+		   size_t size, struct sl_region **region, uint64_t *begin,
+		   uint64_t *end) SL_HELD SL_MUST_CHECK;
+void sl_region_leave(struct sl_region *r) SL_HELD; /* end of busy */
+/* Keep the first error of a write, and its text, until somebody asks. */
+void sl_region_write_error(struct sl_region *r, int rc, const char *text) SL_HELD;
 
 /* lru.c: the device's victims. */
 /* Room for n_chunks more chunks of a size, until they are released. -ENOMEM, -EFBIG. */
@@ -124,6 +144,35 @@ uint32_t sl_lru_next(const struct sl_chunk *like, struct sl_chunk **out, uint32_
 void sl_lru_fini(struct sluice_space *s);
 void sl_discarded_insert(struct sl_chunk *c) SL_HELD;
 void sl_discarded_remove(struct sl_chunk *c) SL_HELD;
+
+/* host_list.c: lists of host frames */
+void sl_host_list_update(struct sl_chunk *c) SL_HELD; /* put on the list its flags say */
+void sl_host_list_remove(struct sl_host *h) SL_HELD;
+/* Whether the frame will leave staging, or become reclaimable, without anybody's decision. */
+void sl_host_set_active(struct sluice_space *s, struct sl_host *h, int active) SL_HELD;
+void sl_host_wake(struct sluice_space *s) SL_HELD; /* staging or settled room may be there */
+void sl_host_wait(struct sluice_space *s) SL_HELD; /* drops: until then */
+
+/* launch_list.c: lists of launches */
+/* The lists of prepared launches and of scopes, under the lock. */
+void sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l);
+void sl_launch_list_remove(struct sluice_launch **head, struct sluice_launch *l);
+/* The mover's queue, in the order of the calls. */
+void sl_launch_queue(struct sluice_launch *l) SL_HELD;
+void sl_launch_unqueue(struct sluice_space *s, struct sluice_launch *l) SL_HELD;
+void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
+/* Launches, pins or room may have changed. */
+void sl_launch_wake(struct sluice_space *s) SL_HELD;
+/* First error of a launch, with text. */
+void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
+	SL_PRINTF(3, 4);
+uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
+/* 1: a sluice_launch_begin() holds c, and its end may wait for the very launch that wants room. */
+int sl_scope_holds(const struct sl_chunk *c);
+/* Whether the use overwrites the whole chunk. */
+int sl_use_overwrites(const struct sl_launch_use *u, const struct sl_chunk *c);
+/* Whether a launch that has not begun is to overwrite all of it. */
+int sl_overwrite_is_pending(const struct sl_chunk *c) SL_HELD;
 
 /* host.c: host copies, staging and settling. */
 /*
@@ -161,8 +210,6 @@ enum sl_settle {
 	SL_SETTLE_WRITE /* and over dirty ones, which are written */
 };
 int sl_host_settle(struct sl_chunk *c, enum sl_settle how) SL_HELD SL_MUST_CHECK;
-void sl_host_list_update(struct sl_chunk *c) SL_HELD; /* put on the list its flags say */
-void sl_host_list_remove(struct sl_host *h) SL_HELD;
 /* Dirty beyond the thresholds: start background writes. Drops. */
 void sl_host_clean(struct sluice_space *s) SL_HELD;
 int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
@@ -182,7 +229,6 @@ void sl_spill_drop(struct sl_chunk *c) SL_HELD; /* forget the spill extent */
 /* Page reads and writes in the calling thread; the chunk is marked busy. */
 int sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes,
 		 void *buf) SL_NOT_HELD SL_MUST_CHECK;
-void sl_region_write_error(struct sl_region *r, int rc, const char *text) SL_HELD;
 
 /* fill.c: bring a chunk in. */
 struct sl_fill {
@@ -211,8 +257,6 @@ int sl_overwrite_undo(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 void sl_overwrite_undone(struct sl_chunk *c) SL_HELD;
 void sl_overwrite_give_up(struct sl_chunk *c) SL_HELD;
 void sl_overwritten(struct sl_chunk *c) SL_HELD;
-/* Whether a launch that has not begun is to overwrite all of it. */
-int sl_overwrite_is_pending(const struct sl_chunk *c) SL_HELD;
 /* The launch begins; or it is over without having begun. Drop. */
 void sl_launch_overwrites(struct sluice_launch *l) SL_HELD;
 void sl_launch_overwrites_undo(struct sluice_launch *l) SL_HELD;
@@ -226,8 +270,6 @@ void sl_room_wait(struct sluice_space *s) SL_HELD; /* drops */
 /* Evict the coldest that is not SL_PREPARING, if its stamp is before that, for l; what launches in flight use is
  * waited for, for a while. 0: there is none, or that took too long. Drops. */
 int sl_room_coldest(struct sluice_launch *l, uint64_t before) SL_HELD;
-/* 1: a sluice_launch_begin() holds c, and its end may wait for the very launch that wants room. */
-int sl_scope_holds(const struct sl_chunk *c);
 void sl_room_give(struct sluice_space *s, uint64_t bytes) SL_HELD;
 /* Whether so many bytes of the device are free, or dead and in no launch's use. */
 int sl_room_spare(const struct sluice_space *s, uint64_t bytes) SL_HELD;
@@ -295,8 +337,6 @@ struct sl_pages *sl_pages_alloc(uint64_t chunk_bytes);
 /* readahead.c */
 /* Chunks [first, last] were demanded, in this order of use. Drops. Never fails. */
 void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last) SL_HELD;
-/* c was used, or its frame goes: it counts to the share of read-ahead no more. */
-void sl_read_ahead_release(struct sl_chunk *c) SL_HELD;
 /* Held, or r is known to nobody else yet. */
 void sl_read_ahead_reset(struct sl_region *r);
 
@@ -331,12 +371,7 @@ void sl_uses_add_all(struct sluice_launch *l, size_t room) SL_HELD;
 int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: not all resident */
 /* Refresh and pin what the launch uses, in the order of its uses. */
 void sl_launch_pin(struct sluice_launch *l) SL_HELD;
-void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
 void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
-/* The lists of prepared launches and of scopes, under the lock. */
-void sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l);
-void sl_launch_list_remove(struct sluice_launch **head, struct sluice_launch *l);
-void sl_launch_wake(struct sluice_space *s) SL_HELD;
 /* Until launches, pins or room may have changed; may return early: look again. Drops.
  * -ETIMEDOUT once deadline_ns has come. */
 void sl_launch_wait(struct sluice_space *s) SL_HELD;
@@ -351,7 +386,6 @@ int sl_launch_preempt(struct sluice_space *s,
 /* mover.c */
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
-void sl_mover_queue(struct sluice_launch *l) SL_HELD;
 int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for it to do */
 int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
 		     enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
@@ -455,12 +489,8 @@ int sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD SL
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
 /* launch.c */
-/* First error of a launch, with text. */
-void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
-	SL_PRINTF(3, 4);
 /* The system's number of this thread; asked for once. Any lock. */
 pid_t sl_thread_number(const struct sluice_space *s);
-uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 /* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move
  * after which they are there. Errors as sluice_launch_begin(). */
 int sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
@@ -482,10 +512,6 @@ void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eag
  * launches have pinned, which may have been called after it. */
 void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end,
 			   int eager) SL_HELD;
-/* Eagerly discarded, but unmapping failed: not discarded after all. */
-void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
-/* Bytes [begin, end) of c are about to be written: they live again. */
-void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
 /* Writes to eagerly discarded pages of c, FILLING or in use by no launch, are seen from here on.
  * Drops. */
 void sl_dead_watch(struct sl_chunk *c) SL_HELD;
@@ -500,14 +526,8 @@ void sl_check_host(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
 
 /* region.c */
-struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */
-/* The region that holds [addr, addr + size), size SLUICE_TO_END: to its end. -ENOENT with text. */
-int sl_region_find(struct sluice_space *s, const char *call, const void *addr,
-		   size_t size, struct sl_region **region, uint64_t *begin,
-		   uint64_t *end) SL_HELD SL_MUST_CHECK;
 int sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end,
 		    int keep) SL_HELD SL_MUST_CHECK;
-void sl_region_leave(struct sl_region *r) SL_HELD; /* end of busy */
 /* Flush, empty and free a region that is closed (unmapping set, not busy). Drops. On
  * failure it is open again and nothing is lost. */
 int sl_region_unmap(struct sl_region *r) SL_HELD SL_MUST_CHECK;
@@ -526,10 +546,5 @@ int sl_config_resolve(struct sluice_config *config) SL_MUST_CHECK;
 /* The variable of the i-th key, "SLUICE_DEVICE_BUDGET". 0: there are not so many keys. */
 #define SL_CONFIG_VARIABLE_BYTES 64
 int sl_config_variable(size_t i, char name[SL_CONFIG_VARIABLE_BYTES]);
-
-/* space.c */
-int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */
-/* Take the lock. -EINVAL: s is NULL; -ECHILD after fork. */
-int sl_space_enter(struct sluice_space *s) SL_ACQUIRE_IF_0(sl_space_token) SL_MUST_CHECK;
 
 #endif

@@ -50,24 +50,6 @@ pages_die(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	return sl_bitmap_next_clear(c->dead, 0, n_pages) == n_pages;
 }
 
-void
-sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end)
-{
-	if (c->dead && end > begin) {
-		size_t first = begin / SL_PAGE_BYTES;
-		size_t last = (end + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
-
-		sl_bitmap_clear(c->dead, first, last - first);
-		if (!sl_bitmap_count(c->dead, 0, c->region->chunk_bytes / SL_PAGE_BYTES)) {
-			free(c->dead);
-			c->dead = NULL;
-		}
-	}
-	if (c->flags & SL_DISCARDED) /* else EAGER is about its other dead pages */
-		c->flags &= (uint16_t) ~(SL_DISCARDED | SL_DISCARD_EAGER);
-	sl_chunk_update(c);
-}
-
 /*
  * Guard [begin, end) of a chunk that is on the device by pages, or all of one that is there as a
  * whole: whoever writes its live pages is met once, and lifts the guard of those alone
@@ -165,21 +147,6 @@ sl_chunk_unguard_live(struct sl_chunk *c)
 		first = end;
 	}
 	return rc;
-}
-
-/*
- * The unmapping of an eager discard failed: a later write would not be seen, so the contents live
- * on. Copies outside the device are gone already. Held.
- */
-void
-sl_chunk_keep(struct sl_chunk *c)
-{
-	if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
-		return;
-	if (!c->pages)
-		c->flags |= SL_DIRTY_DEVICE;
-	c->unwritten = 0;
-	sl_chunk_revive(c, 0, 0);
 }
 
 /* Whether a launch with at most this number is still to be prepared, or again. */

@@ -16,45 +16,6 @@
 /* A region with at least so many large chunks has large chunks. */
 #define LARGE_CHUNKS 16u
 
-struct sl_region *
-sl_region_at(struct sluice_space *s, const void *addr)
-{
-	uint64_t offset = (uint64_t)((const char *)addr - (const char *)s->device->base);
-
-	if ((const char *)addr < (const char *)s->device->base || offset >= s->device->bytes)
-		return NULL;
-	return s->slots[offset / SL_SPAN_BYTES];
-}
-
-int
-sl_region_find(struct sluice_space *s, const char *call, const void *addr, size_t size,
-	       struct sl_region **region, uint64_t *begin, uint64_t *end)
-{
-	struct sl_region *r = sl_region_at(s, addr);
-
-	if (!r || r->unmapping)
-		return sl_fail(-ENOENT, "%s: %p is in no region of this space", call, addr);
-	*begin = (uint64_t)((const char *)addr - r->base);
-	if (*begin >= r->size_bytes)
-		return sl_fail(-ENOENT, "%s: %p lies %llu bytes past the end of %s", call,
-			       addr, (unsigned long long)(*begin - r->size_bytes), r->name);
-	*end = size == SLUICE_TO_END ? r->size_bytes : *begin + size;
-	if (*end > r->size_bytes || *end < *begin)
-		return sl_fail(-ENOENT, "%s: %zu bytes from %p reach past the end of %s (%llu bytes)",
-			       call, size, addr, r->name, (unsigned long long)r->size_bytes);
-	*region = r;
-	return 0;
-}
-
-void
-sl_region_leave(struct sl_region *r)
-{
-	assert(r->busy > 0);
-	r->busy--;
-	if (r->unmapping)
-		sl_launch_wake(r->space);
-}
-
 /* ---- addresses -------------------------------------------------------------------------- */
 
 /* The gap behind a region of so many bytes. One span has none, so that the system joins the mappings

@@ -17,51 +17,6 @@
 
 #define ENGINE_DEPTH 64u
 
-/* How often this process image has been forked off its parent: spaces do not cross that. */
-static atomic_uint fork_count;
-
-static void
-fork_child(void)
-{
-	atomic_fetch_add(&fork_count, 1);
-}
-
-static void
-fork_register(void)
-{
-	if (pthread_atfork(NULL, NULL, fork_child))
-		sl_log(SL_WARN, "space",
-		       "fork cannot be watched: do not use a space in a child");
-}
-
-static void
-fork_watch(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, fork_register);
-}
-
-int
-sl_space_forked(const struct sluice_space *s)
-{
-	return s->fork_count != atomic_load_explicit(&fork_count, memory_order_relaxed);
-}
-
-int
-sl_space_enter(struct sluice_space *s)
-{
-	if (!s)
-		return sl_fail(-EINVAL, "no space given");
-	if (sl_space_forked(s))
-		return sl_fail(
-			-ECHILD,
-			"the space belongs to the parent process: make one of its own "
-			"after fork");
-	sl_space_lock(s);
-	return 0;
-}
-
 /* context: of a CUDA device, NULL: its primary one; then host code's view is a must. */
 static int
 device_create(struct sluice_space *s, void *context)
@@ -184,12 +139,11 @@ space_create(const struct sluice_config *resolved, const struct sl_policy *polic
 		sl_engine_destroy(engine);
 		return sl_fail(-ENOMEM, "space: out of memory");
 	}
-	fork_watch();
+	sl_fork_watch(s);
 	s->device = device;
 	s->engine = engine;
 	s->config = *resolved;
 	s->policy = policy ? policy : sl_policy_find(resolved->policy);
-	s->fork_count = atomic_load(&fork_count);
 	s->dev.budget_bytes = resolved->device_budget_bytes;
 	s->host.budget_bytes = resolved->host_budget_bytes;
 	s->host.staging_bytes = resolved->staging_bytes;

@@ -18,19 +18,6 @@
 #define LAUNCH_ARGS_BYTES_MAX 1024u
 #define LAUNCH_USES_MAX       65536u
 
-void
-sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (l->rc)
-		return;
-	l->rc = rc;
-	va_start(ap, fmt);
-	vsnprintf(l->error_text, sizeof(l->error_text), fmt, ap);
-	va_end(ap);
-}
-
 /* Wait until the mover has prepared l, then count it as running. Held, drops. */
 SL_HELD static void
 launch_start(struct sluice_launch *l)
@@ -245,7 +232,7 @@ launch_dispatch(struct sluice_launch *l)
 	if (!rc) {
 		l->state = SL_LAUNCH_QUEUED;
 		if (!launch_prepare_here(l))
-			sl_mover_queue(l);
+			sl_launch_queue(l);
 		return 0;
 	}
 	sl_inflight_end(s, &l->work);
@@ -452,16 +439,6 @@ sl_populate(struct sluice_space *space, void *addr, size_t bytes)
 	sl_scope_close(l);
 	/* Who uses it is not held back for what its memory was used for before. */
 	return sl_arrival_await(space->device, arrival);
-}
-
-uint32_t
-sl_scopes_count(const struct sluice_space *s)
-{
-	uint32_t n = 0;
-
-	for (const struct sluice_launch *l = s->scopes; l; l = l->next)
-		n++;
-	return n;
 }
 
 static int

@@ -14,44 +14,6 @@
 /* So often at most a prefetch waits SL_ROOM_LOOK_NS for room that is to be given. */
 #define WAITS_MAX 1000u
 
-/* In the order of the calls: a launch that gave its pins back comes before what was called later. A
- * discard has the number of the launch before it. */
-void
-sl_mover_queue(struct sluice_launch *l)
-{
-	struct sluice_space *s = l->space;
-	struct sluice_launch *after = s->queue_tail;
-
-	while (after && (after->number > l->number ||
-			 (after->number == l->number && after->discard && !l->discard)))
-		after = after->prev;
-	l->prev = after;
-	l->next = after ? after->next : s->queue_head;
-	if (l->next)
-		l->next->prev = l;
-	else
-		s->queue_tail = l;
-	if (after)
-		after->next = l;
-	else
-		s->queue_head = l;
-	sl_cond_signal(&s->mover_wake);
-}
-
-static void
-queue_remove(struct sluice_space *s, struct sluice_launch *l)
-{
-	if (l->prev)
-		l->prev->next = l->next;
-	else
-		s->queue_head = l->next;
-	if (l->next)
-		l->next->prev = l->prev;
-	else
-		s->queue_tail = l->prev;
-	l->next = l->prev = NULL;
-}
-
 /* late: as sl_range_discard_late(). Drops. */
 SL_HELD static void
 discard_step(struct sluice_launch *l, int late)
@@ -84,7 +46,7 @@ discard_run(struct sl_task *task)
 	while (s->preparing == l)
 		sl_launch_wait(s);
 	if (l->state == SL_LAUNCH_QUEUED) {
-		queue_remove(s, l);
+		sl_launch_unqueue(s, l);
 		discard_step(l, 1);
 	}
 	sl_space_unlock(s);
@@ -124,7 +86,7 @@ sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	r->busy++;
 	r->launches++;
 	sl_inflight_begin(s, &l->work, NULL, r);
-	sl_mover_queue(l);
+	sl_launch_queue(l);
 	sl_space_unlock(s);
 	sl_stream_submit(stream, &l->task);
 	sl_space_lock(s);
@@ -280,7 +242,7 @@ launch_step(struct sluice_space *s)
 	struct sluice_launch *l = s->queue_head;
 	int rc;
 
-	queue_remove(s, l);
+	sl_launch_unqueue(s, l);
 	s->preparing = l;
 	if (l->discard) {
 		discard_step(l, 0); /* freed by its stream, which waits until we are through */

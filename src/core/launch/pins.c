@@ -95,29 +95,6 @@ sl_launch_pin(struct sluice_launch *l)
 }
 
 void
-sl_launch_unpin(struct sluice_launch *l)
-{
-	for (size_t k = 0; k < l->n_uses; k++) {
-		struct sl_launch_use *u = &l->uses[k];
-
-		if (u->whole) {
-			u->region->whole_pins--;
-			continue;
-		}
-		for (uint64_t i = u->first; i <= u->last; i++)
-			u->region->chunks[i].pins--;
-	}
-	sl_launch_wake(l->space);
-}
-
-void
-sl_launch_wake(struct sluice_space *s)
-{
-	if (s->launch_waiters)
-		sl_cond_broadcast(&s->launch_wake);
-}
-
-void
 sl_launch_wait(struct sluice_space *s)
 {
 	s->launch_waiters++;
@@ -136,28 +113,6 @@ sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns)
 		rc = sl_space_wait_until(s, &s->launch_wake, deadline_ns);
 	s->launch_waiters--;
 	return rc;
-}
-
-void
-sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l)
-{
-	l->prev = NULL;
-	l->next = *head;
-	if (l->next)
-		l->next->prev = l;
-	*head = l;
-}
-
-void
-sl_launch_list_remove(struct sluice_launch **head, struct sluice_launch *l)
-{
-	if (l->prev)
-		l->prev->next = l->next;
-	else
-		*head = l->next;
-	if (l->next)
-		l->next->prev = l->prev;
-	l->prev = l->next = NULL;
 }
 
 int
@@ -274,6 +229,6 @@ sl_launch_preempt(struct sluice_space *s, const struct sluice_launch *except)
 	}
 	l->moved = 1; /* counted as resident at most once */
 	l->state = SL_LAUNCH_QUEUED;
-	sl_mover_queue(l);
+	sl_launch_queue(l);
 	return 1;
 }

@@ -368,24 +368,6 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 	return rc;
 }
 
-int
-sl_scope_holds(const struct sl_chunk *c)
-{
-	uint64_t index = sl_chunk_index(c);
-
-	for (const struct sluice_launch *l = c->region->space->scopes; l; l = l->next) {
-		if (l->unpinned)
-			continue;
-		for (size_t k = 0; k < l->n_uses; k++) {
-			const struct sl_launch_use *u = &l->uses[k];
-
-			if (u->region == c->region && index >= u->first && index <= u->last)
-				return 1;
-		}
-	}
-	return 0;
-}
-
 /*
  * The next victim for room of chunk_bytes: discarded, then the coldest. SL_SKIP_PINNED: never what a
  * launch has pinned; with SL_SKIP_PREPARING the caller waits for that launch, so that the choice does

@@ -77,44 +77,6 @@ sl_overwrite_give_up(struct sl_chunk *c)
 	sl_host_drop(c);
 }
 
-/* Whether the use overwrites the whole chunk. */
-SL_HELD static int
-use_overwrites(const struct sl_launch_use *u, const struct sl_chunk *c)
-{
-	uint64_t base = sl_chunk_index(c) * c->region->chunk_bytes;
-
-	return u->intent == SLUICE_USE_WRITE_ALL && u->region == c->region &&
-	       u->begin <= base && u->end >= base + sl_chunk_valid_bytes(c);
-}
-
-SL_HELD static int
-launch_overwrites(const struct sluice_launch *l, const struct sl_chunk *c)
-{
-	for (size_t k = 0; !l->discard && k < l->n_uses; k++) {
-		if (use_overwrites(&l->uses[k], c))
-			return 1;
-	}
-	return 0;
-}
-
-int
-sl_overwrite_is_pending(const struct sl_chunk *c)
-{
-	const struct sluice_space *s = c->region->space;
-
-	if (s->preparing && launch_overwrites(s->preparing, c))
-		return 1;
-	for (const struct sluice_launch *l = s->queue_head; l; l = l->next) {
-		if (launch_overwrites(l, c))
-			return 1;
-	}
-	for (const struct sluice_launch *l = s->prepared; l; l = l->next) {
-		if (launch_overwrites(l, c))
-			return 1;
-	}
-	return 0;
-}
-
 /*
  * One that a fault has taken goes without it: the kernel faults. While it is being taken the kernel
  * must not begin: what it wrote would go with the room. Drops.
@@ -124,7 +86,7 @@ overwrite_do(const struct sl_launch_use *u, struct sl_chunk *c)
 {
 	while (c->unwritten && c->state == SL_CHUNK_EVICTING)
 		sl_chunk_wait(c);
-	if (use_overwrites(u, c))
+	if (sl_use_overwrites(u, c))
 		c->flags &= (uint16_t)~SL_LOST;
 	if (!c->unwritten || c->state != SL_CHUNK_DEVICE)
 		return;

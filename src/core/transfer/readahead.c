@@ -35,15 +35,6 @@ sl_read_ahead_reset(struct sl_region *r)
 		r->ahead[i].max = -1; /* below min: none */
 }
 
-void
-sl_read_ahead_release(struct sl_chunk *c)
-{
-	if (!(c->flags & SL_READ_AHEAD))
-		return;
-	c->flags &= (uint16_t)~SL_READ_AHEAD;
-	c->region->space->host.read_ahead_bytes -= c->region->chunk_bytes;
-}
-
 /* The stream near [first, last], or a new one in place of the oldest. */
 static struct sl_ahead *
 stream_find(struct sl_region *r, int64_t first, int64_t last)

@@ -52,16 +52,6 @@ sl_spill_drop(struct sl_chunk *c)
 	c->flags &= (uint16_t)~SL_STORE_VALID;
 }
 
-void
-sl_region_write_error(struct sl_region *r, int rc, const char *text)
-{
-	r->write_failures++;
-	if (r->write_error)
-		return;
-	r->write_error = r->write_error_code = rc;
-	snprintf(r->write_error_text, sizeof(r->write_error_text), "%s", text);
-}
-
 int
 sl_read_failed(const struct sl_chunk *c)
 {
