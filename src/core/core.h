@@ -174,6 +174,27 @@ int sl_use_overwrites(const struct sl_launch_use *u, const struct sl_chunk *c);
 /* Whether a launch that has not begun is to overwrite all of it. */
 int sl_overwrite_is_pending(const struct sl_chunk *c) SL_HELD;
 
+/* wait.c: until launches give something back */
+/* Until launches, pins or room may have changed; may return early: look again. Drops.
+ * -ETIMEDOUT once deadline_ns has come. */
+void sl_launch_wait(struct sluice_space *s) SL_HELD;
+int sl_launch_wait_until(struct sluice_space *s,
+			 uint64_t deadline_ns) SL_HELD; /* launches, pins or room changed */
+/* Whether a launch runs, or will without anybody's help, however late the threads are. */
+int sl_launches_go_on(const struct sluice_space *s) SL_HELD;
+/* When none does: let the newest prepared one give its pins back. */
+int sl_launch_preempt(struct sluice_space *s,
+		      const struct sluice_launch *except) SL_HELD; /* 1 if so */
+void sl_room_wait(struct sluice_space *s) SL_HELD; /* for what pins hold. Drops */
+/* Finish the scopes that the device has done, and ask it about those ended since. 1: pins may have
+ * gone, or the lock was dropped. */
+int sl_scopes_reap(struct sluice_space *s) SL_HELD;
+/* Only the first. */
+int sl_scopes_drain(struct sluice_space *s) SL_HELD;
+/* Have the device tell when it has come to the end of what the stream has collected. Drops. */
+void sl_scopes_submit(struct sluice_stream *stream) SL_HELD;
+void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task) SL_NOT_HELD;
+
 /* host.c: host copies, staging and settling. */
 /*
  * Get a frame for c within the staging budget, for a read (demand or ahead) or an eviction. Drops.
@@ -266,7 +287,6 @@ void sl_launch_overwrites_undo(struct sluice_launch *l) SL_HELD;
 /* -EINPROGRESS: launches hold it all, and this is no fault: let c go, sl_room_wait(), try again. */
 int sl_room_make(struct sl_chunk *c, uint64_t bytes,
 		 const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
-void sl_room_wait(struct sluice_space *s) SL_HELD; /* drops */
 /* Evict the coldest that is not SL_PREPARING, if its stamp is before that, for l; what launches in flight use is
  * waited for, for a while. 0: there is none, or that took too long. Drops. */
 int sl_room_coldest(struct sluice_launch *l, uint64_t before) SL_HELD;
@@ -372,16 +392,6 @@ int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: no
 /* Refresh and pin what the launch uses, in the order of its uses. */
 void sl_launch_pin(struct sluice_launch *l) SL_HELD;
 void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
-/* Until launches, pins or room may have changed; may return early: look again. Drops.
- * -ETIMEDOUT once deadline_ns has come. */
-void sl_launch_wait(struct sluice_space *s) SL_HELD;
-int sl_launch_wait_until(struct sluice_space *s,
-			 uint64_t deadline_ns) SL_HELD; /* launches, pins or room changed */
-/* Whether a launch runs, or will without anybody's help, however late the threads are. */
-int sl_launches_go_on(const struct sluice_space *s) SL_HELD;
-/* When none does: let the newest prepared one give its pins back. */
-int sl_launch_preempt(struct sluice_space *s,
-		      const struct sluice_launch *except) SL_HELD; /* 1 if so */
 
 /* mover.c */
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
@@ -429,12 +439,11 @@ int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
 int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
 		      pid_t thread) SL_HELD SL_MUST_CHECK;
 
-/* stream.c: NULL is the default stream; submit counts what is pending. */
+/* stream.c: NULL is the default stream */
 struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);
 /* native: wrap *native; NULL: make one. */
 int sl_stream_make(struct sluice_space *s, void *const *native,
 		   struct sluice_stream **out) SL_MUST_CHECK;
-void sl_stream_submit(struct sluice_stream *stream, struct sl_task *task) SL_NOT_HELD;
 /* -EINVAL: it is another space's. NULL: the default stream of any. */
 int sl_stream_own(const struct sluice_space *s,
 		  const struct sluice_stream *stream) SL_MUST_CHECK;
@@ -442,7 +451,7 @@ int sl_stream_own(const struct sluice_space *s,
  * default stream cannot be captured. */
 int sl_stream_check(struct sluice_space *s,
 		    struct sluice_stream *stream) SL_NOT_HELD SL_MUST_CHECK;
-void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of such a task */
+void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of a task */
 
 /* zerocopy.c: chunks that kernels reach in the host tier (SL_CAP_REACH) */
 /* Make c reachable by the launch being prepared, unless it is on the device; counts a user. Drops.
@@ -466,11 +475,6 @@ int sl_thrash_is_on(const struct sluice_space *s) SL_HELD;
 int sl_thrash_reaches(struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD;
 
 /* launch_async.c: launches on devices whose streams are native */
-/* Finish the scopes that the device has done, and ask it about those ended since. 1: pins may have
- * gone, or the lock was dropped. */
-int sl_scopes_reap(struct sluice_space *s) SL_HELD;
-/* Only the first. */
-int sl_scopes_drain(struct sluice_space *s) SL_HELD;
 /* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
 void sl_scope_ended(struct sluice_launch *l) SL_HELD;
 int sl_chunk_has_arrived(const struct sl_chunk *c) SL_HELD; /* is known to have */

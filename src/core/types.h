@@ -272,6 +272,8 @@ struct sl_inflight {
 
 struct sluice_launch {
 	struct sl_task task; /* first: the stream's handle */
+	/* Does its books and frees it, under the lock, once it is on space->reaped. */
+	void (*over)(struct sluice_launch *l);
 	struct sl_inflight work;
 	struct sluice_space *space;
 	struct sluice_stream *stream;
@@ -425,9 +427,9 @@ struct sluice_space {
 	struct sl_cond host_wake;   /* staging or settled room may be there */
 	struct sl_cond launch_wake; /* a launch changed state, pins were dropped */
 	uint32_t host_waiters;
-	/* Changed under the lock; atomic: pairs with reaped, see launch_async.c */
+	/* Changed under the lock; atomic: pairs with reaped, see launch_async.c and wait.c */
 	_Atomic uint32_t launch_waiters;
-	struct sluice_launch *_Atomic reaped; /* scopes that the device has done; a stack */
+	struct sluice_launch *_Atomic reaped; /* that the device has done; a stack */
 	uint32_t chunk_waiters[SL_WAIT_BUCKETS];
 
 	struct sluice_stream *default_stream; /* set once */

@@ -78,70 +78,11 @@ scopes_end_done(struct sl_task *task, int rc)
 	}
 }
 
-int
-sl_scopes_drain(struct sluice_space *s)
+static void
+scope_over(struct sluice_launch *l)
 {
-	struct sluice_launch *l = NULL;
-
-	if (atomic_load(&s->reaped))
-		l = atomic_exchange(&s->reaped, NULL);
-	if (!l)
-		return 0;
-	while (l) {
-		struct sluice_launch *older = l->next;
-
-		sl_launch_finish(l);
-		free(l);
-		l = older;
-	}
-	return 1;
-}
-
-/* Take what a stream has collected. Held. */
-SL_HELD static struct sluice_launch *
-scopes_take(struct sluice_stream *stream)
-{
-	struct sluice_stream **at = &stream->space->ended_streams;
-	struct sluice_launch *l = stream->ended;
-
-	while (*at != stream)
-		at = &(*at)->ended_next;
-	*at = stream->ended_next;
-	stream->ended = NULL;
-	stream->n_ended = 0;
-	return l;
-}
-
-SL_HELD static void
-scopes_submit(struct sluice_stream *stream)
-{
-	struct sluice_space *s = stream->space;
-	struct sluice_launch *l = scopes_take(stream);
-
-	l->task.run = scopes_end_run;
-	l->task.done = scopes_end_done;
-	l->task.skippable = 0;
-	stream->submitting++;
-	s->submitting++;
-	s->dev.spare_wanted = 0; /* who still wants it asks again */
-	sl_space_unlock(s);
-	sl_stream_submit(stream, &l->task);
-	sl_space_lock(s);
-	s->submitting--;
-	if (!--stream->submitting)
-		sl_launch_wake(s); /* who destroys it, or begins a capture, waits for that */
-}
-
-int
-sl_scopes_reap(struct sluice_space *s)
-{
-	int done = sl_scopes_drain(s);
-
-	while (s->ended_streams) {
-		scopes_submit(s->ended_streams);
-		done = 1;
-	}
-	return done;
+	sl_launch_finish(l);
+	free(l);
 }
 
 void
@@ -167,6 +108,10 @@ sl_scope_ended(struct sluice_launch *l)
 			: s->dev.used_bytes <= s->dev.budget_bytes / 2 ? SCOPES_MAX_FITS
 								       : SCOPES_MAX;
 
+	l->task.run = scopes_end_run;
+	l->task.done = scopes_end_done;
+	l->task.skippable = 0;
+	l->over = scope_over;
 	if (!stream->ended) {
 		stream->ended_next = s->ended_streams;
 		s->ended_streams = stream;
@@ -175,7 +120,7 @@ sl_scope_ended(struct sluice_launch *l)
 	l->next = stream->ended;
 	stream->ended = l;
 	if (++stream->n_ended >= most || l->moved || s->launch_waiters || stream->at_once)
-		scopes_submit(stream);
+		sl_scopes_submit(stream);
 }
 
 /* All copies of the device, both ways, are known to be done. */

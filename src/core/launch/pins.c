@@ -94,27 +94,6 @@ sl_launch_pin(struct sluice_launch *l)
 	}
 }
 
-void
-sl_launch_wait(struct sluice_space *s)
-{
-	s->launch_waiters++;
-	if (!sl_scopes_reap(s))
-		sl_space_wait(s, &s->launch_wake);
-	s->launch_waiters--;
-}
-
-int
-sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns)
-{
-	int rc = 0;
-
-	s->launch_waiters++;
-	if (!sl_scopes_reap(s))
-		rc = sl_space_wait_until(s, &s->launch_wake, deadline_ns);
-	s->launch_waiters--;
-	return rc;
-}
-
 int
 sl_launch_try_prepare(struct sluice_launch *l)
 {
@@ -146,89 +125,4 @@ sl_launch_prepared(struct sluice_launch *l, int rc)
 	l->state = SL_LAUNCH_PREPARED;
 	sl_launch_list_add(&l->space->prepared, l);
 	sl_launch_wake(l->space);
-}
-
-/*
- * Whether nothing but time stands before a prepared launch: the thread of its stream comes to it, or
- * to another prepared one before it; or its caller is about to hand it to its stream, or starts the
- * scope. Held.
- */
-SL_HELD static int
-prepared_goes_on(const struct sluice_launch *l)
-{
-	const struct sluice_space *s = l->space;
-	const struct sl_task *now;
-
-	if (l->host_scope != SL_SCOPE_NONE)
-		return 1;
-	if (!s->device->ops->stream_now)
-		return 0;
-	now = s->device->ops->stream_now(l->stream->stream);
-	if (!now)
-		return 1;
-	for (const struct sluice_launch *p = s->prepared; p; p = p->next) {
-		if (now == &p->task)
-			return 1;
-	}
-	return 0;
-}
-
-int
-sl_launches_go_on(const struct sluice_space *s)
-{
-	if (s->running > sl_scopes_count(s))
-		return 1;
-	for (const struct sluice_launch *l = s->prepared; l; l = l->next) {
-		if (prepared_goes_on(l))
-			return 1;
-	}
-	return 0;
-}
-
-/*
- * An ended scope keeps its pins until its stream comes to it, and the stream may wait for the very
- * launch that wants room. Its kernels can do without: they fault. Held; 1 if pins went.
- */
-SL_HELD static int
-scope_preempt(struct sluice_space *s)
-{
-	struct sluice_launch *l = s->device->caps & SL_CAP_FAULTS ? s->scopes : NULL;
-
-	while (l && (l->host_scope != SL_SCOPE_ENDED || l->unpinned || !l->n_uses))
-		l = l->next;
-	if (!l)
-		return 0;
-	sl_launch_unpin(l);
-	l->unpinned = 1;
-	return 1;
-}
-
-int
-sl_launch_preempt(struct sluice_space *s, const struct sluice_launch *except)
-{
-	struct sluice_launch *l = s->prepared;
-
-	while (l && (l == except || l->unpinned || !l->n_uses))
-		l = l->next;
-	if (!l)
-		return scope_preempt(s);
-	sl_launch_list_remove(&s->prepared, l);
-	sl_launch_unpin(l);
-	for (size_t k = 0; k < l->n_uses; k++) { /* it has yet to see what was discarded after it */
-		struct sl_launch_use *u = &l->uses[k];
-
-		for (uint64_t i = u->first; i <= u->last; i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-
-			if (!(c->flags & SL_DISCARDED))
-				continue;
-			c->flags |= SL_DIRTY_DEVICE; /* its other copies went with the discard */
-			c->unwritten = 0;
-			sl_chunk_revive(c, 0, 0);
-		}
-	}
-	l->moved = 1; /* counted as resident at most once */
-	l->state = SL_LAUNCH_QUEUED;
-	sl_launch_queue(l);
-	return 1;
 }

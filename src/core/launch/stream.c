@@ -15,13 +15,6 @@ sl_stream_of(struct sluice_space *s, struct sluice_stream *stream)
 	return stream ? stream : s->default_stream;
 }
 
-void
-sl_stream_submit(struct sluice_stream *stream, struct sl_task *task)
-{
-	atomic_fetch_add(&stream->pending, 1);
-	stream->space->device->ops->stream_submit(stream->stream, task);
-}
-
 int
 sl_stream_own(const struct sluice_space *s, const struct sluice_stream *stream)
 {

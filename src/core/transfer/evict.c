@@ -409,16 +409,6 @@ sl_room_spare(const struct sluice_space *s, uint64_t bytes)
 	return taken <= s->dev.budget_bytes;
 }
 
-void
-sl_room_wait(struct sluice_space *s)
-{
-	unsigned patience = s->policy->patience ? s->policy->patience(s) : 1;
-
-	if (sl_launch_wait_until(s, sl_now_ns() + patience * SL_STALL_NS) == -ETIMEDOUT &&
-	    !sl_launches_go_on(s) && sl_launch_preempt(s, s->preparing) && s->policy->stalled)
-		s->policy->stalled(s);
-}
-
 /* No victim now: a launch or another thread must be waited for; or say why there will be none. */
 SL_HELD static int
 room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
