@@ -50,9 +50,9 @@
 	M(FILLING,  POISONED, fill_move | pages_begin, "no room or device error: as before") \
 	M(DEVICE,   EVICTING, sl_evict, "victim, evict call, discard or unmap") \
 	M(EVICTING, DEVICE,   sl_evict, "no frame or device error: still present") \
-	M(EVICTING, HOST,     evict_place | evict_pages_copy | evict_drop | evict_pages_drop | sl_overwrite_undone, "contents are in the frame") \
-	M(EVICTING, STORE,    evict_place | evict_arrived | evict_drop | evict_pages_drop | sl_overwrite_undone, "clean: the store has it") \
-	M(EVICTING, EMPTY,    evict_place | evict_arrived | evict_drop | evict_pages_drop | sl_overwrite_undone, "zeros or discarded") \
+	M(EVICTING, HOST,     evict_place | evict_pages_copy | evict_drop | evict_pages_drop | evict_unwritten, "contents are in the frame") \
+	M(EVICTING, STORE,    evict_place | evict_arrived | evict_drop | evict_pages_drop | evict_unwritten, "clean: the store has it") \
+	M(EVICTING, EMPTY,    evict_place | evict_arrived | evict_drop | evict_pages_drop | evict_unwritten, "zeros or discarded") \
 	M(DEVICE,   SYNCING,  chunk_snapshot | chunk_guard | book_measure, "sync, a new guard, or a hash of present data") \
 	M(SYNCING,  DEVICE,   chunk_snapshot | snapshot_done | chunk_guard | book_measure, "done, or failed and still dirty") \
 	M(HOST,     WRITING,  sl_write_begin, "write-back, spill, sync") \

@@ -71,9 +71,6 @@ void sl_chunk_touch(struct sl_chunk *c) SL_HELD; /* refresh: newest stamp */
 void sl_chunk_restamp(struct sl_chunk *c, uint64_t stamp) SL_HELD;
 /* 1 while some thread adds a page or lifts a guard: wait before moving or guarding c. */
 int sl_chunk_is_held(const struct sl_chunk *c) SL_HELD;
-/* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
- * meanwhile would be lifted unseen, so c is held. Drops. */
-int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HELD SL_MUST_CHECK;
 /* Bytes [begin, end) of c are about to be written: they live again. */
 void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
 /* Eagerly discarded, but unmapping failed: not discarded after all. */
@@ -105,7 +102,7 @@ sl_policy_is_due(const struct sluice_space *s)
 
 /* enter.c: the way into a space and a region */
 int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */
-void sl_fork_watch(struct sluice_space *s); /* s is being made by this process */
+void sl_fork_watch(struct sluice_space *s);        /* s is being made by this process */
 /* Take the lock. -EINVAL: s is NULL; -ECHILD after fork. */
 int sl_space_enter(struct sluice_space *s) SL_ACQUIRE_IF_0(sl_space_token) SL_MUST_CHECK;
 struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */
@@ -251,6 +248,19 @@ void sl_spill_drop(struct sl_chunk *c) SL_HELD; /* forget the spill extent */
 int sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes,
 		 void *buf) SL_NOT_HELD SL_MUST_CHECK;
 
+/* guard.c: writes that are to be seen */
+/* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
+ * meanwhile would be lifted unseen, so c is held. Drops. */
+int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HELD SL_MUST_CHECK;
+/* Writes to eagerly discarded pages of c, FILLING or in use by no launch, are seen from here on.
+ * Drops. */
+void sl_dead_watch(struct sl_chunk *c) SL_HELD;
+/* Some pages of c, bytes [begin, end), are about to be noted dead, eagerly: see later writes to them.
+ * Not 0: they cannot be seen. Drops. */
+int sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD SL_MUST_CHECK;
+/* Lift the guard of c but for its dead pages. Drops. Errors of the device, text set. */
+int sl_chunk_unguard_live(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+
 /* fill.c: bring a chunk in. */
 struct sl_fill {
 	enum sluice_intent intent; /* as the policy sees it */
@@ -262,7 +272,8 @@ struct sl_fill {
 	struct sluice_launch *launch; /* being prepared: -ESTALE instead of waiting for room that
 				       * pins, or a new budget, have taken from it meanwhile */
 };
-/* Make c present and whole, on the books as the intent says. Drops. 0 or error. */
+/* Make c present and whole, on the books as the intent says. Drops. 0 or error; -EINPROGRESS, for a launch
+ * only: pins hold the room, wait and try again. */
 int sl_fill(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
 /* Book an intent on a present chunk (dirty, guard, host copy). Drops (guard calls). */
 int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
@@ -270,13 +281,10 @@ int sl_fill_book(struct sl_chunk *c, const struct sl_fill *fill) SL_HELD SL_MUST
 /* overwrite.c: what a launch is to overwrite keeps its contents until the launch begins */
 /*
  * begin: c has got its room. undo: back to the contents, because they are needed first; drops, look
- * again. undone: its room has gone. give_up: the old copy goes, host memory is needed. overwritten:
- * no older copy counts; drops.
+ * again. overwritten: no older copy counts; drops.
  */
 void sl_overwrite_begin(struct sl_chunk *c, struct sluice_launch *l) SL_HELD;
 int sl_overwrite_undo(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
-void sl_overwrite_undone(struct sl_chunk *c) SL_HELD;
-void sl_overwrite_give_up(struct sl_chunk *c) SL_HELD;
 void sl_overwritten(struct sl_chunk *c) SL_HELD;
 /* The launch begins; or it is over without having begun. Drop. */
 void sl_launch_overwrites(struct sluice_launch *l) SL_HELD;
@@ -338,13 +346,17 @@ void sl_dirty_hash_copied(struct sl_chunk *c) SL_HELD;
 void sl_dirty_hash_left(struct sl_chunk *c) SL_HELD;
 /* The copies of c that are not on the device have changed, or gone. */
 void sl_dirty_hash_forget(struct sl_chunk *c) SL_HELD;
-/* The same of c, which is present, and is as dirty as its flag says. Drops. */
-void sl_dirty_hash_end(struct sl_chunk *c) SL_HELD;
 void sl_dirty_hash_drop(struct sl_region *r); /* of a region that ends */
 /* Hash nothing from here to resume, and wait for what is hashed now. Blocks on copies and on kernels
  * that keep a hash from running. */
 void sl_dirty_hash_stop(struct sluice_space *s) SL_NOT_HELD;
 void sl_dirty_hash_resume(struct sluice_space *s) SL_NOT_HELD;
+
+/* flush.c */
+/* Write what is newer than the store in [begin, end) and wait. keep: leave present data present. The first
+ * error of the region, which is then cleared. Drops. */
+int sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end,
+		    int keep) SL_HELD SL_MUST_CHECK;
 
 /* pages.c: population by page. */
 int sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch,
@@ -361,7 +373,8 @@ void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last) SL_HELD;
 void sl_read_ahead_reset(struct sl_region *r);
 
 /* view.c: host code's view (SL_CAP_VIEW) */
-/* Serve a touch of c by host code. Drops. */
+/* Serve a touch of c by host code. Drops. -EINPROGRESS: it is on the device, or launches access its frame;
+ * wait for them and evict it, then try again. */
 int sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD SL_MUST_CHECK;
 /* Hide what is shown of c (HOST or POISONED), its newest contents in the frame. forget: they are
  * dead. Drop; on failure nothing is lost. */
@@ -386,12 +399,19 @@ int sl_uses_resolve(struct sluice_launch *l, const struct sluice_use *uses,
 int sl_uses_reach_all(const struct sluice_space *s, size_t n_uses);
 /* Uses of every region, behind those declared; at most room of them. */
 void sl_uses_add_all(struct sluice_launch *l, size_t room) SL_HELD;
+/* Uses of a launch as text, as far as they fit; returns text. */
+const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
 
 /* pins.c */
 int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: not all resident */
 /* Refresh and pin what the launch uses, in the order of its uses. */
 void sl_launch_pin(struct sluice_launch *l) SL_HELD;
 void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
+/* Its chunks are no victims, or are again; giants 0: but for those of giants (thrash.c). */
+void sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants);
+void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
+/* The end of a launch whose pins stand. Drops. */
+void sl_launch_finish(struct sluice_launch *l) SL_HELD;
 
 /* mover.c */
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
@@ -408,13 +428,6 @@ int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eage
 int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
 /* Whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
 int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
-/* Its chunks are no victims, or are again; giants 0: but for those of giants (thrash.c). */
-void sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants);
-void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
-/* What is to be on the device of the launch being prepared does not fit beside pins any more. */
-int sl_launch_thrashes(struct sluice_launch *l) SL_HELD;
-/* Uses of a launch as text, as far as they fit; returns text. */
-const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
 
 /* inflight.c: what was submitted */
 /* Work is over when its pins are gone and what it did is on the books. l: a launch; r: a move or
@@ -422,6 +435,8 @@ const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t b
 void sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
 		       const struct sluice_launch *l, const struct sl_region *r) SL_HELD;
 void sl_inflight_end(struct sluice_space *s, struct sl_inflight *work) SL_HELD;
+/* The system's number of this thread; asked for once. Any lock. */
+pid_t sl_thread_number(const struct sluice_space *s);
 /* Around the function of a host callback, on the thread that calls it. */
 void sl_callback_enter(const struct sluice_stream *stream, const struct sl_inflight *work);
 void sl_callback_leave(void);
@@ -493,19 +508,13 @@ int sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD SL
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
 /* launch.c */
-/* The system's number of this thread; asked for once. Any lock. */
-pid_t sl_thread_number(const struct sluice_space *s);
 /* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move
  * after which they are there. Errors as sluice_launch_begin(). */
 int sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
 		  struct sluice_launch **out, struct sl_arrival *arrival) SL_MUST_CHECK;
 void sl_scope_close(struct sluice_launch *l);
-/* The end of a launch whose pins stand. Drops. */
-void sl_launch_finish(struct sluice_launch *l) SL_HELD;
 
 /* discard.c */
-/* Drop every copy outside the device and every flag: the contents are dead. Drops. */
-void sl_chunk_forget(struct sl_chunk *c) SL_HELD;
 /* The whole chunk, lazily, eagerly, or because its region ends. Drops. */
 enum sl_discard_how { SL_DISCARD_LAZILY, SL_DISCARD_EAGERLY, SL_DISCARD_UNMAP };
 /* before: the number of the last launch called before it, which still sees the contents. */
@@ -516,22 +525,14 @@ void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eag
  * launches have pinned, which may have been called after it. */
 void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end,
 			   int eager) SL_HELD;
-/* Writes to eagerly discarded pages of c, FILLING or in use by no launch, are seen from here on.
- * Drops. */
-void sl_dead_watch(struct sl_chunk *c) SL_HELD;
-/* Lift the guard of c but for its dead pages. Drops. Errors of the device, text set. */
-int sl_chunk_unguard_live(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 
 /* check_mode.c: checking mode. Drops. */
 void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 int sl_check_prepare(struct sluice_launch *l) SL_HELD SL_MUST_CHECK; /* instead of bringing in. Drops */
 /* The same for host code's view. Drops. */
 void sl_check_host(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
-void sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
 
 /* region.c */
-int sl_region_flush(struct sl_region *r, uint64_t begin, uint64_t end,
-		    int keep) SL_HELD SL_MUST_CHECK;
 /* Flush, empty and free a region that is closed (unmapping set, not busy). Drops. On
  * failure it is open again and nothing is lost. */
 int sl_region_unmap(struct sl_region *r) SL_HELD SL_MUST_CHECK;

@@ -51,6 +51,46 @@ chunk_written(struct sl_chunk *c, const struct sl_touch *touch)
 	return 0;
 }
 
+/*
+ * Launches may use c: wait for them, and take it off the device, so that host code has the newest
+ * contents. Drops.
+ */
+SL_HELD static int
+chunk_recall(struct sl_chunk *c, const struct sl_touch *touch)
+{
+	uint64_t begin = sl_chunk_index(c) * c->region->chunk_bytes;
+	int rc;
+
+	if (c->state == SL_CHUNK_DEVICE && c->user_pins)
+		return sl_fail(
+			-EBUSY,
+			"host code touched %p of %s, which sluice_pin() holds on the "
+			"device: unpin it first",
+			touch->addr, c->region->name);
+	rc = sl_range_wait_for(c->region, begin, begin + 1, "touch by host code",
+			       touch->thread);
+	/* A launch that was called meanwhile may have pinned it: that one is waited for, too. */
+	if (rc || c->state != SL_CHUNK_DEVICE || sl_chunk_pins(c) || c->user_pins)
+		return rc;
+	return sl_evict(c, SL_EVICT_REQUEST);
+}
+
+/* A touch by host code that has a view of its own. Drops. */
+SL_HELD static int
+view_serve(struct sl_chunk *c, const struct sl_touch *touch)
+{
+	int rc;
+
+	sl_check_host(c, touch);
+	do {
+		rc = sl_view_touch(c, touch);
+		if (rc != -EINPROGRESS)
+			return rc;
+		rc = chunk_recall(c, touch);
+	} while (!rc);
+	return rc;
+}
+
 SL_HELD static int
 touch_serve(struct sl_region *r, const struct sl_touch *touch)
 {
@@ -69,7 +109,7 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 		sl_check_touch(c, touch);
 	if (s->device->caps & SL_CAP_VIEW) {
 		sl_count(s, SLUICE_COUNTER_CPU_FAULTS, !touch->guarded);
-		return sl_view_touch(c, touch);
+		return view_serve(c, touch);
 	}
 	if (touch->guarded && !c->pages)
 		return chunk_written(c, touch);

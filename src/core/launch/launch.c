@@ -31,55 +31,6 @@ launch_start(struct sluice_launch *l)
 	s->running++;
 }
 
-/* Unmapping, or guarding of dead pages, that waited for the end of the launch. Held, drops. */
-SL_HELD static void
-launch_unmap_dead(struct sluice_launch *l)
-{
-	for (size_t k = 0; k < l->n_uses; k++) {
-		struct sl_launch_use *u = &l->uses[k];
-
-		for (uint64_t i = u->first; i <= u->last && l->space->eager_used; i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-
-			if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARD_EAGER) ||
-			    sl_chunk_pins(c) || c->user_pins)
-				continue;
-			if (!(c->flags & SL_DISCARDED))
-				sl_dead_watch(c);
-			else if (sl_evict(c, SL_EVICT_DISCARD))
-				sl_chunk_keep(c);
-		}
-	}
-}
-
-/* The kernel is over, or was never run. Held, drops. */
-void
-sl_launch_finish(struct sluice_launch *l)
-{
-	struct sluice_space *s = l->space;
-
-	if (l->reaches)
-		sl_zerocopy_end(l);
-	if (!l->unpinned)
-		sl_launch_unpin(l);
-	l->state = SL_LAUNCH_DONE;
-	sl_launch_overwrites_undo(l);
-	if (!l->n_uses && l->kernel)
-		s->undeclared--;
-	if (sl_checks_kernels(s))
-		sl_launch_dispose(l); /* where a touch of dead pages is an error, after the kernel */
-	launch_unmap_dead(l);
-	s->running--; /* not before: until here nobody need fear that it stands still */
-	for (size_t k = 0; k < l->n_uses; k++) {
-		l->uses[k].region->launches--;
-		sl_region_leave(l->uses[k].region);
-	}
-	sl_inflight_end(s, &l->work);
-	sl_launch_wake(s);
-	if (atomic_load_explicit(&s->early_evict.waiting, memory_order_relaxed))
-		sl_cond_signal(&s->mover_wake);
-}
-
 static int
 launch_run(struct sl_task *task)
 {
@@ -280,21 +231,6 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 	}
 	sl_stream_submit(l->stream, &l->task);
 	return 0;
-}
-
-pid_t
-sl_thread_number(const struct sluice_space *s)
-{
-	static _Thread_local struct {
-		pid_t number;
-		uint32_t fork_count;
-	} mine;
-
-	if (!mine.number || mine.fork_count != s->fork_count) {
-		mine.number = gettid();
-		mine.fork_count = s->fork_count;
-	}
-	return mine.number;
 }
 
 /* A prepared scope on the list. On success the lock is held. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pins of launches: pinning at once what needs nothing, giving pins back, and taking them from a launch that has
- * not begun, where another one would wait for ever. Who waits for a launch to give something back waits here.
+ * The pins of launches: pinning at once what needs nothing, marking what is being prepared, and the end
+ * of a launch, which gives its pins back. LOCKING: all of it under space->lock; what drops it says so.
  */
 #include "core/core.h"
 
@@ -125,4 +125,87 @@ sl_launch_prepared(struct sluice_launch *l, int rc)
 	l->state = SL_LAUNCH_PREPARED;
 	sl_launch_list_add(&l->space->prepared, l);
 	sl_launch_wake(l->space);
+}
+
+/* A policy that does not refresh on use may find what this launch needs to be the coldest. */
+void
+sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last && (giants || !u->lag); i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (preparing)
+				c->flags |= SL_PREPARING;
+			else
+				c->flags &= (uint16_t)~SL_PREPARING;
+		}
+	}
+}
+
+/*
+ * Scratch is dead from here on but for the launch itself, whose pins keep it: decided when the
+ * launch is prepared, so that it does not depend on how long the kernel takes, and so that a launch
+ * prepared behind it can make the contents live again. Held, drops.
+ */
+void
+sl_launch_dispose(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		if (u->intent == SLUICE_USE_SCRATCH)
+			sl_range_discard(u->region, u->begin, u->end, 0, l->number - 1);
+	}
+}
+
+/* Unmapping, or guarding of dead pages, that waited for the end of the launch. Held, drops. */
+SL_HELD static void
+launch_unmap_dead(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; i <= u->last && l->space->eager_used; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARD_EAGER) ||
+			    sl_chunk_pins(c) || c->user_pins)
+				continue;
+			if (!(c->flags & SL_DISCARDED))
+				sl_dead_watch(c);
+			else if (sl_evict(c, SL_EVICT_DISCARD))
+				sl_chunk_keep(c);
+		}
+	}
+}
+
+/* The kernel is over, or was never run. Held, drops. */
+void
+sl_launch_finish(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	if (l->reaches)
+		sl_zerocopy_end(l);
+	if (!l->unpinned)
+		sl_launch_unpin(l);
+	l->state = SL_LAUNCH_DONE;
+	sl_launch_overwrites_undo(l);
+	if (!l->n_uses && l->kernel)
+		s->undeclared--;
+	if (sl_checks_kernels(s))
+		sl_launch_dispose(l); /* where a touch of dead pages is an error, after the kernel */
+	launch_unmap_dead(l);
+	s->running--; /* not before: until here nobody need fear that it stands still */
+	for (size_t k = 0; k < l->n_uses; k++) {
+		l->uses[k].region->launches--;
+		sl_region_leave(l->uses[k].region);
+	}
+	sl_inflight_end(s, &l->work);
+	sl_launch_wake(s);
+	if (atomic_load_explicit(&s->early_evict.waiting, memory_order_relaxed))
+		sl_cond_signal(&s->mover_wake);
 }

@@ -64,34 +64,6 @@ launch_set_bytes(struct sluice_launch *l, int but_excess)
 	return bytes;
 }
 
-/* The ranges of the uses, as far as they fit the text. */
-const char *
-sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
-{
-	size_t at = 0;
-
-	text[0] = '\0';
-	for (size_t k = 0; k < l->n_uses && at + 1 < bytes; k++) {
-		const struct sl_launch_use *u = &l->uses[k];
-		int n = snprintf(text + at, bytes - at, "%s%llu of %s at %p",
-				 k ? ", " : "", (unsigned long long)(u->end - u->begin),
-				 u->region->name, (void *)(u->region->base + u->begin));
-
-		if (n < 0 || (size_t)n >= bytes - at)
-			break;
-		at += (size_t)n;
-	}
-	return text;
-}
-
-int
-sl_launch_thrashes(struct sluice_launch *l)
-{
-	struct sluice_space *s = l->space;
-
-	return launch_set_bytes(l, 1) + s->dev.pinned_bytes > s->dev.budget_bytes;
-}
-
 /* The declared set must fit beside what callers have pinned. Held. */
 int
 sl_launch_check_set(struct sluice_launch *l)
@@ -150,6 +122,29 @@ launch_read_on(struct sluice_launch *l, struct cursor *at)
 	}
 }
 
+/* What is to be on its device does not fit beside pins any more. Held. */
+SL_HELD static int
+launch_thrashes(struct sluice_launch *l)
+{
+	struct sluice_space *s = l->space;
+
+	return launch_set_bytes(l, 1) + s->dev.pinned_bytes > s->dev.budget_bytes;
+}
+
+/* Bring one chunk in. -ESTALE: pins, or a new budget, have taken room meanwhile. Drops. */
+SL_HELD static int
+chunk_bring(struct sluice_launch *l, struct sl_chunk *c, const struct sl_fill *fill)
+{
+	int rc;
+
+	while ((rc = sl_fill(c, fill)) == -EINPROGRESS) {
+		if (launch_thrashes(l))
+			return -ESTALE;
+		sl_room_wait(l->space);
+	}
+	return rc;
+}
+
 /* Bring one use in. Held, drops. */
 SL_HELD static int
 use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
@@ -179,7 +174,7 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 		if (l->reaches && sl_thrash_reaches(u, c))
 			c->flags |= SL_EXCESS;
 		rc = c->flags & SL_EXCESS ? sl_zerocopy_map(c, u->intent)
-					  : sl_fill(c, &fill);
+					  : chunk_bring(l, c, &fill);
 		if (rc)
 			return rc;
 		u->brought = i + 1 - u->first;
@@ -201,40 +196,6 @@ use_is_present(const struct sl_launch_use *u)
 			return 0;
 	}
 	return 1;
-}
-
-/* A policy that does not refresh on use may find what this launch needs to be the coldest. */
-void
-sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants)
-{
-	for (size_t k = 0; k < l->n_uses; k++) {
-		struct sl_launch_use *u = &l->uses[k];
-
-		for (uint64_t i = u->first; i <= u->last && (giants || !u->lag); i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-
-			if (preparing)
-				c->flags |= SL_PREPARING;
-			else
-				c->flags &= (uint16_t)~SL_PREPARING;
-		}
-	}
-}
-
-/*
- * Scratch is dead from here on but for the launch itself, whose pins keep it: decided when the
- * launch is prepared, so that it does not depend on how long the kernel takes, and so that a launch
- * prepared behind it can make the contents live again. Held, drops.
- */
-void
-sl_launch_dispose(struct sluice_launch *l)
-{
-	for (size_t k = 0; k < l->n_uses; k++) {
-		struct sl_launch_use *u = &l->uses[k];
-
-		if (u->intent == SLUICE_USE_SCRATCH)
-			sl_range_discard(u->region, u->begin, u->end, 0, l->number - 1);
-	}
 }
 
 /* Forget what was reached, before a look from the start. Held. */

@@ -3,6 +3,7 @@
  * What a launch says that it uses: which chunks those are, whether it can be so, and what it may reach without
  * having said so.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/core.h"
@@ -147,4 +148,24 @@ sl_uses_add_all(struct sluice_launch *l, size_t room)
 		u->intent = sl_policy_intent(s->policy, r->flags, u->declared);
 		l->n_uses++;
 	}
+}
+
+/* The ranges of the uses, as far as they fit the text. */
+const char *
+sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes)
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (size_t k = 0; k < l->n_uses && at + 1 < bytes; k++) {
+		const struct sl_launch_use *u = &l->uses[k];
+		int n = snprintf(text + at, bytes - at, "%s%llu of %s at %p",
+				 k ? ", " : "", (unsigned long long)(u->end - u->begin),
+				 u->region->name, (void *)(u->region->base + u->begin));
+
+		if (n < 0 || (size_t)n >= bytes - at)
+			break;
+		at += (size_t)n;
+	}
+	return text;
 }

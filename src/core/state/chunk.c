@@ -159,21 +159,6 @@ sl_chunk_is_held(const struct sl_chunk *c)
 	return c->lifting || (c->pages && c->pages->n_filling);
 }
 
-int
-sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes)
-{
-	struct sluice_space *s = c->region->space;
-	int rc;
-
-	c->lifting++;
-	sl_space_unlock(s);
-	rc = s->device->ops->unguard(s->device, sl_chunk_addr(c) + offset, bytes);
-	sl_space_lock(s);
-	if (!--c->lifting)
-		sl_chunk_wake(c);
-	return rc;
-}
-
 void
 sl_chunk_restamp(struct sl_chunk *c, uint64_t stamp)
 {

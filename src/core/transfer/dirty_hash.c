@@ -417,18 +417,6 @@ sl_dirty_hash_forget(struct sl_chunk *c)
 }
 
 void
-sl_dirty_hash_end(struct sl_chunk *c)
-{
-	sl_dirty_hash_forget(c);
-	if (!c->measured)
-		return;
-	c->measured = SL_MEASURED_NOT;
-	if (c->flags & SL_DIRTY_DEVICE)
-		sl_host_drop(c); /* older than the device's, maybe */
-	sl_chunk_update(c);
-}
-
-void
 sl_dirty_hash_drop(struct sl_region *r)
 {
 	free(r->hashes);

@@ -188,6 +188,35 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	return 0;
 }
 
+/* Drop every copy outside the device and every flag: the contents are dead. Drops. */
+SL_HELD static void
+evict_forget(struct sl_chunk *c)
+{
+	sl_dirty_hash_forget(c);
+	sl_host_drop(c);
+	sl_spill_drop(c);
+	free(c->dead);
+	c->dead = NULL;
+	c->flags &= SL_FLAGS_KEPT;
+}
+
+/* The room of an unwritten chunk has gone: its older copy counts again. Drops. */
+SL_HELD static void
+evict_unwritten(struct sl_chunk *c)
+{
+	if (c->host) {
+		sl_chunk_set_state(c, SL_CHUNK_HOST);
+		return;
+	}
+	if ((c->flags & (SL_STORE_VALID | SL_LOST)) == SL_STORE_VALID) {
+		sl_chunk_set_state(c, SL_CHUNK_STORE);
+		return;
+	}
+	sl_spill_drop(c); /* what it has is older still */
+	c->flags &= SL_FLAGS_KEPT | SL_LOST;
+	sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+}
+
 /* Another copy is valid, or the contents are zeros or dead: nothing is copied. What is dirty and not
  * dead was measured to be as that copy. */
 SL_HELD static int
@@ -211,12 +240,12 @@ evict_drop(struct sl_chunk *c)
 	if (dead) {
 		if (c->flags & SL_DIRTY_DEVICE && !r->unmapping)
 			sl_count(s, SLUICE_COUNTER_DISCARD_SAVED, r->chunk_bytes);
-		sl_chunk_forget(c);
+		evict_forget(c);
 		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
 		return 0;
 	}
 	if (unwritten) {
-		sl_overwrite_undone(c);
+		evict_unwritten(c);
 		return 0;
 	}
 	if (c->flags & SL_DIRTY_DEVICE)
@@ -260,7 +289,7 @@ evict_pages_drop(struct sl_chunk *c)
 	evict_account(c);
 	pages_free(c);
 	if (dead) {
-		sl_chunk_forget(c);
+		evict_forget(c);
 		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
 		return 0;
 	}

@@ -159,13 +159,11 @@ fail:
 	if (from == SL_CHUNK_EMPTY)
 		c->flags &= SL_FLAGS_KEPT | SL_LOST | (c->dead ? SL_DISCARD_EAGER : 0);
 	sl_chunk_set_state(c, from);
-	if (rc == -EINPROGRESS && fill->launch && sl_launch_thrashes(fill->launch))
-		return -ESTALE;
-	if (rc == -EINPROGRESS) { /* a kernel that is to give us room may need c by a fault itself */
-		sl_room_wait(s);
+	if (rc == -EINPROGRESS && !fill->launch) {
+		sl_room_wait(s); /* a kernel that is to give us room may need c by a fault itself */
 		return 0;
 	}
-	if (rc != -EAGAIN)
+	if (rc != -EAGAIN && rc != -EINPROGRESS)
 		sl_fail_in(rc, "chunk %llu of %s", (unsigned long long)sl_chunk_index(c),
 			   c->region->name);
 	return rc;

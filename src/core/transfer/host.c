@@ -331,6 +331,15 @@ base_drop(struct sl_chunk *c)
 	sl_host_drop(c);
 }
 
+/* Room is needed before the launch begins that is to overwrite c: the old copy goes. Drops. */
+SL_HELD static void
+old_copy_drop(struct sl_chunk *c)
+{
+	c->flags &= (uint16_t)~SL_DIRTY_HOST;
+	c->flags |= SL_LOST;
+	sl_host_drop(c);
+}
+
 /* Make one step towards room among settled frames. 1: go on; 0: nothing can go; drops. */
 SL_HELD static int
 settled_step(struct sluice_space *s, enum sl_settle how)
@@ -340,7 +349,7 @@ settled_step(struct sluice_space *s, enum sl_settle how)
 
 	h = s->host.list[SL_HOST_OLD].head;
 	if (h) {
-		sl_overwrite_give_up(h->chunk);
+		old_copy_drop(h->chunk);
 		return 1;
 	}
 	h = s->host.list[SL_HOST_DUP_CLEAN].head;

@@ -53,30 +53,6 @@ sl_overwrite_undo(struct sl_chunk *c)
 	return sl_evict(c, SL_EVICT_REQUEST);
 }
 
-void
-sl_overwrite_undone(struct sl_chunk *c)
-{
-	if (c->host) {
-		sl_chunk_set_state(c, SL_CHUNK_HOST);
-		return;
-	}
-	if ((c->flags & (SL_STORE_VALID | SL_LOST)) == SL_STORE_VALID) {
-		sl_chunk_set_state(c, SL_CHUNK_STORE);
-		return;
-	}
-	sl_spill_drop(c); /* what it has is older still */
-	c->flags &= SL_FLAGS_KEPT | SL_LOST;
-	sl_chunk_set_state(c, SL_CHUNK_EMPTY);
-}
-
-void
-sl_overwrite_give_up(struct sl_chunk *c)
-{
-	c->flags &= (uint16_t)~SL_DIRTY_HOST;
-	c->flags |= SL_LOST;
-	sl_host_drop(c);
-}
-
 /*
  * One that a fault has taken goes without it: the kernel faults. While it is being taken the kernel
  * must not begin: what it wrote would go with the room. Drops.

@@ -226,27 +226,6 @@ view_written(struct sl_chunk *c, uint32_t span)
 	return rc;
 }
 
-/* Off the device, so that host code has the newest contents. Drops. */
-SL_HELD static int
-view_recall(struct sl_chunk *c, const struct sl_touch *touch)
-{
-	uint64_t begin = sl_chunk_index(c) * c->region->chunk_bytes;
-	int rc;
-
-	if (c->user_pins)
-		return sl_fail(
-			-EBUSY,
-			"host code touched %p of %s, which sluice_pin() holds on the "
-			"device: unpin it first",
-			touch->addr, c->region->name);
-	rc = sl_range_wait_for(c->region, begin, begin + 1, "touch by host code",
-			       touch->thread);
-	/* A launch that was called meanwhile may have pinned it: that one is waited for, too. */
-	if (rc || c->state != SL_CHUNK_DEVICE || sl_chunk_pins(c))
-		return rc;
-	return sl_evict(c, SL_EVICT_REQUEST);
-}
-
 int
 sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 {
@@ -254,7 +233,6 @@ sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 	int write = touch->access == SL_ACCESS_WRITE, waited_read = 0;
 	int rc = 0;
 
-	sl_check_host(c, touch);
 	while (!rc) {
 		switch ((enum sl_chunk_state)c->state) {
 		case SL_CHUNK_EMPTY:
@@ -270,13 +248,8 @@ sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 			break;
 		case SL_CHUNK_HOST:
 		case SL_CHUNK_POISONED:
-			if (c->reach_users) {
-				uint64_t at = sl_chunk_index(c) * c->region->chunk_bytes;
-
-				rc = sl_range_wait_for(c->region, at, at + 1,
-						       "touch by host code", touch->thread);
-				break;
-			}
+			if (c->reach_users)
+				return -EINPROGRESS;
 			if (c->view & (1u << span))
 				return write ? view_written(c, span) : 0;
 			if (!c->view && c->region->space->view.bytes + c->region->chunk_bytes >
@@ -290,8 +263,7 @@ sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 				return view_show(c, span, write);
 			break;
 		case SL_CHUNK_DEVICE:
-			rc = view_recall(c, touch);
-			break;
+			return -EINPROGRESS;
 		case SL_CHUNK_READING:
 			waited_read = 1;
 			sl_chunk_wait(c);

@@ -137,27 +137,6 @@ sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch)
 		sl_chunk_revive(c, page * SL_PAGE_BYTES, (page + 1) * SL_PAGE_BYTES);
 }
 
-void
-sl_check_discarded(struct sl_chunk *c, uint64_t begin, uint64_t end)
-{
-	size_t n_pages = c->region->chunk_bytes / SL_PAGE_BYTES;
-	size_t first = (begin + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
-	size_t last = end >= sl_chunk_valid_bytes(c) ? n_pages : end / SL_PAGE_BYTES;
-
-	if (c->user_pins || c->state == SL_CHUNK_DEVICE) { /* its writes would go unseen */
-		sl_chunk_keep(c);
-		sl_chunk_revive(c, 0, c->region->chunk_bytes);
-		return;
-	}
-	if (!c->dead)
-		c->dead = sl_calloc(SL_BITMAP_WORDS(n_pages), sizeof(uint64_t));
-	if (c->dead && first < last)
-		sl_bitmap_set(c->dead, first, last - first);
-	if (c->dead)
-		c->flags |= SL_DISCARD_EAGER; /* brought in whole, it is guarded */
-	sl_chunk_update(c);
-}
-
 /* Take everything off the device but what callers have pinned. Drops. */
 SL_HELD static int
 space_hide(struct sluice_space *s)

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Discard (the paper UVM Discard): contents declared dead are copied nowhere. Tracked per 4 KiB page;
+ * acted on when no live page of the chunk is left. Lazy: the chunk stays present on the discarded
+ * list, the second in victim order, until a write intent or a prefetch revives it. Eager: it is unmapped, at
+ * once or when the last launch that uses it ends.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/core.h"
+
+/* Note dead pages [begin, end) (bytes within the chunk); 1 when no live page is left. Held. */
+SL_HELD static int
+pages_die(struct sl_chunk *c, uint64_t begin, uint64_t end)
+{
+	uint64_t valid = sl_chunk_valid_bytes(c);
+	size_t n_pages = (valid + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+	size_t first = (begin + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+	size_t last = end >= valid ? n_pages : end / SL_PAGE_BYTES;
+
+	if (first == 0 && last == n_pages)
+		return 1;
+	if (first >= last)
+		return 0;
+	if (!c->dead) {
+		c->dead = sl_calloc(SL_BITMAP_WORDS(c->region->chunk_bytes / SL_PAGE_BYTES),
+				    sizeof(uint64_t));
+		if (!c->dead)
+			return 0; /* a discard is a permission, not a duty */
+	}
+	sl_bitmap_set(c->dead, first, last - first);
+	return sl_bitmap_next_clear(c->dead, 0, n_pages) == n_pages;
+}
+
+/* Whether a launch with at most this number is still to be prepared, or again. */
+SL_HELD static int
+launches_are_queued(const struct sluice_space *s, uint64_t number)
+{
+	const struct sluice_launch *l = s->preparing;
+
+	if (l && !l->discard && l->number <= number)
+		return 1;
+	for (l = s->queue_head; l && l->number <= number; l = l->next) {
+		if (!l->discard)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * The whole chunk is dead, but for launches called before: up to number `before`. Held, drops. Waits
+ * for moves of it, not for launches. While it waits, such a launch can lose its pins, and then needs
+ * the contents again: the discard is forgotten.
+ */
+void
+sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before)
+{
+	for (int waited = 0;; waited = 1) {
+		if (waited && how != SL_DISCARD_UNMAP && !(c->flags & SL_DISCARDED) &&
+		    launches_are_queued(c->region->space, before))
+			return;
+		switch ((enum sl_chunk_state)c->state) {
+		case SL_CHUNK_EMPTY:
+			c->flags &= (uint16_t)~SL_LOST;
+			return;
+		case SL_CHUNK_STORE:
+		case SL_CHUNK_HOST:
+		case SL_CHUNK_POISONED:
+			if (how != SL_DISCARD_UNMAP && sl_chunk_pins(c))
+				return; /* a fault took it from a launch, which faults, too */
+			if (c->flags & SL_ZEROCOPY) {
+				if (c->reach_users && how != SL_DISCARD_UNMAP)
+					return; /* a launch still uses it */
+				if (sl_zerocopy_unmap(c))
+					return;
+				break;
+			}
+			if (c->view) {
+				if (sl_view_forget(c))
+					return; /* what is still shown lives on */
+				break;
+			}
+			sl_dirty_hash_forget(c);
+			free(c->pages);
+			c->pages = NULL;
+			if (c->host) {
+				struct sl_host *h = c->host;
+
+				if (how != SL_DISCARD_UNMAP && (c->flags & SL_DIRTY_HOST))
+					sl_count(c->region->space,
+						 SLUICE_COUNTER_DISCARD_SAVED,
+						 h->frame->bytes);
+				sl_host_list_remove(h);
+				sl_read_ahead_release(c);
+				c->host = NULL;
+				c->flags &= SL_FLAGS_KEPT;
+				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+				sl_host_put(h);
+				if (c->state != SL_CHUNK_EMPTY)
+					return;
+			} else {
+				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+			}
+			c->flags &= SL_FLAGS_KEPT;
+			sl_spill_drop(c);
+			free(c->dead);
+			c->dead = NULL;
+			return;
+		case SL_CHUNK_DEVICE:
+			if (sl_chunk_is_held(c)) {
+				sl_chunk_wait(c);
+				break;
+			}
+			/* EAGER is of its pages; what is discarded is not lost any more. */
+			c->flags &= (uint16_t) ~(SL_DISCARD_EAGER | SL_LOST);
+			c->flags |= SL_DISCARDED | (how ? SL_DISCARD_EAGER : 0);
+			free(c->dead);
+			c->dead = NULL;
+			sl_chunk_update(c);
+			c->flags &= (uint16_t)~SL_DIRTY_HOST; /* revived, it has no frame any more */
+			sl_dirty_hash_forget(c);
+			if (c->host)
+				sl_host_drop(c);
+			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED))
+				sl_spill_drop(c);
+			if (how == SL_DISCARD_LAZILY || c->state != SL_CHUNK_DEVICE ||
+			    !(c->flags & SL_DISCARDED))
+				return;
+			if (sl_chunk_pins(c)) { /* the launch's end unmaps it */
+				c->region->space->eager_used = 1;
+				return;
+			}
+			if (sl_evict(c, SL_EVICT_DISCARD)) {
+				sl_chunk_keep(c);
+				return;
+			}
+			if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
+				return;
+			break; /* held since the lock was dropped: nothing was unmapped */
+		case SL_CHUNK_READING:
+		case SL_CHUNK_WRITING:
+		case SL_CHUNK_FILLING:
+		case SL_CHUNK_SYNCING:
+		case SL_CHUNK_EVICTING:
+		case SL_CHUNK_VIEWING:
+			sl_chunk_wait(c);
+			break;
+		case SL_CHUNK_STATE_COUNT:
+			return;
+		}
+	}
+}
+
+/* On its way somewhere, or held: sl_chunk_discard() would wait first. */
+SL_HELD static int
+chunk_is_moving(const struct sl_chunk *c)
+{
+	switch ((enum sl_chunk_state)c->state) {
+	case SL_CHUNK_READING:
+	case SL_CHUNK_WRITING:
+	case SL_CHUNK_FILLING:
+	case SL_CHUNK_SYNCING:
+	case SL_CHUNK_EVICTING:
+	case SL_CHUNK_VIEWING:
+		return 1;
+	case SL_CHUNK_DEVICE:
+		return sl_chunk_is_held(c);
+	case SL_CHUNK_EMPTY:
+	case SL_CHUNK_STORE:
+	case SL_CHUNK_HOST:
+	case SL_CHUNK_POISONED:
+	case SL_CHUNK_STATE_COUNT:
+		break;
+	}
+	return 0;
+}
+
+/*
+ * What the user has pinned stays on the device: nothing unmaps it, and checking mode cannot see it
+ * written there. So there the discard is forgotten; a pin brings back to life what was dead before it.
+ */
+static int
+chunk_stays(const struct sl_chunk *c, int eager)
+{
+	return c->user_pins && (eager || sl_checks_kernels(c->region->space));
+}
+
+/* Off the device, so that each later touch is seen; what is pinned meanwhile stays. Held, drops. */
+SL_HELD static int
+chunk_hide(struct sl_chunk *c)
+{
+	int rc = 0;
+
+	while (!rc && !c->user_pins) {
+		if (chunk_is_moving(c))
+			sl_chunk_wait(c);
+		else if (c->state == SL_CHUNK_DEVICE)
+			rc = sl_evict(c, SL_EVICT_REQUEST);
+		else
+			break;
+	}
+	return rc;
+}
+
+/* Checking mode: the pages are dead, and each later touch of them is seen. */
+SL_HELD static void
+chunk_check_dead(struct sl_chunk *c, uint64_t begin, uint64_t end)
+{
+	size_t n_pages = c->region->chunk_bytes / SL_PAGE_BYTES;
+	size_t first = (begin + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+	size_t last = end >= sl_chunk_valid_bytes(c) ? n_pages : end / SL_PAGE_BYTES;
+
+	if (c->user_pins || c->state == SL_CHUNK_DEVICE) { /* its writes would go unseen */
+		sl_chunk_keep(c);
+		sl_chunk_revive(c, 0, c->region->chunk_bytes);
+		return;
+	}
+	if (!c->dead)
+		c->dead = sl_calloc(SL_BITMAP_WORDS(n_pages), sizeof(uint64_t));
+	if (c->dead && first < last)
+		sl_bitmap_set(c->dead, first, last - first);
+	if (c->dead)
+		c->flags |= SL_DISCARD_EAGER; /* brought in whole, it is guarded */
+	sl_chunk_update(c);
+}
+
+/* late: launches called after the discard may be prepared already; what they use lives again. */
+SL_HELD static void
+range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late,
+	      uint64_t before)
+{
+	struct sluice_space *s = r->space;
+
+	sl_count(s, SLUICE_COUNTER_DISCARDS, end - begin);
+	if (s->policy->discarded)
+		s->policy->discarded(r, begin, end);
+	r->busy++;
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
+		struct sl_chunk *c = &r->chunks[i];
+		uint64_t base = i * r->chunk_bytes;
+		uint64_t from = begin > base ? begin - base : 0;
+		uint64_t to = end - base < r->chunk_bytes ? end - base : r->chunk_bytes;
+
+		/* Such a launch may come while the chunk is waited for: wait first, then look. */
+		while (late && chunk_is_moving(c) && !sl_chunk_pins(c))
+			sl_chunk_wait(c);
+		if (late && sl_chunk_pins(c))
+			continue;
+		if (chunk_stays(c, eager))
+			continue;
+		/* The common case first: present, nothing else to let go. */
+		if (c->state == SL_CHUNK_DEVICE && !eager && !c->host && !c->spill &&
+		    !c->dead && from == 0 && to >= sl_chunk_valid_bytes(c) && !c->pages &&
+		    !sl_checks_kernels(s)) {
+			/* EAGER is of pages that live again. */
+			c->flags &= (uint16_t) ~(SL_DISCARD_EAGER | SL_LOST);
+			c->flags |= SL_DISCARDED;
+			sl_chunk_update(c);
+			continue;
+		}
+		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) &&
+		    (sl_writes_watch(c, from, to) || chunk_stays(c, eager)))
+			continue; /* writes would go unseen: forget about the discard */
+		if (pages_die(c, from, to))
+			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY,
+					 before);
+		else
+			sl_chunk_update(c);
+		if (sl_checks_kernels(s)) {
+			sl_ignore(chunk_hide(c));
+			chunk_check_dead(c, from, to);
+		}
+	}
+	sl_region_leave(r);
+}
+
+void
+sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, uint64_t before)
+{
+	range_discard(r, begin, end, eager, 0, before);
+}
+
+void
+sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
+{
+	range_discard(r, begin, end, eager, 1, 0);
+}
