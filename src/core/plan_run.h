@@ -14,7 +14,7 @@
 #ifndef SL_CORE_PLAN_RUN_H
 #define SL_CORE_PLAN_RUN_H
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 
 /* Most that is noted of the past, and so the longest period that can be found: half of it. */
 #define SL_PLAN_NOTES_MAX  4096u

@@ -29,7 +29,7 @@ cd "$root"
 layer_check "public headers include public headers only" 'sluice/' include/sluice/*.h
 layer_check "base knows nothing of paging" 'base/|sluice/error\.h' src/base/*.[ch]
 layer_check "core knows no back end" \
-	'base/|core/|sluice/|device/device\.h|store/store\.h' src/core/*.[ch] src/core/*/*.c
+	'base/|core/|sluice/|device/device\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
 layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \

@@ -15,7 +15,7 @@ command -v clang >/dev/null || {
 # analyze <body>: what clang says about a file with that function in it
 analyze()
 {
-	printf '#include "core/core.h"\nint f(struct sl_chunk *c, struct sl_spill *spill);\n%s\n' "$1" >f.c
+	printf '#include "core/transfer/transfer.h"\nint f(struct sl_chunk *c, struct sl_spill *spill);\n%s\n' "$1" >f.c
 	clang -std=gnu17 -D_GNU_SOURCE -I"$root/include" -I"$root/src" -Wthread-safety \
 		-fsyntax-only f.c 2>&1
 }

@@ -4,7 +4,7 @@
 # Names that readers follow lead somewhere, and mean one thing:
 # - the functions that src/core/chunk_state.h names for a move exist and make it, and no other does;
 # - a struct, union or enum tag has one definition in src/;
-# - a declaration in src/core/core.h stands under the file that defines it;
+# - a declaration in the header of a storey of src/core stands under the file that defines it;
 # - docs/design/locking.md names every rank of src/base/lock.h, in its order.
 # Each check is tried on a planted fault, too.
 set -euo pipefail
@@ -89,15 +89,14 @@ tags_check()
 	}
 }
 
-# headings_check <header> <folder>: a declaration below "/* x.c" is defined in the x.c of that folder.
+# headings_check <header> <folder>: a declaration below "/* x.c" is defined in folder/x.c.
 headings_check()
 {
 	local bad=0 n=0 file name
 	while read -r file name; do
 		n=$((n + 1))
-		file=$(find "$2" -name "$file")
-		[ -n "$file" ] && grep -q "^$name(" "$file" || {
-			echo "$1: $name() does not stand under the file that defines it"
+		grep -q "^$name(" "$2/$file" 2>/dev/null || {
+			echo "$1: $name() stands under $file, which does not define it"
 			bad=1
 		}
 	done < <(awk '
@@ -126,7 +125,9 @@ ranks_check()
 
 makers_check "$root/src/core/chunk_state.h" "$root"/src/core/*.c "$root"/src/core/*/*.c || failed=1
 tags_check "$root/src" || failed=1
-headings_check "$root/src/core/core.h" "$root/src/core" || failed=1
+for storey in state transfer launch api; do
+	headings_check "$root/src/core/$storey/$storey.h" "$root/src/core/$storey" || failed=1
+done
 ranks_check "$root/src/base/lock.h" "$root/docs/design/locking.md" || failed=1
 
 # planted <what> <command ...>: it must fail.
@@ -150,8 +151,8 @@ planted "a maker that the table omits" makers_check "$scratch/chunk_state.h" "${
 mkdir "$scratch/tags"
 printf 'struct sl_one {\n};\n' | tee "$scratch/tags/a.h" > "$scratch/tags/b.c"
 planted "a tag with two definitions" tags_check "$scratch/tags"
-printf '/* chunk.c */\nint sl_evict(struct sl_chunk *c);\n' > "$scratch/core.h"
-planted "a declaration under another file" headings_check "$scratch/core.h" "$root/src/core"
+printf '/* chunk.c */\nint sl_evict(struct sl_chunk *c);\n' > "$scratch/state.h"
+planted "a declaration under another file" headings_check "$scratch/state.h" "$root/src/core/state"
 sed 's/ moves,//' "$root/docs/design/locking.md" > "$scratch/locking.md"
 planted "a rank that the page omits" ranks_check "$root/src/base/lock.h" "$scratch/locking.md"
 exit $failed

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 
 #define SIZE   (2 * CHUNK)
 #define SECRET 9u

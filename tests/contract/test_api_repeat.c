@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 #include "device/soft/soft.h"
 
 static void

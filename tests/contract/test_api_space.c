@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "core/core.h"
+#include "core/api/api.h"
 
 static void
 configuration_in_force_has_every_default_resolved(void)

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 #include "core/space_on.h"
 
 /* ---- most recently used first ------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/api/api.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_FAKE_SPACE_H
 #define TESTS_UNIT_FAKE_SPACE_H
 
-#include "core/core.h"
+#include "core/state/state.h"
 
 #define FAKE_CHUNKS_MAX 64u
 

@@ -6,7 +6,7 @@
  */
 #include "unit/cmocka_all.h"
 
-#include "core/core.h"
+#include "core/state/state.h"
 #include "unit/fake_space.h"
 
 /* Row: from, column: to, in the order of the enum. x: legal. */

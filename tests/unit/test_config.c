@@ -5,7 +5,7 @@
  */
 #include "unit/cmocka_all.h"
 
-#include "core/core.h"
+#include "core/api/api.h"
 
 #define MIB ((uint64_t)1 << 20)
 

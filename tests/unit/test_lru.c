@@ -8,7 +8,7 @@
 #include "unit/cmocka_all.h"
 
 #include "base/rng.h"
-#include "core/core.h"
+#include "core/state/state.h"
 #include "unit/fake_space.h"
 
 /* Present, in the heap, last used at stamp. */

@@ -6,7 +6,7 @@
 #include "unit/cmocka_all.h"
 
 #include "base/rng.h"
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 #define PAGES 512u /* 2 MiB */
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "core/core.h"
+#include "core/api/api.h"
 #include "core/environment.h"
 #include "core/limits.h"
 

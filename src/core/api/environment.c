@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/nearest.h"
-#include "core/core.h"
+#include "core/api/api.h"
 
 #define PREFIX "SLUICE_"
 

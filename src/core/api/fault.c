@@ -6,7 +6,7 @@
  */
 #include <assert.h>
 
-#include "core/core.h"
+#include "core/api/api.h"
 
 /* The launch behind a touch declared its uses, and this was none of them (or against its intent). */
 SL_HELD static void

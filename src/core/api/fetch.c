@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "core/core.h"
+#include "core/api/api.h"
 #include "sluice/fetch.h"
 
 #define IDLE_SPIN_NS  200000u

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/api/api.h"
 #include "core/interpose.h"
 
 #define SPARE_CHUNKS 4 /* of spare room that are left for what is new */
@@ -695,5 +695,36 @@ sluice_residency(struct sluice_space *space, const void *addr, size_t size_bytes
 		sl_region_residency(r, begin, end, out);
 	}
 	sl_space_unlock(space);
+	return rc;
+}
+
+static int
+chunk_is_mapped(const struct sl_chunk *c)
+{
+	return c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING ||
+	       (c->flags & SL_ZEROCOPY);
+}
+
+int
+sl_unmapped(struct sluice_space *space, const void *addr, size_t bytes, uint64_t *out)
+{
+	uint64_t begin, end, chunk, unmapped = 0;
+	struct sl_region *r;
+	int rc = sl_space_enter(space);
+
+	if (rc)
+		return rc;
+	rc = sl_region_find(space, "unmapped", addr, bytes, &r, &begin, &end);
+	for (uint64_t at = begin; !rc && at < end; at = (at / chunk + 1) * chunk) {
+		chunk = r->chunk_bytes;
+		if (!chunk_is_mapped(&r->chunks[at / chunk]))
+			unmapped += (end < (at / chunk + 1) * chunk
+					     ? end
+					     : (at / chunk + 1) * chunk) -
+				    at;
+	}
+	sl_space_unlock(space);
+	if (!rc)
+		*out = unmapped;
 	return rc;
 }

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/size.h"
-#include "core/core.h"
+#include "core/api/api.h"
 #include "core/interpose.h"
 
 /* A region with at least so many large chunks has large chunks. */

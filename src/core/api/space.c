@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "core/core.h"
+#include "core/api/api.h"
 #include "core/interpose.h"
 #include "core/publish.h"
 #include "core/space_on.h"

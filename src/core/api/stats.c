@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/api/api.h"
 
 static const struct {
 	const char *name, *unit, *text;

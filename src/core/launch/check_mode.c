@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/core.h"
+#include "core/launch/launch.h"
 
 /* Host code touched what a launch uses, between two synchronisations. */
 void

@@ -10,8 +10,8 @@
  *
  * LOCKING: all of it under space->lock; step drops.
  */
-#include "core/core.h"
 #include "core/interpose.h"
+#include "core/launch/launch.h"
 
 #define MEASURED_AHEAD 8u
 #define DUE_LOOK_MAX   32u

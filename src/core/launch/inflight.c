@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 
 /* The host callback that this thread is in. */
 static _Thread_local struct {

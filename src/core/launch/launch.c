@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/core.h"
 #include "core/interpose.h"
+#include "core/launch/launch.h"
 #include "core/timeouts.h"
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u

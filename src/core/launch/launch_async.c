@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/core.h"
 #include "core/interpose.h"
+#include "core/launch/launch.h"
 
 #define SCOPES_MAX        64u
 #define SCOPES_MAX_FITS   1024u

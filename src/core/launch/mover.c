@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/turns.h"
-#include "core/core.h"
+#include "core/launch/launch.h"
 #include "core/timeouts.h"
 
 /* So often at most a prefetch waits SL_ROOM_LOOK_NS for room that is to be given. */

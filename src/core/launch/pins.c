@@ -3,7 +3,7 @@
  * The pins of launches: pinning at once what needs nothing, marking what is being prepared, and the end
  * of a launch, which gives its pins back. LOCKING: all of it under space->lock; what drops it says so.
  */
-#include "core/core.h"
+#include "core/launch/launch.h"
 
 /* Whether every chunk of the use needs nothing. Held. */
 SL_HELD static int

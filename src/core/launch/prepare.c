@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 
 #define PLANS_MAX 64u /* of one launch, when pins are taken while it is brought in */
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core.h"
 #include "core/interpose.h"
+#include "core/launch/launch.h"
 
 struct sluice_stream *
 sl_stream_of(struct sluice_space *s, struct sluice_stream *stream)

@@ -14,10 +14,10 @@
  * After some launches the small buffers are on the device with as much of the oversized one as
  * fits. Then nothing moves.
  *
- * LOCKING: as in core.h.
+ * LOCKING: as in state.h.
  */
-#include "core/core.h"
 #include "core/interpose.h"
+#include "core/launch/launch.h"
 
 #define MOMENT      512u /* uses: between two that are in a row */
 #define ROW         32u  /* launches */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 
 static const char *const intent_names[SLUICE_USE_COUNT] = {
 	[SLUICE_USE_READ] = "read",

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/core.h"
+#include "core/state/state.h"
 
 struct sums {
 	uint64_t device, settled, staging, spilled, pinned, heap, discarded, read_ahead, view;

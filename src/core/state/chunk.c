@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/core.h"
+#include "core/state/state.h"
 
 void
 sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n)

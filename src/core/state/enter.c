@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "core/core.h"
+#include "core/state/state.h"
 
 /* How often this process image has been forked off its parent: spaces do not cross that. */
 static atomic_uint fork_count;

@@ -4,7 +4,7 @@
  * chunk: room is made in the order of enum sl_host_list, first in first out within a list.
  * LOCKING: all of it under space->lock.
  */
-#include "core/core.h"
+#include "core/state/state.h"
 
 void
 sl_host_wake(struct sluice_space *s)

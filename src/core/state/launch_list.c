@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/core.h"
+#include "core/state/state.h"
 
 void
 sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l)

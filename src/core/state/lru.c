@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/core.h"
+#include "core/state/state.h"
 
 static uint64_t
 heap_key(const struct sl_chunk *c)

@@ -22,15 +22,15 @@
  *   - Kernels that fill the device and wait for the host (fetch.c) could deadlock with a hash.
  *     Nothing is hashed while such may run.
  *
- * LOCKING: as in core.h; the device is called without the lock, while the chunk is in a state that
+ * LOCKING: as in state.h; the device is called without the lock, while the chunk is in a state that
  * keeps others off it, or held (chunk->lifting). Hashes end on a thread of the device.
  */
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
-#include "core/core.h"
 #include "core/timeouts.h"
+#include "core/transfer/transfer.h"
 
 #define STOP_PAUSE_NS 20000u
 #define AHEAD         8u /* victims hashed before their turn, at most */

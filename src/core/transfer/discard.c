@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 /* Note dead pages [begin, end) (bytes within the chunk); 1 when no live page is left. Held. */
 SL_HELD static int

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/launch/launch.h"
 #include "core/timeouts.h"
 
 #define SPARE_LOOK_MAX 64 /* dead chunks that are looked at */

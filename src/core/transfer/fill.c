@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 static int
 intent_writes(enum sluice_intent intent)

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 /* c is present, and as dirty as its flag says from here on. Drops. */
 SL_HELD static void

@@ -5,7 +5,7 @@
  * LOCKING: all of it under space->lock; what drops it says so.
  */
 #include "base/size.h"
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 int
 sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes)

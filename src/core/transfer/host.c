@@ -9,12 +9,12 @@
  * Shares of staging: read-ahead may claim a half, reads three quarters, evictions all of it: an
  * eviction never waits for a read, so every wait ends.
  *
- * Threads: any; LOCKING as in core.h.
+ * Threads: any; LOCKING as in state.h.
  */
 #include <assert.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 #define SPILL_BATCH_BYTES (32u << 20)
 

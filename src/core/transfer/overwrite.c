@@ -19,7 +19,7 @@
  *
  * LOCKING: all of it under space->lock; what drops it says so.
  */
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 void
 sl_overwrite_begin(struct sl_chunk *c, struct sluice_launch *l)

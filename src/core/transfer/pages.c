@@ -12,7 +12,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 #define BIG_PAGES       16u /* 64 KiB */
 #define DENSITY_PERCENT 51u

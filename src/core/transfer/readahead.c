@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 #define STREAM_REACH      32 /* chunks between a use and the stream it belongs to, at most */
 #define STRIDE_MAX        16

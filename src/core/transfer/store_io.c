@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 /* READING was ended by the end of the file: kept beside the errno for the text. */
 #define READ_ERROR_PAST_END 0x8000u

@@ -13,11 +13,11 @@
  * the touching thread itself holds by sluice_launch_begin() cannot be served.
  *
  * Memory: chunks with a view count to view.limit_bytes at most; the oldest is folded for room.
- * LOCKING: as in core.h.
+ * LOCKING: as in state.h.
  */
 #include <string.h>
 
-#include "core/core.h"
+#include "core/transfer/transfer.h"
 
 static uint32_t
 span_of(const struct sl_chunk *c, const void *addr)

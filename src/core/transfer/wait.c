@@ -9,8 +9,8 @@
  *
  * LOCKING: all of it under space->lock; waits drop it.
  */
-#include "core/core.h"
 #include "core/timeouts.h"
+#include "core/transfer/transfer.h"
 
 void
 sl_stream_submit(struct sluice_stream *stream, struct sl_task *task)

@@ -9,10 +9,9 @@
  *
  * A mapping is expensive (some 10 us a MiB). It stays until the chunk is wanted on the device, or
  * its frame by somebody else. reach_users counts the launches that use it; the chunk does not move
- * meanwhile. LOCKING: as in core.h.
+ * meanwhile. LOCKING: as in state.h.
  */
-#include "core/core.h"
-#include "core/interpose.h"
+#include "core/transfer/transfer.h"
 
 /* Map or unmap, outside the lock; the chunk is VIEWING meanwhile. */
 SL_HELD static int
@@ -197,35 +196,4 @@ sl_zerocopy_planned(struct sluice_launch *l)
 		for (uint64_t i = u->first; i <= u->last; i++)
 			u->region->chunks[i].flags &= (uint16_t)~SL_EXCESS;
 	}
-}
-
-static int
-chunk_is_mapped(const struct sl_chunk *c)
-{
-	return c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING ||
-	       (c->flags & SL_ZEROCOPY);
-}
-
-int
-sl_unmapped(struct sluice_space *space, const void *addr, size_t bytes, uint64_t *out)
-{
-	uint64_t begin, end, chunk, unmapped = 0;
-	struct sl_region *r;
-	int rc = sl_space_enter(space);
-
-	if (rc)
-		return rc;
-	rc = sl_region_find(space, "unmapped", addr, bytes, &r, &begin, &end);
-	for (uint64_t at = begin; !rc && at < end; at = (at / chunk + 1) * chunk) {
-		chunk = r->chunk_bytes;
-		if (!chunk_is_mapped(&r->chunks[at / chunk]))
-			unmapped += (end < (at / chunk + 1) * chunk
-					     ? end
-					     : (at / chunk + 1) * chunk) -
-				    at;
-	}
-	sl_space_unlock(space);
-	if (!rc)
-		*out = unmapped;
-	return rc;
 }

@@ -6,7 +6,7 @@
  * declared nothing, the discard waits for its turn there. What a discard does to a chunk:
  * transfer/discard.c.
  */
-#include "core/core.h"
+#include "core/api/api.h"
 #include "core/interpose.h"
 
 struct discard_task {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The top storey: public calls, faults, statistics. It may call everything below; nothing below
+ * calls it, but the device, which reports touches.
+ */
+#ifndef SL_CORE_API_API_H
+#define SL_CORE_API_API_H
+
+#include "core/launch/launch.h"
+
+/* fault.c */
+int sl_touched(void *space, const struct sl_touch *touch);
+
+/* region.c */
+/* Flush, empty and free a region that is closed (unmapping set, not busy). Drops. On
+ * failure it is open again and nothing is lost. */
+int sl_region_unmap(struct sl_region *r) SL_HELD SL_MUST_CHECK;
+/* No new uses; waits for those that are served now. */
+void sl_region_close(struct sl_region *r) SL_HELD;
+
+/* move.c */
+void sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end,
+			 struct sluice_residency *out) SL_HELD;
+
+/* config.c */
+/* Round to chunks, fill in what depends on other fields, refuse what cannot work; resolve: and what
+ * is more than this machine's memory. */
+int sl_config_round(struct sluice_config *config) SL_MUST_CHECK;
+int sl_config_resolve(struct sluice_config *config) SL_MUST_CHECK;
+/* The variable of the i-th key, "SLUICE_DEVICE_BUDGET". 0: there are not so many keys. */
+#define SL_CONFIG_VARIABLE_BYTES 64
+int sl_config_variable(size_t i, char name[SL_CONFIG_VARIABLE_BYTES]);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: what they use, what they pin, in which order they are prepared, and their streams. It
+ * does not know the public calls beside those of launches and streams.
+ */
+#ifndef SL_CORE_LAUNCH_LAUNCH_H
+#define SL_CORE_LAUNCH_LAUNCH_H
+
+#include "core/transfer/transfer.h"
+
+/* early_evict.c: chunks that leave when their launches have ended */
+/* Whether one can go now. step: the first of them goes, drops. forget: the region is about to end. */
+int sl_early_evict_is_due(struct sluice_space *s) SL_HELD;
+int sl_early_evict_is_pending(const struct sluice_space *s) SL_HELD; /* due, or when its launches have ended */
+/* The first that is unused, else the first that launches in flight use; NULL: none. */
+struct sl_chunk *sl_early_evict_first(struct sluice_space *s) SL_HELD;
+void sl_early_evict_step(struct sluice_space *s) SL_HELD;
+void sl_early_evict_forget(const struct sl_region *r) SL_HELD;
+
+/* uses.c */
+/* What a launch may touch besides its uses. */
+struct sl_beside {
+	const struct sluice_use *uses;
+	size_t n;
+};
+
+/* Fill l->uses: l->n_uses as declared, those of beside (NULL: none) behind them, which l->n_uses counts then.
+ * -EINVAL, -EACCES: what the program declares cannot be. */
+int sl_uses_resolve(struct sluice_launch *l, const struct sluice_use *uses,
+		    const struct sl_beside *beside) SL_HELD SL_MUST_CHECK;
+/* Whether a launch with so many uses may touch what it does not declare. */
+int sl_uses_reach_all(const struct sluice_space *s, size_t n_uses);
+/* Uses of every region, behind those declared; at most room of them. */
+void sl_uses_add_all(struct sluice_launch *l, size_t room) SL_HELD;
+/* Uses of a launch as text, as far as they fit; returns text. */
+const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
+
+/* pins.c */
+int sl_launch_try_prepare(struct sluice_launch *l) SL_HELD; /* 0, or -EAGAIN: not all resident */
+/* Refresh and pin what the launch uses, in the order of its uses. */
+void sl_launch_pin(struct sluice_launch *l) SL_HELD;
+void sl_launch_prepared(struct sluice_launch *l, int rc) SL_HELD; /* the mover is done with it */
+/* Its chunks are no victims, or are again; giants 0: but for those of giants (thrash.c). */
+void sl_launch_mark_preparing(struct sluice_launch *l, int preparing, int giants);
+void sl_launch_dispose(struct sluice_launch *l) SL_HELD; /* its scratch is dead. Drops */
+/* The end of a launch whose pins stand. Drops. */
+void sl_launch_finish(struct sluice_launch *l) SL_HELD;
+
+/* mover.c */
+int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
+void sl_mover_stop(struct sluice_space *s);
+int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for it to do */
+int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
+		     enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
+/* A discard behind the launches that still wait to be prepared. It is over before the stream goes on
+ * to what it is given next. Drops. */
+int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
+		     struct sluice_stream *stream) SL_HELD SL_MUST_CHECK;
+
+/* prepare.c */
+int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
+/* Whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
+int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+
+/* inflight.c: what was submitted */
+/* Work is over when its pins are gone and what it did is on the books. l: a launch; r: a move or
+ * discard of that region; neither: a callback. */
+void sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
+		       const struct sluice_launch *l, const struct sl_region *r) SL_HELD;
+void sl_inflight_end(struct sluice_space *s, struct sl_inflight *work) SL_HELD;
+/* The system's number of this thread; asked for once. Any lock. */
+pid_t sl_thread_number(const struct sluice_space *s);
+/* Around the function of a host callback, on the thread that calls it. */
+void sl_callback_enter(const struct sluice_stream *stream, const struct sl_inflight *work);
+void sl_callback_leave(void);
+/* -EDEADLK in a callback of this space (and this stream, unless NULL), else 0. */
+int sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream *stream,
+			const char *call) SL_MUST_CHECK;
+/*
+ * Wait until what was submitted before the call and uses chunks of the range (or may: callbacks,
+ * kernels without declared uses) is over; what comes later may have pinned them when it returns.
+ * -EBUSY when this very thread holds the range by sluice_launch_begin(). Drops.
+ */
+int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
+		  const char *call) SL_HELD SL_MUST_CHECK;
+/* The same for another thread, by its number; 0: the calling one. */
+int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
+		      pid_t thread) SL_HELD SL_MUST_CHECK;
+
+/* stream.c: NULL is the default stream */
+struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);
+/* native: wrap *native; NULL: make one. */
+int sl_stream_make(struct sluice_space *s, void *const *native,
+		   struct sluice_stream **out) SL_MUST_CHECK;
+/* -EINVAL: it is another space's. NULL: the default stream of any. */
+int sl_stream_own(const struct sluice_space *s,
+		  const struct sluice_stream *stream) SL_MUST_CHECK;
+/* The same, and -EBUSY: work on it would become part of a graph (sl_device_ops.stream_check); the
+ * default stream cannot be captured. */
+int sl_stream_check(struct sluice_space *s,
+		    struct sluice_stream *stream) SL_NOT_HELD SL_MUST_CHECK;
+void sl_stream_task_done(struct sluice_stream *stream); /* in every done() of a task */
+
+/* thrash.c: launches in a row that do not fit */
+/* Before sl_zerocopy_plan(): note it, and make room for what is small. 1: it is one of a row. Drops. */
+int sl_thrash_note(struct sluice_launch *l, int fits) SL_HELD;
+/* Whether there is such a row now: nothing is brought ahead then, nor told to leave. */
+int sl_thrash_is_on(const struct sluice_space *s) SL_HELD;
+/* Whether a chunk of the use that is not on the device is to be reached rather than to displace what there is. */
+int sl_thrash_reaches(struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD;
+
+/* launch_async.c: launches on devices whose streams are native */
+/* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
+void sl_scope_ended(struct sluice_launch *l) SL_HELD;
+int sl_chunk_has_arrived(const struct sl_chunk *c) SL_HELD; /* is known to have */
+/* Ask the device how far copies to a range are, which is not known before. Drops. */
+void sl_range_ask_arrival(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD;
+/* The last of each kind that the chunks of a prepared scope have to wait for (device.h, arrival()); 0:
+ * all have been done. */
+struct sl_arrival {
+	uint64_t in, out;
+};
+struct sl_arrival sl_scope_arrival(const struct sluice_launch *l) SL_HELD;
+/* Until that is done: 0, or why it never will be. Without locks. */
+int sl_arrival_await(struct sl_device *dev, struct sl_arrival last) SL_MUST_CHECK;
+/* The same of what the chunks of a range have to wait for. Drops. */
+int sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD SL_MUST_CHECK;
+/* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
+int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
+
+/* launch.c */
+/* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move
+ * after which they are there. Errors as sluice_launch_begin(). */
+int sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
+		  struct sluice_launch **out, struct sl_arrival *arrival) SL_MUST_CHECK;
+void sl_scope_close(struct sluice_launch *l);
+
+/* check_mode.c: checking mode. Drops. */
+void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
+int sl_check_prepare(struct sluice_launch *l) SL_HELD SL_MUST_CHECK; /* instead of bringing in. Drops */
+/* The same for host code's view. Drops. */
+void sl_check_host(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of the pager: chunks, their states and lists, budgets, and what launches pin. It does no
+ * I/O, does not call the device, and calls no other storey.
+ *
+ * Each block names the file that defines it. SL_HELD means that the caller holds space->lock.
+ * "Drops" means that the function may release and retake it: the caller looks again at everything.
+ */
+#ifndef SL_CORE_STATE_STATE_H
+#define SL_CORE_STATE_STATE_H
+
+#include "core/types.h"
+
+/*
+ * The space lock. To clang's analysis s->lock and c->region->space->lock are two locks, though one
+ * is the other; so it is shown one token that stands for the lock of any space. That costs nothing:
+ * no thread ever holds two of them (they have one rank, base/lock.h).
+ */
+struct SL_CAPABILITY("space lock") sl_space_token {
+	int unused; /* no object of it exists */
+};
+extern struct sl_space_token sl_space_token;
+
+#define SL_HELD     SL_REQUIRES(sl_space_token)
+#define SL_NOT_HELD SL_EXCLUDES(sl_space_token)
+
+/* SL_NO_LOCK_CHECK on the bodies: here the token and the mutex become one. */
+static inline void sl_space_lock(struct sluice_space *s) SL_ACQUIRE(sl_space_token);
+static inline void sl_space_unlock(struct sluice_space *s) SL_RELEASE(sl_space_token);
+/* On one of the space's condition variables. Drops. deadline_ns: a moment of sl_now_ns(); 0, or
+ * -ETIMEDOUT once it has come. */
+static inline void sl_space_wait(struct sluice_space *s, struct sl_cond *cond) SL_HELD;
+static inline int sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond,
+				      uint64_t deadline_ns) SL_HELD;
+
+SL_NO_LOCK_CHECK static inline void
+sl_space_lock(struct sluice_space *s)
+{
+	sl_mutex_lock(&s->lock);
+}
+
+SL_NO_LOCK_CHECK static inline void
+sl_space_unlock(struct sluice_space *s)
+{
+	sl_mutex_unlock(&s->lock);
+}
+
+SL_NO_LOCK_CHECK static inline void
+sl_space_wait(struct sluice_space *s, struct sl_cond *cond)
+{
+	sl_cond_wait(cond, &s->lock);
+}
+
+SL_NO_LOCK_CHECK static inline int
+sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond, uint64_t deadline_ns)
+{
+	return sl_cond_wait_until(cond, &s->lock, deadline_ns);
+}
+
+/* chunk.c: state, flags, waiting. */
+/* A move that the table does not have: SL_LOCK_CHECK aborts; else it is refused, and the region's next
+ * sync and every sluice_space_check() report it. */
+void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state) SL_HELD;
+void sl_chunk_update(struct sl_chunk *c) SL_HELD; /* after flags, host, pages changed: readiness, lists */
+/* 0, or -EIO: SL_LOST, and no launch is about to overwrite it. */
+int sl_chunk_lost(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+void sl_chunk_wake(struct sl_chunk *c) SL_HELD; /* somebody may wait for this chunk */
+void sl_chunk_wait(struct sl_chunk *c) SL_HELD; /* drops: until the chunk is woken */
+/* The same; -ETIMEDOUT once deadline_ns has come. */
+int sl_chunk_wait_until(struct sl_chunk *c, uint64_t deadline_ns) SL_HELD;
+void sl_chunk_touch(struct sl_chunk *c) SL_HELD; /* refresh: newest stamp */
+/* Any stamp, higher or lower: for policies with an order of their own. */
+void sl_chunk_restamp(struct sl_chunk *c, uint64_t stamp) SL_HELD;
+/* 1 while some thread adds a page or lifts a guard: wait before moving or guarding c. */
+int sl_chunk_is_held(const struct sl_chunk *c) SL_HELD;
+/* Bytes [begin, end) of c are about to be written: they live again. */
+void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
+/* Eagerly discarded, but unmapping failed: not discarded after all. */
+void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
+/* c was used, or its frame goes: it counts to the share of read-ahead no more. */
+void sl_read_ahead_release(struct sl_chunk *c) SL_HELD;
+void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
+
+/* policy.c: calls of the space's policy; each does nothing where the policy has no function. */
+static inline void sl_policy_note(struct sluice_launch *l) SL_HELD;
+static inline int sl_policy_is_due(const struct sluice_space *s) SL_HELD;
+
+static inline void
+sl_policy_note(struct sluice_launch *l)
+{
+	const struct sl_policy *policy = l->space->policy;
+
+	if (!policy->note || l->noted || sl_checks_kernels(l->space))
+		return;
+	l->noted = 1;
+	policy->note(l);
+}
+
+static inline int
+sl_policy_is_due(const struct sluice_space *s)
+{
+	return s->policy->is_due && s->policy->is_due(s);
+}
+
+/* enter.c: the way into a space and a region */
+int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */
+void sl_fork_watch(struct sluice_space *s);        /* s is being made by this process */
+/* Take the lock. -EINVAL: s is NULL; -ECHILD after fork. */
+int sl_space_enter(struct sluice_space *s) SL_ACQUIRE_IF_0(sl_space_token) SL_MUST_CHECK;
+struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */
+/* The region that holds [addr, addr + size), size SLUICE_TO_END: to its end. -ENOENT with text. */
+int sl_region_find(struct sluice_space *s, const char *call, const void *addr,
+		   size_t size, struct sl_region **region, uint64_t *begin,
+		   uint64_t *end) SL_HELD SL_MUST_CHECK;
+void sl_region_leave(struct sl_region *r) SL_HELD; /* end of busy */
+/* Keep the first error of a write, and its text, until somebody asks. */
+void sl_region_write_error(struct sl_region *r, int rc, const char *text) SL_HELD;
+
+/* lru.c: the device's victims. */
+/* Room for n_chunks more chunks of a size, until they are released. -ENOMEM, -EFBIG. */
+int sl_lru_reserve(struct sluice_space *s, uint64_t chunk_bytes,
+		   uint64_t n_chunks) SL_HELD SL_MUST_CHECK;
+void sl_lru_release(struct sluice_space *s, uint64_t chunk_bytes, uint64_t n_chunks) SL_HELD;
+void sl_lru_insert(struct sl_chunk *c) SL_HELD;
+void sl_lru_remove(struct sl_chunk *c) SL_HELD;
+/* A discarded chunk of the heap lives again: its stamp there may be too high. */
+void sl_lru_refresh(struct sl_chunk *c) SL_HELD;
+/* The coldest chunk of the heap that is not discarded, passing over those that... NULL: none. */
+enum sl_lru_skip {
+	SL_SKIP_NOTHING,
+	SL_SKIP_PREPARING, /* the launch being prepared needs */
+	SL_SKIP_PINNED,    /* any launch has pinned, or that one needs */
+	SL_SKIP_AWAITED    /* or a prefetch has asked for, and no use has come to */
+};
+struct sl_chunk *sl_lru_coldest(struct sluice_space *s, enum sl_lru_skip skip) SL_HELD;
+/* The same for who needs room for a chunk: one of that size (0: any) where it is nearly as cold. */
+struct sl_chunk *sl_lru_coldest_for(struct sluice_space *s, enum sl_lru_skip skip,
+				    uint64_t chunk_bytes) SL_HELD;
+int sl_lru_knows(const struct sl_chunk *c); /* its heap_slot is its own. Held */
+/* The coldest chunks of like's size that no use has made warmer since the heap was told, max at most, out
+ * of a bounded number that is looked at. */
+uint32_t sl_lru_next(const struct sl_chunk *like, struct sl_chunk **out, uint32_t max) SL_HELD;
+void sl_lru_fini(struct sluice_space *s);
+void sl_discarded_insert(struct sl_chunk *c) SL_HELD;
+void sl_discarded_remove(struct sl_chunk *c) SL_HELD;
+
+/* host_list.c: lists of host frames */
+void sl_host_list_update(struct sl_chunk *c) SL_HELD; /* put on the list its flags say */
+void sl_host_list_remove(struct sl_host *h) SL_HELD;
+/* Whether the frame will leave staging, or become reclaimable, without anybody's decision. */
+void sl_host_set_active(struct sluice_space *s, struct sl_host *h, int active) SL_HELD;
+void sl_host_wake(struct sluice_space *s) SL_HELD; /* staging or settled room may be there */
+void sl_host_wait(struct sluice_space *s) SL_HELD; /* drops: until then */
+
+/* launch_list.c: lists of launches */
+/* The lists of prepared launches and of scopes, under the lock. */
+void sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l);
+void sl_launch_list_remove(struct sluice_launch **head, struct sluice_launch *l);
+/* The mover's queue, in the order of the calls. */
+void sl_launch_queue(struct sluice_launch *l) SL_HELD;
+void sl_launch_unqueue(struct sluice_space *s, struct sluice_launch *l) SL_HELD;
+void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
+/* Launches, pins or room may have changed. */
+void sl_launch_wake(struct sluice_space *s) SL_HELD;
+/* First error of a launch, with text. */
+void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
+	SL_PRINTF(3, 4);
+uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
+/* 1: a sluice_launch_begin() holds c, and its end may wait for the very launch that wants room. */
+int sl_scope_holds(const struct sl_chunk *c);
+/* Whether the use overwrites the whole chunk. */
+int sl_use_overwrites(const struct sl_launch_use *u, const struct sl_chunk *c);
+/* Whether a launch that has not begun is to overwrite all of it. */
+int sl_overwrite_is_pending(const struct sl_chunk *c) SL_HELD;
+
+#endif
