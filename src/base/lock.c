@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutexes that know their place in the lock order, and condition variables on the
- * monotonic clock.
+ * Locks that know their place in the lock order, and condition variables on the monotonic clock.
  *
- * Built with SL_LOCK_CHECK (presets dev and tsan) each thread keeps the mutexes it holds,
- * in the order taken; since ranks must rise, SL_RANK_COUNT places are enough. A breach of
- * the order, an unlock by a thread that does not hold the mutex, or a wait that holds
- * another one prints what was wrong and aborts, the first time the code path runs and not
- * when two threads happen to meet. Without it these are the pthread calls alone.
+ * Built with SL_LOCK_CHECK (presets dev and tsan) each thread keeps the locks it holds, in the
+ * order taken. A breach of the order, an unlock by a thread that does not hold the lock, or a wait
+ * that holds another one prints what was wrong and aborts, the first time the code path runs and
+ * not when two threads happen to meet. Without it these are the pthread calls alone.
  *
  * Threads on a virtual clock (turns.h) wait and wake there.
  *
@@ -28,81 +26,106 @@
 
 #ifdef SL_LOCK_CHECK
 
-static _Thread_local const struct sl_mutex *held[SL_RANK_COUNT];
+/* In the order taken; tries may come out of order, so the ranks need not rise. Few and small: the
+ * preload library has its thread-local storage from a small reserve of the loader. */
+#define HELD_MAX 12u
+
+static _Thread_local const void *held[HELD_MAX];
+static _Thread_local uint8_t held_rank[HELD_MAX];
 static _Thread_local unsigned held_count;
 
 static const char *
 rank_name(enum sl_lock_rank rank)
 {
-	switch (rank) {
-	case SL_RANK_PROCESS:
-		return "process";
-	case SL_RANK_SPACE:
-		return "space";
-	case SL_RANK_STREAM:
-		return "stream";
-	case SL_RANK_MOVES:
-		return "moves";
-	case SL_RANK_FRAMES:
-		return "frames";
-	case SL_RANK_STORE:
-		return "store";
-	case SL_RANK_SPILL:
-		return "spill";
-	case SL_RANK_BASE:
-		return "base";
-	case SL_RANK_COUNT:
-		break;
-	}
-	return "invalid";
+	static const char *const names[SL_RANK_COUNT] = {
+		[SL_RANK_PL_MAPPINGS] = "mappings",
+		[SL_RANK_PL_GRAPHS] = "graphs",
+		[SL_RANK_PL_KERNELS] = "kernels",
+		[SL_RANK_PL_TABLES] = "tables",
+		[SL_RANK_PL_GPUS] = "gpus",
+		[SL_RANK_PL_BUDGET] = "budget",
+		[SL_RANK_PL_OPENING] = "opening",
+		[SL_RANK_PL_SCOPES] = "scopes",
+		[SL_RANK_PL_REUSE] = "reuse",
+		[SL_RANK_PL_STREAM] = "program stream",
+		[SL_RANK_PL_STREAMS] = "program streams",
+		[SL_RANK_PL_ARENA] = "arena",
+		[SL_RANK_PL_CLOSING] = "closing",
+		[SL_RANK_PL_RECORDERS] = "recorders",
+		[SL_RANK_PL_LEAF] = "preload leaf",
+		[SL_RANK_PROCESS] = "process",
+		[SL_RANK_SPACE] = "space",
+		[SL_RANK_STREAM] = "stream",
+		[SL_RANK_MOVES] = "moves",
+		[SL_RANK_FRAMES] = "frames",
+		[SL_RANK_STORE] = "store",
+		[SL_RANK_SPILL] = "spill",
+		[SL_RANK_BASE] = "base",
+	};
+
+	return (unsigned)rank < SL_RANK_COUNT ? names[rank] : "invalid";
+}
+
+/* Those under which the preload library calls what waits. Nobody who ends such a wait takes them. */
+static int
+rank_spans_waits(enum sl_lock_rank rank)
+{
+	return rank == SL_RANK_PL_MAPPINGS || rank == SL_RANK_PL_GPUS ||
+	       rank == SL_RANK_PL_BUDGET || rank == SL_RANK_PL_OPENING;
 }
 
 __attribute__((noreturn)) static void
-lock_misused(const char *what, const struct sl_mutex *m)
+lock_misused(const char *what, const void *lock, enum sl_lock_rank rank)
 {
-	fprintf(stderr, "sluice: lock check: %s: mutex %p of rank %s; held:", what,
-		(const void *)m, rank_name(m->rank));
+	fprintf(stderr, "sluice: lock check: %s: mutex %p of rank %s; held:", what, lock,
+		rank_name(rank));
 	for (unsigned i = 0; i < held_count; i++)
-		fprintf(stderr, " %s", rank_name(held[i]->rank));
+		fprintf(stderr, " %s", rank_name((enum sl_lock_rank)held_rank[i]));
 	fprintf(stderr, "%s\n", held_count ? "" : " nothing");
 	abort();
 }
 
 static void
-check_before_lock(const struct sl_mutex *m)
+check_before_lock(const void *lock, enum sl_lock_rank rank)
 {
-	if ((unsigned)m->rank >= SL_RANK_COUNT)
-		lock_misused("not an initialised mutex", m);
-	if (held_count && held[held_count - 1]->rank >= m->rank)
-		lock_misused("taken out of order", m);
-}
-
-/* Ranks rise along held[], so the last is the highest and a free place always exists. */
-static void
-check_locked(const struct sl_mutex *m)
-{
-	held[held_count++] = m;
+	if ((unsigned)rank >= SL_RANK_COUNT)
+		lock_misused("not an initialised mutex", lock, rank);
+	for (unsigned i = 0; i < held_count; i++)
+		if (held_rank[i] >= rank)
+			lock_misused("taken out of order", lock, rank);
 }
 
 static void
-check_before_unlock(const struct sl_mutex *m)
+check_locked(const void *lock, enum sl_lock_rank rank)
+{
+	if (held_count == HELD_MAX)
+		lock_misused("one too many", lock, rank);
+	held[held_count] = lock;
+	held_rank[held_count++] = (uint8_t)rank;
+}
+
+static void
+check_before_unlock(const void *lock, enum sl_lock_rank rank)
 {
 	unsigned i = 0;
 
-	while (i < held_count && held[i] != m)
+	while (i < held_count && held[i] != lock)
 		i++;
 	if (i == held_count)
-		lock_misused("unlocked by a thread that does not hold it", m);
-	for (held_count--; i < held_count; i++)
+		lock_misused("unlocked by a thread that does not hold it", lock, rank);
+	for (held_count--; i < held_count; i++) {
 		held[i] = held[i + 1];
+		held_rank[i] = held_rank[i + 1];
+	}
 }
 
 static void
 check_before_wait(const struct sl_mutex *m)
 {
 	sl_mutex_assert_held(m);
-	if (held_count != 1)
-		lock_misused("waited on while another one is held", m);
+	for (unsigned i = 0; i < held_count; i++)
+		if (held[i] != m && !rank_spans_waits((enum sl_lock_rank)held_rank[i]))
+			lock_misused("waited on while another one is held", m, m->rank);
 }
 
 SL_NO_LOCK_CHECK void
@@ -111,27 +134,30 @@ sl_mutex_assert_held(const struct sl_mutex *m)
 	for (unsigned i = 0; i < held_count; i++)
 		if (held[i] == m)
 			return;
-	lock_misused("needed but not held", m);
+	lock_misused("needed but not held", m, m->rank);
 }
 
 #else
 
 static void
-check_before_lock(const struct sl_mutex *m)
+check_before_lock(const void *lock, enum sl_lock_rank rank)
 {
-	(void)m;
+	(void)lock;
+	(void)rank;
 }
 
 static void
-check_locked(const struct sl_mutex *m)
+check_locked(const void *lock, enum sl_lock_rank rank)
 {
-	(void)m;
+	(void)lock;
+	(void)rank;
 }
 
 static void
-check_before_unlock(const struct sl_mutex *m)
+check_before_unlock(const void *lock, enum sl_lock_rank rank)
 {
-	(void)m;
+	(void)lock;
+	(void)rank;
 }
 
 static void
@@ -173,16 +199,58 @@ sl_mutex_fini(struct sl_mutex *m)
 SL_NO_LOCK_CHECK void
 sl_mutex_lock(struct sl_mutex *m)
 {
-	check_before_lock(m);
+	check_before_lock(m, m->rank);
 	must_be_zero(pthread_mutex_lock(&m->mutex));
-	check_locked(m);
+	check_locked(m, m->rank);
+}
+
+SL_NO_LOCK_CHECK int
+sl_mutex_trylock(struct sl_mutex *m)
+{
+	int rc = pthread_mutex_trylock(&m->mutex);
+
+	if (rc == EBUSY)
+		return -EBUSY;
+	must_be_zero(rc);
+	check_locked(m, m->rank);
+	return 0;
 }
 
 SL_NO_LOCK_CHECK void
 sl_mutex_unlock(struct sl_mutex *m)
 {
-	check_before_unlock(m);
+	check_before_unlock(m, m->rank);
 	must_be_zero(pthread_mutex_unlock(&m->mutex));
+}
+
+void
+sl_rwlock_init(struct sl_rwlock *l, enum sl_lock_rank rank)
+{
+	assert((unsigned)rank < SL_RANK_COUNT);
+	*l = (struct sl_rwlock)SL_RWLOCK_INITIALIZER(rank);
+}
+
+SL_NO_LOCK_CHECK void
+sl_rwlock_read(struct sl_rwlock *l)
+{
+	check_before_lock(l, l->rank);
+	must_be_zero(pthread_rwlock_rdlock(&l->rwlock));
+	check_locked(l, l->rank);
+}
+
+SL_NO_LOCK_CHECK void
+sl_rwlock_write(struct sl_rwlock *l)
+{
+	check_before_lock(l, l->rank);
+	must_be_zero(pthread_rwlock_wrlock(&l->rwlock));
+	check_locked(l, l->rank);
+}
+
+SL_NO_LOCK_CHECK void
+sl_rwlock_unlock(struct sl_rwlock *l)
+{
+	check_before_unlock(l, l->rank);
+	must_be_zero(pthread_rwlock_unlock(&l->rwlock));
 }
 
 void

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutexes with a place in one order, and condition variables. A thread may take a lock
- * only if its rank is higher than every rank it holds; debug builds (SL_LOCK_CHECK) keep
- * the held ranks per thread and assert this, that only the owner unlocks, and that a wait
- * holds nothing else.
+ * Mutexes and read-write locks with a place in one order, and condition variables. A thread may
+ * wait for a lock only if its rank is higher than every rank it holds. A try does not wait, so it
+ * may come in any order. Debug builds (SL_LOCK_CHECK) keep the held ranks per thread and assert
+ * this, that only the owner unlocks, and that a wait holds nothing that others need to end it.
  *
  * What clang's -Wthread-safety can check without running anything is said by the SL_ macros
  * below; `./dev check compile` runs it. They are empty under gcc. On a definition they stand in
@@ -15,6 +15,8 @@
 
 #include <pthread.h>
 #include <stdint.h>
+
+#include "base/error.h"
 
 #ifdef __clang__
 #define SL_LOCK_ATTRIBUTE(what) __attribute__((what))
@@ -36,8 +38,53 @@
 /* The body is not checked; a comment there says why. */
 #define SL_NO_LOCK_CHECK     SL_LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
-/* The lock order, outermost first. */
+/*
+ * The lock order, outermost first. The ranks of the preload library (src/preload) come before those
+ * of the pager, which it calls under them. Under each of them: no call of the program's own code.
+ */
 enum sl_lock_rank {
+	/* Memory that the program maps itself: handles, reservations, mappings. The pager and the
+	 * driver may be waited for under it. No launch waits for it. */
+	SL_RANK_PL_MAPPINGS,
+	/* Executable graphs and what their nodes touch. Driver calls that ask are made under it.
+	 * No scope is opened and nothing is allocated on the device under it. */
+	SL_RANK_PL_GRAPHS,
+	/* What is known of kernels: making their records, looking behind their arguments. Driver
+	 * calls that wait for nothing are made under it. */
+	SL_RANK_PL_KERNELS,
+	/* Tables of addresses that were seen in memory. No driver call under it. */
+	SL_RANK_PL_TABLES,
+	/* Making a GPU's space, and raising its pressure. The device may be waited for under it, so
+	 * nobody holds it whose work the device waits for. */
+	SL_RANK_PL_GPUS,
+	/* A GPU's device budget is made smaller. The pager waits for launches under it. */
+	SL_RANK_PL_BUDGET,
+	/* The order in which scopes are opened: read for one launch, written for two. The pager waits
+	 * for room under it. */
+	SL_RANK_PL_OPENING,
+	/* What scopes keep of a GPU: wrapped streams, the relay of peer copies, the history. The
+	 * pager is called under it, but for what waits. */
+	SL_RANK_PL_SCOPES,
+	/* Fences and liens of an arena, one made after the other. Driver calls are made under it, and
+	 * the wait for a fence. */
+	SL_RANK_PL_REUSE,
+	/* One stream of the program: its handle is not destroyed while an event is recorded on it.
+	 * Driver calls that enqueue are made under it. */
+	SL_RANK_PL_STREAM,
+	/* A GPU's table of streams. Only driver calls that ask are made under it. The lock of a stream
+	 * is only tried under it. */
+	SL_RANK_PL_STREAMS,
+	/* An arena: free addresses, live blocks, who owes what. No call of the pager, of the driver or
+	 * of streams under it. */
+	SL_RANK_PL_ARENA,
+	/* Making and writing the traces of --record, once. Files are written under it. */
+	SL_RANK_PL_CLOSING,
+	/* The recorders of --record: read to tell them something, written to take them away. Driver
+	 * calls that ask are made under it. */
+	SL_RANK_PL_RECORDERS,
+	/* Small tables: events, captures, remembered ranges, tensor maps, times of launches, the
+	 * opening of the driver. Nothing else of the preload library is called under it. */
+	SL_RANK_PL_LEAF,
 	/* Serialises creation and destruction of spaces and the signal handlers' list of
 	 * them. May be held while a space starts or stops its threads. */
 	SL_RANK_PROCESS,
@@ -69,6 +116,28 @@ struct SL_CAPABILITY("mutex") sl_mutex {
 	enum sl_lock_rank rank; /* set once */
 };
 
+#define SL_MUTEX_INITIALIZER(of_rank)                                 \
+	{                                                             \
+		.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (of_rank) \
+	}
+
+/* A writer goes before readers that come later; who reads does not read again. To clang both hold. */
+struct SL_CAPABILITY("rwlock") sl_rwlock {
+	pthread_rwlock_t rwlock;
+	enum sl_lock_rank rank; /* set once */
+};
+
+#define SL_RWLOCK_INITIALIZER(of_rank)                                       \
+	{                                                                    \
+		.rwlock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP, \
+		.rank = (of_rank)                                            \
+	}
+
+/* clang 14 knows nothing of aliases: it is shown one token for the locks of all objects of a kind. */
+struct SL_CAPABILITY("lock") sl_lock_token {
+	char unused;
+};
+
 struct sl_cond {
 	pthread_cond_t cond; /* CLOCK_MONOTONIC */
 };
@@ -76,9 +145,16 @@ struct sl_cond {
 void sl_mutex_init(struct sl_mutex *m, enum sl_lock_rank rank);
 void sl_mutex_fini(struct sl_mutex *m);
 void sl_mutex_lock(struct sl_mutex *m) SL_ACQUIRE(m);
+/* 0, or -EBUSY: another thread has it. */
+int sl_mutex_trylock(struct sl_mutex *m) SL_ACQUIRE_IF_0(m) SL_MUST_CHECK;
 void sl_mutex_unlock(struct sl_mutex *m) SL_RELEASE(m);
 /* A no-op without SL_LOCK_CHECK. */
 void sl_mutex_assert_held(const struct sl_mutex *m) SL_ASSERT_HELD(m);
+
+void sl_rwlock_init(struct sl_rwlock *l, enum sl_lock_rank rank);
+void sl_rwlock_read(struct sl_rwlock *l) SL_ACQUIRE(l);
+void sl_rwlock_write(struct sl_rwlock *l) SL_ACQUIRE(l);
+void sl_rwlock_unlock(struct sl_rwlock *l) SL_RELEASE(l);
 
 void sl_cond_init(struct sl_cond *c);
 void sl_cond_fini(struct sl_cond *c);

@@ -46,7 +46,7 @@ _Atomic int pl_watch;
 
 static _Atomic(struct pl_gpu *) gpus[PL_GPUS_MAX];
 static _Atomic int refused[PL_GPUS_MAX]; /* that GPU has no space, and has been told why */
-static pthread_mutex_t create_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex create_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_GPUS);
 
 /* Driver calls that nobody wraps. */
 static int
@@ -211,18 +211,6 @@ space_make(struct sluice_config *config, struct pl_gpu *gpu)
 	}
 }
 
-/* Who opens two launches for one scope is seldom, and must come to it beside all others. */
-static void
-opening_init(pthread_rwlock_t *opening)
-{
-	pthread_rwlockattr_t kind;
-
-	pthread_rwlockattr_init(&kind);
-	pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(opening, &kind);
-	pthread_rwlockattr_destroy(&kind);
-}
-
 static struct pl_gpu *
 gpu_make(int device)
 {
@@ -245,9 +233,9 @@ gpu_make(int device)
 		return NULL;
 	}
 	sluice_space_config(gpu->space, &config);
-	pthread_mutex_init(&books->lock, NULL);
-	pthread_mutex_init(&books->budget, NULL);
-	opening_init(&books->opening);
+	sl_rwlock_init(&books->opening, SL_RANK_PL_OPENING);
+	sl_mutex_init(&books->budget, SL_RANK_PL_BUDGET);
+	sl_mutex_init(&books->lock, SL_RANK_PL_SCOPES);
 	books->chunk_bytes = config.large_chunk_bytes;
 	gpu->books = books;
 	gpu->device = gpu->ordinal = device;
@@ -272,7 +260,7 @@ gpu_get(int device)
 	if (gpu || atomic_load_explicit(&refused[device], memory_order_acquire))
 		return gpu;
 	pl_enter();
-	pthread_mutex_lock(&create_lock);
+	sl_mutex_lock(&create_lock);
 	gpu = atomic_load(&gpus[device]);
 	if (!gpu && !atomic_load(&refused[device])) {
 		gpu = gpu_make(device);
@@ -283,7 +271,7 @@ gpu_get(int device)
 			atomic_store(&refused[device], 1);
 		}
 	}
-	pthread_mutex_unlock(&create_lock);
+	sl_mutex_unlock(&create_lock);
 	pl_leave();
 	return gpu;
 }
@@ -384,7 +372,7 @@ pl_gpu_shrink_budget(int *tries, uint64_t bytes)
 	pl_enter();
 	pl_gpu_press(gpu, PL_OVERSUBSCRIBED);
 	/* Not under the lock that a scope of another thread may want, which holds what is waited for. */
-	pthread_mutex_lock(&gpu->books->budget);
+	sl_mutex_lock(&gpu->books->budget);
 	part = gpu->device_budget / ROOM_PART;
 	if (bytes > part)
 		part = bytes;
@@ -395,7 +383,7 @@ pl_gpu_shrink_budget(int *tries, uint64_t bytes)
 	rc = sluice_space_set_budget(gpu->space, SLUICE_TIER_DEVICE, wanted);
 	if (!rc)
 		gpu->device_budget = wanted;
-	pthread_mutex_unlock(&gpu->books->budget);
+	sl_mutex_unlock(&gpu->books->budget);
 	PL_COUNT(rooms_given, 1);
 	if (rc)
 		pl_error("the driver is out of device memory, and none can be given up: "
@@ -463,8 +451,8 @@ pl_gpu_settled_wait(struct pl_gpu *gpu)
 {
 	if (!atomic_load_explicit(&gpu->settling, memory_order_acquire))
 		return;
-	pthread_mutex_lock(&create_lock);
-	pthread_mutex_unlock(&create_lock);
+	sl_mutex_lock(&create_lock);
+	sl_mutex_unlock(&create_lock);
 }
 
 void
@@ -475,7 +463,7 @@ pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure)
 	if (now >= (int)pressure)
 		return;
 	pl_enter();
-	pthread_mutex_lock(&create_lock); /* seldom: two threads must not both do it */
+	sl_mutex_lock(&create_lock); /* seldom: two threads must not both do it */
 	now = atomic_load(&gpu->pressure);
 	if (now < (int)pressure) {
 		atomic_store(&gpu->settling, pressure == PL_OVERSUBSCRIBED);
@@ -487,7 +475,7 @@ pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure)
 			atomic_store(&gpu->settling, 0);
 		}
 	}
-	pthread_mutex_unlock(&create_lock);
+	sl_mutex_unlock(&create_lock);
 	pl_leave();
 }
 

@@ -3,7 +3,7 @@
 #ifndef SL_PRELOAD_GPU_INTERNAL_H
 #define SL_PRELOAD_GPU_INTERNAL_H
 
-#include <pthread.h>
+#include "base/lock.h"
 
 #include "preload/preload.h"
 
@@ -17,9 +17,9 @@ struct pl_wrapped {
 struct pl_history; /* history.c */
 
 struct pl_gpu_internal {
-	pthread_rwlock_t opening; /* outer; see scope.c: scope_open() */
-	pthread_mutex_t budget; /* of making it smaller, which waits for launches; outer */
-	pthread_mutex_t lock; /* of what follows; plain: the core is called under it, but for what waits */
+	struct sl_rwlock opening; /* SL_RANK_PL_OPENING; see scope.c: scope_open() */
+	struct sl_mutex budget;   /* SL_RANK_PL_BUDGET: of making it smaller */
+	struct sl_mutex lock;     /* SL_RANK_PL_SCOPES: of what follows */
 	struct pl_wrapped wrapped[PL_WRAPPED_MAX]; /* open addressing; native NULL: free */
 	unsigned n_wrapped;
 	struct sluice_stream *aside; /* of ours, for what is captured; NULL: not made yet */

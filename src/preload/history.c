@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/period.h"
 #include "core/interpose.h"
@@ -87,7 +88,7 @@ struct entry {
 };
 
 struct pl_history {
-	pthread_mutex_t lock;
+	struct sl_mutex lock;
 	struct entry log[LOG_MAX];
 	struct used uses[USES_MAX];
 	struct last last[TABLE_MAX]; /* by block; a newer one takes the place of another */
@@ -146,17 +147,17 @@ follow_get(struct pl_gpu *gpu)
 
 	if (f)
 		return f;
-	pthread_mutex_lock(&books->lock);
+	sl_mutex_lock(&books->lock);
 	f = atomic_load(&books->follow);
 	if (!f) {
 		f = calloc(1, sizeof(*f));
 		if (f) {
-			pthread_mutex_init(&f->lock, NULL);
+			sl_mutex_init(&f->lock, SL_RANK_PL_SCOPES);
 			f->way = PL_STRATEGIES; /* none yet */
 		}
 		atomic_store_explicit(&books->follow, f, memory_order_release);
 	}
-	pthread_mutex_unlock(&books->lock);
+	sl_mutex_unlock(&books->lock);
 	return f;
 }
 
@@ -689,7 +690,7 @@ pl_history_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *use
 	uint64_t number;
 	enum pl_strategy way;
 
-	if (!f || !n || pthread_mutex_trylock(&f->lock))
+	if (!f || !n || sl_mutex_trylock(&f->lock))
 		return;
 	number = entry_add(f, what, uses, n);
 	held_note(f, number, gpu->allocated_bytes);
@@ -710,5 +711,5 @@ pl_history_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *use
 		ahead_go(gpu, f, now);
 		far_go(gpu, f);
 	}
-	pthread_mutex_unlock(&f->lock);
+	sl_mutex_unlock(&f->lock);
 }

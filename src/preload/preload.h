@@ -20,9 +20,8 @@
  * (PL_TRACKING); beyond the whole, scopes go to the core, which brings in and takes out
  * (PL_OVERSUBSCRIBED). There is no way back: the books of the core are complete only from there on.
  *
- * Locks: struct pl_gpu.lock for allocations and streams of a GPU; never held across a driver call that
- * may run the program's code or wait for a stream, and no lock of ours at all is held across a
- * forwarded call. What launches read (blocks by address, layouts by function) is read without locks.
+ * Locks: their ranks and what each protects are in base/lock.h. No lock of ours is held across a
+ * forwarded call. A launch reads blocks by address and layouts by function without locks.
  */
 #ifndef SL_PRELOAD_PRELOAD_H
 #define SL_PRELOAD_PRELOAD_H

@@ -38,7 +38,13 @@ wrapped_slot(const struct cu_stream *native)
 	return (unsigned)(hash >> 40) % PL_WRAPPED_MAX;
 }
 
-/* The slot that has it, or the free one where it would stand. Held: books->lock. */
+static struct pl_wrapped *wrapped_at(struct pl_gpu_internal *books,
+				     const struct cu_stream *native)
+	SL_REQUIRES(books->lock);
+static void wrapped_remove(struct pl_gpu_internal *books, struct pl_wrapped *gone)
+	SL_REQUIRES(books->lock);
+
+/* The slot that has it, or the free one where it would stand. */
 static struct pl_wrapped *
 wrapped_at(struct pl_gpu_internal *books, const struct cu_stream *native)
 {
@@ -61,7 +67,7 @@ pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream,
 	*rc = 0;
 	if (native == CU_LEGACY_STREAM)
 		return NULL;
-	pthread_mutex_lock(&books->lock);
+	sl_mutex_lock(&books->lock);
 	at = wrapped_at(books, native);
 	if (!at->native && books->n_wrapped >= PL_WRAPPED_MAX / 2) {
 		*rc = sl_fail(-ENOBUFS, "%u streams are in use at once", books->n_wrapped);
@@ -75,11 +81,11 @@ pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stream,
 	}
 	if (!*rc)
 		found = at->stream;
-	pthread_mutex_unlock(&books->lock);
+	sl_mutex_unlock(&books->lock);
 	return found;
 }
 
-/* Take one out; those behind it move up, so that no search ends too early. Held. */
+/* Take one out; those behind it move up, so that no search ends too early. */
 static void
 wrapped_remove(struct pl_gpu_internal *books, struct pl_wrapped *gone)
 {
@@ -111,12 +117,12 @@ pl_scope_stream_destroyed(struct pl_gpu *gpu, struct cu_stream *stream)
 
 	if (!stream || stream == CU_LEGACY_STREAM || stream == CU_PER_THREAD_STREAM)
 		return;
-	pthread_mutex_lock(&books->lock);
+	sl_mutex_lock(&books->lock);
 	at = wrapped_at(books, stream);
 	wrapped = at->native ? at->stream : NULL;
 	if (wrapped)
 		wrapped_remove(books, at);
-	pthread_mutex_unlock(&books->lock);
+	sl_mutex_unlock(&books->lock);
 	pl_enter();
 	sluice_stream_destroy(wrapped);
 	pl_leave();
@@ -220,9 +226,9 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 	int rc = 0;
 
 	if (n && (flags & PL_SCOPE_ALL))
-		pthread_rwlock_wrlock(&gpu->books->opening);
+		sl_rwlock_write(&gpu->books->opening);
 	else
-		pthread_rwlock_rdlock(&gpu->books->opening);
+		sl_rwlock_read(&gpu->books->opening);
 	/* What is on the device stays and is used there, the rest is used where it is. */
 	if (n && (flags & PL_SCOPE_AWAY || pl_settings()->mode == PL_MODE_NAIVE))
 		rc = sl_launch_begin_optional(gpu->space, stream, NULL, 0, uses, n,
@@ -233,7 +239,7 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 	/* In this order: what is named has the device, what else there is must only be mapped. */
 	if (!rc && (flags & PL_SCOPE_ALL))
 		scope_open_all(scope, stream);
-	pthread_rwlock_unlock(&gpu->books->opening);
+	sl_rwlock_unlock(&gpu->books->opening);
 	if (!scope->launch && !scope->all)
 		scope->gpu = NULL;
 	return rc;
@@ -247,10 +253,10 @@ aside_find(struct pl_gpu *gpu, int *rc)
 	struct pl_gpu_internal *books = gpu->books;
 	struct sluice_stream *stream;
 
-	pthread_mutex_lock(&books->lock);
+	sl_mutex_lock(&books->lock);
 	*rc = books->aside ? 0 : sluice_stream_create(gpu->space, &books->aside);
 	stream = books->aside;
-	pthread_mutex_unlock(&books->lock);
+	sl_mutex_unlock(&books->lock);
 	return stream;
 }
 

@@ -37,6 +37,16 @@ diff <(table_of_header) <(table_of_page) || {
 	failed=1
 }
 
+# Every rank of a lock.
+ranks=$(sed -n '/^enum sl_lock_rank/,/^}/s/^\tSL_RANK_\([A-Z_]*\),$/\1/p' "$root/src/base/lock.h" | grep -v COUNT)
+for rank in $ranks; do
+	word=$(echo "${rank#PL_}" | tr A-Z a-z)
+	grep -qw "$word" "$root/docs/design/locking.md" || {
+		echo "docs/design/locking.md does not name the rank $word"
+		failed=1
+	}
+done
+
 # Files of the core and of the preload library, and the page that leads to them.
 for path in "$root"/src/core/*.c "$root"/src/core/*/*.c; do
 	name=${path#"$root/src/core/"}

@@ -211,6 +211,116 @@ ranks_may_be_skipped_and_unlocked_in_any_order(void **state)
 	sl_mutex_fini(&base);
 }
 
+static void *
+try_lock(void *arg)
+{
+	struct sl_mutex *m = arg;
+	int rc = sl_mutex_trylock(m);
+
+	if (!rc)
+		sl_mutex_unlock(m);
+	return (void *)(intptr_t)rc;
+}
+
+static void
+a_try_fails_while_another_thread_holds_the_mutex(void **state)
+{
+	struct sl_mutex space;
+	pthread_t thread;
+	void *rc;
+
+	(void)state;
+	sl_mutex_init(&space, SL_RANK_SPACE);
+	for (int held = 1; held >= 0; held--) {
+		if (held)
+			sl_mutex_lock(&space);
+		assert_int_equal(pthread_create(&thread, NULL, try_lock, &space), 0);
+		assert_int_equal(pthread_join(thread, &rc), 0);
+		assert_int_equal((intptr_t)rc, held ? -EBUSY : 0);
+		if (held)
+			sl_mutex_unlock(&space);
+	}
+	sl_mutex_fini(&space);
+}
+
+static void
+a_try_may_come_out_of_order(void **state)
+{
+	struct sl_mutex space, store;
+
+	(void)state;
+	sl_mutex_init(&space, SL_RANK_SPACE);
+	sl_mutex_init(&store, SL_RANK_STORE);
+	sl_mutex_lock(&store);
+	assert_int_equal(sl_mutex_trylock(&space), 0);
+	sl_mutex_unlock(&space);
+	sl_mutex_unlock(&store);
+	sl_mutex_fini(&space);
+	sl_mutex_fini(&store);
+}
+
+struct shelf {
+	struct sl_rwlock lock;
+	struct sl_mutex meeting;
+	struct sl_cond came;
+	unsigned readers; /* meeting */
+	unsigned written; /* lock */
+};
+
+/* Ends only if the other reader comes while this one reads. */
+static void *
+read_together(void *arg)
+{
+	struct shelf *shelf = arg;
+
+	sl_rwlock_read(&shelf->lock);
+	sl_mutex_lock(&shelf->meeting);
+	shelf->readers++;
+	sl_cond_broadcast(&shelf->came);
+	while (shelf->readers < 2)
+		sl_cond_wait(&shelf->came, &shelf->meeting);
+	sl_mutex_unlock(&shelf->meeting);
+	sl_rwlock_unlock(&shelf->lock);
+	return NULL;
+}
+
+static void *
+write_alone(void *arg)
+{
+	struct shelf *shelf = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		sl_rwlock_write(&shelf->lock);
+		shelf->written++;
+		sl_rwlock_unlock(&shelf->lock);
+	}
+	return NULL;
+}
+
+static void
+readers_share_and_writers_exclude(void **state)
+{
+	struct shelf shelf = {.readers = 0};
+	pthread_t threads[2];
+
+	(void)state;
+	/* A rank under which waits may be. */
+	sl_rwlock_init(&shelf.lock, SL_RANK_PL_OPENING);
+	sl_mutex_init(&shelf.meeting, SL_RANK_SPACE);
+	sl_cond_init(&shelf.came);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, read_together, &shelf), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, write_alone, &shelf), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(shelf.written, 2 * ROUNDS);
+	sl_cond_fini(&shelf.came);
+	sl_mutex_fini(&shelf.meeting);
+}
+
 static void
 take_out_of_order(void *arg)
 {
@@ -248,6 +358,31 @@ take_below_one_that_is_left(void *arg)
 	sl_mutex_lock(&store);
 	sl_mutex_unlock(&space);
 	sl_mutex_lock(&frames);
+}
+
+static void
+read_twice(void *arg)
+{
+	struct sl_rwlock lock;
+
+	(void)arg;
+	sl_rwlock_init(&lock, SL_RANK_PL_OPENING);
+	sl_rwlock_read(&lock);
+	sl_rwlock_read(&lock);
+}
+
+static void
+lock_below_a_tried_one(void *arg)
+{
+	struct sl_mutex space, store, frames;
+
+	(void)arg;
+	sl_mutex_init(&space, SL_RANK_SPACE);
+	sl_mutex_init(&store, SL_RANK_STORE);
+	sl_mutex_init(&frames, SL_RANK_FRAMES);
+	sl_mutex_lock(&store);
+	if (!sl_mutex_trylock(&space))
+		sl_mutex_lock(&frames);
 }
 
 static void
@@ -309,6 +444,8 @@ misuse_ends_the_process_and_is_named(void **state)
 		{take_out_of_order, "taken out of order: mutex"},
 		{take_two_of_one_rank, "taken out of order: mutex"},
 		{take_below_one_that_is_left, "taken out of order: mutex"},
+		{read_twice, "taken out of order: mutex"},
+		{lock_below_a_tried_one, "taken out of order: mutex"},
 		{unlock_not_held, "unlocked by a thread that does not hold it: mutex"},
 		{need_not_held, "needed but not held: mutex"},
 		{wait_with_another_held, "waited on while another one is held: mutex"},
@@ -353,6 +490,9 @@ main(void)
 		T(a_wait_ends_once_its_deadline_has_been_reached),
 		T(a_wait_with_the_farthest_deadline_still_hears_signals),
 		T(ranks_may_be_skipped_and_unlocked_in_any_order),
+		T(a_try_fails_while_another_thread_holds_the_mutex),
+		T(a_try_may_come_out_of_order),
+		T(readers_share_and_writers_exclude),
 		T(misuse_ends_the_process_and_is_named),
 		T(the_text_names_what_is_held),
 	};

@@ -29,7 +29,6 @@
  * or stream.c under lock.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/bitmap.h"
@@ -72,8 +71,6 @@ struct got {
 	int unpopulated; /* 1: some chunk is not resident yet */
 };
 
-static pthread_mutex_t create_lock = PTHREAD_MUTEX_INITIALIZER;
-
 static int
 is_small(uint64_t bytes)
 {
@@ -90,9 +87,9 @@ arena_free(struct pl_arena *arena)
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		pl_zone_fini(&arena->zones[i]);
 	pl_fence_put(arena->lien);
-	pthread_mutex_destroy(&arena->lock);
-	pthread_mutex_destroy(&arena->fence_lock);
-	pthread_mutex_destroy(&arena->lend_lock);
+	sl_mutex_fini(&arena->lock);
+	sl_mutex_fini(&arena->fence_lock);
+	sl_mutex_fini(&arena->lend_lock);
 	free(arena);
 }
 
@@ -105,9 +102,9 @@ arena_make(struct pl_gpu *gpu)
 	if (!arena)
 		return NULL;
 	arena->gpu = gpu;
-	pthread_mutex_init(&arena->lock, NULL);
-	pthread_mutex_init(&arena->fence_lock, NULL);
-	pthread_mutex_init(&arena->lend_lock, NULL);
+	sl_mutex_init(&arena->lock, SL_RANK_PL_ARENA);
+	sl_mutex_init(&arena->fence_lock, SL_RANK_PL_REUSE);
+	sl_mutex_init(&arena->lend_lock, SL_RANK_PL_REUSE);
 	/* The last unit of a small chunk stays free: the end of its last block is in no other chunk. */
 	if (pl_zone_init(&arena->zones[PL_ZONE_SMALL], PL_UNIT_BYTES, SMALL_CHUNK,
 			 SMALL_CHUNK - PL_UNIT_BYTES) ||
@@ -128,27 +125,26 @@ arena_make(struct pl_gpu *gpu)
 			return NULL;
 		}
 	}
-	if (atomic_load(&gpu->pressure) >= PL_OVERSUBSCRIBED)
-		arena->pressed = arena->zones[PL_ZONE_SMALL].hold_chunks =
-			arena->zones[PL_ZONE_BIG].hold_chunks = 1;
 	return arena;
 }
 
 struct pl_arena *
 pl_arena_get(struct pl_gpu *gpu)
 {
-	struct pl_arena *arena = pl_arena_of(gpu);
+	struct pl_arena *arena = pl_arena_of(gpu), *made;
 
 	if (arena)
 		return arena;
-	pthread_mutex_lock(&create_lock);
-	arena = pl_arena_of(gpu);
-	if (!arena) {
-		arena = arena_make(gpu);
-		__atomic_store_n(&gpu->arena, arena, __ATOMIC_RELEASE);
+	made = arena_make(gpu);
+	if (made && !__atomic_compare_exchange_n(&gpu->arena, &arena, made, 0,
+						 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		arena_free(made); /* another thread was first */
+		return arena;
 	}
-	pthread_mutex_unlock(&create_lock);
-	return arena;
+	/* Who raises the pressure from here on sees the arena. */
+	if (made && atomic_load(&gpu->pressure) >= PL_OVERSUBSCRIBED)
+		pl_arena_pressed(gpu);
+	return made;
 }
 
 void
@@ -160,8 +156,8 @@ pl_arena_destroy(struct pl_gpu *gpu)
 	arena_free(arena);
 }
 
-/* Give back addresses. Locked. */
-static void
+/* Give back addresses. */
+PL_ARENA_HELD static void
 room_put(struct pl_arena *arena, struct pl_zone *zone, struct pl_area *area,
 	 uint64_t addr, uint64_t bytes, unsigned class, uint64_t mask)
 {
@@ -180,12 +176,12 @@ pl_arena_pressed(struct pl_gpu *gpu)
 
 	if (!arena)
 		return;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	arena->pressed = 1;
 	arena->zones[PL_ZONE_SMALL].hold_chunks = arena->zones[PL_ZONE_BIG].hold_chunks = 1;
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		pl_zone_hold_runs(&arena->zones[i]);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	pl_reuse_discard_held(arena);
 }
 
@@ -243,8 +239,8 @@ fit_by(const struct want *want,
 
 enum search { SEARCH_FOUND, SEARCH_FRESH, SEARCH_NONE };
 
-/* FOUND: room that was used before. FRESH: never used. Locked. */
-static enum search
+/* FOUND: room that was used before. FRESH: never used. */
+PL_ARENA_HELD static enum search
 room_search(const struct want *want, struct pl_extent **out)
 {
 	int used;
@@ -274,8 +270,8 @@ chunks_of(const struct pl_zone *zone, const struct pl_area *area, uint64_t addr,
 	*end = (addr + bytes - 1 - area->base) / zone->chunk_bytes + 1;
 }
 
-/* Take the beginning of the extent of whole chunks or of a piece; the rest is free as before. Locked. */
-static void
+/* Take the beginning of the extent of whole chunks or of a piece; the rest is free as before. */
+PL_ARENA_HELD static void
 chunks_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *extent)
 {
 	struct pl_zone *zone = want->zone;
@@ -293,8 +289,8 @@ chunks_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *
 	room_put(arena, zone, area, last, end - last, class, mask);
 }
 
-/* Take the beginning of the extent. The address. Locked. */
-static uint64_t
+/* Take the beginning of the extent. The address. */
+PL_ARENA_HELD static uint64_t
 room_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *extent,
 	   struct got *got)
 {
@@ -324,8 +320,8 @@ room_carve(struct pl_arena *arena, const struct want *want, struct pl_extent *ex
 	return base;
 }
 
-/* Bytes of chunks that this room would add to what is held. Locked. */
-static uint64_t
+/* Bytes of chunks that this room would add to what is held. */
+PL_ARENA_HELD static uint64_t
 room_adds(const struct want *want, const struct pl_extent *extent)
 {
 	size_t first, end, n;
@@ -363,9 +359,9 @@ pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes)
 	}
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	rc = pl_zone_add(zone, (uintptr_t)addr, size);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	if (rc) { /* nothing can be in it */
 		pl_enter();
 		sl_ignore(sluice_unmap(arena->gpu->space, addr));
@@ -375,8 +371,8 @@ pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes)
 	return rc;
 }
 
-/* Whether waiting for what is owed keeps the GPU at ease. Locked. */
-static int
+/* Whether waiting for what is owed keeps the GPU at ease. */
+PL_ARENA_HELD static int
 wait_is_better(struct pl_arena *arena, const struct want *want, const struct pl_extent *extent)
 {
 	uint64_t budget = arena->gpu->device_budget;
@@ -393,8 +389,8 @@ extents_owed(uint64_t room)
 	return is_small(room) ? EXTENTS_SMALL : EXTENTS_BIG;
 }
 
-/* Make the record a live block at base. 0, or -ENOMEM and it is none. Locked. */
-static int
+/* Make the record a live block at base. 0, or -ENOMEM and it is none. */
+PL_ARENA_HELD static int
 block_begin(struct pl_arena *arena, const struct want *want, uint64_t base,
 	    struct pl_record *record)
 {
@@ -412,8 +408,8 @@ block_begin(struct pl_arena *arena, const struct want *want, uint64_t base,
 	return 0;
 }
 
-/* Make the record a block in this extent. 0 or -ENOMEM. Locked. */
-static int
+/* Make the record a block in this extent. 0 or -ENOMEM. */
+PL_ARENA_HELD static int
 block_make(struct pl_arena *arena, const struct want *want, struct pl_extent *extent,
 	   struct got *got)
 {
@@ -446,14 +442,14 @@ block_place(struct pl_arena *arena, const struct want *want, struct got *got)
 		struct pl_extent *extent = NULL;
 		int owed, wait, done, rc;
 
-		pthread_mutex_lock(&arena->lock);
+		pl_arena_lock(arena);
 		if (!got->record)
 			got->record = pl_record_get(&arena->records);
 		rc = got->record ? pl_zone_reserve(want->zone, extents_owed(want->room) +
 								       EXTENTS_CARVED)
 				 : -ENOMEM;
 		if (rc) {
-			pthread_mutex_unlock(&arena->lock);
+			pl_arena_unlock(arena);
 			return sl_fail(rc, "GPU %d: out of host memory", arena->gpu->device);
 		}
 		found = room_search(want, &extent);
@@ -464,7 +460,7 @@ block_place(struct pl_arena *arena, const struct want *want, struct got *got)
 			(!owed || stage >= (wait ? STAGE_WAITED : STAGE_POLLED)));
 		if (done)
 			rc = block_make(arena, want, extent, got);
-		pthread_mutex_unlock(&arena->lock);
+		pl_arena_unlock(arena);
 		if (rc)
 			return sl_fail(rc, "GPU %d: out of host memory", arena->gpu->device);
 		if (done)
@@ -501,7 +497,7 @@ static void
 populate_end(struct pl_arena *arena, const struct pl_zone *zone, struct pl_area *area,
 	     size_t first, size_t last, int done)
 {
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	arena->promised_bytes -= (last - first) * zone->chunk_bytes;
 	for (size_t i = first; done && i < last; i++) {
 		if (sl_bitmap_test(area->populated, i))
@@ -509,7 +505,7 @@ populate_end(struct pl_arena *arena, const struct pl_zone *zone, struct pl_area 
 		sl_bitmap_set(area->populated, i, 1);
 		arena->held_bytes += zone->chunk_bytes;
 	}
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 }
 
 /*
@@ -528,16 +524,16 @@ pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
 		uint64_t held;
 		int rc;
 
-		pthread_mutex_lock(&arena->lock);
+		pl_arena_lock(arena);
 		first = sl_bitmap_next_clear(area->populated, first, end);
 		last = sl_bitmap_next_set(area->populated, first, end);
 		if (first == end || arena->pressed) {
-			pthread_mutex_unlock(&arena->lock);
+			pl_arena_unlock(arena);
 			return 0;
 		}
 		arena->promised_bytes += (last - first) * zone->chunk_bytes;
 		held = arena->held_bytes + arena->promised_bytes;
-		pthread_mutex_unlock(&arena->lock);
+		pl_arena_unlock(arena);
 		pl_gpu_press(gpu, pressure_at(gpu, held));
 		rc = atomic_load(&gpu->pressure) >= PL_OVERSUBSCRIBED
 			     ? -EALREADY
@@ -572,7 +568,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 	if (atomic_load_explicit(&record->block.flags, memory_order_relaxed) & PL_BLOCK_PINNED)
 		pl_block_unpin(&record->block);
 	pl_pointer_table_forget(&record->block);
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	pl_block_retract(record, is_small(room));
 	if (pl_reuse_is_one_stream(arena->streams))
 		mask = 0; /* what comes next comes behind it */
@@ -591,7 +587,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 	arena->live_bytes -= room;
 	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
 	pl_record_put(&arena->records, record);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	pl_fence_put(lien);
 	atomic_fetch_sub(&gpu->allocated_bytes, room);
 	if (held)
@@ -690,9 +686,9 @@ block_order(struct pl_arena *arena, struct want *want, struct cu_stream *stream,
 	if (want->lent && !pl_reuse_lend(arena, &got->record->block, got->follow))
 		return 0;
 	if (!want->lent && !pl_stream_follow(gpu, stream, flavour, got->follow)) {
-		pthread_mutex_lock(&arena->lock);
+		pl_arena_lock(arena);
 		arena->follows++;
-		pthread_mutex_unlock(&arena->lock);
+		pl_arena_unlock(arena);
 		return 0;
 	}
 	/* The stream cannot be held back just now, or there is no fence: other room. */
@@ -730,10 +726,10 @@ pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
 	pl_reuse_streams_look(arena, active | want.bit);
 	rc = block_order(arena, &want, stream, flavour, &got);
 	if (rc) {
-		pthread_mutex_lock(&arena->lock);
+		pl_arena_lock(arena);
 		if (got.record)
 			pl_record_put(&arena->records, got.record);
-		pthread_mutex_unlock(&arena->lock);
+		pl_arena_unlock(arena);
 		atomic_fetch_sub(&gpu->allocated_bytes, want.room);
 	} else if (got.unpopulated) {
 		rc = pl_arena_populate(arena, want.zone, got.record->area,

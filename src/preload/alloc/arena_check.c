@@ -18,8 +18,8 @@ pl_arena_generation(const struct pl_gpu *gpu)
 	return arena ? atomic_load_explicit(&arena->generation, memory_order_acquire) : 0;
 }
 
-/* Live blocks of one area; what fn returned last. Locked. */
-static int
+/* Live blocks of one area; what fn returned last. */
+PL_ARENA_HELD static int
 area_walk(const struct pl_zone *zone, const struct pl_area *area,
 	  int (*fn)(struct pl_block *, void *), void *arg)
 {
@@ -41,7 +41,7 @@ pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *ar
 
 	if (!arena)
 		return;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		next[i] = arena->zones[i].areas;
 	for (;;) {
@@ -55,7 +55,7 @@ pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *ar
 		rc = area_walk(&arena->zones[lowest], next[lowest], fn, arg);
 		next[lowest] = next[lowest]->next;
 	}
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 }
 
 void
@@ -66,11 +66,11 @@ pl_arena_state(struct pl_gpu *gpu, struct pl_arena_state *out)
 	*out = (struct pl_arena_state){0};
 	if (!arena)
 		return;
-	pthread_mutex_lock(&arena->fence_lock);
+	sl_mutex_lock(&arena->fence_lock);
 	out->fences_made = arena->fences_made;
 	out->fences_passed = arena->fences_passed;
 	out->waits = arena->waits;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	out->live_bytes = arena->live_bytes;
 	out->held_bytes = arena->held_bytes;
 	out->follows = arena->follows;
@@ -83,8 +83,8 @@ pl_arena_state(struct pl_gpu *gpu, struct pl_arena_state *out)
 		for (const struct pl_extent *at = zone->oldest; at; at = at->newer)
 			out->waiting_bytes += at->bytes;
 	}
-	pthread_mutex_unlock(&arena->lock);
-	pthread_mutex_unlock(&arena->fence_lock);
+	pl_arena_unlock(arena);
+	sl_mutex_unlock(&arena->fence_lock);
 }
 
 static int
@@ -95,8 +95,8 @@ room_add(struct pl_block *block, void *arg)
 }
 
 /* Every address of a zone is in a block, or free; where the program maps its memory itself,
- * reserved or free. Locked. */
-static int
+ * reserved or free. */
+PL_ARENA_HELD static int
 zone_sums_check(const struct pl_arena *arena, int kind, uint64_t *room)
 {
 	const struct pl_zone *zone = &arena->zones[kind];
@@ -135,13 +135,13 @@ pl_arena_check(struct pl_gpu *gpu)
 
 	if (!arena)
 		return 0;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	for (int i = 0; i < PL_ZONE_COUNT && !rc; i++)
 		rc = zone_sums_check(arena, i, &room);
 	if (!rc && room != arena->live_bytes)
 		rc = sl_fail(-EINVAL, "arena: blocks have %llu bytes, the books %llu",
 			     (unsigned long long)room,
 			     (unsigned long long)arena->live_bytes);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	return rc;
 }

@@ -6,8 +6,7 @@
 #ifndef SL_PRELOAD_ARENA_INTERNAL_H
 #define SL_PRELOAD_ARENA_INTERNAL_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "preload/alloc/arena.h"
 #include "preload/alloc/block.h"
 #include "preload/alloc/extent.h"
@@ -30,7 +29,7 @@ struct pl_arena_fence {
 
 struct pl_arena {
 	struct pl_gpu *gpu;
-	pthread_mutex_t lock;
+	struct sl_mutex lock; /* SL_RANK_PL_ARENA: of all but what stands below */
 	struct pl_zone zones[PL_ZONE_COUNT];
 	struct pl_record_pool records;
 	uint64_t live_bytes, held_bytes;
@@ -53,12 +52,31 @@ struct pl_arena {
 	_Atomic uint64_t generation;
 	_Atomic int said_full;
 
-	pthread_mutex_t lend_lock; /* one lien is made after the other */
-	pthread_mutex_t fence_lock;
+	struct sl_mutex lend_lock; /* SL_RANK_PL_REUSE: one lien is made after the other */
+	struct sl_mutex fence_lock; /* SL_RANK_PL_REUSE: of what follows */
 	struct pl_arena_fence fences[PL_FENCES_MAX]; /* oldest first */
 	_Atomic unsigned n_fences;                   /* written with fence_lock */
 	uint64_t fences_made, fences_passed, waits;
 };
+
+/* arena->lock, whichever arena's. */
+extern struct sl_lock_token pl_arena_token;
+#define PL_ARENA_HELD SL_REQUIRES(pl_arena_token)
+
+static inline void pl_arena_lock(struct pl_arena *arena) SL_ACQUIRE(pl_arena_token);
+static inline void pl_arena_unlock(struct pl_arena *arena) SL_RELEASE(pl_arena_token);
+
+SL_NO_LOCK_CHECK static inline void
+pl_arena_lock(struct pl_arena *arena)
+{
+	sl_mutex_lock(&arena->lock);
+}
+
+SL_NO_LOCK_CHECK static inline void
+pl_arena_unlock(struct pl_arena *arena)
+{
+	sl_mutex_unlock(&arena->lock);
+}
 
 static inline struct pl_arena *
 pl_arena_of(const struct pl_gpu *gpu)

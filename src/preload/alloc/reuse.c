@@ -42,8 +42,8 @@ pl_reuse_class(uint64_t bit)
 	return bit >> PL_STREAMS_MAX ? PL_CLASS_MIXED : (unsigned)__builtin_ctzll(bit) + 1;
 }
 
-/* Streams that are active. When the second appears, what was freed before is owed to the first. Locked. */
-static void
+/* Streams that are active. When the second appears, what was freed before is owed to the first. */
+PL_ARENA_HELD static void
 streams_note(struct pl_arena *arena, uint64_t mask)
 {
 	uint64_t before = arena->streams;
@@ -68,9 +68,9 @@ pl_reuse_streams_look(struct pl_arena *arena, uint64_t mask)
 {
 	if (!(mask & ~__atomic_load_n(&arena->streams, __ATOMIC_RELAXED)))
 		return;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	streams_note(arena, mask);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 }
 
 /* ---- discards ---- */
@@ -104,25 +104,28 @@ pl_reuse_discard_held(struct pl_arena *arena)
 		struct pl_extent *extent;
 
 		for (;;) {
-			pthread_mutex_lock(&arena->lock);
+			pl_arena_lock(arena);
 			extent = pl_zone_held(zone);
-			pthread_mutex_unlock(&arena->lock);
+			pl_arena_unlock(arena);
 			if (!extent)
 				break;
 			pl_reuse_discard(arena, extent->addr, held_used_bytes(zone, extent));
-			pthread_mutex_lock(&arena->lock);
+			pl_arena_lock(arena);
 			if (extent->class && extent->seq <= arena->clean_seq)
 				extent->class = PL_CLASS_CLEAN;
 			pl_zone_release(zone, extent);
 			arena->owed_mask |= extent->mask;
-			pthread_mutex_unlock(&arena->lock);
+			pl_arena_unlock(arena);
 		}
 	}
 }
 
 /* ---- fences ---- */
 
-/* A fence behind all that is owed since the last. Held fence_lock; 0 or -errno. */
+static int fence_add(struct pl_arena *arena) SL_REQUIRES(arena->fence_lock) SL_MUST_CHECK;
+static void fence_drop(struct pl_arena *arena, uint64_t *seq) SL_REQUIRES(arena->fence_lock);
+
+/* A fence behind all that is owed since the last. 0 or -errno. */
 static int
 fence_add(struct pl_arena *arena)
 {
@@ -131,21 +134,21 @@ fence_add(struct pl_arena *arena)
 	uint64_t mask, seq;
 	int rc;
 
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	mask = n < PL_FENCES_MAX ? arena->owed_mask : 0;
 	seq = arena->seq;
 	if (mask) {
 		arena->owed_mask = 0;
 		arena->owed_frees = arena->owed_bytes = 0;
 	}
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	if (!mask)
 		return -EAGAIN;
 	rc = pl_fence_make(arena->gpu, mask, &fence);
 	if (rc) {
-		pthread_mutex_lock(&arena->lock);
+		pl_arena_lock(arena);
 		arena->owed_mask |= mask;
-		pthread_mutex_unlock(&arena->lock);
+		pl_arena_unlock(arena);
 		return rc;
 	}
 	arena->fences[n] = (struct pl_arena_fence){fence, seq};
@@ -154,7 +157,7 @@ fence_add(struct pl_arena *arena)
 	return 0;
 }
 
-/* The oldest fence has passed. Held fence_lock. */
+/* The oldest fence has passed. */
 static void
 fence_drop(struct pl_arena *arena, uint64_t *seq)
 {
@@ -177,10 +180,10 @@ pl_reuse_reclaim(struct pl_arena *arena, int wait)
 	uint64_t seq = 0;
 	size_t n = 0;
 
-	if (!wait && pthread_mutex_trylock(&arena->fence_lock))
-		return 0;
 	if (wait)
-		pthread_mutex_lock(&arena->fence_lock);
+		sl_mutex_lock(&arena->fence_lock);
+	else if (sl_mutex_trylock(&arena->fence_lock))
+		return 0;
 	pl_enter();
 	while (atomic_load(&arena->n_fences) && pl_fence_passed(arena->fences[0].fence))
 		fence_drop(arena, &seq);
@@ -192,13 +195,13 @@ pl_reuse_reclaim(struct pl_arena *arena, int wait)
 	}
 	pl_leave();
 	if (seq) {
-		pthread_mutex_lock(&arena->lock);
+		pl_arena_lock(arena);
 		arena->clean_seq = seq;
 		for (int i = 0; i < PL_ZONE_COUNT; i++)
 			n += pl_zone_clean(&arena->zones[i], seq);
-		pthread_mutex_unlock(&arena->lock);
+		pl_arena_unlock(arena);
 	}
-	pthread_mutex_unlock(&arena->fence_lock);
+	sl_mutex_unlock(&arena->fence_lock);
 	if (n)
 		pl_reuse_discard_held(arena);
 	return n > 0;
@@ -214,10 +217,10 @@ pl_reuse_lends(struct pl_arena *arena)
 		return 0;
 	if (__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
 		return 1;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	arena->zones[PL_ZONE_SMALL].lends = arena->zones[PL_ZONE_BIG].lends = 1;
 	__atomic_store_n(&arena->lends, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	return 1;
 }
 
@@ -229,7 +232,7 @@ pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed)
 	int rc;
 
 	/* Behind all streams, and made behind the one before: the last comes behind whatever was lent. */
-	pthread_mutex_lock(&arena->lend_lock);
+	sl_mutex_lock(&arena->lend_lock);
 	pl_streams_active(arena->gpu, &mask);
 	rc = pl_fence_make(arena->gpu, mask | owed, &fence);
 	if (!rc && !pl_fence_is_whole(fence)) {
@@ -239,14 +242,14 @@ pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed)
 	if (!rc) {
 		block->lien = pl_fence_hold(fence);
 		atomic_store(&block->owed, owed);
-		pthread_mutex_lock(&arena->lock);
+		pl_arena_lock(arena);
 		before = arena->lien;
 		arena->lien = fence;
 		arena->lent++;
-		pthread_mutex_unlock(&arena->lock);
+		pl_arena_unlock(arena);
 		pl_fence_put(before);
 	}
-	pthread_mutex_unlock(&arena->lend_lock);
+	sl_mutex_unlock(&arena->lend_lock);
 	return rc;
 }
 
@@ -277,9 +280,9 @@ pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream,
 
 	if (!arena || !__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
 		return 0;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	fence = pl_fence_hold(arena->lien);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	rc = fence ? pl_fence_follow(fence, stream, flavour, others_of(UINT64_MAX, bit)) : 0;
 	pl_fence_put(fence);
 	return rc;
@@ -303,11 +306,11 @@ pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
 	if (!arena)
 		return;
 	pl_streams_active(gpu, &mask);
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	streams_note(arena, mask);
 	if (arena->clean_seq < arena->once_seq)
 		owed = arena->once;
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	if (owed && pl_stream_follow(gpu, stream, flavour, owed))
 		pl_note("GPU %d: a new stream could not be ordered behind the first: "
 			"memory freed "

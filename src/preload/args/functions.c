@@ -6,10 +6,10 @@
  *
  * Threads: any. Buckets are lists that only grow at their head, under make_lock.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "preload/args/functions.h"
 
 #define BUCKETS    8192u
@@ -17,7 +17,7 @@
 
 static _Atomic(struct pl_function *) buckets[BUCKETS];
 static struct pl_function *all; /* make_lock */
-static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex make_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_KERNELS);
 static _Atomic uint64_t epoch;
 
 static unsigned
@@ -106,7 +106,7 @@ function_make(const void *handle, uint64_t now)
 	_Atomic(struct pl_function *) *bucket = &buckets[bucket_of(handle)];
 	struct pl_function *f;
 
-	pthread_mutex_lock(&make_lock);
+	sl_mutex_lock(&make_lock);
 	f = function_look(handle, now);
 	if (!f) {
 		f = calloc(1, sizeof(*f));
@@ -122,7 +122,7 @@ function_make(const void *handle, uint64_t now)
 			atomic_store_explicit(bucket, f, memory_order_release);
 		}
 	}
-	pthread_mutex_unlock(&make_lock);
+	sl_mutex_unlock(&make_lock);
 	return f;
 }
 
@@ -151,7 +151,7 @@ pl_launch_forget(void)
 void
 pl_functions_walk(void (*fn)(const struct pl_function_stats *, void *), void *arg)
 {
-	pthread_mutex_lock(&make_lock);
+	sl_mutex_lock(&make_lock);
 	for (const struct pl_function *f = all; f; f = f->all_next) {
 		struct pl_function_stats stats = {
 			.launches = atomic_load(&f->launches),
@@ -166,5 +166,5 @@ pl_functions_walk(void (*fn)(const struct pl_function_stats *, void *), void *ar
 			stats.opaque = stats.launches;
 		fn(&stats, arg);
 	}
-	pthread_mutex_unlock(&make_lock);
+	sl_mutex_unlock(&make_lock);
 }

@@ -13,10 +13,10 @@
  * Bounded: SLOTS copies under way; a launch that finds none free is peeked into another time.
  * Threads: any; one lock, held across driver calls that wait for nothing.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "preload/args/functions.h"
 
 #define SLOTS        512u
@@ -37,7 +37,7 @@ struct group {
 	unsigned first, n; /* slots */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_KERNELS);
 static char *memory; /* pinned, SLOTS of SLOT_BYTES */
 static struct slot slots[SLOTS];
 static struct group groups[GROUPS];
@@ -57,9 +57,7 @@ copy_out(void *to, uint64_t from, size_t bytes, struct cu_stream *stream,
 	return copy(to, from, bytes, stream);
 }
 
-/* Held. */
-static int
-memory_make(void)
+SL_REQUIRES(lock) static int memory_make(void)
 {
 	int (*make)(void **, size_t, unsigned) = pl_real[SL_API_cuMemHostAlloc];
 	void *got;
@@ -93,7 +91,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 	unsigned first, used = 0;
 
 	pl_enter();
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	if (group_head - group_tail == GROUPS || slot_head - slot_tail + n > SLOTS ||
 	    !memory_make())
 		goto out;
@@ -134,7 +132,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 	atomic_fetch_add(&f->peeked, 1);
 	function_judge(f);
 out:
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	pl_leave();
 }
 
@@ -157,9 +155,7 @@ slot_is_table(const struct slot *slot, const char *bytes)
 	return 0;
 }
 
-/* Held. */
-static void
-group_look(struct group *group)
+SL_REQUIRES(lock) static void group_look(struct group *group)
 {
 	struct pl_function *f = group->function;
 
@@ -179,8 +175,7 @@ group_look(struct group *group)
 void
 pl_pointer_scans_look(void)
 {
-	if (!atomic_load_explicit(&waiting, memory_order_relaxed) ||
-	    pthread_mutex_trylock(&lock))
+	if (!atomic_load_explicit(&waiting, memory_order_relaxed) || sl_mutex_trylock(&lock))
 		return;
 	pl_enter();
 	while (group_tail != group_head) {
@@ -194,5 +189,5 @@ pl_pointer_scans_look(void)
 		atomic_fetch_sub(&waiting, 1);
 	}
 	pl_leave();
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 }

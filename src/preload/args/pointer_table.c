@@ -17,10 +17,10 @@
  *
  * Threads: any. One lock; launches take it only for blocks that have PL_BLOCK_TABLE.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "preload/args/functions.h"
 
 #define TABLES_MAX  65536u
@@ -44,7 +44,7 @@ struct table {
 static struct table *buckets[BUCKETS];
 static struct table *globals;
 static unsigned n_tables, n_globals;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_TABLES);
 static _Atomic unsigned any_globals;
 _Atomic int pl_pointer_table_overflow;
 
@@ -55,7 +55,8 @@ bucket_of(uint64_t block_id, uint64_t addr)
 	return &buckets[(block_id + (addr / GRANULE << 20)) * 0x9e3779b97f4a7c15u >> 52];
 }
 
-/* Drop what was seen in [begin, end) by a list's tables of this block; what lies beside it stays. Held. */
+/* Drop what was seen in [begin, end) by a list's tables of this block; what lies beside it stays. */
+SL_REQUIRES(lock)
 static void
 list_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
 {
@@ -83,9 +84,8 @@ list_drop(struct table **at, uint64_t block_id, uint64_t begin, uint64_t end)
 	}
 }
 
-/* The same of all of a block's. Held. */
-static void
-block_drop(uint64_t block_id, uint64_t begin, uint64_t end)
+/* The same of all of a block's. */
+SL_REQUIRES(lock) static void block_drop(uint64_t block_id, uint64_t begin, uint64_t end)
 {
 	uint64_t first = begin - begin % GRANULE - GRANULE; /* what began before may reach in */
 
@@ -126,9 +126,8 @@ table_make(uint64_t block_id, uint64_t addr, const void *host, size_t bytes)
 	return less ? less : t;
 }
 
-/* Keep it, or without room for it take everything for used from now on. Held. */
-static void
-table_add(struct table **list, struct table *t)
+/* Keep it, or without room for it take everything for used from now on. */
+SL_REQUIRES(lock) static void table_add(struct table **list, struct table *t)
 {
 	if (n_tables == TABLES_MAX || (!t->block_id && n_globals + t->n > GLOBALS_MAX)) {
 		atomic_store(&pl_pointer_table_overflow, 1);
@@ -153,7 +152,7 @@ pl_pointer_table_note(uint64_t addr, const void *host, size_t bytes)
 	if (!t && (block ? !(atomic_load(&block->flags) & PL_BLOCK_TABLE)
 			 : !atomic_load(&any_globals)))
 		return;
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	list = id ? bucket_of(id, addr) : &globals;
 	if (id)
 		block_drop(id, addr, addr + bytes);
@@ -165,7 +164,7 @@ pl_pointer_table_note(uint64_t addr, const void *host, size_t bytes)
 			atomic_fetch_or(&block->flags, PL_BLOCK_TABLE);
 	}
 	atomic_store(&any_globals, n_globals);
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 }
 
 void
@@ -173,18 +172,18 @@ pl_pointer_table_forget(struct pl_block *block)
 {
 	if (!(atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE))
 		return;
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	block_drop(block->id, block->base, block->base + block->bytes);
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	atomic_fetch_and(&block->flags, ~(unsigned)PL_BLOCK_TABLE);
 }
 
 void
 pl_pointer_table_overwritten(const struct pl_block *block, uint64_t addr, uint64_t bytes)
 {
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	block_drop(block->id, addr, addr + bytes);
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 }
 
 /* What is gathered for one launch. */
@@ -200,9 +199,8 @@ addr_is_in(const struct pl_block *block, uint64_t addr)
 	return block && addr - block->base < block->bytes;
 }
 
-/* Blocks of a table's members, once a stamp. Held. */
-static void
-members_add(struct gather *g, const struct table *t)
+/* Blocks of a table's members, once a stamp. */
+SL_REQUIRES(lock) static void members_add(struct gather *g, const struct table *t)
 {
 	const struct pl_block *last = NULL; /* of a pool there are many, in a row */
 
@@ -217,7 +215,8 @@ members_add(struct gather *g, const struct table *t)
 	}
 }
 
-/* The first table of the list that a kernel may mean which is given addr. Held. */
+/* The first table of the list that a kernel may mean which is given addr. */
+SL_REQUIRES(lock)
 static const struct table *
 list_near(const struct table *t, const struct pl_block *block, uint64_t addr)
 {
@@ -243,7 +242,8 @@ near_next(const struct pl_block *block, uint64_t addr, uint64_t *at)
 	return *at < end;
 }
 
-/* What the tables near an address name. Held. */
+/* What the tables near an address name. */
+SL_REQUIRES(lock)
 static void
 near_members_add(struct gather *g, const struct pl_block *block, uint64_t addr)
 {
@@ -256,9 +256,8 @@ near_members_add(struct gather *g, const struct pl_block *block, uint64_t addr)
 			members_add(g, t);
 }
 
-/* What the tables near the addresses in a table name. Held. */
-static void
-members_follow(struct gather *g, const struct table *t)
+/* What the tables near the addresses in a table name. */
+SL_REQUIRES(lock) static void members_follow(struct gather *g, const struct table *t)
 {
 	const struct pl_block *last = NULL;
 	uint64_t granule = 0;
@@ -285,7 +284,7 @@ pl_pointer_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use
 	struct gather g = {uses, n, stamp};
 	uint64_t at = 0;
 
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	near_members_add(&g, block, addr);
 	/* Addresses of addresses. */
 	while (near_next(block, addr, &at))
@@ -293,7 +292,7 @@ pl_pointer_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use
 			     list_near(*bucket_of(block->id, at), block, addr);
 		     t; t = list_near(t->next, block, addr))
 			members_follow(&g, t);
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	return g.n;
 }
 
@@ -304,9 +303,9 @@ pl_pointer_table_globals(struct pl_use *uses, size_t n, uint64_t stamp)
 
 	if (!atomic_load_explicit(&any_globals, memory_order_relaxed))
 		return n;
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	for (const struct table *t = globals; t; t = t->next)
 		members_add(&g, t);
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	return g.n;
 }

@@ -19,9 +19,9 @@
  *
  * Threads: any.
  */
-#include <pthread.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "preload/api/api_tensormap.h"
 #include "preload/calls/touch.h"
 
@@ -36,7 +36,7 @@ struct entry {
 };
 
 static struct entry entries[SETS][WAYS];
-static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex entries_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 static unsigned next_way; /* entries_lock */
 static _Atomic unsigned n_maps;
 
@@ -105,7 +105,7 @@ map_remember(const struct cu_tensor_map *map, uint64_t addr, uint64_t bytes)
 
 	if (map_lookup(hash, &old_addr, &old_bytes))
 		return;
-	pthread_mutex_lock(&entries_lock);
+	sl_mutex_lock(&entries_lock);
 	word_calibrate(map->opaque, addr);
 	for (unsigned i = 0; i < WAYS && !entry; i++)
 		if (!atomic_load_explicit(&set[i].hash, memory_order_relaxed))
@@ -118,7 +118,7 @@ map_remember(const struct cu_tensor_map *map, uint64_t addr, uint64_t bytes)
 	atomic_store_explicit(&entry->bytes, bytes, memory_order_relaxed);
 	atomic_store_explicit(&entry->hash, hash, memory_order_release);
 	atomic_store_explicit(&n_maps, 1, memory_order_release);
-	pthread_mutex_unlock(&entries_lock);
+	sl_mutex_unlock(&entries_lock);
 }
 
 int

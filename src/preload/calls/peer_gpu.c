@@ -16,8 +16,8 @@
  *
  * Threads: any.
  */
-#include <pthread.h>
 
+#include "base/lock.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu_internal.h"
 
@@ -28,7 +28,7 @@ struct relay {
 };
 
 static struct relay relays[PL_GPUS_MAX]; /* relays_lock; each set once */
-static pthread_mutex_t relays_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex relays_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_SCOPES);
 static _Atomic int n_devices; /* 0: not asked for yet */
 
 int
@@ -82,7 +82,7 @@ relay_make(struct relay *relay, const struct pl_gpu *gpu)
 	int (*retain)(struct cu_context **, int) = pl_real[SL_API_cuDevicePrimaryCtxRetain];
 	int result = CU_SUCCESS;
 
-	pthread_mutex_lock(&relays_lock);
+	sl_mutex_lock(&relays_lock);
 	if (!relay->context)
 		result = retain(&relay->context, gpu->device); /* the space's, for good */
 	if (!result && !relay->stream) {
@@ -91,7 +91,7 @@ relay_make(struct relay *relay, const struct pl_gpu *gpu)
 		else
 			relay->native = sluice_stream_native(gpu->space, relay->stream);
 	}
-	pthread_mutex_unlock(&relays_lock);
+	sl_mutex_unlock(&relays_lock);
 	return result;
 }
 

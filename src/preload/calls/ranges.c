@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Index of the first range that ends behind at. Locked. */
+static size_t index_of(const struct pl_ranges *ranges, uint64_t at)
+	SL_REQUIRES(ranges->lock);
+static size_t index_at(const struct pl_ranges *ranges, uint64_t at)
+	SL_REQUIRES(ranges->lock);
+static void index_remove(struct pl_ranges *ranges, size_t i) SL_REQUIRES(ranges->lock);
+static int ranges_grow(struct pl_ranges *ranges) SL_REQUIRES(ranges->lock);
+
+/* Index of the first range that ends behind at. */
 static size_t
 index_of(const struct pl_ranges *ranges, uint64_t at)
 {
@@ -58,7 +65,7 @@ pl_ranges_add(struct pl_ranges *ranges, struct pl_range range)
 
 	if (!range.bytes)
 		return 1;
-	pthread_mutex_lock(&ranges->lock);
+	sl_mutex_lock(&ranges->lock);
 	i = index_of(ranges, range.base);
 	while (i < ranges->n && ranges->at[i].base <= range.base + (range.bytes - 1))
 		index_remove(ranges, i);
@@ -69,11 +76,11 @@ pl_ranges_add(struct pl_ranges *ranges, struct pl_range range)
 		ranges->at[i] = range;
 		ranges->n++;
 	}
-	pthread_mutex_unlock(&ranges->lock);
+	sl_mutex_unlock(&ranges->lock);
 	return room;
 }
 
-/* Index of the range that holds at, or n. Locked. */
+/* Index of the range that holds at, or n. */
 static size_t
 index_at(const struct pl_ranges *ranges, uint64_t at)
 {
@@ -88,12 +95,12 @@ pl_ranges_find(struct pl_ranges *ranges, uint64_t at, struct pl_range *out)
 	size_t i;
 	int found;
 
-	pthread_mutex_lock(&ranges->lock);
+	sl_mutex_lock(&ranges->lock);
 	i = index_at(ranges, at);
 	found = i < ranges->n;
 	if (found)
 		*out = ranges->at[i];
-	pthread_mutex_unlock(&ranges->lock);
+	sl_mutex_unlock(&ranges->lock);
 	return found;
 }
 
@@ -104,12 +111,12 @@ pl_ranges_find_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
 	size_t i;
 	int found;
 
-	pthread_mutex_lock(&ranges->lock);
+	sl_mutex_lock(&ranges->lock);
 	i = index_of(ranges, base);
 	found = i < ranges->n && bytes && ranges->at[i].base <= base + (bytes - 1);
 	if (found)
 		*out = ranges->at[i];
-	pthread_mutex_unlock(&ranges->lock);
+	sl_mutex_unlock(&ranges->lock);
 	return found;
 }
 
@@ -120,7 +127,7 @@ pl_ranges_take_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
 	size_t i;
 	int found;
 
-	pthread_mutex_lock(&ranges->lock);
+	sl_mutex_lock(&ranges->lock);
 	i = index_of(ranges, base);
 	found = i < ranges->n && bytes && ranges->at[i].base <= base + (bytes - 1);
 	if (found) {
@@ -128,7 +135,7 @@ pl_ranges_take_in(struct pl_ranges *ranges, uint64_t base, uint64_t bytes,
 			*out = ranges->at[i];
 		index_remove(ranges, i);
 	}
-	pthread_mutex_unlock(&ranges->lock);
+	sl_mutex_unlock(&ranges->lock);
 	return found;
 }
 
@@ -144,13 +151,13 @@ pl_ranges_change(struct pl_ranges *ranges, uint64_t at, int64_t add, struct pl_r
 	size_t i;
 	int found;
 
-	pthread_mutex_lock(&ranges->lock);
+	sl_mutex_lock(&ranges->lock);
 	i = index_at(ranges, at);
 	found = i < ranges->n;
 	if (found) {
 		ranges->at[i].value += (uint64_t)add;
 		*out = ranges->at[i];
 	}
-	pthread_mutex_unlock(&ranges->lock);
+	sl_mutex_unlock(&ranges->lock);
 	return found;
 }

@@ -9,9 +9,10 @@
 #ifndef SL_PRELOAD_RANGES_H
 #define SL_PRELOAD_RANGES_H
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/lock.h"
 
 struct pl_range {
 	uint64_t base, bytes;
@@ -20,14 +21,14 @@ struct pl_range {
 };
 
 struct pl_ranges {
-	pthread_mutex_t lock;
+	struct sl_mutex lock;
 	struct pl_range *at; /* by base */
 	size_t n, size;
 };
 
-#define PL_RANGES_INITIALIZER                     \
-	{                                         \
-		.lock = PTHREAD_MUTEX_INITIALIZER \
+#define PL_RANGES_INITIALIZER                                 \
+	{                                                     \
+		.lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF) \
 	}
 
 /* Add it; what it overlaps is forgotten. 1: done, 0: no memory. */

@@ -16,9 +16,9 @@
  * Threads: any. lock is held for the table and what is in it; not across calls of the driver, but for
  * those that read a graph.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "preload/args/functions.h"
 #include "preload/calls/foreign.h"
 #include "preload/calls/touch.h"
@@ -48,7 +48,7 @@ struct graph_exec {
 	uint64_t launches;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_GRAPHS);
 static struct graph_exec *buckets[BUCKETS]; /* lock */
 
 /* ---- the set of a graph ---- */
@@ -159,9 +159,7 @@ bucket_of(const struct cu_graph_exec *handle)
 	return &buckets[(key ^ key >> 5 ^ key >> 13) / 16 % BUCKETS];
 }
 
-/* Locked. */
-static struct graph_exec *
-exec_find(const struct cu_graph_exec *handle)
+SL_REQUIRES(lock) static struct graph_exec *exec_find(const struct cu_graph_exec *handle)
 {
 	struct graph_exec *exec = *bucket_of(handle);
 
@@ -185,17 +183,18 @@ exec_forget(const struct cu_graph_exec *handle)
 {
 	struct graph_exec **at = bucket_of(handle), *exec;
 
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	while (*at && (*at)->handle != handle)
 		at = &(*at)->next;
 	exec = *at;
 	if (exec)
 		*at = exec->next;
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	exec_free(exec);
 }
 
-/* All addresses that nodes name. NULL: no memory. Locked. */
+/* All addresses that nodes name. NULL: no memory. */
+SL_REQUIRES(lock)
 static uint64_t *
 exec_addresses(const struct graph_exec *exec, size_t *n_out)
 {
@@ -220,7 +219,7 @@ exec_hold(const struct cu_graph_exec *handle)
 	uint64_t *addrs = NULL;
 	size_t n = 0;
 
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	exec = exec_find(handle);
 	if (exec && exec->from_device) {
 		addrs = exec_addresses(exec, &n);
@@ -228,7 +227,7 @@ exec_hold(const struct cu_graph_exec *handle)
 			pl_error("no memory to hold what a graph touches that kernels "
 				 "launch");
 	}
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	for (size_t i = 0; addrs && i < n; i++) {
 		struct pl_block *block = pl_block_find(addrs[i]);
 
@@ -256,10 +255,10 @@ exec_note(struct cu_graph_exec *handle, struct cu_graph *graph, int from_device)
 	pl_graph_nodes_read(&exec->nodes, graph);
 	pl_leave();
 	pl_capture_restore(token);
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	exec->next = *bucket_of(handle);
 	*bucket_of(handle) = exec;
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	if (from_device)
 		exec_hold(handle);
 }
@@ -325,7 +324,7 @@ exec_peeks(struct cu_graph_exec *handle, uint64_t number, struct graph_peek *pee
 	struct graph_exec *exec;
 	size_t n = 0;
 
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	exec = exec_find(handle);
 	for (size_t i = 0; exec && i < exec->nodes.n && n < PEEKS_MAX; i++) {
 		const struct pl_graph_node *node = &exec->nodes.at[i];
@@ -340,7 +339,7 @@ exec_peeks(struct cu_graph_exec *handle, uint64_t number, struct graph_peek *pee
 			peeks[n].at[k] = node->uses[k].addr;
 		n++;
 	}
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	return n;
 }
 
@@ -372,7 +371,7 @@ exec_uses(struct cu_graph_exec *handle, struct pl_use *uses, unsigned *flags, ui
 
 	*flags = PL_SCOPE_ALL;
 	*number = 0;
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	exec = exec_find(handle);
 	if (!exec)
 		goto done;
@@ -394,7 +393,7 @@ exec_uses(struct cu_graph_exec *handle, struct pl_use *uses, unsigned *flags, ui
 	for (size_t i = 0; i < exec->set.n_ranges; i++)
 		n = range_use(&exec->set.ranges[i], uses, n, stamp, flags);
 done:
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	return n;
 }
 
@@ -588,10 +587,10 @@ exec_updated(int result, struct cu_graph_exec *handle, struct cu_graph *graph)
 
 	if (result || !pl_active())
 		return result;
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	exec = exec_find(handle);
 	from_device = exec && exec->from_device;
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	exec_note(handle, graph, from_device);
 	return result;
 }
@@ -620,8 +619,9 @@ cuGraphExecUpdate_v2(struct cu_graph_exec *exec, struct cu_graph *graph, void *w
 }
 
 /* The entry of a node whose parameters have been set, to be filled by the caller, with the lock;
- * node_changed() gives it back. NULL: not held. */
-static struct pl_graph_node *
+ * node_changed() gives it back. NULL: not held. (clang cannot be told of a lock that comes with a
+ * pointer.) */
+SL_NO_LOCK_CHECK static struct pl_graph_node *
 node_change(struct cu_graph_exec *handle, struct cu_graph_node *handle_node,
 	    struct graph_exec **out)
 {
@@ -630,11 +630,11 @@ node_change(struct cu_graph_exec *handle, struct cu_graph_node *handle_node,
 
 	if (!pl_active())
 		return NULL;
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	exec = exec_find(handle);
 	node = exec ? pl_graph_node_put(&exec->nodes, handle_node) : NULL;
 	if (!node) {
-		pthread_mutex_unlock(&lock);
+		sl_mutex_unlock(&lock);
 		return NULL;
 	}
 	exec->set_is_old = 1;
@@ -643,13 +643,13 @@ node_change(struct cu_graph_exec *handle, struct cu_graph_node *handle_node,
 	return node;
 }
 
-static void
+SL_NO_LOCK_CHECK static void
 node_changed(const struct graph_exec *exec)
 {
 	const struct cu_graph_exec *from_device = exec->from_device ? exec->handle : NULL;
 
 	pl_leave();
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	if (from_device)
 		exec_hold(from_device);
 }
@@ -792,14 +792,14 @@ child_set(int result, struct cu_graph_exec *handle, struct cu_graph *child)
 	if (result || !pl_active())
 		return result;
 	pl_enter();
-	pthread_mutex_lock(&lock);
+	sl_mutex_lock(&lock);
 	exec = exec_find(handle);
 	from_device = exec && exec->from_device;
 	if (exec) {
 		pl_graph_nodes_read(&exec->nodes, child);
 		exec->set_is_old = 1;
 	}
-	pthread_mutex_unlock(&lock);
+	sl_mutex_unlock(&lock);
 	pl_leave();
 	if (from_device)
 		exec_hold(handle);

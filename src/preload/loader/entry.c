@@ -24,13 +24,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "device/cuda/cuda_driver.h"
 
 _Atomic int pl_phase = PL_ASLEEP;
 _Atomic int pl_forked;
 _Thread_local int pl_depth __attribute__((tls_model("initial-exec")));
 
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER; /* publishing; no call under it */
+static struct sl_mutex open_lock = SL_MUTEX_INITIALIZER(
+	SL_RANK_PL_LEAF);  /* publishing; no call under it */
 static _Atomic int opened; /* release: all that follows is set */
 static void *driver_handle;
 static char driver_path[PATH_MAX];
@@ -147,24 +149,21 @@ pl_roads(void)
 }
 
 /* A child must not inherit the lock from a thread that it does not have. */
-static void
-before_fork(void)
+SL_ACQUIRE(open_lock) static void before_fork(void)
 {
-	pthread_mutex_lock(&open_lock);
+	sl_mutex_lock(&open_lock);
 }
 
-static void
-parent_after_fork(void)
+SL_RELEASE(open_lock) static void parent_after_fork(void)
 {
-	pthread_mutex_unlock(&open_lock);
+	sl_mutex_unlock(&open_lock);
 }
 
-static void
-child_after_fork(void)
+SL_RELEASE(open_lock) static void child_after_fork(void)
 {
 	int awake = PL_AWAKE;
 
-	pthread_mutex_unlock(&open_lock);
+	sl_mutex_unlock(&open_lock);
 	/* Asleep: the parent has not used CUDA, so that the child may. */
 	if (atomic_compare_exchange_strong(&pl_phase, &awake, PL_DEAD))
 		atomic_store(&pl_forked, 1);
@@ -222,7 +221,7 @@ pl_driver_open(void)
 	handlers_register();
 	handle = pl_search(path);
 	table_fill(table, handle);
-	pthread_mutex_lock(&open_lock);
+	sl_mutex_lock(&open_lock);
 	if (!atomic_load_explicit(&opened, memory_order_relaxed)) {
 		driver_handle = handle;
 		if (handle) {
@@ -234,7 +233,7 @@ pl_driver_open(void)
 		pl_resolve_init();
 		atomic_store_explicit(&opened, 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&open_lock);
+	sl_mutex_unlock(&open_lock);
 	opening = 0;
 }
 

@@ -21,12 +21,12 @@
 #include "preload/report/tracing.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "preload/api/api_stream.h"
 #include "preload/report/output.h"
 #include "preload/streams/streams.h"
@@ -49,15 +49,17 @@ struct pl_timing {
 	uint32_t launch;
 };
 
-static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
+static struct sl_rwlock gate = SL_RWLOCK_INITIALIZER(SL_RANK_PL_RECORDERS);
 static struct sl_record *records[PL_GPUS_MAX]; /* gate */
 static _Atomic uint64_t small_bytes[PL_GPUS_MAX], small_peak[PL_GPUS_MAX];
 static _Atomic uint64_t n_launches, n_all, n_untimed;
 static _Atomic uint64_t last_serial = SMALL_SERIAL;
-static pthread_mutex_t tell_lock = PTHREAD_MUTEX_INITIALIZER; /* of a block's tensor */
+/* Of a block's tensor. */
+static struct sl_mutex tell_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 
-static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* outer; of making and writing the traces */
-static pthread_mutex_t timings_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Of making and writing the traces. */
+static struct sl_mutex closing = SL_MUTEX_INITIALIZER(SL_RANK_PL_CLOSING);
+static struct sl_mutex timings_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 static struct pl_timing *spare;                      /* timings_lock */
 static struct pl_timing *oldest, **newest = &oldest; /* timings_lock: both events are recorded */
 static unsigned n_timings;                           /* timings_lock */
@@ -81,14 +83,13 @@ small_count(int gpu, uint64_t bytes)
 		;
 }
 
-/* The block's tensor as it is now; it is told of if it is new or has another size. gate is held. */
-static uint64_t
-tensor_of(struct pl_block *block)
+/* The block's tensor as it is now; it is told of if it is new or has another size. */
+SL_REQUIRES(gate) static uint64_t tensor_of(struct pl_block *block)
 {
 	struct sl_record *record = records[block->gpu->ordinal];
 	uint64_t bytes = block->bytes, serial;
 
-	pthread_mutex_lock(&tell_lock);
+	sl_mutex_lock(&tell_lock);
 	if (!block->tensor || block->tensor_bytes != bytes) {
 		uint64_t now = sl_now_ns();
 
@@ -107,7 +108,7 @@ tensor_of(struct pl_block *block)
 		}
 	}
 	serial = block->tensor;
-	pthread_mutex_unlock(&tell_lock);
+	sl_mutex_unlock(&tell_lock);
 	return serial;
 }
 
@@ -116,10 +117,10 @@ pl_tracing_alloc(struct pl_block *block)
 {
 	if (!pl_tracing())
 		return;
-	pthread_rwlock_rdlock(&gate);
+	sl_rwlock_read(&gate);
 	if (records[block->gpu->ordinal])
 		(void)tensor_of(block);
-	pthread_rwlock_unlock(&gate);
+	sl_rwlock_unlock(&gate);
 }
 
 void
@@ -129,16 +130,16 @@ pl_tracing_free(struct pl_block *block)
 
 	if (!pl_tracing())
 		return;
-	pthread_rwlock_rdlock(&gate);
+	sl_rwlock_read(&gate);
 	record = records[block->gpu->ordinal];
-	pthread_mutex_lock(&tell_lock);
+	sl_mutex_lock(&tell_lock);
 	if (record && block->tensor == SMALL_SERIAL)
 		atomic_fetch_sub(&small_bytes[block->gpu->ordinal], block->tensor_bytes);
 	else if (record && block->tensor)
 		sl_record_free(record, block->tensor, sl_now_ns());
 	block->tensor = 0;
-	pthread_mutex_unlock(&tell_lock);
-	pthread_rwlock_unlock(&gate);
+	sl_mutex_unlock(&tell_lock);
+	sl_rwlock_unlock(&gate);
 }
 
 /* ---- times ---- */
@@ -151,7 +152,7 @@ timing_get(void)
 	struct pl_timing **at, *timing;
 	int is_new;
 
-	pthread_mutex_lock(&timings_lock);
+	sl_mutex_lock(&timings_lock);
 	for (at = &spare; *at && (*at)->context != context; at = &(*at)->next)
 		;
 	timing = *at;
@@ -159,7 +160,7 @@ timing_get(void)
 		*at = timing->next;
 	is_new = !timing && n_timings < TIMINGS_MAX;
 	n_timings += (unsigned)is_new;
-	pthread_mutex_unlock(&timings_lock);
+	sl_mutex_unlock(&timings_lock);
 	if (!is_new)
 		return timing;
 	timing = calloc(1, sizeof(*timing));
@@ -169,15 +170,14 @@ timing_get(void)
 			return timing;
 	}
 	free(timing);
-	pthread_mutex_lock(&timings_lock);
+	sl_mutex_lock(&timings_lock);
 	n_timings--;
-	pthread_mutex_unlock(&timings_lock);
+	sl_mutex_unlock(&timings_lock);
 	return NULL;
 }
 
-/* Its launch is over. ns 0: nobody knows how long it took. gate is held. */
-static void
-timing_tell(const struct pl_timing *timing, uint64_t ns)
+/* Its launch is over. ns 0: nobody knows how long it took. */
+SL_REQUIRES(gate) static void timing_tell(const struct pl_timing *timing, uint64_t ns)
 {
 	if (ns)
 		sl_record_time(records[timing->gpu], timing->launch, ns);
@@ -186,9 +186,8 @@ timing_tell(const struct pl_timing *timing, uint64_t ns)
 	atomic_fetch_sub(&flying, 1);
 }
 
-/* 1: it was told, 0: not done yet. gate is held. */
-static int
-timing_ask(const struct pl_timing *timing)
+/* 1: it was told, 0: not done yet. */
+SL_REQUIRES(gate) static int timing_ask(const struct pl_timing *timing)
 {
 	int (*elapsed)(float *, struct cu_event *,
 		       struct cu_event *) = pl_real[SL_API_cuEventElapsedTime];
@@ -208,28 +207,27 @@ timing_ask(const struct pl_timing *timing)
 }
 
 /* Those that are done, oldest first: at most so many, and none behind one that is not, unless all are to be
- * asked. gate is held. */
-static void
-timings_collect(unsigned most, int all)
+ * asked. */
+SL_REQUIRES(gate) static void timings_collect(unsigned most, int all)
 {
 	struct pl_timing *kept = NULL, **last = &kept, *timing;
 
 	while (most--) {
-		pthread_mutex_lock(&timings_lock);
+		sl_mutex_lock(&timings_lock);
 		timing = oldest;
 		if (timing) {
 			oldest = timing->next;
 			if (!oldest)
 				newest = &oldest;
 		}
-		pthread_mutex_unlock(&timings_lock);
+		sl_mutex_unlock(&timings_lock);
 		if (!timing)
 			break;
 		if (timing_ask(timing)) {
-			pthread_mutex_lock(&timings_lock);
+			sl_mutex_lock(&timings_lock);
 			timing->next = spare;
 			spare = timing;
-			pthread_mutex_unlock(&timings_lock);
+			sl_mutex_unlock(&timings_lock);
 			continue;
 		}
 		timing->next = NULL;
@@ -240,16 +238,16 @@ timings_collect(unsigned most, int all)
 	}
 	if (!kept)
 		return;
-	pthread_mutex_lock(&timings_lock);
+	sl_mutex_lock(&timings_lock);
 	*last = oldest;
 	if (!oldest)
 		newest = last;
 	oldest = kept;
-	pthread_mutex_unlock(&timings_lock);
+	sl_mutex_unlock(&timings_lock);
 }
 
-static void
-list_take(struct pl_timing **list, const struct cu_context *context, int told)
+SL_REQUIRES(gate, timings_lock)
+static void list_take(struct pl_timing **list, const struct cu_context *context, int told)
 {
 	while (*list) {
 		struct pl_timing *timing = *list;
@@ -272,21 +270,22 @@ pl_tracing_context_leaves(const struct cu_context *context)
 	if (!pl_tracing())
 		return;
 	pl_enter();
-	pthread_rwlock_rdlock(&gate);
+	sl_rwlock_read(&gate);
 	timings_collect(TIMINGS_MAX, 1);
-	pthread_mutex_lock(&timings_lock);
+	sl_mutex_lock(&timings_lock);
 	list_take(&oldest, context, 1);
 	for (newest = &oldest; *newest; newest = &(*newest)->next)
 		;
 	list_take(&spare, context, 0); /* the context takes the events along */
-	pthread_mutex_unlock(&timings_lock);
-	pthread_rwlock_unlock(&gate);
+	sl_mutex_unlock(&timings_lock);
+	sl_rwlock_unlock(&gate);
 	pl_leave();
 }
 
 /* ---- launches ---- */
 
-/* What the recorder is told; contents that nobody has made yet are not kept. gate is held. */
+/* What the recorder is told; contents that nobody has made yet are not kept. */
+SL_REQUIRES(gate)
 static void
 uses_fill(struct sl_record_use *to, const struct pl_use *uses, size_t n)
 {
@@ -325,7 +324,8 @@ host_copy_way(const struct pl_scope *scope, const struct pl_use *uses, size_t n)
 }
 
 /* The launch, or the copies, to the recorder. The launch's number; SL_TRACE_NONE: there is none to take the
- * time of. gate is held. */
+ * time of. */
+SL_REQUIRES(gate)
 static uint32_t
 work_tell(const struct pl_scope *scope, struct sl_record *record,
 	  const struct pl_use *uses, size_t n, unsigned flags)
@@ -395,13 +395,13 @@ pl_tracing_begin(struct pl_scope *scope, struct cu_stream *stream,
 		return;
 	token = pl_capture_relax();
 	pl_enter();
-	pthread_rwlock_rdlock(&gate);
+	sl_rwlock_read(&gate);
 	if (records[gpu->ordinal]) {
 		timings_collect(COLLECT_MAX, 0);
 		if (atomic_load(&pl_tracing_state) == PL_TRACING_ON)
 			launch = work_tell(scope, records[gpu->ordinal], uses, n, flags);
 	}
-	pthread_rwlock_unlock(&gate);
+	sl_rwlock_unlock(&gate);
 	if (launch != SL_TRACE_NONE)
 		scope->timing = timing_begin(gpu->ordinal, launch,
 					     pl_stream_handle(stream, flavour));
@@ -423,10 +423,10 @@ pl_tracing_end(struct pl_scope *scope)
 	if (PL_REAL(cuEventRecord)(timing->end, timing->stream))
 		timing->broken = 1;
 	timing->next = NULL;
-	pthread_mutex_lock(&timings_lock);
+	sl_mutex_lock(&timings_lock);
 	*newest = timing;
 	newest = &timing->next;
-	pthread_mutex_unlock(&timings_lock);
+	sl_mutex_unlock(&timings_lock);
 	pl_leave();
 	pl_capture_restore(token);
 }
@@ -447,10 +447,10 @@ pl_tracing_open(const struct pl_gpu *gpu)
 	for (char *c = source; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
-	pthread_rwlock_wrlock(&gate);
+	sl_rwlock_write(&gate);
 	if (sl_record_begin(s->record_launches, source, &records[gpu->ordinal]))
 		pl_error("GPU %d is not recorded: %s", gpu->ordinal, sluice_last_error());
-	pthread_rwlock_unlock(&gate);
+	sl_rwlock_unlock(&gate);
 	if (!begun) /* else it is on, or full just now */
 		atomic_store(&pl_tracing_state, PL_TRACING_ON);
 	begun = 1;
@@ -529,15 +529,15 @@ pl_tracing_close(void)
 	if (!pl_settings()->record_path[0])
 		return;
 	pl_enter();
-	pthread_mutex_lock(&closing); /* another thread may be at it, and the end has to wait for that */
-	pthread_rwlock_wrlock(&gate);
+	sl_mutex_lock(&closing); /* another thread may be at it, and the end has to wait for that */
+	sl_rwlock_write(&gate);
 	if (atomic_load(&pl_tracing_state) != PL_TRACING_OFF) {
 		timings_collect(TIMINGS_MAX, 1);
 		atomic_store(&pl_tracing_state, PL_TRACING_OFF);
 		memcpy(all, records, sizeof(all));
 		memset(records, 0, sizeof(records));
 	}
-	pthread_rwlock_unlock(&gate);
+	sl_rwlock_unlock(&gate);
 	for (int gpu = 0; gpu < (int)PL_GPUS_MAX; gpu++) {
 		if (!all[gpu])
 			continue;
@@ -552,6 +552,6 @@ pl_tracing_close(void)
 	if (!is_first && blind)
 		pl_note("%llu recorded launches may use more than their arguments name",
 			(unsigned long long)blind);
-	pthread_mutex_unlock(&closing);
+	sl_mutex_unlock(&closing);
 	pl_leave();
 }

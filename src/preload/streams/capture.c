@@ -12,8 +12,8 @@
  *
  * Threads: any.
  */
-#include <pthread.h>
 
+#include "base/lock.h"
 #include "core/interpose.h"
 #include "preload/api/api_stream.h"
 #include "preload/streams/streams.h"
@@ -28,7 +28,7 @@ struct origin {
 
 _Atomic unsigned pl_captures;
 
-static pthread_mutex_t origins_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex origins_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 static struct origin origins[ORIGINS_MAX]; /* origins_lock */
 
 /* ---- our calls ---- */
@@ -80,12 +80,12 @@ origin_add(struct cu_stream *handle)
 	uint64_t thread = origin_thread(handle);
 	unsigned i = 0;
 
-	pthread_mutex_lock(&origins_lock);
+	sl_mutex_lock(&origins_lock);
 	while (i < ORIGINS_MAX && origins[i].handle)
 		i++;
 	if (i < ORIGINS_MAX)
 		origins[i] = (struct origin){handle, thread};
-	pthread_mutex_unlock(&origins_lock);
+	sl_mutex_unlock(&origins_lock);
 }
 
 /* 1: it was one. */
@@ -95,12 +95,12 @@ origin_remove(struct cu_stream *handle)
 	uint64_t thread = origin_thread(handle);
 	unsigned i = 0;
 
-	pthread_mutex_lock(&origins_lock);
+	sl_mutex_lock(&origins_lock);
 	while (i < ORIGINS_MAX && (origins[i].handle != handle || origins[i].thread != thread))
 		i++;
 	if (i < ORIGINS_MAX)
 		origins[i].handle = NULL;
-	pthread_mutex_unlock(&origins_lock);
+	sl_mutex_unlock(&origins_lock);
 	return i < ORIGINS_MAX;
 }
 

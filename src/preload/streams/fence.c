@@ -35,7 +35,7 @@ struct pl_fence {
 	struct fence_part parts[];
 };
 
-static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sl_mutex events_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 static struct pl_event *pool; /* events_lock */
 static struct pl_event *used; /* events_lock: the others, so that an end of a context finds them */
 
@@ -83,12 +83,12 @@ event_get(struct cu_context *context)
 {
 	struct pl_event *event;
 
-	pthread_mutex_lock(&events_lock);
+	sl_mutex_lock(&events_lock);
 	for (event = pool; event && event->context != context; event = event->next)
 		;
 	if (event)
 		list_remove(&pool, event);
-	pthread_mutex_unlock(&events_lock);
+	sl_mutex_unlock(&events_lock);
 	if (!event) {
 		event = calloc(1, sizeof(*event));
 		if (!event || PL_REAL(cuEventCreate)(&event->handle, CU_EVENT_UNTIMED)) {
@@ -99,19 +99,19 @@ event_get(struct cu_context *context)
 	}
 	event->references = 1;
 	atomic_store(&event->passed, 0);
-	pthread_mutex_lock(&events_lock);
+	sl_mutex_lock(&events_lock);
 	event->next = used;
 	used = event;
-	pthread_mutex_unlock(&events_lock);
+	sl_mutex_unlock(&events_lock);
 	return event;
 }
 
 struct pl_event *
 pl_event_hold(struct pl_event *event)
 {
-	pthread_mutex_lock(&events_lock);
+	sl_mutex_lock(&events_lock);
 	event->references++;
-	pthread_mutex_unlock(&events_lock);
+	sl_mutex_unlock(&events_lock);
 	return event;
 }
 
@@ -120,7 +120,7 @@ pl_event_put(struct pl_event *event)
 {
 	int last;
 
-	pthread_mutex_lock(&events_lock);
+	sl_mutex_lock(&events_lock);
 	last = !--event->references;
 	if (last)
 		list_remove(&used, event);
@@ -129,7 +129,7 @@ pl_event_put(struct pl_event *event)
 		pool = event;
 		last = 0;
 	}
-	pthread_mutex_unlock(&events_lock);
+	sl_mutex_unlock(&events_lock);
 	if (last) /* its context has taken it along */
 		free(event);
 }
@@ -139,7 +139,7 @@ pl_event_context_gone(struct cu_context *context)
 {
 	struct pl_event **at, *event;
 
-	pthread_mutex_lock(&events_lock);
+	sl_mutex_lock(&events_lock);
 	for (event = used; event; event = event->next) {
 		if (event->context != context)
 			continue;
@@ -155,7 +155,7 @@ pl_event_context_gone(struct cu_context *context)
 		*at = event->next;
 		free(event);
 	}
-	pthread_mutex_unlock(&events_lock);
+	sl_mutex_unlock(&events_lock);
 }
 
 /* After these the context is of no use, and nothing runs in it. */
@@ -307,10 +307,10 @@ pl_stream_record(const struct pl_stream_ref *ref, struct pl_event **out)
 	enum pl_record_result recorded = PL_RECORD_NONE;
 	int pushed;
 
-	pthread_mutex_lock(&s->lock);
+	sl_mutex_lock(&s->lock);
 	/* Free, or another's since: nothing of it was left. What is not free stays so while it is locked. */
 	if (atomic_load(&s->state) == PL_STREAM_FREE || s->generation != ref->generation) {
-		pthread_mutex_unlock(&s->lock);
+		sl_mutex_unlock(&s->lock);
 		return PL_RECORD_NONE;
 	}
 	pushed = pl_context_push(s->context);
@@ -320,7 +320,7 @@ pl_stream_record(const struct pl_stream_ref *ref, struct pl_event **out)
 	    (recorded == PL_RECORD_NONE || recorded == PL_RECORD_NEVER))
 		recorded = gone_record(s, out);
 	pl_context_pop(pushed);
-	pthread_mutex_unlock(&s->lock);
+	sl_mutex_unlock(&s->lock);
 	return recorded;
 }
 

@@ -17,6 +17,7 @@
  * Threads: any. Found by a small cache of the calling thread, which any end of a stream empties.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "preload/alloc/arena.h"
@@ -26,7 +27,7 @@
 #define CACHE_SIZE 8u
 
 struct stream_table {
-	pthread_mutex_t lock;
+	struct sl_mutex lock;
 	struct pl_stream *hash[PL_STREAM_HASH];
 	struct pl_stream *all;
 	unsigned on_bit[PL_STREAMS_MAX + 1]; /* records that are not free */
@@ -44,7 +45,7 @@ struct cached {
 };
 
 static struct stream_table tables[PL_GPUS_MAX] = {
-	[0 ... PL_GPUS_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
+	[0 ... PL_GPUS_MAX - 1] = {.lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_STREAMS)},
 };
 static _Atomic unsigned epoch = 1; /* grows with each end of a stream or context */
 static _Atomic uint64_t last_thread;
@@ -58,6 +59,32 @@ static struct stream_table *
 table_of(const struct pl_gpu *gpu)
 {
 	return &tables[gpu->ordinal];
+}
+
+/* table->lock, whichever table's. */
+extern struct sl_lock_token table_token;
+#define TABLE_HELD SL_REQUIRES(table_token)
+
+static void table_lock(struct stream_table *table) SL_ACQUIRE(table_token);
+static int table_trylock(struct stream_table *table) SL_ACQUIRE_IF_0(table_token);
+static void table_unlock(struct stream_table *table) SL_RELEASE(table_token);
+
+SL_NO_LOCK_CHECK static void
+table_lock(struct stream_table *table)
+{
+	sl_mutex_lock(&table->lock);
+}
+
+SL_NO_LOCK_CHECK static int
+table_trylock(struct stream_table *table)
+{
+	return sl_mutex_trylock(&table->lock);
+}
+
+SL_NO_LOCK_CHECK static void
+table_unlock(struct stream_table *table)
+{
+	sl_mutex_unlock(&table->lock);
 }
 
 static int
@@ -95,11 +122,11 @@ thread_leave(void *number)
 
 		if (!atomic_load(&table->n_active))
 			continue;
-		pthread_mutex_lock(&table->lock);
+		table_lock(table);
 		for (struct pl_stream *s = table->all; s; s = s->all_next)
 			if (state_of(s) == PL_STREAM_LIVE && s->thread == thread)
 				pl_stream_lost(s);
-		pthread_mutex_unlock(&table->lock);
+		table_unlock(table);
 	}
 }
 
@@ -127,8 +154,8 @@ thread_watch(void)
 
 /* ---- records ---- */
 
-/* The live one in the table of a stream as this thread means it. Locked. */
-static struct pl_stream *
+/* The live one in the table of a stream as this thread means it. */
+TABLE_HELD static struct pl_stream *
 record_find(struct stream_table *table, struct cu_stream *handle,
 	    struct cu_context *context, uint64_t thread)
 {
@@ -140,8 +167,8 @@ record_find(struct stream_table *table, struct cu_stream *handle,
 	return s;
 }
 
-/* Out of the hash, to be used again. Locked. */
-static void
+/* Out of the hash, to be used again. */
+TABLE_HELD static void
 record_free(struct stream_table *table, struct pl_stream *s)
 {
 	struct pl_stream **slot = hash_slot(table, s->handle);
@@ -155,8 +182,8 @@ record_free(struct stream_table *table, struct pl_stream *s)
 	atomic_fetch_sub(&table->n_active, 1);
 }
 
-/* A record for a new stream; NULL: no memory. Locked. */
-static struct pl_stream *
+/* A record for a new stream; NULL: no memory. */
+TABLE_HELD static struct pl_stream *
 record_new(struct stream_table *table, const struct pl_stream *like)
 {
 	struct pl_stream **slot = hash_slot(table, like->handle), *s = table->all;
@@ -168,7 +195,7 @@ record_new(struct stream_table *table, const struct pl_stream *like)
 		s = calloc(1, sizeof(*s));
 		if (!s)
 			return NULL;
-		pthread_mutex_init(&s->lock, NULL);
+		sl_mutex_init(&s->lock, SL_RANK_PL_STREAM);
 		s->all_next = table->all;
 		table->all = s;
 	}
@@ -192,7 +219,10 @@ record_new(struct stream_table *table, const struct pl_stream *like)
 	return s;
 }
 
-/* Nothing of the record's stream is left. Locked, and the record's lock. */
+static void record_clear(struct stream_table *table, struct pl_stream *s) TABLE_HELD
+	SL_REQUIRES(s->lock);
+
+/* Nothing of the record's stream is left. */
 static void
 record_clear(struct stream_table *table, struct pl_stream *s)
 {
@@ -206,8 +236,8 @@ record_clear(struct stream_table *table, struct pl_stream *s)
 	record_free(table, s);
 }
 
-/* Gone records whose work is done become free ones. Locked; asks the driver. */
-static void
+/* Gone records whose work is done become free ones. Asks the driver. */
+TABLE_HELD static void
 records_reap(struct stream_table *table)
 {
 	struct pl_stream *s, *next;
@@ -216,11 +246,11 @@ records_reap(struct stream_table *table)
 	pl_enter();
 	for (s = table->all; s && atomic_load(&table->n_gone); s = next) {
 		next = s->all_next;
-		if (state_of(s) != PL_STREAM_GONE || pthread_mutex_trylock(&s->lock))
+		if (state_of(s) != PL_STREAM_GONE || sl_mutex_trylock(&s->lock))
 			continue;
 		if (s->last && pl_event_passed(s->last))
 			record_clear(table, s);
-		pthread_mutex_unlock(&s->lock);
+		sl_mutex_unlock(&s->lock);
 	}
 	pl_leave();
 	pl_capture_restore(token);
@@ -279,7 +309,7 @@ stream_enroll(struct pl_gpu *gpu, struct cu_stream *handle)
 	stream_describe(gpu, handle, &like);
 	if (handle == CU_PER_THREAD_STREAM)
 		thread_watch();
-	pthread_mutex_lock(&table->lock);
+	table_lock(table);
 	s = record_find(table, handle, special ? like.context : NULL, like.thread);
 	if (s && s->id != like.id) { /* destroyed where we did not see it, and made again */
 		pl_stream_lost(s);
@@ -289,7 +319,7 @@ stream_enroll(struct pl_gpu *gpu, struct cu_stream *handle)
 		records_reap(table);
 	if (!s)
 		s = record_new(table, &like);
-	pthread_mutex_unlock(&table->lock);
+	table_unlock(table);
 	if (s) {
 		stream_order(gpu, s);
 		return UINT64_C(1) << s->bit;
@@ -298,8 +328,7 @@ stream_enroll(struct pl_gpu *gpu, struct cu_stream *handle)
 	return UINT64_C(1) << PL_STREAMS_MAX;
 }
 
-/* Locked. */
-static struct pl_stream_ref
+TABLE_HELD static struct pl_stream_ref
 record_ref(struct pl_stream *s)
 {
 	return (struct pl_stream_ref){s, s->handle, s->context, s->generation, s->bit};
@@ -315,11 +344,11 @@ table_find(struct stream_table *table, struct cu_stream *handle, struct pl_strea
 
 	if (!atomic_load(&table->n_active))
 		return 0;
-	pthread_mutex_lock(&table->lock);
+	table_lock(table);
 	s = record_find(table, handle, context, thread);
 	if (s)
 		*out = record_ref(s);
-	pthread_mutex_unlock(&table->lock);
+	table_unlock(table);
 	return s != NULL;
 }
 
@@ -354,9 +383,9 @@ pl_streams_active(struct pl_gpu *gpu, uint64_t *mask)
 	unsigned n;
 
 	if (atomic_load_explicit(&table->n_gone, memory_order_relaxed) &&
-	    !pthread_mutex_trylock(&table->lock)) {
+	    !table_trylock(table)) {
 		records_reap(table);
-		pthread_mutex_unlock(&table->lock);
+		table_unlock(table);
 	}
 	n = atomic_load(&table->n_active);
 	if (mask)
@@ -377,12 +406,12 @@ table_list(struct stream_table *table, uint64_t mask, struct pl_stream_ref **out
 
 	if (atomic_load(&table->blind) && mask >> PL_STREAMS_MAX)
 		return -ENOMEM;
-	pthread_mutex_lock(&table->lock);
+	table_lock(table);
 	list = malloc((atomic_load(&table->n_active) + 1) * sizeof(*list));
 	for (struct pl_stream *s = list ? table->all : NULL; s; s = s->all_next)
 		if (state_of(s) != PL_STREAM_FREE && mask >> s->bit & 1)
 			list[n++] = record_ref(s);
-	pthread_mutex_unlock(&table->lock);
+	table_unlock(table);
 	if (!list)
 		return -ENOMEM;
 	*out = list;
@@ -455,14 +484,14 @@ record_leave(const struct pl_stream_ref *ref)
 	struct pl_event *event = NULL;
 	enum pl_record_result recorded = pl_stream_record(ref, &event);
 
-	pthread_mutex_lock(&s->lock);
+	sl_mutex_lock(&s->lock);
 	if (recorded == PL_RECORDED && !s->last) {
 		s->last = event;
 		event = NULL;
 	}
 	/* From here on nobody records on the handle. */
 	pl_stream_lost(s);
-	pthread_mutex_unlock(&s->lock);
+	sl_mutex_unlock(&s->lock);
 	if (event)
 		pl_event_put(event);
 }
@@ -501,10 +530,10 @@ tail_keep(const struct pl_stream_ref *ref)
 
 	if (pl_stream_record(ref, &event) != PL_RECORDED)
 		return;
-	pthread_mutex_lock(&s->lock);
+	sl_mutex_lock(&s->lock);
 	old = s->tail;
 	s->tail = event;
-	pthread_mutex_unlock(&s->lock);
+	sl_mutex_unlock(&s->lock);
 	if (old)
 		pl_event_put(old);
 }
@@ -515,10 +544,10 @@ tail_drop(const struct pl_stream_ref *ref)
 	struct pl_stream *s = ref->stream;
 	struct pl_event *old;
 
-	pthread_mutex_lock(&s->lock);
+	sl_mutex_lock(&s->lock);
 	old = s->tail;
 	s->tail = NULL;
-	pthread_mutex_unlock(&s->lock);
+	sl_mutex_unlock(&s->lock);
 	if (old)
 		pl_event_put(old);
 }
@@ -566,16 +595,16 @@ pl_stream_context_gone(struct cu_context *context)
 
 		if (!atomic_load(&table->n_active))
 			continue;
-		pthread_mutex_lock(&table->lock);
+		table_lock(table);
 		for (struct pl_stream *s = table->all; s; s = s->all_next) {
 			/* One that is locked is being recorded on, which fails now. */
 			if (s->context != context || state_of(s) == PL_STREAM_FREE ||
-			    pthread_mutex_trylock(&s->lock))
+			    sl_mutex_trylock(&s->lock))
 				continue;
 			record_clear(table, s);
-			pthread_mutex_unlock(&s->lock);
+			sl_mutex_unlock(&s->lock);
 		}
-		pthread_mutex_unlock(&table->lock);
+		table_unlock(table);
 	}
 	atomic_fetch_add(&epoch, 1);
 }
@@ -586,11 +615,11 @@ pl_stream_idle(struct pl_gpu *gpu, const struct pl_stream_ref *ref)
 	struct stream_table *table = table_of(gpu);
 	struct pl_stream *stream = ref->stream;
 
-	pthread_mutex_lock(&table->lock);
-	if (state_of(stream) == PL_STREAM_GONE && !pthread_mutex_trylock(&stream->lock)) {
+	table_lock(table);
+	if (state_of(stream) == PL_STREAM_GONE && !sl_mutex_trylock(&stream->lock)) {
 		if (stream->generation == ref->generation)
 			record_clear(table, stream);
-		pthread_mutex_unlock(&stream->lock);
+		sl_mutex_unlock(&stream->lock);
 	}
-	pthread_mutex_unlock(&table->lock);
+	table_unlock(table);
 }

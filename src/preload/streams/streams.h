@@ -14,8 +14,7 @@
 #ifndef SL_PRELOAD_STREAMS_H
 #define SL_PRELOAD_STREAMS_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "preload/preload.h"
 
 #define PL_STREAM_HASH 128u
@@ -45,9 +44,9 @@ struct pl_stream {
 	int nonblocking;       /* the legacy stream does not wait for it */
 	_Atomic int unordered; /* 1: the arena has not been told of it (pl_arena_stream_new()) */
 	unsigned bit;
-	unsigned generation;   /* grows with each use of the record */
-	_Atomic int state;     /* enum pl_stream_state */
-	pthread_mutex_t lock;  /* of last and tail, and against the end of handle */
+	unsigned generation; /* grows with each use of the record */
+	_Atomic int state;   /* enum pl_stream_state */
+	struct sl_mutex lock; /* SL_RANK_PL_STREAM: of last and tail, and against the end of handle */
 	struct pl_event *last; /* gone: behind all its work; NULL: could not be recorded */
 	struct pl_event *tail; /* what it had when a capture of it began, until that ends */
 	struct pl_stream *hash_next, *all_next; /* table's lock */

@@ -66,13 +66,13 @@ reserve(uint64_t *addr, size_t bytes, size_t align_bytes)
 
 	if (!range)
 		return 0;
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	rc = pl_room_take(gpu, bytes, align_bytes, range);
 	if (!rc && !pl_vmm_range_add(range)) {
 		pl_room_put(range);
 		rc = -ENOMEM;
 	}
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	if (rc) {
 		free(range);
 		return 0;
@@ -100,14 +100,14 @@ cuMemAddressFree(uint64_t addr, size_t bytes)
 
 	if (!pl_active() || !pl_maybe_ours(addr))
 		return PL_REAL(cuMemAddressFree)(addr, bytes);
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	range = pl_vmm_range_find(addr);
 	if (range && range->base == addr && range->bytes == bytes &&
 	    !pl_vmm_mapping_in(addr, bytes)) {
 		pl_vmm_range_put(range);
 		result = CU_SUCCESS;
 	}
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	return result;
 }
 
@@ -163,11 +163,11 @@ create(struct pl_gpu *gpu, uint64_t *handle, size_t bytes, const struct cu_alloc
 	new->what = *what;
 	new->what.compression = 0; /* a wish, and what came of it */
 	new->refs = 1;
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	added = pl_vmm_handle_add(new);
 	if (added)
 		*handle = new->id;
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	if (!added) {
 		atomic_fetch_sub(&gpu->allocated_bytes, bytes);
 		free(new);
@@ -202,7 +202,7 @@ cuMemRelease(uint64_t id)
 
 	if (!pl_active() || !pl_vmm_id_is_ours(id))
 		return pl_foreign_release(id);
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	handle = pl_vmm_handle_find(id);
 	if (handle && handle->refs) {
 		result = CU_SUCCESS;
@@ -210,7 +210,7 @@ cuMemRelease(uint64_t id)
 		if (!handle->refs && !handle->mappings)
 			pl_vmm_handle_free(handle);
 	}
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	return result;
 }
 
@@ -224,7 +224,7 @@ struct target {
 };
 
 /* The driver's answer to what cannot be mapped. */
-static int
+PL_VMM_HELD static int
 target_check(const struct target *t, size_t offset, unsigned long long flags)
 {
 	if (!t->bytes || flags || t->addr % PL_GRANULE_BYTES)
@@ -245,7 +245,7 @@ target_is_paged(const struct target *t)
 }
 
 /* Note the mapping, before it is made. NULL: no memory. */
-static struct pl_vmm_mapping *
+PL_VMM_HELD static struct pl_vmm_mapping *
 mapping_new(const struct target *t)
 {
 	struct pl_vmm_mapping *mapping = calloc(1, sizeof(*mapping));
@@ -265,7 +265,7 @@ mapping_new(const struct target *t)
 	return NULL;
 }
 
-static void
+PL_VMM_HELD static void
 mapping_free(struct pl_vmm_mapping *mapping)
 {
 	pl_vmm_mapping_remove(mapping);
@@ -274,7 +274,7 @@ mapping_free(struct pl_vmm_mapping *mapping)
 	free(mapping);
 }
 
-static int
+PL_VMM_HELD static int
 map_paged(const struct target *t)
 {
 	struct pl_vmm_handle *handle = t->handle;
@@ -300,7 +300,7 @@ map_paged(const struct target *t)
 }
 
 /* The driver maps: its handle, or a handle of ours that it has made. */
-static int
+PL_VMM_HELD static int
 map_native(const struct target *t, size_t offset, uint64_t id, unsigned long long flags)
 {
 	struct pl_vmm_mapping *mapping = NULL;
@@ -337,7 +337,7 @@ cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t id, unsigned long 
 	if (!pl_active() || (!ours && !pl_maybe_ours(addr)))
 		return pl_foreign_map(addr, bytes, offset, id, flags);
 	token = pl_capture_relax();
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	t.range = pl_vmm_range_find(addr);
 	t.handle = ours ? pl_vmm_handle_find(id) : NULL;
 	if ((ours && (!t.handle || !t.handle->refs)) || (!t.range && pl_maybe_ours(addr)))
@@ -347,7 +347,7 @@ cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t id, unsigned long 
 	if (!result)
 		result = target_is_paged(&t) ? map_paged(&t)
 					     : map_native(&t, offset, id, flags);
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	pl_capture_restore(token);
 	return result;
 }
@@ -355,7 +355,7 @@ cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t id, unsigned long 
 /* ---- unmapping ---- */
 
 /* Whether [addr, addr + bytes) is of whole mappings; with holes, if those may be. */
-static int
+PL_VMM_HELD static int
 range_is_whole(uint64_t addr, uint64_t bytes, int holes)
 {
 	uint64_t at = addr, end = addr + bytes;
@@ -374,7 +374,7 @@ range_is_whole(uint64_t addr, uint64_t bytes, int holes)
 }
 
 /* Contents stay at home where they are, until it is known that nobody wants them. */
-static int
+PL_VMM_HELD static int
 homes_make(struct pl_vmm_range *range, uint64_t addr, uint64_t end)
 {
 	const struct pl_vmm_mapping *mapping;
@@ -398,7 +398,7 @@ homes_make(struct pl_vmm_range *range, uint64_t addr, uint64_t end)
 	return result;
 }
 
-static void
+PL_VMM_HELD static void
 mapping_end(struct pl_vmm_mapping *mapping)
 {
 	struct pl_vmm_handle *handle = mapping->handle;
@@ -411,7 +411,7 @@ mapping_end(struct pl_vmm_mapping *mapping)
 		pl_vmm_handle_free(handle);
 }
 
-static int
+PL_VMM_HELD static int
 unmap(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes)
 {
 	if (!is_granular(bytes) || addr % PL_GRANULE_BYTES ||
@@ -434,14 +434,14 @@ cuMemUnmap(uint64_t addr, size_t bytes)
 			return result;
 	}
 	token = pl_capture_relax();
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	if (ours) {
 		range = pl_vmm_range_find(addr);
 		result = range ? unmap(range, addr, bytes) : CU_ERROR_INVALID_VALUE;
 	}
 	while (!result && (mapping = pl_vmm_mapping_in(addr, bytes)))
 		mapping_end(mapping);
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	pl_capture_restore(token);
 	return result;
 }
@@ -487,7 +487,7 @@ peer_say(const struct pl_gpu *gpu)
 }
 
 /* One row of a set-access on one mapping. */
-static int
+PL_VMM_HELD static int
 access_apply(struct pl_vmm_mapping *mapping, const struct cu_access *access)
 {
 	struct pl_vmm_range *range = mapping->range;
@@ -508,7 +508,7 @@ access_apply(struct pl_vmm_mapping *mapping, const struct cu_access *access)
 	return CU_SUCCESS;
 }
 
-static int
+PL_VMM_HELD static int
 access_set(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes,
 	   const struct cu_access *access, size_t n)
 {
@@ -548,11 +548,11 @@ keep_note(uint64_t addr, const struct cu_access *access, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		host |= access[i].location.type != CU_LOCATION_DEVICE;
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	range = pl_vmm_range_find(addr);
 	if (range)
 		range->keep |= host;
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 }
 
 int
@@ -565,10 +565,10 @@ cuMemSetAccess(uint64_t addr, size_t bytes, const struct cu_access *access, size
 
 	if (!pl_active() || !pl_maybe_ours(addr))
 		return access_native(addr, bytes, access, n);
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	range = pl_vmm_range_find(addr);
 	if (range && range->native) {
-		pthread_mutex_unlock(&pl_vmm_lock);
+		sl_mutex_unlock(&pl_vmm_lock);
 		result = access_native(addr, bytes, access, n);
 		if (!result)
 			keep_note(addr, access, n);
@@ -579,7 +579,7 @@ cuMemSetAccess(uint64_t addr, size_t bytes, const struct cu_access *access, size
 	gpu = range ? range->gpu : NULL; /* it may go when it is not locked; these stay */
 	area = range ? range->area : NULL;
 	zone = range ? range->zone : 0;
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	if (!result)
 		rc = pl_room_populate(gpu, zone, area, addr, bytes);
 	pl_capture_restore(token);

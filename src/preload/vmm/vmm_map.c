@@ -51,8 +51,8 @@ zone_for(const struct pl_arena *arena, uint64_t bytes)
 	return kind;
 }
 
-/* Take room at an aligned address in the extent; the rest is free as before. Locked. */
-static void
+/* Take room at an aligned address in the extent; the rest is free as before. */
+PL_ARENA_HELD static void
 range_carve(struct pl_arena *arena, struct pl_extent *extent, uint64_t align,
 	    struct pl_vmm_range *range)
 {
@@ -83,14 +83,14 @@ range_search(struct pl_arena *arena, uint64_t align, struct pl_vmm_range *range,
 	struct pl_extent *extent = NULL;
 	int rc;
 
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	rc = pl_zone_reserve(zone, EXTENTS_CARVED + EXTENTS_PUT);
 	if (!rc)
 		extent = pl_zone_fit(zone, 1, PL_CLASS_CLEAN, range->room + slack);
 	if (extent)
 		range_carve(arena, extent, align, range);
 	*owed = zone->oldest != NULL;
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	return rc ? rc : extent != NULL;
 }
 
@@ -139,7 +139,7 @@ pl_room_put(struct pl_vmm_range *range)
 	struct pl_arena *arena = pl_arena_of(range->gpu);
 	struct pl_zone *zone = &arena->zones[range->zone];
 
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	while (range->worn) {
 		struct pl_record *record = (struct pl_record *)range->worn;
 
@@ -152,7 +152,7 @@ pl_room_put(struct pl_vmm_range *range)
 		pl_zone_put(zone, range->area, range->base, range->room, PL_CLASS_CLEAN,
 			    0, arena->seq);
 	}
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 }
 
 /* ---- blocks ---- */
@@ -186,8 +186,8 @@ record_wear(struct pl_vmm_range *range, struct pl_record *record)
 	range->worn = &record->block;
 }
 
-/* A record of the range's, not shown yet. NULL: no memory. Locked. */
-static struct pl_record *
+/* A record of the range's, not shown yet. NULL: no memory. */
+PL_ARENA_HELD static struct pl_record *
 record_make(struct pl_arena *arena)
 {
 	struct pl_record *record = pl_record_get(&arena->records);
@@ -258,7 +258,7 @@ pl_room_show(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes)
 
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	if (!record)
 		record = record_make(arena);
 	rc = record ? 0 : -ENOMEM;
@@ -276,7 +276,7 @@ pl_room_show(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes)
 	} else if (record && !left) {
 		pl_record_put(&arena->records, record);
 	}
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	if (rc && (left_pinned || right_pinned))
 		sl_ignore(pin_change(range->gpu, base, end, 0));
 	if (!rc && left_pinned)
@@ -302,14 +302,14 @@ block_cut(struct pl_vmm_range *range, struct pl_record *record, uint64_t from, u
 		if (rc)
 			return rc;
 	}
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	if (to < end) {
 		high = record_make(arena);
 		low = base < from ? record_make(arena) : NULL;
 		if (!high || (base < from && !low)) {
 			if (high)
 				pl_record_put(&arena->records, high);
-			pthread_mutex_unlock(&arena->lock);
+			pl_arena_unlock(arena);
 			if (pinned) {
 				sl_ignore(pin_change(range->gpu, base, from, 0));
 				sl_ignore(pin_change(range->gpu, to, end, 0));
@@ -337,7 +337,7 @@ block_cut(struct pl_vmm_range *range, struct pl_record *record, uint64_t from, u
 	}
 	arena->live_bytes -= to - from;
 	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	return pinned ? pin_change(range->gpu, base, end, 0) : 0;
 }
 
@@ -377,8 +377,8 @@ pl_room_populate(struct pl_gpu *gpu, int zone, struct pl_area *area, uint64_t ad
 	return pl_arena_populate(arena, &arena->zones[zone], area, addr, bytes);
 }
 
-/* These whole chunks are on the device no more. Locked. */
-static void
+/* These whole chunks are on the device no more. */
+PL_ARENA_HELD static void
 populated_clear(struct pl_arena *arena, const struct pl_vmm_range *range, uint64_t addr,
 		uint64_t bytes)
 {
@@ -402,9 +402,9 @@ chunks_evict(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes)
 	pl_leave();
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&arena->lock);
+	pl_arena_lock(arena);
 	populated_clear(arena, range, addr, bytes);
-	pthread_mutex_unlock(&arena->lock);
+	pl_arena_unlock(arena);
 	return 0;
 }
 

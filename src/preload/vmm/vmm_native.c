@@ -138,7 +138,7 @@ pl_vmm_range_put(struct pl_vmm_range *range)
 }
 
 /* A home in a reservation that nobody has. */
-static int
+PL_VMM_HELD static int
 home_park(struct pl_vmm_handle *handle)
 {
 	struct pl_vmm_range *range = calloc(1, sizeof(*range));
@@ -259,7 +259,7 @@ native_make(const struct pl_vmm_handle *handle, uint64_t from, uint64_t *native)
 }
 
 /* Its memory is the driver's from here on. */
-static void
+PL_VMM_HELD static void
 native_become(struct pl_vmm_handle *handle, uint64_t native)
 {
 	static _Atomic int told;
@@ -301,7 +301,7 @@ struct convert {
 };
 
 /* All of them, in *out (malloc'ed), their number in *n. CUresult. */
-static int
+PL_VMM_HELD static int
 converts_collect(const struct pl_vmm_range *range, struct convert **out, size_t *n)
 {
 	const uint64_t end = range->base + range->bytes;
@@ -338,7 +338,7 @@ mapping_restore(const struct pl_vmm_mapping *mapping)
 }
 
 /* Contents are copied: the reservation is the driver's. */
-static int
+PL_VMM_HELD static int
 range_switch(struct pl_vmm_range *range, const struct convert *list, size_t n)
 {
 	int result, first, rc;

@@ -23,7 +23,7 @@ pl_vmm_view(uint64_t addr, struct pl_vmm_view *out)
 
 	if (current(&here) || here < 0 || here >= (int)PL_GPUS_MAX)
 		here = -1;
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	mapping = pl_vmm_mapping_find(addr);
 	if (mapping && mapping->range && !mapping->range->native) {
 		is = 1;
@@ -37,7 +37,7 @@ pl_vmm_view(uint64_t addr, struct pl_vmm_view *out)
 	} else if (mapping) {
 		is = -1;
 	}
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	return is;
 }
 
@@ -46,11 +46,11 @@ pl_vmm_sync_set(uint64_t addr, int sync)
 {
 	struct pl_vmm_mapping *mapping;
 
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	mapping = pl_vmm_mapping_find(addr);
 	if (mapping)
 		mapping->sync = sync;
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 }
 
 /* ---- access ---- */
@@ -69,7 +69,7 @@ cuMemGetAccess(unsigned long long *flags, const struct cu_location *location, ui
 	    (location->id < 0 || location->id >= (int)PL_GPUS_MAX ||
 	     get(&device, location->id)))
 		return CU_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	range = pl_vmm_range_find(addr);
 	mapping = range ? pl_vmm_mapping_find(addr) : NULL;
 	native = range && range->native;
@@ -79,7 +79,7 @@ cuMemGetAccess(unsigned long long *flags, const struct cu_location *location, ui
 				 : CU_ACCESS_NONE;
 		result = CU_SUCCESS;
 	}
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	return native ? PL_REAL(cuMemGetAccess)(flags, location, addr) : result;
 }
 
@@ -95,7 +95,7 @@ cuMemRetainAllocationHandle(uint64_t *handle, void *addr)
 
 	if (!pl_active() || !handle)
 		return PL_REAL(cuMemRetainAllocationHandle)(handle, addr);
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	mapping = pl_vmm_mapping_find(at);
 	if (mapping && mapping->handle) {
 		whose = OURS;
@@ -104,7 +104,7 @@ cuMemRetainAllocationHandle(uint64_t *handle, void *addr)
 	} else if (!mapping && pl_maybe_ours(at) && pl_gpu_of(at)) {
 		whose = NOBODYS; /* the driver would tell of a chunk */
 	}
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	if (whose != DRIVERS)
 		return whose == OURS ? CU_SUCCESS : CU_ERROR_INVALID_VALUE;
 	result = PL_REAL(cuMemRetainAllocationHandle)(handle, addr);
@@ -121,13 +121,13 @@ cuMemGetAllocationPropertiesFromHandle(struct cu_allocation *what, uint64_t id)
 
 	if (!pl_active() || !pl_vmm_id_is_ours(id))
 		return PL_REAL(cuMemGetAllocationPropertiesFromHandle)(what, id);
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	handle = pl_vmm_handle_find(id);
 	if (handle && handle->refs && what) {
 		*what = handle->what;
 		result = CU_SUCCESS;
 	}
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	return result;
 }
 
@@ -140,13 +140,13 @@ handle_native(uint64_t id, uint64_t *native)
 	struct pl_vmm_handle *handle;
 	int token = pl_capture_relax(), result = CU_ERROR_INVALID_VALUE;
 
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	handle = pl_vmm_handle_find(id);
 	if (handle && handle->refs)
 		result = pl_vmm_handle_nativize(handle);
 	if (!result)
 		*native = handle->native;
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	pl_capture_restore(token);
 	return result;
 }
@@ -158,10 +158,10 @@ handle_is_shared(uint64_t id)
 	const struct pl_vmm_handle *handle;
 	int is;
 
-	pthread_mutex_lock(&pl_vmm_lock);
+	sl_mutex_lock(&pl_vmm_lock);
 	handle = pl_vmm_handle_find(id);
 	is = handle && handle->what.requested_handle;
-	pthread_mutex_unlock(&pl_vmm_lock);
+	sl_mutex_unlock(&pl_vmm_lock);
 	return is;
 }
 
@@ -207,13 +207,13 @@ cuMulticastBindAddr(uint64_t group, size_t offset, uint64_t addr, size_t bytes,
 
 	if (pl_active() && pl_maybe_ours(addr)) {
 		token = pl_capture_relax();
-		pthread_mutex_lock(&pl_vmm_lock);
+		sl_mutex_lock(&pl_vmm_lock);
 		range = pl_vmm_range_find(addr);
 		if (range)
 			result = pl_vmm_range_nativize(range);
 		else if (pl_block_find(addr))
 			result = CU_ERROR_INVALID_VALUE;
-		pthread_mutex_unlock(&pl_vmm_lock);
+		sl_mutex_unlock(&pl_vmm_lock);
 		pl_capture_restore(token);
 		if (result)
 			return result;

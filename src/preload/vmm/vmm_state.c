@@ -14,7 +14,7 @@
 #define ID_TAG_SHIFT 48
 #define ID_TAG       ((uint64_t)0x51ce) /* of bits 48 to 63 */
 
-pthread_mutex_t pl_vmm_lock = PTHREAD_MUTEX_INITIALIZER;
+struct sl_mutex pl_vmm_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_MAPPINGS);
 
 static struct pl_ranges handles = PL_RANGES_INITIALIZER; /* by id, 1 long */
 static struct pl_ranges ranges = PL_RANGES_INITIALIZER;
