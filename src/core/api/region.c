@@ -108,7 +108,7 @@ region_insert(struct sl_region *r)
 	return 0;
 }
 
-static void
+SL_HELD static void
 region_remove(struct sl_region *r)
 {
 	struct sluice_space *s = r->space;

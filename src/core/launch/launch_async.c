@@ -78,7 +78,7 @@ scopes_end_done(struct sl_task *task, int rc)
 	}
 }
 
-static void
+SL_HELD static void
 scope_over(struct sluice_launch *l)
 {
 	sl_launch_finish(l);

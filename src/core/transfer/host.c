@@ -19,7 +19,7 @@
 #define SPILL_BATCH_BYTES (32u << 20)
 
 /* Take a frame's bytes out of the accounts. */
-static void
+SL_HELD static void
 host_uncount(struct sluice_space *s, struct sl_host *h)
 {
 	if (h->settled)
