@@ -18,7 +18,7 @@
  *   SYNCING   as DEVICE; a snapshot of it is being taken or written to the store.
  *   EVICTING  leaving the device; touches wait.
  *   VIEWING   as HOST, and spans are on their way between the frame and host code's view of the
- *             addresses (devices with SL_CAP_VIEW): touches wait.
+ *             addresses (devices with hostmap): touches wait.
  *   POISONED  a write to the store failed: what the store has is unknown; the frame has the
  *             contents and is kept until a later write succeeds.
  * In every state with an arrow in flight (READING, WRITING, FILLING, SYNCING, EVICTING, VIEWING)

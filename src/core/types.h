@@ -35,7 +35,9 @@
 #include "base/lock.h"
 #include "core/chunk_state.h"
 #include "core/policy.h"
-#include "device/device.h"
+#include "device/device_async.h"
+#include "device/device_fault.h"
+#include "device/device_hostmap.h"
 #include "sluice/sluice.h"
 #include "store/store.h"
 
@@ -144,19 +146,19 @@ struct sl_chunk {
 	struct sl_pages *pages;   /* DEVICE by pages, else NULL */
 	struct sl_extent *spill; /* anonymous regions: place in the spill file, or NULL */
 	struct sl_chunk *prev, *next; /* discarded list */
-	uint64_t *dead;   /* discarded pages (bitmap) while only some are, else NULL */
-	uint64_t stamp;   /* order of last use: smaller is colder */
-	uint64_t arrival; /* what must be done before it is used: device.h, arrival() */
-	uint64_t heap_stamp;   /* the stamp by which the heap knows it */
-	uint32_t device_bytes; /* counted to the device budget now */
-	uint32_t heap_slot;    /* SL_HEAP_NONE: not in the heap */
-	uint32_t mark;         /* dedup within one launch */
-	uint32_t pins;         /* uses by launches prepared and not finished */
-	uint32_t reach_users;  /* uses by such launches that reach it in the host tier */
-	uint32_t view;         /* spans that host code's view shows (bit k: span k) */
-	uint32_t view_dirty;   /* of them: may be newer than the frame */
-	uint16_t user_pins;    /* sluice_pin() */
-	uint16_t flags;        /* enum sl_chunk_flag */
+	uint64_t *dead; /* discarded pages (bitmap) while only some are, else NULL */
+	uint64_t stamp; /* order of last use: smaller is colder */
+	struct sl_fence ready_at; /* what must be done before it is used: device_async.h */
+	uint64_t heap_stamp;      /* the stamp by which the heap knows it */
+	uint32_t device_bytes;    /* counted to the device budget now */
+	uint32_t heap_slot;       /* SL_HEAP_NONE: not in the heap */
+	uint32_t mark;            /* dedup within one launch */
+	uint32_t pins;            /* uses by launches prepared and not finished */
+	uint32_t reach_users; /* uses by such launches that reach it in the host tier */
+	uint32_t view;        /* spans that host code's view shows (bit k: span k) */
+	uint32_t view_dirty;  /* of them: may be newer than the frame */
+	uint16_t user_pins;   /* sluice_pin() */
+	uint16_t flags;       /* enum sl_chunk_flag */
 	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
@@ -489,11 +491,18 @@ sl_chunk_pins(const struct sl_chunk *c)
 	return c->pins + c->region->whole_pins;
 }
 
+/* Without guards the books alone say what is guarded: what writes is what declares to. */
+static inline int
+sl_device_guard(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	return dev->guards ? dev->guards->guard(dev, addr, bytes) : 0;
+}
+
 /* Checking mode looks at what kernels touch: where their touches are seen. */
 static inline int
 sl_checks_kernels(const struct sluice_space *s)
 {
-	return s->config.checking && (s->device->caps & SL_CAP_FAULTS);
+	return s->config.checking && s->device->faults != NULL;
 }
 
 static inline int

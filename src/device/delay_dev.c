@@ -76,14 +76,11 @@ static int
 delay_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
 	      unsigned flags)
 {
-	int rc;
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
 
 	if (frame)
 		sleep_until(link_take(delay_of(dev), DIRECTION_IN, bytes));
-	rc = sl_wrap_dev_inner(dev)->ops->present(sl_wrap_dev_inner(dev), addr, bytes,
-						  frame, flags);
-	sl_wrap_dev_count(dev);
-	return rc;
+	return inner->ops->present(inner, addr, bytes, frame, flags);
 }
 
 static int
@@ -97,7 +94,6 @@ delay_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 		end_ns = link_take(delay_of(dev), DIRECTION_OUT, bytes);
 	rc = sl_wrap_dev_inner(dev)->ops->absent(sl_wrap_dev_inner(dev), addr, bytes,
 						 frame, how);
-	sl_wrap_dev_count(dev);
 	if (how == SL_ABSENT_COPY)
 		sleep_until(end_ns);
 	return rc;
@@ -132,10 +128,9 @@ delay_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		return sl_fail(-ENOMEM, "device: out of memory");
 	*out = (struct delay_out){done, cookie,
 				  link_take(delay_of(dev), DIRECTION_OUT, bytes)};
-	rc = inner->ops->absent_start(inner, addr, bytes, frame, out_done, out);
+	rc = inner->async->absent_start(inner, addr, bytes, frame, out_done, out);
 	if (rc)
 		free(out);
-	sl_wrap_dev_count(dev);
 	return rc;
 }
 
@@ -153,10 +148,11 @@ delay_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct s
 static int
 delay_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void *src, int guard)
 {
+	struct sl_device *inner = sl_wrap_dev_inner(dev);
+
 	if (src)
 		sleep_until(link_take(delay_of(dev), DIRECTION_IN, bytes));
-	return sl_wrap_dev_inner(dev)->ops->page_fill(sl_wrap_dev_inner(dev), addr, bytes,
-						      src, guard);
+	return inner->faults->page_fill(inner, addr, bytes, src, guard);
 }
 
 int
@@ -174,11 +170,9 @@ sl_device_wrap_delay(struct sl_device *inner, uint64_t delay_ns, uint64_t bytes_
 	outer->bytes_per_s = bytes_per_s;
 	wrap->ops.present = delay_present;
 	wrap->ops.absent = delay_absent;
-	if (wrap->ops.absent_start)
-		wrap->ops.absent_start = delay_absent_start;
 	wrap->ops.snapshot = delay_snapshot;
-	if (wrap->ops.page_fill)
-		wrap->ops.page_fill = delay_page_fill;
+	wrap->async.absent_start = delay_absent_start; /* not used where the role is not there */
+	wrap->faults.page_fill = delay_page_fill;
 	*out = &wrap->dev;
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What wrappers of a device (fault_dev.c, delay_dev.c) are made from: a device that owns another one and
- * hands every call on. A wrapper replaces the calls it is about. What a device lacks (NULL), the wrapper
- * lacks, too.
+ * What wrappers of a device (fault_dev.c, delay_dev.c) are made from: a device that owns another
+ * one and hands every call on. A wrapper replaces the calls it is about, or is asked before each
+ * call. It has the roles of the inner device.
  *
  * No threads, no locks.
  */
@@ -10,11 +10,28 @@
 #define SL_DEVICE_WRAP_DEV_H
 
 #include "device/device.h"
+#include "device/device_async.h"
+#include "device/device_fault.h"
+#include "device/device_hostmap.h"
 
 struct sl_wrap_dev {
 	struct sl_device dev; /* first */
 	struct sl_device *inner;
-	struct sl_device_ops ops; /* dev.ops points here */
+	/* Asked before a call that can fail, with the name of its fault point; not 0: the call
+	 * returns that with nothing done. NULL: nobody is asked. */
+	int (*ask)(const char *point);
+	/* dev points here, to those that the inner device has. */
+	struct sl_device_ops ops;
+	struct sl_device_kernels kernels;
+	struct sl_device_events events;
+	struct sl_device_async async;
+	struct sl_device_native native;
+	struct sl_device_hash hash;
+	struct sl_device_pool pool;
+	struct sl_device_faults faults;
+	struct sl_device_guards guards;
+	struct sl_device_hostmap hostmap;
+	struct sl_device_zerocopy zerocopy;
 };
 
 /*
@@ -24,13 +41,6 @@ struct sl_wrap_dev {
  */
 int sl_wrap_dev_create(struct sl_device *inner, size_t size,
 		       struct sl_wrap_dev **out) SL_MUST_CHECK;
-
-/*
- * Counters and numbers of moves are read from the outer device: to be called after each call of the
- * inner one that moves something or looks how far moves are. A gate of a stream may show the inner one
- * more moves done than the outer knows until the next such call: that costs a gate, no order.
- */
-void sl_wrap_dev_count(struct sl_device *outer);
 
 static inline struct sl_device *
 sl_wrap_dev_inner(struct sl_device *outer)

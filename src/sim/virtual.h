@@ -23,7 +23,8 @@
 #include <pthread.h>
 
 #include "base/turns.h"
-#include "device/device.h"
+#include "device/device_async.h"
+#include "device/device_fault.h"
 #include "sim/sim.h"
 #include "store/engine.h"
 

@@ -43,10 +43,11 @@ struct copy {
 };
 
 struct vdev {
-	struct sl_device dev; /* first */
-	struct sl_virtual *v; /* set once */
-	void *mapping;        /* set once */
-	size_t mapping_bytes; /* set once */
+	struct sl_device dev;               /* first */
+	struct sl_device_progress progress; /* not counted: kernels know what arrives when */
+	struct sl_virtual *v;               /* set once */
+	void *mapping;                      /* set once */
+	size_t mapping_bytes;               /* set once */
 	struct span *spans;
 	struct left *left; /* ascending, n_left from first_left; room for each span of memory */
 	size_t first_left, n_left;
@@ -253,7 +254,7 @@ vdev_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 	s->present = 1;
 	s->guarded = (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT)) != 0;
 	if (!frame) {
-		s->version = 0;
+		s->version = flags & SL_PRESENT_UNDEFINED ? SL_VERSION_ANY : 0;
 		s->arrives = sl_line_add(&d->v->line[SL_BOUND_COMPUTE], from,
 					 sl_virtual_ticks(d->v, bytes, machine->alloc_bps));
 		return 0;
@@ -267,16 +268,6 @@ vdev_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 	if (!(flags & SL_PRESENT_KEEP))
 		vdev_frame_put(dev, frame);
 	return 0;
-}
-
-static int
-vdev_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
-{
-	int rc = vdev_present(dev, addr, bytes, NULL, 0);
-
-	if (!rc)
-		span_at(vdev_of(dev), addr)->version = SL_VERSION_ANY;
-	return rc;
 }
 
 /* Put a copy out on the link; returns when it is over. The number-th may be one to lose. */
@@ -357,6 +348,23 @@ vdev_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 	d->last = copy;
 	sl_cond_signal(&d->work);
 	sl_mutex_unlock(&d->lock);
+	return 0;
+}
+
+/* Kernels wait for what they use by themselves: sl_virtual_arrival(). */
+static struct sl_fence
+vdev_ready_at(struct sl_device *dev, const void *addr)
+{
+	(void)dev;
+	(void)addr;
+	return sl_fence_make(SL_COPIES_IN, 0);
+}
+
+static int
+vdev_query(struct sl_device *dev, struct sl_fence fence)
+{
+	(void)dev;
+	(void)fence;
 	return 0;
 }
 
@@ -530,17 +538,27 @@ static const struct sl_device_ops vdev_ops = {
 	.frame_get = vdev_frame_get,
 	.frame_put = vdev_frame_put,
 	.present = vdev_present,
-	.present_any = vdev_present_any,
 	.absent = vdev_absent,
-	.absent_start = vdev_absent_start,
 	.snapshot = vdev_snapshot,
-	.guard = vdev_guard,
-	.unguard = vdev_unguard,
-	.grid_run = vdev_grid_run,
 	.stream_create = sl_virtual_stream_create,
 	.stream_destroy = sl_virtual_stream_destroy,
 	.stream_submit = sl_virtual_stream_submit,
 	.stream_synchronize = sl_virtual_stream_synchronize,
+};
+
+static const struct sl_device_kernels vdev_kernels = {
+	.run = vdev_grid_run,
+};
+
+static const struct sl_device_async vdev_async = {
+	.absent_start = vdev_absent_start,
+	.ready_at = vdev_ready_at,
+	.query = vdev_query,
+};
+
+static const struct sl_device_guards vdev_guards = {
+	.guard = vdev_guard,
+	.unguard = vdev_unguard,
 };
 
 /* Addresses that nobody else has; nothing is ever there. */
@@ -574,7 +592,10 @@ sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes,
 	d->memory_bytes = memory_bytes;
 	d->used_bytes = memory_bytes;
 	d->dev.ops = &vdev_ops;
-	d->dev.caps = SL_CAP_KERNELS | SL_CAP_GUARDS;
+	d->dev.kernels = &vdev_kernels;
+	d->dev.async = &vdev_async;
+	d->dev.guards = &vdev_guards;
+	d->dev.progress = &d->progress;
 	d->dev.workers = 1;
 	sl_mutex_init(&d->lock, SL_RANK_STREAM);
 	sl_cond_init(&d->work);

@@ -29,11 +29,11 @@ cd "$root"
 layer_check "public headers include public headers only" 'sluice/' include/sluice/*.h
 layer_check "base knows nothing of paging" 'base/|sluice/error\.h' src/base/*.[ch]
 layer_check "core knows no back end" \
-	'base/|core/|sluice/|device/device\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
+	'base/|core/|sluice/|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
 layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \
-	'base/|device/(device|wrap_dev)\.h|sluice/' src/device/*_dev.c
+	'base/|device/(device[a-z_]*|wrap_dev)\.h|sluice/' src/device/*_dev.c
 layer_check "a store knows neither core nor device" 'base/|store/|sluice/' src/store/*.[ch]
 layer_check "a trace knows nothing but base and the public words" 'base/|trace/|sluice/' src/trace/*.[ch]
 layer_check "plans stand on traces" 'base/|trace/|plan/|sluice/' src/plan/*.[ch]
@@ -42,7 +42,7 @@ virtual='src/sim/(virtual|core_run)[a-z_]*\.[ch]'
 layer_check "the simulator stands on plans" 'base/|trace/|plan/|sim/|sluice/' \
 	$(printf '%s\n' src/sim/*.[ch] | grep -Ev "^$virtual\$")
 layer_check "the virtual machine knows contracts and the door into core" \
-	'base/|sim/|sluice/|device/device\.h|store/(store|engine)\.h|core/space_on\.h' \
+	'base/|sim/|sluice/|device/device[a-z_]*\.h|store/(store|engine)\.h|core/space_on\.h' \
 	$(printf '%s\n' src/sim/*.[ch] | grep -E "^$virtual\$")
 layer_check "the preload library stands on its doors into core, on the recorder, and on the CUDA back end's driver" \
 	'base/|preload/|sluice/|core/(interpose|limits)\.h|trace/record\.h|device/cuda/cuda_(driver|abi)\.h' \

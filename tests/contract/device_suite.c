@@ -110,15 +110,16 @@ span_addr(const struct core *core, int i)
 static int
 view_show(struct core *core, char *addr, const char *src, int guard)
 {
-	const struct sl_device_ops *ops = core->dev->ops;
 	size_t at;
 	int rc = 0;
 
 	for (at = 0; at < core->span_bytes && !rc; at += SPAN)
-		rc = ops->view_show(core->dev, addr + at, src ? src + at : NULL, guard);
+		rc = core->dev->hostmap->show(core->dev, addr + at, src ? src + at : NULL,
+					      guard);
 	if (rc)
 		for (at -= SPAN; at; at -= SPAN)
-			CHECK(ops->view_hide(core->dev, addr + at - SPAN, NULL) == 0);
+			CHECK(core->dev->hostmap->hide(core->dev, addr + at - SPAN, NULL) ==
+			      0);
 	return rc;
 }
 
@@ -128,7 +129,7 @@ host_show(struct core *core, char *addr, struct sl_frame *frame, unsigned flags)
 	const unsigned guards = SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT;
 	int rc;
 
-	if (!(core->dev->caps & SL_CAP_VIEW))
+	if (!core->dev->hostmap)
 		return core->dev->ops->present(core->dev, addr, core->span_bytes, frame,
 					       flags);
 	rc = view_show(core, addr, frame ? frame->data : NULL, (flags & guards) != 0);
@@ -144,26 +145,25 @@ host_hide(struct core *core, char *addr, struct sl_frame *frame, int kept)
 	char *to = frame && !kept ? frame->data : NULL;
 	int rc = 0;
 
-	if (!(core->dev->caps & SL_CAP_VIEW))
+	if (!core->dev->hostmap)
 		return ops->absent(core->dev, addr, core->span_bytes, frame,
 				   kept    ? SL_ABSENT_KEPT
 				   : frame ? SL_ABSENT_COPY
 					   : SL_ABSENT_DISCARD);
 	for (size_t at = 0; at < core->span_bytes && !rc; at += SPAN)
-		rc = ops->view_hide(core->dev, addr + at, to ? to + at : NULL);
+		rc = core->dev->hostmap->hide(core->dev, addr + at, to ? to + at : NULL);
 	return rc;
 }
 
 static int
 host_unguard(struct core *core, char *addr)
 {
-	const struct sl_device_ops *ops = core->dev->ops;
 	int rc = 0;
 
-	if (!(core->dev->caps & SL_CAP_VIEW))
-		return ops->unguard(core->dev, addr, core->span_bytes);
+	if (!core->dev->hostmap)
+		return core->dev->guards->unguard(core->dev, addr, core->span_bytes);
 	for (size_t at = 0; at < core->span_bytes && !rc; at += SPAN)
-		rc = ops->view_unguard(core->dev, addr + at);
+		rc = core->dev->hostmap->unguard(core->dev, addr + at);
 	return rc;
 }
 
@@ -190,7 +190,7 @@ driver_copy(void *to, uint64_t from, uint64_t to_device, const void *data, size_
 void
 device_peek(struct core *core, const void *addr, void *to, size_t bytes)
 {
-	if (core->dev->caps & SL_CAP_VIEW)
+	if (core->dev->hostmap)
 		driver_copy(to, (uintptr_t)addr, 0, NULL, bytes);
 	else
 		memcpy(to, addr, bytes);
@@ -199,7 +199,7 @@ device_peek(struct core *core, const void *addr, void *to, size_t bytes)
 void
 device_poke(struct core *core, void *addr, const void *from, size_t bytes)
 {
-	if (core->dev->caps & SL_CAP_VIEW)
+	if (core->dev->hostmap)
 		driver_copy(NULL, 0, (uintptr_t)addr, from, bytes);
 	else
 		memcpy(addr, from, bytes);
@@ -274,7 +274,7 @@ device_create(struct core *core, struct sl_device **out)
 		.address_bytes = ADDRESS_BYTES,
 		.workers = WORKERS,
 		.frame_cache_bytes = 64ul << 20,
-		.events = {.touched = core_touched, .core = core},
+		.touch_server = {.touched = core_touched, .core = core},
 	};
 
 	return device_row->create(&config, out);
@@ -561,27 +561,44 @@ standin_check(void)
 }
 
 static const struct {
-	unsigned cap;
+	unsigned role;
 	const char *name;
-} cap_names[] = {
-	{SL_CAP_KERNELS, "SL_CAP_KERNELS"}, {SL_CAP_FAULTS, "SL_CAP_FAULTS"},
-	{SL_CAP_GUARDS, "SL_CAP_GUARDS"},   {SL_CAP_PAGES, "SL_CAP_PAGES"},
-	{SL_CAP_VIEW, "SL_CAP_VIEW"},       {SL_CAP_REACH, "SL_CAP_REACH"},
-	{SL_CAP_NATIVE, "SL_CAP_NATIVE"},
+	size_t at; /* the pointer in struct sl_device */
+} roles[] = {
+	{ROLE_KERNELS, "kernels", offsetof(struct sl_device, kernels)},
+	{ROLE_EVENTS, "events", offsetof(struct sl_device, events)},
+	{ROLE_ASYNC, "async", offsetof(struct sl_device, async)},
+	{ROLE_NATIVE, "native", offsetof(struct sl_device, native)},
+	{ROLE_FAULTS, "faults", offsetof(struct sl_device, faults)},
+	{ROLE_GUARDS, "guards", offsetof(struct sl_device, guards)},
+	{ROLE_HOSTMAP, "hostmap", offsetof(struct sl_device, hostmap)},
+	{ROLE_ZEROCOPY, "zerocopy", offsetof(struct sl_device, zerocopy)},
 };
+#define N_ROLES (sizeof(roles) / sizeof(roles[0]))
 
-static const char *
-cap_name(unsigned caps)
+static unsigned
+roles_of(const struct sl_device *dev)
 {
-	for (size_t i = 0; i < sizeof(cap_names) / sizeof(cap_names[0]); i++)
-		if (caps & cap_names[i].cap)
-			return cap_names[i].name;
-	return "a capability without a name";
+	unsigned all = 0;
+
+	for (size_t i = 0; i < N_ROLES; i++)
+		if (*(const void *const *)((const char *)dev + roles[i].at))
+			all |= roles[i].role;
+	return all;
 }
 
-/* Whether the row's device can be had on this machine; why not is printed. *caps: its own. */
+static const char *
+role_name(unsigned lacking)
+{
+	for (size_t i = 0; i < N_ROLES; i++)
+		if (lacking & roles[i].role)
+			return roles[i].name;
+	return "a role without a name";
+}
+
+/* Whether the row's device can be had on this machine; why not is printed. *has: its roles. */
 static int
-row_works(unsigned *caps)
+row_works(unsigned *has)
 {
 	struct core core = {0};
 	struct sl_device *dev;
@@ -594,14 +611,14 @@ row_works(unsigned *caps)
 	CHECK(rc == 0);
 	if (rc)
 		exit(1);
-	*caps = dev->caps;
+	*has = roles_of(dev);
 	dev->ops->destroy(dev);
 	return 1;
 }
 
 /* Those of the tests that belong to the row, and before or after the first device. */
 static void
-tests_run(const struct device_test *tests, size_t n, int before, unsigned caps,
+tests_run(const struct device_test *tests, size_t n, int before, unsigned has,
 	  const char *filter)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -609,9 +626,9 @@ tests_run(const struct device_test *tests, size_t n, int before, unsigned caps,
 		if (tests[i].before != before || (tests[i].needs & ~device_row->traits) ||
 		    !strstr(test_name, filter))
 			continue;
-		if (tests[i].caps & ~caps) {
+		if (tests[i].roles & ~has) {
 			printf(" %s: left out: the device has no %s\n", test_name,
-			       cap_name(tests[i].caps & ~caps));
+			       role_name(tests[i].roles & ~has));
 			continue;
 		}
 		printf(" %s\n", test_name);
@@ -626,7 +643,7 @@ device_main(const struct device_test *tests, size_t n, int argc, char **argv)
 	const char *filter = argc > 1 ? argv[1] : "";
 	struct sigaction action = {.sa_sigaction = on_host_fault, .sa_flags = SA_SIGINFO};
 	size_t n_rows = sizeof(device_rows) / sizeof(device_rows[0]);
-	unsigned caps = 0;
+	unsigned has = 0;
 	int ran = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -639,11 +656,11 @@ device_main(const struct device_test *tests, size_t n, int argc, char **argv)
 	for (size_t r = 0; r < n_rows; r++) {
 		device_row = &device_rows[r];
 		test_name = "creation";
-		if (!row_works(&caps))
+		if (!row_works(&has))
 			continue;
 		ran = 1;
 		printf("device: %s\n", device_row->name);
-		tests_run(tests, n, 0, caps, filter);
+		tests_run(tests, n, 0, has, filter);
 	}
 	if (!ran)
 		return 77;

@@ -7,10 +7,10 @@
  * touches by presenting the frame that it holds for a span. Tests that need something else replace
  * its serve function. Each test makes a device of its own and runs over every row of the table that
  * has what the test needs: a new back end is a row in device_suite.c. What a test needs beyond the
- * contract of every device it names as capabilities (enum sl_device_cap); a device that lacks one
+ * contract of every device it names as roles (enum device_role); a device that lacks one
  * leaves the test out and says so.
  *
- * Where host code sees no present span (SL_CAP_VIEW), contents are read and written by copies
+ * Where host code sees no present span (hostmap), contents are read and written by copies
  * (device_peek(), device_poke()), and the core serves touches by what host code's view is shown.
  *
  * A test is a function named as the sentence it shows. Programs are plain: 0 pass, 1 fail, 77 when
@@ -30,7 +30,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "device/device_async.h"
+#include "device/device_fault.h"
+#include "device/device_hostmap.h"
 
 #define SPANS         8
 #define SPAN          ((size_t)SL_SPAN_BYTES)
@@ -57,6 +59,18 @@ enum device_trait {
 	DEVICE_CUDA = 1 << 3    /* present contents are reached through the driver */
 };
 
+/* The roles of device.h that tests ask for. */
+enum device_role {
+	ROLE_KERNELS = 1 << 0,
+	ROLE_EVENTS = 1 << 1,
+	ROLE_ASYNC = 1 << 2,
+	ROLE_NATIVE = 1 << 3,
+	ROLE_FAULTS = 1 << 4,
+	ROLE_GUARDS = 1 << 5,
+	ROLE_HOSTMAP = 1 << 6,
+	ROLE_ZEROCOPY = 1 << 7
+};
+
 struct device_row {
 	const char *name;
 	unsigned traits; /* enum device_trait */
@@ -73,13 +87,13 @@ struct device_test {
 	const char *name;
 	void (*run)(void);
 	unsigned needs; /* enum device_trait: left out on rows that lack one of them */
-	unsigned caps;  /* enum sl_device_cap: the same */
+	unsigned roles; /* enum device_role: the same */
 	int before; /* run before this process has had a thread: a child of it will have some */
 };
 /* clang-format off */
 #define TEST(function)               {#function, function, 0, 0, 0}
 #define TEST_NEEDS(function, needs)  {#function, function, needs, 0, 0}
-#define TEST_CAPS(function, caps)    {#function, function, 0, caps, 0}
+#define TEST_ROLES(function, roles)  {#function, function, 0, roles, 0}
 #define TEST_BEFORE(function, needs) {#function, function, needs, 0, 1}
 #define DEVICE_MAIN(tests)                                                               \
 	int                                                                              \

@@ -24,16 +24,16 @@ a_grid_runs_every_block_once_and_serves_its_touches(void)
 		for (int i = 0; i < 4; i++)
 			span_hold(&core, i, i + 1);
 		args.addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args,
-					      &cookie) == 0);
+		CHECK(core.dev->kernels->run(core.dev, kernel_sum_pages, grid, &args,
+					     &cookie) == 0);
 		CHECK(args.blocks == 2048);
 		CHECK(args.sum == 512 * (1 + 2 + 3 + 4));
 		CHECK(args.overlaps == 0);
 		CHECK(core.n_touches >= 4);
 		CHECK(core.n_launched >= 4 && core.last_launch == &cookie);
 		grid.y = 0;
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args,
-					      NULL) == -EINVAL);
+		CHECK(core.dev->kernels->run(core.dev, kernel_sum_pages, grid, &args,
+					     NULL) == -EINVAL);
 		core_fini(&core);
 	}
 }
@@ -50,20 +50,20 @@ kernels_that_touch_outside_regions_end_with_efault(void)
 
 		core_init(&core, SPAN, deliveries[d]);
 		args.addr = span_addr(&core, SPANS) + 123;
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
-					      NULL) == -EFAULT);
+		CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid, &args,
+					     NULL) == -EFAULT);
 		snprintf(text, sizeof(text), "%p", (void *)args.addr);
 		CHECK(strstr(sluice_last_error(), text) != NULL);
 		args.addr = (char *)64; /* not even near */
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
-					      NULL) == -EFAULT);
+		CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid, &args,
+					     NULL) == -EFAULT);
 		args.addr = (char *)(1ul << 63); /* no address at all */
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
-					      NULL) == -EFAULT);
+		CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid, &args,
+					     NULL) == -EFAULT);
 		CHECK(core.n_touches == 0);
 		args.addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid, &args,
-					      NULL) == 0);
+		CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid, &args,
+					     NULL) == 0);
 		CHECK(core.n_touches == 1);
 		core_fini(&core);
 	}
@@ -83,15 +83,15 @@ a_refused_touch_ends_the_kernel_and_nothing_else(void)
 			core.serve = serve_refuse;
 			core.armed = 1;
 			args.addr = span_addr(&core, 1) + 5;
-			CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid,
-						      &args, NULL) == -EIO);
+			CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid,
+						     &args, NULL) == -EIO);
 			CHECK(strstr(sluice_last_error(), "broken disk") != NULL);
 			CHECK(args.blocks < 5000);
 			CHECK(core.n_touches == 1);
 			core.armed = 0;
 			args.blocks = 0;
-			CHECK(core.dev->ops->grid_run(core.dev, kernel_touch_addr, grid,
-						      &args, NULL) == 0);
+			CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid,
+						     &args, NULL) == 0);
 			CHECK(args.blocks == 5000);
 			CHECK(core.n_touches == 2);
 			CHECK(*args.addr == 1); /* the first one left no trace */
@@ -132,8 +132,8 @@ system_calls_may_touch_with_thread_delivery_only(void)
 		core_init(&core, SPAN, deliveries[d]);
 		may = deliveries[d] == SL_DELIVER_THREAD && core.dev->kernel_touches;
 		args.addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_read_file, grid, &args,
-					      NULL) == 0);
+		CHECK(core.dev->kernels->run(core.dev, kernel_read_file, grid, &args,
+					     NULL) == 0);
 		CHECK(args.sum == (may ? 3 : 0));
 		CHECK(args.overlaps == (may ? 0 : 3));
 		if (may)
@@ -142,18 +142,18 @@ system_calls_may_touch_with_thread_delivery_only(void)
 		core.serve = serve_refuse;
 		core.armed = 1;
 		args.addr = span_addr(&core, 1);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_read_file, grid, &args,
-					      NULL) == (may ? -EIO : 0));
+		CHECK(core.dev->kernels->run(core.dev, kernel_read_file, grid, &args,
+					     NULL) == (may ? -EIO : 0));
 		core_fini(&core);
 	}
 	close(fd);
 }
 
 static const struct device_test tests[] = {
-	TEST_CAPS(a_grid_runs_every_block_once_and_serves_its_touches, SL_CAP_KERNELS),
-	TEST_CAPS(kernels_that_touch_outside_regions_end_with_efault, SL_CAP_KERNELS),
-	TEST_CAPS(a_refused_touch_ends_the_kernel_and_nothing_else, SL_CAP_KERNELS),
-	TEST_CAPS(system_calls_may_touch_with_thread_delivery_only, SL_CAP_KERNELS),
+	TEST_ROLES(a_grid_runs_every_block_once_and_serves_its_touches, ROLE_KERNELS),
+	TEST_ROLES(kernels_that_touch_outside_regions_end_with_efault, ROLE_KERNELS),
+	TEST_ROLES(a_refused_touch_ends_the_kernel_and_nothing_else, ROLE_KERNELS),
+	TEST_ROLES(system_calls_may_touch_with_thread_delivery_only, ROLE_KERNELS),
 };
 
 DEVICE_MAIN(tests)

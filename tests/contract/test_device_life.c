@@ -87,8 +87,9 @@ injected_failures_change_nothing(void)
 	CHECK(ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_KEPT) == -EIO);
 	CHECK(pattern_is(addr, SPAN, 1));
 	CHECK(ops->frame_get(core.dev, SPAN, &none) == -ENOMEM && !none);
-	CHECK(ops->page_fill(core.dev, span_addr(&core, 1), PAGE, NULL, 0) == -EIO);
-	CHECK(ops->guard(core.dev, addr, SPAN) == -EIO);
+	CHECK(core.dev->faults->page_fill(core.dev, span_addr(&core, 1), PAGE, NULL, 0) ==
+	      -EIO);
+	CHECK(core.dev->guards->guard(core.dev, addr, SPAN) == -EIO);
 	CHECK(ops->attach(core.dev, span_addr(&core, SPANS), SPAN, SL_DELIVER_THREAD) ==
 	      -ENOMEM);
 	{
@@ -154,7 +155,8 @@ the_delay_wrapper_is_never_faster_than_its_link(void)
 	CHECK(ops->absent(core.dev, span_addr(&core, 0), SPAN, frame, SL_ABSENT_COPY) == 0);
 	CHECK(sl_now_ns() - start_ns >= 4000000);
 	start_ns = sl_now_ns();
-	CHECK(ops->page_fill(core.dev, span_addr(&core, 1), PAGE, frame->data, 0) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, span_addr(&core, 1), PAGE,
+					  frame->data, 0) == 0);
 	CHECK(sl_now_ns() - start_ns >= 1000000);
 	ops->frame_put(core.dev, frame);
 	core_fini(&core);
@@ -195,8 +197,8 @@ works_without_privilege_or_says_why_not(void)
 		dev->ops->destroy(dev);
 		core_init(&core, SPAN, SL_DELIVER_THREAD);
 		args.addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->grid_run(core.dev, kernel_sum_pages, grid, &args,
-					      NULL) == 0);
+		CHECK(core.dev->kernels->run(core.dev, kernel_sum_pages, grid, &args,
+					     NULL) == 0);
 		CHECK(core.n_touches >= 1);
 		core_fini(&core);
 		fflush(stdout);
@@ -209,10 +211,10 @@ works_without_privilege_or_says_why_not(void)
 static const struct device_test tests[] = {
 	TEST(ranges_are_attached_and_detached),
 	TEST(two_devices_do_not_meet),
-	TEST_CAPS(injected_failures_change_nothing, SL_CAP_PAGES | SL_CAP_GUARDS),
+	TEST_ROLES(injected_failures_change_nothing, ROLE_FAULTS | ROLE_GUARDS),
 	TEST(creation_fails_cleanly_wherever_it_fails),
 	{"the_delay_wrapper_is_never_faster_than_its_link",
-	 the_delay_wrapper_is_never_faster_than_its_link, DEVICE_PROMPT, SL_CAP_PAGES, 0},
+	 the_delay_wrapper_is_never_faster_than_its_link, DEVICE_PROMPT, ROLE_FAULTS, 0},
 	TEST_BEFORE(works_without_privilege_or_says_why_not, DEVICE_USERFAULT | DEVICE_PROMPT),
 };
 

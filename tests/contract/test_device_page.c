@@ -70,9 +70,9 @@ serve_page(struct core *core, const struct sl_touch *touch)
 	char data[PAGE];
 
 	if (touch->guarded)
-		return core->dev->ops->unguard(core->dev, page, PAGE);
+		return core->dev->guards->unguard(core->dev, page, PAGE);
 	memset(data, 8, PAGE);
-	return core->dev->ops->page_fill(core->dev, page, PAGE, data, 1);
+	return core->dev->faults->page_fill(core->dev, page, PAGE, data, 1);
 }
 
 static void
@@ -102,26 +102,24 @@ static void
 page_fill_skips_present_pages(void)
 {
 	struct core core;
-	const struct sl_device_ops *ops;
 	char *src = malloc(SPAN);
 	char *addr;
 
 	core_init(&core, SPAN, SL_DELIVER_THREAD);
-	ops = core.dev->ops;
 	addr = span_addr(&core, 0);
 	memset(src, 1, SPAN);
-	CHECK(ops->page_fill(core.dev, addr, PAGE, src, 0) == 0);
-	CHECK(ops->page_fill(core.dev, addr + 7 * PAGE, 2 * PAGE, src, 0) == 0);
-	CHECK(ops->page_fill(core.dev, addr + SPAN - PAGE, PAGE, src, 0) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr, PAGE, src, 0) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr + 7 * PAGE, 2 * PAGE, src, 0) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr + SPAN - PAGE, PAGE, src, 0) == 0);
 	memset(src, 2, SPAN);
-	CHECK(ops->page_fill(core.dev, addr, SPAN, src, 0) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr, SPAN, src, 0) == 0);
 	for (size_t i = 0; i < SPAN / PAGE; i++) {
 		int early = i == 0 || i == 7 || i == 8 || i == SPAN / PAGE - 1;
 
 		CHECK(addr[i * PAGE] == (early ? 1 : 2));
 	}
-	CHECK(ops->page_drop(core.dev, addr, SPAN) == 0);
-	CHECK(ops->page_fill(core.dev, addr, SPAN, NULL, 0) == 0);
+	CHECK(core.dev->faults->page_drop(core.dev, addr, SPAN) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr, SPAN, NULL, 0) == 0);
 	CHECK(all_zero(addr, SPAN));
 	CHECK(core.n_touches == 0);
 	free(src);
@@ -141,8 +139,8 @@ absent_pages_leave_their_part_of_the_frame(void)
 	ops = core.dev->ops;
 	addr = span_addr(&core, 0);
 	memset(page, 1, sizeof(page));
-	CHECK(ops->page_fill(core.dev, addr + 10 * PAGE, 3 * PAGE, page, 0) == 0);
-	CHECK(ops->page_fill(core.dev, addr + SPAN, PAGE, page, 1) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr + 10 * PAGE, 3 * PAGE, page, 0) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr + SPAN, PAGE, page, 1) == 0);
 	frame = frame_get(&core);
 	memset(frame->data, 2, frame->bytes);
 	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
@@ -154,7 +152,7 @@ absent_pages_leave_their_part_of_the_frame(void)
 	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0); /* all absent again */
 	CHECK(addr[10 * PAGE] == 1 && addr[0] == 2);
 	/* A whole span in small pages goes out as well, and its frame in again. */
-	CHECK(ops->guard(core.dev, addr + PAGE, PAGE) == 0);
+	CHECK(core.dev->guards->guard(core.dev, addr + PAGE, PAGE) == 0);
 	frame = frame_get(&core);
 	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
 	CHECK(((char *)frame->data)[10 * PAGE] == 1 && ((char *)frame->data)[0] == 2);
@@ -167,9 +165,9 @@ absent_pages_leave_their_part_of_the_frame(void)
 static const struct device_test tests[] = {
 	TEST(a_guard_reports_exactly_one_write),
 	TEST(absent_touches_say_read_or_write),
-	TEST_CAPS(pages_are_filled_one_by_one_and_written_once, SL_CAP_PAGES),
-	TEST_CAPS(page_fill_skips_present_pages, SL_CAP_PAGES),
-	TEST_CAPS(absent_pages_leave_their_part_of_the_frame, SL_CAP_PAGES),
+	TEST_ROLES(pages_are_filled_one_by_one_and_written_once, ROLE_FAULTS),
+	TEST_ROLES(page_fill_skips_present_pages, ROLE_FAULTS),
+	TEST_ROLES(absent_pages_leave_their_part_of_the_frame, ROLE_FAULTS),
 };
 
 DEVICE_MAIN(tests)

@@ -139,9 +139,9 @@ launcher_run(void *arg)
 	struct kernel_args args = {.addr = span_addr(own->core, own->span)};
 
 	for (unsigned round = 0; round < LAUNCH_ROUNDS; round++) {
-		CHECK(dev->ops->grid_run(dev, kernel_touch_together,
-					 (struct sluice_grid){2 * WORKERS, 1, 1}, &args,
-					 own) == 0);
+		CHECK(dev->kernels->run(dev, kernel_touch_together,
+					(struct sluice_grid){2 * WORKERS, 1, 1}, &args,
+					own) == 0);
 		span_evict(own->core, own->span);
 	}
 	CHECK(args.blocks == LAUNCH_ROUNDS * 2 * WORKERS);
@@ -176,7 +176,7 @@ every_touch_comes_with_the_launch_that_made_it(void)
 
 static const struct device_test tests[] = {
 	TEST(racing_writes_are_never_lost),
-	TEST_CAPS(every_touch_comes_with_the_launch_that_made_it, SL_CAP_FAULTS),
+	TEST_ROLES(every_touch_comes_with_the_launch_that_made_it, ROLE_FAULTS),
 };
 
 DEVICE_MAIN(tests)

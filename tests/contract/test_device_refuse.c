@@ -138,16 +138,16 @@ refused_calls_take_no_page_that_was_filled(void)
 	if (calls_wait(&core)) {
 		caller_start(page);
 		for (uint64_t i = 1; i <= ROUNDS && !device_failed(); i++) {
-			const struct sl_device_ops *ops = core.dev->ops;
 			uint64_t contents[SL_PAGE_BYTES / sizeof(uint64_t)] = {i};
 			volatile uint64_t *word = (void *)page;
 
 			caller_wait_refused();
 			usleep(i % 5 * 300);
-			CHECK(ops->page_fill(core.dev, page, PAGE, contents, 0) == 0);
+			CHECK(core.dev->faults->page_fill(core.dev, page, PAGE, contents,
+							  0) == 0);
 			usleep(i % 3 * 2000);
 			CHECK(*word == i); /* gone, it would be a touch that brings zeros */
-			CHECK(ops->page_drop(core.dev, page, PAGE) == 0);
+			CHECK(core.dev->faults->page_drop(core.dev, page, PAGE) == 0);
 		}
 		caller_stop();
 	}

@@ -109,12 +109,14 @@ no_frame_gives_zeros_whatever_the_cache_holds(void)
 
 			CHECK(ops->present(core.dev, addr, 2 * SPAN, NULL, guard) == 0);
 			CHECK(device_all_zero(&core, addr, 2 * SPAN));
-			CHECK(ops->unguard(core.dev, addr, 2 * SPAN) == 0);
+			CHECK(!core.dev->guards ||
+			      core.dev->guards->unguard(core.dev, addr, 2 * SPAN) == 0);
 			device_pattern_write(&core, addr, 2 * SPAN, 9);
 			CHECK(ops->absent(core.dev, addr, 2 * SPAN, NULL,
 					  SL_ABSENT_DISCARD) == 0);
 		}
-		CHECK(ops->present_any(core.dev, span_addr(&core, 1), 2 * SPAN) == 0);
+		CHECK(ops->present(core.dev, span_addr(&core, 1), 2 * SPAN, NULL,
+				   SL_PRESENT_UNDEFINED) == 0);
 		device_pattern_write(&core, span_addr(&core, 1), 2 * SPAN, 3);
 		CHECK(device_pattern_is(&core, span_addr(&core, 1), 2 * SPAN, 3));
 		CHECK(ops->absent(core.dev, span_addr(&core, 1), 2 * SPAN, NULL,
@@ -182,13 +184,14 @@ presenting_over_present_pages_is_refused_and_loses_nothing(void)
 	ops = core.dev->ops;
 	addr = span_addr(&core, 2);
 	memset(page, 7, PAGE);
-	CHECK(ops->page_fill(core.dev, addr + SPAN + 5 * PAGE, PAGE, page, 0) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr + SPAN + 5 * PAGE, PAGE, page,
+					  0) == 0);
 	frame = frame_get(&core);
 	pattern_write(frame->data, frame->bytes, 4);
 	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == -EEXIST);
 	CHECK(pattern_is(frame->data, frame->bytes, 4));
 	CHECK(addr[SPAN + 5 * PAGE] == 7);
-	CHECK(ops->page_drop(core.dev, addr + SPAN + 5 * PAGE, PAGE) == 0);
+	CHECK(core.dev->faults->page_drop(core.dev, addr + SPAN + 5 * PAGE, PAGE) == 0);
 	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0);
 	CHECK(pattern_is(addr, 2 * SPAN, 4));
 	core_fini(&core);
@@ -208,7 +211,7 @@ snapshot_copies_and_leaves_the_span_present(void)
 	CHECK(ops->present(core.dev, addr, SPAN, NULL, 0) == 0);
 	device_pattern_write(&core, addr, SPAN, 6);
 	frame = frame_get(&core);
-	CHECK(ops->guard(core.dev, addr, SPAN) == 0);
+	CHECK(!core.dev->guards || core.dev->guards->guard(core.dev, addr, SPAN) == 0);
 	CHECK(ops->snapshot(core.dev, addr, SPAN, frame) == 0);
 	CHECK(pattern_is(frame->data, SPAN, 6));
 	CHECK(device_pattern_is(&core, addr, SPAN, 6));
@@ -303,11 +306,11 @@ a_span_pinned_by_direct_io_stays_whole(void)
 		core_fini(&core);
 		return;
 	}
-	CHECK(ops->guard(core.dev, addr, 2 * SPAN) == 0);
+	CHECK(core.dev->guards->guard(core.dev, addr, 2 * SPAN) == 0);
 	frame = frame_get(&core);
 	pattern_write(frame->data, 2 * SPAN, 3);
 	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == -EBUSY);
-	CHECK(core.dev->move_retries > 0);
+	CHECK(core.dev->progress->move_retries > 0);
 	CHECK(pattern_is(addr, 2 * SPAN, 8));
 	CHECK(pattern_is(frame->data, 2 * SPAN, 3));
 	CHECK(core.n_touches == 0);
@@ -330,11 +333,10 @@ static const struct device_test tests[] = {
 	TEST(contents_survive_every_way_in_and_out),
 	TEST(a_kept_frame_is_overwritten_by_absent_copy),
 	TEST(no_frame_gives_zeros_whatever_the_cache_holds),
-	TEST_CAPS(a_kept_frame_is_overwritten_by_what_faults_wrote,
-		  SL_CAP_FAULTS | SL_CAP_GUARDS),
-	TEST_CAPS(discarded_span_is_absent, SL_CAP_FAULTS),
+	TEST_ROLES(a_kept_frame_is_overwritten_by_what_faults_wrote, ROLE_FAULTS | ROLE_GUARDS),
+	TEST_ROLES(discarded_span_is_absent, ROLE_FAULTS),
 	TEST(presenting_over_a_present_span_is_refused_and_loses_nothing),
-	TEST_CAPS(presenting_over_present_pages_is_refused_and_loses_nothing, SL_CAP_PAGES),
+	TEST_ROLES(presenting_over_present_pages_is_refused_and_loses_nothing, ROLE_FAULTS),
 	TEST(snapshot_copies_and_leaves_the_span_present),
 	TEST(frames_are_reused),
 	TEST(frame_sizes_that_are_no_span_are_refused),

@@ -77,8 +77,8 @@ stream_hold(struct sl_device *dev, struct sl_stream *stream, _Atomic int *gate)
 {
 	struct hold *hold;
 
-	if (dev->caps & SL_CAP_NATIVE) {
-		CHECK(dev->ops->stream_call(stream, gate_wait, gate) == 0);
+	if (dev->native) {
+		CHECK(dev->native->call(stream, gate_wait, gate) == 0);
 		return;
 	}
 	hold = calloc(1, sizeof(*hold));
@@ -160,36 +160,36 @@ events_order_streams(void)
 	ops = core.dev->ops;
 	CHECK(ops->stream_create(core.dev, &a) == 0);
 	CHECK(ops->stream_create(core.dev, &b) == 0);
-	CHECK(ops->event_create(core.dev, &event) == 0);
-	CHECK(ops->event_query(event) == 0); /* never recorded */
-	ops->event_synchronize(event);
+	CHECK(core.dev->events->create(core.dev, &event) == 0);
+	CHECK(core.dev->events->query(event) == 0); /* never recorded */
+	core.dev->events->synchronize(event);
 	first.order = second.order = failing.order = &order;
 	failing.rc = -EIO;
 	stream_hold(core.dev, a, &gate);
 	note_submit(core.dev, a, &first, 1);
 	note_submit(core.dev, a, &failing, 1);
-	CHECK(ops->event_record(a, event) == 0);
-	CHECK(ops->event_wait(b, event) == 0);
+	CHECK(core.dev->events->record(a, event) == 0);
+	CHECK(core.dev->events->wait(b, event) == 0);
 	note_submit(core.dev, b, &second, 1);
-	CHECK(ops->event_query(event) == -EAGAIN);
+	CHECK(core.dev->events->query(event) == -EAGAIN);
 	usleep(2000);
 	CHECK(second.done_rc == 1);
 	gate = 1;
 	CHECK(ops->stream_synchronize(b) == 0); /* recorded though a task before it failed */
 	CHECK(first.got == 1 && failing.got == 2 && second.got == 3);
-	CHECK(ops->event_query(event) == 0);
+	CHECK(core.dev->events->query(event) == 0);
 	CHECK(ops->stream_synchronize(a) == -EIO);
 	/* Recorded again: complete again when that is done. */
 	gate = 0;
 	stream_hold(core.dev, a, &gate);
 	note_submit(core.dev, a, &first, 1);
-	CHECK(ops->event_record(a, event) == 0);
-	CHECK(ops->event_query(event) == -EAGAIN);
+	CHECK(core.dev->events->record(a, event) == 0);
+	CHECK(core.dev->events->query(event) == -EAGAIN);
 	gate = 1;
-	ops->event_synchronize(event);
+	core.dev->events->synchronize(event);
 	CHECK(first.got == 4);
 	CHECK(ops->stream_synchronize(a) == 0);
-	ops->event_destroy(event);
+	core.dev->events->destroy(event);
 	ops->stream_destroy(a);
 	ops->stream_destroy(b);
 	core_fini(&core);
@@ -210,10 +210,10 @@ an_event_is_destroyed_as_soon_as_it_was_waited_for(void)
 	for (int i = 0; i < EVENTS; i++) {
 		struct sl_event *event;
 
-		CHECK(ops->event_create(core.dev, &event) == 0);
-		CHECK(ops->event_record(stream, event) == 0);
-		ops->event_synchronize(event);
-		ops->event_destroy(event);
+		CHECK(core.dev->events->create(core.dev, &event) == 0);
+		CHECK(core.dev->events->record(stream, event) == 0);
+		core.dev->events->synchronize(event);
+		core.dev->events->destroy(event);
 	}
 	CHECK(ops->stream_synchronize(stream) == 0);
 	ops->stream_destroy(stream);
@@ -232,8 +232,8 @@ grid_task_run(struct sl_task *task)
 {
 	struct grid_task *g = (struct grid_task *)task;
 
-	return g->core->dev->ops->grid_run(g->core->dev, kernel_sum_pages, g->grid,
-					   g->args, g);
+	return g->core->dev->kernels->run(g->core->dev, kernel_sum_pages, g->grid,
+					  g->args, g);
 }
 
 static void
@@ -288,7 +288,7 @@ static const struct device_test tests[] = {
 	TEST(an_error_sticks_until_synchronize_and_skips_what_may_be_skipped),
 	TEST(events_order_streams),
 	TEST(an_event_is_destroyed_as_soon_as_it_was_waited_for),
-	TEST_CAPS(streams_run_grids_at_once_on_the_same_workers, SL_CAP_KERNELS),
+	TEST_ROLES(streams_run_grids_at_once_on_the_same_workers, ROLE_KERNELS),
 };
 
 DEVICE_MAIN(tests)

@@ -20,13 +20,13 @@ wrap_fault(struct core *core)
 static void
 moves_end(struct core *core)
 {
-	const struct sl_device_ops *ops = core->dev->ops;
-	uint64_t last = atomic_load(&core->dev->moves_issued);
+	struct sl_device *dev = core->dev;
+	struct sl_fence last = sl_fence_newest(dev, SL_COPIES_IN);
 
-	while (ops->move_query && ops->move_query(core->dev, last) == -EAGAIN)
+	while (dev->async && dev->async->query(dev, last) == -EAGAIN)
 		;
-	CHECK(!ops->move_query || ops->move_query(core->dev, last) == 0);
-	CHECK(atomic_load(&core->dev->moves_done) == last);
+	CHECK(!dev->async || dev->async->query(dev, last) == 0);
+	CHECK(dev->progress->queue[SL_COPIES_IN].done == last.value);
 }
 
 static void
@@ -44,10 +44,10 @@ a_wrapper_knows_how_far_moves_are(void)
 	for (int i = 0; i < SPANS; i++) {
 		frame = frame_get(&core);
 		pattern_write(frame->data, SPAN, (uint64_t)i);
-		before = atomic_load(&core.dev->moves_issued);
+		before = sl_fence_newest(core.dev, SL_COPIES_IN).value;
 		CHECK(ops->present(core.dev, span_addr(&core, i), SPAN, frame, 0) == 0);
-		moves = atomic_load(&core.dev->moves_issued) - before;
-		CHECK(moves == (ops->move_query ? 1 : 0));
+		moves = sl_fence_newest(core.dev, SL_COPIES_IN).value - before;
+		CHECK(moves == (core.dev->async ? 1 : 0));
 	}
 	moves_end(&core);
 	for (int i = 0; i < SPANS; i++) {
@@ -71,7 +71,7 @@ injected(const char *name, int rc)
 #define INJECTED(point, call)                                   \
 	do {                                                    \
 		CHECK(sl_fault_point_set(point ":1:EIO") == 0); \
-		injected(#call, core.dev->ops->call);           \
+		injected(#call, core.dev->call);                \
 	} while (0)
 
 static void
@@ -108,45 +108,48 @@ an_injected_failure_has_done_nothing(void)
 	core_init(&core, SPAN, SL_DELIVER_THREAD);
 	wrap_fault(&core);
 	at = span_addr(&core, 1);
-	INJECTED("frame.get", frame_get(core.dev, SPAN, &none));
+	INJECTED("frame.get", ops->frame_get(core.dev, SPAN, &none));
 	CHECK(!none);
 	frame = frame_get(&core);
 	pattern_write(frame->data, SPAN, 5);
-	INJECTED("device.present", present(core.dev, at, SPAN, frame, 0));
-	INJECTED("device.present", present_any(core.dev, at, SPAN));
+	INJECTED("device.present", ops->present(core.dev, at, SPAN, frame, 0));
+	INJECTED("device.present",
+		 ops->present(core.dev, at, SPAN, NULL, SL_PRESENT_UNDEFINED));
 	CHECK(core.dev->ops->present(core.dev, at, SPAN, frame, SL_PRESENT_KEEP) == 0);
 	moves_end(&core);
-	INJECTED("device.absent", absent(core.dev, at, SPAN, frame, SL_ABSENT_COPY));
-	INJECTED("device.absent", snapshot(core.dev, at, SPAN, frame));
-	INJECTED("device.guard", guard(core.dev, at, SPAN));
-	INJECTED("device.guard", unguard(core.dev, at, SPAN));
-	if (core.dev->ops->hash) {
-		INJECTED("device.guard", hash_prepare(core.dev));
-		INJECTED("device.guard",
-			 hash(core.dev, at, SPAN, SL_HASH_NOW, hash_done, NULL));
+	INJECTED("device.absent", ops->absent(core.dev, at, SPAN, frame, SL_ABSENT_COPY));
+	INJECTED("device.absent", ops->snapshot(core.dev, at, SPAN, frame));
+	if (core.dev->guards) {
+		INJECTED("device.guard", guards->guard(core.dev, at, SPAN));
+		INJECTED("device.guard", guards->unguard(core.dev, at, SPAN));
 	}
-	if (core.dev->ops->absent_start) {
-		INJECTED("device.absent",
-			 absent_start(core.dev, at, SPAN, frame, out_done, (void *)&ended));
+	if (core.dev->hash) {
+		INJECTED("device.guard", hash->prepare(core.dev));
+		INJECTED("device.guard",
+			 hash->start(core.dev, at, SPAN, SL_HASH_NOW, hash_done, NULL));
+	}
+	if (core.dev->async) {
+		INJECTED("device.absent", async->absent_start(core.dev, at, SPAN, frame,
+							      out_done, (void *)&ended));
 		CHECK(!atomic_load(&ended));
 	}
 	CHECK(device_pattern_is(&core, at, SPAN, 5));
 	memset(frame->data, 0, SPAN);
 	CHECK(core.dev->ops->absent(core.dev, at, SPAN, frame, SL_ABSENT_COPY) == 0);
 	CHECK(pattern_is(frame->data, SPAN, 5));
-	if (core.dev->caps & SL_CAP_REACH) {
-		INJECTED("device.map", reach(core.dev, at, SPAN, frame));
-		CHECK(core.dev->ops->reach(core.dev, at, SPAN, frame) == 0);
-		INJECTED("device.map", unreach(core.dev, at, SPAN));
-		CHECK(core.dev->ops->unreach(core.dev, at, SPAN) == 0);
+	if (core.dev->zerocopy) {
+		INJECTED("device.map", zerocopy->map(core.dev, at, SPAN, frame));
+		CHECK(core.dev->zerocopy->map(core.dev, at, SPAN, frame) == 0);
+		INJECTED("device.map", zerocopy->unmap(core.dev, at, SPAN));
+		CHECK(core.dev->zerocopy->unmap(core.dev, at, SPAN) == 0);
 	}
-	if (core.dev->caps & SL_CAP_VIEW) {
-		INJECTED("device.page", view_show(core.dev, at, frame->data, 1));
-		CHECK(core.dev->ops->view_show(core.dev, at, frame->data, 1) == 0);
-		INJECTED("device.guard", view_unguard(core.dev, at));
-		INJECTED("device.page", view_hide(core.dev, at, NULL));
+	if (core.dev->hostmap) {
+		INJECTED("device.page", hostmap->show(core.dev, at, frame->data, 1));
+		CHECK(core.dev->hostmap->show(core.dev, at, frame->data, 1) == 0);
+		INJECTED("device.guard", hostmap->unguard(core.dev, at));
+		INJECTED("device.page", hostmap->hide(core.dev, at, NULL));
 		CHECK(pattern_is(at, SPAN, 5));
-		CHECK(core.dev->ops->view_hide(core.dev, at, NULL) == 0);
+		CHECK(core.dev->hostmap->hide(core.dev, at, NULL) == 0);
 	}
 	core.dev->ops->frame_put(core.dev, frame);
 	core_fini(&core);
@@ -163,7 +166,7 @@ a_copy_out_behind_a_slow_link_is_told_late_and_whole(void)
 	uint64_t start_ns;
 
 	core_init(&core, SPAN, SL_DELIVER_THREAD);
-	if (!core.dev->ops->absent_start) {
+	if (!core.dev->async) {
 		core_fini(&core);
 		return;
 	}
@@ -176,14 +179,15 @@ a_copy_out_behind_a_slow_link_is_told_late_and_whole(void)
 		CHECK(ops->present(slow, span_addr(&core, i), SPAN, frame,
 				   SL_PRESENT_KEEP) == 0);
 		start_ns = sl_now_ns();
-		CHECK(ops->absent_start(slow, span_addr(&core, i), SPAN, frame, out_done,
-					(void *)&ended) == 0);
+		CHECK(core.dev->async->absent_start(slow, span_addr(&core, i), SPAN,
+						    frame, out_done, (void *)&ended) == 0);
 		CHECK(out_wait(&ended) == 1);
 		CHECK(sl_now_ns() - start_ns >= 2000000); /* a link is never faster than it is */
 		CHECK(pattern_is(frame->data, SPAN, (uint64_t)i));
 	}
-	CHECK(ops->absent_start(slow, span_addr(&core, 0), SPAN, frame, out_done,
-				(void *)&ended) == -EINVAL); /* it is absent: nobody is told */
+	CHECK(core.dev->async->absent_start(slow, span_addr(&core, 0), SPAN, frame,
+					    out_done, (void *)&ended) ==
+	      -EINVAL); /* it is absent: nobody is told */
 	CHECK(!atomic_load(&ended));
 	ops->frame_put(slow, frame);
 	core_fini(&core);

@@ -13,7 +13,8 @@
 
 #include "core/interpose.h"
 #include "cuda/cuda_test.h"
-#include "device/device.h"
+#include "device/device_async.h"
+#include "device/device_fault.h"
 
 #define K     0x9e3779b97f4a7c15ull
 #define SPAN  ((uint64_t)SL_SPAN_BYTES)
@@ -37,7 +38,7 @@ device_open(uint64_t frame_cache_bytes)
 	struct sl_device_config config = {
 		.address_bytes = 1ul << 30,
 		.frame_cache_bytes = frame_cache_bytes,
-		.events = {.touched = touched},
+		.touch_server = {.touched = touched},
 	};
 
 	CHECK_OK(sl_device_cuda_create(&config, 0, &dev));
@@ -84,9 +85,9 @@ span_is(const void *addr, uint64_t bytes, uint64_t seed)
 
 	CHECK(words);
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
-	CHECK_OK(dev->ops->stream_gate(stream, dev->moves_issued));
+	CHECK_OK(dev->native->gate(stream, sl_fence_newest(dev, SL_COPIES_IN)));
 	CHECK_OK(SL_CUDA(t.driver, cuMemcpyDtoHAsync, words, (uintptr_t)addr, bytes,
-			 dev->ops->stream_native(stream)));
+			 dev->native->handle(stream)));
 	CHECK_OK(dev->ops->stream_synchronize(stream));
 	dev->ops->stream_destroy(stream);
 	are = words_are(words, bytes, seed);
@@ -94,14 +95,13 @@ span_is(const void *addr, uint64_t bytes, uint64_t seed)
 	return are;
 }
 
-/* Until copy in number move is done. */
 static void
-move_await(uint64_t move)
+fence_await(struct sl_fence fence)
 {
 	struct sl_stream *stream;
 
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
-	CHECK_OK(dev->ops->stream_gate(stream, move));
+	CHECK_OK(dev->native->gate(stream, fence));
 	CHECK_OK(dev->ops->stream_synchronize(stream));
 	dev->ops->stream_destroy(stream);
 }
@@ -162,28 +162,29 @@ both_directions_are_under_way_at_once(void)
 	device_open(512 * MIB);
 	for (int try = 0; try < TRIES && !(in_first && out_first); try++) {
 		struct sl_frame *to = frame_with(LONG, 0), *small = frame_with(SPAN, 3);
-		uint64_t move;
+		struct sl_fence move;
 
 		/* A long copy out: a short one in, begun later, is done before it. */
 		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 1), 0));
-		move_await(dev->moves_issued);
-		CHECK_OK(dev->ops->absent_start(dev, base, LONG, to, out_done, &out));
+		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
+		CHECK_OK(dev->async->absent_start(dev, base, LONG, to, out_done, &out));
 		CHECK_OK(dev->ops->present(dev, base + 128 * MIB, SPAN, small, 0));
-		move_await(dev->moves_issued);
+		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 		in_first |= !out_is_done(&out);
 		out_await(&out);
 		CHECK(words_are(to->data, LONG, 1));
 		/* And the other way round. */
 		CHECK_OK(dev->ops->present(dev, base, LONG, to, 0));
-		move = dev->moves_issued;
+		move = sl_fence_newest(dev, SL_COPIES_IN);
 		small = frame_with(SPAN, 0);
-		CHECK_OK(dev->ops->absent_start(dev, base + 128 * MIB, SPAN, small,
-						out_done, &out));
+		CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, SPAN, small,
+						  out_done, &out));
 		out_await(&out);
-		out_first |= dev->moves_done < move;
+		out_first |= !sl_fence_is_done(dev, move);
 		CHECK(words_are(small->data, SPAN, 3));
 		CHECK(span_is(base, LONG, 1));
-		CHECK(dev->moves_done <= dev->moves_issued);
+		CHECK(dev->progress->queue[SL_COPIES_IN].done <=
+		      sl_fence_newest(dev, SL_COPIES_IN).value);
 		dev->ops->frame_put(dev, small);
 		CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
 	}
@@ -197,9 +198,9 @@ static void
 out_is_kept_busy(struct out *out, struct sl_frame **to)
 {
 	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 5), 0));
-	move_await(dev->moves_issued);
+	fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 	*to = frame_with(LONG, 6);
-	CHECK_OK(dev->ops->absent_start(dev, base, LONG, *to, out_done, out));
+	CHECK_OK(dev->async->absent_start(dev, base, LONG, *to, out_done, out));
 }
 
 static void
@@ -214,7 +215,7 @@ copy_in_waits_for_the_copy_out_of_its_slab(void)
 
 		CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 11), 0));
 		out_is_kept_busy(&long_out, &long_to);
-		CHECK_OK(dev->ops->absent_start(dev, a, SPAN, to, out_done, &out));
+		CHECK_OK(dev->async->absent_start(dev, a, SPAN, to, out_done, &out));
 		/* The only free slab is the one that is on its way out. */
 		if (t.standin)
 			t.standin->calls_reset();
@@ -224,7 +225,7 @@ copy_in_waits_for_the_copy_out_of_its_slab(void)
 			CHECK_OK(dev->ops->present(dev, b, SPAN, frame_with(SPAN, 12), 0));
 		if (t.standin && !round)
 			CHECK(t.standin->calls("cuStreamWaitEvent") >= 1);
-		move_await(dev->moves_issued);
+		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 		out_await(&out);
 		CHECK(words_are(to->data, SPAN, 11));
 		if (!round)
@@ -249,13 +250,14 @@ span_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
 	to = frame_with(SPAN, 0);
 	CHECK_OK(dev->ops->present(dev, base + 128 * MIB, SPAN, frame_with(SPAN, 21), 0));
 	out_is_kept_busy(&long_out, &long_to);
-	CHECK_OK(dev->ops->absent_start(dev, base + 128 * MIB, SPAN, to, out_done, &out));
-	CHECK_OK(dev->ops->present_any(dev, base + 160 * MIB, SPAN));
+	CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, SPAN, to, out_done, &out));
+	CHECK_OK(dev->ops->present(dev, base + 160 * MIB, SPAN, NULL, SL_PRESENT_UNDEFINED));
 	/* On a GPU the copies may be over by now. */
-	CHECK(!t.standin || dev->ops->arrival(dev, base + 160 * MIB) & SL_MOVE_OUT);
+	CHECK(!t.standin ||
+	      dev->async->ready_at(dev, base + 160 * MIB).queue == SL_COPIES_OUT);
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
-	CHECK_OK(dev->ops->stream_gate(stream, dev->ops->arrival(dev, base + 160 * MIB)));
-	cuda_test_launch_on(&t, dev->ops->stream_native(stream), TEST_FILL,
+	CHECK_OK(dev->native->gate(stream, dev->async->ready_at(dev, base + 160 * MIB)));
+	cuda_test_launch_on(&t, dev->native->handle(stream), TEST_FILL,
 			    (uintptr_t)base + 160 * MIB, SPAN / 8, 22);
 	CHECK_OK(dev->ops->stream_synchronize(stream));
 	out_await(&out);
@@ -275,12 +277,12 @@ span_is_written_and_stays_so(char *addr, uint64_t seed)
 	struct sl_stream *stream;
 
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
-	CHECK_OK(dev->ops->stream_gate(stream, dev->ops->arrival(dev, addr)));
-	cuda_test_launch_on(&t, dev->ops->stream_native(stream), TEST_FILL,
-			    (uintptr_t)addr, SPAN / 8, seed);
+	CHECK_OK(dev->native->gate(stream, dev->async->ready_at(dev, addr)));
+	cuda_test_launch_on(&t, dev->native->handle(stream), TEST_FILL, (uintptr_t)addr,
+			    SPAN / 8, seed);
 	CHECK_OK(dev->ops->stream_synchronize(stream));
 	dev->ops->stream_destroy(stream);
-	move_await(dev->moves_issued);
+	fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 	CHECK(span_is(addr, SPAN, seed));
 }
 
@@ -299,19 +301,22 @@ span_of_any_contents_waits_for_the_copy_in_to_its_slab(int leaves_once_more)
 	kept = frame_with(SPAN, 24);
 	to = frame_with(SPAN, 0);
 	CHECK_OK(dev->ops->present(dev, base, LONG, NULL, 0)); /* its slab takes no room later */
-	CHECK_OK(dev->ops->present_any(dev, a, SPAN)); /* a copy out that is over says nothing */
-	CHECK_OK(dev->ops->absent_start(dev, a, SPAN, to, out_done, &out));
+	CHECK_OK(dev->ops->present(dev, a, SPAN, NULL,
+				   SL_PRESENT_UNDEFINED)); /* a copy out that is over says nothing */
+	CHECK_OK(dev->async->absent_start(dev, a, SPAN, to, out_done, &out));
 	out_await(&out);
 	CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
 	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 23), 0));
 	CHECK_OK(dev->ops->present(dev, a, SPAN, kept, SL_PRESENT_KEEP));
 	CHECK_OK(dev->ops->absent(dev, a, SPAN, kept, SL_ABSENT_KEPT));
 	/* The only free slab is the one that is still on its way in. */
-	CHECK_OK(dev->ops->present_any(dev, b, SPAN));
-	CHECK(!t.standin || dev->ops->arrival(dev, b) == dev->moves_issued);
+	CHECK_OK(dev->ops->present(dev, b, SPAN, NULL, SL_PRESENT_UNDEFINED));
+	CHECK(!t.standin || (dev->async->ready_at(dev, b).queue == SL_COPIES_IN &&
+			     dev->async->ready_at(dev, b).value ==
+				     sl_fence_newest(dev, SL_COPIES_IN).value));
 	if (leaves_once_more) {
-		CHECK_OK(dev->ops->absent_start(dev, b, SPAN, to, out_done, &out));
-		CHECK_OK(dev->ops->present_any(dev, c, SPAN));
+		CHECK_OK(dev->async->absent_start(dev, b, SPAN, to, out_done, &out));
+		CHECK_OK(dev->ops->present(dev, c, SPAN, NULL, SL_PRESENT_UNDEFINED));
 		span_is_written_and_stays_so(c, 26);
 		out_await(&out);
 	} else {
@@ -402,14 +407,15 @@ many_moves_end_once_each_with_their_contents(void)
 			frame[i] = frame_with(SPAN, seed[i] = (uint64_t)n);
 		}
 		CHECK_OK(dev->ops->present(dev, addr, SPAN, frame[i], SL_PRESENT_KEEP));
-		CHECK_OK(dev->ops->absent_start(dev, addr, SPAN, frame[i], out_done, &out[i]));
+		CHECK_OK(dev->async->absent_start(dev, addr, SPAN, frame[i], out_done,
+						  &out[i]));
 	}
 	for (int i = 0; i < SPANS; i++) {
 		out_await(&out[i]);
 		CHECK(words_are(frame[i]->data, SPAN, seed[i]));
 		dev->ops->frame_put(dev, frame[i]);
 	}
-	CHECK(dev->moves_issued == MOVES);
+	CHECK(sl_fence_newest(dev, SL_COPIES_IN).value == MOVES);
 	device_close();
 }
 

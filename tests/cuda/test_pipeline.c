@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "cuda/cuda_test.h"
-#include "device/device.h"
+#include "device/device_fault.h"
 
 #define K          0x9e3779b97f4a7c15ull
 #define BUDGET     64u /* MiB */
@@ -213,7 +213,7 @@ a_stream_is_synchronized_while_a_task_of_another_is_at_work(void)
 {
 	struct sl_device_config config = {.address_bytes = 1ul << 30,
 					  .frame_cache_bytes = 16 * MIB,
-					  .events = {.touched = touched}};
+					  .touch_server = {.touched = touched}};
 	struct task held = {.task = {.run = held_run, .done = task_done, .at_turn = 1}};
 	struct task tasks[10] = {0};
 	struct sl_stream *busy, *other;

@@ -107,7 +107,7 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 			       touch->addr, r->name);
 	if (sl_checks_kernels(s))
 		sl_check_touch(c, touch);
-	if (s->device->caps & SL_CAP_VIEW) {
+	if (s->device->hostmap) {
 		sl_count(s, SLUICE_COUNTER_CPU_FAULTS, !touch->guarded);
 		return view_serve(c, touch);
 	}

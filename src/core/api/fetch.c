@@ -37,7 +37,7 @@ struct fetch_slot {
 	_Atomic int state;       /* enum slot_state; QUEUED to BROUGHT by the bringer */
 	uint64_t seen;           /* last request taken */
 	struct sluice_launch *scope;
-	struct sl_arrival arrival;
+	struct sl_fences ready_at;
 	int rc;
 };
 
@@ -92,7 +92,7 @@ slot_bring(struct sluice_fetch *f, struct fetch_slot *slot)
 					      (enum sluice_intent)box->intent[i]};
 	if (!slot->rc)
 		slot->rc = sl_scope_open(f->space, uses, box->n_uses, &slot->scope,
-					 &slot->arrival);
+					 &slot->ready_at);
 	if (slot->rc)
 		fetch_blame(f, slot->rc);
 	atomic_store(&slot->state, SLOT_BROUGHT);
@@ -226,15 +226,17 @@ static int
 slot_has_come(const struct sluice_fetch *f, const struct fetch_slot *slot, uint64_t *oldest)
 {
 	struct sl_device *dev = f->space->device;
-	uint64_t in = slot->arrival.in;
+	struct sl_fence in = sl_fence_make(SL_COPIES_IN, slot->ready_at.value[SL_COPIES_IN]);
+	struct sl_fence out = sl_fence_make(SL_COPIES_OUT,
+					    slot->ready_at.value[SL_COPIES_OUT]);
 
-	if (slot->rc || !dev->ops->move_query || f->lost)
+	if (slot->rc || !dev->async || f->lost)
 		return 1;
-	if (in > atomic_load_explicit(&dev->moves_done, memory_order_acquire)) {
-		*oldest = in < *oldest ? in : *oldest;
+	if (!sl_fence_is_done(dev, in)) {
+		*oldest = in.value < *oldest ? in.value : *oldest;
 		return 0;
 	}
-	return dev->ops->move_query(dev, slot->arrival.out) != -EAGAIN;
+	return dev->async->query(dev, out) != -EAGAIN;
 }
 
 /* Ask whether a copy has come, unless it was asked a moment ago. 1: it has. */
@@ -246,7 +248,8 @@ copy_ask(struct sluice_fetch *f, uint64_t move)
 
 	if (f->n_brought > 1 && now_ns - f->asked_ns < ASK_PAUSE_NS)
 		return 0; /* a single one: the bringer has nothing to map */
-	rc = f->space->device->ops->move_query(f->space->device, move);
+	rc = f->space->device->async->query(f->space->device,
+					    sl_fence_make(SL_COPIES_IN, move));
 	f->asked_ns = sl_now_ns();
 	f->lost |= rc && rc != -EAGAIN;
 	return rc != -EAGAIN;
@@ -358,7 +361,7 @@ sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks,
 		return rc;
 	sl_scopes_reap(space); /* what ended before must not wait for the kernel that comes */
 	sl_space_unlock(space);
-	if (!(space->device->caps & SL_CAP_NATIVE))
+	if (!space->device->native)
 		return sl_fail(-ENOTSUP, "fetch: the %s device's kernels fault: they need not fetch",
 			       space->device->ops->name);
 	f = sl_calloc(1, sizeof(*f));

@@ -26,7 +26,7 @@ advise_population(struct sl_region *r, enum sluice_population population)
 					    : r->delivery;
 	int rc = 0;
 
-	if (population == r->population || !(s->device->caps & SL_CAP_PAGES))
+	if (population == r->population || !s->device->faults)
 		return 0;
 	rc = sl_range_wait(r, 0, r->size_bytes, "advise");
 	if (rc)
@@ -652,7 +652,7 @@ residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to,
 				out->empty_bytes += bytes - device;
 		}
 		out->tier_bytes[SLUICE_TIER_DEVICE] += device;
-		if (c->state == SL_CHUNK_DEVICE && !sl_chunk_has_arrived(c))
+		if (c->state == SL_CHUNK_DEVICE && !sl_chunk_is_ready(c))
 			out->in_flight_bytes += bytes;
 		break;
 	case SL_CHUNK_STATE_COUNT:
@@ -691,7 +691,7 @@ sluice_residency(struct sluice_space *space, const void *addr, size_t size_bytes
 	if (!rc && begin == end) {
 		memset(out, 0, sizeof(*out));
 	} else if (!rc) {
-		sl_range_ask_arrival(r, begin, end);
+		sl_range_ask_ready(r, begin, end);
 		sl_region_residency(r, begin, end, out);
 	}
 	sl_space_unlock(space);

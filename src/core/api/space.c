@@ -23,11 +23,11 @@ device_create(struct sluice_space *s, void *context)
 {
 	struct sl_device_config config = {
 		.native_context = context,
-		.view_optional = context != NULL,
+		.hostmap_optional = context != NULL,
 		.address_bytes = s->config.address_bytes,
 		.workers = s->config.workers,
 		.frame_cache_bytes = s->config.staging_bytes,
-		.events = {.touched = sl_touched, .core = s},
+		.touch_server = {.touched = sl_touched, .core = s},
 	};
 	int rc;
 
@@ -108,7 +108,7 @@ space_start(struct sluice_space *s, void *context)
 		rc = sl_spill_create(s->engine, s->config.spill_dirs,
 				     s->config.store_budget_bytes, 0, &s->spill);
 	if (!rc)
-		rc = sl_stream_make(s, s->device->caps & SL_CAP_NATIVE ? &legacy : NULL,
+		rc = sl_stream_make(s, s->device->native ? &legacy : NULL,
 				    &s->default_stream);
 	if (!rc && s->policy->create)
 		rc = s->policy->create(s);
@@ -195,7 +195,7 @@ sl_space_create_in(const struct sluice_config *config, void *context,
 	if (!rc)
 		rc = space_create(&resolved, NULL, NULL, NULL, context, out);
 	if (!rc)
-		*has_view = ((*out)->device->caps & SL_CAP_VIEW) != 0;
+		*has_view = (*out)->device->hostmap != NULL;
 	return rc;
 }
 
@@ -345,8 +345,8 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	space->resizing = 0;
 	sl_launch_wake(space);
 	sl_space_unlock(space);
-	if (!rc && tier == SLUICE_TIER_DEVICE && space->device->ops->trim)
-		space->device->ops->trim(space->device);
+	if (!rc && tier == SLUICE_TIER_DEVICE && space->device->pool)
+		space->device->pool->trim(space->device);
 	return rc;
 }
 

@@ -41,8 +41,8 @@ sluice_stats_get(struct sluice_space *space, struct sluice_stats *out)
 		return;
 	sl_space_lock(space);
 	memcpy(out->counter, space->counter, sizeof(out->counter));
-	out->counter[SLUICE_COUNTER_MOVE_RETRIES] += __atomic_load_n(&space->device->move_retries,
-								     __ATOMIC_RELAXED);
+	out->counter[SLUICE_COUNTER_MOVE_RETRIES] +=
+		__atomic_load_n(&space->device->progress->move_retries, __ATOMIC_RELAXED);
 	out->resident_bytes[SLUICE_TIER_DEVICE] = space->dev.used_bytes;
 	out->resident_bytes[SLUICE_TIER_HOST] = space->host.settled_bytes;
 	out->resident_bytes[SLUICE_TIER_STORE] = space->spilled_bytes;
@@ -65,7 +65,7 @@ sluice_stats_reset(struct sluice_space *space)
 	memset(space->counter, 0, sizeof(space->counter));
 	/* what the device counts for us starts from here: unsigned wrap makes the sum zero */
 	space->counter[SLUICE_COUNTER_MOVE_RETRIES] =
-		-__atomic_load_n(&space->device->move_retries, __ATOMIC_RELAXED);
+		-__atomic_load_n(&space->device->progress->move_retries, __ATOMIC_RELAXED);
 	space->dev.peak_bytes = space->dev.used_bytes;
 	space->host.peak_bytes = space->host.settled_bytes;
 	space->spilled_peak_bytes = space->spilled_bytes;

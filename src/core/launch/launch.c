@@ -45,7 +45,7 @@ launch_run(struct sl_task *task)
 		sl_launch_overwrites(l);
 	sl_space_unlock(s);
 	if (!rc && l->kernel)
-		rc = s->device->ops->grid_run(s->device, l->kernel, l->grid, l->args, l);
+		rc = s->device->kernels->run(s->device, l->kernel, l->grid, l->args, l);
 	if (!rc) {
 		sl_space_lock(s);
 		rc = l->rc; /* misses and wrong intents */
@@ -146,7 +146,7 @@ launch_prepare_here(struct sluice_launch *l)
 	struct sluice_space *s = l->space;
 	int rc;
 
-	if (!(s->device->caps & SL_CAP_NATIVE))
+	if (!s->device->native)
 		return 0;
 	/* A kernel that waits for what it fetches does not wait its turn: what is prepared now may
 	 * wait for that kernel's end. */
@@ -204,7 +204,7 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (!space)
 		return sl_fail(-EINVAL, "launch: no space given");
-	if (!(space->device->caps & SL_CAP_KERNELS))
+	if (!space->device->kernels)
 		return sl_fail(-ENOTSUP,
 			       "launch: the %s device runs no C functions: enqueue "
 			       "kernels between "
@@ -245,7 +245,7 @@ scope_begin(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (!space)
 		return sl_fail(-EINVAL, "launch: no space given");
-	if (!n_uses && !(space->device->caps & (SL_CAP_FAULTS | SL_CAP_REACH)))
+	if (!n_uses && !space->device->faults && !space->device->zerocopy)
 		return sl_fail(-ENOTSUP,
 			       "launch: this %s device cannot map host memory for "
 			       "kernels: declare "
@@ -294,7 +294,7 @@ scope_begin_gated(struct sluice_space *space, struct sluice_stream *stream,
 
 	if (rc)
 		return rc;
-	if (space->device->caps & SL_CAP_NATIVE)
+	if (space->device->native)
 		rc = sl_scope_gate(l);
 	if (!rc)
 		sl_launch_overwrites(l);
@@ -336,7 +336,7 @@ sl_launch_begin_optional(struct sluice_space *space, struct sluice_stream *strea
 
 int
 sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
-	      struct sluice_launch **out, struct sl_arrival *arrival)
+	      struct sluice_launch **out, struct sl_fences *ready_at)
 {
 	struct sluice_launch *l;
 	int rc = scope_begin(s, NULL, uses, n_uses, NULL, 1, 0, &l);
@@ -344,7 +344,7 @@ sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_us
 	if (rc)
 		return rc;
 	sl_launch_overwrites(l);
-	*arrival = sl_scope_arrival(l);
+	*ready_at = sl_scope_ready_at(l);
 	sl_space_unlock(s);
 	*out = l;
 	return 0;
@@ -367,14 +367,14 @@ sl_populate(struct sluice_space *space, void *addr, size_t bytes)
 {
 	struct sluice_use use = {addr, bytes, SLUICE_USE_WRITE_ALL};
 	struct sluice_launch *l;
-	struct sl_arrival arrival;
-	int rc = sl_scope_open(space, &use, 1, &l, &arrival);
+	struct sl_fences ready_at;
+	int rc = sl_scope_open(space, &use, 1, &l, &ready_at);
 
 	if (rc)
 		return rc;
 	sl_scope_close(l);
 	/* Who uses it is not held back for what its memory was used for before. */
-	return sl_arrival_await(space->device, arrival);
+	return sl_fences_await(space->device, ready_at);
 }
 
 static int
@@ -396,7 +396,7 @@ sluice_launch_end(struct sluice_launch *launch)
 		return;
 	sl_space_lock(s);
 	launch->host_scope = SL_SCOPE_ENDED;
-	if (s->device->caps & SL_CAP_NATIVE) {
+	if (s->device->native) {
 		sl_launch_list_remove(&s->scopes, launch);
 		sl_scope_ended(launch);
 		sl_space_unlock(s);

@@ -112,27 +112,23 @@ int sl_thrash_reaches(struct sl_launch_use *u, const struct sl_chunk *c) SL_HELD
 /* launch_async.c: launches on devices whose streams are native */
 /* A scope was ended; it is on no list. Its pins go when its stream has come here. Drops. */
 void sl_scope_ended(struct sluice_launch *l) SL_HELD;
-int sl_chunk_has_arrived(const struct sl_chunk *c) SL_HELD; /* is known to have */
+int sl_chunk_is_ready(const struct sl_chunk *c) SL_HELD; /* is known to have */
 /* Ask the device how far copies to a range are, which is not known before. Drops. */
-void sl_range_ask_arrival(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD;
-/* The last of each kind that the chunks of a prepared scope have to wait for (device.h, arrival()); 0:
- * all have been done. */
-struct sl_arrival {
-	uint64_t in, out;
-};
-struct sl_arrival sl_scope_arrival(const struct sluice_launch *l) SL_HELD;
+void sl_range_ask_ready(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD;
+/* The last of each queue that the chunks of a prepared scope have to wait for; 0: all are done. */
+struct sl_fences sl_scope_ready_at(const struct sluice_launch *l) SL_HELD;
 /* Until that is done: 0, or why it never will be. Without locks. */
-int sl_arrival_await(struct sl_device *dev, struct sl_arrival last) SL_MUST_CHECK;
+int sl_fences_await(struct sl_device *dev, struct sl_fences last) SL_MUST_CHECK;
 /* The same of what the chunks of a range have to wait for. Drops. */
 int sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD SL_MUST_CHECK;
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
 
 /* launch.c */
-/* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *arrival: the move
- * after which they are there. Errors as sluice_launch_begin(). */
+/* A scope without a stream, until sl_scope_close(): bring uses in and pin them; *ready_at: when
+ * they are there. Errors as sluice_launch_begin(). */
 int sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_uses,
-		  struct sluice_launch **out, struct sl_arrival *arrival) SL_MUST_CHECK;
+		  struct sluice_launch **out, struct sl_fences *ready_at) SL_MUST_CHECK;
 void sl_scope_close(struct sluice_launch *l);
 
 /* check_mode.c: checking mode. Drops. */

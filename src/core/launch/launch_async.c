@@ -123,121 +123,83 @@ sl_scope_ended(struct sluice_launch *l)
 		sl_scopes_submit(stream);
 }
 
-/* All copies of the device, both ways, are known to be done. */
-static int
-device_is_idle(const struct sl_device *dev)
-{
-	return atomic_load_explicit(&dev->moves_done, memory_order_acquire) ==
-		       atomic_load_explicit(&dev->moves_issued, memory_order_acquire) &&
-	       atomic_load_explicit(&dev->outs_done, memory_order_acquire) ==
-		       atomic_load_explicit(&dev->outs_issued, memory_order_acquire);
-}
-
-/* Whether moves up to last are known to be done, in and out. */
-static int
-moves_in_are_done(const struct sl_device *dev, uint64_t last)
-{
-	return last <= atomic_load_explicit(&dev->moves_done, memory_order_acquire);
-}
-
-static int
-moves_out_are_done(const struct sl_device *dev, uint64_t last)
-{
-	return (last ^ SL_MOVE_OUT) <=
-	       atomic_load_explicit(&dev->outs_done, memory_order_acquire);
-}
-
 int
-sl_chunk_has_arrived(const struct sl_chunk *c)
+sl_chunk_is_ready(const struct sl_chunk *c)
 {
-	const struct sl_device *dev = c->region->space->device;
-
-	return c->arrival & SL_MOVE_OUT ? moves_out_are_done(dev, c->arrival)
-					: moves_in_are_done(dev, c->arrival);
+	return sl_fence_is_done(c->region->space->device, c->ready_at);
 }
 
 void
-sl_range_ask_arrival(struct sl_region *r, uint64_t begin, uint64_t end)
+sl_range_ask_ready(struct sl_region *r, uint64_t begin, uint64_t end)
 {
 	struct sluice_space *s = r->space;
-	uint64_t last = 0;
+	struct sl_fence last = sl_fence_make(SL_COPIES_IN, 0);
 
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
 		const struct sl_chunk *c = &r->chunks[i];
 
 		/* Of copies out the device tells by itself. */
-		if (!(c->arrival & SL_MOVE_OUT) && c->arrival > last)
-			last = c->arrival;
+		if (c->ready_at.queue == SL_COPIES_IN && c->ready_at.value > last.value)
+			last = c->ready_at;
 	}
-	if (!s->device->ops->move_query || moves_in_are_done(s->device, last))
+	if (!s->device->async || sl_fence_is_done(s->device, last))
 		return;
 	r->busy++;
 	sl_space_unlock(s);
-	sl_ignore(s->device->ops->move_query(s->device, last));
+	sl_ignore(s->device->async->query(s->device, last));
 	sl_space_lock(s);
 	sl_region_leave(r);
 }
 
-/* What has to be waited for by who uses c, too. */
-static void
-arrival_add(struct sl_arrival *last, const struct sl_chunk *c)
+struct sl_fences
+sl_scope_ready_at(const struct sluice_launch *l)
 {
-	uint64_t *kind = c->arrival & SL_MOVE_OUT ? &last->out : &last->in;
+	struct sl_fences last = {{0}};
 
-	if (c->arrival > *kind)
-		*kind = c->arrival;
-}
-
-struct sl_arrival
-sl_scope_arrival(const struct sluice_launch *l)
-{
-	struct sl_arrival last = {0, 0};
-
-	if (device_is_idle(l->space->device))
+	if (sl_device_is_idle(l->space->device))
 		return last;
 	for (size_t k = 0; k < l->n_uses; k++) {
 		const struct sl_launch_use *u = &l->uses[k];
 
 		for (uint64_t i = u->first; i <= u->last; i++)
-			arrival_add(&last, &u->region->chunks[i]);
+			sl_fences_add(&last, u->region->chunks[i].ready_at);
 	}
 	return last;
 }
 
 static int
-move_await(struct sl_device *dev, uint64_t move)
+fence_await(struct sl_device *dev, struct sl_fence fence)
 {
 	int rc;
 
 	do
-		rc = dev->ops->move_query(dev, move);
+		rc = dev->async->query(dev, fence);
 	while (rc == -EAGAIN && !usleep(MOVE_ASK_US));
 	return rc;
 }
 
 int
-sl_arrival_await(struct sl_device *dev, struct sl_arrival last)
+sl_fences_await(struct sl_device *dev, struct sl_fences last)
 {
-	int rc;
+	int rc = 0;
 
-	if (!dev->ops->move_query)
-		return 0;
-	rc = move_await(dev, last.in);
-	return rc ? rc : move_await(dev, last.out);
+	for (int q = 0; q < SL_COPIES_COUNT && !rc && dev->async; q++)
+		rc = fence_await(dev, sl_fence_make(q, last.value[q]));
+	return rc;
 }
 
 int
 sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end)
 {
 	struct sluice_space *s = r->space;
-	struct sl_arrival last = {0, 0};
+	struct sl_fences last = {{0}};
 	int rc;
 
 	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++)
-		arrival_add(&last, &r->chunks[i]);
+		sl_fences_add(&last, r->chunks[i].ready_at);
 	r->busy++;
 	sl_space_unlock(s);
-	rc = sl_arrival_await(s->device, last);
+	rc = sl_fences_await(s->device, last);
 	sl_space_lock(s);
 	sl_region_leave(r);
 	return rc;
@@ -248,18 +210,19 @@ sl_scope_gate(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 	struct sl_device *dev = s->device;
-	struct sl_arrival last = sl_scope_arrival(l);
-	int in = !moves_in_are_done(dev, last.in);
-	int out = last.out && !moves_out_are_done(dev, last.out);
-	int rc = 0;
+	struct sl_fences last = sl_scope_ready_at(l);
+	struct sl_fence gates[SL_COPIES_COUNT];
+	int n = 0, rc = 0;
 
-	if (!in && !out)
+	for (int q = 0; q < SL_COPIES_COUNT; q++) {
+		gates[n] = sl_fence_make(q, last.value[q]);
+		n += !sl_fence_is_done(dev, gates[n]);
+	}
+	if (!n)
 		return 0;
 	sl_space_unlock(s);
-	if (in)
-		rc = dev->ops->stream_gate(l->stream->stream, last.in);
-	if (!rc && out)
-		rc = dev->ops->stream_gate(l->stream->stream, last.out);
+	for (int i = 0; i < n && !rc; i++)
+		rc = dev->native->gate(l->stream->stream, gates[i]);
 	sl_space_lock(s);
 	return rc;
 }

@@ -75,7 +75,7 @@ sl_launch_check_set(struct sluice_launch *l)
 
 	if (bytes + held <= s->dev.budget_bytes)
 		return 0;
-	if (s->device->caps & SL_CAP_REACH) {
+	if (s->device->zerocopy) {
 		if (bytes + held <= s->dev.budget_bytes + s->host.budget_bytes)
 			return 0;
 		return sl_fail(

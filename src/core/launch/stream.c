@@ -29,9 +29,9 @@ sl_stream_check(struct sluice_space *s, struct sluice_stream *stream)
 {
 	int rc = sl_stream_own(s, stream);
 
-	if (rc || !s || !stream || !(s->device->caps & SL_CAP_NATIVE) || sl_space_forked(s))
+	if (rc || !s || !stream || !s->device->native || sl_space_forked(s))
 		return rc;
-	return s->device->ops->stream_check(stream->stream);
+	return s->device->native->check(stream->stream);
 }
 
 void
@@ -49,7 +49,7 @@ sl_stream_make(struct sluice_space *s, void *const *native, struct sluice_stream
 	if (!stream)
 		return sl_fail(-ENOMEM, "stream: out of memory");
 	stream->space = s;
-	rc = native ? s->device->ops->stream_wrap(s->device, *native, &stream->stream)
+	rc = native ? s->device->native->wrap(s->device, *native, &stream->stream)
 		    : s->device->ops->stream_create(s->device, &stream->stream);
 	if (rc) {
 		free(stream);
@@ -78,7 +78,7 @@ sluice_stream_wrap(struct sluice_space *space, void *native, struct sluice_strea
 	if (rc)
 		return rc;
 	sl_space_unlock(space);
-	if (!(space->device->caps & SL_CAP_NATIVE))
+	if (!space->device->native)
 		return sl_fail(-ENOTSUP,
 			       "stream: the %s device has no streams of its own to wrap",
 			       space->device->ops->name);
@@ -99,9 +99,9 @@ sl_stream_wrap_in(struct sluice_space *space, void *native, int per_thread,
 void *
 sluice_stream_native(struct sluice_space *space, struct sluice_stream *stream)
 {
-	if (!(space->device->caps & SL_CAP_NATIVE))
+	if (!space->device->native)
 		return NULL;
-	return space->device->ops->stream_native(sl_stream_of(space, stream)->stream);
+	return space->device->native->handle(sl_stream_of(space, stream)->stream);
 }
 
 void
@@ -183,9 +183,9 @@ callback_run(struct sl_task *task)
 {
 	struct callback_task *t = (struct callback_task *)task;
 
-	if (t->stream->space->device->caps & SL_CAP_NATIVE)
-		return t->stream->space->device->ops->stream_call(t->stream->stream,
-								  callback_call, t);
+	if (t->stream->space->device->native)
+		return t->stream->space->device->native->call(t->stream->stream,
+							      callback_call, t);
 	callback_call(t);
 	return 0;
 }
@@ -251,7 +251,7 @@ sluice_event_create(struct sluice_space *space, struct sluice_event **out)
 	if (!event)
 		return sl_fail(-ENOMEM, "event: out of memory");
 	event->space = space;
-	rc = space->device->ops->event_create(space->device, &event->event);
+	rc = space->device->events->create(space->device, &event->event);
 	if (rc) {
 		free(event);
 		return rc;
@@ -266,7 +266,7 @@ sluice_event_destroy(struct sluice_event *event)
 	if (!event)
 		return;
 	if (!sl_space_forked(event->space))
-		event->space->device->ops->event_destroy(event->event);
+		event->space->device->events->destroy(event->event);
 	free(event);
 }
 
@@ -282,8 +282,8 @@ sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
 	if (rc)
 		return rc;
 	sl_space_unlock(space);
-	return space->device->ops->event_record(sl_stream_of(space, stream)->stream,
-						event->event);
+	return space->device->events->record(sl_stream_of(space, stream)->stream,
+					     event->event);
 }
 
 int
@@ -298,15 +298,14 @@ sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
 	if (rc)
 		return rc;
 	sl_space_unlock(space);
-	return space->device->ops->event_wait(sl_stream_of(space, stream)->stream,
-					      event->event);
+	return space->device->events->wait(sl_stream_of(space, stream)->stream, event->event);
 }
 
 void
 sluice_event_synchronize(struct sluice_event *event)
 {
 	if (!sl_space_forked(event->space))
-		event->space->device->ops->event_synchronize(event->event);
+		event->space->device->events->synchronize(event->event);
 }
 
 int
@@ -314,5 +313,5 @@ sluice_event_query(struct sluice_event *event)
 {
 	if (sl_space_forked(event->space))
 		return sl_fail(-ECHILD, "event: the space belongs to the parent process");
-	return event->space->device->ops->event_query(event->event);
+	return event->space->device->events->query(event->event);
 }

@@ -120,8 +120,7 @@ sl_uses_resolve(struct sluice_launch *l, const struct sluice_use *uses,
 int
 sl_uses_reach_all(const struct sluice_space *s, size_t n_uses)
 {
-	return (s->device->caps & SL_CAP_REACH) &&
-	       (!n_uses || s->config.reach == SLUICE_REACH_ANY);
+	return s->device->zerocopy && (!n_uses || s->config.reach == SLUICE_REACH_ANY);
 }
 
 void

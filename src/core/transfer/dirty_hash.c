@@ -208,9 +208,9 @@ hash_start(struct sl_chunk *c, struct sl_hashes *h, enum hash_job job)
 	s->measure.running++;
 	r->busy++;
 	sl_space_unlock(s);
-	rc = s->device->ops->hash(s->device, sl_chunk_addr(c), r->chunk_bytes,
-				  job == JOB_ARRIVAL ? SL_HASH_ARRIVED : SL_HASH_NOW,
-				  hash_done, c);
+	rc = s->device->hash->start(s->device, sl_chunk_addr(c), r->chunk_bytes,
+				    job == JOB_ARRIVAL ? SL_HASH_ARRIVED : SL_HASH_NOW,
+				    hash_done, c);
 	if (rc)
 		hash_failed();
 	sl_space_lock(s);
@@ -257,8 +257,7 @@ sl_dirty_hash_arrived(struct sl_chunk *c, enum sl_dirty_hash_state base)
 	if (!h || h->job || !may_hash(s) || hash_start(c, h, JOB_ARRIVAL))
 		c->measured = SL_MEASURED_LEARN;
 	else
-		c->arrival = atomic_load_explicit(&s->device->moves_issued,
-						  memory_order_acquire);
+		c->ready_at = sl_fence_newest(s->device, SL_COPIES_IN);
 }
 
 /* A hash of what the device has of c, if it has to be copied out, would tell something, or be of use. */
@@ -428,9 +427,9 @@ sl_dirty_hash_prepare(struct sluice_space *s)
 {
 	int rc;
 
-	if (!s->device->ops->hash || s->measure.ready)
+	if (!s->device->hash || s->measure.ready)
 		return;
-	rc = s->device->ops->hash_prepare(s->device);
+	rc = s->device->hash->prepare(s->device);
 	if (rc && s->config.measure == SLUICE_MEASURE_AUTO)
 		sl_log(SL_INFO, "measure", "%s: nothing is measured", sluice_last_error());
 	else if (rc)
@@ -447,24 +446,24 @@ sl_dirty_hash_stop(struct sluice_space *s)
 {
 	struct sl_device *dev = s->device;
 	struct timespec pause = {.tv_nsec = STOP_PAUSE_NS};
-	uint64_t last;
+	struct sl_fence last;
 
-	if (!dev->ops->hash)
+	if (!dev->hash)
 		return;
 	sl_space_lock(s);
 	s->measure.stops++;
 	while (s->measure.running)
 		sl_launch_wait(s);
 	sl_space_unlock(s);
-	last = atomic_load_explicit(&dev->moves_issued, memory_order_acquire);
-	while (dev->ops->move_query(dev, last) == -EAGAIN)
+	last = sl_fence_newest(dev, SL_COPIES_IN);
+	while (dev->async->query(dev, last) == -EAGAIN)
 		nanosleep(&pause, NULL);
 }
 
 void
 sl_dirty_hash_resume(struct sluice_space *s)
 {
-	if (!s->device->ops->hash)
+	if (!s->device->hash)
 		return;
 	sl_space_lock(s);
 	s->measure.stops--;

@@ -160,11 +160,12 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (rc)
 		return rc;
-	if (why == SL_EVICT_ROOM && s->device->ops->absent_start) {
+	if (why == SL_EVICT_ROOM && s->device->async) {
 		r->busy++;
 		sl_space_unlock(s);
-		rc = s->device->ops->absent_start(s->device, sl_chunk_addr(c), r->chunk_bytes,
-						  h->frame, evict_arrived, h);
+		rc = s->device->async->absent_start(s->device, sl_chunk_addr(c),
+						    r->chunk_bytes, h->frame,
+						    evict_arrived, h);
 		sl_space_lock(s);
 		if (rc) {
 			sl_region_leave(r);
@@ -279,7 +280,7 @@ evict_pages_drop(struct sl_chunk *c)
 	int rc;
 
 	sl_space_unlock(s);
-	rc = s->device->ops->page_drop(s->device, sl_chunk_addr(c), r->chunk_bytes);
+	rc = s->device->faults->page_drop(s->device, sl_chunk_addr(c), r->chunk_bytes);
 	sl_space_lock(s);
 	if (rc)
 		return rc;

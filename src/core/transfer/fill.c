@@ -81,7 +81,8 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	/* Cleared, whatever the intent: a kernel may leave bytes alone, or never run, and nobody is
 	 * to see what another range had there. */
 	if (!h && (r->flags & SL_REGION_UNDEFINED))
-		rc = s->device->ops->present_any(s->device, sl_chunk_addr(c), r->chunk_bytes);
+		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
+					     NULL, SL_PRESENT_UNDEFINED);
 	else
 		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
 					     h ? h->frame : NULL, flags);
@@ -95,10 +96,9 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 			dirty = 1;
 		sl_host_consumed(c);
 	}
-	c->arrival = s->device->ops->arrival
-			     ? s->device->ops->arrival(s->device, sl_chunk_addr(c))
-			     : atomic_load_explicit(&s->device->moves_issued,
-						    memory_order_acquire);
+	c->ready_at = s->device->async
+			      ? s->device->async->ready_at(s->device, sl_chunk_addr(c))
+			      : sl_fence_make(SL_COPIES_IN, 0);
 	if (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT))
 		c->flags |= SL_GUARDED;
 	if (dirty && !overwrites)

@@ -44,7 +44,7 @@ chunk_snapshot(struct sl_chunk *c)
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (!rc) {
 		sl_space_unlock(s);
-		rc = s->device->ops->guard(s->device, sl_chunk_addr(c), r->chunk_bytes);
+		rc = sl_device_guard(s->device, sl_chunk_addr(c), r->chunk_bytes);
 		if (!rc)
 			rc = s->device->ops->snapshot(s->device, sl_chunk_addr(c),
 						      r->chunk_bytes, h->frame);

@@ -15,7 +15,9 @@ sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes)
 
 	c->lifting++;
 	sl_space_unlock(s);
-	rc = s->device->ops->unguard(s->device, sl_chunk_addr(c) + offset, bytes);
+	rc = s->device->guards
+		     ? s->device->guards->unguard(s->device, sl_chunk_addr(c) + offset, bytes)
+		     : 0;
 	sl_space_lock(s);
 	if (!--c->lifting)
 		sl_chunk_wake(c);
@@ -44,7 +46,7 @@ chunk_guard(struct sl_chunk *c, uint64_t begin, uint64_t end)
 		sl_chunk_set_state(c, SL_CHUNK_SYNCING);
 	c->flags |= SL_SNAPSHOT;
 	sl_space_unlock(s);
-	rc = s->device->ops->guard(s->device, sl_chunk_addr(c) + begin, end - begin);
+	rc = sl_device_guard(s->device, sl_chunk_addr(c) + begin, end - begin);
 	sl_space_lock(s);
 	c->flags &= (uint16_t)~SL_SNAPSHOT;
 	if (!rc && !c->pages)
@@ -70,7 +72,7 @@ sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	       (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c)))
 		sl_chunk_wait(c);
 	sl_chunk_keep(c); /* dead as a whole, it would drop later writes, or go with a launch's end */
-	if (!(s->device->caps & SL_CAP_GUARDS))
+	if (!s->device->guards)
 		return 0;
 	if (c->state == SL_CHUNK_DEVICE && sl_chunk_pins(c)) {
 		c->flags |= SL_DISCARD_EAGER;

@@ -179,8 +179,7 @@ poisoned_retry(struct sluice_space *s)
  * are addresses rather than data: for those, a quarter more than the most that was held at once so far.
  */
 static void
-host_wants(const struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
-	   uint64_t *room_bytes)
+host_wants(const struct sluice_space *s, struct sl_pool_want *want)
 {
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
@@ -190,8 +189,8 @@ host_wants(const struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
 	for (size_t i = 0; i < s->n_regions; i++) {
 		const struct sl_region *r = s->regions[i];
 
-		data += r->chunk_bytes == bytes ? r->size_bytes : 0;
-		cut |= r->chunk_bytes == bytes && (r->flags & SL_REGION_UNDEFINED);
+		data += r->chunk_bytes == want->bytes ? r->size_bytes : 0;
+		cut |= r->chunk_bytes == want->bytes && (r->flags & SL_REGION_UNDEFINED);
 	}
 	data -= data < s->dev.budget_bytes ? data : s->dev.budget_bytes;
 	data += s->host.staging_bytes;
@@ -202,33 +201,31 @@ host_wants(const struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
 		data = likely;
 	if (data > most)
 		data = most;
-	*wanted_bytes = data > have ? data - have : 0;
-	*room_bytes = most > have ? most - have : 0;
+	want->wanted_bytes = data > have ? data - have : 0;
+	want->room_bytes = most > have ? most - have : 0;
 }
 
 /* At an eviction. 0: nothing to say now: with many regions it is said more rarely. */
 static int
-host_expect(struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
-	    uint64_t *room_bytes)
+host_expect(struct sluice_space *s, struct sl_pool_want *want)
 {
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 
-	s->host.evicted_bytes += bytes;
+	s->host.evicted_bytes += want->bytes;
 	if (s->host.frames_peak_bytes < have)
 		s->host.frames_peak_bytes = have;
-	if (!s->device->ops->frames_expect || s->host.expect_skip) {
+	if (!s->device->pool || s->host.expect_skip) {
 		s->host.expect_skip -= s->host.expect_skip != 0;
 		return 0;
 	}
 	s->host.expect_skip = s->n_regions / 64;
-	host_wants(s, bytes, wanted_bytes, room_bytes);
+	host_wants(s, want);
 	return 1;
 }
 
 /* What chunks of this size can still want of the device; outs: not all that there is has room there. */
 SL_HELD static void
-device_wants(const struct sluice_space *s, uint64_t bytes, uint64_t *wanted_bytes,
-	     uint64_t *room_bytes, int *outs)
+device_wants(const struct sluice_space *s, struct sl_pool_want *want, int *outs)
 {
 	uint64_t data = 0, all = 0;
 
@@ -236,43 +233,39 @@ device_wants(const struct sluice_space *s, uint64_t bytes, uint64_t *wanted_byte
 		const struct sl_region *r = s->regions[i];
 		uint64_t r_bytes = r->n_chunks * r->chunk_bytes;
 
-		data += r->chunk_bytes == bytes ? r_bytes : 0;
+		data += r->chunk_bytes == want->bytes ? r_bytes : 0;
 		all += r_bytes;
 	}
-	*room_bytes = s->dev.budget_bytes;
-	*room_bytes -= *room_bytes < s->dev.used_bytes ? *room_bytes : s->dev.used_bytes;
+	want->room_bytes = s->dev.budget_bytes;
+	want->room_bytes -= want->room_bytes < s->dev.used_bytes ? want->room_bytes
+								 : s->dev.used_bytes;
 	data -= data < s->dev.used_bytes ? data : s->dev.used_bytes;
-	*wanted_bytes = data < *room_bytes ? data : *room_bytes;
+	want->wanted_bytes = data < want->room_bytes ? data : want->room_bytes;
 	*outs = all > s->dev.budget_bytes;
 }
 
 void
 sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 {
-	const struct sl_device_ops *ops = s->device->ops;
-	uint64_t wanted_bytes, room_bytes;
+	struct sl_pool_want frames = {.bytes = bytes}, chunks = {.bytes = bytes};
 	int outs;
 
-	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !ops->frames_expect)
+	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !s->device->pool)
 		return;
 	sl_space_lock(s);
-	host_wants(s, bytes, &wanted_bytes, &room_bytes);
+	host_wants(s, &frames);
+	device_wants(s, &chunks, &outs);
 	sl_space_unlock(s);
-	ops->frames_expect(s->device, bytes, wanted_bytes, room_bytes);
-	ops->frames_wait(s->device);
-	if (!ops->spans_expect)
-		return;
-	sl_space_lock(s);
-	device_wants(s, bytes, &wanted_bytes, &room_bytes, &outs);
-	sl_space_unlock(s);
-	ops->spans_expect(s->device, bytes, wanted_bytes, room_bytes, outs);
+	s->device->pool->frames_expect(s->device, &frames);
+	s->device->pool->fill(s->device, &chunks, outs);
 }
 
 int
 sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 {
 	struct sluice_space *s = c->region->space;
-	uint64_t bytes = c->region->chunk_bytes, wanted_bytes = 0, room_bytes = 0;
+	uint64_t bytes = c->region->chunk_bytes;
+	struct sl_pool_want want = {.bytes = bytes};
 	struct sl_host *h;
 	int rc, expect;
 
@@ -293,13 +286,14 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	}
 	s->host.staging_used_bytes += bytes;
 	s->host.staging_active++;
-	expect = use == SL_STAGING_EVICT &&
-		 host_expect(s, bytes, &wanted_bytes, &room_bytes);
+	expect = use == SL_STAGING_EVICT && host_expect(s, &want);
 	sl_space_unlock(s);
 
-	if (expect)
-		s->device->ops->frames_expect(s->device, bytes, wanted_bytes + bytes,
-					      room_bytes + bytes);
+	if (expect) {
+		want.wanted_bytes += bytes;
+		want.room_bytes += bytes;
+		s->device->pool->frames_expect(s->device, &want);
+	}
 	h = sl_calloc(1, sizeof(*h));
 	rc = h ? s->device->ops->frame_get(s->device, bytes, &h->frame)
 	       : sl_fail(-ENOMEM, "host: out of memory");

@@ -46,7 +46,7 @@ sl_overwrite_undo(struct sl_chunk *c)
 	struct sluice_space *s = c->region->space;
 
 	/* Kernels that fault bring it back; others have it until they end. */
-	if (sl_chunk_pins(c) && !(s->device->caps & SL_CAP_FAULTS)) {
+	if (sl_chunk_pins(c) && !s->device->faults) {
 		sl_launch_wait(s);
 		return 0;
 	}

@@ -79,7 +79,7 @@ pages_move(struct sl_chunk *c, uint32_t first, uint32_t n, enum page_base base, 
 			return rc;
 		src = buf;
 	}
-	return dev->ops->page_fill(dev, addr, bytes, src, guard);
+	return dev->faults->page_fill(dev, addr, bytes, src, guard);
 }
 
 /* Count pages to one cause; zeros move nothing. */

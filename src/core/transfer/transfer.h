@@ -159,7 +159,7 @@ int sl_dirty_hash_wanted(const struct sl_chunk *c, enum sluice_intent intent) SL
 enum sl_dirty_hash_state sl_dirty_hash_against(const struct sl_chunk *c,
 					       enum sluice_intent intent) SL_HELD;
 /* c (FILLING, SYNCING) has what base has: sets c->measured, and where that has to be hashed first,
- * c->arrival. Drops; a failure leaves LEARN. */
+ * c->ready_at. Drops; a failure leaves LEARN. */
 void sl_dirty_hash_arrived(struct sl_chunk *c, enum sl_dirty_hash_state base) SL_HELD;
 /* c is EVICTING for room: hash it, if that is wanted, and those that may follow it. Drops. */
 void sl_dirty_hash_ahead(struct sl_chunk *c) SL_HELD;
@@ -200,7 +200,7 @@ void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last) SL_HELD;
 /* Held, or r is known to nobody else yet. */
 void sl_read_ahead_reset(struct sl_region *r);
 
-/* view.c: host code's view (SL_CAP_VIEW) */
+/* view.c: host code's view (devices with hostmap) */
 /* Serve a touch of c by host code. Drops. -EINPROGRESS: it is on the device, or launches access its frame;
  * wait for them and evict it, then try again. */
 int sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD SL_MUST_CHECK;
@@ -209,7 +209,7 @@ int sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD SL_M
 int sl_view_fold(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 int sl_view_forget(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 
-/* zerocopy.c: chunks that kernels reach in the host tier (SL_CAP_REACH) */
+/* zerocopy.c: chunks that kernels reach in the host tier (devices with zerocopy) */
 /* Make c reachable by the launch being prepared, unless it is on the device; counts a user. Drops.
  * -ENOBUFS: it fits nowhere. */
 int sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent) SL_HELD SL_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host code's view, on devices where host code has page tables of its own at the same addresses
- * (SL_CAP_VIEW): a touch by host code takes the chunk to the host tier, and the span of 2 MiB that
+ * (devices with hostmap): a touch by host code takes the chunk to the host tier, and the span of 2 MiB that
  * was touched is shown: its bytes are copied from the frame to the memory that host code sees. A
  * span that is only read is shown guarded, so that the first write to it is known; a written one
  * may be newer than the frame. Before the chunk leaves HOST the view is folded: every span of it is
@@ -97,7 +97,7 @@ view_hide(struct sl_chunk *c, int keep)
 		if (keep && (c->view_dirty & bit))
 			dst = (char *)c->host->frame->data + (size_t)span * SL_SPAN_BYTES;
 		sl_space_unlock(s);
-		rc = s->device->ops->view_hide(s->device, span_addr(c, span), dst);
+		rc = s->device->hostmap->hide(s->device, span_addr(c, span), dst);
 		sl_space_lock(s);
 		if (rc)
 			break;
@@ -188,10 +188,10 @@ view_show(struct sl_chunk *c, uint32_t span, int write)
 	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
 	sl_read_ahead_release(c);
 	sl_space_unlock(s);
-	rc = s->device->ops->view_show(s->device, span_addr(c, span),
-				       (char *)c->host->frame->data +
-					       (size_t)span * SL_SPAN_BYTES,
-				       !write);
+	rc = s->device->hostmap->show(s->device, span_addr(c, span),
+				      (char *)c->host->frame->data +
+					      (size_t)span * SL_SPAN_BYTES,
+				      !write);
 	sl_space_lock(s);
 	if (rc) {
 		c->view &= ~bit;
@@ -220,7 +220,7 @@ view_written(struct sl_chunk *c, uint32_t span)
 			(uint64_t)(span + 1) * SL_SPAN_BYTES);
 	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
 	sl_space_unlock(s);
-	rc = s->device->ops->view_unguard(s->device, span_addr(c, span));
+	rc = s->device->hostmap->unguard(s->device, span_addr(c, span));
 	sl_space_lock(s);
 	sl_chunk_set_state(c, back);
 	return rc;

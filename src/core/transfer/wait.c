@@ -115,9 +115,9 @@ prepared_goes_on(const struct sluice_launch *l)
 
 	if (l->host_scope != SL_SCOPE_NONE)
 		return 1;
-	if (!s->device->ops->stream_now)
+	if (!s->device->faults)
 		return 0;
-	now = s->device->ops->stream_now(l->stream->stream);
+	now = s->device->faults->stream_now(l->stream->stream);
 	if (!now)
 		return 1;
 	for (const struct sluice_launch *p = s->prepared; p; p = p->next) {
@@ -146,7 +146,7 @@ sl_launches_go_on(const struct sluice_space *s)
 SL_HELD static int
 scope_preempt(struct sluice_space *s)
 {
-	struct sluice_launch *l = s->device->caps & SL_CAP_FAULTS ? s->scopes : NULL;
+	struct sluice_launch *l = s->device->faults ? s->scopes : NULL;
 
 	while (l && (l->host_scope != SL_SCOPE_ENDED || l->unpinned || !l->n_uses))
 		l = l->next;

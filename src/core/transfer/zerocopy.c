@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Zero-copy: a chunk in the host tier whose frame is mapped at the chunk's address, so that
- * kernels read and write it over the link (SL_CAP_REACH). Used
+ * kernels read and write it over the link (devices with zerocopy). Used
  *   - by a launch whose set is larger than the device budget: what is on the device stays, more is
  *     brought in while it fits, and the rest is accessed in place;
  *   - by a launch that declares nothing, which may touch everything;
@@ -23,10 +23,10 @@ reach_change(struct sl_chunk *c, int reach)
 
 	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
 	sl_space_unlock(s);
-	rc = reach ? s->device->ops->reach(s->device, sl_chunk_addr(c),
-					   c->region->chunk_bytes, c->host->frame)
-		   : s->device->ops->unreach(s->device, sl_chunk_addr(c),
-					     c->region->chunk_bytes);
+	rc = reach ? s->device->zerocopy->map(s->device, sl_chunk_addr(c),
+					      c->region->chunk_bytes, c->host->frame)
+		   : s->device->zerocopy->unmap(s->device, sl_chunk_addr(c),
+						c->region->chunk_bytes);
 	sl_space_lock(s);
 	if (!rc && reach)
 		c->flags |= SL_ZEROCOPY;

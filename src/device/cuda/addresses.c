@@ -71,7 +71,7 @@ addresses_reserve(struct cuda *cuda, uint64_t bytes)
 int
 sl_cuda_addresses_create(struct cuda *cuda, const struct sl_device_config *config)
 {
-	struct sl_device_config view = *config;
+	struct sl_device_config hostmap = *config;
 	void *p;
 	int rc;
 
@@ -89,20 +89,20 @@ sl_cuda_addresses_create(struct cuda *cuda, const struct sl_device_config *confi
 		return sl_fail(-ENOMEM, "device: out of memory for its table of spans");
 	cuda->spans = p;
 	cuda->attached = (unsigned char *)(cuda->spans + cuda->dev.bytes / SL_SPAN_BYTES);
-	view.address_base = cuda->dev.base;
-	view.address_bytes = cuda->dev.bytes;
-	view.workers = 1; /* it runs no kernels */
-	rc = sl_device_soft_create(&view, &cuda->view);
+	hostmap.address_base = cuda->dev.base;
+	hostmap.address_bytes = cuda->dev.bytes;
+	hostmap.workers = 1; /* it runs no kernels */
+	rc = sl_device_soft_create(&hostmap, &cuda->hostmap);
 	if (rc)
-		cuda->view = NULL;
-	return config->view_optional && (rc == -EPERM || rc == -ENOTSUP) ? 0 : rc;
+		cuda->hostmap = NULL;
+	return config->hostmap_optional && (rc == -EPERM || rc == -ENOTSUP) ? 0 : rc;
 }
 
 void
 sl_cuda_addresses_destroy(struct cuda *cuda)
 {
-	if (cuda->view)
-		cuda->view->ops->destroy(cuda->view);
+	if (cuda->hostmap)
+		cuda->hostmap->ops->destroy(cuda->hostmap);
 	if (cuda->reserved)
 		(void)cuda->driver->cuMemAddressFree(cuda->reserved, cuda->reserved_bytes);
 	if (cuda->spans)

@@ -205,18 +205,18 @@ sl_cuda_ahead_stop(struct cuda *cuda)
 }
 
 void
-sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
-		      uint64_t room_bytes)
+sl_cuda_frames_expect(struct sl_device *dev, const struct sl_pool_want *want)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	int class = sl_cuda_class(bytes);
+	int class = sl_cuda_class(want->bytes);
 
 	if (class < 0)
 		return;
 	sl_mutex_lock(&cuda->pools.lock);
-	cuda->pools.expected_bytes[class] = wanted_bytes < room_bytes ? wanted_bytes
-								      : room_bytes;
-	cuda->pools.frame_limit_bytes = cuda->pools.frame_used_bytes + room_bytes;
+	cuda->pools.expected_bytes[class] = want->wanted_bytes < want->room_bytes
+						    ? want->wanted_bytes
+						    : want->room_bytes;
+	cuda->pools.frame_limit_bytes = cuda->pools.frame_used_bytes + want->room_bytes;
 	cuda->pools.expected_last = class;
 	if (!cuda->ahead.started && !cuda->ahead.refused && class_wanted(cuda) >= 0)
 		ahead_start(cuda);
@@ -239,10 +239,8 @@ sl_cuda_frames_excess(struct cuda *cuda)
 }
 
 void
-sl_cuda_frames_wait(struct sl_device *dev)
+sl_cuda_frames_wait(struct cuda *cuda)
 {
-	struct cuda *cuda = sl_cuda_of(dev);
-
 	sl_mutex_lock(&cuda->pools.lock);
 	while (cuda->ahead.started && !cuda->ahead.stopping && !cuda->ahead.refused &&
 	       class_wanted(cuda) >= 0)

@@ -5,7 +5,7 @@
  * kernels of the program and of this library are of one context; whatever context a calling thread
  * has is put back.
  *
- * Order of creation: driver, context, reserved addresses, host code's view over them, copy
+ * Order of creation: driver, context, reserved addresses, host code's mapping of them, copy
  * streams, completers. destroy() undoes it backwards and takes a half-made device.
  */
 #include <errno.h>
@@ -135,7 +135,9 @@ static int
 cuda_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	int rc = cuda->view ? cuda->view->ops->attach(cuda->view, addr, bytes, delivery) : 0;
+	int rc = cuda->hostmap
+			 ? cuda->hostmap->ops->attach(cuda->hostmap, addr, bytes, delivery)
+			 : 0;
 
 	if (!rc)
 		memset(cuda->attached + span_index(cuda, addr, bytes), 1,
@@ -154,34 +156,24 @@ cuda_detach(struct sl_device *dev, void *addr, size_t bytes)
 		sl_cuda_leave(cuda);
 	}
 	memset(cuda->attached + span_index(cuda, addr, bytes), 0, bytes / SL_SPAN_BYTES);
-	if (cuda->view)
-		cuda->view->ops->detach(cuda->view, addr, bytes);
-}
-
-/* Guards are kept by core's books alone: what writes is what declares to. */
-static int
-cuda_guard(struct sl_device *dev, void *addr, uint64_t bytes)
-{
-	(void)dev;
-	(void)addr;
-	(void)bytes;
-	return 0;
+	if (cuda->hostmap)
+		cuda->hostmap->ops->detach(cuda->hostmap, addr, bytes);
 }
 
 static int
-cuda_move_query(struct sl_device *dev, uint64_t move)
+cuda_query(struct sl_device *dev, struct sl_fence fence)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	int rc;
 
-	if (move <= atomic_load_explicit(&dev->moves_done, memory_order_acquire))
+	if (sl_fence_is_done(dev, fence))
 		return 0;
-	if (move & SL_MOVE_OUT)
-		return sl_cuda_move_query(cuda, move); /* the driver is not asked */
+	if (fence.queue == SL_COPIES_OUT)
+		return sl_cuda_fence_query(cuda, fence); /* the driver is not asked */
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = sl_cuda_move_query(cuda, move);
+	rc = sl_cuda_fence_query(cuda, fence);
 	sl_cuda_leave(cuda);
 	return rc;
 }
@@ -197,52 +189,52 @@ cuda_trim(struct sl_device *dev)
 	sl_cuda_leave(cuda);
 }
 
-/* ---- host code's view ------------------------------------------------------------------ */
+/* ---- host code's mapping ------------------------------------------------------------------ */
 
 static int
-cuda_view_show(struct sl_device *dev, void *addr, const void *src, int guard)
+hostmap_show(struct sl_device *dev, void *addr, const void *src, int guard)
 {
-	struct sl_device *view = sl_cuda_of(dev)->view;
+	struct sl_device *soft = sl_cuda_of(dev)->hostmap;
 	unsigned flags = guard ? SL_PRESENT_GUARD_STRICT : 0;
 	struct sl_frame *frame = NULL;
 	int rc;
 
 	if (src) {
-		rc = view->ops->frame_get(view, SL_SPAN_BYTES, &frame);
+		rc = soft->ops->frame_get(soft, SL_SPAN_BYTES, &frame);
 		if (rc)
 			return rc;
 		memcpy(frame->data, src, SL_SPAN_BYTES);
 	}
-	rc = view->ops->present(view, addr, SL_SPAN_BYTES, frame, flags);
+	rc = soft->ops->present(soft, addr, SL_SPAN_BYTES, frame, flags);
 	if (rc && frame)
-		view->ops->frame_put(view, frame);
+		soft->ops->frame_put(soft, frame);
 	return rc;
 }
 
 static int
-cuda_view_unguard(struct sl_device *dev, void *addr)
+hostmap_unguard(struct sl_device *dev, void *addr)
 {
-	struct sl_device *view = sl_cuda_of(dev)->view;
+	struct sl_device *soft = sl_cuda_of(dev)->hostmap;
 
-	return view->ops->unguard(view, addr, SL_SPAN_BYTES);
+	return soft->guards->unguard(soft, addr, SL_SPAN_BYTES);
 }
 
 static int
-cuda_view_hide(struct sl_device *dev, void *addr, void *dst)
+hostmap_hide(struct sl_device *dev, void *addr, void *dst)
 {
-	struct sl_device *view = sl_cuda_of(dev)->view;
+	struct sl_device *soft = sl_cuda_of(dev)->hostmap;
 	struct sl_frame *frame;
 	int rc;
 
 	if (!dst)
-		return view->ops->absent(view, addr, SL_SPAN_BYTES, NULL, SL_ABSENT_DISCARD);
-	rc = view->ops->frame_get(view, SL_SPAN_BYTES, &frame);
+		return soft->ops->absent(soft, addr, SL_SPAN_BYTES, NULL, SL_ABSENT_DISCARD);
+	rc = soft->ops->frame_get(soft, SL_SPAN_BYTES, &frame);
 	if (rc)
 		return rc;
-	rc = view->ops->absent(view, addr, SL_SPAN_BYTES, frame, SL_ABSENT_COPY);
+	rc = soft->ops->absent(soft, addr, SL_SPAN_BYTES, frame, SL_ABSENT_COPY);
 	if (!rc)
 		memcpy(dst, frame->data, SL_SPAN_BYTES);
-	view->ops->frame_put(view, frame);
+	soft->ops->frame_put(soft, frame);
 	return rc;
 }
 
@@ -251,43 +243,60 @@ static const struct sl_device_ops cuda_ops = {
 	.destroy = cuda_destroy,
 	.attach = cuda_attach,
 	.detach = cuda_detach,
-	.trim = cuda_trim,
 	.frame_get = sl_cuda_frame_get,
 	.frame_put = sl_cuda_frame_put,
-	.frames_expect = sl_cuda_frames_expect,
-	.frames_wait = sl_cuda_frames_wait,
-	.spans_expect = sl_cuda_spans_expect,
 	.present = sl_cuda_present,
-	.present_any = sl_cuda_present_any,
-	.arrival = sl_cuda_arrival,
 	.absent = sl_cuda_absent,
-	.absent_start = sl_cuda_absent_start,
-	.reach = sl_cuda_reach,
-	.unreach = sl_cuda_unreach,
-	.view_show = cuda_view_show,
-	.view_unguard = cuda_view_unguard,
-	.view_hide = cuda_view_hide,
 	.snapshot = sl_cuda_snapshot,
-	.hash_prepare = sl_cuda_hash_prepare,
-	.hash = sl_cuda_hash,
-	.guard = cuda_guard,
-	.unguard = cuda_guard,
 	.stream_create = sl_cuda_stream_create,
-	.stream_wrap = sl_cuda_stream_wrap,
-	.stream_native = sl_cuda_stream_native,
-	.stream_check = sl_cuda_stream_check,
-	.move_query = cuda_move_query,
-	.stream_gate = sl_cuda_stream_gate,
-	.stream_call = sl_cuda_stream_call,
 	.stream_destroy = sl_cuda_stream_destroy,
 	.stream_submit = sl_cuda_stream_submit,
 	.stream_synchronize = sl_cuda_stream_synchronize,
-	.event_create = sl_cuda_event_create,
-	.event_destroy = sl_cuda_event_destroy,
-	.event_record = sl_cuda_event_record,
-	.event_wait = sl_cuda_event_wait,
-	.event_synchronize = sl_cuda_event_synchronize,
-	.event_query = sl_cuda_event_query,
+};
+
+static const struct sl_device_events cuda_events = {
+	.create = sl_cuda_event_create,
+	.destroy = sl_cuda_event_destroy,
+	.record = sl_cuda_event_record,
+	.wait = sl_cuda_event_wait,
+	.synchronize = sl_cuda_event_synchronize,
+	.query = sl_cuda_event_query,
+};
+
+static const struct sl_device_async cuda_async = {
+	.absent_start = sl_cuda_absent_start,
+	.ready_at = sl_cuda_ready_at,
+	.query = cuda_query,
+};
+
+static const struct sl_device_native cuda_native = {
+	.wrap = sl_cuda_stream_wrap,
+	.handle = sl_cuda_stream_native,
+	.check = sl_cuda_stream_check,
+	.gate = sl_cuda_stream_gate,
+	.call = sl_cuda_stream_call,
+};
+
+static const struct sl_device_hash cuda_hash = {
+	.prepare = sl_cuda_hash_prepare,
+	.start = sl_cuda_hash,
+};
+
+static const struct sl_device_pool cuda_pool = {
+	.trim = cuda_trim,
+	.frames_expect = sl_cuda_frames_expect,
+	.fill = sl_cuda_pool_fill,
+};
+
+static const struct sl_device_hostmap cuda_hostmap = {
+	.show = hostmap_show,
+	.unguard = hostmap_unguard,
+	.hide = hostmap_hide,
+};
+
+static const struct sl_device_zerocopy cuda_zerocopy = {
+	.map = sl_cuda_zerocopy_map,
+	.unmap = sl_cuda_zerocopy_unmap,
 };
 
 /* ---- creation ---------------------------------------------------------------------------- */
@@ -335,7 +344,12 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	if (!cuda)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	cuda->dev.ops = &cuda_ops;
-	cuda->events = config->events;
+	cuda->dev.events = &cuda_events;
+	cuda->dev.async = &cuda_async;
+	cuda->dev.native = &cuda_native;
+	cuda->dev.hash = &cuda_hash;
+	cuda->dev.pool = &cuda_pool;
+	cuda->dev.progress = &cuda->progress;
 	cuda->pools.frame_cache_bytes = config->frame_cache_bytes;
 	sl_mutex_init(&cuda->pools.lock, SL_RANK_FRAMES);
 	sl_mutex_init(&cuda->moves.lock, SL_RANK_MOVES);
@@ -346,10 +360,10 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 		cuda_destroy(&cuda->dev);
 		return rc;
 	}
-	cuda->dev.caps = (cuda->view ? SL_CAP_VIEW : 0) | SL_CAP_NATIVE |
-			 (cuda->info.host_vmm ? SL_CAP_REACH : 0);
+	cuda->dev.hostmap = cuda->hostmap ? &cuda_hostmap : NULL;
+	cuda->dev.zerocopy = cuda->info.host_vmm ? &cuda_zerocopy : NULL;
 	cuda->dev.workers = (uint32_t)cuda->info.n_multiprocessors;
-	cuda->dev.kernel_touches = cuda->view && cuda->view->kernel_touches;
+	cuda->dev.kernel_touches = cuda->hostmap && cuda->hostmap->kernel_touches;
 	*out = &cuda->dev;
 	return 0;
 }

@@ -7,14 +7,14 @@
  *   addresses.c  the space's addresses: reserved where little looks like one
  *   frame.c      slabs of device memory, frames of host memory, their pools
  *   ahead.c      frames made before they are asked for
- *   span.c       which slab or frame stands at an address; present, absent, snapshot, reach
+ *   span.c       which slab or frame stands at an address; present, absent, snapshot, zerocopy
  *   move.c       the two copy streams, numbers of moves, who waits for what
  *   hash.c       hashes of spans, for measured dirtiness
  *   complete.c   threads that wait for events and call back
  *   stream.c     streams and events of the public API
  *
- * Addresses. The range of the space is reserved with the driver. The GPU's view of it is what
- * cuMemMap says; host code's view is a software device of its own over the same range (it owns
+ * Addresses. The range of the space is reserved with the driver. The GPU's mapping of it is what
+ * cuMemMap says; host code's mapping is a software device of its own over the same range (it owns
  * the userfaultfd, the touches, and the memory that host code sees): the two have separate page
  * tables. Slabs and frames have a second, permanent address (alias) for copies, so that a slab
  * can be filled or drained whatever the program's address of it.
@@ -32,6 +32,9 @@
 #include "base/lock.h"
 #include "device/cuda/cuda_driver.h"
 #include "device/device.h"
+#include "device/device_async.h"
+#include "device/device_fault.h"
+#include "device/device_hostmap.h"
 
 /* Span sizes are SL_SPAN_BYTES << class. */
 #define SL_CUDA_CLASSES 6
@@ -49,7 +52,7 @@ struct cuda_slab {
 	/* The copies that were enqueued last (moves.lock), 0: none. A copy in waits for the one out
 	 * on its stream; who gives the memory back waits for both. */
 	uint64_t out_move, in_move;
-	uint64_t last_move; /* the later of the two, as arrival() gives it: it is behind the other */
+	struct sl_fence last; /* the later of the two: it is behind the other */
 	uint64_t hash_number; /* of the hash that was enqueued last; 0: none (hash.lock) */
 };
 
@@ -66,7 +69,7 @@ struct cuda_frame {
 struct cuda_span {
 	struct cuda_slab *slab;     /* present */
 	struct cuda_frame *reached; /* absent, mapped to this frame */
-	uint64_t after; /* what is done before it is used, as arrival() gives it; 0: nothing */
+	struct sl_fence after;      /* what is done before it is used: ready_at() */
 };
 
 /* What tells that something pending has come. */
@@ -106,7 +109,7 @@ struct cuda_completer {
 	pthread_t thread;
 };
 
-/* Copies in are numbered by dev.moves_issued, copies out by dev.outs_issued; both under lock. */
+/* Copies are numbered by progress.queue[].issued, under lock. */
 struct cuda_moves {
 	struct sl_mutex lock;           /* rank MOVES */
 	struct cu_stream *in, *out;     /* out: from the first copy out on */
@@ -145,12 +148,12 @@ struct cuda_hash {
 
 struct cuda {
 	struct sl_device dev; /* first */
-	struct sl_device_events events;
+	struct sl_device_progress progress;
 	const struct sl_cuda_driver *driver;
 	struct sl_cuda_device_info info;
 	struct cu_context *context;
 	int primary; /* set once: the context is the GPU's primary one, retained */
-	struct sl_device *view; /* host code's; owned */
+	struct sl_device *hostmap; /* what host code sees; owned; NULL: nothing */
 	uint64_t reserved; /* base of what is reserved; 0: none. dev.base may lie behind it */
 	uint64_t reserved_bytes;
 	struct cuda_span *spans; /* one for every SL_SPAN_BYTES; a span uses its first */
@@ -210,7 +213,7 @@ int sl_cuda_rc(struct cuda *cuda, int result, const char *call);
 /* The class of a span size, or -EINVAL with text. */
 int sl_cuda_class(uint64_t bytes);
 
-/* addresses.c. The space's addresses, their tables and host code's view; context entered. A half-made one is
+/* addresses.c. The space's addresses, their tables and host code's mapping; context entered. A half-made one is
  * destroyed as well. */
 int sl_cuda_addresses_create(struct cuda *cuda,
 			     const struct sl_device_config *config) SL_MUST_CHECK;
@@ -240,25 +243,22 @@ sl_cuda_class_bytes(int class)
 /* ahead.c */
 void sl_cuda_ahead_init(struct cuda *cuda);
 void sl_cuda_ahead_stop(struct cuda *cuda); /* waits for the one frame that is being made */
-void sl_cuda_frames_wait(struct sl_device *dev);
-void sl_cuda_frames_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
-			   uint64_t room_bytes);
+void sl_cuda_frames_wait(struct cuda *cuda); /* until those that are expected are made */
+void sl_cuda_frames_expect(struct sl_device *dev, const struct sl_pool_want *want);
 /* A frame is being handed out: as much less is expected. */
 void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes);
 /* Whether free frames, with so many bytes more of them, are more than may be kept. Under pools.lock. */
 int sl_cuda_frames_exceed(const struct cuda *cuda, uint64_t more_bytes);
 /* There will be more: 1: the thread gives them back later; 0: there is none. Under pools.lock. */
 int sl_cuda_frames_excess(struct cuda *cuda);
-void sl_cuda_spans_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
-			  uint64_t room_bytes, int outs);
+void sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks, int outs);
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 
 /* span.c */
 int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
-int sl_cuda_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
-uint64_t sl_cuda_arrival(struct sl_device *dev, const void *addr);
+struct sl_fence sl_cuda_ready_at(struct sl_device *dev, const void *addr);
 int sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes,
 		   struct sl_frame *frame, enum sl_absent_how how);
 int sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
@@ -266,8 +266,9 @@ int sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 			 void *cookie);
 int sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 		     struct sl_frame *frame);
-int sl_cuda_reach(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame);
-int sl_cuda_unreach(struct sl_device *dev, void *addr, uint64_t bytes);
+int sl_cuda_zerocopy_map(struct sl_device *dev, void *addr, uint64_t bytes,
+			 struct sl_frame *frame);
+int sl_cuda_zerocopy_unmap(struct sl_device *dev, void *addr, uint64_t bytes);
 void sl_cuda_span_clear(struct cuda *cuda, void *addr); /* detach: whatever stands there */
 
 /* move.c. Context entered in all of them. */
@@ -279,20 +280,19 @@ int sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		    uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
 /* Make what copies out need, as far as it can be had: else the first one does. Context entered. */
 void sl_cuda_outs_start(struct cuda *cuda);
-/* Drain slab to data once copy in number after is done. pending->done is called at its end,
+/* Drain slab to data once after is done. pending->done is called at its end,
  * with pending->event set here. */
 int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t bytes,
-		     uint64_t after, struct cuda_pending *pending) SL_MUST_CHECK;
+		     struct sl_fence after, struct cuda_pending *pending) SL_MUST_CHECK;
 /* Block until copy in number move is done. */
 int sl_cuda_move_wait(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
-/* move as arrival() gives it, here and below. Whether it is known to be done: asks nobody. */
-int sl_cuda_move_was_seen(const struct cuda *cuda, uint64_t move);
-/* 0: move is done; -EAGAIN: not yet. */
-int sl_cuda_move_query(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
+/* 0: fence is done; -EAGAIN: not yet. */
+int sl_cuda_fence_query(struct cuda *cuda, struct sl_fence fence) SL_MUST_CHECK;
 /* Block until no copy uses the slab any more. */
 void sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab);
-/* Make stream wait for move. */
-int sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move) SL_MUST_CHECK;
+/* Make stream wait for fence. */
+int sl_cuda_fence_gate(struct cuda *cuda, struct cu_stream *stream,
+		       struct sl_fence fence) SL_MUST_CHECK;
 
 /* hash.c */
 void sl_cuda_hash_init(struct cuda *cuda);
@@ -331,7 +331,7 @@ int sl_cuda_stream_check(struct sl_stream *stream);
 void sl_cuda_stream_destroy(struct sl_stream *stream);
 void sl_cuda_stream_submit(struct sl_stream *stream, struct sl_task *task);
 int sl_cuda_stream_synchronize(struct sl_stream *stream);
-int sl_cuda_stream_gate(struct sl_stream *stream, uint64_t move);
+int sl_cuda_stream_gate(struct sl_stream *stream, struct sl_fence fence);
 int sl_cuda_stream_call(struct sl_stream *stream, void (*fn)(void *arg), void *arg);
 int sl_cuda_event_create(struct sl_device *dev, struct sl_event **out);
 void sl_cuda_event_destroy(struct sl_event *event);

@@ -105,7 +105,7 @@ slab_pop(struct cuda *cuda, int class, int idle)
 	sl_mutex_lock(&cuda->pools.lock);
 	slab = cuda->pools.slab_head[class];
 	if (slab && idle &&
-	    slab->out_move > atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire))
+	    !sl_fence_is_done(&cuda->dev, sl_fence_make(SL_COPIES_OUT, slab->out_move)))
 		slab = NULL;
 	if (slab) {
 		cuda->pools.slab_head[class] = slab->next;
@@ -217,17 +217,17 @@ slabs_lack(struct cuda *cuda, int class, uint64_t wanted_bytes, uint64_t room_by
 }
 
 void
-sl_cuda_spans_expect(struct sl_device *dev, uint64_t bytes, uint64_t wanted_bytes,
-		     uint64_t room_bytes, int outs)
+sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks, int outs)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_slab *slab;
-	int class = sl_cuda_class(bytes);
+	int class = sl_cuda_class(chunks->bytes);
 
+	sl_cuda_frames_wait(cuda);
 	if (class < 0 || sl_cuda_enter(cuda))
 		return;
 	/* Where one cannot be made, whoever needs it will be told why. */
-	while (slabs_lack(cuda, class, wanted_bytes, room_bytes) &&
+	while (slabs_lack(cuda, class, chunks->wanted_bytes, chunks->room_bytes) &&
 	       !slab_make(cuda, class, &slab))
 		sl_cuda_slab_put(cuda, slab);
 	if (outs)
@@ -378,7 +378,9 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 		return rc;
 	sl_cuda_frames_taken(cuda, bytes);
 	frame = sl_cuda_frame_pop(cuda, class);
-	if (frame && sl_cuda_move_query(cuda, atomic_load(&frame->in_move)) == -EAGAIN &&
+	if (frame &&
+	    sl_cuda_fence_query(cuda, sl_fence_make(SL_COPIES_IN,
+						    atomic_load(&frame->in_move))) == -EAGAIN &&
 	    frame_spare_wanted(cuda)) {
 		struct cuda_frame *spare;
 

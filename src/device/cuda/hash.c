@@ -413,7 +413,7 @@ now_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *span
 	int rc;
 
 	sl_mutex_lock(&hash->lock);
-	rc = sl_cuda_move_gate(cuda, hash->stream, span->after);
+	rc = sl_cuda_fence_gate(cuda, hash->stream, span->after);
 	if (!rc)
 		rc = job_enqueue(cuda, job, hash->stream, span->slab, bytes);
 	job->number = rc ? 0 : ++hash->issued;
@@ -428,13 +428,14 @@ static int
 arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *span,
 		uint64_t bytes)
 {
+	struct sl_timeline *in = &cuda->progress.queue[SL_COPIES_IN];
 	struct cuda_moves *moves = &cuda->moves;
 	uint64_t number;
 	int rc = 0;
 
 	job->number = 0;
 	sl_mutex_lock(&moves->lock);
-	number = atomic_load_explicit(&cuda->dev.moves_issued, memory_order_relaxed) + 1;
+	number = atomic_load_explicit(&in->issued, memory_order_relaxed) + 1;
 	if (number > SL_CUDA_MOVES)
 		rc = sl_cuda_move_wait(cuda, number - SL_CUDA_MOVES);
 	if (!rc)
@@ -446,8 +447,9 @@ arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *
 			(void)cuda->driver->cuStreamSynchronize(moves->in);
 	}
 	if (!rc) {
-		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
-		span->slab->in_move = span->slab->last_move = number;
+		atomic_store_explicit(&in->issued, number, memory_order_release);
+		span->slab->in_move = number;
+		span->slab->last = sl_fence_make(SL_COPIES_IN, number);
 	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;

@@ -2,7 +2,7 @@
 /*
  * Copies between host and device: one stream for each direction, so that both directions of the
  * link and both copy engines work at once. Order among them:
- *   - copies in are numbered in the order of their stream (dev.moves_issued, moves_done);
+ *   - copies in are numbered in the order of their stream (progress.queue);
  *   - a copy in to a slab waits, on its stream, for the last copy out of that slab;
  *   - a copy out of a slab waits, on its stream, for the copy in that filled it.
  * So the last copy of a slab, whichever way, is behind all others of it.
@@ -32,7 +32,8 @@
 static int
 in_progress(struct cuda *cuda, uint64_t want, int wait)
 {
-	uint64_t done = atomic_load_explicit(&cuda->dev.moves_done, memory_order_acquire);
+	struct sl_timeline *in = &cuda->progress.queue[SL_COPIES_IN];
+	uint64_t done = atomic_load_explicit(&in->done, memory_order_acquire);
 	struct cu_event *event = cuda->moves.in_event[want % SL_CUDA_MOVES];
 	int result;
 
@@ -44,10 +45,9 @@ in_progress(struct cuda *cuda, uint64_t want, int wait)
 		return -EAGAIN;
 	if (result)
 		return sl_cuda_rc(cuda, result, wait ? "cuEventSynchronize" : "cuEventQuery");
-	while (done < want &&
-	       !atomic_compare_exchange_weak_explicit(&cuda->dev.moves_done, &done, want,
-						      memory_order_release,
-						      memory_order_acquire))
+	while (done < want && !atomic_compare_exchange_weak_explicit(&in->done, &done, want,
+								     memory_order_release,
+								     memory_order_acquire))
 		;
 	return 0;
 }
@@ -62,20 +62,19 @@ sl_cuda_move_wait(struct cuda *cuda, uint64_t move)
 }
 
 int
-sl_cuda_move_was_seen(const struct cuda *cuda, uint64_t move)
+sl_cuda_fence_query(struct cuda *cuda, struct sl_fence fence)
 {
-	const _Atomic uint64_t *done = move & SL_MOVE_OUT ? &cuda->dev.outs_done
-							  : &cuda->dev.moves_done;
-
-	return (move & ~SL_MOVE_OUT) <= atomic_load_explicit(done, memory_order_acquire);
+	if (fence.queue == SL_COPIES_IN)
+		return in_progress(cuda, fence.value, 0);
+	/* The completer will tell. */
+	return sl_fence_is_done(&cuda->dev, fence) ? 0 : -EAGAIN;
 }
 
-int
-sl_cuda_move_query(struct cuda *cuda, uint64_t move)
+/* A copy out that the slab's next copy in has to wait for. */
+static int
+slab_is_leaving(const struct cuda *cuda, const struct cuda_slab *slab)
 {
-	if (!(move & SL_MOVE_OUT))
-		return in_progress(cuda, move, 0);
-	return sl_cuda_move_was_seen(cuda, move) ? 0 : -EAGAIN; /* the completer will tell */
+	return !sl_fence_is_done(&cuda->dev, sl_fence_make(SL_COPIES_OUT, slab->out_move));
 }
 
 void
@@ -86,7 +85,7 @@ sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab)
 
 	/* An event that is recorded again meanwhile only comes later. One that cannot be waited for
 	 * says nothing: the stream has to. */
-	if (slab->out_move > atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire) &&
+	if (slab_is_leaving(cuda, slab) &&
 	    driver->cuEventSynchronize(moves->out_event[slab->out_move % SL_CUDA_MOVES]))
 		(void)driver->cuStreamSynchronize(moves->out);
 	if (sl_cuda_move_wait(cuda, slab->in_move))
@@ -94,33 +93,32 @@ sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab)
 }
 
 int
-sl_cuda_move_gate(struct cuda *cuda, struct cu_stream *stream, uint64_t move)
+sl_cuda_fence_gate(struct cuda *cuda, struct cu_stream *stream, struct sl_fence fence)
 {
-	int rc = sl_cuda_move_query(cuda, move);
+	struct cu_event **events = fence.queue == SL_COPIES_OUT ? cuda->moves.out_event
+								: cuda->moves.in_event;
+	int rc = sl_cuda_fence_query(cuda, fence);
 
 	if (rc != -EAGAIN)
 		return rc;
 	return CUDA_TRY(cuda, cuStreamWaitEvent, stream,
-			move & SL_MOVE_OUT
-				? cuda->moves.out_event[(move ^ SL_MOVE_OUT) % SL_CUDA_MOVES]
-				: cuda->moves.in_event[move % SL_CUDA_MOVES],
-			0);
+			events[fence.value % SL_CUDA_MOVES], 0);
 }
 
 int
 sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		uint64_t bytes, uint64_t *move)
 {
+	struct sl_timeline *in = &cuda->progress.queue[SL_COPIES_IN];
 	struct cuda_moves *moves = &cuda->moves;
 	uint64_t number;
 	int rc = 0;
 
 	sl_mutex_lock(&moves->lock);
-	number = atomic_load_explicit(&cuda->dev.moves_issued, memory_order_relaxed) + 1;
+	number = atomic_load_explicit(&in->issued, memory_order_relaxed) + 1;
 	if (number > SL_CUDA_MOVES)
 		rc = in_progress(cuda, number - SL_CUDA_MOVES, 1);
-	if (!rc && slab->out_move > atomic_load_explicit(&cuda->dev.outs_done,
-							 memory_order_acquire))
+	if (!rc && slab_is_leaving(cuda, slab))
 		rc = CUDA_TRY(cuda, cuStreamWaitEvent, moves->in,
 			      moves->out_event[slab->out_move % SL_CUDA_MOVES], 0);
 	if (!rc && data)
@@ -134,8 +132,9 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 			(void)cuda->driver->cuStreamSynchronize(moves->in);
 	}
 	if (!rc) {
-		atomic_store_explicit(&cuda->dev.moves_issued, number, memory_order_release);
-		slab->in_move = slab->last_move = number;
+		atomic_store_explicit(&in->issued, number, memory_order_release);
+		slab->in_move = number;
+		slab->last = sl_fence_make(SL_COPIES_IN, number);
 		*move = number;
 	}
 	sl_mutex_unlock(&moves->lock);
@@ -235,10 +234,11 @@ sl_cuda_outs_start(struct cuda *cuda)
 /* What is enqueued for a copy out. Lock held, the context of copies out current. */
 static int
 out_enqueue(struct cuda *cuda, struct cuda_slab *slab, char *data, uint64_t bytes,
-	    uint64_t after, struct cu_event *event)
+	    struct sl_fence after, struct cu_event *event)
 {
 	struct cuda_moves *moves = &cuda->moves;
-	int rc = after & SL_MOVE_OUT ? 0 : sl_cuda_move_gate(cuda, moves->out, after);
+	int rc = after.queue == SL_COPIES_OUT ? 0
+					      : sl_cuda_fence_gate(cuda, moves->out, after);
 
 	for (uint64_t at = 0; at < bytes && !rc; at += OUT_PIECE_BYTES)
 		rc = CUDA_TRY(cuda, cuMemcpyDtoHAsync, data + at, slab->alias + at,
@@ -253,8 +253,9 @@ out_enqueue(struct cuda *cuda, struct cuda_slab *slab, char *data, uint64_t byte
 
 int
 sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t bytes,
-		 uint64_t after, struct cuda_pending *pending)
+		 struct sl_fence after, struct cuda_pending *pending)
 {
+	struct sl_timeline *out = &cuda->progress.queue[SL_COPIES_OUT];
 	struct cuda_moves *moves = &cuda->moves;
 	struct cu_context *current;
 	uint64_t number;
@@ -262,12 +263,11 @@ sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t
 
 	sl_mutex_lock(&moves->lock);
 	rc = out_start(cuda);
-	number = atomic_load_explicit(&cuda->dev.outs_issued, memory_order_relaxed) + 1;
+	number = atomic_load_explicit(&out->issued, memory_order_relaxed) + 1;
 	pending->event = moves->out_event[number % SL_CUDA_MOVES];
 	/* The copy out that had this event last. */
 	if (!rc && number > SL_CUDA_MOVES &&
-	    atomic_load_explicit(&cuda->dev.outs_done, memory_order_acquire) + SL_CUDA_MOVES <
-		    number)
+	    atomic_load_explicit(&out->done, memory_order_acquire) + SL_CUDA_MOVES < number)
 		rc = CUDA_TRY(cuda, cuEventSynchronize, pending->event);
 	if (!rc && moves->out_context)
 		rc = SL_CUDA(cuda->driver, cuCtxPushCurrent, moves->out_context);
@@ -277,10 +277,10 @@ sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t
 			(void)cuda->driver->cuCtxPopCurrent(&current);
 	}
 	if (!rc) {
-		atomic_store_explicit(&cuda->dev.outs_issued, number, memory_order_release);
+		atomic_store_explicit(&out->issued, number, memory_order_release);
 		pending->number = number;
 		slab->out_move = number;
-		slab->last_move = number | SL_MOVE_OUT;
+		slab->last = sl_fence_make(SL_COPIES_OUT, number);
 	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;
@@ -325,8 +325,9 @@ sl_cuda_moves_stop(struct cuda *cuda)
 	if (moves->out)
 		(void)cuda->driver->cuStreamSynchronize(moves->out);
 	/* Nobody may ask the events below any more. */
-	atomic_store(&cuda->dev.moves_done, atomic_load(&cuda->dev.moves_issued));
-	atomic_store(&cuda->dev.outs_done, atomic_load(&cuda->dev.outs_issued));
+	for (int i = 0; i < SL_COPIES_COUNT; i++)
+		atomic_store(&cuda->progress.queue[i].done,
+			     atomic_load(&cuda->progress.queue[i].issued));
 	events_destroy(cuda, moves->in_event);
 	events_destroy(cuda, moves->out_event);
 	if (moves->in)

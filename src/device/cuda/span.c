@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands at an address of the GPU's view: nothing, a slab (present), or a frame of host
+ * What stands at an address of the GPU's mapping: nothing, a slab (present), or a frame of host
  * memory (reached). Mapping and unmapping are not ordered by streams: a span is mapped while its
- * contents are still on their way, since nobody uses it before it has passed stream_gate(); it is
+ * contents are still on their way, since nobody uses it before it has passed gate(); it is
  * unmapped when core has seen the last launch that uses it end.
  */
 #include <errno.h>
@@ -72,7 +72,7 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 	/* What a slab held before is of this space: a span whose contents do not matter may have it,
 	 * but is used only once the last copy of it has ended, the one out, or one in that nobody waited for.
 	 * Not behind other copies in: what is new has no reason to wait for them. */
-	span->after = slab->last_move;
+	span->after = slab->last;
 	if (frame)
 		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
 	return 0;
@@ -90,33 +90,19 @@ sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fra
 
 	if (rc)
 		return rc;
-	rc = span_present(cuda, addr, bytes, frame, 1);
+	rc = span_present(cuda, addr, bytes, frame, !(flags & SL_PRESENT_UNDEFINED));
 	sl_cuda_leave(cuda);
 	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
 		sl_cuda_frame_put(dev, frame);
 	return rc;
 }
 
-int
-sl_cuda_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
+struct sl_fence
+sl_cuda_ready_at(struct sl_device *dev, const void *addr)
 {
-	struct cuda *cuda = sl_cuda_of(dev);
-	int rc = sl_cuda_enter(cuda);
+	struct sl_fence after = sl_cuda_span(sl_cuda_of(dev), addr)->after;
 
-	if (rc)
-		return rc;
-	rc = span_present(cuda, addr, bytes, NULL, 0);
-	sl_cuda_leave(cuda);
-	return rc;
-}
-
-uint64_t
-sl_cuda_arrival(struct sl_device *dev, const void *addr)
-{
-	struct cuda *cuda = sl_cuda_of(dev);
-	uint64_t after = sl_cuda_span(cuda, addr)->after;
-
-	return sl_cuda_move_was_seen(cuda, after) ? 0 : after;
+	return sl_fence_is_done(dev, after) ? sl_fence_make(SL_COPIES_IN, 0) : after;
 }
 
 /* A copy out that somebody waits for, or is told of. */
@@ -131,10 +117,11 @@ struct span_out {
 static void
 out_ended(struct cuda *cuda, uint64_t number)
 {
-	uint64_t seen = atomic_load_explicit(&cuda->dev.outs_done, memory_order_relaxed);
+	struct sl_timeline *out = &cuda->progress.queue[SL_COPIES_OUT];
+	uint64_t seen = atomic_load_explicit(&out->done, memory_order_relaxed);
 
 	while (seen < number &&
-	       !atomic_compare_exchange_weak_explicit(&cuda->dev.outs_done, &seen, number,
+	       !atomic_compare_exchange_weak_explicit(&out->done, &seen, number,
 						      memory_order_release,
 						      memory_order_relaxed))
 		;
@@ -285,7 +272,7 @@ sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 }
 
 int
-sl_cuda_reach(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *given)
+sl_cuda_zerocopy_map(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *given)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_span *span = sl_cuda_span(cuda, addr);
@@ -310,7 +297,7 @@ sl_cuda_reach(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame
 }
 
 int
-sl_cuda_unreach(struct sl_device *dev, void *addr, uint64_t bytes)
+sl_cuda_zerocopy_unmap(struct sl_device *dev, void *addr, uint64_t bytes)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_span *span = sl_cuda_span(cuda, addr);

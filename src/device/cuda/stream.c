@@ -362,20 +362,20 @@ sl_cuda_stream_synchronize(struct sl_stream *stream)
 }
 
 int
-sl_cuda_stream_gate(struct sl_stream *stream, uint64_t move)
+sl_cuda_stream_gate(struct sl_stream *stream, struct sl_fence fence)
 {
 	int rc = sl_cuda_enter(stream->cuda);
 
 	if (rc)
 		return rc;
 	/* Who enqueues has asked about other streams; for the legacy one it is asked where it costs. */
-	rc = sl_cuda_move_query(stream->cuda, move);
+	rc = sl_cuda_fence_query(stream->cuda, fence);
 	if (rc == -EAGAIN && stream_is_legacy(stream->native))
 		rc = stream_refuse(sl_cuda_stream_captures(stream->cuda, stream->native));
 	else if (rc == -EAGAIN)
 		rc = 0;
 	if (!rc)
-		rc = sl_cuda_move_gate(stream->cuda, stream->native, move);
+		rc = sl_cuda_fence_gate(stream->cuda, stream->native, fence);
 	sl_cuda_leave(stream->cuda);
 	return rc;
 }

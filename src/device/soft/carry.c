@@ -81,7 +81,7 @@ sl_soft_range_move(struct soft *soft, int fd, void *dst, void *src, size_t bytes
 		size_t part;
 
 		rc = sl_uffd_move(fd, (char *)dst + moved, (char *)src + moved,
-				  bytes - moved, flags, &part, &soft->dev.move_retries);
+				  bytes - moved, flags, &part, &soft->progress.move_retries);
 		moved += part;
 		if (rc != -EEXIST)
 			break;

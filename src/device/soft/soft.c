@@ -91,25 +91,36 @@ static const struct sl_device_ops soft_ops = {
 	.frame_get = sl_soft_frame_get,
 	.frame_put = sl_soft_frame_put,
 	.present = sl_soft_present,
-	.present_any = sl_soft_present_any,
 	.absent = sl_soft_absent,
 	.snapshot = sl_soft_snapshot,
-	.guard = sl_soft_guard,
-	.unguard = sl_soft_unguard,
-	.page_fill = sl_soft_page_fill,
-	.page_drop = sl_soft_page_drop,
-	.grid_run = sl_soft_grid_run,
 	.stream_create = sl_soft_stream_create,
 	.stream_destroy = sl_soft_stream_destroy,
 	.stream_submit = sl_soft_stream_submit,
-	.stream_now = sl_soft_stream_now,
 	.stream_synchronize = sl_soft_stream_synchronize,
-	.event_create = sl_soft_event_create,
-	.event_destroy = sl_soft_event_destroy,
-	.event_record = sl_soft_event_record,
-	.event_wait = sl_soft_event_wait,
-	.event_synchronize = sl_soft_event_synchronize,
-	.event_query = sl_soft_event_query,
+};
+
+static const struct sl_device_kernels soft_kernels = {
+	.run = sl_soft_grid_run,
+};
+
+static const struct sl_device_events soft_events = {
+	.create = sl_soft_event_create,
+	.destroy = sl_soft_event_destroy,
+	.record = sl_soft_event_record,
+	.wait = sl_soft_event_wait,
+	.synchronize = sl_soft_event_synchronize,
+	.query = sl_soft_event_query,
+};
+
+static const struct sl_device_faults soft_faults = {
+	.page_fill = sl_soft_page_fill,
+	.page_drop = sl_soft_page_drop,
+	.stream_now = sl_soft_stream_now,
+};
+
+static const struct sl_device_guards soft_guards = {
+	.guard = sl_soft_guard,
+	.unguard = sl_soft_unguard,
 };
 
 /* Addresses without memory; trims to BASE_ALIGN are left mapped, they cost nothing. */
@@ -232,10 +243,14 @@ soft_create(const struct sl_device_config *config, struct sl_device **out)
 	if (!soft)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	soft->dev.ops = &soft_ops;
-	soft->dev.caps = SL_CAP_KERNELS | SL_CAP_FAULTS | SL_CAP_GUARDS | SL_CAP_PAGES;
+	soft->dev.kernels = &soft_kernels;
+	soft->dev.events = &soft_events;
+	soft->dev.faults = &soft_faults;
+	soft->dev.guards = &soft_guards;
+	soft->dev.progress = &soft->progress;
 	soft->dev.workers = config->workers ? config->workers
 					    : (uint32_t)(cpus > 0 ? cpus : 1);
-	soft->events = config->events;
+	soft->touch_server = config->touch_server;
 	soft->thread_fd = -1;
 	soft->signal_fd = -1;
 	soft->arena_fd = -1;

@@ -37,6 +37,7 @@
 
 #include "base/lock.h"
 #include "device/device.h"
+#include "device/device_fault.h"
 
 /* Span sizes are SL_SPAN_BYTES << class. */
 #define SL_SOFT_CLASSES      16
@@ -155,7 +156,8 @@ struct soft_touch {
 
 struct soft {
 	struct sl_device dev; /* first */
-	struct sl_device_events events;
+	struct sl_touch_server touch_server;
+	struct sl_device_progress progress;
 	int can_move;     /* set once */
 	int drops_tables; /* set once: absent memory is touched in small pages, see range.c */
 	int can_poison; /* set once: a system call's touch can be made to fail */
@@ -251,7 +253,6 @@ void sl_soft_racing_copy(void *dst, const void *src, size_t bytes);
 /* span.c */
 int sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
-int sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes);
 int sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes,
 		   struct sl_frame *frame, enum sl_absent_how how);
 int sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,

@@ -92,10 +92,11 @@ frame_present(struct soft *soft, void *addr, uint64_t bytes, struct soft_frame *
 	return rc;
 }
 
-/* present() without a frame: any: contents do not matter. */
+/* present() without a frame. */
 static int
-present_own(struct soft *soft, void *addr, uint64_t bytes, unsigned flags, int any)
+present_own(struct soft *soft, void *addr, uint64_t bytes, unsigned flags)
 {
+	int any = (flags & SL_PRESENT_UNDEFINED) != 0;
 	struct soft_frame *frame;
 	int moved = 0;
 	int waits;
@@ -169,21 +170,7 @@ sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fra
 		return rc;
 	sl_soft_move_begin(soft, addr, bytes);
 	rc = frame ? present_frame(soft, addr, bytes, frame, flags)
-		   : present_own(soft, addr, bytes, flags, 0);
-	sl_soft_move_end(soft, addr, bytes);
-	return rc;
-}
-
-int
-sl_soft_present_any(struct sl_device *dev, void *addr, uint64_t bytes)
-{
-	struct soft *soft = sl_soft_of(dev);
-	int rc = range_check(soft, "present", addr, bytes);
-
-	if (rc)
-		return rc;
-	sl_soft_move_begin(soft, addr, bytes);
-	rc = present_own(soft, addr, bytes, 0, 1);
+		   : present_own(soft, addr, bytes, flags);
 	sl_soft_move_end(soft, addr, bytes);
 	return rc;
 }

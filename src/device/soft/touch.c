@@ -276,7 +276,7 @@ signal_serve(struct soft *soft, struct soft_worker *worker, siginfo_t *info,
 
 	(void)atomic_load_explicit(&soft->touch.n_attached, memory_order_acquire);
 	context_cause(soft, context, &touch);
-	return soft->events.touched(soft->events.core, &touch);
+	return soft->touch_server.touched(soft->touch_server.core, &touch);
 }
 
 /*
@@ -487,7 +487,7 @@ message_touched(struct soft *soft, const struct uffd_msg *msg, struct soft_grid 
 	};
 
 	(void)atomic_load_explicit(&soft->touch.n_attached, memory_order_acquire);
-	return soft->events.touched(soft->events.core, &touch);
+	return soft->touch_server.touched(soft->touch_server.core, &touch);
 }
 
 enum thread_place {

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Roles of a device that is *ahead* of its moves (a GPU). present() then returns when the copy is
+ * enqueued. Copies are numbered in the order of their queue, one queue for each direction. A
+ * *fence* names a queue and a number: it is done when that copy is. Whatever runs on the device
+ * is held back with gate() until its fences are done.
+ *
+ * The device itself keeps order among moves of one chunk and of one frame: nobody writes to a
+ * frame that was given back, or kept, before the copy that reads it has ended.
+ *
+ * Threads: any function from any thread at once. None takes the space lock.
+ */
+#ifndef SL_DEVICE_DEVICE_ASYNC_H
+#define SL_DEVICE_DEVICE_ASYNC_H
+
+#include <stdatomic.h>
+
+#include "device/device.h"
+
+enum sl_copy_queue { SL_COPIES_IN, SL_COPIES_OUT, SL_COPIES_COUNT };
+
+/* The copy number `value` of a queue; value 0: nothing, and done. */
+struct sl_fence {
+	uint64_t queue : 1;
+	uint64_t value : 63;
+};
+
+/* The last fence of each queue among several: all of them are done when these are. */
+struct sl_fences {
+	uint64_t value[SL_COPIES_COUNT];
+};
+
+static inline struct sl_fence
+sl_fence_make(enum sl_copy_queue queue, uint64_t value)
+{
+	const struct sl_fence fence = {(unsigned)queue & 1, value & (UINT64_MAX >> 1)};
+
+	return fence;
+}
+
+/* Whether a fence is known to be done; asks nobody. */
+static inline int
+sl_fence_is_done(const struct sl_device *dev, struct sl_fence fence)
+{
+	return fence.value <= atomic_load_explicit(&dev->progress->queue[fence.queue].done,
+						   memory_order_acquire);
+}
+
+/* The newest of a queue. */
+static inline struct sl_fence
+sl_fence_newest(const struct sl_device *dev, enum sl_copy_queue queue)
+{
+	return sl_fence_make(queue, atomic_load_explicit(&dev->progress->queue[queue].issued,
+							 memory_order_acquire));
+}
+
+/* Whether all copies of the device, both ways, are known to be done. */
+static inline int
+sl_device_is_idle(const struct sl_device *dev)
+{
+	return sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_IN)) &&
+	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT));
+}
+
+static inline void
+sl_fences_add(struct sl_fences *fences, struct sl_fence fence)
+{
+	if (fence.value > fences->value[fence.queue])
+		fences->value[fence.queue] = fence.value;
+}
+
+/* Role: copies that nobody waits for. Without it moves are done when their call returns. */
+struct sl_device_async {
+	/*
+	 * absent(SL_ABSENT_COPY) that returns when the copy is enqueued and the chunk is no longer
+	 * mapped; the bytes of device memory can be used by the next present(). done(cookie, rc)
+	 * is called once, from a thread of the device that may block, when frame has the contents,
+	 * or never will (rc, text set). On failure of the call itself the chunk is present as
+	 * before and done is not called.
+	 */
+	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,
+			    struct sl_frame *frame, void (*done)(void *cookie, int rc),
+			    void *cookie);
+	/* What has to be done before anything uses the chunk that was just made present: its own
+	 * copy, or a copy out that still reads the memory which it was given. */
+	struct sl_fence (*ready_at)(struct sl_device *dev, const void *addr);
+	/* Look whether a fence is done: 0, -EAGAIN, or why it never will be. */
+	int (*query)(struct sl_device *dev, struct sl_fence fence);
+};
+
+/* Role, of devices with async: streams are queues of the driver. Tasks enqueue: struct sl_task. */
+struct sl_device_native {
+	/* A stream made of the caller's own (a CUstream), which outlives it; and the other way. */
+	int (*wrap)(struct sl_device *dev, void *handle, struct sl_stream **out);
+	void *(*handle)(struct sl_stream *stream);
+	/* 0, or -EBUSY (text set): the program is capturing the stream into a graph, and what is
+	 * enqueued would become part of it. Enqueues nothing. */
+	int (*check)(struct sl_stream *stream);
+	/* Later work of the stream waits until the fence is done. Enqueues only. */
+	int (*gate)(struct sl_stream *stream, struct sl_fence fence);
+	/* Call fn(arg) in its turn on the stream; later work waits for its end. It may call
+	 * neither this library nor the driver. Enqueues only. */
+	int (*call)(struct sl_stream *stream, void (*fn)(void *arg), void *arg);
+};
+
+/* What is hashed. */
+enum sl_hash_of {
+	SL_HASH_ARRIVED, /* what the move brings, ahead of whatever has passed the gate of the
+			  * newest copy in: the hash counts as one */
+	SL_HASH_NOW      /* what is there now, once the chunk's own move is done */
+};
+
+/* Role, of devices with async: hashes of what is present. */
+struct sl_device_hash {
+	/* Make ready what a first hash needs; blocks on that and on kernels that run. */
+	int (*prepare)(struct sl_device *dev);
+	/*
+	 * Hash what a present chunk holds; enqueues. done(cookie, rc, sums) is called once, from a
+	 * thread of the device that may take locks and must not wait for moves, in tens of
+	 * microseconds, or as long as the program's kernels leave the hash no room; or never, when
+	 * the call itself failed (-EBUSY: too many are under way). What is written to the chunk
+	 * meanwhile makes the hash one of nothing; the chunk may go before the end of it. Two
+	 * different contents of as many bytes have equal hashes with a chance of 2^-128, if
+	 * whoever chose them does not know the device's key.
+	 */
+	int (*start)(struct sl_device *dev, const void *addr, uint64_t bytes,
+		     enum sl_hash_of what,
+		     void (*done)(void *cookie, int rc, const uint64_t sums[2]),
+		     void *cookie);
+};
+
+/* What is wanted of a pool: so much of one size, and at most so much of all sizes. */
+struct sl_pool_want {
+	uint64_t bytes; /* a chunk size */
+	uint64_t wanted_bytes, room_bytes;
+};
+
+/* Role: memory is dear, and made ahead. */
+struct sl_device_pool {
+	/* Give device memory that is free within the device back to the system. */
+	void (*trim)(struct sl_device *dev);
+	/*
+	 * Frames may still be wanted: so many beyond those that core has. The device may make them
+	 * ahead, on a thread of its own, and keeps no more free frames than room_bytes, or what it
+	 * keeps anyway. Counts down by what frame_get() gives; a later call takes the place of this
+	 * one. Does not block.
+	 */
+	void (*frames_expect)(struct sl_device *dev, const struct sl_pool_want *want);
+	/*
+	 * Make now what would else be made when the first launches wait for it: the frames that
+	 * are expected, then memory for chunks, and what copies out take (outs: 1). Ends early
+	 * where the system refuses more. Blocks for that long.
+	 */
+	void (*fill)(struct sl_device *dev, const struct sl_pool_want *chunks, int outs);
+};
+
+#endif
