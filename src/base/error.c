@@ -2,14 +2,13 @@
 /*
  * The text of a thread's last failure, and the library's version.
  *
- * Each thread has one fixed buffer in static thread-local storage (initial-exec: an
- * access never allocates, so a first failure inside a signal handler is safe). A new text
- * is composed on the stack and copied: its arguments may point into the old one, and a
- * handler that interrupts the copy can at worst mix two texts, never leave one without an
- * end. errno is left as it was.
+ * Each thread has one fixed buffer in static thread-local storage (initial-exec). An access
+ * never allocates, so a first failure inside a signal handler is safe. A new text is composed on
+ * the stack and then copied, since its arguments may point into the old one. A handler that
+ * interrupts the copy can mix two texts, but the text always has an end. errno is left as it
+ * was.
  *
- * Which errors exist and what to do about them: include/sluice/error.h.
- * Threads: any; nothing is shared.
+ * include/sluice/error.h lists the errors and their remedies. Threads: any; nothing is shared.
  */
 #include "base/error.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calling thread's last error text, behind sluice_last_error(). A failure is reported
- * once, where it is known; callers pass the code on, or put their own object in front of
- * the text. Safe in a fault handler: fixed per-thread buffers, no allocation, no lock.
+ * The calling thread's last error text, behind sluice_last_error(). A failure is reported once,
+ * where it is known. Callers pass the code on, or put their own object in front of the text.
+ * Safe in a fault handler: fixed per-thread buffers, no allocation, no lock.
  */
 #ifndef SL_BASE_ERROR_H
 #define SL_BASE_ERROR_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Injected failures by name, and the malloc family that can be made to fail.
+ * Injected failures by name, and a malloc family that can fail.
  *
- * SLUICE_FAULT is read when the program or library is loaded; what cannot be read is said
- * and nothing is armed. While nothing is armed, a point costs one relaxed load. While
- * armed, each matching specification counts the call with an atomic add, so the Nth call
- * is one call, however many threads run; no lock, no allocation, so points may be asked
- * in a signal handler.
+ * SLUICE_FAULT is read when the program or library is loaded. If a part cannot be read, a line
+ * says so and nothing is armed. While nothing is armed, a point costs one relaxed load. While
+ * armed, each matching specification counts the call with an atomic add. So the Nth call is one
+ * call, however many threads run. There is no lock and no allocation: points may be asked in a
+ * signal handler.
  *
- * sl_fault_point() leaves a text in the thread's last error, as the failing call would
- * have; the caller returns the code, or maps it as it maps real ones.
+ * sl_fault_point() sets the thread's last error, as the failing call would. The caller returns
+ * the code, or maps it as it maps real ones.
  */
 #include "base/fault_point.h"
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Injected failures by name. A fallible step asks sl_fault_point("store.write") before it
- * works; the answer is 0, or a negative errno that it then returns as if the world had
- * failed.
+ * Injected failures by name. A fallible step asks sl_fault_point("store.write") before it works.
+ * The answer is 0 or a negative errno. The step returns that errno as if it had failed itself.
  *
- * SLUICE_FAULT=name:N[:ERRNO][+] in the environment, or sl_fault_point_set(): the Nth
- * call (from 1) of that name fails with ERRNO (default EIO); with "+" every later one
- * fails too. Several specifications are separated by commas. "*" as name counts the calls
- * of all names together, which is what the nth-failure sweep uses. Not armed: one relaxed
- * atomic load.
+ * SLUICE_FAULT=name:N[:ERRNO][+] in the environment, or sl_fault_point_set(): the Nth call (from
+ * 1) of that name fails with ERRNO (default EIO). With "+" every later one fails, too. Commas
+ * separate several specifications. "*" as name counts the calls of all names together, for the
+ * nth-failure sweep.
  *
- * Names in use: mem.alloc, frame.get, device.present, device.absent, device.page,
- * device.guard, device.map, store.open, store.read, store.write, store.sync,
- * store.extend, spill.alloc, thread.create.
+ * Names in use: mem.alloc, frame.get, device.present, device.absent, device.page, device.guard,
+ * device.map, store.open, store.read, store.write, store.sync, store.extend, spill.alloc,
+ * thread.create.
  */
 #ifndef SL_BASE_FAULT_POINT_H
 #define SL_BASE_FAULT_POINT_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash of several values, for tables and comparisons within one run: not kept, not safe against who wants
- * two to collide. */
+/*
+ * A hash of several values, for tables and comparisons within one run. It is not kept, and it is
+ * not safe against deliberate collisions.
+ */
 #ifndef SL_BASE_HASH_H
 #define SL_BASE_HASH_H
 

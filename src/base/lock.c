@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks that know their place in the lock order, and condition variables on the monotonic clock.
+ * Locks with a place in the lock order, and condition variables on the monotonic clock.
  *
- * Built with SL_LOCK_CHECK (presets dev and tsan) each thread keeps the locks it holds, in the
- * order taken. A breach of the order, an unlock by a thread that does not hold the lock, or a wait
- * that holds another one prints what was wrong and aborts, the first time the code path runs and
- * not when two threads happen to meet. Without it these are the pthread calls alone.
+ * With SL_LOCK_CHECK (presets dev and tsan) each thread keeps the locks it holds, in the order
+ * taken. Three errors print a line and abort: a breach of the order, an unlock by a thread that
+ * does not hold the lock, and a wait that holds another one. They show the first time that the
+ * code runs, not only when two threads meet. Without SL_LOCK_CHECK these are the plain pthread
+ * calls.
  *
  * Threads on a virtual clock (turns.h) wait and wake there.
  *
- * Failures of the pthread calls mean a destroyed or overwritten mutex: asserted, not
- * returned. Not for signal handlers that can interrupt a holder.
+ * A failed pthread call means a destroyed or overwritten mutex. It is asserted, not returned.
+ * Not for signal handlers that can interrupt a holder.
  *
- * SL_NO_LOCK_CHECK here: pthread.h says nothing about its mutexes to clang's analysis.
+ * SL_NO_LOCK_CHECK is used here because pthread.h does not annotate its mutexes for clang.
  */
 #include "base/lock.h"
 

@@ -2,13 +2,13 @@
 /*
  * Mutexes and read-write locks with a place in one order, and condition variables. A thread may
  * wait for a lock only if its rank is higher than every rank it holds. A try does not wait, so it
- * may come in any order. Debug builds (SL_LOCK_CHECK) keep the held ranks per thread and assert
- * this, that only the owner unlocks, and that a wait holds nothing that others need to end it.
+ * may come in any order. Debug builds (SL_LOCK_CHECK) keep the held ranks per thread. They assert
+ * this order, that only the owner unlocks, and that a wait holds no lock that others need to end
+ * it.
  *
- * What clang's -Wthread-safety can check without running anything is said by the SL_ macros
- * below; `./dev check compile` runs it. They are empty under gcc. On a definition they stand in
- * front, and cannot name parameters there: a static function that needs a parameter's lock gets
- * a prototype for it.
+ * The SL_ macros below are for clang's -Wthread-safety, which checks without running anything
+ * (`./dev check compile`). They are empty under gcc. On a definition they come first, and cannot
+ * name parameters. A static function that needs a parameter's lock gets a prototype for it.
  */
 #ifndef SL_BASE_LOCK_H
 #define SL_BASE_LOCK_H

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines on standard error: "sluice: warning: store: text". What is printed is set by
- * SLUICE_LOG, read once at the first line; a part of it that cannot be read is said and
- * left out. An area named exactly wins over "*", a later entry over an earlier one; "off"
- * silences.
+ * Log lines on standard error: "sluice: warning: store: text". SLUICE_LOG chooses them. It is
+ * read once, at the first line. A part that cannot be read is reported and ignored. An exact
+ * area wins over "*", a later entry over an earlier one; "off" silences.
  *
- * A line is composed on the stack and written by one write(2), so lines of several
- * threads do not mix; longer ones are cut. No lock and no allocation. What was said once
- * is kept in a table of ONCE_KEYS keys; when it is full, further messages are said every
- * time rather than never. errno and the thread's last error are left as they were.
+ * A line is composed on the stack and written by one write(2), so lines of several threads do
+ * not mix. Longer lines are cut. There is no lock and no allocation. A table of ONCE_KEYS keys
+ * remembers messages that are printed once. If it is full, further messages are printed every
+ * time. errno and the thread's last error are left as they were.
  */
 #include "base/log.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The known name that a mistyped word was probably meant to be, for "did you mean". The caller
- * offers its names one by one, whatever table they stand in:
+ * The known name that is nearest to a mistyped word, for "did you mean". The caller offers its
+ * names one by one, from any table:
  *
  *	struct sl_nearest nearest = {.word = word};
  *

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a training step does, a part of it may do as well: layers that are alike follow each other with a period of
- * their own, for as long as they last. The step's is the one that holds over the longest stretch. A multiple
- * of a period covers no more than the period does.
+ * A part of a training step may repeat as well: equal layers follow each other with a period of
+ * their own, as long as they last. The step's period is the one that holds over the longest
+ * stretch. A multiple of a period covers no more than the period.
  *
- * How far what was seen agrees with itself moved by p is known for all p at once from the Z function (Gusfield,
- * Algorithms on Strings, Trees and Sequences, 1997, 1.3): the length of the longest common prefix of the sequence
- * and its part from p on is found from those of smaller p in linear time.
+ * The Z function gives the agreement of the sequence with itself, moved by p, for all p at once
+ * (Gusfield, Algorithms on Strings, Trees and Sequences, 1997, 1.3). It is the length of the
+ * longest common prefix of the sequence and its part from p on. Smaller p give it in linear
+ * time.
  */
 #include "base/period.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After how many steps something does the same again (period.c). */
+/* The number of steps after which a sequence repeats (period.c). */
 #ifndef SL_BASE_PERIOD_H
 #define SL_BASE_PERIOD_H
 

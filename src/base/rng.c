@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random numbers that are the same on every machine for the same seed: tests print the
- * seed and can be repeated, generated inputs have one right contents. xoshiro256**
- * (Blackman and Vigna) is small and fast and passes the usual test batteries; splitmix64
- * spreads the seed over its state, so that seeds 0, 1, 2 ... give unrelated sequences.
- * Not for secrets.
+ * Random numbers that are the same on every machine for the same seed. Tests print the seed and
+ * can be repeated, and generated inputs have one right contents. xoshiro256** (Blackman and
+ * Vigna) is small and fast and passes the usual test batteries. splitmix64 spreads the seed over
+ * its state, so seeds 0, 1, 2 ... give unrelated sequences. Not for secrets.
  *
  * Threads: one generator belongs to one thread at a time; there is no shared state.
  */

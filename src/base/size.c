@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes between people and bytes. Integer arithmetic throughout: "0.1T" is the same
- * number of bytes everywhere, and UINT64_MAX can be written and read. What is refused:
- * signs, spaces, an exponent, a fraction of a byte count without a suffix ("1.5"),
- * anything after the suffix. Lower case suffixes are taken too; "4096B" is 4096.
+ * Sizes between people and bytes, in integer arithmetic. So "0.1T" is the same number of bytes
+ * everywhere, and UINT64_MAX can be written and read. Refused are signs, spaces, an exponent, a
+ * fraction without a suffix ("1.5"), and text after the suffix. Lower case suffixes are
+ * accepted. "4096B" is 4096.
  *
  * Threads: any; nothing is shared.
  */

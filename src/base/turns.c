@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that take turns on a virtual clock: who is next, and what time it is then.
+ * Threads that take turns on a virtual clock.
  *
- * Each thread has a place in the list of its clock and a condition of its own, on which it sleeps
- * until it is the one that runs. Whoever gives its turn away chooses the next: of those that can
- * run, the first that could; else the earliest moment waited for becomes now. `order` numbers both
+ * Each thread has a place in its clock's list, and a condition to sleep on until its turn. A
+ * thread that gives up its turn chooses the next one: the thread that has been able to run for
+ * longest. If none can run, the clock jumps to the earliest awaited moment. `order` numbers the
  * waits and the moments at which threads became able to run, so there are no ties.
  *
- * Plain pthread objects: these are what sl_mutex and sl_cond stand on here. A clock has few threads,
- * and its list is walked.
+ * These are plain pthread objects, since sl_mutex and sl_cond are built on this file. A clock
+ * has few threads, and its list is walked.
  */
 #include "base/turns.h"
 

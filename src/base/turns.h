@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual time: threads that take turns. Between sl_turns_begin() and sl_turns_end() the calling
- * thread and the threads it starts by sl_thread_start() run one at a time, on a clock of their own
- * that stands still while any of them can run and then jumps to the next moment that one of them
- * waits for. So a program with threads is a function of its input, and years pass in seconds.
+ * thread and the threads it starts by sl_thread_start() run one at a time, on a clock of their
+ * own. That clock stands still while a thread can run. Then it jumps to the next awaited moment.
+ * So a program with threads is a function of its input, and years pass in seconds.
  *
  * A turn ends where a thread waits: in sl_cond_wait(), sl_cond_wait_until(), sl_thread_join(),
- * sl_turns_sleep_until(), or with its thread. Mutexes need no more than that: since no wait of ours
- * holds one, nobody ever meets a mutex that is taken. sl_now_ns() is the virtual clock. Threads get
- * their turns in the order in which they became able to run; those that wait on one condition are
- * woken longest wait first.
+ * sl_turns_sleep_until(), or at its end. Mutexes need no code: no wait holds one, so no thread
+ * ever meets a locked mutex. sl_now_ns() is the virtual clock. Threads get their turns in the
+ * order in which they became able to run. A condition wakes its longest waiter first.
  *
- * If all wait and no moment will come, they would wait for ever: who waits is printed, and the
- * process aborts, since threads cannot be unwound. That is a bug of the program under the clock.
+ * If all threads wait and no moment is awaited, they are printed and the process aborts, because
+ * threads cannot be unwound. It is a bug of the program under the clock.
  *
  * For simulations and tests (src/sim/core_run.c). Elsewhere the cost is one relaxed load at each
- * wait, wake and reading of the clock. Such threads must not wait for others, nor be woken by them.
+ * wait, wake and reading of the clock. Threads of a clock must not wait for others, nor be woken
+ * by them.
  */
 #ifndef SL_BASE_TURNS_H
 #define SL_BASE_TURNS_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The default space: made at first use from sluice_config_init() (so from SLUICE_* in the
- * environment), then from DRAGON_NR_RESERVED_PAGES, then from what the program set before; closed
- * by an exit handler that writes back and logs what could not be written. A program that ends
- * without exit() leaves its files as a crash would.
+ * The default space. The first use makes it from sluice_config_init() (so from SLUICE_* in the
+ * environment), then DRAGON_NR_RESERVED_PAGES, then the program's earlier settings. An exit
+ * handler writes back, logs failures, and closes it. A program that ends without exit() leaves
+ * its files as a crash would.
  *
- * Threads: one mutex makes first users wait for the one that makes the space; afterwards the
- * pointer is read without it. The mutex is outside the order of lock.h because it is held while
- * a space is made, before any lock of the library, and nothing in the library calls back here.
- * Threads that still use the space while another calls exit() are the program's error.
+ * Threads: one mutex makes other first users wait while the space is made. Later the pointer is
+ * read without it. The mutex is outside the order of lock.h: it is held before any lock of the
+ * library, and nothing in the library calls back here. A thread that still uses the space while
+ * another calls exit() is the program's error.
  */
 #include "compat/default_space.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DRAGON's calls, each a translation to one public call of Sluice on the default space: flags and
- * errors change their numbers, nothing is kept here. The environment is read where DRAGON read it:
+ * DRAGON's calls. Each becomes one public call of Sluice on the default space. Flags and errors
+ * change their numbers; nothing is kept here. The environment is read where DRAGON read it:
  * read-ahead at each map, the reserve when the space is made (default_space.c).
  *
  * Threads: no state of its own; any thread.

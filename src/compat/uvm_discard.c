@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UVM Discard's calls on the default space: sluice_discard(), sluice_residency() and
- * sluice_prefetch() behind other names, plus two things that those do not do. CUDA's stream 0 is a
- * stream, while sluice_discard() without a stream means "now": so a call without a stream first
- * waits for the default stream. And a batch is looked at as a whole before any of it happens.
+ * sluice_prefetch() under other names, with two differences. CUDA's stream 0 is a stream, while
+ * sluice_discard() without a stream means "now". So a call without a stream first waits for the
+ * default stream. And a whole batch is checked before any of it happens.
  *
- * Threads: no state of its own; any thread. Between the look and the work another thread could
- * unmap a range of the batch; the caller keeps others away, as with a single discard.
+ * Threads: no state of its own; any thread. Between the check and the work another thread could
+ * unmap a range of the batch. The caller prevents that, as with a single discard.
  */
 #include "sluice/uvm_discard.h"
 

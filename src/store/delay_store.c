@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store that is slower than the one it wraps. A request is held back and only then
- * handed on, so it completes at the earliest delay_ns after its submission. With a
- * rate, reads pass one after the other over a link of bytes_per_s: whenever the link is
- * free, the waiting read of the highest class takes it for bytes / bytes_per_s. Writes
- * are only delayed.
+ * A store that is slower than the wrapped one. A request is held back, so it completes at the
+ * earliest delay_ns after its submission. With a rate, reads pass one after the other over a
+ * link of bytes_per_s. When the link is free, the waiting read of the highest class takes it for
+ * bytes / bytes_per_s. Writes are only delayed.
  *
- * One thread holds requests back and hands them on; they complete on the engine's
- * thread. Blocking reads and writes sleep in the caller and share the link with the
- * others by one atomic time, so they stay safe in a signal handler.
+ * One thread holds requests back and hands them on. They complete on the engine's thread.
+ * Blocking reads and writes sleep in the caller. They share the link by one atomic time, so they
+ * stay safe in a signal handler.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening files, cutting requests into pieces that O_DIRECT takes, and the blocking
- * calls; see disk_file.h. Engines bring the threads and the queues; names and wrappers
- * are engine.c's.
+ * Opening files, cutting requests into pieces for O_DIRECT, and the blocking calls; see
+ * disk_file.h. Engines have the threads and the queues. engine.c has names and wrappers.
  *
- * The buffered descriptor is opened first, because only then it is known that the path
- * is a regular file or a block device; the direct one is a second opening of the same
- * file through /proc/self/fd, which cannot meet another file of that name and works for
- * unlinked ones.
+ * The buffered descriptor is opened first: it shows whether the path is a regular file or a
+ * block device. The direct one opens the same file again through /proc/self/fd. So it cannot
+ * meet another file of that name, and works for unlinked ones.
  *
- * Sync uses the buffered descriptor only: write errors that the kernel met in the
- * background are reported once for each opened description, and must not be reported to
- * the wrong one.
+ * Sync uses only the buffered descriptor. The kernel reports background write errors once for
+ * each opened description, and they must not go to the wrong one.
  */
 #include "store/disk_file.h"
 

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One opened file as every engine uses it: which descriptor a piece of a request goes
- * through, what a short or refused transfer means, and everything that is done in the
- * calling thread (4 KiB reads and writes, sync, extend, punch). Queues and threads are
- * the engines' business.
+ * One opened file, as all engines use it: the descriptor of each piece of a request, the meaning
+ * of short or refused transfers, and all work in the calling thread (4 KiB reads and writes,
+ * sync, extend, punch). Queues and threads belong to the engines.
  *
- * A file has two descriptors. Aligned pieces go through the direct one; the tail of a
- * write whose length is no multiple of SL_STORE_ALIGN, and what is left after a
- * transfer that stopped at an odd byte, go through the buffered one, exactly as long as
- * they are. The kernel keeps both views of a file coherent: a direct transfer first
- * writes back and drops cached pages of its range. Where direct I/O is refused, at
- * opening or by EINVAL at the first transfer, everything is buffered.
+ * A file has two descriptors. Aligned pieces use the direct one. Two kinds use the buffered one,
+ * at their exact length: the tail of a write whose length is no multiple of SL_STORE_ALIGN, and
+ * the rest of a transfer that stopped at an odd byte. The kernel keeps both views coherent: a
+ * direct transfer first writes back and drops cached pages of its range. If direct I/O is
+ * refused, at opening or by EINVAL at the first transfer, everything is buffered.
  *
- * Threads: all functions from any thread at once, no locks. Only `direct_on` changes
- * after opening, once, from 1 to 0.
+ * Threads: all functions from any thread at once, no locks. Only `direct_on` changes after
+ * opening, once, from 1 to 0.
  */
 #ifndef SL_STORE_DISK_FILE_H
 #define SL_STORE_DISK_FILE_H

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The front of the store tier: picks an engine by name, opens files as stores, answers
- * the calls that need no engine (blocking reads and writes, sync, extend, trim) and
- * makes the texts of failed requests. Requests go to the engine's own file (uring.c,
- * file.c); what a file is and how its pieces move is disk_file.c's.
+ * The front of the store tier. It picks an engine by name and opens files as stores. It answers
+ * the calls that need no engine: blocking reads and writes, sync, extend, trim. It makes the
+ * texts of failed requests. Requests go to the engine's own file (uring.c, file.c). disk_file.c
+ * has files and their pieces.
  *
- * For any run two wrappers can be asked for by environment, innermost first:
- * SLUICE_STORE_DELAY (nanoseconds[:bytes per second]) and SLUICE_FAULT (set, even to
- * nothing: the points can then be armed later by sl_fault_point_set()). They are looked
- * at when a store is opened.
+ * The environment can ask for two wrappers, innermost first: SLUICE_STORE_DELAY
+ * (nanoseconds[:bytes per second]) and SLUICE_FAULT. SLUICE_FAULT may be empty;
+ * sl_fault_point_set() can arm the points later. Both are read when a store is opened.
  *
  * No threads of its own, no locks.
  */

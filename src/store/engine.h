@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the engines share behind store.h: an engine only moves requests between a queue
- * and a file (submit); opening, naming, blocking I/O, sync and extend are the same for
- * all and are in engine.c and disk_file.c. Also the private doors that spill.c needs.
+ * Shared by the engines behind store.h. An engine only moves requests between a queue and a file
+ * (submit). Opening, naming, blocking I/O, sync and extend are the same for all, in engine.c and
+ * disk_file.c. The private functions for spill.c are here, too.
  *
- * A request's io->store is the file's own store while an engine has it: wrappers hand
- * requests down with sl_store_submit(), which sets it, and at done() it still names the
- * innermost store.
+ * While an engine has a request, its io->store is the file's own store. Wrappers hand requests
+ * down with sl_store_submit(), which sets it. At done() it still names the innermost store.
  */
 #ifndef SL_STORE_ENGINE_H
 #define SL_STORE_ENGINE_H

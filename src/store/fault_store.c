@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store that fails on demand: each call asks its fault point (store.read,
- * store.write, store.sync, store.extend) and goes on to the wrapped store only when the
- * answer is 0. A request that fails moved no byte.
+ * A store that fails on demand. Each call asks its fault point (store.read, store.write,
+ * store.sync, store.extend). It goes on to the wrapped store only if the answer is 0. A failed
+ * request has moved no byte.
  *
- * A failed request must complete on another thread than its submitter's, as real ones
- * do, so the wrapper has one thread that does nothing else. Which call fails is
- * base/fault_point.h's.
+ * A failed request must complete on another thread than its submitter's, as real ones do. So the
+ * wrapper has one thread that does nothing else. base/fault_point.h chooses the failing call.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain engine: a few threads that take requests from one queue by class and serve
- * each with pread(2) or pwrite(2). Slower than io_uring where requests are small, close
- * to it where they are large, and works on every Linux.
+ * The plain engine: a few threads take requests from one queue by class. They serve each with
+ * pread(2) or pwrite(2). It is slower than io_uring for small requests and close to it for large
+ * ones. It works on every Linux.
  *
- * One thread of two or more never takes a PREFETCH or WRITEBACK, so a DEMAND waits for
- * another DEMAND at most. done() runs on these threads with no lock held. Cutting
- * requests into pieces, direct I/O and its tails are disk_file.c's.
+ * If there are two threads or more, one never takes a PREFETCH or WRITEBACK. So a DEMAND waits
+ * at most for another DEMAND. done() runs on these threads with no lock held. disk_file.c cuts
+ * requests into pieces and handles direct I/O and its tails.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts for failed requests. done() brings a result and no text, because the text
- * belongs to the thread that reports the failure and not to the engine's thread that
- * saw it. Whoever reports it calls sl_io_fail() there. Safe wherever sl_fail() is (a
- * fault handler, too). No locks.
+ * Texts for failed requests. done() brings a result without a text: the text belongs to the
+ * thread that reports the failure, not to the engine's thread. The reporter calls sl_io_fail().
+ * It is safe wherever sl_fail() is, also in a fault handler. No locks.
  */
 #ifndef SL_STORE_IO_ERROR_H
 #define SL_STORE_IO_ERROR_H

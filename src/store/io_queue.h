@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue of requests by class: DEMAND before PREFETCH before WRITEBACK, first come
- * first served within a class. The links are in the requests themselves, so nothing is
- * allocated and nothing can fail; the queue is as long as the requests its callers own.
- * It has no lock: the engine that holds it takes its own.
+ * A queue of requests by class: DEMAND before PREFETCH before WRITEBACK, first come first served
+ * within a class. The links are in the requests. So nothing is allocated and nothing can fail;
+ * the queue is as long as its callers' requests. It has no lock: its engine takes one.
  *
- * "Low" classes are all but DEMAND. An engine keeps room free for DEMAND by asking for
- * requests with low_allowed == 0 while low ones already fill their share.
+ * "Low" classes are all but DEMAND. An engine keeps room for DEMAND: it asks with low_allowed ==
+ * 0 while low requests fill their share.
  */
 #ifndef SL_STORE_IO_QUEUE_H
 #define SL_STORE_IO_QUEUE_H

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Room for anonymous data in unlinked files, one in each directory. A file is an array
- * of steps of 64 MiB, which get and lose their blocks as a whole; where budget or disk
- * leave no room for 64 MiB, a step gets what is needed. `taken` has a bit for every
- * page of the file: handed out, or without blocks. So an extent is a run of clear bits,
- * wherever steps begin and end.
+ * Room for anonymous data in unlinked files, one in each directory. A file is an array of steps
+ * of 64 MiB. A step gets and loses its blocks as a whole. If budget or disk have less than 64
+ * MiB, a step gets what is needed. `taken` has a set bit for every page that is handed out or
+ * has no blocks. So an extent is a run of clear bits, wherever steps begin and end.
  *
- * sl_spill_alloc() asks the directories in turn, from the one after the last that gave.
- * In each: a free run, else new blocks by fallocate(2), for one thread at a time and
- * outside the lock. The blocks held never exceed the budget either, but for what was
- * held when the budget was lowered. Steps that became free as a whole are punched by
- * later allocations, one by each. When the budget's blocks are held in free runs that
- * are too short, those are punched, too: an extent within the budget is refused only by
- * the disks.
+ * sl_spill_alloc() asks the directories in turn, after the last that gave. In each it takes a
+ * free run, else new blocks by fallocate(2). Only one thread allocates blocks at a time, outside
+ * the lock. The blocks held never exceed the budget, except after the budget was lowered. Later
+ * allocations punch the steps that became free as a whole, one each. If the budget's blocks are
+ * in free runs that are too short, those are punched, too. So only the disks can refuse an
+ * extent within the budget.
  *
- * What is in an extent is its owner's business. No threads of its own; the lock has
- * rank SPILL and no system call is made under it.
+ * The owner of an extent has its contents. No threads of its own. The lock has rank SPILL, and
+ * no system call is made under it.
  */
 #include <assert.h>
 #include <errno.h>

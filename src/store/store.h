@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of the store tier: files on NVMe (or any disk) read and written in large
- * aligned pieces with deep queues. src/core knows this file and no back end; back ends
- * know nothing of chunks. A store is one file (a mapped file or a spill file); an engine
- * carries the I/O of all stores of a space.
+ * The contract of the store tier: files on NVMe (or any disk), read and written in large aligned
+ * pieces with deep queues. src/core knows this file and no back end. Back ends know nothing of
+ * chunks. A store is one file, mapped or spill. An engine carries the I/O of all stores of a
+ * space.
  *
- * Units: bytes; offsets from the start of the file. Buffers are aligned to
- * SL_STORE_ALIGN, offsets are multiples of it; a length that is not (the tail of a file)
- * is allowed, the buffer then extends to the next multiple (a read may write the rest of
- * that page; a write does not store it, and never changes or extends the file beyond
- * offset + bytes).
+ * Units: bytes; offsets from the start of the file. Buffers are aligned to SL_STORE_ALIGN, and
+ * offsets are multiples of it. Another length is allowed (the tail of a file). The buffer then
+ * extends to the next multiple. A read may write the rest of that page. A write does not store
+ * it, and never changes or extends the file beyond offset + bytes.
  *
- * Threads: every function may be called from any thread at once, with no lock of rank
- * STORE held.
+ * Threads: every function may be called from any thread at once, with no lock of rank STORE
+ * held.
  */
 #ifndef SL_STORE_STORE_H
 #define SL_STORE_STORE_H

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The io_uring engine. Callers put requests into a queue by class and wake one thread;
- * that thread owns the ring: it alone submits, waits, carries on short transfers and
- * calls done(). At most `depth` requests are in flight.
+ * The io_uring engine. Callers put requests into a queue by class and wake one thread. That
+ * thread owns the ring: it submits, waits, continues short transfers and calls done(). At most
+ * `depth` requests are in flight.
  *
- * Why callers do not submit themselves: a request belongs to the task that submitted
- * it. Its completion is finished by that task, which may just then be blocked on a
- * fault that needs this very completion, and what the kernel handed to a worker is
- * cancelled when that task exits. And building a 2 MiB direct request costs its
- * submitter some 20-200 us. So a caller pays a short lock and, if the thread sleeps,
- * one write to an eventfd.
+ * Callers do not submit themselves, for three reasons:
+ * - The submitting task finishes the completion. It may be blocked on a fault that needs this
+ *   very completion.
+ * - The kernel cancels requests in its workers when that task exits.
+ * - Building a direct request of 2 MiB costs its submitter 20 to 200 us. A caller here pays a
+ *   short lock and, if the thread sleeps, one write to an eventfd.
  *
- * Room for DEMAND: PREFETCH and WRITEBACK together fill at most depth less 4 places
- * (less half below 8), and no new one starts while they have LOW_BYTES_MAX bytes in
- * flight. A disk serves side by side what it has been given, so a DEMAND that meets 64
- * MiB in flight waits as if it had queued behind them, though 16 MiB keep the disk just
- * as busy.
+ * Room for DEMAND: PREFETCH and WRITEBACK together fill at most depth less 4 places (half below
+ * 8). No new one starts while they have LOW_BYTES_MAX bytes in flight. A disk serves its
+ * requests side by side. So a DEMAND that meets 64 MiB in flight waits as if behind them, though
+ * 16 MiB keep the disk as busy.
  *
- * If the ring itself fails (the kernel refuses for seconds, or somebody closed its
- * descriptor), new requests are served by pread(2) and pwrite(2) in the engine's
- * thread: slow, and said once.
+ * If the ring fails (the kernel refuses for seconds, or its descriptor was closed), the engine's
+ * thread serves new requests by pread(2) and pwrite(2). That is slow, and reported once.
  */
 #include <errno.h>
 #include <stdlib.h>
