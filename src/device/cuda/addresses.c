@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of a space, and where they had best lie. Whoever looks for addresses in data (the preload
- * library: does this buffer hold pointers?) must not take data for them. Left to itself the driver gives
- * ranges of terabytes from 0x0100_0000_0000 on, and eight bytes of a mask of booleans, the
- * commonest of masks, are such an address: 00 00 01 00 01 .. from the top. So a place is wished for whose upper bytes are
- * neither small numbers nor the upper half of usual ones: 0x5db3 is 1.6e18 as bfloat16, 365 as a half
- * (with a zero above it), 23987 as an integer. A wish only: where the driver gives another place that begins too low,
- * the first part of it is left unused.
+ * The place of a space's addresses. The preload library looks for addresses in data: does this
+ * buffer hold pointers? Other data must not look like them. Left to itself the driver gives
+ * ranges of terabytes from 0x0100_0000_0000 on. Eight bytes of a mask of booleans are such an
+ * address: 00 00 01 00 01 .. from the top. Such masks are common.
+ *
+ * So the device asks for a place with rare upper bytes. They are neither small numbers nor the
+ * upper half of usual ones: 0x5db3 is 1.6e18 as bfloat16, 365 as a half (with a zero above it),
+ * 23987 as an integer. The driver may give another place. If that begins too low, its first part
+ * is left unused.
  */
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames made ahead. To pin host memory takes ten times as long as to copy to it, so a program whose
- * data leave the device for the first time would run at the speed of pinning. Once core says that
- * frames are expected (evictions have begun), a thread makes free ones until there are as many as
- * core may still ask for: those of the size asked for last first. The sum of free frames stays within
- * the room that core named, and what core takes counts against it at once.
+ * Frames made ahead. Pinning host memory takes ten times as long as copying to it. So the first
+ * eviction of data would run at the speed of pinning. When core says that frames are expected
+ * (evictions have begun), a thread makes free ones, until there are as many as core may still
+ * ask for. The size asked for last comes first. All free frames stay within the limit that core
+ * named. Frames that core takes count against it at once.
  *
- * The thread also gives back to the system what is free beyond what may be kept, since that takes time
- * too, holds the driver's lock, and may have to wait for a copy. It does so when no frame has come or gone for a
- * while; where that never is, after REST_MAX_NS.
+ * The thread also gives surplus free frames back to the system. That takes time, holds the
+ * driver's lock, and may have to wait for a copy. It waits until no frame has come or gone for a
+ * while, or at most REST_MAX_NS.
  *
- * The thread is begun when it is first of use, runs behind the program's threads (nice), and ends
- * within the time of one frame. When the system refuses a frame it makes no more: what is asked for is
- * then made when it is asked for, as without it. Who wants to have them before it goes on
- * (host_pin=early) waits for the thread.
+ * The first use starts the thread. It runs behind the program's threads (nice), and ends within
+ * the time of one frame. If the system refuses a frame it makes no more; later frames are made
+ * on demand. With host_pin=early the caller waits for the thread.
  *
  * LOCKING: pools.lock for all numbers; none while a frame is made.
  */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completers: a thread that watches events of several streams, each stream's in order, and calls
- * back when they have come. While something is pending the thread asks the driver every few
- * microseconds: an event that blocks would be told of 30 to 50 us late, and a host function
- * holds its stream up. With nothing pending it sleeps.
+ * Completers: a thread watches events of several streams, each stream's in order, and calls back
+ * when they are done. While an event is pending the thread asks the driver every few
+ * microseconds. A blocking event is reported 30 to 50 us late, and a host function holds its
+ * stream up. With nothing pending the thread sleeps.
  *
- * What stands behind work of a stream that the program has begun to capture since has no event: one
- * recorded then would never come, and asking the stream would spoil the capture. It gets its event
- * when the capture has ended.
+ * If the program has begun to capture a stream, later work on it has no event yet. An event
+ * recorded then would never be done, and asking the stream would spoil the capture. It gets its
+ * event when the capture has ended.
  *
- * A done() runs with no lock held and may block; what is pending behind it waits. Who has waited for
- * a stream itself does what is left of its queue (finish), as far as that may be done anywhere: to wait
- * until the thread has seen it, and then for the wake, would take longer than short kernels do.
+ * A done() runs with no lock held and may block. Pending ones behind it wait. A thread that has
+ * waited for a stream runs the rest of its queue itself (finish), where that may run on any
+ * thread. Waiting for the completer to see it and to wake the thread would take longer than
+ * short kernels.
  */
 #include <errno.h>
 #include <sched.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the back end needs to know of the CUDA driver's binary interface: values and
- * layouts, as drivers for CUDA 12 and 13 have them on 64-bit Linux. Written for this
- * library; the toolkit's header is needed neither to build nor to run.
+ * The part of the CUDA driver's binary interface that the back end uses: values and layouts, as
+ * drivers for CUDA 12 and 13 have them on 64-bit Linux. Written for this library; the toolkit's
+ * header is needed neither to build nor to run.
  *
- * Names are not the toolkit's (CU_ERROR_..., CU_ATTR_..., struct cu_...), so that both may
- * be seen by one file. Results are plain ints: a newer driver returns codes that are not
- * in the list. Device addresses and handles of physical memory are uint64_t, a device is
- * an int, everything else is a pointer to a structure that nobody looks into.
+ * Names are not the toolkit's (CU_ERROR_..., CU_ATTR_..., struct cu_...), so one file may
+ * include both. Results are plain ints: a newer driver returns codes outside the list. Device
+ * addresses and handles of physical memory are uint64_t. A device is an int. Everything else is
+ * a pointer to an opaque structure.
  *
- * Which calls exist, and under which exported names: cuda_symbols.def.
+ * The calls, and their exported names: cuda_symbols.def.
  */
 #ifndef SL_DEVICE_CUDA_CUDA_ABI_H
 #define SL_DEVICE_CUDA_CUDA_ABI_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the CUDA driver and translates its results. What exists in it: cuda_symbols.def;
- * values and layouts: cuda_abi.h. What is done with it: the rest of this folder.
+ * Opens the CUDA driver and translates its results. cuda_symbols.def has its calls, cuda_abi.h
+ * its values and layouts. The rest of this folder uses it.
  *
- * A process has one driver. It is published once, complete, through an atomic pointer;
- * a lock keeps two threads from opening it at the same time. The library stays loaded when
- * something about it does not do: unloading a driver that has started threads is not safe,
- * and loading it again finds the same one.
+ * A process has one driver. It is published once, complete, through an atomic pointer. A lock
+ * keeps two threads from opening it at the same time. An unsuitable library stays loaded.
+ * Unloading a driver that has started threads is not safe, and loading it again finds the same
+ * one.
  *
  * Threads: any.
  */

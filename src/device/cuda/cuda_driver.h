@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver, opened at run time: a structure of function pointers made from
- * cuda_symbols.def, the facts about each device, and the one place where a driver's code
- * becomes an errno.
+ * The CUDA driver, opened at run time: function pointers made from cuda_symbols.def, the facts
+ * about each device, and the one place where a driver's code becomes an errno.
  *
- * Opens no context and touches no thread's current one; that is the back end's. Without a
- * driver, or with one that does not do, a single line of text says why.
+ * It opens no context and changes no thread's current one; the back end does. Without a driver,
+ * or with an unsuitable one, one line of text says why.
  *
  * Threads: any. Blocks on loading and initialising the driver (a second or so) once.
  */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory: slabs of device memory and frames of pinned host memory, each with a permanent address
- * for copies, in pools by size.
+ * Memory: slabs of device memory and frames of pinned host memory, in pools by size. Each has a
+ * permanent address for copies.
  *
- * A slab costs some 40 us to make; how many there are follows from the device budget, which core
- * keeps. Where sizes are mixed, free slabs of other sizes are given back to the driver before a
- * new one is made, so that the sum stays what core has counted. A frame costs a thousand times
- * more (its pages are pinned one by one): free frames are kept up to frame_cache_bytes, or as many as
- * may still be wanted, and are made ahead of that (ahead.c, which gives back the others). A free one
- * may still be read by the copy in that emptied it; as long as half of the cache has room a new one
- * is made instead of waiting for it, so that copies both ways never wait for each other's frames.
+ * A slab takes some 40 us to make. Their number follows from the device budget, which core
+ * keeps. With mixed sizes, free slabs of other sizes go back to the driver before a new one is
+ * made. So the sum stays what core has counted.
  *
- * Host frames are physical memory of the driver located on the GPU's NUMA node where the driver
- * has that, since only such memory can be mapped at the program's own addresses (reach); else
+ * A frame costs a thousand times more, since its pages are pinned one by one. Free frames are
+ * kept up to frame_cache_bytes, or as many as may still be wanted. ahead.c makes them earlier,
+ * and gives back the others. The copy in that emptied a free frame may still read it. While half
+ * of the cache has room, a new frame is made instead of waiting. So copies both ways never wait
+ * for each other's frames.
+ *
+ * Host frames are the driver's physical memory on the GPU's NUMA node, if the driver has that.
+ * Only such memory can be mapped at the program's own addresses (zero-copy). Else they are
  * ordinary pinned memory.
  */
 #include <errno.h>

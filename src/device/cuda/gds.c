@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See gds.h. cuFile is opened at run time like the driver, and its four calls are declared here: their
- * results are two numbers by value, its own and the driver's. Where it starts without its kernel module
- * it copies through host memory of its own, which is no more direct than what the store engine does, and
- * slower: that is told apart.
+ * See gds.h. cuFile is opened at run time like the driver. Its four calls are declared here:
+ * their results are two numbers by value, its own and the driver's. Without its kernel module it
+ * copies through host memory of its own. That is no more direct than the store engine, and
+ * slower. The result tells the two apart.
  *
  * Leaves nothing but the loaded library.
  */

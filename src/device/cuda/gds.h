@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuFile (GPUDirect Storage): whether this machine could move file data to the GPU without host
- * memory. Only asked, by `sluice doctor`; the library reads through pinned host memory.
+ * cuFile (GPUDirect Storage): could this machine move file data to the GPU without host memory?
+ * Only `sluice doctor` asks. The library reads through pinned host memory.
  */
 #ifndef SL_DEVICE_CUDA_GDS_H
 #define SL_DEVICE_CUDA_GDS_H

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes of spans (the function: hash.h). A hash is one kernel and one event: the kernel has each of its
- * few blocks write its sums to pinned host memory, so that no copy has to queue for an engine, and the
- * completer of streams adds them up and calls back. What is asked for now runs on a stream of its own,
- * ahead of the program's kernels; what is to be as it arrived, on the stream of copies in.
+ * Hashes of spans; hash.h has the function. A hash is one kernel and one event. Each of the
+ * kernel's few blocks writes its sums to pinned host memory, so no copy has to queue for an
+ * engine. The completer of streams adds them up and calls back. A hash that is needed now runs
+ * on a stream of its own, ahead of the program's kernels. A hash of data as they arrived runs on
+ * the stream of copies in.
  *
- * The kernel is PTX text that the driver compiles, and loads, before the first span is hashed, so that
- * neither nvcc nor a binary for each GPU is needed; where the driver will not (-ENOTSUP or its own
- * error), that is remembered and nothing is hashed. Device memory beside the budget: none of ours.
+ * The kernel is PTX text. The driver compiles and loads it before the first span is hashed. So
+ * neither nvcc nor a binary for each GPU is needed. If the driver refuses (-ENOTSUP or its own
+ * error), that is remembered and nothing is hashed. Hashes use no device memory beside the
+ * budget.
  *
- * Threads: any. hash.lock is held for taking and giving back what a hash needs, and for enqueuing on
- * the stream of hashes, whose order is that of their numbers.
+ * Threads: any. hash.lock is held to take and give back a hash's resources, and to enqueue on
+ * the stream of hashes. That stream keeps the order of their numbers.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hash of measured dirtiness, as plain C: what the kernel in hash.c computes, and what stands in
- * for it where there is no GPU. Two sums of 64 bits over a span's units of 16 bytes.
+ * The hash for dirty detection, as plain C: the function of the kernel in hash.c, and its
+ * replacement where there is no GPU. It has two sums of 64 bits over a span's units of 16 bytes.
  *
  * For unit number i with words x, y, and the key k0, k1 (any), m0, m1 (odd):
  *     a = mix(x + k0 + i * m0)
  *     b = mix((y ^ a) + k1 + i * m1)
  *     sums[0] += mix(a + b), sums[1] += b          (modulo 2^64)
  *
- * How good is it? For a given i, (x, y) -> (mix(a + b), b) is one to one, since mix is: so a change
- * within one unit of 16 bytes is always found. For changes in several units the terms act like random
- * numbers (mix is the finaliser of splitmix64, whose output passes the usual tests of randomness), and
- * two sets of them have the same two sums with a chance of 2^-64 each, 2^-128 together; also when data
- * were only moved, since i takes part before mixing, by a secret factor. It is no cryptographic hash:
- * who knows the key can make collisions. The key is random for each space and never leaves it.
+ * How good is it? For a given i, (x, y) -> (mix(a + b), b) is one to one, since mix is. So a
+ * change within one unit of 16 bytes is always found. For changes in several units the terms act
+ * like random numbers: mix is the finaliser of splitmix64, whose output passes the usual tests
+ * of randomness. Two sets of them have one equal sum with a chance of 2^-64, and both with
+ * 2^-128. That holds for moved data, too: i takes part before mixing, by a secret factor. It is
+ * no cryptographic hash: with the key one can make collisions. The key is random for each space
+ * and never leaves it.
  *
  * Sums do not depend on the order of adding, so any grid of any size gives the same.
  */

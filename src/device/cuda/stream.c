@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and events: thin around the driver's. A stream is our own CUstream or one of the
- * caller's (wrap). A task enqueues what it has to do when it is submitted; an event recorded
- * behind it, watched by the completer "streams", tells when it has ended. The first error of a
- * stream is kept for synchronize().
+ * Streams and events, thin around the driver's. A stream is our own CUstream or one of the
+ * caller's (wrap). A task enqueues its work when it is submitted. An event recorded behind it,
+ * watched by the completer "streams", tells when it has ended. The first error of a stream is
+ * kept for synchronize().
  *
- * At most SL_CUDA_STREAM_TASKS tasks of a stream are pending: submit then waits for the oldest,
- * unless it is called from a done() itself.
+ * At most SL_CUDA_STREAM_TASKS tasks of a stream are pending. submit then waits for the oldest,
+ * unless a done() calls it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways of a span's contents: moved or copied in, moved out, back to where they came from, copied out of
- * the pages that are there. Which way, and what becomes of frames, is span.c's business.
+ * Moves and copies of a span's contents: in, out, and back to the source. span.c chooses between
+ * them, and decides about frames.
  *
- * Moving is all or nothing: what a failed call has moved goes back the same way, which is
- * as atomic for racing threads as the way there. Copying in: pages are write-protected from the start and
- * released together at the end, so that dropping a half-made copy loses nothing.
+ * A move is all or nothing. The part that a failed call has moved goes back in the same way, as
+ * atomic for racing threads. A copy in write-protects its pages from the start, and releases
+ * them together at the end. So dropping a half-made copy loses nothing.
  *
- * Some kernels (6.18) forget to count: a move that meets a touch begins again, moves pages and takes
- * what it has just brought for what stood there before: -EEXIST, and pages that no return value
- * tells of. sl_soft_range_move() counts them.
+ * Some kernels (6.18) count wrongly. A move that meets a touch begins again. It takes the pages
+ * it has just moved for older ones and fails with -EEXIST. No return value tells of those pages.
+ * sl_soft_range_move() counts them.
  *
  * Threads: any. The caller has announced itself by sl_soft_move_begin().
  */

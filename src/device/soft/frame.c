@@ -2,20 +2,19 @@
 /*
  * Frames: the arena that I/O reads into and writes from.
  *
- * The arena grows in segments, each carved into slots of one span size. A slot is an
- * address; its memory comes and goes: it is moved to a span when that is made present,
- * and back, or to another slot, when it is made absent. Clearing a fresh huge page costs
- * some 50 times more than moving a used one, so free memory is kept on the full lists up
- * to a limit given by core.
+ * The arena grows in segments, each carved into slots of one span size. A slot is an address;
+ * its memory comes and goes. It is moved to a span that is made present, and back, or to another
+ * slot, later. Clearing a fresh huge page costs some 50 times more than moving a used one. So
+ * free memory is kept on the full lists, up to a limit given by core.
  *
- * Zero fills want memory that is cleared. One thread clears it ahead, off the path of
- * the fault: a few frames for each size that was asked for, within the same limit. It
- * starts when a fill had to clear for itself and sleeps when nobody takes what it made.
+ * Zero fills need cleared memory. One thread clears it ahead, off the path of the fault: a few
+ * frames of each requested size, within the same limit. It starts when a fill had to clear for
+ * itself, and sleeps when its frames are not taken.
  *
- * Free lists are guesses where it costs nothing to be wrong: memory may be missing in a
- * "full" slot (present() fills the holes), and a slot found not empty is emptied. Lists
- * change under frames.lock; madvise, mmap and moves are made outside it. Slot tables are
- * mapped, not allocated: a slot may be taken inside a signal handler.
+ * Free lists are guesses where an error costs nothing. Memory may be missing in a "full" slot
+ * (present() fills the holes), and a slot found not empty is emptied. Lists change under
+ * frames.lock; madvise, mmap and moves are made outside it. Slot tables are mapped, not
+ * allocated: a slot may be taken inside a signal handler.
  */
 #include <assert.h>
 #include <errno.h>

@@ -2,17 +2,15 @@
 /*
  * Grids: blocks of kernels on a fixed pool of worker threads that all streams share.
  *
- * At most `workers` threads are in blocks at any time: each holds a slot, whose number is
- * what the kernel sees as its worker. The thread that calls grid_run() takes a slot as
- * well and helps, so that a small grid is done without waking anybody. Pool threads take
- * from the oldest grid that has blocks left; blocks are handed out in order, in batches
- * that shrink towards the end.
+ * At most `workers` threads run blocks at any time. Each holds a slot, whose number is the
+ * kernel's worker number. The thread that calls grid_run() takes a slot as well and helps, so a
+ * small grid wakes no other thread. Pool threads take from the oldest grid that has blocks left.
+ * Blocks are handed out in order, in batches that shrink towards the end.
  *
- * A grid lives on its caller's stack. refs counts who may still look at it: threads in
- * its blocks, and handler threads that serve a touch of one. Lists, slots and refs change
- * under pool->lock, which is not held while a block runs. A block is entered with
- * sigsetjmp, so that the fault handlers (touch.c) can end it; locks that a kernel held
- * then stay locked.
+ * A grid lives on its caller's stack. refs counts the threads that may still look at it: those
+ * in its blocks, and handler threads that serve a touch of one. Lists, slots and refs change
+ * under pool->lock, which is not held while a block runs. A block is entered with sigsetjmp, so
+ * that the fault handlers (touch.c) can end it. Locks that a kernel held then stay locked.
  */
 #include <assert.h>
 #include <errno.h>

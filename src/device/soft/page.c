@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single pages: fill absent ones by copy, drop present ones, ask which are present.
+ * Single pages: fill absent ones by copy, drop present ones, find which are present.
  *
- * Zeros are copied from a page of zeros and not mapped by UFFDIO_ZEROPAGE: the shared
- * zero page can be neither guarded from the start nor moved by every kernel that moves.
+ * Zeros are copied from a page of zeros. UFFDIO_ZEROPAGE would map the shared zero page. That
+ * page cannot be guarded from the start, and some kernels cannot move it.
  *
  * Fills may be called inside signal handlers: no lock, no allocation.
  */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attached ranges: how an address is served, who may change its pages now, and the page tables and huge
- * pages behind it. Spans come and go in span.c, single pages in page.c.
+ * Attached ranges: delivery of their faults, permission to change their pages, and the page
+ * tables and huge pages behind them. span.c has whole spans, page.c single pages.
  *
- * Tables. A touch of absent memory, before it becomes an event, leaves an empty page table
- * where small pages are allowed, or, where huge ones are and it is a write, allocates and
- * clears a huge page in vain (some 50-90 us). A huge page that is moved to a place with a
- * page table is split into 512. So: small pages, and the table is dropped just before
- * the move, if the kernel frees empty tables when told to (6.14, sl_soft_tables_probe());
- * else huge pages. A touch may slip in between and cost the huge page; that is looked
- * for, so that the pieces are not kept.
+ * Tables. A touch of absent memory costs something before it becomes an event. Where small pages
+ * are allowed it leaves an empty page table. Where huge ones are, a write allocates and clears a
+ * huge page for nothing (50 to 90 us). A huge page that is moved to a place with a page table is
+ * split into 512. So the device uses small pages, and drops the table just before the move. That
+ * needs a kernel which frees empty tables (6.14, sl_soft_tables_probe()); others get huge pages.
+ * A touch in between can still cost the huge page. That is detected, so that the pieces are not
+ * kept.
  *
- * Movers and refusals. Core never moves in one range twice at once, and nothing here takes a lock
- * across a call. Who else changes pages of a span is a handler thread that refuses a system call's
- * touch (touch.c): what it puts there for a moment must neither stop a move nor, when it is taken away,
- * take what a move has brought. So a refusal gives way to movers, and movers wait for the end of a
- * refusal: move_begin(), refuse_begin().
+ * Movers and refusals. Core never moves in one range twice at once, and no lock is held here
+ * across a call. One other thread may change pages of a span: a handler that refuses the touch
+ * of a system call (touch.c). It poisons a page for a moment. The poison must not stop a move,
+ * and its removal must not drop moved pages. So a refusal gives way to movers, and movers wait
+ * for the end of a refusal: move_begin(), refuse_begin().
  *
  * Threads: any, and signal handlers on them.
  */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole spans: present, absent, snapshot, guard: which way contents go, and to and from which memory of
- * frames. The ways themselves are in carry.c, what is known of the addresses in range.c.
+ * Whole spans: present, absent, snapshot, guard. This file chooses between moving and copying,
+ * and the frame's memory. carry.c does it; range.c knows the addresses.
  *
- * What cannot be moved *in* is copied. What cannot be moved *out* because I/O has its pages
- * pinned is not copied: the I/O may still be writing to it. The caller gets -EBUSY after about
- * 0.2 s and the span stays.
- * Where nothing is moved, copying out is: protect, copy, drop.
+ * - A span that cannot be moved *in* is copied.
+ * - A span that cannot be moved *out*, because I/O has its pages pinned, is not copied: the I/O
+ *   may still write to it. The caller gets -EBUSY after about 0.2 s, and the span stays.
+ * - Without moves, copying out is: protect, copy, drop.
+ * - A span with small pages, or with only some of its pages (SL_SOFT_PIECE_SMALL), is moved out
+ *   to an empty scratch slot, and copied from there into the frame. The frame keeps its huge
+ *   page and, where pages were missing, its contents.
  *
- * A span that may hold small pages, or only some of its pages (SL_SOFT_PIECE_SMALL), is
- * moved out to an empty scratch slot and copied from there into the frame: the frame
- * keeps its huge page and, where pages were missing, its contents.
- *
- * Threads: any; core never calls two of these for one span at once. No lock is held across a call.
+ * Threads: any. Core never calls two of these for one span at once. No lock is held across a
+ * call.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spare mappings: a process may have vm.max_map_count mappings (65530 by default), and each attached
- * range takes up to two. At the limit, attach() must be the call that fails: memory that was attached
- * before needs mappings as well, for the frames that hold its contents. So the device keeps SPARE_MAPS
- * mappings back from its start on, gives them to the process when an attach or a segment of frames
- * meets the limit, and attaches nothing more until it has them again.
+ * Spare mappings. A process may have vm.max_map_count mappings (65530 by default), and each
+ * attached range takes up to two. At the limit, attach() must be the call that fails. Memory
+ * that was attached before needs mappings as well, for its frames. So the device keeps
+ * SPARE_MAPS mappings back from its start. It gives them to the process when an attach or a
+ * segment of frames meets the limit. It attaches nothing until it has them again.
  *
  * A spare mapping is a page without memory whose protection differs from both neighbours'.
  *

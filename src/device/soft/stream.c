@@ -2,18 +2,18 @@
 /*
  * Streams and events of the software device.
  *
- * A stream is a queue of tasks and a thread that does them in order. At most
- * SL_STREAM_TASKS wait in it: submit then blocks, except on the stream's own thread (a
- * task that submits another), which would wait for itself. Recording and awaiting an
- * event are tasks too; they run whatever failed before them, or streams that wait for
- * each other would stop for ever.
+ * A stream is a queue of tasks and a thread that runs them in order. At most SL_STREAM_TASKS
+ * wait in it. submit then blocks, except on the stream's own thread (a task that submits
+ * another), which would wait for itself. Recording and awaiting an event are tasks, too. They
+ * run whatever failed before them. Otherwise streams that wait for each other would stop for
+ * ever.
  *
- * An event counts its records: a wait is for the last record made before it. The counts
- * and a stream's queue each have a mutex of rank STREAM; no two are ever held at once,
- * and none while a task runs.
+ * An event counts its records: a wait is for the last record made before it. The counts and a
+ * stream's queue each have a mutex of rank STREAM. No two are ever held at once, and none while
+ * a task runs.
  *
- * Launches are often tiny and waited for one by one, so the thread looks at its queue,
- * and a waiter at the count of done tasks, for a few microseconds before it sleeps.
+ * Launches are often tiny and awaited one by one. So the thread spins on its queue, and a waiter
+ * on the count of done tasks, for a few microseconds before it sleeps.
  */
 #include <assert.h>
 #include <errno.h>

@@ -2,37 +2,36 @@
 /*
  * From a fault to events.touched() and back.
  *
- * Ranges with SIGNAL delivery: the fault is a SIGBUS on the touching thread, and the
- * handler serves it there. What kind it was is in the machine's error code (page present
- * or not, read or write): no system call is needed to find out. Ranges with THREAD
- * delivery: handler threads read messages. They start as two; whenever all are busy
- * another one is started, up to SL_SOFT_HANDLERS_MAX.
+ * SIGNAL delivery: the fault is a SIGBUS on the touching thread, and the handler serves it
+ * there. The machine's error code tells its kind (page present or not, read or write) without a
+ * system call. THREAD delivery: handler threads read messages. They start as two. When all are
+ * busy another one starts, up to SL_SOFT_HANDLERS_MAX.
  *
- * A touch that cannot be served ends the block of a kernel: the thread leaves it by
- * siglongjmp to where its worker began. With THREAD delivery the thread must be made to
- * do so, and only while it stands at that touch: it may have been woken by another move,
- * and leaving malloc() half-way would be a disaster. So a signal is sent; the thread
- * notes where it was interrupted, returns, and touches again if it was really stuck; the
- * second signal finds it at the same instruction, and it leaves. Host code gets the
- * SIGBUS that the touch deserves in the same way (its touch is refused twice before). No
- * signal reaches a thread that touches inside a system call: there the page is poisoned
- * for a moment and the call fails with EFAULT; a kernel that made it goes on, and has
- * failed all the same. Meanwhile nobody moves anything there (sl_soft_refuse_begin()), and
- * user code that meets the poison tries again when it is gone.
+ * A touch that cannot be served ends the block of a kernel. The thread leaves by siglongjmp to
+ * the start of its worker. With THREAD delivery it must do so only at that touch. Another move
+ * may have woken it, and leaving malloc() half-way would be a disaster:
+ * 1. A signal is sent. The thread notes where it was interrupted, and returns.
+ * 2. If it was really stuck, it touches again.
+ * 3. The second signal finds it at the same instruction, and it leaves.
  *
- * A message may be read just before another touch's move wakes its thread: such a touch
- * is served although nobody waits for it any more, in the name of the launch that made it
- * (message_read()), which does not end before. Core finds the page present and does nothing. If it is refused (the span has gone again, or its region), the thread is
- * somewhere else by now, perhaps in a system call that touches nothing: where the kernel
- * tells what a thread sleeps in, it is left alone.
+ * Host code gets its SIGBUS in the same way; its touch is refused twice before. No signal
+ * reaches a thread that touches inside a system call. There the page is poisoned for a moment,
+ * and the call fails with EFAULT. A kernel that made the call goes on, but has failed. Meanwhile
+ * no thread moves pages there (sl_soft_refuse_begin()). User code that meets the poison tries
+ * again later.
  *
- * SIGSEGV and SIGBUS handlers belong to the process: installed with the first device,
- * never removed (others may have chained to them), and passing on what is not ours as if
- * they were not there. All other signals are blocked while a touch is served, so that no
- * handler of the program can touch and wait for itself. The list of devices is a fixed
- * array of ranges that handlers read without a lock. A forked child passes everything on;
- * the handlers know it by a page that fork clears, so that a fault need not ask for the
- * process's number.
+ * A message may be read just before another touch's move wakes its thread. It is served all the
+ * same, for the launch that made it (message_read()); that launch does not end before. Core
+ * finds the page present and does nothing. The touch may be refused because span or region have
+ * gone. Then the thread is elsewhere, perhaps in a system call that touches nothing. If the
+ * kernel tells that it sleeps in one, it is left alone.
+ *
+ * SIGSEGV and SIGBUS handlers belong to the process. The first device installs them. They are
+ * never removed, since others may have chained to them. They pass foreign faults on as if they
+ * were not there. All other signals are blocked while a touch is served, so no handler of the
+ * program can touch and wait for itself. Handlers read the list of devices, a fixed array of
+ * ranges, without a lock. A forked child passes everything on. Its handlers know it by a page
+ * that fork clears, without asking for the process's number.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,14 +2,14 @@
 /*
  * userfaultfd: opening and ioctls. See uffd.h.
  *
- * Opening tries, in this order: the system call with all rights, /dev/userfaultfd (which
- * an administrator may open to a group), and the system call for user-mode faults only,
- * which any user may make. All descriptors of a device are opened the same way.
+ * Opening tries, in this order: the system call with all rights; /dev/userfaultfd, which an
+ * administrator may open to a group; the system call for user-mode faults only, which any user
+ * may make. All descriptors of a device are opened in the same way.
  *
- * Retries: EAGAIN means the kernel met itself (a page locked, an address space changing),
- * EBUSY that a page is pinned, which lasts as long as a direct I/O on it. The first tries
- * only yield the processor; later ones sleep, doubling from 20 us to 2 ms, so that the
- * longest wait is about 0.2 s.
+ * Retries. EAGAIN means that the kernel met itself (a page locked, an address space changing).
+ * EBUSY means that a page is pinned, as long as a direct I/O on it lasts. The first tries only
+ * yield the processor. Later ones sleep, doubling from 20 us to 2 ms. The longest wait is about
+ * 0.2 s.
  */
 #include "device/soft/uffd.h"
 

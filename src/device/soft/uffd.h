@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * userfaultfd as this device uses it: our own definitions of what the distribution's
- * kernel headers may not know yet (moves, 6.8), opening with or without privilege, and
- * the ioctls with bounded retries.
+ * userfaultfd as this device uses it: definitions that kernel headers may lack (moves, 6.8),
+ * opening with or without privilege, and the ioctls with bounded retries.
  *
- * The ioctl wrappers return 0 or -errno and set no text: the caller knows the object.
- * They are safe in signal handlers: no allocation, no lock. Addresses and sizes are
- * multiples of 4 KiB.
+ * The ioctl wrappers return 0 or -errno and set no text: the caller knows the object. They are
+ * safe in signal handlers: no allocation, no lock. Addresses and sizes are multiples of 4 KiB.
  */
 #ifndef SL_DEVICE_SOFT_UFFD_H
 #define SL_DEVICE_SOFT_UFFD_H
