@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a launch and a discard cost when nothing has to move. One process measures one thing:
+ * The cost of a launch and of a discard when nothing has to move. One process makes one
+ * measurement:
  *
- *   rows     pathfinder: one tiny launch per row of a grid of numbers, all data resident. The same
- *            kernel runs in turn, row by row, on plain memory, on managed memory undeclared, and
- *            on managed memory with its uses; differences are what management adds to a launch
- *   begin    sluice_launch_begin() and _end() with 10 resident uses of one chunk each, and of 16
- *            chunks each
- *   discard  sluice_discard(), eager and lazy, sluice_alloc() and sluice_unmap() by size, beside
- *            what the system asks for the same memory: madvise(MADV_DONTNEED), mmap, munmap
+ *   rows     pathfinder: one tiny launch for each row of a grid, all data resident. The same
+ *            kernel runs by turns on plain memory, on managed memory undeclared, and on managed
+ *            memory with its uses. The differences are the cost of management
+ *   begin    sluice_launch_begin() and _end() with 10 resident uses of 1 and of 16 chunks each
+ *   discard  sluice_discard(), eager and lazy, sluice_alloc() and sluice_unmap() by size, beside the
+ *            system's calls for the same memory: madvise(MADV_DONTNEED), mmap, munmap
  *
- * Times are medians over many repetitions in the process. Each measurement proves by counters
- * that it measured what it says: launches were resident, nothing moved, the bytes were discarded.
+ * Times are medians over many repetitions in the process. Counters prove each measurement:
+ * launches were resident, nothing moved, the bytes were discarded.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random reads of 4 KiB all over a file much larger than the memory allowed, for some seconds, by
- * any number of threads. One process runs one variant once:
+ * Random reads of 4 KiB in a file much larger than the memory allowed, for some seconds, by any
+ * number of threads. One process runs one variant once:
  *
  *   disk    the limit: direct reads by 64 threads, so that the disk is never idle
- *   hand    direct reads by the threads asked for, one at a time each
+ *   hand    direct reads by the requested threads, one at a time each
  *   mmap    mmap with MADV_RANDOM
- *   host    ours, host threads: plain loads from a region advised SLUICE_ADVISE_RANDOM
- *   kernel  ours, the same loads by a kernel that declares nothing, a block for each thread
+ *   host    Sluice, host threads: plain loads from a region advised SLUICE_ADVISE_RANDOM
+ *   kernel  Sluice, the same loads by a kernel that declares nothing, a block for each thread
  *
- * Each read looks at one word of its page and checks it. The rate counts the reads that were done
- * when the time was over; each thread looks at the clock after every read. The page cache is
- * empty at the start. The memory limit of mmap is a cgroup that the caller made; ours keeps to
- * --memory by its budgets.
+ * Each read checks one word of its page. The rate counts the reads that were done when the time
+ * was over. Each thread looks at the clock after every read. The page cache is empty at the
+ * start. The memory limit of mmap is a cgroup that the caller made. Sluice has --memory by its
+ * budgets.
  */
 #include <errno.h>
 #include <fcntl.h>

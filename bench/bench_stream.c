@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streaming over a file many times larger than the memory allowed: read (sum of all words), write
- * (fill), read-modify-write (add one to every word). One process runs one variant once:
+ * Streaming over a file many times larger than the memory allowed: read (sum of all words),
+ * write (fill), read-modify-write (add one to every word). One process runs one variant once:
  *
  *   disk      the limit: direct I/O by several threads, nothing computed
- *   hand      what one writes by hand: a ring of buffers, direct I/O of some while another is
- *             computed on; reader and writer threads work at the same time
+ *   hand      hand-written: a ring of buffers; direct I/O of some overlaps with computing on another
  *   mmap      mmap at the disk's read-ahead, without advice
- *   mmap-seq  mmap with MADV_SEQUENTIAL and 8 MiB read-ahead: the disk's own where that is so
- *             large, else a thread calls readahead() 8 MiB ahead of the readers
+ *   mmap-seq  mmap with MADV_SEQUENTIAL and 8 MiB read-ahead: the disk's own if it is so large,
+ *             else a thread calls readahead() 8 MiB ahead of the readers
  *   mmap-new  mmap of a new file of holes (write only): nothing has to be read first
- *   fault     ours: a kernel loops over a plain pointer and declares nothing
- *   launch    ours: one launch a tile, with its range and intent
+ *   fault     Sluice: a kernel loops over a plain pointer and declares nothing
+ *   launch    Sluice: one launch a tile, with its range and intent
  *
- * Timed: from the first touch until the result is known, and for writes until the data are on the
- * medium (fdatasync, msync, sluice_sync), for every variant. Results are checked each time. The
- * memory limit of mmap is a cgroup that the caller made; ours keeps to --memory by its budgets:
- * device + staging + host tier = --memory.
+ * The time is from the first touch until the result is known. For writes it ends when the data
+ * are on the medium (fdatasync, msync, sluice_sync), for every variant. Results are checked each
+ * time. The memory limit of mmap is a cgroup that the caller made. Sluice has the same by its
+ * budgets: device + staging + host tier = --memory.
  *
- * The read-ahead of a file is the disk's at the moment it is opened. --readahead sets the disk's
- * (a setting of the whole system, for root) for that moment and puts it back at once, so that
- * mmap can be measured at another one than the machine happens to have. Nothing does so unasked.
+ * The read-ahead of a file is the disk's when it is opened. --readahead (root) sets the disk's
+ * for that moment and restores it at once. So mmap can be measured at another read-ahead than
+ * the machine has. It is a setting of the whole system; nothing changes it unasked.
  */
 #include <errno.h>
 #include <fcntl.h>

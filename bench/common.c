@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared code of the benchmark programs; see common.h for what it promises.
+ * Shared code of the benchmark programs; see common.h for its contract.
  *
- * The inner loops are here, in a file of their own, and never inlined, so that every variant runs
- * the same instructions on the data. Only bench_json_counters() knows the library; all else is
- * plain Linux, so that the peers do not depend on what they are compared with.
+ * The inner loops are here, in a file of their own, and never inlined. So every variant runs the
+ * same instructions on the data. Only bench_json_counters() knows the library. All else is plain
+ * Linux, so that the peers do not depend on it.
  *
  * Threads: bench_threads() starts and joins them; a thread that fails ends the process.
  */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all benchmark programs share: time, sizes, the data file, the inner loops, the memory
- * cgroup, worker threads, and how a result is printed.
+ * Shared by all benchmark programs: time, sizes, the data file, the inner loops, the memory
+ * cgroup, worker threads, and the printing of a result.
  *
- * A program measures one variant once and prints one JSON object on one line; bench/run starts
- * the programs in turn, repeats them and makes tables. Every variant of a benchmark runs the same
- * inner loop (bench_sum() and so on, never inlined), so that they differ in moving data only.
+ * A program measures one variant once, and prints one JSON object on one line. bench/run starts
+ * the programs in turn, repeats them and makes tables. Every variant of a benchmark runs the
+ * same inner loop (bench_sum() and so on, never inlined), so they differ in moving data only.
  *
  * The data file holds 64-bit words: word i is base + i * BENCH_STEP. Reading, filling and adding
- * one to every word keep this form, so the result of every run can be checked, and the next run
- * can use the file as it is.
+ * one to every word keep this form. So every result can be checked, and the next run can use the
+ * file as it is.
  *
- * Failing ends the process: 1 for a failure, 2 for wrong use, 77 for "cannot be measured here",
- * with a text on stderr. Functions are for the main thread unless said otherwise.
+ * A failure ends the process: 1 for a failure, 2 for wrong use, 77 for "cannot be measured
+ * here", with a text on stderr. Functions are for the main thread unless said otherwise.
  */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H

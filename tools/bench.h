@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `bench` share: one benchmark as the command line describes it, and
- * what reads it and reports on it.
+ * Shared by the files of `bench`: one benchmark as the command line describes it, and the
+ * functions that read and report it.
  *
- * bench_options.c fills struct bench and refuses what is contradictory; cmd_bench.c runs it, with
- * each kind of memory asked for as often as asked; bench_report.c prints the results. After the
+ * bench_options.c fills struct bench and refuses contradictions. cmd_bench.c runs it, with each
+ * requested kind of memory, as often as asked. bench_report.c prints the results. After the
  * reading only the progress line and the link's rates in it change.
  *
  * Threads: one.

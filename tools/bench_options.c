@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of `sluice bench`: the help text, the options, and what they may not be.
+ * The command line of `sluice bench`: the help text, the options, and their limits.
  *
- * Options of the space become "key=value" pairs of sluice_config_parse(), so they have one parser
- * and one set of messages; --set reaches the keys that have no option of their own. Options that
- * only one workload has come from its table, and are applied once the workload is known. Values
- * that contradict each other are refused before anything is written.
+ * Options of the space become "key=value" pairs of sluice_config_parse(). So they have one
+ * parser and one set of messages. --set reaches the keys without an option. Options of a single
+ * workload come from its table, and are applied once the workload is known. Contradictory values
+ * are refused before anything is written.
  *
- * Leaves running and printing to cmd_bench.c and bench_report.c; --help and --list are answered
- * here, since both tell of options.
+ * cmd_bench.c runs and bench_report.c prints. --help and --list are answered here, since both
+ * show options.
  *
  * Threads: one.
  */

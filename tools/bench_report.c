@@ -2,13 +2,13 @@
 /*
  * The results of `bench` on stdout: a table for people, or one JSON object for scripts.
  *
- * Both show times, exact counters, and the bytes that theory expects beside those that moved.
- * Times are medians of all runs; counters, sizes and bytes are those of the last one. The times
- * that there are stand in one table, for both forms. On a GPU the kinds of memory that were run
- * stand beside each other, each against its bound: what the kernels take when everything is
- * resident, or its bytes at the link's rate, whichever is more.
+ * Both show times, exact counters, and the bytes moved beside those of theory. Times are medians
+ * of all runs. Counters, sizes and bytes are those of the last one. One table lists the times
+ * for both forms. On a GPU the kinds of memory stand side by side, each with its bound. The
+ * bound is the larger of two times: the kernels' with all data resident, and the bytes at the
+ * link's rate.
  *
- * Runs nothing and changes nothing; what a wrong result means for the exit code is cmd_bench.c's.
+ * Runs nothing and changes nothing. cmd_bench.c turns a wrong result into the exit code.
  *
  * Threads: one.
  */

@@ -2,10 +2,10 @@
 /*
  * Memory limits of control groups (see cgroup.h).
  *
- * Version 1 keeps memory in a hierarchy of its own, version 2 in the one there is; a machine may
- * have both mounted, then only one of them has the memory controller. Where a process stands is in
- * /proc/self/cgroup, relative to the root that /proc/self/mountinfo names; inside a container
- * that root is often the container's own group, and what lies above is not to be seen.
+ * Version 1 keeps memory in a hierarchy of its own, version 2 in its only one. A machine may
+ * have both mounted; then only one of them has the memory controller. /proc/self/cgroup has a
+ * process's group, relative to the root in /proc/self/mountinfo. Inside a container that root is
+ * often the container's own group, and its parents cannot be seen.
  *
  * No locks, no state.
  */

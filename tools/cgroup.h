@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory limits of control groups, both versions: how much this process is still allowed, and a
- * group of our own with a limit, for a child that is to work in little memory.
+ * Memory limits of control groups, both versions: the memory that this process may still use,
+ * and a group with a limit for a child that works in little memory.
  *
- * A group made here is a directory below the one this process is in (version 2: the nearest one
- * above that hands the memory controller down). Making it needs root or a delegated tree; where it
- * cannot be made the caller is told why and goes on without.
+ * A group made here is a directory below this process's group. In version 2 it is below the
+ * nearest parent that hands the memory controller down. Making it needs root or a delegated
+ * tree. If it cannot be made, the caller gets the reason and goes on without.
  *
  * Threads: any; nothing is shared.
  */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `bench APP`, of sluice and of sluice-papers: runs a workload over real files and prints times, exact counters, and the
- * bytes that theory expects beside those that moved.
+ * `bench APP`, of sluice and of sluice-papers: runs a workload over real files. It prints times,
+ * exact counters, and the bytes moved beside those of theory.
  *
- * What a workload does and checks is in workloads/; this file runs it as often as asked, with each
- * kind of memory asked for, and ends it in order on a signal. bench_options.c reads the command
- * line, and refuses values that contradict each other before anything is written; bench_report.c
- * prints.
+ * workloads/ has the work and its checks. This file runs it as often as asked, with each
+ * requested kind of memory, and ends it in order on a signal. bench_options.c reads the command
+ * line and refuses contradictions before anything is written. bench_report.c prints.
  *
- * Exit codes: 0 done, 1 a run failed, 2 wrong command line, 3 a run gave wrong results.
- * Ctrl-C ends the run at the next tile, removes its files, and then the process.
+ * Exit codes: 0 done, 1 a run failed, 2 wrong command line, 3 a run gave wrong results. Ctrl-C
+ * ends the run at the next tile, removes its files, and then the process.
  *
  * Threads: one; kernels run on the space's.
  */

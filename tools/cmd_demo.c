@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice demo`: two programs, hotspot and srad, work on files many times larger than the memory
- * they are given; then the same programs do the same on mmap()ed files within as much memory; then
- * a short table and a picture.
+ * `sluice demo`: two programs, hotspot and srad, work on files many times larger than their
+ * memory. Then the same programs work on mmap()ed files within as much memory. Then a short
+ * table and a picture follow.
  *
- * The programs are those of workloads/, run unchanged; the demonstration chooses sizes by the
- * measured speed of the disk so that all of it stays under two minutes, samples where the data
- * are, and compares the outputs of both ways byte for byte.
+ * The programs are those of workloads/, unchanged. The demonstration chooses sizes by the
+ * measured speed of the disk, so that all of it stays under two minutes. It samples where the
+ * data are, and compares the outputs of both byte for byte.
  *
- * Processes: the first one only waits. It makes a directory for the files, starts a second one
- * that does the work, and removes the directory and the memory group when that one has ended,
- * however it ends, or when a signal arrives (Ctrl-C). A run over mmap() is a third process, since
- * the limit of its memory group would count against the others. Each dies with its parent.
+ * Processes: the first one only waits. It makes a directory for the files, and starts a second
+ * one for the work. When that has ended, in any way, or on a signal (Ctrl-C), it removes the
+ * directory and the memory group. A run over mmap() is a third process, since the limit of its
+ * memory group would count against the others. Each dies with its parent.
  *
- * Here are the command line and the first process; demo_work.c, demo_mmap.c and demo_print.c have
- * the rest.
+ * Here are the command line and the first process; demo_work.c, demo_mmap.c and demo_print.c
+ * have the rest.
  *
  * Threads: one here.
  */

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice doctor`: what works on this machine, what does not, why, and what to do about it.
+ * `sluice doctor`: does this machine work, and if not, why, and what helps?
  *
- * Each check tries the thing itself where that is possible (opens a userfaultfd and moves a page,
- * reads a file through a ring, writes a file with O_DIRECT, runs a kernel on the software device)
- * instead of guessing from versions, and ends in one finding: ok, limited or missing, with a
- * text, and with advice unless it is ok. Findings are gathered in a fixed table and printed at
+ * Each check tries the thing itself if it can, instead of guessing from versions. It opens a
+ * userfaultfd and moves a page, reads a file through a ring, writes a file with O_DIRECT, runs a
+ * kernel on the software device. A check ends in one finding: ok, limited or missing, with a
+ * text, and with advice unless it is ok. Findings are gathered in a fixed table, and printed at
  * the end as lines or as one JSON object.
  *
- * Here are the command line, the table of findings, the try of the software device as a whole,
- * and the printing. The checks of single things are in doctor_probe_*.c; doctor.h lists them.
+ * Here are the command line, the table of findings, the try of the whole software device, and
+ * the printing. doctor_probe_*.c have the single checks; doctor.h lists them. With a program
+ * behind "--" it is only about that program: doctor_program.c.
  *
- * With a program behind "--" it is about that program alone: doctor_program.c.
- *
- * The verdict is about the software device, which needs a userfaultfd that reports missing and
- * write-protected pages, and the memory for its budgets. All the rest makes it faster or tells
- * what to expect.
+ * The verdict is about the software device. It needs a userfaultfd that reports missing and
+ * write-protected pages, and the memory for its budgets. All other findings are about speed.
  *
  * Threads: one, and those that the library starts for the last check.
  */

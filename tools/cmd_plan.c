@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice plan`: what a trace would take on a machine that need not exist, what holds it up
- * there, and the plan by which it gets that far.
+ * `sluice plan`: the time of a trace on a machine that need not exist, its bottlenecks there,
+ * and the plan for that time.
  *
- * Planning, simulating and the lower bound are the library's (src/plan, src/sim); this file
- * reads the command line and calls them. Threads: one.
+ * src/plan and src/sim plan, simulate and find the lower bound. This file reads the command line
+ * and calls them. Threads: one.
  */
 #include "cmd_plan.h"
 

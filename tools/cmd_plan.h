@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `sluice plan` share: what was asked for, and what came out of one run.
+ * Shared by the files of `sluice plan`: the options, and the results of one run.
  *
- * cmd_plan.c reads the command line, plans and simulates; plan_report.c prints one run;
- * plan_sweep.c goes through many machines; plan_picture.c draws. Threads: one, but for the
- * sweep, which says so.
+ * cmd_plan.c reads the command line, plans and simulates. plan_report.c prints one run.
+ * plan_sweep.c tries many machines. plan_picture.c draws. Threads: one, except in the sweep.
  */
 #ifndef SL_TOOLS_CMD_PLAN_H
 #define SL_TOOLS_CMD_PLAN_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice run PROGRAM`: a CUDA program as it is, with more memory than its GPU has. Sets the
- * environment (run.h) and becomes the program: no process of ours stays, so that signals, the
- * terminal, resource limits and the exit code are the program's own. The work is done by the preload
- * library in the program (src/preload); it also says what was chosen and what was done.
+ * `sluice run PROGRAM`: an unmodified CUDA program, with more memory than its GPU has. It sets
+ * the environment (run.h) and becomes the program. No process of Sluice stays: signals, the
+ * terminal, resource limits and the exit code are the program's own. The preload library in the
+ * program (src/preload) does the work, and reports choices and results.
  *
  * Programs that never use CUDA run unchanged; on a terminal the library says so at their end.
  *

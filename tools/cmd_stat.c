@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice stat`: where a live process's data are and what has moved, by tier, cause and region;
- * without a process, which processes can be asked.
+ * `sluice stat`: where a live process's data are, and how many bytes moved, by tier, cause and
+ * region. Without a process it lists the processes that can be asked.
  *
- * The process itself answers (src/core/publish.h): this side finds its sockets in
- * /proc/net/unix, asks each for its one JSON document, checks who answered, and prints. All
- * waits end after ANSWER_MS: a stopped process costs a clear message and not a hang. A document
- * is taken as untrusted text: bounded in size, checked in full, printed with control characters
- * replaced.
+ * The process itself answers (src/core/publish.h). This side finds its sockets in
+ * /proc/net/unix, asks each for its one JSON document, checks the sender, and prints. All waits
+ * end after ANSWER_MS: a stopped process costs a clear message, not a hang. A document is
+ * untrusted text: bounded in size, checked in full, printed with control characters replaced.
  *
  * Threads: one.
  */

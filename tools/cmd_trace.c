@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice trace`: show and check files of traces, and print what a trace's tensors
- * are like. One word behind the command says which; each has its own options.
+ * `sluice trace`: show and check files of traces, and print statistics of a trace's tensors. The
+ * word behind the command chooses; each has its own options.
  *
- * Reading, writing and checking are the library's (src/trace); vitality's table is in
- * cmd_trace_vitality.c.
+ * src/trace reads, writes and checks. cmd_trace_vitality.c has vitality's table.
  *
  * Threads: one.
  */

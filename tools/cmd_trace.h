@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `sluice trace` share. Threads: one.
+ * Shared by the files of `sluice trace`. Threads: one.
  */
 #ifndef SL_TOOLS_CMD_TRACE_H
 #define SL_TOOLS_CMD_TRACE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice trace vitality`: the characterisation of a trace that the paper G10 begins
- * with, as tables, JSON and a picture: how much of the memory a launch uses at a time,
- * how long tensors are idle, how large they are.
+ * `sluice trace vitality`: the characterisation of a trace from the paper G10, as tables, JSON
+ * and a picture. It shows the memory that launches use at a time, the idle times of tensors, and
+ * their sizes.
  *
- * The numbers are the library's (src/plan/vitality.h), the picture trace_picture.c's.
+ * src/plan/vitality.h has the numbers, trace_picture.c the picture.
  *
  * Threads: one.
  */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice version`: the version of the tool, which is that of the library linked into it, as a
- * line for people or as a JSON object for scripts.
+ * `sluice version`: the version of the tool and of the library linked into it, as a line for
+ * people or as a JSON object for scripts.
  *
- * What this machine can do with it is `sluice doctor`'s to say: nothing is read or started here.
- * Threads: one.
+ * Nothing is read or started here; `sluice doctor` tells about the machine. Threads: one.
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the commands of a program share: entry points, exit codes, and the one form in which a wrong
- * command line is reported.
+ * Shared by the commands of a program: entry points, exit codes, and the one form for a wrong
+ * command line.
  *
  * A command is a function cmd_NAME(argc, argv) in a file cmd_NAME.c with argv[0] = "NAME". It
  * returns an exit code, prints results to stdout and everything else to stderr, and answers

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `sluice demo` share: what was asked for, what is known of the machine, and
- * the two programs with their results.
+ * Shared by the files of `sluice demo`: the options, facts about the machine, and the two
+ * programs with their results.
  *
- * cmd_demo.c reads the command line, and is the first process, which waits and cleans up;
- * demo_work.c is the working process; demo_mmap.c is the run over mmap in a third one;
+ * cmd_demo.c reads the command line, and is the first process, which waits and cleans up.
+ * demo_work.c is the working process. demo_mmap.c is the run over mmap in a third one.
  * demo_print.c makes table and JSON object of the results.
  *
- * Threads: one in each process, but for struct sampler, which says what two of them share.
+ * Threads: one in each process, except for struct sampler, which two of them share.
  */
 #ifndef SL_TOOLS_DEMO_H
 #define SL_TOOLS_DEMO_H

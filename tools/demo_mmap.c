@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other way of `sluice demo`: the same program over mmap()ed files, within as much memory as
- * Sluice was given.
+ * The comparison of `sluice demo`: the same program over mmap()ed files, within as much memory
+ * as Sluice has.
  *
- * The memory is limited by a control group of its own. Its limit would count against the process
- * that enters it for good, so each run is a child, which sends its result through a pipe and dies
- * with its parent. Where no group can be made the run goes without a limit, and the table says so.
+ * A control group limits the memory. Its limit would count against the process that enters it
+ * for good. So each run is a child, which sends its result through a pipe and dies with its
+ * parent. If no group can be made, the run goes without a limit, and the table says so.
  *
- * A run that fails or is killed is a result to be shown, not an error of the demonstration. The
- * group is removed by the first process.
+ * A run that fails or is killed is a result to show, not an error of the demonstration. The
+ * first process removes the group.
  *
  * Threads: one.
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The working process of `sluice demo`: measures the disk, chooses sizes that fit the time, runs
- * each program under Sluice and then over mmap, compares the outputs, and has the picture and the
- * table made.
+ * The working process of `sluice demo`. It measures the disk, chooses sizes for the time, and
+ * runs each program under Sluice and then over mmap. It compares the outputs, and makes the
+ * picture and the table.
  *
- * While a program runs under Sluice, samples are taken of where its data are and of what has been
- * moved; they are the picture's. Outputs are compared by a digest of each, since the second run
- * writes over the files of the first.
+ * While a program runs under Sluice, a thread samples where its data are and how many bytes
+ * moved, for the picture. Outputs are compared by a digest of each, since the second run writes
+ * over the files of the first.
  *
- * Leaves files and memory group to the first process, which removes them however this one ends.
+ * The first process removes files and memory group, however this one ends.
  *
  * Threads: one for the programs, one that samples, and the library's.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a directory's disk writes and reads large blocks: the limit that a demonstration is
- * measured against, taken on the same directory in the same run.
+ * The rate at which a directory's disk writes and reads large blocks. It is the limit for a
+ * demonstration in the same directory and run.
  *
- * Several threads write an unlinked file in 2 MiB blocks with O_DIRECT, then read back what was
- * written; each direction ends with the file or after a time limit. Where O_DIRECT is refused the
- * page cache is used, flushed and dropped, and the result says so.
+ * Several threads write an unlinked file in 2 MiB blocks with O_DIRECT, then read the data back.
+ * Each direction ends with the file or after a time limit. If O_DIRECT is refused, the page
+ * cache is used, flushed and dropped, and the result says so.
  *
  * Threads: the caller's and DISK_RATE_THREADS more. Blocks for at most about twice limit_s.
  */

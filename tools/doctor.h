@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `sluice doctor` share: the findings, what is known of the machine, and one
+ * Shared by the files of `sluice doctor`: the findings, facts about the machine, and one
  * function for each group of checks.
  *
- * A check tries one thing and adds one finding, or one for each part of it; it may note in struct
- * doctor what later checks need, and clears usable when the software device cannot work without
- * what it found missing. It prints nothing and leaves nothing behind.
+ * A check tries one thing and adds one finding, or one for each part of it. It may note facts
+ * for later checks in struct doctor. It clears usable if the software device cannot work without
+ * a missing thing. It prints nothing and leaves nothing behind.
  *
- * cmd_doctor.c is the command, the findings, and the try of the software device as a whole;
- * doctor_probe_uffd.c, doctor_probe_files.c, doctor_probe_machine.c and doctor_probe_direct.c have the
- * other checks. doctor_program.c is `sluice doctor -- PROGRAM`.
+ * cmd_doctor.c has the command, the findings, and the try of the whole software device.
+ * doctor_probe_uffd.c, doctor_probe_files.c, doctor_probe_machine.c and doctor_probe_direct.c
+ * have the other checks. doctor_program.c is `sluice doctor -- PROGRAM`.
  *
  * Threads: one.
  */

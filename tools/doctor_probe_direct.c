@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of `sluice doctor` for a direct path between store and GPU (cuFile): tried on a file of
- * the first directory. Nothing depends on it, since files go through pinned host memory at the disk's
- * rate; so what is missing is "limited" and no more. Without a GPU there is nothing to say.
+ * The check of `sluice doctor` for a direct path between store and GPU (cuFile), tried on a file
+ * of the first directory. Nothing depends on it: files go through pinned host memory at the
+ * disk's rate. So a missing path is only "limited". Without a GPU there is no finding.
  *
  * Leaves nothing behind: the file has no name, and cuFile's log goes nowhere.
  *

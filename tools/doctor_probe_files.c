@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of `sluice doctor` for files: whether io_uring reads one, and what each directory is
- * good for.
+ * The checks of `sluice doctor` for files: does io_uring read one, and can each directory be
+ * used?
  *
- * The ring is set up by hand, so that the answer is the kernel's and does not depend on what this
- * build was linked with; whether the library can use it is asked after that. A directory is tried
- * with a page written and read back by O_DIRECT.
+ * The ring is set up by hand. So the answer is the kernel's, and does not depend on this build's
+ * libraries. Then the library is tried. A directory is tried with a page written and read back
+ * by O_DIRECT.
  *
  * Leaves nothing behind: probe files are unlinked before they are used.
  *

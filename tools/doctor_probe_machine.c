@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of `sluice doctor` for the machine and what this process may use of it: kernel, CPUs,
- * GPU, memory, and the limits on memory, locked memory and mappings.
+ * The checks of `sluice doctor` for the machine and this process's limits: kernel, CPUs, GPU,
+ * memory, locked memory and mappings.
  *
- * All but the GPU is read from the kernel. The GPU's driver is asked through the back end's own
- * loader (device/cuda/cuda_driver.h), so that what is said here is what a space would find. Nothing
- * found here can make the software device unusable, so none of these checks clears doctor->usable.
+ * The kernel tells all but the GPU. The back end's own loader (device/cuda/cuda_driver.h) asks
+ * the GPU's driver, so a space would find the same. Nothing found here makes the software device
+ * unusable, so none of these checks clears doctor->usable.
  *
  * Threads: one, and those that a GPU driver may start.
  */

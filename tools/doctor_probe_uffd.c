@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of `sluice doctor` for userfaultfd: by which door one can be had, and which of its
+ * The checks of `sluice doctor` for userfaultfd: how one can be opened, and which of its
  * features work.
  *
- * Absent pages and first writes must be reported, else the software device cannot work; the
- * other features make it faster, or its errors and counters exact. Registering and moving pages
- * are tried on two pages of our own; the rest is what the kernel lists.
+ * The software device needs reports of absent pages and of first writes. The other features make
+ * it faster, or its errors and counters exact. Registering and moving pages are tried on two
+ * pages of this process. The kernel lists the rest.
  *
- * The numbers of younger features are given here, so that this builds with older headers.
+ * The numbers of younger features are defined here, so that this builds with older headers.
  *
  * Threads: one.
  */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice doctor -- PROGRAM`: is this program covered by `sluice run`, and what of it is not?
+ * `sluice doctor -- PROGRAM`: does `sluice run` cover this program, and which parts does it not
+ * cover?
  *
- * What can be seen in the program's file is looked at first: a program that no library can be loaded
- * into is not started. Else it is run as `sluice run` would run it, in full, and every process that
- * reaches the driver leaves its statistics in a directory of ours: at its cuInit(), and again when it
- * ends. Meanwhile the processes are looked over for the driver without our library, which is how
- * one that went past it shows. Then the findings are drawn from what is in the directory.
+ * 1. The program's file is checked first. A program that cannot load a library is not started.
+ * 2. It runs in full, as under `sluice run`. Every process that reaches the driver leaves its
+ *    statistics in a directory, at its cuInit() and at its end.
+ * 3. Meanwhile the processes are searched for the driver without our library: such a process has
+ *    bypassed it.
+ * 4. The findings come from that directory.
  *
- * Without a GPU the way to the driver is seen and the rest is said to be open.
+ * Without a GPU the way to the driver is checked, and the rest is reported as open.
  *
  * The program's standard output goes to standard error: standard output has the report.
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pictures of `sluice plan` as SVG files: of one run, where its time goes over the
- * period; of a sweep, how much speed each machine keeps. Launches are gathered into columns,
- * so that the files stay small; they need no script, no font and no other file.
+ * The pictures of `sluice plan` as SVG files: of one run, its time over the period; of a sweep,
+ * the speed that each machine keeps. Launches are gathered into columns, so the files stay
+ * small. They need no script, no font and no other file.
  *
  * Coordinates are user units of a fixed view box. Threads: no state.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints one run of `sluice plan`: time, its parts, what moved, and wear.
+ * Prints one run of `sluice plan`: time, its parts, moved bytes, and wear.
  *
- * A phase is a tenth of the period's launch time with unlimited memory. What binds in it is
- * what its launches waited for the longest, or compute where they waited for less than a
- * hundredth. Threads: one.
+ * A phase is a tenth of the period's launch time with unlimited memory. It is bound by the
+ * resource that its launches waited for the longest, or by compute if they waited for less than
+ * a hundredth. Threads: one.
  */
 #include <inttypes.h>
 #include <math.h>

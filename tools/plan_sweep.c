@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sluice plan --sweep`: the same trace on many machines, and the smallest of them that keep
- * a given share of the speed with unlimited memory.
+ * `sluice plan --sweep`: the same trace on many machines, and the smallest of them that keep a
+ * given share of the speed with unlimited memory.
  *
- * Every combination of the axes' values is one machine, planned for with a short search; the
- * planner's own prediction is its result. A machine that has at least as much of everything
- * as another one can carry out the other one's plan, so it is never said to be slower.
+ * Every combination of the axes' values is one machine, planned with a short search. The
+ * planner's own prediction is its result. A machine with at least as much of everything as
+ * another one can carry out that one's plan. So it is never reported as slower.
  *
- * Threads: one for each processor, at most THREADS_MAX, each taking the next machine; the
- * results do not depend on who takes which.
+ * Threads: one for each processor, at most THREADS_MAX, each taking the next machine. The
+ * results do not depend on the threads.
  */
 #include <errno.h>
 #include <math.h>

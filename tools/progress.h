@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line on a terminal that says how far long work is. Nothing is shown before two seconds, so
- * quick work prints nothing; nothing is shown at all when standard error is not a terminal, so
- * that logs stay clean. The line is rewritten at most five times a second and wiped at the end.
+ * One line on a terminal that shows the progress of long work. Nothing is shown before two
+ * seconds, so quick work prints nothing. Nothing is shown at all if standard error is not a
+ * terminal, so logs stay clean. The line is rewritten at most five times a second and wiped at
+ * the end.
  *
  *	struct progress progress;
  *

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `sluice run` and `sluice doctor -- PROGRAM` share: finding the preload library and the program,
- * and the environment that the program is started with. Every variable that is set comes with the
- * reason, so that --dry-run and the documentation say the same.
+ * Shared by `sluice run` and `sluice doctor -- PROGRAM`: finding the preload library and the
+ * program, and the program's environment. Every variable that is set comes with its reason, so
+ * --dry-run and the documentation agree.
  *
- * run_library.c finds and checks files, run_budget.c chooses budgets and spill directories,
- * run_frameworks.c has what frameworks are told, run_plan.c puts it together. Nothing here prints,
- * starts anything, or asks the GPU: that is the library's, at the program's first use of it.
+ * run_library.c finds and checks files. run_budget.c chooses budgets and spill directories.
+ * run_frameworks.c has the variables of frameworks. run_plan.c puts it together. Nothing here
+ * prints, starts anything, or asks the GPU. The library asks it, at the program's first use of
+ * it.
  *
  * Threads: one.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Budgets of `sluice run`, and where memory is spilled to. What is asked for is checked here, where a
- * person still reads the answer; what is left open is chosen by the library, at the program's first
- * allocation: how much of a GPU is free is known only then, and how much host memory, too.
+ * Budgets of `sluice run`, and its spill directories. The user's values are checked here, where
+ * the user still sees the answer. The library chooses the others at the program's first
+ * allocation: only then the free memory of a GPU and of the host is known.
  *
  * A spill directory in memory (tmpfs) would spill memory into memory. One that the user names is
- * refused; of the defaults the first that is on a disk and writable is taken, and if there is none
+ * refused. Of the defaults the first is taken that is on a disk and writable. If there is none,
  * nothing is spilled.
  *
  * Threads: one. Blocks on the file systems.

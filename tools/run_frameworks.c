@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `sluice run` tells frameworks, by their own variables: allocate exactly, take no memory ahead.
- * Which framework a program uses is not known before it runs, and the variables are nothing to other
- * programs: all are set. The library says at the first use of a GPU which of them met their framework
- * in that process (src/preload/report/announce.c has the words; sluice-run(1) and docs/run.md the table).
+ * Settings of frameworks, by their own variables: allocate exactly, take no memory ahead. A
+ * program's framework is not known before it runs, and other programs ignore the variables. So
+ * all are set. At the first use of a GPU the library reports the frameworks in that process
+ * (src/preload/report/announce.c has the words; sluice-run(1) and docs/run.md the table).
  *
  * A variable that the user has set stays. --no-framework NAME leaves one framework alone,
- * --keep-frameworks all of them. With --baseline off nothing is told: that mode is for comparison with the
+ * --keep-frameworks all of them. --baseline off sets none: that mode is for comparison with the
  * program as it is.
  *
  * Threads: one.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of `sluice run`: where the preload library is, what a program's name means, and whether a
- * program takes LD_PRELOAD at all. The loader says nothing when it leaves a library out, so all of
- * that is found out from the files, before anything is started.
+ * Files of `sluice run`: the preload library, the program behind a name, and whether a program
+ * accepts LD_PRELOAD at all. The loader is silent when it leaves a library out. So the files are
+ * checked before anything is started.
  *
- * The library is not in a directory that the loader searches: its SONAME is the driver's, and
- * ldconfig would make it the machine's driver. It is found relative to this program, in a build tree
- * and where it was installed, or by --library or SLUICE_PRELOAD_LIBRARY.
+ * The library is not in a directory that the loader searches. Its SONAME is the driver's, and
+ * ldconfig would make it the machine's driver. It is found relative to this program, in a build
+ * tree or after an installation, or by --library or SLUICE_PRELOAD_LIBRARY.
  *
  * Threads: one.
  */

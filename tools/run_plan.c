@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of `sluice run`: from what the command line says to the environment that the program gets.
- * LD_PRELOAD loads the library, SLUICE_RUN has its settings, the SLUICE_ variables of sluice(7) those of
- * its spaces, and frameworks are told by their own. Paths become absolute: the program may change its
+ * The plan of `sluice run`: from the command line to the program's environment. LD_PRELOAD loads
+ * the library, SLUICE_RUN has its settings, the SLUICE_ variables of sluice(7) those of its
+ * spaces. Frameworks have their own variables. Paths become absolute: the program may change its
  * directory before it uses a GPU.
  *
  * A run inside a run is the inner one's: its library and its SLUICE_RUN replace the outer ones.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every picture as SVG needs: text that is safe in XML. Threads: any; nothing is kept. */
+/* Text that is safe in XML, for all SVG pictures. Threads: any; nothing is kept. */
 #ifndef SL_TOOLS_SVG_H
 #define SL_TOOLS_SVG_H
 

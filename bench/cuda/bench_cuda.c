@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA device against the machine's own limits, in one run: the copy rates of the link (one way
- * and both), a read-only scan and a read-modify-write of data many times the device budget, the same
- * by hand-written double buffering with pinned memory, a file larger than device and host budget
- * against O_DIRECT, the cost of a launch whose data are resident, and of changing a mapping.
+ * The CUDA device against the machine's own limits, in one run:
+ * - the copy rates of the link, one way and both;
+ * - a read-only scan and a read-modify-write of data many times the device budget, and the same
+ *   by hand-written double buffering with pinned memory;
+ * - a file larger than device and host budget against O_DIRECT;
+ * - the cost of a launch with resident data, and of changing a mapping.
  *
- * Prints one line a figure: name, value, unit, the limit it stands against, its share of it; with
- * --json one object a line. Sizes shrink by --scale, so that the program can be tried anywhere.
+ * Prints one line a figure: name, value, unit, its limit, its share of the limit. With --json
+ * each is an object. --scale shrinks the sizes, so that the program can be tried anywhere.
  */
 #include <fcntl.h>
 #include <getopt.h>

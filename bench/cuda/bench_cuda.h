@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of bench_cuda share. */
+/* Shared by the files of bench_cuda. */
 #ifndef BENCH_CUDA_H
 #define BENCH_CUDA_H
 

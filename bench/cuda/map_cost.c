@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver takes to change a mapping, and what makes it wait: each eviction and each fill is one,
- * and the copy engine that writes page tables also copies data. So a chunk is mapped and unmapped
- *   - with nothing under way,
- *   - while copies come in, or go out, as a program would enqueue them: whole, in its own context,
- *   - while they do in pieces of 4 MiB, in a context of their own, as the CUDA device copies out.
- * Directly with the driver, so that it is its figure and not ours.
+ * The driver's time to change a mapping, and the copies that make it wait. Each eviction and
+ * each fill changes one, and the copy engine that writes page tables also copies data. So a
+ * chunk is mapped and unmapped
+ * - with nothing under way,
+ * - during copies in or out as a program would enqueue them: whole, in its own context,
+ * - during copies in pieces of 4 MiB, in a context of their own, as the CUDA device copies out.
+ *
+ * It calls the driver directly, so the figure is the driver's.
  */
 #include "bench_cuda.h"
 
