@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Helpers of the tests of the public API (api.h). Each case is forked before any space exists, so
- * that a failure, a signal or a wait without end in one is reported as that case's and the others
- * still run; a case has a minute, which is only there so that a hang ends. Its directory is
- * removed when it is over, whatever became of it.
+ * Helpers of the tests of the public API (api.h). Each case is forked before any space exists.
+ * So a failure, a signal or an endless wait counts for that case, and the others still run. A
+ * case has a minute, only so that a hang ends. Its directory is removed afterwards in any case.
  */
 #include "api.h"
 

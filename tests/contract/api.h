@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the public API (test_api_*.c, test_readahead.c) share: cases in processes of
+ * Shared by the tests of the public API (test_api_*.c, test_readahead.c): cases in processes of
  * their own, spaces from short texts, files with a known pattern, and three kernels. Only public
- * headers are used here; a case that looks inside includes core/ itself.
+ * headers are used here. A case that looks inside includes core/ itself.
  *
- * A case is a function named as the sentence it shows. It ends its process with status 1 at the
- * first thing that is not so (CHECK), or with 77 and a reason where the machine cannot (api_skip).
+ * A case is a function named as the sentence it shows. A false claim ends its process with
+ * status 1 (CHECK). If the machine lacks something, it ends with 77 and a reason (api_skip).
  */
 #ifndef TESTS_CONTRACT_API_H
 #define TESTS_CONTRACT_API_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the CUDA driver's rules share; see cuda_suite.h.
+ * Shared by the tests of the CUDA driver's rules; see cuda_suite.h.
  *
  * Threads: none of its own. Each test runs in a child of the runner, which never opens a driver.
  */

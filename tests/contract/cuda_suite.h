@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the CUDA driver's rules share (test_cuda_*.c): a driver, a context, and the
+ * Shared by the tests of the CUDA driver's rules (test_cuda_*.c): a driver, a context, and the
  * runner.
  *
  * By default they run over the stand-in driver (tests/cuda_driver), which the build names in
  * SLUICE_STANDIN_LIBRARY. With the argument "real" those that need nothing of the stand-in run
- * over the machine's driver: this is how one sees that the stand-in keeps the real rules. Each
- * test is a process of its own: a driver is opened once, and a lost context stays lost.
- * Settings of the stand-in are environment variables, set before up().
+ * over the machine's driver. That shows that the stand-in keeps the real rules. Each test is a
+ * process of its own: a driver is opened once, and a lost context stays lost. Settings of the
+ * stand-in are environment variables, set before up().
  *
  * A test is a function named as the sentence it shows. Programs are plain: 0 pass, 1 fail, 77
- * when there is no driver to test. With a further argument they run only the tests whose names
- * contain it.
+ * without a driver to test. A further argument runs only the tests whose names contain it.
  *
- * Threads: those of the driver, and what a test starts.
+ * Threads: those of the driver, and those that a test starts.
  */
 #ifndef TESTS_CONTRACT_CUDA_SUITE_H
 #define TESTS_CONTRACT_CUDA_SUITE_H

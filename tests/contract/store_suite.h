@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the contract of store.h share (test_store_*.c): one suite over every engine, plain
- * and wrapped, on a disk and on memory; small tools; and the runner.
+ * Shared by the tests of the contract of store.h (test_store_*.c): one suite over every engine,
+ * plain and wrapped, on a disk and on memory; small tools; and the runner.
  *
  *   test_store_X [uring|file]    0 pass, 1 fail, 77 the engine cannot run here (reason printed)
  *
- * Without an argument both engines are tested. Files live in SLUICE_TEST_DIR (default /var/tmp), which
- * should take O_DIRECT, and in /dev/shm. Parts that need root or a small file system are left out with
- * a line that says so. No assertion depends on how fast anything is; the only times looked at are
- * lower bounds that the delay wrapper promises.
+ * Without an argument both engines are tested. Files live in SLUICE_TEST_DIR (default /var/tmp),
+ * which should take O_DIRECT, and in /dev/shm. Parts that need root or a small file system are
+ * skipped with a line. No assertion depends on speed. The only times checked are the lower
+ * bounds of the delay wrapper.
  */
 #ifndef TESTS_CONTRACT_STORE_SUITE_H
 #define TESTS_CONTRACT_STORE_SUITE_H

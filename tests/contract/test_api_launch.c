@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The promises of sluice/launch.h: what intents save, that launches pin what they use, that misses
- * and host writes cost time and never data, streams and events; on the software device.
+ * The promises of sluice/launch.h on the software device: the savings of intents, the pins of
+ * launches, streams and events. Misses and host writes cost time and never data.
  */
 #include "api.h"
 

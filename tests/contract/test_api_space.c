@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The promises of sluice/space.h and sluice/stats.h: what a space is made from, several of them,
- * budgets as bounds, counters and peaks; and that sluice_space_check() finds each kind of broken
- * book, which needs a look inside.
+ * The promises of sluice/space.h and sluice/stats.h: the settings of a space, several spaces,
+ * budgets as bounds, counters and peaks. sluice_space_check() finds each kind of broken
+ * invariant; that test looks inside.
  */
 #include "api.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes moved against closed forms, exactly: streaming, what an intent saves, srad's two phases,
- * a filter that streams its input, the host tier; for the policies lru, dragon and uvm and for
- * large chunks. Kernels touch nothing here where only the books matter; the results of an
- * application under every regime are compared byte by byte at the end.
+ * Bytes moved against closed forms, exactly: streaming, the savings of an intent, srad's two
+ * phases, a filter that streams its input, the host tier; for the policies lru, dragon and uvm
+ * and for large chunks. Kernels touch nothing where only counters matter. At the end the results
+ * of an application under every regime are compared byte by byte.
  *
  * c: chunks per array; G: device budget in chunks; F: all arrays together.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures and graphs: what a capture takes in, which calls spoil it and for whom, what an event is
- * that was recorded into one, and that a graph does its work each time it is launched.
+ * Captures and graphs: the contents of a capture, the calls that spoil it and for whom, an event
+ * that was recorded into one. A graph does its work each time it is launched.
  */
 #include <pthread.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening the CUDA driver: that every failure says in one line what is missing, that each
- * symbol of the table is there, that results become the errnos and names they should. Over the
- * stand-in driver, whose path the build gives in SLUICE_STANDIN_LIBRARY.
+ * Opening the CUDA driver. Every failure names the missing thing in one line. Each symbol of the
+ * table is there. Results become the right errnos and names. It runs over the stand-in driver;
+ * the build gives its path in SLUICE_STANDIN_LIBRARY.
  *
- * A driver can be opened once in a process: each test is a process of its own. A plain
- * program: 0 pass, 1 fail, 77 when there is no stand-in.
+ * A driver can be opened once in a process, so each test is a process of its own. A plain
+ * program: 0 pass, 1 fail, 77 without a stand-in.
  */
 #include <dlfcn.h>
 #include <errno.h>

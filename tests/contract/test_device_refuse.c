@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls that touch what is refused, while the span is moved and touched by others. A call is
- * refused by something that stands at its page for a moment: that must stop no move, take nothing
- * away that a move has brought, meet no other thread, and not be put there for a call that waits for
- * something else. Bounded by rounds, not by time. See device_suite.h.
+ * System calls that touch refused addresses, while the span is moved and touched by others.
+ * Poison at the page refuses a call for a moment. It must stop no move, remove no moved page and
+ * meet no other thread. It must not be set for a call that waits for something else. Bounded by
+ * rounds, not by time. See device_suite.h.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole spans and frames: contents on every way in and out, what is refused, and what a move does to a
- * page that I/O has pinned. See device_suite.h.
+ * Whole spans and frames: contents on every way in and out, refused calls, and moves of a page
+ * that I/O has pinned. See device_suite.h.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

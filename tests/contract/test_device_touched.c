@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans that are touched all the time while they are moved in and out: each move succeeds, and no page
- * of the contents stays behind, whether they were in one huge page, in small ones, or zeros (which the
- * system may keep in one page for all). Bounded by rounds, not by time. See device_suite.h.
+ * Spans that are touched all the time while they are moved in and out. Each move succeeds, and
+ * no page of the contents stays behind. The contents were in one huge page, in small ones, or
+ * zeros, which the system may keep in one page for all. Bounded by rounds, not by time. See
+ * device_suite.h.
  */
 #include <sched.h>
 #include <unistd.h>

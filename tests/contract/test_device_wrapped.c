@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wrappers (fault_dev.c, delay_dev.c) around every device: they know how far moves are, whoever made
- * them; a failure that they inject has done nothing; and what is slow is told late, not lost.
+ * Wrappers (fault_dev.c, delay_dev.c) around every device. They know the progress of moves,
+ * whoever made them. An injected failure has done nothing. A slow move is reported late, and not
+ * lost.
  */
 #include "device_suite.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read-ahead by what is seen: which patterns are recognised and how soon, and that it never costs a
- * byte more. Uses come from launches, which the mover prepares one after the other, so the counters
- * are exact: bytes demanded before the pattern was known, and bytes read ahead of it.
+ * Automatic read-ahead: the recognised patterns, the number of uses until then, and that it
+ * never costs a byte more. Uses come from launches, which the mover prepares one after the
+ * other. So the counters are exact: bytes demanded before the pattern was known, and bytes read
+ * ahead after it.
  */
 #include "api.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes: what is written is read back, tails are exact, ends are told, and what a system call's answer
- * means for the rest of a request. See store_suite.h.
+ * Bytes: written data are read back, tails are exact, ends are reported, and each answer of a
+ * system call decides the rest of a request. See store_suite.h.
  */
 #include "store_suite.h"
 

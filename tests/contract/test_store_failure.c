@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wrappers, and engines that cannot be had: failures at the nth call, delays as lower bounds, wrappers
- * by environment. See store_suite.h.
+ * The wrappers, and engines that cannot be opened: failures at the nth call, delays as lower
+ * bounds, wrappers by environment. See store_suite.h.
  */
 #include "store_suite.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the CUDA device share. The same programs run on the stand-in driver
+ * Shared by the tests of the CUDA device. The same programs run on the stand-in driver
  * (SLUICE_CUDA_LIBRARY names it; kernels are the C twins in kernels.c) and on a GPU
- * (SLUICE_TEST_PTX names the PTX that nvcc made of kernels.cu). Without either: skipped.
+ * (SLUICE_TEST_PTX names the PTX that nvcc made of kernels.cu). Without either they are skipped.
  */
 #ifndef SL_TESTS_CUDA_TEST_H
 #define SL_TESTS_CUDA_TEST_H

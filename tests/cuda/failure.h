@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of failures around a CUDA device share (test_missing.c, test_failure.c,
- * test_lost.c, test_sharing.c): touches of host code that may end in a signal, what the library logs, and a runner.
+ * Shared by the tests of failures around a CUDA device (test_missing.c, test_failure.c,
+ * test_lost.c, test_sharing.c): touches of host code that may end in a signal, the library's log
+ * lines, and a runner.
  *
- * Each case is a process of its own (PROGRAM NAME runs one), with settings of the stand-in driver in
- * its environment; a few also make sense on a GPU and run there. What must hold after a failure: the
- * invariants, and the contents or an error; what must hold after all is that nothing is left, and that
- * no rule of the driver was broken.
+ * Each case is a process of its own (PROGRAM NAME runs one), with settings of the stand-in
+ * driver in its environment. A few also make sense on a GPU and run there. After a failure the
+ * invariants hold, and the contents are right or an error was returned. At the end nothing is
+ * left, and no rule of the driver was broken.
  */
 #ifndef SL_TESTS_CUDA_FAILURE_H
 #define SL_TESTS_CUDA_FAILURE_H

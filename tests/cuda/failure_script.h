@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A script for what fails in the middle: launches in every intent on an anonymous region and on a file,
- * both larger than the device, moves, touches of host code, sync, events. It knows which two words may
- * stand at each place after whatever failed, and looks: at the invariants, at the contents, at what is left,
- * and at the file.
+ * A script for failures in the middle: launches in every intent on an anonymous region and on a
+ * file, both larger than the device, moves, touches of host code, sync, events. It knows the two
+ * words that may be at each place after any failure. It checks the invariants, the contents,
+ * leaks, and the file.
  */
 #ifndef SL_TESTS_CUDA_FAILURE_SCRIPT_H
 #define SL_TESTS_CUDA_FAILURE_SCRIPT_H

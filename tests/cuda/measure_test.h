@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of measured dirtiness share: data that are known by their place, launches of one use,
- * and what went out. One thread; each test is a program, with a device of its own (t).
+ * Shared by the tests of dirty detection: data that are known by their place, launches of one
+ * use, and the copied bytes. One thread. Each test is a program with a device of its own (t).
  */
 #ifndef SL_TESTS_MEASURE_TEST_H
 #define SL_TESTS_MEASURE_TEST_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames made ahead of evictions: that they are, up to what evictions may want and no further; that
- * they are then used and nothing more is made; that they go when there is less room; and that a space
+ * Frames made ahead of evictions. They are made up to the number that evictions may want, and no
+ * further. They are then used, and no more are made. They go when there is less room. A space
  * may be destroyed while they are being made.
  *
- * On the stand-in the host memory that is pinned is counted. On a GPU the same runs, and only the
- * contents are looked at.
+ * On the stand-in the pinned host memory is counted. On a GPU the same runs, and only the
+ * contents are checked.
  */
 #include <time.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that capture graphs beside the space, or launch them on managed data: what the library does
- * on whatever thread neither goes into a graph nor spoils a capture, and a graph between
+ * Programs that capture graphs beside the space, or launch them on managed data. The library's
+ * work on any thread neither goes into a graph nor spoils a capture. A graph between
  * sluice_launch_begin() and sluice_launch_end() finds its data wherever they were.
  *
- * The same on a GPU. Where the stand-in counts calls, it is asked; a GPU shows the results alone.
+ * The same runs on a GPU. Where the stand-in counts calls, it is asked; a GPU shows only the
+ * results.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of the driver that fail, one after the other: after each the script (failure_script.h) finds the
- * invariants, the contents or an error, and nothing left.
+ * Calls of the driver fail, one after the other. After each the script (failure_script.h) finds
+ * the invariants, right contents or an error, and no leak.
  */
 #include <string.h>
 #include <unistd.h>

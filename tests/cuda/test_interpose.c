@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door for the preload library (core/interpose.h): regions whose first contents are anything, memory
- * that is populated, brought ahead, freed, or told to leave, and launches that may touch more than
- * they use.
+ * The functions for the preload library (core/interpose.h): regions whose first contents are
+ * undefined; memory that is populated, prefetched, freed, or evicted early; launches that may
+ * touch more than they use.
  */
 #include <errno.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A context that is lost: in the middle of whatever the script (failure_script.h) does, and by a kernel,
- * whose launch and ranges are named. What host memory and files have stays.
+ * A lost context: in the middle of any step of the script (failure_script.h), and by a kernel,
+ * whose launch and ranges are named. Host memory and files keep their contents.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measured dirtiness: what launches may have written, and have not, is not copied out; what they have
- * is, wherever in a chunk it lies and whatever has become of the other copies meanwhile.
+ * Dirty detection by hash. Data that launches may have written, and have not, are not copied
+ * out. Written data are, wherever in a chunk they lie, and whatever happened to other copies.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * measure=auto: what is only read goes out once; what changes is hashed ever more rarely; and whoever
- * changes a copy outside the device, or the device's after it was hashed, is found out. Each change of
- * a copy below is followed by a kernel that makes the device's contents those that were hashed.
+ * measure=auto: data that are only read are copied out once. Changing data are hashed ever more
+ * rarely. A change of a copy outside the device, or of the device's after its hash, is detected.
+ * Each change of a copy below is followed by a kernel that restores the hashed contents on the
+ * device.
  */
 #include <fcntl.h>
 #include <stdatomic.h>

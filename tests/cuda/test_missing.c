@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a CUDA device needs is not there: no driver, or one that does not do; device memory that somebody
- * else has; host memory that cannot be pinned. Each says what to do, and what was there stays.
+ * A CUDA device lacks something: a suitable driver, device memory that another program holds, or
+ * host memory that can be pinned. Each error names a remedy, and existing data stay.
  */
 #include <errno.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of copies, on the device itself and without a wait that the contract does not promise. On
- * the stand-in driver copies are slow (the program runs itself with CUDA_STANDIN_COPY_BYTES_PER_S set),
- * so a copy that should wait for another one and does not is there first, and what it carries shows.
- * Nothing is timed: a long copy is put before a short one, and who is done first is looked at.
+ * The order of copies, on the device itself and without a wait that the contract does not
+ * promise. On the stand-in driver copies are slow (the program runs itself with
+ * CUDA_STANDIN_COPY_BYTES_PER_S set). A copy that wrongly does not wait for another one is done
+ * first, and its data show it. Nothing is timed: a long copy is put before a short one, and the
+ * test checks which is done first.
  */
 #include <pthread.h>
 #include <stdatomic.h>

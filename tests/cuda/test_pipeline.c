@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must not hold moves up: memory of one chunk size that is turned into memory of the other, and
- * tasks of other streams where one stream is synchronized. On the stand-in driver the calls are counted
- * that would wait for all copies of a direction, and those that make and give back memory. On a GPU the
- * same runs, and only the contents are looked at.
+ * Events that must not delay moves: memory of one chunk size that becomes memory of the other,
+ * and tasks of other streams while one stream is synchronized. On the stand-in driver two kinds
+ * of calls are counted: those that would wait for all copies of a direction, and those that make
+ * and free memory. On a GPU the same runs, and only the contents are checked.
  */
 #include <errno.h>
 #include <pthread.h>

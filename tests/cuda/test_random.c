@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random calls against a small model, on several threads and streams: maps, kernels in every intent,
- * moves, pins, discards, touches by host code, sync. Each thread has regions of its own and knows
- * every word of them; one region is everybody's, and only read. What they share is the space: its
- * budgets, its mover, its copies. A wrong residency ends a kernel, a wrong order shows in the words.
+ * Random calls against a small model, on several threads and streams: maps, kernels in every
+ * intent, moves, pins, discards, touches by host code, sync. Each thread has regions of its own
+ * and knows every word of them. One region is shared, and only read. The threads share the
+ * space: its budgets, its mover, its copies. A wrong residency ends a kernel; a wrong order
+ * shows in the words.
  *
  *   test_random [SEED]    the seed is printed; the same one gives each thread the same calls
  *
- * On the stand-in driver the program runs itself once for each of several settings, so that work is
- * late, copies are slow and blocks run at once. There are no waits but those that the API promises:
- * host code touches what it likes behind a launch.
+ * On the stand-in driver the program runs itself once for each of several settings, so that work
+ * is late, copies are slow and blocks run at once. It waits only where the API requires it. Host
+ * code touches any data behind a launch.
  */
 #include <errno.h>
 #include <fcntl.h>

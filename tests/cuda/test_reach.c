@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels reach in host memory at the address of the program: the excess of a launch larger
- * than the device budget, launches that declare nothing, and kernels that touch more than declared.
+ * Zero-copy: kernels use host memory at the address of the program. Cases are the excess of a
+ * launch larger than the device budget, launches that declare nothing, and kernels that touch
+ * more than declared.
  */
 #include <string.h>
 

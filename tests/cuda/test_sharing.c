@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who else is there: the program's own device memory, streams that it captures, forked children, another
- * process on the same GPU, and host code that touches what it has given to a kernel.
+ * Other users of the GPU: the program's own device memory, streams that it captures, forked
+ * children, another process on the same GPU, and host code that touches the data of a kernel.
  */
 #include <errno.h>
 #include <signal.h>

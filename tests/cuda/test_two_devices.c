@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two GPUs in one process: a space on each, used at once from two threads, each within its own budget;
- * data go from one to the other through host code; whatever context a thread has, it keeps.
+ * Two GPUs in one process: a space on each, used at once from two threads, each within its own
+ * budget. Data go from one to the other through host code. Each thread keeps its context.
  */
 #include <errno.h>
 #include <pthread.h>

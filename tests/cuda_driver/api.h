@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of calls that only programs make (api_*.c) share: streams as the forms of a call mean
- * them, copies, sides of boxes.
+ * Shared by the files of calls that only programs make (api_*.c): the stream of each form of a
+ * call, copies, sides of boxes.
  */
 #ifndef SL_TESTS_STANDIN_API_H
 #define SL_TESTS_STANDIN_API_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's allocations beside what the back end calls (plain.c): pitched, managed (of which
- * host code sees nothing here), and stream-ordered ones with their pools; what it says of a pointer's
- * whole allocation. Stream-ordered calls are done when they are made: freeing waits for the device,
- * so that no program sees more reuse than the real driver would allow.
+ * The stand-in driver's allocations that the back end does not call (plain.c has the others):
+ * pitched, managed (host code sees nothing of it here), and stream-ordered ones with their
+ * pools. Also the queries about a pointer's whole allocation. Stream-ordered calls are done when
+ * they are made. Freeing waits for the device, so no program sees more reuse than the real
+ * driver allows.
  *
  * Threads: any; the.lock.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's graphs beside captures (graph.c): made of nodes, copied, put inside of another,
- * described, changed after they were instantiated. Nodes run in the order in which they were added,
- * which is one that their dependencies allow. What is changed in an executable graph is found by the node
- * it is a copy of, or in an update by its place in the order.
+ * The stand-in driver's graphs without captures (graph.c has captures): made of nodes, copied,
+ * nested, described, changed after instantiation. Nodes run in the order in which they were
+ * added, which their dependencies allow. A change in an executable graph finds its node by the
+ * node it is a copy of. An update finds it by its place in the order.
  *
- * The driver looks at the places of copies and fills when their node is made or changed, as when they are
- * queued. Copies are of bytes in a row; a fill is of one row. Instantiating by the older ABIs and uploading do what
- * the newest do.
+ * The driver checks the addresses of copies and fills when their node is made or changed, as
+ * when they are queued. Copies are of bytes in a row; a fill is of one row. Instantiating by the
+ * older ABIs and uploading do the same as the newest.
  *
  * Threads: any; the.lock.
  */

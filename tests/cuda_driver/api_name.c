@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in's cuFuncGetName(): the name that a function was registered under. A null handle or
- * pointer, and a handle that is none, are refused as a driver does, and as broken rules. With
- * CUDA_STANDIN_NO_NAMES set the driver is one that does not have the call yet.
+ * The stand-in's cuFuncGetName(): the name that a function was registered under. A null handle
+ * or pointer and an unknown handle are refused as a driver does, and count as broken rules. With
+ * CUDA_STANDIN_NO_NAMES set the driver does not have the call.
  *
  * Threads: any.
  */

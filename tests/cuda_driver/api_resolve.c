@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in's cuGetProcAddress(), both ABIs, by the rule that a driver follows: the newest ABI of the
- * base up to the version, the per-thread form if the flags ask for one and there is one. Settings of the
- * environment make it a driver that is not the one our tables were made from:
+ * The stand-in's cuGetProcAddress(), both ABIs, by a driver's rule. It returns the newest ABI of
+ * the base up to the version, and the per-thread form if the flags ask for one and it exists.
+ * Settings of the environment make it a driver other than that of our tables:
  *   CUDA_STANDIN_RESOLVE=private   some answers are functions that are no exports
- *   CUDA_STANDIN_RESOLVE=newer     from CUDA 13.1 on cuMemAlloc has another ABI, which is no export of
- *                                  the tables, either
+ *   CUDA_STANDIN_RESOLVE=newer     from CUDA 13.1 on cuMemAlloc has another ABI, which is no
+ *                                  export of the tables, either
  *
  * Threads: any; constants only.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's streams beside what the back end calls (stream.c): what a stream says of itself,
- * the other ways to begin a capture, the calls whose stream 0 is the thread's own, an event behind all that a
- * context has; and what a primary context says of itself.
+ * The stand-in driver's streams that the back end does not call (stream.c has the others):
+ * queries of a stream, other ways to begin a capture, calls whose stream 0 is the thread's own,
+ * an event behind all work of a context. Also the queries of a primary context.
  *
  * Threads: any; the.lock.
  */

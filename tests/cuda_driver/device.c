@@ -3,9 +3,9 @@
  * The stand-in driver's start, devices and contexts: one primary context a device, counted, and
  * each thread's stack of current ones.
  *
- * A context that is lost returns its code from every call that needs one, its release works,
- * and it cannot be retained again in this process; virtual memory management goes on working:
- * so does the real driver.
+ * A lost context returns its code from every call that needs one. Its release works, and it
+ * cannot be retained again in this process. Virtual memory management continues, as with the
+ * real driver.
  *
  * Threads: any.
  */

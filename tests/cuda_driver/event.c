@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's events: points in a stream's order, with a time when asked for. What waits
- * for an event waits for the point that was its last when the wait was queued; recording it
- * again or destroying it changes nothing for those.
+ * The stand-in driver's events: points in a stream's order, with a time on request. A wait for
+ * an event is for its last point at the time when the wait was queued. Recording it again or
+ * destroying it changes nothing for that wait.
  *
  * Threads: any; the.lock.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the stand-in export every name that a driver for CUDA 13.0 exports, and one that no table has
- * (cuStandinFuture). Those that no other file of this folder defines note what they were called with
- * and return CUDA_ERROR_NOT_SUPPORTED: weak definitions, so that another file only has to define the
- * name. Which name it was, and the arguments as far as registers and two words of the stack hold them, can
- * be asked for: a program in between must hand on all of it.
+ * The stand-in exports every name of a driver for CUDA 13.0, and one that no table has
+ * (cuStandinFuture). Names that no other file of this folder defines note their call and return
+ * CUDA_ERROR_NOT_SUPPORTED. They are weak definitions, so another file only has to define the
+ * name. A test can ask for the name and the arguments, up to the registers and two words of the
+ * stack. A program in between must pass all of it on.
  *
  * Threads: any; the note is the calling thread's.
  */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's captures and graphs. A captured stream's work goes into its capture instead of
- * being run, in the order of the calls; a graph is that list, a launch of it puts copies of the list
- * into a stream.
+ * The stand-in driver's captures and graphs. A captured stream's work goes into its capture, in
+ * the order of the calls, and does not run. A graph is that list. A launch of it puts copies of
+ * the list into a stream.
  *
- * A capture says which calls would harm it. Those that may wait for the device behind the program's
- * back are refused to its own thread, and to all threads if it was begun in GLOBAL mode, unless the
- * thread that calls has said that it knows (cuThreadExchangeStreamCaptureMode). Work that the legacy
- * stream would order with a captured stream, waiting for or asking about what is captured, be it the stream
- * (what it is, too), or its context: refused to everybody. What is refused also spoils the capture: ending
- * it gives no graph.
+ * A capture decides which calls would harm it:
+ * - Calls that may wait for the device unseen are refused to its own thread. In GLOBAL mode they
+ *   are refused to all threads, unless the calling thread allows them
+ *   (cuThreadExchangeStreamCaptureMode).
+ * - These are refused to every thread: work that the legacy stream would order with a captured
+ *   stream, and waits for or queries of the captured stream, its kind or its context.
+ * - A refused call also spoils the capture: ending it gives no graph.
  *
- * Left out: captures of several streams (one that waits for an event of a captured stream is refused,
- * while a driver would capture it, too). Graphs made of nodes, inside of graphs, and changed ones are
- * api_graph.c's.
+ * Left out: captures of several streams. A wait for an event of a captured stream is refused,
+ * while a driver would capture it, too. api_graph.c has graphs made of nodes, nested ones, and
+ * changed ones.
  *
  * Threads: any; the.lock.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The C twin of the library's own kernel, which hashes a span (device/cuda/hash.h): the blocks of the
- * grid share the units out, and each writes its two sums to its own place. For the stand-in, which
- * knows it without being told, and for tests that put something in front of it.
+ * The C twin of the library's own kernel, which hashes a span (device/cuda/hash.h). The blocks
+ * of the grid share the units, and each writes its two sums to its own place. For the stand-in,
+ * which knows it without registration, and for tests that replace it.
  *
  * Threads: any; one block a call.
  */

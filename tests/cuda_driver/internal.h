@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stand-in driver's files share. state.c keeps settings, violations, counters,
- * injected failures and handles; device.c devices and contexts; view.c what is
- * mapped where, memory.c physical memory, vmm.c the calls on both, plain.c cuMemAlloc; host.c pinned
- * memory; stream.c queues and their threads, op.c what they run, copy.c and event.c what is put into
- * them; module.c modules, launch.c launches and the blocks of kernels; graph.c captures and graphs.
+ * Shared by the stand-in driver's files:
+ *   state.c   settings, violations, counters, injected failures, handles
+ *   device.c  devices and contexts
+ *   view.c    mappings; memory.c physical memory; vmm.c the calls on both; plain.c cuMemAlloc
+ *   host.c    pinned memory
+ *   stream.c  queues and their threads; op.c the work they run; copy.c, event.c their calls
+ *   module.c  modules; launch.c launches and the blocks of kernels; graph.c captures and graphs
  *
- * One lock, the.lock, protects everything but the counters. It is not held while work
- * runs (copies, kernels, host functions): running work holds mappings by their use count
- * instead. the.done is broadcast whenever a piece of work ends or a context is lost.
+ * One lock, the.lock, protects everything but the counters. It is not held while work runs
+ * (copies, kernels, host functions). Running work holds mappings by their use count. the.done is
+ * broadcast whenever a piece of work ends or a context is lost.
  *
- * Handles given to the program are numbers that are never used again, not pointers: one that
- * was destroyed is always known as such.
+ * Handles given to the program are numbers that are never reused, not pointers. So a destroyed
+ * one is always known as such.
  */
 #ifndef SL_TESTS_STANDIN_INTERNAL_H
 #define SL_TESTS_STANDIN_INTERNAL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's physical memory. It is an extent of a memfd, one file a device and one for
- * the host; extents are never used twice, so that nothing can be fragmented and old contents
- * cannot show through. Memory lives until it is released and unmapped everywhere.
+ * The stand-in driver's physical memory. It is an extent of a memfd, one file for each device
+ * and one for the host. Extents are never reused, so nothing is fragmented and old contents
+ * cannot show. Memory lives until it is released and unmapped everywhere.
  *
  * Threads: any; the.lock.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the threads of the stand-in driver's streams run: copies, fills, host functions, waits for
- * words; and whether a place in memory may be used, which copy.c asks when work is queued (then
- * the answer is INVALID_VALUE and nothing is lost) and this file again when it runs (then it is
- * LAUNCH_FAILED, and the context is lost), as the real driver does.
+ * The work of the stand-in driver's streams: copies, fills, host functions, waits for words.
+ * Also the check of an address. copy.c checks when work is queued; the answer is then
+ * INVALID_VALUE, and nothing is lost. This file checks again when it runs; then it is
+ * LAUNCH_FAILED, and the context is lost, as with the real driver.
  *
- * Threads: a stream's own. The.lock is held but while memory is copied, a word is waited for or
- * foreign code runs; the mappings touched are held by their use count.
+ * Threads: a stream's own. The.lock is held except while memory is copied, a word is awaited or
+ * foreign code runs. The use count holds the touched mappings.
  */
 #include <string.h>
 #include <time.h>

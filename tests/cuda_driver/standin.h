@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stand-in for the CUDA driver: a libcuda.so.1 that keeps the driver's rules in host
- * memory, so that what is written for a GPU runs, and is checked, on a machine without one.
- * This file is what tests and their "kernels" see of it beside the driver's own calls.
+ * A stand-in for the CUDA driver: a libcuda.so.1 that keeps the driver's rules in host memory.
+ * Code for a GPU runs, and is checked, on a machine without one. Tests and their "kernels" see
+ * this file beside the driver's own calls.
  *
- * Two views. As on the real machine the CPU and the GPU see different things at the same
- * address. cuMemAddressReserve() takes the range for the CPU (inaccessible; the program may
- * map over it) and, elsewhere, a shadow of the same size that only the stand-in knows. What
- * cuMemMap() maps appears in the shadow. A kernel is a C function called once for each block
- * of the grid; it is given addresses as a GPU would be, and turns each into a pointer with
- * ptr(), which checks that every byte is mapped and may be accessed by this device. If
- * not, the kernel ends there and the context is lost with CUDA_ERROR_ILLEGAL_ADDRESS.
+ * Two views. The CPU and the GPU see different things at the same address, as on the real
+ * machine. cuMemAddressReserve() takes the range for the CPU (inaccessible; the program may map
+ * over it). Elsewhere it takes a shadow of the same size that only the stand-in knows.
+ * cuMemMap() maps into the shadow. A kernel is a C function called once for each block of the
+ * grid. It gets addresses as a GPU would, and turns each into a pointer with ptr(). ptr() checks
+ * that every byte is mapped and accessible for this device. If not, the kernel ends there and
+ * the context is lost with CUDA_ERROR_ILLEGAL_ADDRESS.
  *
- * Rules and codes are those that a driver for CUDA 13.0 shows on an H200. Where the real
- * driver would crash or corrupt memory (a handle that was destroyed, say), the stand-in
- * returns an error. Each broken rule is also a line of the violations' list.
+ * Rules and codes are those of a driver for CUDA 13.0 on an H200. The real driver crashes or
+ * corrupts memory on some errors (a destroyed handle, say). There the stand-in returns an error.
+ * Each broken rule is also a line of the violations' list.
  *
- * Captures: work given to a captured stream becomes a node of a graph. Calls that may wait are refused
- * to other threads, too, while a capture in GLOBAL mode is on, unless they have exchanged their mode;
- * what is refused spoils the capture. One stream is captured; more see graph.c.
+ * Captures: work given to a captured stream becomes a node of a graph. While a capture in GLOBAL
+ * mode is on, calls that may wait are refused to other threads, too, unless they have exchanged
+ * their mode. A refused call spoils the capture. One stream is captured; for more see graph.c.
  *
- * Where it is stricter: unmapping, or freeing pinned memory, that queued or running work
- * still names is a violation even if the work would have got away with it.
+ * Stricter: queued or running work may still name memory that is unmapped, or pinned memory that
+ * is freed. That is a violation even if the work would have succeeded.
  *
  * Environment, read when the library is loaded, sizes as "64M":
- *   CUDA_STANDIN_DEVICES         how many devices (1; 0: cuInit says NO_DEVICE)
+ *   CUDA_STANDIN_DEVICES         number of devices (1; 0: cuInit returns NO_DEVICE)
  *   CUDA_STANDIN_DEVICE_BYTES    memory of each (256M)
- *   CUDA_STANDIN_HOST_BYTES      how much may be pinned or host-located in all (1G)
- *   CUDA_STANDIN_VERSION         what cuDriverGetVersion() says (13000)
+ *   CUDA_STANDIN_HOST_BYTES      bytes that may be pinned or host-located in all (1G)
+ *   CUDA_STANDIN_VERSION         result of cuDriverGetVersion() (13000)
  *   CUDA_STANDIN_INIT            code that cuInit() returns (0)
  *   CUDA_STANDIN_NO_VMM, CUDA_STANDIN_NO_HOST_VMM   set: the attribute is 0, the calls refuse
- *   CUDA_STANDIN_NO_MIXED        set: copies and fills of a range that lies partly in device and partly
- *                                in host memory are refused (INVALID_VALUE)
+ *   CUDA_STANDIN_NO_MIXED        set: copies and fills of a range partly in device and partly in
+ *                                host memory are refused (INVALID_VALUE)
  *   CUDA_STANDIN_NO_NAMES        set: cuFuncGetName() is not supported
  *   CUDA_STANDIN_HIDE_MAPS       set: tensor maps do not show their address as a word
  *   CUDA_STANDIN_FAIL            failures to inject, as for fail_set()
  *   CUDA_STANDIN_FILL            byte with which new device memory is filled (0)
  *   CUDA_STANDIN_BLOCKS          blocks of one launch that run at once (1)
- *   CUDA_STANDIN_LATE_US         queued work waits until somebody waits for it, at most so long (0)
- *   CUDA_STANDIN_COPY_BYTES_PER_S   copies take at least that (unlimited)
+ *   CUDA_STANDIN_LATE_US         queued work runs late: when it is awaited, at most so late (0)
+ *   CUDA_STANDIN_COPY_BYTES_PER_S   rate of copies at most (unlimited)
  *   CUDA_STANDIN_STRICT          set: violations or leaks end the process with 97 at exit
- *   CUDA_STANDIN_QUIET           set: what was left at exit is not printed
+ *   CUDA_STANDIN_QUIET           set: leaks at exit are not printed
  *   CUDA_STANDIN_VERBOSE         set: violations are printed as they happen
  *
  * Threads: everything from any thread. One stream is one thread.

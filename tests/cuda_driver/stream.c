@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's streams: queues, each emptied in order by a thread of its own, made with
- * the first piece of work.
+ * The stand-in driver's streams: queues, each emptied in order by a thread of its own. The first
+ * piece of work makes it.
  *
- * Everything that orders work is a point (stream, sequence number) that a piece of work waits
- * for before it runs: waiting for an event, and the legacy stream, which waits for all
- * blocking streams of its context and they for it. Once a context is lost its queues are
- * emptied without running anything.
+ * All order among work is by points (stream, sequence number) that a piece of work waits for
+ * before it runs. So are waits for events. The legacy stream waits for all blocking streams of
+ * its context, and they for it. The queues of a lost context are emptied without running
+ * anything.
  *
- * Threads: calls on any; a stream's work on its thread, with the.lock but while it runs.
+ * Threads: calls on any; a stream's work on its thread, with the.lock except while it runs.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's view of addresses as the GPU has it: reserved ranges with their shadows, and
- * what is mapped where. A mapping is an extent of physical memory (memory.c) mapped into the
- * shadow of its range, so that one handle may be mapped at several addresses at once.
+ * The GPU's view of addresses: reserved ranges with their shadows, and their mappings. A mapping
+ * is an extent of physical memory (memory.c), mapped into the shadow of its range. So one handle
+ * may be mapped at several addresses at once.
  *
- * A mapping that is removed while work that runs is touching it leaves the table at once and the
- * shadow when the last user lets go.
+ * A mapping may be removed while running work touches it. It then leaves the table at once, and
+ * the shadow with its last user.
  *
  * Threads: any, with the.lock.
  */

@@ -2,11 +2,11 @@
 /*
  * The stand-in driver's calls of virtual memory management: reserving ranges, mapping, access.
  *
- * Rules, as measured: a handle is mapped whole (offset 0, its size), what is given to unmap and
- * set-access cuts no mapping, the latter has no holes either, a range with mappings or with
- * registered host memory cannot be freed. Host-located memory to which the CPU has access is
- * mapped at the address itself too. Where a call is stricter than the real driver, a comment says
- * so.
+ * Rules, as measured: a handle is mapped whole (offset 0, its size). The range of unmap and of
+ * set-access cuts no mapping; that of set-access has no holes, either. A range with mappings or
+ * with registered host memory cannot be freed. Host-located memory with access for the CPU is
+ * also mapped at the address itself. A comment says where a call is stricter than the real
+ * driver.
  *
  * Threads: any; the.lock.
  */

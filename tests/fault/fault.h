@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the failure tests share: a runner that gives every case a process and an empty directory of
- * its own (a case may end by a signal, fill a disk, forge a limit), checks of an error's code and
- * of its text, small spaces, patterns, and touches that survive the signal of a refused access.
+ * Shared by the failure tests. A runner gives every case a process and an empty directory of its
+ * own (a case may end by a signal, fill a disk, forge a limit). Helpers check an error's code
+ * and its text, make small spaces and patterns, and survive the signal of a refused touch.
  *
- * A case's standard error is kept in a file, so that what the library logs can be checked; it is
- * printed when the case fails. Exit status of a program: 0 all pass, 1 some fail, 77 none could
- * run. Cases are run one after the other; `program NAME` runs one.
+ * A case's standard error is kept in a file, so that the library's log lines can be checked. It
+ * is printed when the case fails. Exit status of a program: 0 all pass, 1 some fail, 77 none
+ * could run. Cases are run one after the other; `program NAME` runs one.
  */
 #ifndef FAULT_H
 #define FAULT_H

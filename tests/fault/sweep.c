@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nth-failure sweep: one scenario that uses every part of a space is run again and again, and
- * in run n the nth fallible step (allocation, frame, mapping, move, page, guard, read, write, sync,
- * spill extent, thread) fails; it ends with the first run in which none is left to fail. After each:
- * every call has succeeded or failed with a code and a text, the invariants hold, contents that a
- * successful sync promised are on the file, everything that was not reported lost is right, the
- * space is as usable as before once the failures stop, and nothing is left: descriptors, threads,
- * mappings, and memory (leak detection in the sanitized build).
+ * The nth-failure sweep. One scenario that uses every part of a space runs again and again. In
+ * run n the nth fallible step fails: allocation, frame, mapping, move, page, guard, read, write,
+ * sync, spill extent, thread. The sweep ends with the first run in which no step is left to
+ * fail. After each run:
+ * - every call has succeeded, or failed with a code and a text;
+ * - the invariants hold;
+ * - the file has all contents that a successful sync promised;
+ * - all data that were not reported lost are right;
+ * - the space is as usable as before once the failures stop;
+ * - no descriptor, thread, mapping or memory is left (leak detection in the sanitized build).
  *
- * The scenario keeps a model: for each page the value it must have, or that it may be anything
- * (discarded, or written by a launch that failed). Host touches that cannot be served are signals,
- * after which the page has its old value.
+ * The scenario keeps a model: for each page its value, or that it may be anything (discarded, or
+ * written by a failed launch). Host touches that cannot be served are signals. The page then has
+ * its old value.
  *
- * Where there are thousands of steps, every kth n is taken; SWEEP_ALL=1 in the environment takes all,
- * SWEEP_FROM=n begins there.
+ * Where there are thousands of steps, every kth n is taken. SWEEP_ALL=1 in the environment takes
+ * all, SWEEP_FROM=n begins there.
  */
 #include <dirent.h>
 

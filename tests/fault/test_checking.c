@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking mode: every kind of wrong intent is found and reported with its address, the access is
- * served all the same, and right intents are never reported. Kernels here touch single words, as
+ * Checking mode: every kind of wrong intent is found and reported with its address. The access
+ * is served all the same. Right intents are never reported. Kernels here touch single words, as
  * their arguments say.
  */
 #include "fault.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wrong configurations: unknown keys, values that cannot be read or cannot work, spill directories
- * that are none, budgets that the machine, the cgroup or two chunks forbid. Refused with a text
- * that names the key or the object; what was refused changes nothing. Cgroups are forged by a
- * memory file system in a mount namespace of the case's own: no group of the machine is touched.
+ * Wrong configurations: unknown keys, values that cannot be read or cannot work, spill
+ * directories that do not exist, budgets that the machine, the cgroup or two chunks forbid. Each
+ * is refused with a text that names the key or the object, and changes nothing. Cgroups are
+ * forged by a memory file system in a mount namespace of the case's own. No group of the machine
+ * is touched.
  */
 #include <sys/mount.h>
 #include <sys/resource.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches that are wrong or get in the way: a declared set above the budget, uses outside any
- * region, kernels that touch what they must not, unmapping what a launch uses. Each wrong launch
- * is reported with what it was, and the space goes on. Touches are tried for both ways in which
- * faults arrive and for chunks that are present or not.
+ * Wrong or conflicting launches: a declared set above the budget, uses outside any region,
+ * kernels that touch forbidden addresses, unmapping the data of a launch. Each wrong launch is
+ * reported with its error, and the space goes on. Touches are tried for both deliveries of
+ * faults, and for chunks that are present or not.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wrong calls of map, alloc and remap: every one is refused with its code and a text that says
- * what to do, leaves the out-parameter alone, and costs the space nothing. Permissions are tried
- * as another user and on a read-only mount, since root's own are never refused.
+ * Wrong calls of map, alloc and remap. Each is refused with its code and a text with a remedy,
+ * leaves the out-parameter alone, and costs the space nothing. Permissions are tried as another
+ * user and on a read-only mount, since root's own are never refused.
  */
 #include <sys/mount.h>
 #include <sys/stat.h>

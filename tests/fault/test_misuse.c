@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Misuse of the calls that move and end data: addresses that belong to nobody, ranges that reach
- * too far, unpin without pin, pins beyond the budget, values outside their enum. Each is refused
- * with its code and a text that names the object, and changes nothing: the data are as before, the
- * counters of pins too, and the space goes on.
+ * Misuse of the calls that move and end data: unknown addresses, ranges that are too long, unpin
+ * without pin, pins beyond the budget, values outside their enum. Each is refused with its code
+ * and a text that names the object, and changes nothing. The data and the counters of pins are
+ * as before, and the space goes on.
  */
 #include "fault.h"
 

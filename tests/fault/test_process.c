@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process does around its space: fork, kill -9, signals that arrive while a fault is being
- * served, two spaces at once. A child shares nothing with its parent's space and says so; a killed
- * process leaves the medium with what was synced and nothing else behind.
+ * Events in a process with a space: fork, kill -9, signals while a fault is served, two spaces
+ * at once. A child shares nothing with its parent's space, and its calls say so. A killed
+ * process leaves the synced data on the medium, and nothing else.
  */
 #include <dirent.h>
 #include <poll.h>

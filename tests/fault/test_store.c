@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files and disks that fail: full in the middle of a spill or a write-back (a small ext4 of the
- * case's own), EIO on read, write and sync (fault points), files that shrink or change behind the
- * mapping. Each failure is reported with file and chunk by the call that needs the data; what is
- * in memory is kept, and once the disk is well everything is as if nothing had been.
+ * case's own), EIO on read, write and sync (fault points), files that shrink or change behind
+ * the mapping. The call that needs the data reports each failure with file and chunk. Data in
+ * memory are kept. When the disk works again, everything is as before.
  */
 #include <pthread.h>
 #include <sys/stat.h>

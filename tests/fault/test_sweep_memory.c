@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sweep over memory, frames, mappings, threads and opening of files: what is refused when a
- * machine or a limit is at its end.
- * What holds after each failure: sweep.c.
+ * The sweep over memory, frames, mappings, threads and opening of files: the refusals of a
+ * machine at its limits. sweep.c says what holds after each failure.
  */
 #include "fault.h"
 #include "sweep.h"

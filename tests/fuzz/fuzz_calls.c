@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A byte string as a sequence of calls on a small space: three bytes a call, what, where and how
- * much. The first byte chooses the configuration. After every call the invariants hold; every byte
- * read is the last one written to its page, unless the page was discarded since; every error is one
- * of the closed list. The sequence is cut at 48 calls.
+ * A byte string as a sequence of calls on a small space: three bytes a call, for operation,
+ * place and size. The first byte chooses the configuration. After every call the invariants
+ * hold. Every byte read is the last one written to its page, unless the page was discarded
+ * since. Every error is one of the closed list. The sequence is cut at 48 calls.
  *
  * One space per input: slow for a fuzzer, but a finding is then a file that can be replayed.
  */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text for sluice_config_parse(). Beside "does not crash": the answer is 0 or -EINVAL with a
- * text; what is refused changes nothing; what is taken is taken again with the same result, and is
- * either resolved into something whose budgets are whole chunks, or refused with one of the
- * documented codes.
+ * Any text for sluice_config_parse(). The answer is 0 or -EINVAL with a text. A refused text
+ * changes nothing. An accepted one is accepted again with the same result. It is either resolved
+ * into budgets of whole chunks, or refused with one of the documented codes.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text for SLUICE_LOG. The setting is read once per process and through no function
- * of its own, so this file takes in log.c to reach its parser, and sets the table back
- * each time. What the parser complains of goes to /dev/null. Afterwards the table must be
- * within its bounds, its names ended, its levels known.
+ * Any text for SLUICE_LOG. The setting is read once per process, and no function sets it. So
+ * this file includes log.c to call its parser, and resets the table each time. The parser's
+ * complaints go to /dev/null. Afterwards the table must be within its bounds, its names ended,
+ * its levels known.
  */
 #include "base/log.c" /* NOLINT(bugprone-suspicious-include): see above */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text for SLUICE_RUN. What is refused is said once and switches the library off; what is taken is
- * said nothing about, every choice is one of its enum, every text ends inside its room, and the same
- * text gives the same settings again.
+ * Any text for SLUICE_RUN. A refused text is reported once and switches the library off. An
+ * accepted one is silent. Every choice is one of its enum, every text ends inside its room, and
+ * the same text gives the same settings again.
  *
- * The parser is a part of the preload library that is not linked here, and reads the environment once
- * a process: it is included, with the two functions that speak.
+ * The parser is a part of the preload library that is not linked here, and reads the environment
+ * once a process. It is included, with the two functions that report.
  */
 #include <stdarg.h>
 

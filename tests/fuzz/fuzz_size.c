@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text for sl_size_parse(). Beside "does not crash": the result is one of the
- * documented three, *out is untouched on failure, what was taken is still the same size
- * with a zero in front and no size with a letter behind, and what sl_size_format() prints
- * of it reads back to within the rounding of its one decimal.
+ * Any text for sl_size_parse(). The result is one of the documented three, and *out is untouched
+ * on failure. An accepted text is the same size with a zero in front, and no size with a letter
+ * behind. sl_size_format() prints a text that reads back to within the rounding of its one
+ * decimal.
  */
 #include "base/size.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes for sl_trace_decode(). Beside "does not crash": what is refused has one of
- * the stated errors and leaves no trace; what is taken passes sl_trace_check(), has a
- * vitality (where it is small), reads back the same from both forms, and stays valid when its
- * periods and kinds are found anew.
+ * Any bytes for sl_trace_decode(). Refused bytes give one of the stated errors and leave no
+ * trace. Accepted ones pass sl_trace_check(), have a vitality (if small) and read back the same
+ * from both forms. They stay valid when their periods and kinds are found anew.
  */
 #include "trace/trace.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text as a network of the paper G10's inputs. The first byte says the family, the
- * second the batch size, the rest is the text. Beside "does not crash": what is refused
- * has one of the stated errors, what is taken is a valid trace whose loss follows its
- * forward launches.
+ * Any text as a network of the paper G10's inputs. The first byte chooses the family, the second
+ * the batch size, the rest is the text. Refused text gives one of the stated errors. Accepted
+ * text is a valid trace whose loss follows its forward launches.
  */
 #include <errno.h>
 #include <stdlib.h>

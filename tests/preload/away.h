@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that is taken off the device: what tests need that show who brings it back. The budget is
- * AWAY_BUDGET; using a filler as large as that takes away what nothing holds. Threads: one.
+ * Device memory that is evicted, for tests that show which call brings it back. The budget is
+ * AWAY_BUDGET. Using a filler of that size evicts everything that is not pinned. Threads: one.
  */
 #ifndef SL_TESTS_PRELOAD_AWAY_H
 #define SL_TESTS_PRELOAD_AWAY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a program under the preload library, and comparing what it prints: for tests of what happens
+ * Running a program under the preload library, and comparing its output: for tests of events
  * before and beside CUDA calls. The program's standard output and error come back together.
  *
  * Threads: one.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of copies and fills have in common: the driver's calls as a program under the preload
- * library reaches them, memory of each kind with a shadow that says what must be in it, and every
- * copy and fill of the driver behind one description of what it is to do.
+ * Shared by the tests of copies and fills: the driver's calls as a program under the preload
+ * library reaches them, memory of each kind with a shadow of its contents, and every copy and
+ * fill of the driver behind one description of its effect.
  *
- * Device memory is of two kinds: allocated, which the library owns, and a module's variable, which is the
- * driver's. Threads: one.
+ * Device memory is of two kinds: allocated, which the library owns, and a module's variable,
+ * which is the driver's. Threads: one.
  */
 #ifndef SL_TESTS_PRELOAD_COPY_TEST_H
 #define SL_TESTS_PRELOAD_COPY_TEST_H

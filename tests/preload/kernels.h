@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels of tests under the preload library have in common. */
+/* Shared by the kernels of tests under the preload library. */
 #ifndef SL_TESTS_PRELOAD_KERNELS_H
 #define SL_TESTS_PRELOAD_KERNELS_H
 

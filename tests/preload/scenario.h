@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scenarios: programs under the preload library, each a process of its own, since settings are read once, and
- * what the library counted of their functions, by their statistics. Threads: one.
+ * Scenarios: programs under the preload library, and the library's counts of their functions,
+ * from their statistics. Each is a process of its own, since settings are read once. Threads:
+ * one.
  */
 #ifndef SL_TESTS_PRELOAD_SCENARIO_H
 #define SL_TESTS_PRELOAD_SCENARIO_H

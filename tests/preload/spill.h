@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what becomes of the spill file: a directory for it, on a disk, and rows that are run in turn. */
+/* Shared by tests of the spill file: a directory for it, on a disk, and rows that run by turns. */
 #ifndef SL_TESTS_PRELOAD_SPILL_H
 #define SL_TESTS_PRELOAD_SPILL_H
 

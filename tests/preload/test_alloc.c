@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations, pools and questions as a program makes them, under the preload library: what is served,
- * what the driver refuses, and what the numbers say. Device memory is 32 MiB.
+ * Allocations, pools and queries of a program under the preload library: successes, the driver's
+ * refusals, and the reported numbers. Device memory is 32 MiB.
  */
 #include "copy_test.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random allocations, fills and frees on several streams, at ease and with several times what the
- * device holds; queued work is late. Memory may be freed while work on it is queued: that work must not
- * show in what is allocated next. The seed is printed, or taken from the command line.
+ * Random allocations, fills and frees on several streams, with data that fit the device and with
+ * several times as many. Queued work is late. Memory may be freed while work on it is queued.
+ * That work must not show in a later allocation. The seed is printed, or taken from the command
+ * line.
  */
 #include "copy_test.h"
 

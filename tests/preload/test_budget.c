@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a space is made of when nobody says: budgets of memory and disk, which processes of one program
- * share, and addresses, of which there may be fewer than asked for. Each in a process of its own; what
- * came of it stands in its statistics.
+ * The defaults of a space: budgets of memory and disk, which processes of one program share, and
+ * addresses, of which there may be too few. Each case is a process of its own; its statistics
+ * have the result.
  */
 #include <inttypes.h>
 #include <string.h>

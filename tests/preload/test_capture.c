@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures under the preload library: whatever it has to ask or to do while one is on, of the stream that is
- * captured or beside it, the capture is what it would be without it. Each way to begin one, on streams of
- * which nothing was known before, with allocations, copies and fills beside it; with memory to spare,
- * under pressure, and coming under pressure meanwhile. Each budget is a process of its own.
+ * Captures under the preload library. The library's queries and work, on the captured stream or
+ * beside it, do not change the capture. Each way to begin one is tried, on streams unknown
+ * before, with allocations, copies and fills beside it. Memory is ample, short, or becomes short
+ * meanwhile. Each budget is a process of its own.
  */
 #include <pthread.h>
 #include <sys/wait.h>

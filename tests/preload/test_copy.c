@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every copy and fill of the driver, in both forms, between memory of every kind, does under the preload
- * library what it does without: when all fits the device, when a call touches more than that, and when the
- * driver refuses what lies in different places. Each of these is a process of its own, for settings
- * are read once; its counters come from the file that it leaves.
+ * Every copy and fill of the driver, in both forms, between memory of every kind, has its usual
+ * effect under the preload library. The cases: all data fit the device; a call touches more than
+ * that; the driver refuses a range in different places. Each is a process of its own, for
+ * settings are read once. Its counters come from the file that it leaves.
  *
  * Argument: a seed.
  */

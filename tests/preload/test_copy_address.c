@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses that the driver keeps, or that come to the device in other shapes than a kernel's argument:
- * words that streams wait for, textures, tensor maps, tables of addresses that are copied. What they
- * name is where it must be when it is used, though it was taken off the device before.
+ * Addresses that the driver keeps, or that reach the device in other forms than a kernel's
+ * argument: words that streams wait for, textures, tensor maps, copied tables of addresses.
+ * Their data are resident when they are used, though they were evicted before.
  *
- * Kernels are taken at the word of their arguments (arguments=trust), and nothing is brought in because it
- * followed last time, so that nothing else is in place when they run. Once with tensor maps that show
- * their address and once with such that do not.
+ * Kernels use only the data that their arguments name (arguments=trust), and prefetching is off.
+ * So no other data are resident when they run. It runs once with tensor maps that show their
+ * address, and once with tensor maps that do not.
  */
 #include <string.h>
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies whose sides are not where their parameters say: managed memory that the library owns, given as
- * host memory; and memory of two GPUs, of which each has a space of its own. Under pressure, so that
- * data have to move first.
+ * Copies between places that their parameters do not show: managed memory that the library owns,
+ * given as host memory; and memory of two GPUs, each with a space of its own. Memory is short,
+ * so data have to move first.
  */
 #include <string.h>
 #include <sys/wait.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random work under pressure: allocations of four times what the device may hold, copies and fills of every
- * call, kernels, frees, on five streams that events put in order where they touch the same memory. What
- * must come out is kept beside it.
+ * Random work with short memory: allocations of four times the device budget, copies and fills
+ * of every call, kernels and frees. They run on five streams. Events order the streams where
+ * they touch the same memory. The expected contents are kept beside.
  *
- * Arguments: a seed, a number of steps. With CUDA_STANDIN_LATE_US set work runs as late as it may.
+ * Arguments: a seed, a number of steps. With CUDA_STANDIN_LATE_US set work runs as late as it
+ * may.
  */
 #include <string.h>
 

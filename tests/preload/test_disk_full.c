@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The disk that memory is spilled to is full, or fails, while a program works: injected at a write or at
- * the making of room, once or from then on. The program gets an error from the call that needed room, with
- * a line on standard error; no word is ever wrong; and when it has given back what it cannot have, all that
- * it kept is there, and it goes on. A failure that passes is not seen at all.
+ * The spill disk is full, or fails, while a program works. Failures are injected at a write or
+ * at the making of room, once or from then on. The call that needed room returns an error, with
+ * a line on standard error. No word is ever wrong. When the program has freed what it cannot
+ * have, all its other data are there, and it goes on. A single failure is not seen at all.
  *
  * Each row is a process of its own. Threads: one, and those of the library.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that end badly, or go on as another, while their memory is on the device, in host memory and on
- * disk: killed, crashing, leaving by exit() or abort() with work in the queue, forking, becoming another
- * program, one that takes the library out of its environment. Each is a process of its own. The end is the
- * program's, as it would be without us; nothing is left in the directory for spill files or in /dev/shm,
- * for that is all that outlives a process; and who goes on, goes on with right data.
+ * Programs that end badly or become another, while their memory is on the device, in host memory
+ * and on disk. They are killed, crash, leave by exit() or abort() with queued work, fork, become
+ * another program, or take the library out of their environment. Each is a process of its own.
+ * It ends as it would without the library. Nothing is left in the directory for spill files or
+ * in /dev/shm; only these outlive a process. A program that goes on has right data.
  *
  * Threads: one, and those of the library.
  */

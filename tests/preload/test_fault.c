@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel that faults: the program gets the driver's error from the call that sees it, and one line says
- * whether memory of the library's was out of the kernel's reach. Each scenario is a process of its
- * own, whose messages are read from a file.
+ * A kernel that faults: the program gets the driver's error from the call that sees it. One line
+ * says whether the library's memory was out of the kernel's reach. Each scenario is a process of
+ * its own, whose messages are read from a file.
  */
 #include <fcntl.h>
 #include <string.h>

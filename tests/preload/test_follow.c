@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that repeats itself is followed though what it allocates lies elsewhere each time; what it
- * does is right, also where it stops doing the same. In processes of their own, looked at by their
- * statistics.
+ * A program that repeats itself is predicted, though its allocations lie elsewhere each time.
+ * Its results are right, also where it stops repeating. The cases are processes of their own,
+ * checked by their statistics.
  */
 #include <unistd.h>
 

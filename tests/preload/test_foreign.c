@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is not ours under the preload library: calls for which the driver has no memory are given room and
- * made again (rule O); the program's own device memory comes off our budget; what cannot be shared is
- * refused with a code that programs know.
+ * Unmanaged memory under the preload library. Calls for which the driver has no memory get room
+ * and are repeated (rule O). The program's own device memory is taken from the budget. Memory
+ * that cannot be shared is refused with a code that programs know.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children of a program that uses the GPU. A child has nothing of it: all that it asks the driver is refused as it
- * would be without us, but frees of what its parent had allocated, which do nothing. It never waits, whatever
- * the library's threads and the program's others were at when it was forked; it says nothing at its end, and
- * its parent goes on with what it had. What it leaves behind, and children that become other programs, are
- * test_ends.c's.
+ * Children of a program that uses the GPU. A child has nothing of it. All its calls of the
+ * driver are refused as they would be without the library. Only frees of its parent's
+ * allocations succeed and do nothing. A child never waits, whatever the library's threads and
+ * the program's others did when it was forked. It prints nothing at its end, and its parent goes
+ * on with its data. test_ends.c has leftovers of children, and children that become other
+ * programs.
  *
- * Threads: those of the library, and some that are in the midst of its calls when a child is forked.
+ * Threads: those of the library, and some that are in its calls when a child is forked.
  */
 #include <dlfcn.h>
 #include <pthread.h>

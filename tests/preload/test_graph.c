@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs under the preload library: captures see nothing of it, and a launch finds what its nodes touch
- * on the device, wherever it was before. The device budget is a quarter of what the program uses.
+ * Graphs under the preload library. Captures see nothing of it, and a launch finds the data of
+ * its nodes on the device, wherever they were before. The device budget is a quarter of the
+ * program's data.
  */
 #include <string.h>
 

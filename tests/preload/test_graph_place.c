@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes of graphs that name memory which is not on the device: the driver looks at it when a node is made or
- * changed, and this one refuses what lies partly here and partly there. Each call that makes or changes a
- * copy or a fill, then a copy that is larger than the device; and what the graphs do.
+ * Nodes of graphs that name evicted memory. The driver checks it when a node is made or changed,
+ * and this one refuses a range in two places. Each call that makes or changes a copy or a fill
+ * is tried, then a copy larger than the device, and the effect of the graphs.
  */
 #include "work.h"
 

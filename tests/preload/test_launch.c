@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: what a kernel's arguments name is found in every way in which arguments are passed, and is in
- * place when the kernel runs though it was taken off the device before; and what arguments do not show
- * is learnt, or all is kept in reach. Each scenario is a process of its own, since settings are
- * read once; what the library counted of functions is read from its statistics.
+ * Launches. The data that a kernel's arguments name are found in every way of passing arguments.
+ * They are resident when the kernel runs, though they were evicted before. Data that arguments
+ * do not show are learnt, or all data are kept accessible. Each scenario is a process of its
+ * own, since settings are read once. Its statistics have the library's counts of functions.
  *
- * Kernels add to words, so that a launch on old contents, or one that was lost, shows.
+ * Kernels add to words, so a launch on old contents, or a lost one, shows.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Room that is lent: under pressure, what a program has freed is given out again at once, while kernels of
- * another stream may still write to it; whoever uses it next comes behind them, by a launch, a copy, a fill,
- * or a graph. Each kernel waits at a gate that host code opens: so what is not held back is seen to run.
+ * Early reuse of freed room. When memory is short, freed room is allocated again at once, while
+ * kernels of another stream may still write to it. The next user of the room waits for them: a
+ * launch, a copy, a fill, or a graph. Each kernel waits at a gate that host code opens. So work
+ * that does not wait is seen to run.
  */
 #include <string.h>
 #include <unistd.h>

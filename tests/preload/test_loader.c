@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way in which programs reach the driver ends in the preload library, and every other use of the
- * loader is as it was without it. The ways are those of programs/caller.c; it prints what it saw.
+ * Every way in which programs reach the driver ends in the preload library. Every other use of
+ * the loader is unchanged. programs/caller.c has the ways, and prints its findings.
  */
 #include <limits.h>
 #include <stdio.h>

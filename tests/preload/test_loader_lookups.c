@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked of cuGetProcAddress() and dlsym() is answered by name, version and flags: the look-ups
- * that NVIDIA's libraries were seen to make (tests/data/preload), every name at every version that
- * matters, and drivers that are not those of the table. And that calls which pass, pass whole. The
- * comparing is done by programs/caller.c.
+ * cuGetProcAddress() and dlsym() answer by name, version and flags. Tried are the look-ups that
+ * NVIDIA's libraries were seen to make (tests/data/preload), every name at every version that
+ * matters, and drivers other than those of the table. Forwarded calls pass all their arguments
+ * on. programs/caller.c compares.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * src/preload/api.tbl is in order, and knows every function type of an installed toolkit: each
- * (name, version, flavour) that the headers declare is a row, and no row is without one. Types of later
- * CUDA versions than the table's are counted and left. SLUICE_CUDA_INCLUDE names another folder than
- * /usr/local/cuda/include; without a toolkit the comparison is skipped.
+ * src/preload/api.tbl is in order, and has every function type of an installed toolkit. Each
+ * (name, version, flavour) that the headers declare is a row, and no row lacks a declaration.
+ * Types of later CUDA versions than the table's are counted and ignored. SLUICE_CUDA_INCLUDE
+ * names another folder than /usr/local/cuda/include. Without a toolkit the comparison is
+ * skipped.
  */
 #include <ctype.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Managed memory that the library serves (managed=ours): host code and the device see each other's
- * writes, also beyond the device's memory; hints are taken.
+ * Managed memory that the library serves (managed=ours). Host code and the device see each
+ * other's writes, also beyond the device's memory. Hints are accepted.
  */
 #include "copy_test.h"
 

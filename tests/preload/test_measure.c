@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernels of an unmodified program only read goes out once, though each of their arguments may
- * be written for all that is known; with measure=0 it goes out each time. And what they do write is
- * right. In processes of their own; what is copied is counted by the stand-in's calls.
+ * Data that the kernels of an unmodified program only read are copied out once, though each of
+ * their arguments may be written. With measure=0 they are copied out each time. Written data are
+ * right. The cases are processes of their own; the stand-in's calls count the copies.
  *
- * Where the machine is busy a hash may be late, and what would have been measured is copied: the library
- * counts that, and so much more may go out.
+ * On a busy machine a hash may be late, and its data are copied. The library counts that, and so
+ * much more may be copied out.
  */
 #include <inttypes.h>
 

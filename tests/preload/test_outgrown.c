@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches in a row that do not fit, under the preload library: each gets a buffer larger than the device's memory. What
- * is small comes to the device in its place, but not in that of what a kernel uses that has not ended, and may not end
- * before a later launch has run.
+ * Consecutive launches that do not fit, under the preload library: each gets a buffer larger
+ * than the device's memory. Small data become resident in its place. They do not take the place
+ * of a kernel's data that has not ended, since it may wait for a later launch.
  */
 #include <unistd.h>
 

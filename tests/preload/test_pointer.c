@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver says of a pointer, under the preload library: of our memory the same wherever it lies, on
- * the device, mapped from host memory, or nowhere that the driver knows; and of each answer as many bytes
- * as its type has, since callers need not clear theirs before. One process for each place.
+ * The driver's answers about a pointer under the preload library. For managed memory they are
+ * the same on the device, zero-copy, and evicted. Each answer has as many bytes as its type,
+ * since callers need not clear theirs before. One process for each place.
  */
 #include "away.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses that a kernel finds in memory which arguments hide well: tables in parts of a large block, as pools
- * hand them out; functions that are given data at first; tables further away than peeks look, of which only
- * a function's name tells. Written by kernels, so that no call shows them. A kernel that meets an address
- * that is mapped nowhere fails.
+ * Addresses that arguments hide from the library: tables in parts of a large block, as pools
+ * allocate them; functions that get data at first; tables further away than the library looks,
+ * known only from a function's name. Kernels write them, so no call shows them. A kernel that
+ * meets an unmapped address fails.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that allocate and launch while the GPU's memory becomes short: what one of them uses, without a
- * scope since there was room, is not taken out for what another one allocates at the same moment. Each try is
- * a process of its own, since it happens once in one.
+ * Threads that allocate and launch while the GPU's memory becomes short. One thread's launch
+ * began without a scope, since there was room. Its data are not evicted for another's allocation
+ * at the same moment. Each try is a process of its own, since it happens once in one.
  */
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the preload library costs a program that never touches CUDA: nothing it could notice. No thread, no
- * open file, no output, no file written; and of the library itself, read from its file: it needs the C
- * library only, binds late, runs nothing at its start, and exports the driver's names and no more.
+ * The cost of the preload library for a program that never touches CUDA: no thread, no open
+ * file, no output, no file written. The library's file shows that it needs the C library only,
+ * binds late, runs nothing at its start, and exports only the driver's names.
  */
 #include <elf.h>
 #include <fcntl.h>

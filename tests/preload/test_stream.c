@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams under the preload library: room of freed memory is not given to others while a stream may still
- * write to it, be the stream destroyed, another thread's own, or captured; captures are not spoilt by
- * what the library does on other threads; a forked child and a driver that is torn down are left alone.
+ * Streams under the preload library. Room of freed memory is not reused while a stream may still
+ * write to it: a destroyed one, another thread's own, or a captured one. The library's work on
+ * other threads does not spoil captures. A forked child and a driver that is torn down are left
+ * alone.
  */
 #include <pthread.h>
 #include <string.h>

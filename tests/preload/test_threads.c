@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that work beside each other under pressure, each on blocks and streams of its own: they allocate and
- * free while others launch, get room that others have just freed, make streams and destroy them, and the
- * driver runs out of memory meanwhile, for which the budget is made smaller. What each has must be right
- * in the end, and none may wait for the others for ever. Above all a program for the thread sanitizer.
+ * Threads that work beside each other with short memory, each on blocks and streams of its own.
+ * They allocate and free while others launch, get room that others have just freed, make streams
+ * and destroy them. Meanwhile the driver runs out of memory, and the budget is made smaller.
+ * Each thread's data must be right in the end, and none may wait for ever. Mainly a program for
+ * the thread sanitizer.
  */
 #include "work.h"
 

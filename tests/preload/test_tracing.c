@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace of a run (--record), use by use: kernels, copies of all three ways, fills, graphs, mapped memory that
- * grows, small blocks, several streams, threads and GPUs, memory ample and short. The programs are
- * processes of their own; what they leave is read here.
+ * The trace of a run (--record), use by use: kernels, copies of all three directions, fills,
+ * graphs, growing mapped memory, small blocks, several streams, threads and GPUs, memory ample
+ * and short. The programs are processes of their own; their traces are read here.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's rules for memory that a program makes and maps itself, where it is ours: what may be made,
- * reserved, mapped, used, unmapped and given back in which order, what is refused and with which code, what
- * questions are answered. All that is made is given back: the memory that is free is the same at the end.
+ * The driver's rules for memory that a program maps itself, where Sluice manages it. They say
+ * which things may be made, reserved, mapped, used, unmapped and freed, in which order. Refusals
+ * have the right code, and queries the right answer. All memory is given back: the free memory
+ * is the same at the end.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that a program maps itself where something fails: the driver has no memory for what must be its,
- * a copy or a mapping fails while a handle becomes native. The program is told, its contents are where they
- * were, nothing is left behind, and the same call succeeds when the failure is over. Then two threads that
- * map and use at once, a second GPU, and the settings of who serves what.
+ * Failures with memory that a program maps itself: the driver has no memory for its own part, or
+ * a copy or a mapping fails while a handle becomes native. The program gets an error, its
+ * contents stay in place, nothing is left behind, and the same call succeeds later. Then two
+ * threads that map and use at once, a second GPU, and the settings that choose managed memory.
  */
 #include <pthread.h>
 #include <string.h>

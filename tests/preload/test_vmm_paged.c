@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that a program makes and maps itself, many times what the device holds: contents live through
- * kernels, copies and being mapped elsewhere, and what must be the driver's (two addresses for one handle,
- * multicast, the driver's memory beside ours) becomes it with its contents. Order by order, and at random
- * against a model.
+ * Memory that a program maps itself, many times the device's. Contents survive kernels, copies
+ * and new mappings. Memory that must be native (two addresses for one handle, multicast, beside
+ * the driver's memory) becomes so with its contents. In a fixed order, and at random against a
+ * model.
  */
 #include <string.h>
 

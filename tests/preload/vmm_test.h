@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that makes and maps its device memory itself (cuMemCreate()), on work.h: the calls that has not,
- * and the steps that such programs take. Threads: one. A failure ends the program.
+ * A program that maps its device memory itself (cuMemCreate()), on work.h: the calls that work.h
+ * lacks, and the steps of such programs. Threads: one. A failure ends the program.
  */
 #ifndef SL_TESTS_PRELOAD_VMM_TEST_H
 #define SL_TESTS_PRELOAD_VMM_TEST_H

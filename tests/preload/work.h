@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program for the driver that runs under the preload library, as tests of streams, graphs and foreign
- * memory need one: driver calls by name, the way programs get them; a module with kernels; buffers whose
- * contents are known. The stand-in says what was really done.
+ * A program for the driver under the preload library, for tests of streams, graphs and foreign
+ * memory. It has driver calls by name, the way programs get them; a module with kernels; buffers
+ * with known contents. The stand-in tells what was really done.
  *
- * Kernels count in elements of 8 bytes and take (uint64_t p, uint64_t n, uint64_t v): WORK_ADD adds v to
- * each, WORK_COPY copies n from v to p, WORK_GATE waits until the word at v in pinned memory is not 0,
- * then adds 1 to each.
+ * Kernels count in elements of 8 bytes and take (uint64_t p, uint64_t n, uint64_t v). WORK_ADD
+ * adds v to each. WORK_COPY copies n from v to p. WORK_GATE waits until the word at v in pinned
+ * memory is not 0, then adds 1 to each.
  *
  * Threads: as the driver's. A failure ends the program.
  */

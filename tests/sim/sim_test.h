@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the simulator share: checks that end the program with status 1, small
- * traces, and the published inputs. A test is a plain program; each case is a function named
- * as the sentence it shows.
+ * Shared by the tests of the simulator: checks that end the program with status 1, small traces,
+ * and the published inputs. A test is a plain program. Each case is a function named as the
+ * sentence it shows.
  */
 #ifndef TESTS_SIM_SIM_TEST_H
 #define TESTS_SIM_SIM_TEST_H

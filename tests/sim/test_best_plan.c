@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans for smaller machines among the candidates, and the two bounds: the best plan is never
- * worse than the planner's own, gains where the own one is far from the bound, and is found
- * again; and a schedule that drops what the store has may beat the bound of those that
- * move it, but not the bound of all.
+ * Plans for smaller machines among the candidates, and the two bounds. The best plan is never
+ * worse than the planner's own. It gains where the own one is far from the bound, and is found
+ * again. A schedule that drops data which the store has may beat the bound of schedules that
+ * move them, but not the bound of all.
  */
 #include "plan/bound.h"
 #include "sim/best_plan.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pager itself in virtual time. What it moves on cyclic traces is known in closed form; what it
- * moves on any is the same twice, fits its memory, and is what each launch needs: the replay looks at
- * every chunk, and a test loses one copy to see that it looks.
+ * The pager itself in virtual time. Its moves on cyclic traces have a closed form. On any trace
+ * they are the same twice, stay within memory, and give each launch its data. The replay checks
+ * every chunk, and a test loses one copy to show that.
  */
 #include "sim_test.h"
 

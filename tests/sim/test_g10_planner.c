@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The published planner: its sort leaves equal elements where libstdc++'s does, its plans give
- * the published times when they are executed, the rules of text and program part where they are
- * said to, and what cannot be planned is refused with the least memory that would do.
+ * The published planner. Its sort orders equal elements as libstdc++'s does. Its plans give the
+ * published times when they are executed. The rules of text and program differ where they
+ * should. A trace that cannot be planned is refused with the least memory that would do.
  *
- * Plans are executed by the event simulator and by the tensor-level one. Values of the published
- * program come from its own description and results (tests/data/g10).
+ * The event simulator and the tensor-level one execute plans. Values of the published program
+ * come from its own description and results (tests/data/g10).
  */
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Mersenne twister against its published check value, and what noise does to a trace. */
+/* The Mersenne twister against its published check value, and the effect of noise on a trace. */
 #include "sim_test.h"
 
 #include "sim/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator by pages on machines small enough to follow: times and bytes by hand, what
- * must hold for every trace (a seed's line says which), and what is refused.
+ * The simulator by pages on machines small enough to follow: times and bytes by hand, properties
+ * of every trace (a seed's line says which), and refusals.
  */
 #include "sim_test.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of a plan's moves where the plan and the machine do not quite agree: copies that
- * the store has already, tensors that are needed while they leave, a store that is too small.
- * On machines small enough to follow.
+ * A plan's moves where plan and machine differ: copies that the store has already, tensors that
+ * are needed while they leave, a store that is too small. On machines small enough to follow.
  */
 #include "sim_test.h"
 

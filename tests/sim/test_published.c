@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Iteration times and traffic that the paper G10's artifact publishes for its fault-driven
- * policies, from its own traces: figures 11, 12, 14, 15, 17 and 18. The bar is 2 % (order of a
- * launch's tensors in the artifact's hashed sets is not specified); what is known to come out
+ * Published iteration times and traffic of the paper G10's artifact for its fault-driven
+ * policies, from its own traces: figures 11, 12, 14, 15, 17 and 18. The bar is 2 %, because the
+ * order of a launch's tensors in the artifact's hashed sets is not specified. Figures that agree
  * exactly must stay exact. Skips when the published inputs are not in the tree.
  */
 #include "sim_test.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traffic both ways, by the pager itself in virtual time: programs that go through several arrays, many
- * times what the device holds, in launches a sixteenth of it, and read, write or update them. The link
- * must have work in each direction at all times: a period takes no more than 1.05 of what the busier
- * direction has to carry. What that is follows from the counters, and the counters from the order of uses.
+ * Traffic both ways, by the pager itself in virtual time. Programs go through several arrays,
+ * many times the device's size, in launches a sixteenth of it. They read, write or update them.
+ * The link must have work in each direction at all times: a period takes at most 1.05 of the
+ * busier direction's time. Its bytes follow from the counters, and the counters from the order
+ * of uses.
  *
- * The rates are an H200's. Each direction has its own here: what both share there is not of interest.
+ * The rates are an H200's. Here each direction has its own; limits of both together do not
+ * matter.
  */
 #include "sim_test.h"
 

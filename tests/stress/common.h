@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stress programs share: the seed, configurations by text, a directory for files, failures
- * that are printed once and end the run, and random numbers for threads.
+ * Shared by the stress programs: the seed, configurations by text, a directory for files,
+ * failures that are printed once and end the run, and random numbers for threads.
  *
- * Every program prints its seed on the first line. It is the same one each time, but for SEED=n in the
- * environment, or the first argument: a number, or "random" to look for what other steps do (how threads
- * meet differs in any case). The second argument is the seconds for each configuration, the third runs
- * only configurations whose text contains it.
+ * Every program prints its seed on the first line. It is the same one each time, unless SEED=n
+ * in the environment or the first argument gives another: a number, or "random" for other steps.
+ * The timing of threads differs in any case. The second argument is the seconds for each
+ * configuration. The third runs only configurations whose text contains it.
  *
- * Threads: any, but stress_begin() and stress_end() are called by main().
+ * Threads: any, but main() calls stress_begin() and stress_end().
  */
 #ifndef TESTS_STRESS_COMMON_H
 #define TESTS_STRESS_COMMON_H

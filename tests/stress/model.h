@@ -2,18 +2,18 @@
 /*
  * The model that test_model.c compares a space with, and the steps of a random run.
  *
- * Threads (players) share a space; each owns its files and regions, so it alone knows what they must
- * contain. The model keeps for each 8-byte word what was written last, or ANY after a discard, or WILD.
- * A word carries its owner, its index and a version: where the model says ANY, only zero or an older
- * word of the same owner and place may be read, never other data. After sync and unmap the file is
- * compared too.
+ * Threads (players) share a space. Each owns its files and regions, so it alone knows their
+ * contents. The model keeps for each 8-byte word the last written value, or ANY after a discard,
+ * or WILD. A word carries its owner, its index and a version. Where the model says ANY, a read
+ * may give zero or an older word of the same owner and place, never other data. After sync and
+ * unmap the file is compared, too.
  *
- * Kernels run on two streams of each player while it goes on with other ranges; what a kernel is to find
- * is copied at the call. The player waits for a stream only where it must.
+ * Kernels run on two streams of each player while it goes on with other ranges. The data that a
+ * kernel must find are copied at the call. The player waits for a stream only where it must.
  *
- * Files: model.c words, ranges and files; model_region.c a region's life; model_use.c host code and
- * kernels; model_move.c what moves data and what looks at them. A step is one API call, or a few, and what
- * it does to the model; it runs on its player's thread.
+ * Files: model.c words, ranges and files; model_region.c a region's life; model_use.c host code
+ * and kernels; model_move.c moves and queries. A step is one API call, or a few, and their
+ * effect on the model. It runs on its player's thread.
  */
 #ifndef TESTS_STRESS_MODEL_H
 #define TESTS_STRESS_MODEL_H

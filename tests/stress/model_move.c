@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What moves data, declares them dead, or looks where they are: see model.h.
+ * Steps that move data, declare them dead, or query where they are: see model.h.
  */
 #include "stress/model.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What reads and writes: host code, kernels with and without declared uses, scopes: see model.h.
+ * Steps that read and write: host code, kernels with and without declared uses, scopes: see
+ * model.h.
  */
 #include "stress/model.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No write is lost, whatever moves the memory under it. Threads of the host, kernels with declared
- * uses and kernels that run by faults increment counters that lie scattered over two regions, several
- * times larger than the device budget; meanwhile other threads evict, prefetch, sync and change the
- * budget. Each counter has one writer, which keeps its own count beside. At the end the two agree, in
- * memory and, after unmap, in the file.
+ * No write is lost, however memory is moved. Threads of the host, kernels with declared uses and
+ * kernels that run by faults increment counters. The counters are scattered over two regions,
+ * several times larger than the device budget. Meanwhile other threads evict, prefetch, sync and
+ * change the budget. Each counter has one writer, which keeps its own count beside. At the end
+ * the two agree, in memory and, after unmap, in the file.
  *
- * A page holds one counter of each writer, so all of them write to the same pages, and a launch that
+ * A page holds one counter of each writer, so all of them write to the same pages. A launch that
  * declares only reading of one part of a chunk meets writers in the other part.
  *
- * Run for each way the device has to move memory: population x delivery of faults x move or copy.
- * Plain program, see common.h.
+ * Runs for each way in which the device moves memory: population x delivery of faults x move or
+ * copy. Plain program, see common.h.
  */
 #include <fcntl.h>
 #include <pthread.h>

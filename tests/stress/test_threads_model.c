@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random steps of threads that share regions, against a shadow of every word
- * (threads_model.h), with settings drawn from the seed. Plain program:
+ * Random steps of threads that share regions, against a shadow of every word (threads_model.h),
+ * with settings drawn from the seed. Plain program:
  *
  *   stress_test_threads_model [SEED [COUNT [STEPS]]]
  *
- * COUNT seeds from SEED on (or "random"), STEPS of each of the four threads. What failed
- * with a seed is likely, not sure, to fail with it again: the steps are the same, their
- * order between threads is not.
+ * COUNT seeds from SEED on (or "random"), STEPS of each of the four threads. A seed that failed
+ * will probably, not surely, fail again: the steps are the same, their order between threads is
+ * not.
  */
 #include "stress/threads_model.h"
 

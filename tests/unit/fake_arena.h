@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator of the preload library (arena.c and what it is made of), on a core, streams and fences
- * that are counters here. Work is numbered by stream: what was issued, what of it is done, and behind
- * what of the others the next of a stream comes. Nothing runs; a test moves the counters.
+ * The allocator of the preload library (arena.c and its parts), on a core, streams and fences
+ * that are counters here. Work is numbered by stream: the issued work, the done part of it, and
+ * the work of other streams that a stream's next work follows. Nothing runs; a test moves the
+ * counters.
  *
  * Included once by a test program: it has the allocator's sources inside.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One space with one region of a few chunks, made by hand: no device, no store, no thread. For
- * what works on the books alone (states, heap, lists). The addresses are numbers; nothing is there.
+ * code that only changes records (states, heap, lists). The addresses are numbers without
+ * memory.
  */
 #ifndef TESTS_UNIT_FAKE_SPACE_H
 #define TESTS_UNIT_FAKE_SPACE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the preload library counts of memory that is not ours, on driver calls that are a few lines
- * here: what was taken past us is counted once, for as long as it exists.
+ * The preload library's count of unmanaged memory, on driver calls of a few lines. Memory that
+ * was allocated outside the library is counted once, for as long as it exists.
  */
 #include "preload/calls/foreign.h"
 

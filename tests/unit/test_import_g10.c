@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The importer of the paper G10's inputs: the published figures of every model and batch
- * size, small networks whose tensors and launches can be counted by hand, and what is
- * refused, with the line.
+ * The importer of the paper G10's inputs: the published figures of every model and batch size,
+ * small networks whose tensors and launches can be counted by hand, and refusals, with the line.
  */
 #include <errno.h>
 #include <fcntl.h>

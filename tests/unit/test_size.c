@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes: what can be written, what is refused, that nothing is rounded through floating
- * point, and that what is printed reads as people expect.
+ * Sizes: accepted and refused texts, no rounding through floating point, and printed sizes as
+ * people expect them.
  */
 #include "base/size.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual time: it jumps to what is waited for, threads get their turns in the order in which they
- * became able to run, and threads that never asked for it have the real clock.
+ * Virtual time jumps to the awaited moment. Threads get their turns in the order in which they
+ * became able to run. Threads without virtual time have the real clock.
  */
 #include "base/turns.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that reaches the driver as programs do, one way for each word on its command line, and prints
- * what it saw; the tests run it under the preload library and compare. It links no driver, and nothing of
- * ours. Ways that look into tables (replay, rules, forward) compare themselves and print what is wrong.
+ * A program that reaches the driver, in one way for each word on its command line, and prints
+ * its findings. The tests run it under the preload library and compare. It links no driver, and
+ * nothing of Sluice. Ways that look into tables (replay, rules, forward) compare themselves and
+ * print errors.
  *
- * Exit status: 0, or 1 when something that every way needs is not there.
+ * Exit status: 0, or 1 when something that every way needs is missing.
  */
 #include <dirent.h>
 #include <dlfcn.h>

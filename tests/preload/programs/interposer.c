@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another library that stands between programs and the driver, as some that share a GPU do: it has a call
- * of the driver, and a dlsym() that gives it to whoever asks. See test_loader.c.
+ * Another library between programs and the driver, as some that share a GPU have. It has a call
+ * of the driver, and a dlsym() that returns it to every caller. See test_loader.c.
  */
 #include <dlfcn.h>
 #include <stddef.h>

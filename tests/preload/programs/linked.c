@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that is linked with the driver, and with two libraries that define the same function, of which
- * the first asks for the next one's. Prints which files answered. See caller.c.
+ * A program that is linked with the driver, and with two libraries that define the same
+ * function. The first asks for the next one's. Prints which files answered. See caller.c.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first of two libraries with the same function: it asks for the next one's. If the C library took
- * somebody else for the one who asks, it would find itself, for ever. See linked.c.
+ * The first of two libraries with the same function: it asks for the next one's. If the C
+ * library mistook another library for the caller, it would find itself, for ever. See linked.c.
  */
 #include <dlfcn.h>
 
