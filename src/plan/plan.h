@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plan: moves of tensors decided ahead of time, attached to launches of one period; and
- * the one interface of everything that makes plans. Executed by the simulator (src/sim) and
- * by the pager's policy=plan; written to and read from files that people can read and diff
- * (plan_file.c, man page sluice-plan(5)).
+ * the one interface of all planners. The simulator (src/sim) executes it. It is written to and
+ * read from files that people can read and diff (plan_file.c, man page sluice-plan(5)).
  *
  * A plan is a promise about order, not about time: each step is issued when its launch
  * begins (before the launch's own needs), goes to its queue, and takes what it takes. A plan
