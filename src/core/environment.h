@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which SLUICE_ variables there are, so that a mistyped one is said: it would change nothing, and
- * nobody would know.
+ * The list of SLUICE_ variables. A mistyped one is reported; it would change nothing, unseen.
  *
- * Threads: any. Reads the environment, which nobody may change meanwhile.
+ * Threads: any. Reads the environment, which no thread may change meanwhile.
  */
 #ifndef SL_CORE_ENVIRONMENT_H
 #define SL_CORE_ENVIRONMENT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door for the preload library (src/preload), which serves programs that know nothing of this
- * one: their context, allocations whose first contents are anything, launches that may touch more
- * than is known of them. Everybody else uses the public API.
+ * The functions for the preload library (src/preload). It serves programs that do not know
+ * Sluice: their context, allocations whose first contents are undefined, launches that may touch
+ * more than is known. All other callers use the public API.
  */
 #ifndef SL_CORE_INTERPOSE_H
 #define SL_CORE_INTERPOSE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory this process may use: the machine's, or its cgroup's if that is less. */
+/* The memory that this process may use: the machine's, or its cgroup's if that is less. */
 #ifndef SL_CORE_LIMITS_H
 #define SL_CORE_LIMITS_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The in-process side of `sluice stat`: a thread that answers each connection to an abstract unix
+ * The in-process side of `sluice stat`: a thread answers each connection to an abstract unix
  * socket with one JSON document about a space, and closes it.
  *
  * The socket's name is "\0sluice-PID"; further spaces of the process get "\0sluice-PID-2" and so
- * on. Abstract sockets vanish with the process however it ends, so nothing stale is left. Only
- * root and the user the process runs as are answered; anyone else gets {"error": ...}.
+ * on. Abstract sockets end with the process, so nothing stale is left. Only root and the
+ * process's user are answered. Others get {"error": ...}.
  *
- * The document is made from public calls alone (sluice_stats_get, sluice_regions,
- * sluice_space_config): a reader sees what the program itself could see.
+ * The document is made from public calls only (sluice_stats_get, sluice_regions,
+ * sluice_space_config): a reader sees the same as the program.
  */
 #ifndef SL_CORE_PUBLISH_H
 #define SL_CORE_PUBLISH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the core waits before it does something else. Each wait ends early when what it waits
- * for happens; a test never depends on one of these.
+ * Timeouts of the core. Each wait ends early when its event happens. A test never depends on one
+ * of these.
  */
 #ifndef SL_CORE_TIMEOUTS_H
 #define SL_CORE_TIMEOUTS_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device behind a slow link: what moves contents between host and device takes as long
- * as on a link of the given latency and rate. Each direction is a link of its own, used
- * by one move at a time: a move is given the next free interval of its direction, and the
- * call returns no earlier than the interval ends.
+ * A device behind a slow link: moves of contents between host and device take as long as on a
+ * link of the given latency and rate. Each direction is a link of its own, used by one move at a
+ * time. A move gets the next free interval of its direction. The call returns no earlier than
+ * the interval ends.
  *
- * In: present with a frame, page_fill with a source; the data appear when the interval is
- * over. Out: absent with SL_ABSENT_COPY, snapshot; absent_start returns at once, and its done() is
- * called when the interval is over. What moves no contents (zeros, frames
- * kept, discards, guards, drops) is not delayed: a GPU moves nothing there either.
+ * In: present with a frame, page_fill with a source; the data appear when the interval is over.
+ * Out: absent with SL_ABSENT_COPY, snapshot. absent_start returns at once, and its done() is
+ * called when the interval is over. Calls that move no contents (zeros, kept frames, discards,
+ * guards, drops) are not delayed: a GPU moves nothing there either.
  *
  * All else is handed on (wrap_dev.c). No locks; callers sleep.
  */

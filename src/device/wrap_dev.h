@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What wrappers of a device (fault_dev.c, delay_dev.c) are made from: a device that owns another
- * one and hands every call on. A wrapper replaces the calls it is about, or is asked before each
- * call. It has the roles of the inner device.
+ * Shared by the wrappers of a device (fault_dev.c, delay_dev.c): a device that owns another one
+ * and hands every call on. A wrapper replaces some calls, or is asked before each call. It has
+ * the roles of the inner device.
  *
  * No threads, no locks.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The top storey: public calls, faults, statistics. It may call everything below; nothing below
- * calls it, but the device, which reports touches.
+ * The top storey: public calls, faults, statistics. It may call everything below. Nothing below
+ * calls it, except the device, which reports touches.
  */
 #ifndef SL_CORE_API_API_H
 #define SL_CORE_API_API_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The configuration of a space: defaults from the machine, the environment, and texts of
- * key=value pairs. One table names every key; sluice(7) lists the same. Pure but for reading
+ * key=value pairs. One table names every key; sluice(7) lists the same. Pure, except for reading
  * /proc and the environment.
  */
 #include <ctype.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that discard. Their place in the order of calls: with a stream the discard takes its place
- * in the order of *decisions* at the call. Launches called before it are already prepared or queued
- * before it, and their pins keep the data until they are done. Where the stream holds work that
- * declared nothing, the discard waits for its turn there. What a discard does to a chunk:
- * transfer/discard.c.
+ * Calls that discard, and their place in the order of calls. With a stream the discard takes its
+ * place in the order of *decisions* at the call. Earlier launches are already prepared or queued
+ * before it, and their pins keep the data until they are done. If the stream holds work that
+ * declared nothing, the discard waits for its turn there. transfer/discard.c has the discard of
+ * a chunk.
  */
 #include "core/api/api.h"
 #include "core/interpose.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of SLUICE_ variables (environment.h): those of the configuration's keys (config.c), and
- * here all others. tests/cli/test_environment.sh compares this list with what the tree reads.
+ * The names of SLUICE_ variables (environment.h): those of the configuration's keys (config.c),
+ * and here all others. tests/cli/test_environment.sh compares this list with the variables in
+ * the tree.
  */
 #include "core/environment.h"
 

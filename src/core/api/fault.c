@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One touch of an absent or guarded address, from the device's event to the retry. Runs on a
- * device thread or on the touching thread inside a signal handler: nothing here may need a lock
+ * One touch of an absent or guarded address, from the device's event to the retry. It runs on a
+ * device thread, or on the touching thread inside a signal handler. Nothing here may need a lock
  * that user code could hold.
  */
 #include <assert.h>

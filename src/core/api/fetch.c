@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetch-and-pin from kernels: serving the boxes that blocks write (sluice/fetch.h). The boxes lie in
- * a frame, which both sides see. Two threads:
- *   - the *server* looks at every box, answers releases and queries, queues acquires, and answers an
- *     acquire once its copies are done. It never waits;
- *   - the *bringer* takes acquires in order and brings them in as a launch scope; it waits for room,
- *     which the server's releases make.
- * An acquire is a scope like that of sluice_launch_begin(), without a stream: the release ends it.
+ * Fetch-and-pin from kernels: serving the boxes that blocks write (sluice/fetch.h). The boxes
+ * are in a frame, which both sides see. Two threads:
+ * - the *server* looks at every box, answers releases and queries, queues acquires, and answers
+ *   an acquire once its copies are done. It never waits;
+ * - the *bringer* takes acquires in order and opens each as a launch scope. It waits for room,
+ *   which the server's releases make.
  *
- * Threads: the boxes' own fields belong to the block while request != reply, else to the server; the
- * fields of struct fetch_slot are the server's but where noted.
+ * An acquire is a scope like that of sluice_launch_begin(), without a stream: the release ends
+ * it.
+ *
+ * Threads: the boxes' own fields belong to the block while request != reply, else to the server.
+ * The fields of struct fetch_slot are the server's unless noted.
  */
 #include <signal.h>
 #include <string.h>

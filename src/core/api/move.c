@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves on request: advice, prefetch, evict, pin, residency, prefetch by index. The work is done
- * by the same paths that faults and launches use (fill.c, evict.c, mover.c).
+ * Moves on request: advice, prefetch, evict, pin, residency, prefetch by index. They use the
+ * same code as faults and launches (fill.c, evict.c, mover.c).
  */
 #include <assert.h>
 #include <stdio.h>

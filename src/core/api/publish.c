@@ -2,14 +2,14 @@
 /*
  * The in-process side of `sluice stat` (see publish.h).
  *
- * One thread per published space waits for connections, looks at the peer's user, writes one
- * JSON document and closes. Readers are served one after the other; each has SEND_MS to take its
- * document, so a reader that stops cannot hold up the others for long, and never the program:
- * the thread takes no lock but, within the public calls it makes, the space's own.
+ * One thread per published space waits for connections, checks the peer's user, writes one JSON
+ * document and closes. Readers are served one after the other. Each has SEND_MS to take its
+ * document, so a reader that stops delays the others only shortly. It never delays the program:
+ * the thread takes only the space's own lock, within the public calls it makes.
  *
- * A forked child must not keep its parent's name alive (readers would connect and wait for an
- * answer that nobody gives), so the child closes all listening sockets at once; the table of them
- * is atomic because the child may not take a lock.
+ * A forked child must not keep its parent's name alive: readers would connect and wait for ever.
+ * So the child closes all listening sockets at once. Their table is atomic, because the child
+ * may not take a lock.
  *
  * The document is written by hand here and not by the tool's JSON writer: the library does not
  * depend on the tool.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: mapping files, allocating, finding the region of an address, sync, flags, unmap. Which
- * addresses are free follows from the sorted list of regions. A gap of one span follows each region
- * that is larger than one span, so that an access past its end is seen.
+ * Regions: mapping files, allocating, finding the region of an address, sync, flags, unmap. The
+ * sorted list of regions gives the free addresses. A gap of one span follows each region that is
+ * larger than one span, so that an access past its end is seen.
  */
 #include <assert.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work larger than the device, in tiles: how many elements of it fit at a time, and the launches
- * over them. On top of sluice_launch_begin() and the space's configuration; knows nothing of where
- * data are, and leaves order and moves to the launches.
+ * Work larger than the device, in tiles: the number of elements at a time, and the launches over
+ * them. It uses sluice_launch_begin() and the space's configuration. It does not know where data
+ * are, and leaves order and moves to the launches.
  *
  * Threads: any; holds no lock.
  */

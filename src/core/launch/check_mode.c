@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checking mode (software device): finds wrong intents instead of trusting them. One launch with
- * uses runs at a time; before it starts nothing is present, and nothing is brought in: each first
- * touch of a page is an event, and its address, access and the launch's uses are compared:
- *   a touch outside the declared uses; a write to a range declared read; a read of a write-all or
- *   scratch page before it was written; a read of a discarded page before it was written again.
- * The access is then served all the same (a wrong intent never changes a result here); the launch
- * ends in -EFAULT with the address, host code gets an error line in the log, and
+ * uses runs at a time. Before it starts nothing is present, and nothing is brought in. So each
+ * first touch of a page is an event. Its address and access are compared with the launch's uses.
+ * These are reported:
+ * - a touch outside the declared uses;
+ * - a write to a range declared read;
+ * - a read of a write-all or scratch page before it was written;
+ * - a read of a discarded page before it was written again.
+ *
+ * The access is then served all the same (a wrong intent never changes a result here). The
+ * launch ends in -EFAULT with the address, host code gets an error line in the log, and
  * intent_errors counts both. Slow: a fault for every 4 KiB page of every launch.
  *
- * A device whose kernels do not fault cannot tell what they touch; there checking mode finds host
- * code that touches data of a launch which it has not waited for.
+ * A device whose kernels do not fault cannot report their touches. There checking mode finds
+ * host code that touches data of a launch which it has not waited for.
  *
  * LOCKING: all of it under space->lock; what drops it says so.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for what was submitted before: launches, callbacks and discards are numbered as they come, and a
- * call that changes a range (sync, evict, discard, unmap, advice) waits for those up to then that use
- * it, not for what goes on being submitted meanwhile. In a host callback it cannot wait for the
- * callback itself, nor for what was called after that: the first counts as over, the second is refused.
+ * Waiting for earlier work. Launches, callbacks and discards are numbered as they come. A call
+ * that changes a range (sync, evict, discard, unmap, advice) waits for the earlier ones that use
+ * it. It does not wait for later ones. In a host callback it cannot wait for the callback
+ * itself, which counts as over. It also cannot wait for later work, and is refused.
  *
  * LOCKING: all of it under space->lock; waits drop it.
  */

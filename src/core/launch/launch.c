@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: from a list of uses to pinned, present chunks, to the kernel's end. When everything is
- * resident and on the books already, the launching thread pins and stamps under the space lock and
- * hands the kernel to its stream. Otherwise the launch goes through the mover (mover.c), which
- * prepares launches one after the other in call order, ahead of the kernels that run, so that moves
- * overlap with kernels and decisions depend on the order of calls only.
+ * Launches: from a list of uses to pinned, present chunks, to the kernel's end. If all data are
+ * resident and recorded already, the launching thread pins and stamps under the space lock and
+ * hands the kernel to its stream. Otherwise the launch goes through the mover (mover.c). The
+ * mover prepares launches one after the other in call order, ahead of the kernels that run. So
+ * moves overlap with kernels, and decisions depend only on the order of calls.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: what they use, what they pin, in which order they are prepared, and their streams. It
- * does not know the public calls beside those of launches and streams.
+ * Launches: their uses, their pins, the order in which they are prepared, and their streams. It
+ * knows no public calls except those of launches and streams.
  */
 #ifndef SL_CORE_LAUNCH_LAUNCH_H
 #define SL_CORE_LAUNCH_LAUNCH_H

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Launches on devices whose streams are native (a GPU). The program enqueues its own kernels
- * between sluice_launch_begin() and sluice_launch_end(): begin returns when moves are decided and
- * enqueued, and holds the stream back until they are done; nobody waits for copies.
+ * between sluice_launch_begin() and sluice_launch_end(). begin returns when moves are decided
+ * and enqueued, and holds the stream back until they are done. No thread waits for copies.
  *
- * When does a scope's kernel end? Asking the device costs a driver call a launch. So ended scopes
- * are collected by stream, and one event is recorded behind many of them: when a scope moved
- * something (its pins are what the next one waits for), when somebody waits for pins, and when
- * SCOPES_MAX have been collected: SCOPES_MAX_FITS where half of the device's budget is free, so that
- * pins are in nobody's way, and SCOPES_MAX_WANTED where chunks are to leave behind them, or to come as soon as
- * there is room. A launch whose chunks are all resident makes no driver call.
+ * When does a scope's kernel end? Asking the device costs a driver call a launch. So ended
+ * scopes are collected by stream, and one event is recorded behind many of them:
+ * - when a scope moved something, since the next one waits for its pins;
+ * - when a thread waits for pins;
+ * - when SCOPES_MAX have been collected. It is SCOPES_MAX_FITS while half of the device's budget
+ *   is free, since pins then delay nothing. It is SCOPES_MAX_WANTED if chunks are to be evicted
+ *   behind them, or fetched as soon as there is room.
+ *
+ * A launch whose chunks are all resident makes no driver call.
  */
 #include <errno.h>
 #include <stdio.h>

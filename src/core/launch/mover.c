@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mover: one thread a space that prepares launches in call order, ahead of the kernels, and
- * carries out prefetches when no launch waits, a chunk at a time, so that a demand never queues
+ * The mover: one thread a space. It prepares launches in call order, ahead of the kernels. It
+ * carries out prefetches when no launch waits, a chunk at a time. So a demand never queues
  * behind more than one prefetched chunk.
  */
 #include <signal.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pins of launches: pinning at once what needs nothing, marking what is being prepared, and the end
- * of a launch, which gives its pins back. LOCKING: all of it under space->lock; what drops it says so.
+ * The pins of launches: pinning resident chunks at once, marking chunks that are being prepared,
+ * and the end of a launch, which gives its pins back. LOCKING: all of it under space->lock; what
+ * drops it says so.
  */
 #include "core/launch/launch.h"
 

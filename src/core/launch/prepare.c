@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preparing one launch: whether its set fits, bringing its chunks in or making them reachable, and
- * pinning them. Called by the mover, or by the launching thread in its place (launch.c); which
- * launch comes when is theirs. LOCKING: all of it under space->lock; what drops it says so.
+ * Preparing one launch: check that its data fit, bring its chunks in or map them zero-copy, and
+ * pin them. The mover calls it, or the launching thread instead (launch.c). They choose the
+ * launch. LOCKING: all of it under space->lock; what drops it says so.
  */
 #include <stdio.h>
 

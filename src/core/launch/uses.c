@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a launch says that it uses: which chunks those are, whether it can be so, and what it may reach without
- * having said so.
+ * The declared uses of a launch: their chunks, their checks, and the data that it may access
+ * undeclared.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the invariants of types.h, I1 to I6, and says which one is broken and where. Debugging and
- * tests; holds the space lock all the while.
+ * Checks the invariants of types.h, and names the first broken one and its place. For debugging
+ * and tests. It holds the space lock all the time.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One chunk: its state, the lists that follow from state and flags, and waiting for it.
- * sl_chunk_update() is the one place that derives readiness, heap, discarded list and host list;
- * every function that changes a chunk calls it (sl_chunk_set_state() does).
- * LOCKING: all of it under space->lock.
+ * One chunk: its state, the lists derived from state and flags, and waiting for it.
+ * sl_chunk_update() is the one place that derives readiness, heap, discarded list and host list.
+ * Every function that changes a chunk calls it (sl_chunk_set_state() does). LOCKING: all of it
+ * under space->lock.
  */
 #include <assert.h>
 #include <stdio.h>

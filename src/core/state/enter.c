@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way in: a call enters its space, finds the region of an address, and leaves the region again.
- * A space belongs to the process that made it: after fork() the child is refused.
+ * The way in: a call enters its space, finds the region of an address, and leaves the region
+ * again. A space belongs to the process that made it: after fork() the child is refused.
  */
 #include <assert.h>
 #include <pthread.h>

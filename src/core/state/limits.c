@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory limits of the process: total memory and the limits of its cgroup and every ancestor, for
- * cgroup v2 (memory.max) and v1 (memory.limit_in_bytes). Files that are missing do not limit.
+ * Memory limits of the process: total memory and the limits of its cgroup and every ancestor,
+ * for cgroup v2 (memory.max) and v1 (memory.limit_in_bytes). Missing files do not limit.
  */
 #include "core/limits.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policies that are flags alone. `lru` is ours; `dragon` is what DRAGON (SC'18) could know:
- * flags given at map time; `uvm` is the stock unified-memory driver: no intents, no dirty bits,
+ * The policies that are only flags. `lru` is our own. `dragon` knows what DRAGON (SC'18) knew:
+ * flags given at map time. `uvm` is the stock unified-memory driver: no intents, no dirty bits,
  * refresh on migration only (facts: docs/design/policy.md). Pure; any thread.
  */
 #include "core/policy.h"

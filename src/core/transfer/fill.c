@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bringing a chunk in: from the store through a host frame, from the host tier, or as zeros; and
- * booking what the intent means for its copies. Called by faults, by the mover for launches, pins
- * and prefetches. The caller's thread does the work; whoever meets a busy chunk waits for it.
+ * Bringing a chunk in: from the store through a host frame, from the host tier, or as zeros.
+ * Also recording the effect of the intent on its copies. Faults call it, and the mover for
+ * launches, pins and prefetches. The caller's thread does the work. Other threads that need a
+ * busy chunk wait for it.
  */
 #include <assert.h>
 #include <string.h>

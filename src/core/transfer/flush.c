@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a region's newest contents to its store. A chunk on the device stays there where it may:
- * a snapshot of it is written, behind a guard, so that later writes are seen.
- * LOCKING: all of it under space->lock; drops it.
+ * Writing a region's newest contents to its store. If possible a chunk on the device stays
+ * there. A snapshot of it is written, behind a guard, so that later writes are seen. LOCKING:
+ * all of it under space->lock; drops it.
  */
 #include <stdio.h>
 

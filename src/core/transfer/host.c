@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host tier: frames that hold copies of chunks. Two accounts, both bounded. *Staging* holds
- * frames while they are in I/O or wait for their use (read-ahead); *settled* frames are the tier
- * proper and count to the host budget. Room among settled frames is made in the order of enum
- * sl_host_list, first in first out within a list; the choice never depends on how fast the disk
- * was, so that counters repeat: a frame whose write is under way counts as clean and is waited for.
+ * The host tier: frames that hold copies of chunks. There are two bounded accounts. *Staging*
+ * has frames in I/O, or read ahead and not used yet. *Settled* frames are the tier proper and
+ * count to the host budget. Room among settled frames is made in the order of enum sl_host_list,
+ * first in first out within a list. The choice never depends on the disk's speed, so that
+ * counters repeat. A frame whose write is under way counts as clean and is waited for.
  *
- * Shares of staging: read-ahead may claim a half, reads three quarters, evictions all of it: an
- * eviction never waits for a read, so every wait ends.
+ * Shares of staging: read-ahead a half, reads three quarters, evictions all of it. An eviction
+ * never waits for a read, so every wait ends.
  *
  * Threads: any; LOCKING as in state.h.
  */

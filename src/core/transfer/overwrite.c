@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks that a launch is to overwrite as a whole (WRITE_ALL). The launch may never run: preparing
- * fails, an earlier launch of its stream fails, sluice_launch_begin() returns an error. So the
- * contents stay as they are until the launch begins.
+ * Chunks that a launch is to overwrite as a whole (WRITE_ALL). The launch may never run:
+ * preparing fails, an earlier launch of its stream fails, sluice_launch_begin() returns an
+ * error. So the contents stay as they are until the launch begins.
  *
  * Preparing the launch gives such a chunk cleared room on the device and marks it unwritten. An
  * unwritten chunk is clean: its contents are in its host frame or the store, or they are zeros.
  * When the first launch that writes it begins, the chunk becomes dirty and the older copies go.
- * When the launch ends without having begun, the room goes and the older copy counts again.
+ * If the launch ends without having begun, the room goes and the older copy counts again.
  *
- * Host memory is not held up by this. A frame that is the only older copy is the first to go when
- * room is needed, as if it had gone when the chunk got its room: what moves must not depend on how
- * far kernels are. If the launch then never begins, the contents are lost, and reads say so.
+ * Such a frame does not hold host memory back. If it is the only older copy it is still the
+ * first to go for room, as if it had gone when the chunk got its room. Moves must not depend on
+ * the progress of kernels. If the launch then never begins, the contents are lost, and reads say
+ * so.
  *
- * A launch that wants room, or a fault, may take the chunk from the launch that waits. The chunk is then
- * EMPTY and lost, but only if that launch never begins. Who uses it before sees zeros, and they are its
- * contents from then on: another launch must not fail because it shares a chunk.
+ * A launch that needs room, or a fault, may take the chunk from the waiting launch. The chunk is
+ * then EMPTY and lost, but only if that launch never begins. An earlier user sees zeros, and
+ * they are its contents from then on: another launch must not fail because it shares a chunk.
  *
  * LOCKING: all of it under space->lock; what drops it says so.
  */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Population by page: one 4 KiB page a fault (random access), or 64 KiB grown by the density tree
- * of the stock unified-memory driver (a fault brings its aligned 64 KiB, then the largest aligned
- * subtree of the chunk of which more than 51 % is present or coming). Pages are copied in, guarded
- * while clean, so dirtiness is exact per page; the device budget counts pages.
+ * Population by page: one 4 KiB page a fault (random access), or 64 KiB grown by the density
+ * tree of the stock unified-memory driver. There a fault brings its aligned 64 KiB, then the
+ * largest aligned subtree of the chunk of which more than 51 % is present or coming. Pages are
+ * copied in, guarded while clean. So dirtiness is exact per page, and the device budget counts
+ * pages.
  *
- * The read is done in the faulting thread. A page being read is marked, and the chunk may not be
- * evicted meanwhile; whoever else wants the page waits.
+ * The faulting thread reads. A page being read is marked, and the chunk may not be evicted
+ * meanwhile. Other threads that need the page wait.
  */
 #include <assert.h>
 #include <stdalign.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read-ahead: recognises sequential, backward and strided use in each region and reads what comes
- * next from the store into host frames. It never moves anything to the device: the use itself
- * does that, and by that touch tells us that the pattern goes on; what is on the device already tells
- * nothing. Which chunks are wanted depends on the sequence of uses only, not on when the disk answers;
- * that decides only where staging is full of writes, or the chunk itself is still being written, which
- * is not waited for: the chunk is then left to its use.
+ * Read-ahead: recognises sequential, backward and strided use in each region, and reads the next
+ * chunks from the store into host frames. It never moves anything to the device. The use itself
+ * does, and that touch tells that the pattern goes on. The wanted chunks depend only on the
+ * sequence of uses, not on the disk's answers. Timing matters only where staging is full of
+ * writes, or the chunk itself is still being written. Read-ahead does not wait for that; it
+ * skips the chunk.
  *
  * A stream is recognised when three of its last four chunks were used (sequential), or three
- * uses stand in equal distances with none between (strided), up or down; with ADVISE_SEQUENTIAL at
- * its first use. The window then doubles with every step up to config.readahead_chunks. Up to
- * SL_AHEAD_STREAMS streams a region; the one unused longest is replaced.
+ * uses have equal distances with none between (strided), up or down. With ADVISE_SEQUENTIAL the
+ * first use is enough. The window then doubles with every step up to config.readahead_chunks.
+ * There are up to SL_AHEAD_STREAMS streams a region. The one unused longest is replaced.
  *
- * Its mirror is write-behind: a sweep that writes by faults over a file that cannot fit would leave
- * the disk idle until the device is full. So while there is room, every second use of such a stream
- * evicts the chunk that would be the first to go anyway. The device still fills up, at half the rate, and
- * the sweep as a whole moves the same bytes.
+ * Its mirror is write-behind. A sweep that writes by faults over a file that cannot fit would
+ * leave the disk idle until the device is full. So while there is room, every second use of such
+ * a stream evicts the next victim early. The device still fills up, at half the rate, and the
+ * sweep moves the same bytes.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks to and from the store: where a chunk lies (mapped file or spill extent), reading it into
- * a frame, writing a frame, and what completions do to the chunk. Completions run on a thread of
- * the store engine.
+ * Chunks to and from the store: a chunk's place (mapped file or spill extent), reading it into a
+ * frame, writing a frame, and the effect of completions on the chunk. Completions run on a
+ * thread of the store engine.
  */
 #include <assert.h>
 #include <stdio.h>

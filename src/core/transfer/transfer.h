@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfer: chunks move between device, host memory and store, one at a time. It does not know which
- * launch comes when: where one is in the way, the caller gets -EINPROGRESS, and waits.
+ * Transfer: chunks move between device, host memory and store, one at a time. It does not know
+ * the order of launches. If one is in the way, the caller gets -EINPROGRESS, and waits.
  */
 #ifndef SL_CORE_TRANSFER_TRANSFER_H
 #define SL_CORE_TRANSFER_TRANSFER_H

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host code's view, on devices where host code has page tables of its own at the same addresses
- * (devices with hostmap): a touch by host code takes the chunk to the host tier, and the span of 2 MiB that
- * was touched is shown: its bytes are copied from the frame to the memory that host code sees. A
- * span that is only read is shown guarded, so that the first write to it is known; a written one
- * may be newer than the frame. Before the chunk leaves HOST the view is folded: every span of it is
- * hidden, and what may be newer goes back into the frame.
+ * (devices with hostmap). A touch by host code takes the chunk to the host tier, and shows the
+ * touched span of 2 MiB: its bytes are copied from the frame to host code's memory. A span that
+ * is only read is shown guarded, so that the first write to it is known. A written one may be
+ * newer than the frame. Before the chunk leaves HOST the view is folded: every span of it is
+ * hidden, and newer bytes go back into the frame.
  *
- * So both sides always see the newest contents at the boundaries that managed memory without
- * concurrent access has: a launch sees what host code wrote before it, host code sees what launches
- * wrote that it waited for. A touch of a chunk that a launch uses waits for that launch; one that
- * the touching thread itself holds by sluice_launch_begin() cannot be served.
+ * So both sides always see the newest contents, at the same boundaries as managed memory without
+ * concurrent access. A launch sees host code's earlier writes. Host code sees the writes of
+ * launches that it waited for. A touch of a chunk that a launch uses waits for that launch. If
+ * the touching thread itself holds the launch by sluice_launch_begin(), the touch cannot be
+ * served.
  *
  * Memory: chunks with a view count to view.limit_bytes at most; the oldest is folded for room.
  * LOCKING: as in state.h.

@@ -2,10 +2,11 @@
 /*
  * Waiting until launches give something back: pins, room, or a frame that they access.
  *
- * On a GPU nothing tells by itself that a launch has ended. So before a thread sleeps here, it
- *   - does the books of the launches that the device has done (space->reaped, sluice_launch.over);
- *   - has the device record an event behind the launches that have ended since.
- * Where launches wait for each other, the newest one that has not begun gives its pins back.
+ * On a GPU nothing reports the end of a launch by itself. So before a thread sleeps here, it
+ * - records the launches that the device has done (space->reaped, sluice_launch.over);
+ * - has the device record an event behind the launches that have ended since.
+ *
+ * If launches wait for each other, the newest one that has not begun gives its pins back.
  *
  * LOCKING: all of it under space->lock; waits drop it.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA device: making and ending it, its addresses, and the context that driver calls need.
- * Uses the primary context of the GPU, as the runtime of the program does, so that streams and
- * kernels of the program and of this library are of one context; whatever context a calling thread
- * has is put back.
+ * It uses the primary context of the GPU, as the program's runtime does. So streams and kernels
+ * of the program and of this library are in one context. A call restores the calling thread's
+ * context.
  *
  * Order of creation: driver, context, reserved addresses, host code's mapping of them, copy
  * streams, completers. destroy() undoes it backwards and takes a half-made device.

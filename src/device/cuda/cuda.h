@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the CUDA device: what its files share. The device runs ahead of its moves: a call
- * enqueues and returns, and the order among copies is kept by the driver's streams and events.
+ * Inside of the CUDA device: shared by its files. The device runs ahead of its moves: a call
+ * enqueues and returns. The driver's streams and events keep the order among copies.
  *
  *   cuda.c       create, destroy, attach; contexts
- *   addresses.c  the space's addresses: reserved where little looks like one
+ *   addresses.c  the place of the space's addresses
  *   frame.c      slabs of device memory, frames of host memory, their pools
- *   ahead.c      frames made before they are asked for
- *   span.c       which slab or frame stands at an address; present, absent, snapshot, zerocopy
- *   move.c       the two copy streams, numbers of moves, who waits for what
- *   hash.c       hashes of spans, for measured dirtiness
+ *   ahead.c      frames made ahead
+ *   span.c       slab or frame at an address; present, absent, snapshot, zerocopy
+ *   move.c       the two copy streams, numbers of moves, waits among them
+ *   hash.c       hashes of spans, for dirty detection
  *   complete.c   threads that wait for events and call back
  *   stream.c     streams and events of the public API
  *
- * Addresses. The range of the space is reserved with the driver. The GPU's mapping of it is what
- * cuMemMap says; host code's mapping is a software device of its own over the same range (it owns
- * the userfaultfd, the touches, and the memory that host code sees): the two have separate page
- * tables. Slabs and frames have a second, permanent address (alias) for copies, so that a slab
+ * Addresses. The range of the space is reserved with the driver. cuMemMap() makes the GPU's
+ * mapping of it. Host code's mapping is a software device of its own over the same range. It
+ * owns the userfaultfd, the touches, and the memory that host code sees. The two have separate
+ * page tables. Slabs and frames have a second, permanent address (alias) for copies. So a slab
  * can be filled or drained whatever the program's address of it.
  *
  * Locks: cuda->pools (rank FRAMES) for the lists; cuda->moves.lock (rank MOVES) for enqueuing

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between host and device: one stream for each direction, so that both directions of the
+ * Copies between host and device. Each direction has a stream, so that both directions of the
  * link and both copy engines work at once. Order among them:
- *   - copies in are numbered in the order of their stream (progress.queue);
- *   - a copy in to a slab waits, on its stream, for the last copy out of that slab;
- *   - a copy out of a slab waits, on its stream, for the copy in that filled it.
- * So the last copy of a slab, whichever way, is behind all others of it.
- * Whoever enqueues waits for nothing but room among SL_CUDA_MOVES.
+ * - copies in are numbered in the order of their stream (progress.queue);
+ * - a copy in to a slab waits, on its stream, for the last copy out of that slab;
+ * - a copy out of a slab waits, on its stream, for the copy in that filled it.
  *
- * Copies out are in a context of their own, in pieces. The driver writes page tables with an engine that copies,
- * on most machines the one that copies out: cuMemSetAccess() waits for its turn there, which comes after a time slice
- * of 1 ms where the queue of copies is of the same context, and behind the piece that is under way where it is of
- * another. Measured on an H200: 959 us, against 88 us with pieces of 4 MiB; while copies went both ways
- * 900, and 97 (168 with pieces of 8, 207 with 16). Such a context takes half a gigabyte of device memory: it
- * is made for the first copy out, and done without where it cannot be had.
+ * So the last copy of a slab is behind all its other copies, in either direction. An enqueuing
+ * thread waits only for room among SL_CUDA_MOVES.
  *
- * A copy that was enqueued and cannot be numbered (its event fails) is waited for: what it reads and
- * writes is the caller's again when the call has failed.
+ * Copies out are in a context of their own, in pieces. The driver writes page tables with a copy
+ * engine, on most machines the one for copies out. cuMemSetAccess() waits for its turn there.
+ * With copies of its own context that takes a time slice of 1 ms. With copies of another context
+ * it waits only for the current piece. Measured on an H200: 959 us, against 88 us with pieces of
+ * 4 MiB. With copies both ways 900, and 97 (168 with pieces of 8, 207 with 16). Such a context
+ * takes half a gigabyte of device memory. The first copy out makes it. If it cannot be made,
+ * copies go without.
  *
- * Nobody watches copies in for their own sake: how far they are is asked of the driver by who
- * wants to know.
+ * An enqueued copy whose event fails cannot be numbered, and is awaited. After a failed call its
+ * source and target are the caller's again.
+ *
+ * No thread watches copies in. The driver is asked about their progress on demand.
  */
 #include <errno.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands at an address of the GPU's mapping: nothing, a slab (present), or a frame of host
- * memory (reached). Mapping and unmapping are not ordered by streams: a span is mapped while its
- * contents are still on their way, since nobody uses it before it has passed gate(); it is
- * unmapped when core has seen the last launch that uses it end.
+ * The contents of an address in the GPU's mapping: nothing, a slab (present), or a frame of host
+ * memory (zero-copy). Streams do not order mapping and unmapping. A span is mapped while its
+ * contents are still on their way: no work uses it before it has passed gate(). It is unmapped
+ * when core has seen the end of the last launch that uses it.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,14 +2,12 @@
 /*
  * The software device: creation, destruction, the table of operations.
  *
- * Creation reserves the addresses (inaccessible, no memory), opens three userfaultfd
- * descriptors and starts the threads: workers run blocks of kernels, handlers serve
- * faults, and each stream has one. Three descriptors because how a fault is delivered is
- * a property of the descriptor: one with messages, one with signals, and one for the
- * arena, which only receives moves.
+ * Creation reserves the addresses (inaccessible, no memory), opens three userfaultfd descriptors
+ * and starts the threads. Workers run blocks of kernels, handlers serve faults, and each stream
+ * has a thread. A descriptor has one way to deliver faults, so there are three: one with
+ * messages, one with signals, and one for the arena, which only receives moves.
  *
- * A forked child has neither the addresses nor the threads; the descriptors close on
- * exec.
+ * A forked child has neither the addresses nor the threads. The descriptors close on exec.
  */
 #include "device/soft/soft.h"
 

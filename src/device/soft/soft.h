@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The software device from inside: what its files share. The contract is device/device.h.
+ * Inside of the software device: shared by its files. The contract is device/device.h.
  *
  *   soft.c    create, destroy, the table of operations
  *   uffd.c    userfaultfd: opening, ioctls
- *   range.c   attached ranges: attach, detach, who may change pages now, page tables
+ *   range.c   attached ranges: attach, detach, permission to change pages, page tables
  *   span.c    present, absent, snapshot, guard: whole spans
  *   carry.c   moving and copying their contents, all or nothing
  *   page.c    fill and drop single pages; which pages of a range are present
  *   frame.c   the arena of frames and its cache
- *   spare_maps.c  mappings kept back for the moment when the process has no more
+ *   spare_maps.c  mappings kept back for the limit of the process
  *   touch.c   signal handlers, handler threads: from a fault to events.touched() and back
  *   grid.c    worker threads that run kernels
  *   stream.c  streams and events
  *
- * "Device memory" is ordinary memory that stands at an address of the space; a frame is
- * the same memory standing at an address of the arena. Making a span present moves the
- * memory from arena to space (UFFDIO_MOVE: a page table entry, no byte is copied), making
- * it absent moves it back. Both are atomic for every thread that reads or writes
- * meanwhile. Kernels before 6.8 cannot move: the same calls then copy, under write
- * protection where a racing write could be lost. SLUICE_SOFT_MOVE=copy in the environment
- * asks for copies, so that tests reach that path.
+ * "Device memory" is ordinary memory at an address of the space. A frame is the same memory at
+ * an address of the arena. Making a span present moves the memory from arena to space
+ * (UFFDIO_MOVE: a page table entry, no byte is copied). Making it absent moves it back. Both are
+ * atomic for every thread that reads or writes meanwhile. Kernels before 6.8 cannot move. The
+ * same calls then copy, under write protection where a racing write could be lost.
+ * SLUICE_SOFT_MOVE=copy in the environment asks for copies, so that tests reach that path.
  *
- * One limit of copies: a direct I/O of the program into a span that is being made absent
- * (DMA is not stopped by write protection) loses what arrives after the copy. Moves
- * refuse such a span.
+ * One limit of copies: the program's direct I/O into a span that is being made absent. Write
+ * protection does not stop DMA. Data that arrive after the copy are lost. Moves refuse such a
+ * span.
  */
 #ifndef SL_DEVICE_SOFT_SOFT_H
 #define SL_DEVICE_SOFT_SOFT_H
