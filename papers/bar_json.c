@@ -14,21 +14,16 @@ void
 bar_json_begin(struct json *json, const char *what, const char *bar, const char *counted,
 	       uint64_t n)
 {
-	json_object(json);
-	json_key(json, "what");
-	json_string(json, what);
-	json_key(json, "bar");
-	json_string(json, bar);
-	json_key(json, counted);
-	json_u64(json, n);
+	json_object(json, NULL);
+	json_string(json, "what", what);
+	json_string(json, "bar", bar);
+	json_u64(json, counted, n);
 }
 
 void
 bar_json_end(struct json *json, int passed, const char *note)
 {
-	json_key(json, "passed");
-	json_bool(json, passed);
-	json_key(json, "note");
-	json_string(json, note);
+	json_bool(json, "passed", passed);
+	json_string(json, "note", note);
 	json_close(json);
 }

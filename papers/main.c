@@ -12,6 +12,8 @@ static const struct command commands[] = {
 	{"bench", "run a workload of the papers over files and measure it", cmd_bench},
 	{"figures", "make the figures of the paper G10 from its traces", cmd_figures},
 	{"import", "make a trace of a published input of the paper G10", cmd_import},
+	{"plan", "plan a trace's moves, also by the systems that the paper G10 compares",
+	 cmd_plan},
 	{"suite", "run the evaluations of the papers DRAGON and UVM Discard", cmd_suite},
 };
 

@@ -157,30 +157,10 @@ static const struct {
 static void
 verdict_json(struct json *json, enum workload_verdict verdict)
 {
-	switch (verdict) {
-	case WORKLOAD_VERIFIED:
-	case WORKLOAD_WRONG:
-		json_bool(json, verdict == WORKLOAD_VERIFIED);
-		return;
-	case WORKLOAD_NOT_VERIFIED:
-	case WORKLOAD_VERDICT_COUNT:
-		json_null(json);
-		return;
-	}
-}
-
-static void
-number_json(struct json *json, const char *key, uint64_t value)
-{
-	json_key(json, key);
-	json_u64(json, value);
-}
-
-static void
-text_json(struct json *json, const char *key, const char *value)
-{
-	json_key(json, key);
-	json_string(json, value);
+	if (verdict == WORKLOAD_VERIFIED || verdict == WORKLOAD_WRONG)
+		json_bool(json, "verified", verdict == WORKLOAD_VERIFIED);
+	else
+		json_null(json, "verified");
 }
 
 static void
@@ -188,11 +168,10 @@ stats_json(struct json *json, const char *key, const struct sluice_stats *stats)
 {
 	unsigned i;
 
-	json_key(json, key);
-	json_object(json);
+	json_object(json, key);
 	for (i = 0; i < SLUICE_COUNTER_COUNT; i++)
-		number_json(json, sluice_counter_name((enum sluice_counter)i),
-			    stats->counter[i]);
+		json_u64(json, sluice_counter_name((enum sluice_counter)i),
+			 stats->counter[i]);
 	json_close(json);
 }
 
@@ -201,19 +180,18 @@ config_json(struct json *json, const struct bench *bench, const struct workload_
 {
 	const struct sluice_config *config = &r->config;
 
-	json_key(json, "config");
-	json_object(json);
-	number_json(json, "device_budget", config->device_budget_bytes);
-	number_json(json, "host_budget", config->host_budget_bytes);
-	number_json(json, "host_reserve", config->host_reserve_bytes);
-	number_json(json, "staging", config->staging_bytes);
-	number_json(json, "chunk", config->chunk_bytes);
-	number_json(json, "large_chunk", config->large_chunk_bytes);
-	number_json(json, "workers", config->workers);
-	number_json(json, "readahead_chunks", config->readahead_chunks);
-	text_json(json, "policy", policy_names[config->policy]);
-	text_json(json, "population", population_names[config->population]);
-	text_json(json, "presence", bench_presence_names[bench->params.presence]);
+	json_object(json, "config");
+	json_u64(json, "device_budget", config->device_budget_bytes);
+	json_u64(json, "host_budget", config->host_budget_bytes);
+	json_u64(json, "host_reserve", config->host_reserve_bytes);
+	json_u64(json, "staging", config->staging_bytes);
+	json_u64(json, "chunk", config->chunk_bytes);
+	json_u64(json, "large_chunk", config->large_chunk_bytes);
+	json_u64(json, "workers", config->workers);
+	json_u64(json, "readahead_chunks", config->readahead_chunks);
+	json_string(json, "policy", policy_names[config->policy]);
+	json_string(json, "population", population_names[config->population]);
+	json_string(json, "presence", bench_presence_names[bench->params.presence]);
 	json_close(json);
 }
 
@@ -222,17 +200,16 @@ options_json(struct json *json, const struct bench *bench)
 {
 	unsigned i;
 
-	json_key(json, "options");
-	json_object(json);
-	number_json(json, "seed", bench->params.seed);
+	json_object(json, "options");
+	json_u64(json, "seed", bench->params.seed);
 	for (i = 0; i < bench->workload->n_options; i++) {
 		const struct workload_option *option = &bench->workload->options[i];
 
 		if (option->choices)
-			text_json(json, option->name,
-				  option->choices[bench->params.option[i]]);
+			json_string(json, option->name,
+				    option->choices[bench->params.option[i]]);
 		else
-			number_json(json, option->name, bench->params.option[i]);
+			json_u64(json, option->name, bench->params.option[i]);
 	}
 	json_close(json);
 }
@@ -243,31 +220,18 @@ runs_json(struct json *json, const struct workload_result *results, uint64_t n)
 	uint64_t i;
 	unsigned t;
 
-	json_key(json, "runs");
-	json_array(json);
+	json_array(json, "runs");
 	for (i = 0; i < n; i++) {
-		json_object(json);
-		for (t = 0; t < TIME_N; t++) {
-			json_key(json, time_fields[t].key);
-			json_double(json, seconds(median_ns(&results[i], 1,
-							    time_fields[t].offset)));
-		}
-		number_json(json, "h2d_bytes",
-			    sluice_stats_h2d_bytes(&results[i].before_sync));
-		number_json(json, "d2h_bytes",
-			    sluice_stats_d2h_bytes(&results[i].before_sync));
-		json_key(json, "verified");
+		json_object(json, NULL);
+		for (t = 0; t < TIME_N; t++)
+			json_double(json, time_fields[t].key,
+				    seconds(median_ns(&results[i], 1, time_fields[t].offset)));
+		json_u64(json, "h2d_bytes", sluice_stats_h2d_bytes(&results[i].before_sync));
+		json_u64(json, "d2h_bytes", sluice_stats_d2h_bytes(&results[i].before_sync));
 		verdict_json(json, results[i].verdict);
 		json_close(json);
 	}
 	json_close(json);
-}
-
-static void
-seconds_json(struct json *json, const char *key, double value)
-{
-	json_key(json, key);
-	json_double(json, value);
 }
 
 static void
@@ -276,27 +240,25 @@ memories_json(struct json *json, const struct bench *bench,
 {
 	unsigned m;
 
-	seconds_json(json, "link_in_gbs", bench->link.in_bytes_per_s / 1e9);
-	seconds_json(json, "link_out_gbs", bench->link.out_bytes_per_s / 1e9);
-	seconds_json(json, "link_both_gbs", bench->link.both_bytes_per_s / 1e9);
-	seconds_json(json, "kernels_s", kernels_s(bench, results));
-	json_key(json, "memories");
-	json_array(json);
+	json_double(json, "link_in_gbs", bench->link.in_bytes_per_s / 1e9);
+	json_double(json, "link_out_gbs", bench->link.out_bytes_per_s / 1e9);
+	json_double(json, "link_both_gbs", bench->link.both_bytes_per_s / 1e9);
+	json_double(json, "kernels_s", kernels_s(bench, results));
+	json_array(json, "memories");
 	for (m = 0; m < bench->n_memories; m++) {
 		struct share share = share_of(bench, results, m);
 
-		json_object(json);
-		text_json(json, "memory", share.memory);
-		seconds_json(json, "run_s", share.run_s);
-		seconds_json(json, "resident_s", share.resident_s);
-		seconds_json(json, "collect_s", share.collect_s);
-		number_json(json, "h2d_bytes", share.h2d_bytes);
-		number_json(json, "d2h_bytes", share.d2h_bytes);
-		number_json(json, "collect_bytes", share.collect_bytes);
-		seconds_json(json, "bound_s", share.bound_s);
-		text_json(json, "bound_by", share.bound_by);
-		seconds_json(json, "ratio", share.run_s / share.bound_s);
-		json_key(json, "verified");
+		json_object(json, NULL);
+		json_string(json, "memory", share.memory);
+		json_double(json, "run_s", share.run_s);
+		json_double(json, "resident_s", share.resident_s);
+		json_double(json, "collect_s", share.collect_s);
+		json_u64(json, "h2d_bytes", share.h2d_bytes);
+		json_u64(json, "d2h_bytes", share.d2h_bytes);
+		json_u64(json, "collect_bytes", share.collect_bytes);
+		json_double(json, "bound_s", share.bound_s);
+		json_string(json, "bound_by", share.bound_by);
+		json_double(json, "ratio", share.run_s / share.bound_s);
 		verdict_json(json, results_of(bench, results, m)[bench->repeat - 1].verdict);
 		json_close(json);
 	}
@@ -314,62 +276,57 @@ bench_report_json(const struct bench *bench, const struct workload_result *resul
 	unsigned t;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	text_json(&json, "workload", bench->workload->name);
-	text_json(&json, "version", sluice_version());
-	text_json(&json, "device", bench_is_cuda(bench) ? "cuda" : "soft");
-	text_json(&json, "memory", bench_memory_names[bench->memory[0]]);
-	number_json(&json, "footprint_bytes", r->plan.footprint_bytes);
-	number_json(&json, "rows", r->plan.rows);
-	number_json(&json, "cols", r->plan.cols);
-	number_json(&json, "window_bytes", r->plan.window_bytes);
-	number_json(&json, "tile_bytes", r->tile_bytes);
-	number_json(&json, "launches", r->launches);
-	number_json(&json, "input_bytes", r->input_bytes);
-	number_json(&json, "output_bytes", r->output_bytes);
+	json_object(&json, NULL);
+	json_string(&json, "workload", bench->workload->name);
+	json_string(&json, "version", sluice_version());
+	json_string(&json, "device", bench_is_cuda(bench) ? "cuda" : "soft");
+	json_string(&json, "memory", bench_memory_names[bench->memory[0]]);
+	json_u64(&json, "footprint_bytes", r->plan.footprint_bytes);
+	json_u64(&json, "rows", r->plan.rows);
+	json_u64(&json, "cols", r->plan.cols);
+	json_u64(&json, "window_bytes", r->plan.window_bytes);
+	json_u64(&json, "tile_bytes", r->tile_bytes);
+	json_u64(&json, "launches", r->launches);
+	json_u64(&json, "input_bytes", r->input_bytes);
+	json_u64(&json, "output_bytes", r->output_bytes);
 	config_json(&json, bench, r);
 	options_json(&json, bench);
-	number_json(&json, "repeat", n);
-	for (t = 0; t < TIME_N; t++) {
-		json_key(&json, time_fields[t].key);
-		json_double(&json, seconds(median_ns(results, n, time_fields[t].offset)));
-	}
-	number_json(&json, "h2d_bytes", sluice_stats_h2d_bytes(&r->before_sync));
-	number_json(&json, "d2h_bytes", sluice_stats_d2h_bytes(&r->before_sync));
+	json_u64(&json, "repeat", n);
+	for (t = 0; t < TIME_N; t++)
+		json_double(&json, time_fields[t].key,
+			    seconds(median_ns(results, n, time_fields[t].offset)));
+	json_u64(&json, "h2d_bytes", sluice_stats_h2d_bytes(&r->before_sync));
+	json_u64(&json, "d2h_bytes", sluice_stats_d2h_bytes(&r->before_sync));
 	if (r->batches) {
-		number_json(&json, "batches", r->batches);
-		number_json(&json, "batches_resident", r->batches_resident);
-		number_json(&json, "hand_bytes", r->hand_bytes);
+		json_u64(&json, "batches", r->batches);
+		json_u64(&json, "batches_resident", r->batches_resident);
+		json_u64(&json, "hand_bytes", r->hand_bytes);
 	}
 	if (r->steps) {
-		json_key(&json, "loss_first");
-		json_double(&json, r->loss_first);
-		json_key(&json, "loss_last");
-		json_double(&json, r->loss_last);
+		json_double(&json, "loss_first", r->loss_first);
+		json_double(&json, "loss_last", r->loss_last);
 	}
 	if (expected->known) {
-		number_json(&json, "expected_h2d_bytes", expected->h2d_bytes);
-		number_json(&json, "expected_d2h_bytes", expected->d2h_bytes);
-		number_json(&json, "expected_tolerance_bytes", expected->tolerance_bytes);
-		text_json(&json, "expected_h2d_formula", expected->h2d_formula);
-		text_json(&json, "expected_d2h_formula", expected->d2h_formula);
+		json_u64(&json, "expected_h2d_bytes", expected->h2d_bytes);
+		json_u64(&json, "expected_d2h_bytes", expected->d2h_bytes);
+		json_u64(&json, "expected_tolerance_bytes", expected->tolerance_bytes);
+		json_string(&json, "expected_h2d_formula", expected->h2d_formula);
+		json_string(&json, "expected_d2h_formula", expected->d2h_formula);
 	}
-	number_json(&json, "store_read_bytes", sluice_stats_store_read_bytes(&r->after));
-	number_json(&json, "store_write_bytes", sluice_stats_store_write_bytes(&r->after));
-	number_json(&json, "device_peak_bytes",
-		    r->after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
-	number_json(&json, "host_peak_bytes", r->after.resident_peak_bytes[SLUICE_TIER_HOST]);
-	number_json(&json, "spill_peak_bytes",
-		    r->after.resident_peak_bytes[SLUICE_TIER_STORE]);
+	json_u64(&json, "store_read_bytes", sluice_stats_store_read_bytes(&r->after));
+	json_u64(&json, "store_write_bytes", sluice_stats_store_write_bytes(&r->after));
+	json_u64(&json, "device_peak_bytes",
+		 r->after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
+	json_u64(&json, "host_peak_bytes", r->after.resident_peak_bytes[SLUICE_TIER_HOST]);
+	json_u64(&json, "spill_peak_bytes", r->after.resident_peak_bytes[SLUICE_TIER_STORE]);
 	stats_json(&json, "before_sync", &r->before_sync);
 	stats_json(&json, "after", &r->after);
 	runs_json(&json, results, n);
 	if (bench_is_cuda(bench))
 		memories_json(&json, bench, results);
-	json_key(&json, "verified");
 	verdict_json(&json, verdict);
 	if (verdict == WORKLOAD_WRONG)
-		text_json(&json, "mismatch", mismatch);
+		json_string(&json, "mismatch", mismatch);
 	return json_end(&json);
 }
 

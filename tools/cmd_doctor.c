@@ -195,21 +195,16 @@ check_config(struct doctor *doctor)
 static void
 json_findings(struct json *json, const struct doctor *doctor)
 {
-	json_key(json, "checks");
-	json_array(json);
+	json_array(json, "checks");
 	for (size_t i = 0; i < doctor->finding_n; i++) {
 		const struct finding *finding = &doctor->findings[i];
 
-		json_object(json);
-		json_key(json, "name");
-		json_string(json, finding->name);
-		json_key(json, "status");
-		json_string(json, level_name(finding->level));
-		json_key(json, "text");
-		json_string(json, finding->text);
+		json_object(json, NULL);
+		json_string(json, "name", finding->name);
+		json_string(json, "status", level_name(finding->level));
+		json_string(json, "text", finding->text);
 		if (finding->advice[0]) {
-			json_key(json, "advice");
-			json_string(json, finding->advice);
+			json_string(json, "advice", finding->advice);
 		}
 		json_close(json);
 	}
@@ -222,13 +217,10 @@ print_json(const struct doctor *doctor)
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "version");
-	json_string(&json, sluice_version());
-	json_key(&json, "software_device");
-	json_bool(&json, doctor->usable);
-	json_key(&json, "available_bytes");
-	json_u64(&json, doctor->available_bytes);
+	json_object(&json, NULL);
+	json_string(&json, "version", sluice_version());
+	json_bool(&json, "software_device", doctor->usable);
+	json_u64(&json, "available_bytes", doctor->available_bytes);
 	json_findings(&json, doctor);
 	json_end(&json);
 }
@@ -295,13 +287,10 @@ program_check(struct doctor *doctor, char **argv, int as_json)
 		return command_fail("doctor", "%s", sluice_last_error());
 	if (as_json) {
 		json_begin(&json, stdout);
-		json_object(&json);
-		json_key(&json, "version");
-		json_string(&json, sluice_version());
-		json_key(&json, "program");
-		json_string(&json, argv[0]);
-		json_key(&json, "verdict");
-		json_string(&json, cover_name(cover));
+		json_object(&json, NULL);
+		json_string(&json, "version", sluice_version());
+		json_string(&json, "program", argv[0]);
+		json_string(&json, "verdict", cover_name(cover));
 		json_findings(&json, doctor);
 		json_end(&json);
 	} else {

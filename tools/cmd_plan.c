@@ -24,9 +24,9 @@
 #define KEEP_DEFAULT 0.95 /* a machine hardly slower than one with all memory */
 #define SIZE_MOST    ((uint64_t)1 << 50) /* of a machine: sl_machine_check() */
 
-static const char plan_help[] =
-	"Usage: sluice plan TRACE [MACHINE] [OPTIONS]\n"
-	"       sluice plan TRACE [MACHINE] --sweep AXIS=VALUES[,AXIS=VALUES...] "
+static const char help_machine[] =
+	"Usage: %s plan TRACE [MACHINE] [OPTIONS]\n"
+	"       %s plan TRACE [MACHINE] --sweep AXIS=VALUES[,AXIS=VALUES...] "
 	"[OPTIONS]\n"
 	"\n"
 	"Plan the moves of a trace's tensors on a machine, simulate the plan and say how "
@@ -50,16 +50,12 @@ static const char plan_help[] =
 	"      --period N            of a trace of several: this one, counted from 0 "
 	"(default: of\n"
 	"                            those that repeat the one with the median time)\n"
-	"      --planner NAME        sluice (default), g10, g10-gds or g10-host\n"
-	"      --policy NAME         what runs in the simulator: plan (default), or "
-	"ideal, uvm,\n"
-	"                            deepum, flashneuron, g10-gds, g10-host, g10, lru; "
-	"or the\n"
-	"                            pager itself, in virtual time: core-lru, "
-	"core-plan,\n"
-	"                            core-uvm, core-dragon\n"
-	"      --plan FILE           carry out this plan instead of making one\n"
-	"      --as-published        by the rules of the published simulation\n"
+	"      --planner NAME        %s\n"
+	"      --policy NAME         what runs in the simulator: %s\n"
+	"      --plan FILE           carry out this plan instead of making one\n";
+static const char help_published[] =
+	"      --as-published        by the rules of the published simulation\n";
+static const char help_rest[] =
 	"  -o, --output FILE         write the plan\n"
 	"      --sweep SPEC          try many machines; AXIS is device-memory, "
 	"host-memory,\n"
@@ -92,6 +88,7 @@ enum {
 };
 
 static const struct option long_options[] = {
+	{"as-published", no_argument, NULL, OPT_PUBLISHED}, /* first: only if published */
 	{"device-memory", required_argument, NULL, OPT_DEVICE},
 	{"host-memory", required_argument, NULL, OPT_HOST},
 	{"link", required_argument, NULL, OPT_LINK},
@@ -101,7 +98,6 @@ static const struct option long_options[] = {
 	{"planner", required_argument, NULL, OPT_PLANNER},
 	{"policy", required_argument, NULL, OPT_POLICY},
 	{"plan", required_argument, NULL, OPT_PLAN},
-	{"as-published", no_argument, NULL, OPT_PUBLISHED},
 	{"output", required_argument, NULL, 'o'},
 	{"sweep", required_argument, NULL, OPT_SWEEP},
 	{"keep", required_argument, NULL, OPT_KEEP},
@@ -240,14 +236,16 @@ option_take(int c, struct plan_job *job)
 		job->period = (uint32_t)number;
 		break;
 	case OPT_PLANNER:
-		if (!sl_planner_find(optarg))
+		job->planner = plan_models.planner_find(optarg);
+		if (!job->planner)
 			return command_usage("plan", "--planner: no planner '%s'", optarg);
-		job->planner = optarg;
 		break;
 	case OPT_POLICY:
-		if (!sl_sim_policy_find(optarg))
+		job->policy = plan_models.policies;
+		while (job->policy->policy && strcmp(job->policy->policy->name, optarg))
+			job->policy++;
+		if (!job->policy->policy)
 			return command_usage("plan", "--policy: no policy '%s'", optarg);
-		job->policy = optarg;
 		break;
 	case OPT_PLAN:
 		job->plan_path = optarg;
@@ -272,26 +270,6 @@ option_take(int c, struct plan_job *job)
 		break;
 	}
 	return SL_EXIT_OK;
-}
-
-static int
-policy_takes_plan(const char *policy)
-{
-	return strcmp(policy, "plan") == 0 || strcmp(policy, "g10") == 0;
-}
-
-/* Does it move by the rules of the machine that the bound is for? As published, that one keeps
- * no copies, which lru and the pager do. */
-static int
-policy_has_bound(const char *policy, int as_published)
-{
-	static const char *const none[] = {"ideal", "flashneuron", "g10-gds", "g10-host"};
-
-	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-		if (strcmp(policy, none[i]) == 0)
-			return 0;
-	return !as_published || (strcmp(policy, "lru") != 0 &&
-				 strncmp(policy, "core-", strlen("core-")) != 0);
 }
 
 /* What sl_machine_check() refuses and options can ask for, by the options' names. */
@@ -331,18 +309,22 @@ machine_options_check(const struct sl_machine *machine)
 static int
 arguments_read(int argc, char **argv, struct plan_job *job, int *code)
 {
+	const struct option *options = long_options + !plan_models.publishes;
 	int c;
 
 	opterr = 0;
 	optind = 0;
-	while ((c = getopt_long(argc, argv, ":ho:", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
 		if (c == 'h') {
-			fputs(plan_help, stdout);
+			printf(help_machine, command_program_name(), command_program_name(),
+			       plan_models.planner_help, plan_models.policy_help);
+			printf("%s%s", plan_models.publishes ? help_published : "",
+			       help_rest);
 			*code = SL_EXIT_OK;
 			return 1;
 		}
 		if (c == '?' || c == ':')
-			*code = command_bad_option("plan", long_options, c, argv);
+			*code = command_bad_option("plan", options, c, argv);
 		else if (c >= OPT_DEVICE && c <= OPT_GPUS)
 			*code = machine_option(c, &job->machine);
 		else
@@ -364,7 +346,7 @@ arguments_read(int argc, char **argv, struct plan_job *job, int *code)
 			"plan", "--sweep goes neither with --plan nor with --output");
 		return 1;
 	}
-	if (job->sweep && strcmp(job->policy, "plan") != 0) {
+	if (job->sweep && job->policy != plan_models.policies) {
 		*code = command_usage("plan", "--sweep goes with --policy plan only");
 		return 1;
 	}
@@ -373,9 +355,9 @@ arguments_read(int argc, char **argv, struct plan_job *job, int *code)
 			"plan", "--keep is of --sweep: one machine has no smallest");
 		return 1;
 	}
-	if (!policy_takes_plan(job->policy) && (job->plan_path || job->output)) {
+	if (!job->policy->plans && (job->plan_path || job->output)) {
 		*code = command_usage("plan", "--policy %s carries out no plan: neither --plan nor --output",
-				      job->policy);
+				      job->policy->policy->name);
 		return 1;
 	}
 	if (job->keep <= 0)
@@ -391,43 +373,43 @@ plan_run(const struct plan_job *job, const struct sl_sim_options *options,
 	 struct plan_outcome *outcome)
 {
 	struct sl_planner_options planning = {.as_published = job->as_published};
-	const struct sl_sim_policy *policy = sl_sim_policy_find(job->policy);
-	const char *planner = strcmp(job->policy, "g10") == 0 ? "g10" : job->planner;
+	const struct sl_planner *planner = job->planner;
 	int rc;
 
-	if (!job->plan_path && strcmp(planner, "sluice") == 0)
-		return sl_best_plan(job->trace, &job->machine, &sl_planner_sluice, policy,
+	if (job->policy->planner)
+		planner = plan_models.planner_find(job->policy->planner);
+	if (!job->plan_path && planner == &sl_planner_sluice)
+		return sl_best_plan(job->trace, &job->machine,
+				    plan_models.planner_find("g10"), job->policy->policy,
 				    options, &outcome->plan, &outcome->result);
 	if (job->plan_path)
 		rc = sl_plan_read(job->plan_path, &outcome->plan);
 	else
-		rc = sl_planner_find(planner)->make(job->trace, &job->machine, &planning,
-						    &outcome->plan);
+		rc = planner->make(job->trace, &job->machine, &planning, &outcome->plan);
 	if (rc)
 		return rc;
-	return policy->run(job->trace, &job->machine, outcome->plan, options,
-			   &outcome->result);
+	return job->policy->policy->run(job->trace, &job->machine, outcome->plan, options,
+					&outcome->result);
 }
 
 static int
 job_run(const struct plan_job *job, struct plan_outcome *outcome)
 {
 	struct sl_sim_options options = {.as_published = job->as_published};
-	int takes_plan = policy_takes_plan(job->policy);
+	const struct sl_sim_policy *policy = job->policy->policy;
 	int rc = sl_machine_check(&job->machine);
 
 	if (!rc)
 		rc = sl_bound_make(job->trace, &job->machine, job->as_published,
 				   &outcome->bound);
-	outcome->has_bound = policy_has_bound(job->policy, job->as_published);
-	if (!rc && takes_plan)
+	outcome->has_bound = !job->policy->unbound &&
+			     !(job->as_published && job->policy->unbound_published);
+	if (!rc && job->policy->plans)
 		rc = plan_run(job, &options, outcome);
 	else if (!rc)
-		rc = sl_sim_policy_find(job->policy)
-			     ->run(job->trace, &job->machine, NULL, &options,
-				   &outcome->result);
+		rc = policy->run(job->trace, &job->machine, NULL, &options, &outcome->result);
 	if (!rc && outcome->result.failed)
-		rc = sl_fail(-ENOSPC, "%s: %s", job->policy, outcome->result.why);
+		rc = sl_fail(-ENOSPC, "%s: %s", policy->name, outcome->result.why);
 	if (!rc && job->output)
 		rc = sl_plan_write(outcome->plan, job->output);
 	if (!rc && job->svg)
@@ -462,7 +444,9 @@ period_take(struct plan_job *job, struct sl_trace **trace)
 int
 cmd_plan(int argc, char **argv)
 {
-	struct plan_job job = {.planner = "sluice", .policy = "plan", .period = SL_TRACE_NONE};
+	struct plan_job job = {.planner = &sl_planner_sluice,
+			       .policy = plan_models.policies,
+			       .period = SL_TRACE_NONE};
 	struct plan_outcome outcome = {0};
 	struct sl_trace *trace = NULL;
 	int rc, code = SL_EXIT_OK;

@@ -19,8 +19,28 @@
 #define SWEEP_AXES_MAX 4
 #define SWEEP_MAX      512 /* machines */
 
+/* A policy that --policy names. */
+struct plan_policy {
+	const struct sl_sim_policy *policy;
+	int plans;           /* it carries out a plan: the one given, or */
+	const char *planner; /* always that planner's; NULL: the one asked for */
+	int unbound; /* it does not keep to the rules of the machine that the bound is for, */
+	int unbound_published; /* or not with --as-published, since it keeps copies */
+};
+
+/* What a program's `plan` offers: tools/plan_models.c, papers/g10/plan_models.c. */
+struct plan_models {
+	const struct sl_planner *(*planner_find)(const char *name);
+	const struct plan_policy *policies; /* the default one first; the last has no policy */
+	int publishes;                      /* there is --as-published */
+	const char *planner_help, *policy_help;
+};
+extern const struct plan_models plan_models;
+
 struct plan_job {
-	const char *trace_path, *planner, *policy;
+	const char *trace_path;
+	const struct sl_planner *planner;
+	const struct plan_policy *policy;
 	const char *plan_path; /* --plan: carry this one out instead of making one */
 	const char *output, *svg, *sweep;
 	struct sl_machine machine;

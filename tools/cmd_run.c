@@ -299,30 +299,22 @@ print_json(const struct run_plan *plan, const char *program, const char *problem
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "program");
-	json_string(&json, program);
-	json_key(&json, "problem");
-	json_string(&json, problem[0] ? problem : NULL);
-	json_key(&json, "library");
-	json_string(&json, plan->library);
-	json_key(&json, "environment");
-	json_array(&json);
+	json_object(&json, NULL);
+	json_string(&json, "program", program);
+	json_string(&json, "problem", problem[0] ? problem : NULL);
+	json_string(&json, "library", plan->library);
+	json_array(&json, "environment");
 	for (size_t i = 0; i < plan->variable_n; i++) {
-		json_object(&json);
-		json_key(&json, "name");
-		json_string(&json, plan->variables[i].name);
-		json_key(&json, "value");
-		json_string(&json, plan->variables[i].value);
-		json_key(&json, "why");
-		json_string(&json, plan->variables[i].why);
+		json_object(&json, NULL);
+		json_string(&json, "name", plan->variables[i].name);
+		json_string(&json, "value", plan->variables[i].value);
+		json_string(&json, "why", plan->variables[i].why);
 		json_close(&json);
 	}
 	json_close(&json);
-	json_key(&json, "notes");
-	json_array(&json);
+	json_array(&json, "notes");
 	for (size_t i = 0; i < plan->note_n; i++)
-		json_string(&json, plan->notes[i]);
+		json_string(&json, NULL, plan->notes[i]);
 	json_close(&json);
 	(void)json_end(&json); /* main() looks at stdout */
 }

@@ -666,9 +666,8 @@ list_print(int as_json)
 		return command_fail("stat", "/proc/net/unix: %s", strerror(-n));
 	if (as_json) {
 		json_begin(&json, stdout);
-		json_object(&json);
-		json_key(&json, "processes");
-		json_array(&json);
+		json_object(&json, NULL);
+		json_array(&json, "processes");
 	} else if (!n) {
 		fputs("sluice stat: no process publishes its counters; start one with "
 		      "SLUICE_PUBLISH=1 in its environment\n",
@@ -684,16 +683,12 @@ list_print(int as_json)
 
 		process_name(targets[i].pid, name, sizeof(name));
 		if (as_json) {
-			json_object(&json);
-			json_key(&json, "pid");
-			json_i64(&json, targets[i].pid);
-			json_key(&json, "space");
-			json_u64(&json, targets[i].number);
-			json_key(&json, "command");
-			json_string(&json, name);
+			json_object(&json, NULL);
+			json_i64(&json, "pid", targets[i].pid);
+			json_u64(&json, "space", targets[i].number);
+			json_string(&json, "command", name);
 			if (rc) {
-				json_key(&json, "error");
-				json_string(&json, sluice_last_error());
+				json_string(&json, "error", sluice_last_error());
 			}
 			json_close(&json);
 		} else if (rc) {

@@ -134,40 +134,27 @@ show_json(const struct sl_trace *trace, const struct sums *sums)
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "source");
-	json_string(&json, trace->source);
-	json_key(&json, "clock_hz");
-	json_u64(&json, trace->clock_hz);
-	json_key(&json, "periods");
-	json_u64(&json, trace->n_periods);
-	json_key(&json, "launches");
-	json_u64(&json, trace->n_launches);
-	json_key(&json, "forward_launches");
+	json_object(&json, NULL);
+	json_string(&json, "source", trace->source);
+	json_u64(&json, "clock_hz", trace->clock_hz);
+	json_u64(&json, "periods", trace->n_periods);
+	json_u64(&json, "launches", trace->n_launches);
 	if (trace->n_forward == SL_TRACE_NONE)
-		json_null(&json);
+		json_null(&json, "forward_launches");
 	else
-		json_u64(&json, trace->n_forward);
-	json_key(&json, "uses");
-	json_u64(&json, trace->n_uses);
-	json_key(&json, "busy_ticks");
-	json_u64(&json, sums->busy_ticks);
-	json_key(&json, "tensors");
-	json_object(&json);
+		json_u64(&json, "forward_launches", trace->n_forward);
+	json_u64(&json, "uses", trace->n_uses);
+	json_u64(&json, "busy_ticks", sums->busy_ticks);
+	json_object(&json, "tensors");
 	for (unsigned kind = 0; kind < SL_TENSOR_KIND_COUNT; kind++) {
-		json_key(&json, sl_tensor_kind_name((enum sl_tensor_kind)kind));
-		json_object(&json);
-		json_key(&json, "number");
-		json_u64(&json, sums->tensors[kind]);
-		json_key(&json, "bytes");
-		json_u64(&json, sums->bytes[kind]);
+		json_object(&json, sl_tensor_kind_name((enum sl_tensor_kind)kind));
+		json_u64(&json, "number", sums->tensors[kind]);
+		json_u64(&json, "bytes", sums->bytes[kind]);
 		json_close(&json);
 	}
 	json_close(&json);
-	json_key(&json, "copy_in_bytes");
-	json_u64(&json, sums->copy_in_bytes);
-	json_key(&json, "copy_out_bytes");
-	json_u64(&json, sums->copy_out_bytes);
+	json_u64(&json, "copy_in_bytes", sums->copy_in_bytes);
+	json_u64(&json, "copy_out_bytes", sums->copy_out_bytes);
 	json_end(&json);
 }
 

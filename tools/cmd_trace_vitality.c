@@ -83,25 +83,10 @@ table_print(const struct sl_vitality *v, const struct sl_vitality_stats *s)
 static void
 numbers_json(struct json *json, const char *key, const uint64_t *numbers, unsigned n)
 {
-	json_key(json, key);
-	json_array(json);
+	json_array(json, key);
 	for (unsigned i = 0; i < n; i++)
-		json_u64(json, numbers[i]);
+		json_u64(json, NULL, numbers[i]);
 	json_close(json);
-}
-
-static void
-real_json(struct json *json, const char *key, double value)
-{
-	json_key(json, key);
-	json_double(json, value);
-}
-
-static void
-number_json(struct json *json, const char *key, uint64_t value)
-{
-	json_key(json, key);
-	json_u64(json, value);
 }
 
 static void
@@ -110,33 +95,32 @@ json_print(const struct sl_vitality *v, const struct sl_vitality_stats *s)
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	number_json(&json, "launches", v->n_launches);
-	number_json(&json, "ticks", v->start_ticks[v->n_launches]);
-	number_json(&json, "tensors", s->n_tensors);
-	number_json(&json, "idle_tensors", s->n_idle_tensors);
-	number_json(&json, "total_bytes", v->total_bytes);
-	number_json(&json, "global_bytes", v->global_bytes);
-	number_json(&json, "peak_alive_bytes", v->peak_alive_bytes);
-	real_json(&json, "alive_mean_share", s->alive_mean);
-	real_json(&json, "alive_max_share", s->alive_max);
-	real_json(&json, "active_mean_share", s->active_mean);
-	real_json(&json, "active_median_share", s->active_median);
-	real_json(&json, "active_max_share", s->active_max);
-	number_json(&json, "idle_times", v->n_idles);
-	real_json(&json, "idle_median_us", s->idle_median_us);
-	real_json(&json, "idle_p90_us", s->idle_p90_us);
+	json_object(&json, NULL);
+	json_u64(&json, "launches", v->n_launches);
+	json_u64(&json, "ticks", v->start_ticks[v->n_launches]);
+	json_u64(&json, "tensors", s->n_tensors);
+	json_u64(&json, "idle_tensors", s->n_idle_tensors);
+	json_u64(&json, "total_bytes", v->total_bytes);
+	json_u64(&json, "global_bytes", v->global_bytes);
+	json_u64(&json, "peak_alive_bytes", v->peak_alive_bytes);
+	json_double(&json, "alive_mean_share", s->alive_mean);
+	json_double(&json, "alive_max_share", s->alive_max);
+	json_double(&json, "active_mean_share", s->active_mean);
+	json_double(&json, "active_median_share", s->active_median);
+	json_double(&json, "active_max_share", s->active_max);
+	json_u64(&json, "idle_times", v->n_idles);
+	json_double(&json, "idle_median_us", s->idle_median_us);
+	json_double(&json, "idle_p90_us", s->idle_p90_us);
 	/* Bins as in the table: decades from below 1 us; sizes up to 4 KiB x 16^i. */
 	numbers_json(&json, "idle_number_by_length", s->idles, SL_IDLE_BINS);
 	numbers_json(&json, "idle_bytes_by_length", s->idle_bytes, SL_IDLE_BINS);
 	numbers_json(&json, "tensors_by_size", s->tensors, SL_SIZE_BINS);
 	numbers_json(&json, "bytes_by_size", s->tensor_bytes, SL_SIZE_BINS);
-	json_key(&json, "idle_number_by_size_and_length");
-	json_array(&json);
+	json_array(&json, "idle_number_by_size_and_length");
 	for (unsigned i = 0; i < SL_SIZE_BINS; i++) {
-		json_array(&json);
+		json_array(&json, NULL);
 		for (unsigned j = 0; j < SL_IDLE_BINS; j++)
-			json_u64(&json, s->idles_by_size[i][j]);
+			json_u64(&json, NULL, s->idles_by_size[i][j]);
 		json_close(&json);
 	}
 	json_close(&json);

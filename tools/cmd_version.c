@@ -54,9 +54,8 @@ cmd_version(int argc, char **argv)
 		return SL_EXIT_OK;
 	}
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "version");
-	json_string(&json, sluice_version());
+	json_object(&json, NULL);
+	json_string(&json, "version", sluice_version());
 	json_end(&json);
 	return SL_EXIT_OK;
 }

@@ -247,53 +247,35 @@ demo_print_table(const struct demo *demo)
 }
 
 static void
-json_size(struct json *json, const char *key, uint64_t value)
-{
-	json_key(json, key);
-	json_u64(json, value);
-}
-
-static void
-json_number(struct json *json, const char *key, double value)
-{
-	json_key(json, key);
-	json_double(json, value);
-}
-
-static void
 json_program(struct json *json, const struct program *program)
 {
-	json_object(json);
-	json_key(json, "name");
-	json_string(json, program->workload->name);
-	json_size(json, "footprint_bytes", program->plan.footprint_bytes);
-	json_number(json, "time_s", seconds(program->ours.total_ns));
+	json_object(json, NULL);
+	json_string(json, "name", program->workload->name);
+	json_u64(json, "footprint_bytes", program->plan.footprint_bytes);
+	json_double(json, "time_s", seconds(program->ours.total_ns));
 	if (program->mmap_rc) {
-		json_key(json, "mmap_error");
-		json_string(json, program->mmap_error);
+		json_string(json, "mmap_error", program->mmap_error);
 	} else {
-		json_number(json, "mmap_time_s", seconds(program->mmap.total_ns));
-		json_number(json, "speedup", speedup(program));
+		json_double(json, "mmap_time_s", seconds(program->mmap.total_ns));
+		json_double(json, "speedup", speedup(program));
 	}
-	json_key(json, "same_result");
 	if (program->compared)
-		json_bool(json, program->same);
+		json_bool(json, "same_result", program->same);
 	else
-		json_null(json);
-	json_number(json, "disk_fraction", disk_fraction(program));
-	json_number(json, "files_s",
+		json_null(json, "same_result");
+	json_double(json, "disk_fraction", disk_fraction(program));
+	json_double(json, "files_s",
 		    seconds(program->ours.generate_ns + program->mmap.generate_ns));
-	json_number(json, "compare_s", seconds(program->compare_ns));
-	json_size(json, "device_peak_bytes",
-		  program->ours.after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
-	json_size(json, "host_peak_bytes",
-		  program->ours.after.resident_peak_bytes[SLUICE_TIER_HOST]);
-	json_size(json, "samples", program->sampler.sample_n);
-	json_key(json, "counters");
-	json_object(json);
+	json_double(json, "compare_s", seconds(program->compare_ns));
+	json_u64(json, "device_peak_bytes",
+		 program->ours.after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
+	json_u64(json, "host_peak_bytes",
+		 program->ours.after.resident_peak_bytes[SLUICE_TIER_HOST]);
+	json_u64(json, "samples", program->sampler.sample_n);
+	json_object(json, "counters");
 	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++)
-		json_size(json, sluice_counter_name((enum sluice_counter)i),
-			  program->ours.after.counter[i]);
+		json_u64(json, sluice_counter_name((enum sluice_counter)i),
+			 program->ours.after.counter[i]);
 	json_close(json);
 	json_close(json);
 }
@@ -304,34 +286,28 @@ demo_print_json(const struct demo *demo)
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "version");
-	json_string(&json, sluice_version());
-	json_size(&json, "device_budget_bytes", demo->device_bytes);
-	json_size(&json, "host_budget_bytes", demo->host_bytes);
-	json_size(&json, "staging_bytes", demo->staging_bytes);
-	json_number(&json, "disk_read_bytes_per_s", demo->disk.read_bytes_per_s);
-	json_number(&json, "disk_write_bytes_per_s", demo->disk.write_bytes_per_s);
-	json_key(&json, "disk_direct");
-	json_bool(&json, demo->disk.direct);
-	json_key(&json, "mmap_limit_bytes");
+	json_object(&json, NULL);
+	json_string(&json, "version", sluice_version());
+	json_u64(&json, "device_budget_bytes", demo->device_bytes);
+	json_u64(&json, "host_budget_bytes", demo->host_bytes);
+	json_u64(&json, "staging_bytes", demo->staging_bytes);
+	json_double(&json, "disk_read_bytes_per_s", demo->disk.read_bytes_per_s);
+	json_double(&json, "disk_write_bytes_per_s", demo->disk.write_bytes_per_s);
+	json_bool(&json, "disk_direct", demo->disk.direct);
 	if (demo->limited)
-		json_u64(&json, demo->limit_bytes);
+		json_u64(&json, "mmap_limit_bytes", demo->limit_bytes);
 	else
-		json_null(&json);
-	json_key(&json, "programs");
-	json_array(&json);
+		json_null(&json, "mmap_limit_bytes");
+	json_array(&json, "programs");
 	for (size_t i = 0; i < PROGRAM_N; i++)
 		json_program(&json, &demo->programs[i]);
 	json_close(&json);
-	json_number(&json, "measure_s", seconds(demo->disk_ns));
-	json_number(&json, "all_s", seconds(sl_now_ns() - demo->begin_ns));
+	json_double(&json, "measure_s", seconds(demo->disk_ns));
+	json_double(&json, "all_s", seconds(sl_now_ns() - demo->begin_ns));
 	if (demo->picture_rc) {
-		json_key(&json, "picture_error");
-		json_string(&json, demo->picture_error);
+		json_string(&json, "picture_error", demo->picture_error);
 	} else {
-		json_key(&json, "picture");
-		json_string(&json, demo->picture);
+		json_string(&json, "picture", demo->picture);
 	}
 	json_end(&json);
 }

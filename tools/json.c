@@ -82,27 +82,28 @@ line_begin(struct json *json)
 		fputs("  ", json->out);
 }
 
+/* What stands before a value: the comma, its line, and in an object its key. */
 static void
-value_begin(struct json *json)
+value_begin(struct json *json, const char *key)
 {
+	assert(!key == !(json->depth && json->closers[json->depth - 1] == '}'));
 	if (json->depth == 0)
 		return;
-	if (json->closers[json->depth - 1] == '}') {
-		assert(json->keyed);
-		json->keyed = 0;
-		return;
-	}
 	if (!json->empty[json->depth - 1])
 		fputc(',', json->out);
 	json->empty[json->depth - 1] = 0;
 	line_begin(json);
+	if (key) {
+		text_write(json->out, key);
+		fputs(": ", json->out);
+	}
 }
 
 static void
-container_open(struct json *json, char opener, char closer)
+container_open(struct json *json, const char *key, char opener, char closer)
 {
 	assert(json->depth < JSON_DEPTH_MAX);
-	value_begin(json);
+	value_begin(json, key);
 	fputc(opener, json->out);
 	json->closers[json->depth] = closer;
 	json->empty[json->depth] = 1;
@@ -114,7 +115,6 @@ json_begin(struct json *json, FILE *out)
 {
 	json->out = out;
 	json->depth = 0;
-	json->keyed = 0;
 }
 
 int
@@ -129,21 +129,21 @@ json_end(struct json *json)
 }
 
 void
-json_object(struct json *json)
+json_object(struct json *json, const char *key)
 {
-	container_open(json, '{', '}');
+	container_open(json, key, '{', '}');
 }
 
 void
-json_array(struct json *json)
+json_array(struct json *json, const char *key)
 {
-	container_open(json, '[', ']');
+	container_open(json, key, '[', ']');
 }
 
 void
 json_close(struct json *json)
 {
-	assert(json->depth > 0 && !json->keyed);
+	assert(json->depth > 0);
 	json->depth--;
 	if (!json->empty[json->depth])
 		line_begin(json);
@@ -151,22 +151,9 @@ json_close(struct json *json)
 }
 
 void
-json_key(struct json *json, const char *key)
+json_string(struct json *json, const char *key, const char *text)
 {
-	assert(json->depth > 0 && json->closers[json->depth - 1] == '}' && !json->keyed);
-	if (!json->empty[json->depth - 1])
-		fputc(',', json->out);
-	json->empty[json->depth - 1] = 0;
-	line_begin(json);
-	text_write(json->out, key);
-	fputs(": ", json->out);
-	json->keyed = 1;
-}
-
-void
-json_string(struct json *json, const char *text)
-{
-	value_begin(json);
+	value_begin(json, key);
 	if (text)
 		text_write(json->out, text);
 	else
@@ -174,23 +161,23 @@ json_string(struct json *json, const char *text)
 }
 
 void
-json_u64(struct json *json, uint64_t value)
+json_u64(struct json *json, const char *key, uint64_t value)
 {
-	value_begin(json);
+	value_begin(json, key);
 	fprintf(json->out, "%" PRIu64, value);
 }
 
 void
-json_i64(struct json *json, int64_t value)
+json_i64(struct json *json, const char *key, int64_t value)
 {
-	value_begin(json);
+	value_begin(json, key);
 	fprintf(json->out, "%" PRId64, value);
 }
 
 void
-json_double(struct json *json, double value)
+json_double(struct json *json, const char *key, double value)
 {
-	value_begin(json);
+	value_begin(json, key);
 	if (isfinite(value))
 		fprintf(json->out, "%.9g", value);
 	else
@@ -198,15 +185,15 @@ json_double(struct json *json, double value)
 }
 
 void
-json_bool(struct json *json, int value)
+json_bool(struct json *json, const char *key, int value)
 {
-	value_begin(json);
+	value_begin(json, key);
 	fputs(value ? "true" : "false", json->out);
 }
 
 void
-json_null(struct json *json)
+json_null(struct json *json, const char *key)
 {
-	value_begin(json);
+	value_begin(json, key);
 	fputs("null", json->out);
 }

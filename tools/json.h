@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small writer of JSON, shared by the commands: one document to one FILE, indented so that a
- * person can read it as well. Inside an object every value follows a json_key(). Nothing is
+ * person can read it as well. Inside an object every value has a key, elsewhere the key is NULL. Nothing is
  * allocated; nesting is bounded by JSON_DEPTH_MAX.
  *
  * Strings may hold any bytes: quotes and control characters are escaped, what is not UTF-8 (a
@@ -11,9 +11,8 @@
  *	struct json json;
  *
  *	json_begin(&json, stdout);
- *	json_object(&json);
- *	json_key(&json, "launches");
- *	json_u64(&json, 3);
+ *	json_object(&json, NULL);
+ *	json_u64(&json, "launches", 3);
  *	rc = json_end(&json);
  *
  * Threads: one writer per document.
@@ -29,7 +28,6 @@
 struct json {
 	FILE *out;
 	unsigned depth;
-	int keyed; /* a key was written, its value is next */
 	char closers[JSON_DEPTH_MAX];
 	unsigned char empty[JSON_DEPTH_MAX]; /* nothing written at this depth yet */
 };
@@ -41,19 +39,16 @@ void json_begin(struct json *json, FILE *out);
 int json_end(struct json *json);
 
 /* Open an object or an array; close the innermost one. */
-void json_object(struct json *json);
-void json_array(struct json *json);
+void json_object(struct json *json, const char *key);
+void json_array(struct json *json, const char *key);
 void json_close(struct json *json);
 
-/* The name of the next value; inside objects only. */
-void json_key(struct json *json, const char *key);
-
 /* Values. text NULL: null. value of json_bool(): 0 is false. */
-void json_string(struct json *json, const char *text);
-void json_u64(struct json *json, uint64_t value);
-void json_i64(struct json *json, int64_t value);
-void json_double(struct json *json, double value);
-void json_bool(struct json *json, int value);
-void json_null(struct json *json);
+void json_string(struct json *json, const char *key, const char *text);
+void json_u64(struct json *json, const char *key, uint64_t value);
+void json_i64(struct json *json, const char *key, int64_t value);
+void json_double(struct json *json, const char *key, double value);
+void json_bool(struct json *json, const char *key, int value);
+void json_null(struct json *json, const char *key);
 
 #endif

@@ -126,7 +126,7 @@ plan_picture_run(const char *path, const struct plan_job *job,
 	int rc;
 
 	snprintf(title, sizeof(title), "Where a period of %.4g s goes (%s)",
-		 period / (double)job->trace->clock_hz, job->policy);
+		 period / (double)job->trace->clock_hz, job->policy->policy->name);
 	to = picture_begin(path, title, &rc);
 	if (!to)
 		return rc;

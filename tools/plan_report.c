@@ -138,7 +138,7 @@ plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome
 	       sl_size_format(job->machine.host_bytes, other, sizeof(other)),
 	       job->machine.link_in_bps / 1e9, job->machine.link_out_bps / 1e9,
 	       job->machine.store_read_bps / 1e9, job->machine.store_write_bps / 1e9);
-	printf("policy      %s", job->policy);
+	printf("policy      %s", job->policy->policy->name);
 	if (outcome->plan)
 		printf(", plan by %s, %u steps", outcome->plan->planner,
 		       outcome->plan->n_steps);
@@ -197,63 +197,38 @@ plan_report_json(const struct plan_job *job, const struct plan_outcome *outcome)
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "trace");
-	json_string(&json, job->trace_path);
-	json_key(&json, "period");
-	json_u64(&json, job->period);
-	json_key(&json, "policy");
-	json_string(&json, job->policy);
-	json_key(&json, "planner");
-	json_string(&json, outcome->plan ? outcome->plan->planner : NULL);
-	json_key(&json, "steps");
-	json_u64(&json, outcome->plan ? outcome->plan->n_steps : 0);
-	json_key(&json, "device_memory_bytes");
-	json_u64(&json, job->machine.device_bytes);
-	json_key(&json, "host_memory_bytes");
-	json_u64(&json, job->machine.host_bytes);
-	json_key(&json, "clock_hz");
-	json_u64(&json, job->trace->clock_hz);
-	json_key(&json, "period_ticks");
-	json_u64(&json, result->best_ticks);
-	json_key(&json, "unlimited_ticks");
-	json_u64(&json, result->ideal_ticks);
-	json_key(&json, "bound_ticks");
-	if (outcome->has_bound)
-		json_u64(&json, outcome->bound.ticks);
-	else
-		json_null(&json);
-	json_key(&json, "moving_bound_ticks");
-	if (outcome->has_bound)
-		json_u64(&json, outcome->bound.moving_ticks);
-	else
-		json_null(&json);
-	json_key(&json, "period_seconds");
-	json_double(&json, seconds(job, result->best_ticks));
-	json_key(&json, "kept");
-	json_double(&json, (double)result->ideal_ticks / (double)result->best_ticks);
-	json_key(&json, "faults");
-	json_u64(&json, result->faults);
-	for (int path = 0; path < SL_PATH_COUNT; path++) {
-		json_key(&json, path_keys[path]);
-		json_u64(&json, result->bytes[path]);
+	json_object(&json, NULL);
+	json_string(&json, "trace", job->trace_path);
+	json_u64(&json, "period", job->period);
+	json_string(&json, "policy", job->policy->policy->name);
+	json_string(&json, "planner", outcome->plan ? outcome->plan->planner : NULL);
+	json_u64(&json, "steps", outcome->plan ? outcome->plan->n_steps : 0);
+	json_u64(&json, "device_memory_bytes", job->machine.device_bytes);
+	json_u64(&json, "host_memory_bytes", job->machine.host_bytes);
+	json_u64(&json, "clock_hz", job->trace->clock_hz);
+	json_u64(&json, "period_ticks", result->best_ticks);
+	json_u64(&json, "unlimited_ticks", result->ideal_ticks);
+	if (outcome->has_bound) {
+		json_u64(&json, "bound_ticks", outcome->bound.ticks);
+		json_u64(&json, "moving_bound_ticks", outcome->bound.moving_ticks);
+	} else {
+		json_null(&json, "bound_ticks");
+		json_null(&json, "moving_bound_ticks");
 	}
-	json_key(&json, "drive_years");
-	json_double(&json, drive_years(job, outcome));
-	json_key(&json, "phases");
-	json_array(&json);
+	json_double(&json, "period_seconds", seconds(job, result->best_ticks));
+	json_double(&json, "kept", (double)result->ideal_ticks / (double)result->best_ticks);
+	json_u64(&json, "faults", result->faults);
+	for (int path = 0; path < SL_PATH_COUNT; path++)
+		json_u64(&json, path_keys[path], result->bytes[path]);
+	json_double(&json, "drive_years", drive_years(job, outcome));
+	json_array(&json, "phases");
 	for (uint32_t i = 0; i < count; i++) {
-		json_object(&json);
-		json_key(&json, "first_launch");
-		json_u64(&json, phases[i].first);
-		json_key(&json, "last_launch");
-		json_u64(&json, phases[i].end - 1);
-		json_key(&json, "ticks");
-		json_u64(&json, phases[i].ticks);
-		json_key(&json, "unlimited_ticks");
-		json_u64(&json, phases[i].ideal_ticks);
-		json_key(&json, "bound_by");
-		json_string(&json, plan_bound_name(phases[i].bound));
+		json_object(&json, NULL);
+		json_u64(&json, "first_launch", phases[i].first);
+		json_u64(&json, "last_launch", phases[i].end - 1);
+		json_u64(&json, "ticks", phases[i].ticks);
+		json_u64(&json, "unlimited_ticks", phases[i].ideal_ticks);
+		json_string(&json, "bound_by", plan_bound_name(phases[i].bound));
 		json_close(&json);
 	}
 	json_close(&json);

@@ -335,7 +335,7 @@ machine_run(struct sweep *sweep, uint32_t i)
 	int rc;
 
 	machine_make(sweep, i, &machine);
-	rc = sl_planner_find(job->planner)->make(job->trace, &machine, &options, &plan);
+	rc = job->planner->make(job->trace, &machine, &options, &plan);
 	sweep->kept[i] = -1;
 	if (!rc && plan->predicted_ns)
 		sweep->kept[i] = fmin(1, sweep->ideal_ns / (double)plan->predicted_ns);
@@ -436,53 +436,31 @@ sweep_print(const struct sweep *sweep)
 	printf("%s\n", found ? "" : " none of these");
 }
 
-/* Bytes and drives are counted: exact. */
-static void
-axis_json(struct json *json, const struct axis *axis, uint32_t i)
-{
-	switch (axis->kind) {
-	case AXIS_DEVICE:
-	case AXIS_HOST:
-	case AXIS_DRIVES:
-		json_u64(json, (uint64_t)axis->value[i]);
-		return;
-	case AXIS_STORE:
-	case AXIS_LINK:
-		json_double(json, axis->value[i]);
-		return;
-	case AXIS_COUNT:
-		break;
-	}
-}
-
 static void
 sweep_json(const struct sweep *sweep)
 {
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "trace");
-	json_string(&json, sweep->job->trace_path);
-	json_key(&json, "unlimited_seconds");
-	json_double(&json, sweep->ideal_ns / 1e9);
-	json_key(&json, "keep");
-	json_double(&json, sweep->job->keep);
-	json_key(&json, "machines");
-	json_array(&json);
+	json_object(&json, NULL);
+	json_string(&json, "trace", sweep->job->trace_path);
+	json_double(&json, "unlimited_seconds", sweep->ideal_ns / 1e9);
+	json_double(&json, "keep", sweep->job->keep);
+	json_array(&json, "machines");
 	for (uint32_t i = 0; i < sweep->count; i++) {
-		json_object(&json);
+		json_object(&json, NULL);
 		for (uint32_t a = 0; a < sweep->n_axes; a++) {
-			json_key(&json, axis_names[sweep->axes[a].kind]);
-			axis_json(&json, &sweep->axes[a], axis_at(sweep, i, a));
+			const struct axis *axis = &sweep->axes[a];
+			double value = axis->value[axis_at(sweep, i, a)];
+
+			/* Bytes and drives are counted: exact. */
+			if (axis->kind == AXIS_STORE || axis->kind == AXIS_LINK)
+				json_double(&json, axis_names[axis->kind], value);
+			else
+				json_u64(&json, axis_names[axis->kind], (uint64_t)value);
 		}
-		json_key(&json, "kept");
-		if (sweep->kept[i] < 0)
-			json_null(&json);
-		else
-			json_double(&json, sweep->kept[i]);
-		json_key(&json, "smallest");
-		json_bool(&json, machine_is_least(sweep, i));
+		json_double(&json, "kept", sweep->kept[i] < 0 ? (double)NAN : sweep->kept[i]);
+		json_bool(&json, "smallest", machine_is_least(sweep, i));
 		json_close(&json);
 	}
 	json_close(&json);

@@ -569,20 +569,16 @@ suite_json(const struct suite *suite)
 	struct json json;
 
 	json_begin(&json, stdout);
-	json_object(&json);
-	json_key(&json, "machine");
-	json_string(&json, suite->machine[suite->cuda]);
-	json_key(&json, "bars");
-	json_array(&json);
+	json_object(&json, NULL);
+	json_string(&json, "machine", suite->machine[suite->cuda]);
+	json_array(&json, "bars");
 	for (unsigned i = 0; i < n; i++) {
 		bar_json_begin(&json, bars[i].what, bars[i].bar, "rows", bars[i].n);
-		json_key(&json, "reported");
-		json_bool(&json, bars[i].reported);
+		json_bool(&json, "reported", bars[i].reported);
 		bar_json_end(&json, bars[i].passed, bars[i].note);
 	}
 	json_close(&json);
-	json_key(&json, "rows");
-	json_array(&json);
+	json_array(&json, "rows");
 	for (unsigned i = 0; i < suite->n_rows; i++)
 		if (suite->rows[i].status != SUITE_PLANNED)
 			suite_row_json(&json, &suite->rows[i]);

@@ -79,56 +79,38 @@ field(const struct suite_row *row, size_t offset)
 static void
 counters_json(struct json *json, const char *key, const struct sluice_stats *stats)
 {
-	json_key(json, key);
-	json_object(json);
+	json_object(json, key);
 	for (unsigned i = 0; i < SLUICE_COUNTER_COUNT; i++) {
-		if (!stats->counter[i])
-			continue;
-		json_key(json, sluice_counter_name((enum sluice_counter)i));
-		json_u64(json, stats->counter[i]);
+		if (stats->counter[i])
+			json_u64(json, sluice_counter_name((enum sluice_counter)i),
+				 stats->counter[i]);
 	}
 	json_close(json);
-}
-
-static void
-text_json(struct json *json, const char *key, const char *text)
-{
-	json_key(json, key);
-	json_string(json, text);
-}
-
-static void
-flag_json(struct json *json, const char *key, int value)
-{
-	json_key(json, key);
-	json_bool(json, value);
 }
 
 void
 suite_row_json(struct json *json, const struct suite_row *row)
 {
-	json_object(json);
-	text_json(json, "device", row->cuda ? "cuda" : "soft");
-	text_json(json, "part", suite_part_names[row->part]);
-	text_json(json, "workload", row->workload);
-	text_json(json, "variant", suite_variant_names[row->variant]);
-	text_json(json, "point", row->point);
-	text_json(json, "status", suite_status_names[row->status]);
+	json_object(json, NULL);
+	json_string(json, "device", row->cuda ? "cuda" : "soft");
+	json_string(json, "part", suite_part_names[row->part]);
+	json_string(json, "workload", row->workload);
+	json_string(json, "variant", suite_variant_names[row->variant]);
+	json_string(json, "point", row->point);
+	json_string(json, "status", suite_status_names[row->status]);
 	if (row->error[0])
-		text_json(json, "error", row->error);
+		json_string(json, "error", row->error);
 	if (row->verdict != WORKLOAD_NOT_VERIFIED)
-		flag_json(json, "verified", row->verdict == WORKLOAD_VERIFIED);
-	flag_json(json, "in_memory", row->in_memory);
-	flag_json(json, "in_turn", row->in_turn);
-	flag_json(json, "expected", row->expected);
-	for (unsigned i = 0; i < TIME_N; i++) {
-		json_key(json, time_fields[i].key);
-		json_double(json, *(double *)field(row, time_fields[i].offset));
-	}
-	for (unsigned i = 0; i < WHOLE_N; i++) {
-		json_key(json, whole_fields[i].key);
-		json_u64(json, *(uint64_t *)field(row, whole_fields[i].offset));
-	}
+		json_bool(json, "verified", row->verdict == WORKLOAD_VERIFIED);
+	json_bool(json, "in_memory", row->in_memory);
+	json_bool(json, "in_turn", row->in_turn);
+	json_bool(json, "expected", row->expected);
+	for (unsigned i = 0; i < TIME_N; i++)
+		json_double(json, time_fields[i].key,
+			    *(double *)field(row, time_fields[i].offset));
+	for (unsigned i = 0; i < WHOLE_N; i++)
+		json_u64(json, whole_fields[i].key,
+			 *(uint64_t *)field(row, whole_fields[i].offset));
 	counters_json(json, "before_sync", &row->before);
 	counters_json(json, "after", &row->after);
 	json_close(json);
@@ -147,12 +129,11 @@ suite_rows_write(const struct suite *suite, int cuda, const char *path)
 	if (!out)
 		return sl_fail(-errno, "%s: %s", temporary, strerror(errno));
 	json_begin(&json, out);
-	json_object(&json);
-	text_json(&json, "format", FORMAT);
-	text_json(&json, "device", cuda ? "cuda" : "soft");
-	text_json(&json, "machine", suite->machine[cuda]);
-	json_key(&json, "rows");
-	json_array(&json);
+	json_object(&json, NULL);
+	json_string(&json, "format", FORMAT);
+	json_string(&json, "device", cuda ? "cuda" : "soft");
+	json_string(&json, "machine", suite->machine[cuda]);
+	json_array(&json, "rows");
 	for (unsigned i = 0; i < suite->n_rows; i++)
 		if (suite->rows[i].cuda == cuda && suite->rows[i].status != SUITE_PLANNED)
 			suite_row_json(&json, &suite->rows[i]);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The published planner of the paper G10 (its sections 4.2 to 4.4): choose idle periods in
+ * The planner of the paper G10 (its sections 4.2 to 4.4): choose idle periods in
  * which a tensor leaves the device, where it goes and when it must come back, under an
  * estimate of memory over the kernels of one iteration and of the transfer capacity given
  * away so far.
  *
  * Steps: estimate_make() starts from all tensors resident and lets locals be allocated and
  * freed until that fits; periods_choose() evicts the period of greatest benefit until the
- * rest fits; prefetches_place() lets tensors come back as early as the estimate allows; the
- * two variants without unified memory then force what is still above their line
- * (periods_force()). Two sets of rules: the paper's and the published program's, struct
- * sl_g10_rules. Constants that the program sets by hand for single models are not here; the
- * raised line of the variants G10-GDS and G10-Host is, since it holds for every model.
+ * rest fits; prefetches_place() lets tensors come back as early as the estimate allows; with
+ * rules.forced, periods_force() then evicts what is still above the line. Constants that the
+ * published program sets by hand for single models are not here; its raised line is, since it
+ * holds for every model.
  *
  * Threads: pure.
  */
@@ -26,7 +25,7 @@
 
 #define LINE_SHARE 0.99 /* of device memory that the estimate may reach */
 #define LINE_RAISED \
-	1.060606 /* times that for G10-GDS and G10-Host: some 1.05 of the memory */
+	1.060606 /* times that where rules.raised_line is set: some 1.05 of the memory */
 #define FORCED_SHARE 0.9 /* of the line at the peak, where forced evictions stop */
 #define MARGIN       0.5 /* lead of moves over their nominal time */
 #define SAFE_FACTOR  (2 + MARGIN) /* of both moves: a shorter period is not worth it */
@@ -43,7 +42,6 @@ struct return_trip {
 struct g10 {
 	const struct sl_machine *machine;
 	struct sl_g10_rules rules;
-	enum sl_g10_variant variant;
 	struct sl_g10_view view;
 	struct g10_traffic traffic;
 	struct sl_plan *plan;
@@ -62,24 +60,6 @@ struct g10 {
 	uint32_t n_trips;
 	uint32_t peak; /* kernel of the greatest estimate before anything is evicted */
 };
-
-void
-sl_g10_rules_set(struct sl_g10_rules *rules, int as_published)
-{
-	*rules = (struct sl_g10_rules){
-		.binary_giga = as_published,
-		.one_latency = as_published,
-		.first_counted_twice = as_published,
-		.benefit_only = as_published,
-		.looped_skewed = as_published,
-		.own_size_ignored = as_published,
-		.empty_is_busy = as_published,
-		.hasty_busy = as_published,
-		.short_stays = as_published,
-		.unstable_sort = as_published,
-		.raised_line = as_published,
-	};
-}
 
 /* The kernel of [0, n) during which tick `at` falls. */
 static uint32_t
@@ -257,8 +237,8 @@ period_first(struct g10 *g)
 {
 	uint32_t best = 0;
 
-	if (g->rules.unstable_sort) {
-		sl_g10_sort(g->order, g->view.n_periods, period_before, g);
+	if (g->rules.sort) {
+		g->rules.sort(g->order, g->view.n_periods, period_before, g);
 		return g->order[0];
 	}
 	for (uint32_t p = 1; p < g->view.n_periods; p++)
@@ -499,8 +479,8 @@ order_sort(const struct g10 *g, uint32_t *order, uint32_t n, sl_g10_before befor
 {
 	SL_CLEANUP(free) uint32_t *other = NULL;
 
-	if (g->rules.unstable_sort) {
-		sl_g10_sort(order, n, before, context);
+	if (g->rules.sort) {
+		g->rules.sort(order, n, before, context);
 		return 0;
 	}
 	/* Merge sort, bottom up. */
@@ -566,7 +546,7 @@ weight_before(const void *context, uint32_t a, uint32_t b)
 	return g->weight[a] > g->weight[b];
 }
 
-/* G10-GDS and G10-Host: at the peak, evict without asking for bandwidth, and leave the way
+/* At the peak, evict without asking for bandwidth, and leave the way
  * back to the first use. */
 static int
 periods_force(struct g10 *g)
@@ -647,17 +627,16 @@ kernels_fit(const struct g10 *g)
 
 static int
 g10_init(struct g10 *g, const struct sl_trace *trace, const struct sl_machine *machine,
-	 enum sl_g10_variant variant, int as_published)
+	 const struct sl_g10_rules *rules)
 {
-	double giga = as_published ? (double)(UINT64_C(1) << 30) / 1e9 : 1;
+	double giga = rules->binary_giga ? (double)(UINT64_C(1) << 30) / 1e9 : 1;
 	uint32_t n, n_periods;
 	int rc = sl_machine_check(machine);
 
 	if (rc)
 		return rc;
 	g->machine = machine;
-	g->variant = variant;
-	sl_g10_rules_set(&g->rules, as_published);
+	g->rules = *rules;
 	rc = sl_g10_view_init(&g->view, trace, 0);
 	if (rc)
 		return rc;
@@ -666,9 +645,9 @@ g10_init(struct g10 *g, const struct sl_trace *trace, const struct sl_machine *m
 	g->bps[G10_STORE_IN] = machine->store_read_bps * giga;
 	g->bps[G10_HOST_OUT] = machine->link_out_bps * giga;
 	g->bps[G10_HOST_IN] = machine->link_in_bps * giga;
-	g->host_budget = variant == SL_G10_GDS ? 0 : (int64_t)machine->host_bytes;
+	g->host_budget = rules->no_host ? 0 : (int64_t)machine->host_bytes;
 	g->line = (double)(uint64_t)(LINE_SHARE * (double)machine->device_bytes);
-	if (variant != SL_G10_FULL && g->rules.raised_line)
+	if (rules->raised_line)
 		g->line *= LINE_RAISED;
 	rc = sl_g10_traffic_init(&g->traffic, &g->view, g->bps);
 	if (rc)
@@ -710,18 +689,16 @@ g10_fini(struct g10 *g)
 	free(g->trips);
 }
 
-static const char *const variant_names[SL_G10_VARIANT_COUNT] = {"g10", "g10-gds", "g10-host"};
-
 int
 sl_g10_plan(const struct sl_trace *trace, const struct sl_machine *machine,
-	    enum sl_g10_variant variant, int as_published, struct sl_plan **out)
+	    const struct sl_g10_rules *rules, struct sl_plan **out)
 {
 	struct g10 g = {0};
-	int rc = g10_init(&g, trace, machine, variant, as_published);
+	int rc = g10_init(&g, trace, machine, rules);
 
 	if (rc)
 		goto done;
-	rc = sl_plan_create(trace, variant_names[variant], &g.plan);
+	rc = sl_plan_create(trace, rules->name ? rules->name : "g10", &g.plan);
 	if (rc)
 		goto done;
 	rc = estimate_make(&g);
@@ -729,7 +706,7 @@ sl_g10_plan(const struct sl_trace *trace, const struct sl_machine *machine,
 		rc = periods_choose(&g);
 	if (!rc)
 		rc = prefetches_place(&g);
-	if (!rc && variant != SL_G10_FULL)
+	if (!rc && rules->forced)
 		rc = periods_force(&g);
 	if (!rc)
 		rc = steps_sort(&g);
@@ -746,23 +723,10 @@ static int
 g10_make(const struct sl_trace *trace, const struct sl_machine *machine,
 	 const struct sl_planner_options *options, struct sl_plan **out)
 {
-	return sl_g10_plan(trace, machine, SL_G10_FULL, options->as_published, out);
-}
+	static const struct sl_g10_rules rules = {0};
 
-static int
-g10_gds_make(const struct sl_trace *trace, const struct sl_machine *machine,
-	     const struct sl_planner_options *options, struct sl_plan **out)
-{
-	return sl_g10_plan(trace, machine, SL_G10_GDS, options->as_published, out);
-}
-
-static int
-g10_host_make(const struct sl_trace *trace, const struct sl_machine *machine,
-	      const struct sl_planner_options *options, struct sl_plan **out)
-{
-	return sl_g10_plan(trace, machine, SL_G10_HOST, options->as_published, out);
+	(void)options;
+	return sl_g10_plan(trace, machine, &rules, out);
 }
 
 const struct sl_planner sl_planner_g10 = {.name = "g10", .make = g10_make};
-const struct sl_planner sl_planner_g10_gds = {.name = "g10-gds", .make = g10_gds_make};
-const struct sl_planner sl_planner_g10_host = {.name = "g10-host", .make = g10_host_make};

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The published planner (paper G10, section 4) in its three variants, and the lifetimes and
- * idle periods it works on, which the tensor-level simulations use as well.
+ * The planner of the paper G10 (its section 4), and the lifetimes and idle periods it works on.
+ * `sluice plan` always tries its plan, too (sim/best_plan.h).
  *
- * g10_periods.c makes the view of a trace's first period; g10_sort.c is the sort whose
- * order of equal elements the published results depend on; g10_traffic.c books transfers
- * into the kernels' capacities; g10.c chooses and schedules. The many small departures of
- * the published program from the paper's text are the fields of struct sl_g10_rules, one
- * line each.
+ * g10_periods.c makes the view of a trace's first period; g10_traffic.c books transfers into the
+ * kernels' capacities; g10.c chooses and schedules. The published program departs from the
+ * paper's text in many small ways: each is a field of struct sl_g10_rules. papers/g10 sets them.
  *
  * Threads: pure functions on their arguments.
  */
@@ -16,15 +14,17 @@
 
 #include "plan/plan.h"
 
-enum sl_g10_variant {
-	SL_G10_FULL, /* G10 */
-	SL_G10_GDS,  /* G10-GDS: no host memory, whatever the machine has */
-	SL_G10_HOST, /* G10-Host */
-	SL_G10_VARIANT_COUNT
-};
+/* Sort indices so that `before` holds between neighbours. */
+typedef int (*sl_g10_before)(const void *context, uint32_t a, uint32_t b);
+typedef void (*sl_g10_sorter)(uint32_t *index, uint32_t n, sl_g10_before before,
+			      const void *context);
 
-/* Where the published program and the text part; 1 is the program. */
+/* How a variant or the published program departs from the text; all 0: the text. */
 struct sl_g10_rules {
+	const char *name; /* of the plan; NULL: "g10" */
+	int no_host;      /* host memory is not used, whatever the machine has */
+	int forced; /* above the line at the peak, evicts without asking for bandwidth */
+	int raised_line;         /* plans beyond the memory */
 	int binary_giga;         /* takes a machine's GB/s for 2^30 bytes a second */
 	int one_latency;         /* the store's read latency also for writes */
 	int first_counted_twice; /* tensor 0 is in the memory estimate twice, and never freed */
@@ -35,12 +35,9 @@ struct sl_g10_rules {
 	int empty_is_busy;    /* a write-out within one kernel counts as "store busy" */
 	int hasty_busy; /* any kernel with free capacity makes the store free, where the text
 			      * wants room for the whole transfer */
-	int short_stays;   /* a period too short for any move is not struck off */
-	int unstable_sort; /* equal elements fall as the sort of libstdc++ leaves them */
-	int raised_line;   /* G10-GDS and G10-Host may plan beyond the memory */
+	int short_stays;    /* a period too short for any move is not struck off */
+	sl_g10_sorter sort; /* the program's, which is not stable; NULL: stable */
 };
-
-void sl_g10_rules_set(struct sl_g10_rules *rules, int as_published);
 
 /* Launches of one period of the trace are "kernels" here, as in the paper. */
 struct sl_g10_tensor {
@@ -82,25 +79,11 @@ uint64_t sl_g10_kernel_bytes(const struct sl_g10_view *view, uint32_t kernel);
 int sl_g10_use_reads(enum sluice_intent intent);
 
 /*
- * Make the plan. as_published: the rules of the published program, else those of the paper.
- * Errors: -ENOMEM, -EINVAL (machine or trace), -ENOSPC: the text names the launch whose
- * tensors do not fit and the least memory. An estimate that stays above the memory is not an
+ * Make the plan. Errors: -ENOMEM, -EINVAL (machine or trace), -ENOSPC: the text names the launch
+ * whose tensors do not fit and the least memory. An estimate that stays above the memory is not an
  * error: the plan then relies on eviction by the executor, as the paper's does.
  */
 int sl_g10_plan(const struct sl_trace *trace, const struct sl_machine *machine,
-		enum sl_g10_variant variant, int as_published,
-		struct sl_plan **out) SL_MUST_CHECK;
-
-/* The variants behind the planner interface; sl_planner_g10 is in plan.h. */
-extern const struct sl_planner sl_planner_g10_gds;
-extern const struct sl_planner sl_planner_g10_host;
-
-/*
- * g10_sort.c: sort indices so that `before` holds between neighbours; not stable: equal
- * elements end in the order in which libstdc++'s std::sort leaves them. A relation that is
- * no order gives some order, never a wild access.
- */
-typedef int (*sl_g10_before)(const void *context, uint32_t a, uint32_t b);
-void sl_g10_sort(uint32_t *index, uint32_t n, sl_g10_before before, const void *context);
+		const struct sl_g10_rules *rules, struct sl_plan **out) SL_MUST_CHECK;
 
 #endif

@@ -53,13 +53,13 @@ struct sl_planner_options {
 /* One planner. make: -ENOSPC when no plan can fit: the text says which launch does not, and
  * the least device memory that would do. Pure: same input, same plan. One thread. */
 struct sl_planner {
-	const char *name; /* "sluice", "g10", "g10-gds", "g10-host" */
+	const char *name; /* "sluice", "g10" */
 	int (*make)(const struct sl_trace *trace, const struct sl_machine *machine,
 		    const struct sl_planner_options *options, struct sl_plan **out);
 };
 
-extern const struct sl_planner sl_planner_g10;    /* paper G10, published algorithm */
-extern const struct sl_planner sl_planner_sluice; /* ours */
+extern const struct sl_planner sl_planner_g10;              /* of the paper G10 */
+extern const struct sl_planner sl_planner_sluice;           /* ours */
 const struct sl_planner *sl_planner_find(const char *name); /* NULL: none of that name */
 
 /* "alloc", "free", "prefetch", "evict-host", "evict-store": as in plan files. */

@@ -8,13 +8,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "plan/g10.h"
+#include "plan/plan.h"
 
 static const struct sl_planner *const planners[] = {
 	&sl_planner_sluice,
 	&sl_planner_g10,
-	&sl_planner_g10_gds,
-	&sl_planner_g10_host,
 };
 
 const struct sl_planner *

@@ -25,7 +25,6 @@
 
 #include "base/cleanup.h"
 #include "plan/bound.h"
-#include "plan/g10.h"
 
 #define THREADS_MAX  4 /* a heat has hardly more candidates */
 /* Launches times uses of a small trace: its answer with all smaller devices takes about a
@@ -44,15 +43,15 @@
 #define ENTRANTS_MAX (4 + 3 * RUNGS_MAX)
 
 enum candidate_kind {
-	CANDIDATE_OWN,     /* of the planner, for `machine` */
-	CANDIDATE_G10,     /* of the published planner, for `machine` */
+	CANDIDATE_OWN,     /* of our planner, for `machine` */
+	CANDIDATE_RIVAL,   /* of the rival, for `machine` */
 	CANDIDATE_NONE,    /* no steps: pages leave by LRU */
 	CANDIDATE_SMALLER, /* the best for the smaller `machine` */
 };
 
 struct contest {
 	const struct sl_trace *trace;
-	const struct sl_planner *planner;
+	const struct sl_planner *rival;
 	const struct sl_sim_policy *policy;
 	const struct sl_sim_options *options;
 	uint64_t ideal_ticks;
@@ -145,15 +144,15 @@ entrant_plan(const struct race *race, struct entrant *entrant)
 {
 	const struct contest *contest = race->contest;
 	struct sl_planner_options planning = {.as_published = contest->options->as_published};
-	const struct sl_planner *planner = contest->planner;
+	const struct sl_planner *planner = &sl_planner_sluice;
 	struct sl_sim_result result;
 	int rc;
 
 	switch (entrant->kind) {
 	case CANDIDATE_NONE:
 		return sl_plan_create(contest->trace, "lru", &entrant->plan);
-	case CANDIDATE_G10:
-		planner = &sl_planner_g10;
+	case CANDIDATE_RIVAL:
+		planner = contest->rival;
 		break;
 	case CANDIDATE_OWN:
 		if (entrant != &race->entrants[0])
@@ -366,7 +365,7 @@ race_run(const struct contest *contest, const struct sl_machine *machine, int de
 	rc = judge_make(race);
 	if (!rc) {
 		race_enter(race, CANDIDATE_OWN, machine);
-		race_enter(race, CANDIDATE_G10, machine);
+		race_enter(race, CANDIDATE_RIVAL, machine);
 		race_enter(race, CANDIDATE_NONE, machine);
 		rc = race_heat(race, 0, entrant_judge);
 	}
@@ -394,12 +393,12 @@ race_run(const struct contest *contest, const struct sl_machine *machine, int de
 
 int
 sl_best_plan(const struct sl_trace *trace, const struct sl_machine *machine,
-	     const struct sl_planner *planner, const struct sl_sim_policy *policy,
+	     const struct sl_planner *rival, const struct sl_sim_policy *policy,
 	     const struct sl_sim_options *options, struct sl_plan **plan,
 	     struct sl_sim_result *result)
 {
 	struct contest contest = {.trace = trace,
-				  .planner = planner,
+				  .rival = rival,
 				  .policy = policy,
 				  .options = options};
 	uint32_t first = trace->period_first[0], launches = trace->period_first[1] - first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the simulator's files share: one period of a trace made ready for simulation, the
- * fault time model, noise, and results being filled.
+ * What the simulator's files share: one period of a trace made ready for simulation, and
+ * results being filled.
  *
  * Threads: plain data; nothing is shared.
  */
@@ -19,7 +19,7 @@ enum sl_sim_role {
 
 /* One launch: need[first ... first + n - 1], inputs first, each newest tensor first. */
 struct sl_sim_work_launch {
-	uint64_t ticks, fault_output_ticks, fault_all_ticks; /* with noise */
+	uint64_t ticks, fault_output_ticks, fault_all_ticks;
 	uint32_t first, n, n_inputs;
 	uint64_t bytes;        /* of all it needs */
 	uint32_t trace_launch; /* its number in the trace */
@@ -57,26 +57,5 @@ void sl_result_choose(struct sl_sim_result *result, int as_published);
 
 /* Is this plan made for that period? -EINVAL with a text if not, or if there is none. */
 int sl_plan_fits(const struct sl_plan *plan, const struct sl_sim_work *work) SL_MUST_CHECK;
-
-/* Bytes of a launch that were absent when it began. */
-struct sl_fault_bytes {
-	uint64_t all[SL_ROLE_COUNT];    /* of the launch, by role */
-	uint64_t absent[SL_ROLE_COUNT]; /* of them: to be allocated, or on host or store */
-	uint64_t store[SL_ROLE_COUNT];  /* of those: on the store */
-};
-
-/* What faults add to a launch's time, in ticks of the clock. */
-uint64_t sl_fault_ticks(const struct sl_machine *machine, uint64_t clock_hz,
-			const struct sl_sim_work_launch *launch,
-			const struct sl_fault_bytes *bytes, int as_published);
-
-/* 32-bit Mersenne twister, 624 words of state; and a double in [low, high). */
-struct sl_twister {
-	uint32_t state[624];
-	uint32_t next;
-};
-void sl_twister_init(struct sl_twister *twister, uint32_t seed);
-uint32_t sl_twister_next(struct sl_twister *twister);
-double sl_twister_range(struct sl_twister *twister, double low, double high);
 
 #endif

@@ -2,8 +2,9 @@
 /*
  * Simulation by pages (paper G10, section 6, as its artifact does it): launches run one
  * after the other; a launch that misses pages waits for them; pages move in transfer steps
- * on a fixed grid (flow.c). The policies uvm, deepum and g10; and ours, lru and plan, which
- * pin what a launch uses, start it when all is there, and know what is dead or clean.
+ * on a fixed grid (flow.c). Our policies lru and plan pin the tensors of a launch, start it when
+ * all are there, and know which are dead or clean. Other rules (struct sl_paging_rules) make it
+ * the machine of the published artifact, papers/g10.
  *
  * Here: the machine made ready, the steps of all GPUs, and the policies. What becomes of a
  * launch is in paging_launch.c.
@@ -129,12 +130,12 @@ gpu_init(struct paging *p, struct gpu *g)
 		if (trace->tensors[tensor].kind == SL_TENSOR_GLOBAL)
 			global_place(g, tensor);
 
-	if (p->kind == PAGING_OURS) {
+	if (sl_paging_is_ours(p)) {
 		g->flow.pins = 1;
 		g->flow.waits = p->plan != NULL;
 		g->flow.runs.keeps_copies = 1;
 	}
-	if (p->kind == PAGING_DEEPUM) {
+	if (p->rules->ahead) {
 		g->flow.protects = 1;
 		g->flow.birth = p->work.birth;
 		g->flow.death = p->work.death;
@@ -247,8 +248,7 @@ gpus_run(struct paging *p)
 	for (i = 0; i < p->n_gpus; i++) {
 		struct gpu *g = &p->gpus[i];
 
-		for (launch = 0; launch + 1 < DEEPUM_AHEAD && p->kind == PAGING_DEEPUM;
-		     launch++)
+		for (launch = 0; launch + 1 < p->rules->ahead; launch++)
 			sl_gpu_protect(g, launch);
 		g->start = (uint64_t)(p->options->stagger * i * (double)p->work.ideal_ticks);
 		g->begin = g->start;
@@ -350,12 +350,10 @@ launch_too_big(const struct paging *p, uint64_t *bytes)
 static int
 paging_check(const struct paging *p)
 {
-	if (p->plan) {
-		int rc = sl_plan_fits(p->plan, &p->work);
+	int rc = p->rules->plans ? sl_plan_fits(p->plan, &p->work) : 0;
 
-		if (rc)
-			return rc;
-	}
+	if (rc)
+		return rc;
 	if (!(p->options->stagger >= 0 && p->options->stagger <= 1))
 		return sl_fail(-EINVAL, "simulator: stagger is %g, must be 0 to 1",
 			       p->options->stagger);
@@ -368,12 +366,15 @@ paging_check(const struct paging *p)
 	return 0;
 }
 
-static int
-paging_run(enum paging_kind kind, const struct sl_trace *trace,
-	   const struct sl_machine *machine, const struct sl_plan *plan,
-	   const struct sl_sim_options *options, struct sl_sim_result *out)
+int
+sl_paging_run(const struct sl_paging_rules *rules, const struct sl_trace *trace,
+	      const struct sl_machine *machine, const struct sl_plan *plan,
+	      const struct sl_sim_options *options, struct sl_sim_result *out)
 {
-	struct paging p = {.machine = machine, .plan = plan, .options = options, .kind = kind};
+	struct paging p = {.machine = machine,
+			   .plan = rules->plans ? plan : NULL,
+			   .options = options,
+			   .rules = rules};
 	uint32_t i, worst, slowest = 0;
 	uint64_t bytes;
 	int rc;
@@ -424,62 +425,24 @@ out:
 }
 
 static int
-uvm_run(const struct sl_trace *trace, const struct sl_machine *machine,
-	const struct sl_plan *plan, const struct sl_sim_options *options,
-	struct sl_sim_result *out)
-{
-	(void)plan;
-	return paging_run(PAGING_UVM, trace, machine, NULL, options, out);
-}
-
-static int
-deepum_run(const struct sl_trace *trace, const struct sl_machine *machine,
-	   const struct sl_plan *plan, const struct sl_sim_options *options,
-	   struct sl_sim_result *out)
-{
-	(void)plan;
-	return paging_run(PAGING_DEEPUM, trace, machine, NULL, options, out);
-}
-
-static int
-plan_missing(void)
-{
-	return sl_fail(-EINVAL, "simulator: this policy carries out a plan: give one");
-}
-
-static int
-g10_run(const struct sl_trace *trace, const struct sl_machine *machine,
-	const struct sl_plan *plan, const struct sl_sim_options *options,
-	struct sl_sim_result *out)
-{
-	if (!plan)
-		return plan_missing();
-	return paging_run(PAGING_PLAN, trace, machine, plan, options, out);
-}
-
-static int
 lru_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	const struct sl_plan *plan, const struct sl_sim_options *options,
 	struct sl_sim_result *out)
 {
-	(void)plan;
-	return paging_run(PAGING_OURS, trace, machine, NULL, options, out);
+	static const struct sl_paging_rules rules = {0};
+
+	return sl_paging_run(&rules, trace, machine, plan, options, out);
 }
 
-/* As published, a plan of ours is carried out by the very rules of g10's. */
 static int
 plan_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	 const struct sl_plan *plan, const struct sl_sim_options *options,
 	 struct sl_sim_result *out)
 {
-	if (!plan)
-		return plan_missing();
-	return paging_run(options->as_published ? PAGING_PLAN : PAGING_OURS, trace,
-			  machine, plan, options, out);
+	static const struct sl_paging_rules rules = {.plans = 1};
+
+	return sl_paging_run(&rules, trace, machine, plan, options, out);
 }
 
-const struct sl_sim_policy sl_sim_uvm = {"uvm", uvm_run};
-const struct sl_sim_policy sl_sim_deepum = {"deepum", deepum_run};
-const struct sl_sim_policy sl_sim_g10 = {"g10", g10_run};
 const struct sl_sim_policy sl_sim_lru = {"lru", lru_run};
 const struct sl_sim_policy sl_sim_plan = {"plan", plan_run};

@@ -12,14 +12,30 @@
 #include "sim/flow.h"
 #include "sim/internal.h"
 
-#define DEEPUM_AHEAD 8 /* launches looked ahead */
-
-enum paging_kind {
-	PAGING_UVM,
-	PAGING_DEEPUM,
-	PAGING_PLAN, /* carries out a plan by the rules of the published machine */
-	PAGING_OURS, /* our pager: pins, no faults, dead data dropped; a plan if there is one */
+/* Bytes of a launch that were absent when it began. */
+struct sl_fault_bytes {
+	uint64_t all[SL_ROLE_COUNT];    /* of the launch, by role */
+	uint64_t absent[SL_ROLE_COUNT]; /* of them: to be allocated, or on host or store */
+	uint64_t store[SL_ROLE_COUNT];  /* of those: on the store */
 };
+
+/* What a policy does in its own way. All 0: our pager under LRU. */
+struct sl_paging_rules {
+	int plans; /* it carries out a plan */
+	/* Ticks that faults add to a launch. NULL: our pager, which has no faults, pins the tensors
+	 * of the running launch and drops dead ones. */
+	uint64_t (*fault_ticks)(const struct sl_machine *machine, uint64_t clock_hz,
+				const struct sl_sim_work_launch *launch,
+				const struct sl_fault_bytes *bytes, int as_published);
+	/* Tensors of so many launches ahead are asked for and not evicted; 0: of none. */
+	uint32_t ahead;
+};
+
+/* The run() of a policy with these rules; without rules->plans, plan is ignored. */
+int sl_paging_run(const struct sl_paging_rules *rules, const struct sl_trace *trace,
+		  const struct sl_machine *machine, const struct sl_plan *plan,
+		  const struct sl_sim_options *options,
+		  struct sl_sim_result *out) SL_MUST_CHECK;
 
 enum gpu_state {
 	GPU_WAITING, /* the launch misses pages */
@@ -53,7 +69,7 @@ struct paging {
 	const struct sl_machine *machine;
 	const struct sl_plan *plan;
 	const struct sl_sim_options *options;
-	enum paging_kind kind;
+	const struct sl_paging_rules *rules;
 	uint64_t page_bytes;
 	uint64_t step_ticks; /* between transfer steps */
 	uint64_t step_next; /* number of the next step; its time is that times step_ticks */
@@ -63,13 +79,19 @@ struct paging {
 	uint32_t n_gpus;
 };
 
+static inline int
+sl_paging_is_ours(const struct paging *p)
+{
+	return !p->rules->fault_ticks;
+}
+
 /* Begin the launch at g->launch: what the plan says for it, then what it misses. */
 void sl_gpu_begin(struct gpu *g);
 /* Launches that end before `time` make place for those behind them. */
 void sl_gpu_advance(struct gpu *g, uint64_t time);
 /* Behind the step at `time`: has what the launch waits for arrived? -ENOSPC: never. */
 int sl_gpu_look(struct gpu *g, uint64_t time) SL_MUST_CHECK;
-/* DeepUM: the tensors of launch `number` (counted from the start) are not taken for others. */
+/* The tensors of launch `number` (counted from the start) are not evicted for others. */
 void sl_gpu_protect(struct gpu *g, uint64_t number);
 
 #endif

@@ -117,9 +117,10 @@ sl_gpu_protect(struct gpu *g, uint64_t number)
 		g->flow.needed_until[work->need[i]] = number;
 }
 
-/* DeepUM: the tensors of a launch are asked for. Outputs before inputs: the artifact's joined set (departure 5). */
+/* The tensors of a launch are asked for. Outputs before inputs: the artifact's joined set
+ * (departure 5). */
 static void
-deepum_ask(struct gpu *g, uint64_t number)
+launch_ask(struct gpu *g, uint64_t number)
 {
 	const struct sl_sim_work *work = &g->paging->work;
 	const struct sl_sim_work_launch *w = &work->launches[number % work->n_launches];
@@ -256,7 +257,7 @@ launch_ready(struct gpu *g)
 			out->bound = (enum sl_sim_bound)bound;
 	if (!p->options->as_published)
 		launch_refresh(g, w);
-	for (i = w->first; i < w->first + w->n && p->kind == PAGING_OURS; i++)
+	for (i = w->first; i < w->first + w->n && sl_paging_is_ours(p); i++)
 		if (p->work.writes[i])
 			sl_runs_dirty(&g->flow.runs, p->work.need[i]);
 	g->state = GPU_RUNNING;
@@ -284,9 +285,9 @@ sl_gpu_begin(struct gpu *g)
 
 	if (p->plan)
 		plan_carry_out(g);
-	if (p->kind == PAGING_DEEPUM) {
-		sl_gpu_protect(g, flow->now + DEEPUM_AHEAD - 1);
-		deepum_ask(g, flow->now + DEEPUM_AHEAD);
+	if (p->rules->ahead) {
+		sl_gpu_protect(g, flow->now + p->rules->ahead - 1);
+		launch_ask(g, flow->now + p->rules->ahead);
 	}
 	for (i = w->first; i < w->first + w->n && flow->pins; i++)
 		sl_runs_recall(&flow->runs, p->work.need[i]);
@@ -303,11 +304,11 @@ sl_gpu_begin(struct gpu *g)
 	out->store_pages = (out->store_pages + scale - 1) / scale;
 	out->fresh_pages = (out->fresh_pages + scale - 1) / scale;
 	g->faults += out->host_pages + out->store_pages + out->fresh_pages;
-	if (p->kind != PAGING_OURS)
-		g->end += sl_fault_ticks(p->machine, p->work.trace->clock_hz, w, &bytes,
-					 p->options->as_published);
+	if (!sl_paging_is_ours(p))
+		g->end += p->rules->fault_ticks(p->machine, p->work.trace->clock_hz, w,
+						&bytes, p->options->as_published);
 	g->state = GPU_WAITING;
-	if (p->kind == PAGING_OURS && launch_is_ready(g, w)) {
+	if (sl_paging_is_ours(p) && launch_is_ready(g, w)) {
 		g->end += alloc_ticks(g);
 		launch_ready(g);
 	}
@@ -334,7 +335,7 @@ launch_end(struct gpu *g)
 	else
 		out->stall_ticks += span - transfer - w->ticks;
 
-	if (p->kind == PAGING_OURS)
+	if (sl_paging_is_ours(p))
 		for (i = w->first; i < w->first + w->n; i++)
 			if (p->work.death[p->work.need[i]] == g->launch + 1 &&
 			    !p->work.lasts[p->work.need[i]])
@@ -388,7 +389,7 @@ sl_gpu_look(struct gpu *g, uint64_t time)
 			return 0;
 	}
 	/* Ours computes when all is there; a faulting launch computes while it waits. */
-	if (g->paging->kind == PAGING_OURS)
+	if (sl_paging_is_ours(g->paging))
 		g->end = u64_max(time + g->late_ticks, g->start + alloc_ticks(g)) + w->ticks;
 	else if (time + g->late_ticks > g->end)
 		g->end = time + g->late_ticks;

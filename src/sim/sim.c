@@ -3,9 +3,8 @@
  * The simulator's policies by name, and the ideal: every launch at its own time with
  * unlimited memory.
  *
- * The policies: paging.c (uvm, deepum, g10, lru, plan), flashneuron.c, g10_tensor.c
- * (g10-gds, g10-host), core_run.c (core-lru and others: the pager itself). Threads: nothing is
- * kept.
+ * The policies: paging.c (lru, plan), core_run.c (core-lru and others: the pager itself). Those
+ * of the papers are in papers/g10. Threads: nothing is kept.
  */
 #include "sim/core_run.h"
 #include "sim/internal.h"
@@ -54,13 +53,8 @@ ideal_run(const struct sl_trace *trace, const struct sl_machine *machine,
 const struct sl_sim_policy sl_sim_ideal = {"ideal", ideal_run};
 
 const struct sl_sim_policy *const sl_sim_policies[] = {
-	&sl_sim_ideal,       &sl_sim_uvm,
-	&sl_sim_deepum,      &sl_sim_flashneuron,
-	&sl_sim_g10_gds,     &sl_sim_g10_host,
-	&sl_sim_g10,         &sl_sim_lru,
-	&sl_sim_plan,        &sl_sim_core_lru,
-	&sl_sim_core_dragon, &sl_sim_core_uvm,
-	&sl_sim_core_plan,   NULL,
+	&sl_sim_ideal,       &sl_sim_lru,      &sl_sim_plan,      &sl_sim_core_lru,
+	&sl_sim_core_dragon, &sl_sim_core_uvm, &sl_sim_core_plan, NULL,
 };
 
 const struct sl_sim_policy *

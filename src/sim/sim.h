@@ -45,8 +45,6 @@ struct sl_sim_options {
 	int as_published; /* the artifact's departures from its paper: named in
 			    * docs/design/simulator.md, one by one */
 	uint32_t periods; /* simulated one after the other; 0: 2 */
-	double noise; /* 0.2: each launch's time times a factor in [0.8, 1.2], drawn once */
-	uint64_t seed;    /* of the noise; 0: the generator's default */
 	uint32_t period;  /* which of the trace's periods is repeated */
 	int single_steps; /* take each transfer step by itself: slower, the same result */
 	double stagger; /* several GPUs: each starts this share of a period after the one
@@ -56,12 +54,12 @@ struct sl_sim_options {
 struct sl_sim_result {
 	int failed; /* the policy cannot run this: why says what did not fit */
 	char why[256];
-	uint32_t n_periods, n_launches; /* of a period */
-	uint64_t *period_ticks;         /* by period */
-	uint64_t ideal_ticks;           /* of a period (with noise: of the noisy times) */
-	uint64_t best_ticks;            /* what is reported: see as_published */
-	uint32_t best_period;           /* the period reported */
-	uint64_t bytes[SL_PATH_COUNT];  /* of the period reported */
+	uint32_t n_periods, n_launches;          /* of a period */
+	uint64_t *period_ticks;                  /* by period */
+	uint64_t ideal_ticks;                    /* of a period */
+	uint64_t best_ticks;                     /* what is reported: see as_published */
+	uint32_t best_period;                    /* the period reported */
+	uint64_t bytes[SL_PATH_COUNT];           /* of the period reported */
 	uint64_t (*period_bytes)[SL_PATH_COUNT]; /* by period */
 	uint64_t faults;                         /* of the period reported, in pages */
 	uint64_t *period_faults;                 /* by period */
@@ -73,22 +71,19 @@ void sl_sim_result_fini(struct sl_sim_result *result);
  * A policy: runs the trace on the machine. plan: for policies that execute one, else NULL.
  * out: filled on 0, released by sl_sim_result_fini(). A trace that the policy cannot run is
  * a result (failed, why), not an error. With machine->n_gpus > 1 each GPU runs a copy of the
- * trace, sharing as machine.h says; the result is that of the GPU that was slowest (paging
- * policies without as_published; the others know one GPU). Errors: -EINVAL (machine,
+ * trace, sharing as machine.h says; the result is that of the GPU that was slowest (lru and
+ * plan without as_published; the pager itself knows one GPU). Errors: -EINVAL (machine,
  * options or plan, with a text), -ENOMEM, -ENOSPC (a launch waits for room that can never be
  * made). Threads: any; nothing is kept. Does not block.
  */
 struct sl_sim_policy {
-	const char *name; /* "ideal" "uvm" "deepum" "flashneuron" "g10-gds" "g10-host" "g10"
-			   * "lru" "plan"; the pager itself: "core-lru" "core-dragon"
+	const char *name; /* "ideal" "lru" "plan"; the pager itself: "core-lru" "core-dragon"
 			   * "core-uvm" "core-plan" (core_run.h) */
 	int (*run)(const struct sl_trace *trace, const struct sl_machine *machine,
 		   const struct sl_plan *plan, const struct sl_sim_options *options,
 		   struct sl_sim_result *out);
 };
-extern const struct sl_sim_policy sl_sim_ideal, sl_sim_uvm, sl_sim_deepum, sl_sim_g10,
-	sl_sim_lru, sl_sim_plan;
-extern const struct sl_sim_policy sl_sim_flashneuron, sl_sim_g10_gds, sl_sim_g10_host;
+extern const struct sl_sim_policy sl_sim_ideal, sl_sim_lru, sl_sim_plan;
 const struct sl_sim_policy *sl_sim_policy_find(const char *name);
 extern const struct sl_sim_policy *const sl_sim_policies[]; /* ended by NULL */
 

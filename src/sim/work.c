@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One period of a trace made ready for simulation: what each launch needs and how, when each
- * tensor is born and dead, times with noise; and the results that every policy fills.
+ * tensor is born and dead; and the results that every policy fills.
  *
  * Lives are those of a period that repeats: an intermediate tensor is born by the first
  * launch that uses it and dead after the last that reads its contents; one that nobody
@@ -12,12 +12,8 @@
 #include "sim/internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TWISTER_SEED 5489 /* the generator's own default */
-#define NOISE_MAX    0.99
 
 static int
 intent_reads(enum sluice_intent intent)
@@ -33,15 +29,6 @@ intent_reads(enum sluice_intent intent)
 		break;
 	}
 	return 0;
-}
-
-/* The same factor for all times of a launch; never to 0. */
-static uint64_t
-ticks_scale(uint64_t ticks, double factor)
-{
-	uint64_t scaled = (uint64_t)((double)ticks * factor);
-
-	return ticks && !scaled ? 1 : scaled;
 }
 
 static void
@@ -102,15 +89,11 @@ sl_sim_work_init(struct sl_sim_work *work, const struct sl_trace *trace,
 		 const struct sl_sim_options *options)
 {
 	uint32_t first, end, launch, n_needs = 0;
-	struct sl_twister twister;
 
 	memset(work, 0, sizeof(*work));
 	if (options->period >= trace->n_periods)
 		return sl_fail(-EINVAL, "simulator: period %u of a trace that has %u",
 			       options->period, trace->n_periods);
-	if (!(options->noise >= 0 && options->noise <= NOISE_MAX))
-		return sl_fail(-EINVAL, "simulator: noise is %g, must be 0 to %g",
-			       options->noise, NOISE_MAX);
 	first = trace->period_first[options->period];
 	end = trace->period_first[options->period + 1];
 	work->trace = trace;
@@ -133,7 +116,6 @@ sl_sim_work_init(struct sl_sim_work *work, const struct sl_trace *trace,
 		return sl_fail(-ENOMEM, "simulator: no memory for %u launches", end - first);
 	}
 
-	sl_twister_init(&twister, options->seed ? (uint32_t)options->seed : TWISTER_SEED);
 	n_needs = 0;
 	for (launch = 0; launch < work->n_launches; launch++) {
 		const struct sl_trace_launch *from = &trace->launches[first + launch];
@@ -147,14 +129,6 @@ sl_sim_work_init(struct sl_sim_work *work, const struct sl_trace *trace,
 			w->fault_output_ticks = w->ticks;
 		if (w->fault_all_ticks < w->fault_output_ticks)
 			w->fault_all_ticks = w->fault_output_ticks;
-		if (options->noise > 0) {
-			double factor = sl_twister_range(&twister, 1 - options->noise,
-							 1 + options->noise);
-
-			w->ticks = ticks_scale(w->ticks, factor);
-			w->fault_output_ticks = ticks_scale(w->fault_output_ticks, factor);
-			w->fault_all_ticks = ticks_scale(w->fault_all_ticks, factor);
-		}
 		work->ideal_ticks += w->ticks;
 		w->first = n_needs;
 		w->n = from->n_uses;

@@ -56,13 +56,13 @@ layer_check "tools have no other door into the library" \
 	'sluice/|base/|[a-z_]+\.h|store/store\.h|device/cuda/(cuda_driver|gds)\.h|core/(publish|environment)\.h|trace/|plan/|sim/' \
 	tools/*.[ch]
 layer_check "the papers stand on the tool's shared files, plans and the simulator" \
-	'sluice/|base/|g10/|[a-z_]+\.h|trace/|plan/|sim/' papers/*.[ch] papers/figures/*.[ch] papers/suite/*.[ch] \
+	'sluice/|base/|g10/|[a-z_]+\.h|trace/|plan/|sim/' papers/*.[ch] papers/suite/*.[ch] \
 	papers/g10/*.[ch]
 if grep -rnE 'pthread_(mutex|rwlock|cond|spin)' src/preload; then
 	echo "src/preload has a lock without a rank: src/base/lock.h"
 	failed=1
 fi
-if grep -rnE '^ *# *include "(papers|figures|suite|chart|bar_json|g10/)' src tools; then
+if grep -rnE '^ *# *include "(papers|suite|chart|bar_json|g10/)' src tools; then
 	echo "the product includes the papers"
 	failed=1
 fi

@@ -31,10 +31,16 @@ value()
 # refused STATUS WORDS ARGUMENTS...
 refused()
 {
-	local status=$1 words=$2
+	refused_by "$SLUICE_BIN" "$@"
+}
 
-	shift 2
-	"$SLUICE_BIN" plan "$@" >out 2>err
+# refused_by PROGRAM STATUS WORDS ARGUMENTS...
+refused_by()
+{
+	local program=$1 status=$2 words=$3
+
+	shift 3
+	"$program" plan "$@" >out 2>err
 	[ $? = "$status" ] || fail "plan $*: exit code is not $status"
 	has err "$words"
 }
@@ -47,11 +53,11 @@ refused()
 [ "$(value fits device_to_host_bytes)" = 0 ] || fail "what fits moves"
 [ "$(value fits host_to_device_bytes)" = 0 ] || fail "what fits moves"
 
-# What does not: between the bound and the published planner.
+# What does not: between the bound and the published planner. The papers' program knows their rules.
 set -- bert --host-memory 0 --as-published
-"$SLUICE_BIN" plan "$@" --json -o bert.plan --svg run.svg >ours || fail "plan"
-"$SLUICE_BIN" plan "$@" --json --policy g10 >g10 || fail "plan --policy g10"
-"$SLUICE_BIN" plan "$@" --json --policy ideal >ideal || fail "plan --policy ideal"
+"$SLUICE_PAPERS_BIN" plan "$@" --json -o bert.plan --svg run.svg >ours || fail "plan"
+"$SLUICE_PAPERS_BIN" plan "$@" --json --policy g10 >g10 || fail "plan --policy g10"
+"$SLUICE_PAPERS_BIN" plan "$@" --json --policy ideal >ideal || fail "plan --policy ideal"
 [ "$(value ours bound_ticks)" -le "$(value ours period_ticks)" ] || fail "under the bound"
 [ "$(value ours bound_ticks)" = "$(value ours moving_bound_ticks)" ] || fail "bounds as published"
 [ "$(value ours period_ticks)" -le "$(value g10 period_ticks)" ] || fail "slower than g10"
@@ -62,8 +68,16 @@ head -1 bert.plan | grep -qx 'sluice-plan 1' || fail "plan file"
 grep -q '^<svg ' run.svg && tail -1 run.svg | grep -qx '</svg>' || fail "run.svg"
 
 # The plan that was written does the same.
-"$SLUICE_BIN" plan "$@" --json --plan bert.plan >again || fail "plan --plan"
+"$SLUICE_PAPERS_BIN" plan "$@" --json --plan bert.plan >again || fail "plan --plan"
 [ "$(value again period_ticks)" = "$(value ours period_ticks)" ] || fail "--plan differs"
+set -- bert --host-memory 0
+"$SLUICE_BIN" plan "$@" --json -o own.plan --svg own.svg >ours || fail "sluice plan"
+"$SLUICE_BIN" plan "$@" --json --planner g10 >g10 || fail "sluice plan --planner g10"
+"$SLUICE_BIN" plan "$@" --json --plan own.plan >again || fail "sluice plan --plan"
+[ "$(value ours bound_ticks)" -le "$(value ours period_ticks)" ] || fail "under the bound"
+[ "$(value ours period_ticks)" -le "$(value g10 period_ticks)" ] || fail "slower than g10"
+[ "$(value again period_ticks)" = "$(value ours period_ticks)" ] || fail "own --plan differs"
+grep -q '^<svg ' own.svg && tail -1 own.svg | grep -qx '</svg>' || fail "own.svg"
 "$SLUICE_BIN" plan bert >table || fail "table"
 has table "unlimited"
 has table "at least"
@@ -80,20 +94,22 @@ grep -q "by any schedule" table && fail "a bound for what has no memory limit"
 [ "$(value ideal bound_ticks)" = null ] || fail "a bound in JSON for ideal"
 
 # The planners of the paper's variants make plans, too.
-"$SLUICE_BIN" plan bert --planner g10-gds --device-memory 24G --json >gds || fail "g10-gds"
+"$SLUICE_PAPERS_BIN" plan bert --planner g10-gds --device-memory 24G --json >gds || fail "g10-gds"
 [ "$(value gds device_to_host_bytes)" = 0 ] || fail "g10-gds uses host memory"
 [ "$(value gds device_to_store_bytes)" -gt 0 ] || fail "g10-gds moves nothing"
-"$SLUICE_BIN" plan bert --planner g10-host --device-memory 24G --json >host || fail "g10-host"
+"$SLUICE_PAPERS_BIN" plan bert --planner g10-host --device-memory 24G --json >host || fail "g10-host"
 [ "$(value host device_to_host_bytes)" -gt 0 ] || fail "g10-host does not use host memory"
 
 # What the store holds is kept to.
 small="--host-memory 0 --device-memory 24G --store capacity="
+# shellcheck disable=SC2086
+refused 1 "store" bert ${small}1G
 for policy in plan lru uvm flashneuron g10-gds; do
 	# shellcheck disable=SC2086
-	[ $policy = plan ] || "$SLUICE_BIN" plan bert --policy $policy ${small}1T >out 2>err ||
+	[ $policy = plan ] || "$SLUICE_PAPERS_BIN" plan bert --policy $policy ${small}1T >out 2>err ||
 		fail "1T: $(cat err)"
 	# shellcheck disable=SC2086
-	refused 1 "" bert --policy $policy ${small}1G
+	refused_by "$SLUICE_PAPERS_BIN" 1 "" bert --policy $policy ${small}1G
 	grep -q "store" err || fail "$policy: not the store: $(cat err)"
 done
 
@@ -129,8 +145,8 @@ refused 1 "--store read=3.2G is faster than --link in=2G" bert --link 2G
 refused 1 "--store write=3.2G is faster than --link out=2G" bert --link in=8G,out=2G
 refused 1 "--device-memory: 0 bytes" bert --device-memory 0
 refused 1 "--store capacity=" bert --store capacity=2000T
-refused 1 "one GPU" bert --gpus 2 --policy g10-host
-refused 1 "one GPU" bert --gpus 2 --policy flashneuron
+refused_by "$SLUICE_PAPERS_BIN" 1 "one GPU" bert --gpus 2 --policy g10-host
+refused_by "$SLUICE_PAPERS_BIN" 1 "one GPU" bert --gpus 2 --policy flashneuron
 refused 1 "is too much" bert --device-memory 900T
 refused 1 "too fast" bert --link 900T
 refused 1 "Is a directory" .
@@ -138,6 +154,9 @@ refused 2 "carries out no plan" bert --policy lru -o x
 refused 2 "which trace" --json
 refused 2 "no planner 'none'" bert --planner none
 refused 2 "no policy 'none'" bert --policy none
+refused 2 "no planner 'g10-gds'" bert --planner g10-gds # of the papers
+refused 2 "no policy 'uvm'" bert --policy uvm
+refused 2 "unknown option '--as-published'" bert --as-published
 refused 2 "no axis 'depth'" bert --sweep depth=1..2
 refused 2 "is not AXIS=VALUES" bert --sweep 8G,device-memory=8G
 refused 2 "device-memory: 'much' is no value" bert --sweep device-memory=8G,much

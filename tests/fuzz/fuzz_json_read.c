@@ -15,33 +15,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 token_write(struct json *json, const struct json_token *token)
 {
-	if (token->key)
-		json_key(json, token->key);
 	switch (token->kind) {
 	case JSON_OBJECT:
-		json_object(json);
+		json_object(json, token->key);
 		break;
 	case JSON_ARRAY:
-		json_array(json);
+		json_array(json, token->key);
 		break;
 	case JSON_CLOSE:
 		json_close(json);
 		break;
 	case JSON_STRING:
-		json_string(json, token->text);
+		json_string(json, token->key, token->text);
 		break;
 	case JSON_NUMBER:
 		if (token->is_u64)
-			json_u64(json, token->u64);
+			json_u64(json, token->key, token->u64);
 		else
-			json_double(json, token->number);
+			json_double(json, token->key, token->number);
 		break;
 	case JSON_TRUE:
 	case JSON_FALSE:
-		json_bool(json, token->kind == JSON_TRUE);
+		json_bool(json, token->key, token->kind == JSON_TRUE);
 		break;
 	case JSON_NULL:
-		json_null(json);
+		json_null(json, token->key);
 		break;
 	case JSON_KIND_COUNT:
 		abort();

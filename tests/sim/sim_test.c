@@ -3,6 +3,7 @@
 #include "sim_test.h"
 
 #include "g10/import_g10.h"
+#include "g10/replica.h"
 #include <unistd.h>
 
 void
@@ -67,7 +68,7 @@ policy_run(const char *policy, const struct sl_trace *trace,
 	   const struct sl_machine *machine, const struct sl_plan *plan,
 	   const struct sl_sim_options *options, struct sl_sim_result *result)
 {
-	const struct sl_sim_policy *found = sl_sim_policy_find(policy);
+	const struct sl_sim_policy *found = g10_policy_find(policy);
 
 	CHECK(found != NULL);
 	CHECK(!found->run(trace, machine, plan, options, result));

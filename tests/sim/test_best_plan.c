@@ -66,7 +66,7 @@ best_is_never_worse_than_the_own_plan(void)
 		CHECK(!sl_bound_make(trace, &machine, 0, &bound));
 		CHECK(!sl_planner_sluice.make(trace, &machine, NULL, &plan));
 		policy_run("plan", trace, &machine, plan, &options, &own);
-		CHECK(!sl_best_plan(trace, &machine, &sl_planner_sluice, &sl_sim_plan,
+		CHECK(!sl_best_plan(trace, &machine, &sl_planner_g10, &sl_sim_plan,
 				    &options, &chosen, &best));
 		/* The published planner's, and none, leave room to be made. */
 		if (!strcmp(chosen->planner, "sluice"))

@@ -11,8 +11,8 @@
 
 #include "base/rng.h"
 #include "g10/import_g10.h"
-#include "sim/tensor_room.h"
-#include "sim/tensor_run.h"
+#include "g10/tensor_room.h"
+#include "g10/tensor_run.h"
 #include "unit/g10_data.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -173,7 +173,7 @@ transfers_take_what_they_take_by_hand(void)
 	sl_machine_g10(&machine);
 	machine.device_bytes = 164 * MIB;
 	machine.store_read_bps = machine.store_write_bps = 4.0 * 1024 * MIB;
-	run_policy(&sl_sim_flashneuron, trace, &machine, &options, &result);
+	run_policy(&g10_policy_flashneuron, trace, &machine, &options, &result);
 	CHECK(!result.failed, "%s", result.why);
 	CHECK(result.bytes[SL_PATH_STORE_OUT] == 80 * MIB &&
 		      result.bytes[SL_PATH_STORE_IN] == 80 * MIB,
@@ -191,7 +191,7 @@ transfers_take_what_they_take_by_hand(void)
 	/* A quarter of the rate: 39 ms each. The first leaves in 2, the second behind it; the
 	 * loss ends at 50 ms, the second write at 20 + 78.125. */
 	machine.store_read_bps = machine.store_write_bps = 1.0 * 1024 * MIB;
-	run_policy(&sl_sim_flashneuron, trace, &machine, &options, &result);
+	run_policy(&g10_policy_flashneuron, trace, &machine, &options, &result);
 	CHECK(!result.failed, "%s", result.why);
 	CHECK(result.launches[4].end_ticks == 98125000, "backward begins at %llu",
 	      (unsigned long long)result.launches[4].end_ticks);
@@ -204,13 +204,13 @@ transfers_take_what_they_take_by_hand(void)
 
 	/* Less than the largest launch: it says so. */
 	machine.device_bytes = 80 * MIB;
-	run_policy(&sl_sim_flashneuron, trace, &machine, &options, &result);
+	run_policy(&g10_policy_flashneuron, trace, &machine, &options, &result);
 	CHECK(result.failed && strstr(result.why, "no room"), "%s", result.why);
 	sl_sim_result_fini(&result);
 	sl_trace_destroy(trace);
 
 	trace = trace_small(SL_TRACE_NONE);
-	CHECK(sl_sim_flashneuron.run(trace, &machine, NULL, &options, &result) == -EINVAL &&
+	CHECK(g10_policy_flashneuron.run(trace, &machine, NULL, &options, &result) == -EINVAL &&
 		      strstr(sluice_last_error(), "forward"),
 	      "a trace without its forward pass is run");
 	sl_trace_destroy(trace);
@@ -220,7 +220,7 @@ static void
 noise_changes_times_and_is_the_same_each_time(void)
 {
 	struct sl_trace *trace = trace_small(4);
-	struct sl_sim_options options = {.noise = 0.2, .seed = 5};
+	struct sl_sim_options options = {0};
 	uint64_t ticks[2], ideal = 0;
 	struct sl_machine machine;
 
@@ -228,8 +228,11 @@ noise_changes_times_and_is_the_same_each_time(void)
 	machine.device_bytes = 164 * MIB;
 	for (int i = 0; i < 2; i++) {
 		struct sl_sim_result result;
+		struct sl_trace noisy;
 
-		run_policy(&sl_sim_flashneuron, trace, &machine, &options, &result);
+		must(g10_noise_make(trace, 0.2, 5, &noisy));
+		run_policy(&g10_policy_flashneuron, &noisy, &machine, &options, &result);
+		g10_noise_fini(&noisy);
 		ticks[i] = result.best_ticks;
 		ideal = result.ideal_ticks;
 		sl_sim_result_fini(&result);
@@ -281,7 +284,7 @@ published_times_and_failures_are_met(void)
 		sl_machine_g10(&machine);
 		machine.store_read_bps = machine.store_write_bps = store_gbps * 1e9;
 		machine.link_in_bps = machine.link_out_bps = link_gbps * 1e9;
-		run_policy(&sl_sim_flashneuron, trace, &machine, &options, &result);
+		run_policy(&g10_policy_flashneuron, trace, &machine, &options, &result);
 		CHECK(result.failed == !!isinf(published), "figure %u, %s-%u: %s", figure,
 		      model, import.batch,
 		      result.failed ? result.why : "runs, published as failing");
@@ -320,7 +323,7 @@ published_pages_are_moved(void)
 
 		must(sl_trace_import_g10(&import, &trace));
 		sl_machine_g10(&machine);
-		run_policy(&sl_sim_flashneuron, trace, &machine, &options, &result);
+		run_policy(&g10_policy_flashneuron, trace, &machine, &options, &result);
 		CHECK(result.bytes[SL_PATH_STORE_OUT] == known[i].pages * 4096 &&
 			      result.bytes[SL_PATH_STORE_IN] == known[i].pages * 4096,
 		      "%s: %llu bytes out", known[i].model,

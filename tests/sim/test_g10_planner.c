@@ -15,7 +15,7 @@
 
 #include "base/rng.h"
 #include "g10/import_g10.h"
-#include "plan/g10.h"
+#include "g10/replica.h"
 #include "sim/sim.h"
 #include "unit/g10_data.h"
 
@@ -98,7 +98,7 @@ equal_elements_fall_as_in_libstdcpp(void)
 		for (uint32_t i = 0; i < known[c].n; i++)
 			v[i] = i;
 		for (int round = 0; round < 3; round++)
-			sl_g10_sort(v, known[c].n, few_keys_before, &known[c].keys);
+			g10_sort(v, known[c].n, few_keys_before, &known[c].keys);
 		CHECK(order_hash(v, known[c].n) == known[c].hash, "%u elements, %u keys",
 		      known[c].n, known[c].keys);
 	}
@@ -112,7 +112,7 @@ equal_elements_fall_as_in_libstdcpp(void)
 	}
 	for (uint32_t i = 0; i < n; i++)
 		v[i] = i;
-	sl_g10_sort(v, n, table_before, key);
+	g10_sort(v, n, table_before, key);
 	CHECK(order_hash(v, n) == UINT64_C(0x153137d1d2c3726d),
 	      "the order that ends in the heap");
 }
@@ -141,7 +141,7 @@ a_relation_that_is_no_order_gives_a_permutation(void)
 
 		for (uint32_t i = 0; i < n; i++)
 			v[i] = i;
-		sl_g10_sort(v, n, random_before, &handle);
+		g10_sort(v, n, random_before, &handle);
 		memset(seen, 0, sizeof(seen));
 		for (uint32_t i = 0; i < n; i++)
 			seen[v[i]] = 1;
@@ -181,10 +181,9 @@ cycles_of(const struct sl_trace *trace, const char *policy, uint64_t host_gib,
 
 	sl_machine_g10(&machine);
 	machine.host_bytes = host_gib << 30;
-	rc = sl_g10_plan(trace, &machine, SL_G10_FULL, 1, &plan);
+	rc = g10_plan(trace, &machine, G10_FULL, 1, &plan);
 	if (!rc)
-		rc = sl_sim_policy_find(policy)->run(trace, &machine, plan, &options,
-						     &result);
+		rc = g10_policy_find(policy)->run(trace, &machine, plan, &options, &result);
 	sl_plan_destroy(plan);
 	if (rc || result.failed) {
 		failures++;
@@ -276,7 +275,7 @@ honest_runs_keep_within_memory_and_end(void)
 				struct sl_machine machine;
 
 				sl_machine_g10(&machine);
-				if (sl_sim_policy_find(policies[p])
+				if (g10_policy_find(policies[p])
 					    ->run(trace, &machine, NULL, &options, &result)) {
 					printf("%s\n", sluice_last_error());
 					exit(1);
@@ -300,7 +299,7 @@ honest_runs_keep_within_memory_and_end(void)
 /* ---- what plans are like ---- */
 
 static void
-plan_is_sound(const struct sl_trace *trace, enum sl_g10_variant variant, int as_published)
+plan_is_sound(const struct sl_trace *trace, enum g10_variant variant, int as_published)
 {
 	struct sl_g10_view view;
 	struct sl_machine machine;
@@ -308,8 +307,8 @@ plan_is_sound(const struct sl_trace *trace, enum sl_g10_variant variant, int as_
 	unsigned char *out = calloc(trace->n_tensors, 1);
 
 	sl_machine_g10(&machine);
-	if (sl_g10_plan(trace, &machine, variant, as_published, &plan) ||
-	    sl_g10_plan(trace, &machine, variant, as_published, &again) ||
+	if (g10_plan(trace, &machine, variant, as_published, &plan) ||
+	    g10_plan(trace, &machine, variant, as_published, &again) ||
 	    sl_g10_view_init(&view, trace, 0)) {
 		printf("%s\n", sluice_last_error());
 		exit(1);
@@ -338,7 +337,7 @@ plan_is_sound(const struct sl_trace *trace, enum sl_g10_variant variant, int as_
 			      "step %u", i);
 			break;
 		case SL_PLAN_EVICT_HOST:
-			CHECK(variant != SL_G10_GDS, "step %u: to a host without memory", i);
+			CHECK(variant != G10_GDS, "step %u: to a host without memory", i);
 			/* fall through */
 		case SL_PLAN_EVICT_STORE:
 			CHECK(!used, "step %u evicts what its launch uses", i);
@@ -365,10 +364,10 @@ plans_are_sound_and_the_same_each_time(void)
 	struct sl_trace *bert = trace_load("BERT_Base", 512);
 	struct sl_trace *resnet = trace_load("ResNet152", 768);
 
-	for (int variant = 0; variant < SL_G10_VARIANT_COUNT; variant++)
+	for (int variant = 0; variant < G10_VARIANT_COUNT; variant++)
 		for (int as_published = 0; as_published < 2; as_published++) {
-			plan_is_sound(bert, (enum sl_g10_variant)variant, as_published);
-			plan_is_sound(resnet, (enum sl_g10_variant)variant, as_published);
+			plan_is_sound(bert, (enum g10_variant)variant, as_published);
+			plan_is_sound(resnet, (enum g10_variant)variant, as_published);
 		}
 	sl_trace_destroy(bert);
 	sl_trace_destroy(resnet);
@@ -438,7 +437,7 @@ idle_tensor_leaves_for_the_other_and_comes_back(void)
 
 		sl_machine_g10(&machine);
 		machine.device_bytes = 100 * MIB;
-		must(sl_g10_plan(trace, &machine, SL_G10_FULL, as_published, &plan));
+		must(g10_plan(trace, &machine, G10_FULL, as_published, &plan));
 		step = step_find(plan, verb, 1);
 		CHECK(step && step->launch == 1, "a leaves at the wrong launch or place");
 		step = step_find(plan, SL_PLAN_PREFETCH, 1);
@@ -458,14 +457,14 @@ idle_tensor_leaves_for_the_other_and_comes_back(void)
 
 		/* Without host memory only the store is left. */
 		machine.host_bytes = 0;
-		must(sl_g10_plan(trace, &machine, SL_G10_FULL, as_published, &plan));
+		must(g10_plan(trace, &machine, G10_FULL, as_published, &plan));
 		step = step_find(plan, SL_PLAN_EVICT_STORE, 1);
 		CHECK(step && step->launch == 1, "a does not leave for the store");
 		sl_plan_destroy(plan);
 
 		/* With room for both nothing moves. */
 		machine.device_bytes = 400 * MIB;
-		must(sl_g10_plan(trace, &machine, SL_G10_FULL, as_published, &plan));
+		must(g10_plan(trace, &machine, G10_FULL, as_published, &plan));
 		CHECK(plan->n_steps == 0, "%u steps where all fits", plan->n_steps);
 		sl_plan_destroy(plan);
 	}
@@ -483,8 +482,8 @@ launch_that_cannot_fit_is_named_with_the_least_memory(void)
 	sl_machine_g10(&machine);
 	machine.device_bytes = 50 * MIB;
 	snprintf(least, sizeof(least), "%llu bytes", (unsigned long long)(60 * MIB + 4096));
-	for (int variant = 0; variant < SL_G10_VARIANT_COUNT; variant++) {
-		int rc = sl_g10_plan(trace, &machine, (enum sl_g10_variant)variant, 1, &plan);
+	for (int variant = 0; variant < G10_VARIANT_COUNT; variant++) {
+		int rc = g10_plan(trace, &machine, (enum g10_variant)variant, 1, &plan);
 
 		CHECK(rc == -ENOSPC && !plan, "%d", rc);
 		CHECK(strstr(sluice_last_error(), "launch 0") &&
@@ -492,11 +491,10 @@ launch_that_cannot_fit_is_named_with_the_least_memory(void)
 		      "%s", sluice_last_error());
 	}
 	machine.device_bytes = 60 * MIB + 4096;
-	CHECK(sl_g10_plan(trace, &machine, SL_G10_FULL, 1, &plan) == 0, "%s",
-	      sluice_last_error());
+	CHECK(g10_plan(trace, &machine, G10_FULL, 1, &plan) == 0, "%s", sluice_last_error());
 	sl_plan_destroy(plan);
 	machine.link_in_bps = -1;
-	CHECK(sl_g10_plan(trace, &machine, SL_G10_FULL, 1, &plan) == -EINVAL,
+	CHECK(g10_plan(trace, &machine, G10_FULL, 1, &plan) == -EINVAL,
 	      "an impossible machine is planned for");
 	sl_trace_destroy(trace);
 }

@@ -3,6 +3,7 @@
  * The simulator by pages on machines small enough to follow: times and bytes by hand, properties
  * of every trace (a seed's line says which), and refusals.
  */
+#include "g10/replica.h"
 #include "sim_test.h"
 
 #define STEP 10000 /* ticks of one transfer step of small_machine() */
@@ -149,8 +150,10 @@ plan_steps_move_what_they_say(void)
 	results_check_equal(&g10, &plan_result);
 
 	plan->steps[1].launch = 7;
-	CHECK_FAILS(sl_sim_g10.run(trace, &machine, plan, &options, &g10), -EINVAL, "step 1");
-	CHECK_FAILS(sl_sim_g10.run(trace, &machine, NULL, &options, &g10), -EINVAL, "plan");
+	CHECK_FAILS(g10_policy_g10.run(trace, &machine, plan, &options, &g10), -EINVAL,
+		    "step 1");
+	CHECK_FAILS(g10_policy_g10.run(trace, &machine, NULL, &options, &g10), -EINVAL,
+		    "plan");
 	sl_plan_destroy(plan);
 	sl_sim_result_fini(&g10);
 	sl_sim_result_fini(&plan_result);
@@ -283,12 +286,12 @@ impossible_machines_are_refused(void)
 	struct sl_machine machine;
 	struct sl_sim_result result;
 
-#define REFUSED(field, value, words)                                                  \
-	do {                                                                          \
-		small_machine(&machine, 100, 100);                                    \
-		machine.field = value;                                                \
-		CHECK_FAILS(sl_sim_uvm.run(trace, &machine, NULL, &options, &result), \
-			    -EINVAL, words);                                          \
+#define REFUSED(field, value, words)                                                      \
+	do {                                                                              \
+		small_machine(&machine, 100, 100);                                        \
+		machine.field = value;                                                    \
+		CHECK_FAILS(g10_policy_uvm.run(trace, &machine, NULL, &options, &result), \
+			    -EINVAL, words);                                              \
 	} while (0)
 	REFUSED(page_bytes, 5000, "page_bytes");
 	REFUSED(device_bytes, 0, "device memory");
@@ -301,7 +304,7 @@ impossible_machines_are_refused(void)
 #undef REFUSED
 	small_machine(&machine, 100, 100);
 	options.period = 1;
-	CHECK_FAILS(sl_sim_uvm.run(trace, &machine, NULL, &options, &result), -EINVAL,
+	CHECK_FAILS(g10_policy_uvm.run(trace, &machine, NULL, &options, &result), -EINVAL,
 		    "period");
 	sl_trace_destroy(trace);
 }

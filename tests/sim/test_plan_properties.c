@@ -6,6 +6,7 @@
  * the lower bound allows. At the end the published inputs: never slower than the published
  * planner there, and as fast with kernel times off by a fifth.
  */
+#include "g10/replica.h"
 #include "plan/bound.h"
 #include "plan/plan.h"
 #include "sim_test.h"
@@ -173,7 +174,7 @@ static void
 plan_simulate(const struct sl_plan *plan, const struct sl_trace *trace,
 	      const struct sl_machine *machine)
 {
-	const struct sl_sim_policy *policy = sl_sim_policy_find("plan");
+	const struct sl_sim_policy *policy = g10_policy_find("plan");
 
 	CHECK(policy != NULL);
 	for (int as_published = 0; as_published < 2; as_published++) {
@@ -270,12 +271,15 @@ static uint64_t
 cell_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	 const struct sl_plan *plan, double noise, uint64_t *ideal_ticks)
 {
-	struct sl_sim_options options = {.as_published = 1, .noise = noise, .seed = 3};
-	const struct sl_sim_policy *policy = sl_sim_policy_find("plan");
+	struct sl_sim_options options = {.as_published = 1};
+	const struct sl_sim_policy *policy = g10_policy_find("plan");
 	struct sl_sim_result result;
+	struct sl_trace noisy;
 	uint64_t ticks;
 
-	CHECK(!policy->run(trace, machine, plan, &options, &result));
+	CHECK(!g10_noise_make(trace, noise, 3, &noisy));
+	CHECK(!policy->run(noise > 0 ? &noisy : trace, machine, plan, &options, &result));
+	g10_noise_fini(&noisy);
 	CHECK(!result.failed);
 	ticks = result.best_ticks;
 	*ideal_ticks = result.ideal_ticks;
@@ -301,7 +305,7 @@ published_planner_is_never_faster(void)
 		machine.store_read_bps = machine.store_write_bps = cells[i].store_bps;
 		machine.link_in_bps = machine.link_out_bps = cells[i].link_bps;
 		CHECK(!sl_planner_sluice.make(trace, &machine, &options, &ours));
-		CHECK(!sl_planner_g10.make(trace, &machine, &options, &theirs));
+		CHECK(!g10_planner_find("g10")->make(trace, &machine, &options, &theirs));
 		CHECK(!sl_plan_check(ours, trace, &machine));
 		ticks = cell_run(trace, &machine, ours, 0, &ideal);
 		g10 = cell_run(trace, &machine, theirs, 0, &ideal);

@@ -3,6 +3,7 @@
  * A plan's moves where plan and machine differ: copies that the store has already, tensors that
  * are needed while they leave, a store that is too small. On machines small enough to follow.
  */
+#include "g10/replica.h"
 #include "sim_test.h"
 
 #define PAGE ((uint64_t)4 * KIB)
@@ -134,7 +135,7 @@ store_that_is_too_small_is_refused(void)
 	struct sl_sim_result result;
 
 	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
-		const struct sl_sim_policy *policy = sl_sim_policy_find(policies[i]);
+		const struct sl_sim_policy *policy = g10_policy_find(policies[i]);
 
 		small_machine(&machine, 100, 0);
 		machine.store_bytes = 10 * PAGE;

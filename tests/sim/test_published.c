@@ -5,6 +5,7 @@
  * order of a launch's tensors in the artifact's hashed sets is not specified. Figures that agree
  * exactly must stay exact. Skips when the published inputs are not in the tree.
  */
+#include "g10/replica.h"
 #include "sim_test.h"
 
 #include <math.h>
@@ -145,11 +146,12 @@ planned_g10_comes_out_exactly_where_ties_do_not_matter(void)
 	struct sl_sim_options options = {.as_published = 1};
 	struct sl_sim_result result;
 	struct sl_machine machine;
+	struct sl_trace noisy;
 	struct sl_plan *plan;
 
 	sl_machine_g10(&machine);
 	CHECK(trace_want("BERT_Base", 256));
-	CHECK(!sl_planner_g10.make(trace, &machine, &planning, &plan));
+	CHECK(!g10_planner_find("g10")->make(trace, &machine, &planning, &plan));
 	policy_run("g10", trace, &machine, plan, &options, &result);
 	printf("BERT_Base 256 g10: %" PRIu64 "\n", result.best_ticks);
 	CHECK(fabs((double)result.best_ticks / 8773229325.0 - 1) <= 0.05);
@@ -158,9 +160,9 @@ planned_g10_comes_out_exactly_where_ties_do_not_matter(void)
 	sl_sim_result_fini(&result);
 
 	/* Figure 19: the same plan when launches take up to a fifth more or less. */
-	options.noise = 0.2;
-	options.seed = 15;
-	policy_run("g10", trace, &machine, plan, &options, &result);
+	CHECK(!g10_noise_make(trace, 0.2, 15, &noisy));
+	policy_run("g10", &noisy, &machine, plan, &options, &result);
+	g10_noise_fini(&noisy);
 	CHECK(fabs((double)result.ideal_ticks / (double)result.best_ticks - 0.996441) < 1e-4);
 	sl_plan_destroy(plan);
 	sl_sim_result_fini(&result);

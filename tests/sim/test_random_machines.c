@@ -13,6 +13,7 @@
  * the three in 10000. Two of these devices were slower than the next smaller one, 1.12 times at
  * most.
  */
+#include "g10/replica.h"
 #include "plan/bound.h"
 #include "random_case.h"
 #include "sim/best_plan.h"
@@ -39,7 +40,7 @@ policy_judge(uint64_t seed, const char *policy, const struct sl_trace *trace,
 	     const struct sl_machine *machine, const struct sl_plan *plan, int as_published)
 {
 	struct sl_sim_options options = {.as_published = as_published};
-	const struct sl_sim_policy *found = sl_sim_policy_find(policy);
+	const struct sl_sim_policy *found = g10_policy_find(policy);
 	struct sl_sim_result result;
 	struct sl_bound bound;
 
@@ -85,7 +86,8 @@ no_policy_beats_the_bound(uint64_t first, uint64_t seeds)
 			/* Ours keeps copies, which the published machine does not. */
 			if (!as_published)
 				policy_judge(seed, "lru", trace, &machine, NULL, 0);
-			plans_judge(seed, &sl_planner_g10, trace, &machine, as_published);
+			plans_judge(seed, g10_planner_find("g10"), trace, &machine,
+				    as_published);
 			plans_judge(seed, &sl_planner_sluice, trace, &machine, as_published);
 		}
 		sl_trace_destroy(trace);
@@ -155,7 +157,7 @@ best_make(const struct sl_trace *trace, const struct sl_machine *machine,
 {
 	struct sl_sim_options options = {0};
 	struct sl_sim_result result;
-	int rc = sl_best_plan(trace, machine, &sl_planner_sluice, &sl_sim_plan, &options,
+	int rc = sl_best_plan(trace, machine, &sl_planner_g10, &sl_sim_plan, &options,
 			      plan, &result);
 
 	if (rc)

@@ -15,7 +15,7 @@
  *
  * Threads: one per run.
  */
-#include "sim/tensor_run.h"
+#include "g10/tensor_run.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,8 +25,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "g10/tensor_room.h"
 #include "sim/internal.h"
-#include "sim/tensor_room.h"
 
 enum place {
 	UNBORN, /* never had a block, or dead */

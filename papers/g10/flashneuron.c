@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "sim/tensor_run.h"
+#include "g10/tensor_run.h"
 
 #define GIGA_BINARY ((double)(UINT64_C(1) << 30) / 1e9)
 
@@ -169,5 +169,5 @@ done:
 	return rc < 0 ? rc : 0;
 }
 
-const struct sl_sim_policy sl_sim_flashneuron = {.name = "flashneuron",
-						 .run = flashneuron_run};
+const struct sl_sim_policy g10_policy_flashneuron = {.name = "flashneuron",
+						     .run = flashneuron_run};

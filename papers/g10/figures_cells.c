@@ -20,8 +20,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "figures.h"
+#include "g10/figures.h"
 #include "g10/import_g10.h"
+#include "g10/replica.h"
 #include "progress.h"
 
 #define GIB        (UINT64_C(1) << 30)
@@ -37,10 +38,6 @@ const char *const figure_policy_names[FIGURE_POLICY_COUNT] = {"ideal",       "uv
 							      "flashneuron", "deepum",
 							      "g10-gds",     "g10-host",
 							      "g10",         "sluice"};
-const char *const figure_policy_titles[FIGURE_POLICY_COUNT] = {"Ideal",       "Base UVM",
-							       "FlashNeuron", "DeepUM+",
-							       "G10-GDS",     "G10-Host",
-							       "G10",         "Sluice"};
 
 const struct figure_model figure_models[FIGURE_MODEL_COUNT] = {
 	{"BERT_Base",
@@ -92,8 +89,8 @@ const struct figure_model figure_models[FIGURE_MODEL_COUNT] = {
 
 static const uint32_t store_sweep_mbps[] = {6400, 12800, 19200, 25600, 32000};
 
-struct figure_key
-figure_key_make(unsigned model, uint32_t batch, enum figure_policy policy)
+static struct figure_key
+key_make(unsigned model, uint32_t batch, enum figure_policy policy)
 {
 	return (struct figure_key){.model = model,
 				   .batch = batch,
@@ -108,15 +105,6 @@ key_is(const struct figure_key *a, const struct figure_key *b)
 	return a->model == b->model && a->batch == b->batch &&
 	       a->host_gib == b->host_gib && a->store_mbps == b->store_mbps &&
 	       a->policy == b->policy && a->noise_percent == b->noise_percent;
-}
-
-const struct figure_cell *
-figures_cell(const struct figures *figures, const struct figure_key *key)
-{
-	for (size_t i = 0; i < figures->n_cells; i++)
-		if (figures->cells[i].ran && key_is(&figures->cells[i].key, key))
-			return &figures->cells[i];
-	return NULL;
 }
 
 /* ---- which ---- */
@@ -172,33 +160,32 @@ static int
 model_list(struct figures *figures, unsigned m)
 {
 	const struct figure_model *model = &figure_models[m];
-	struct figure_key key = figure_key_make(m, model->batch, FIGURE_IDEAL);
+	struct figure_key key = key_make(m, model->batch, FIGURE_IDEAL);
 	int rc = cells_add(figures, 11, key, SET_ALL);
 
 	for (unsigned figure = 12; !rc && figure <= 14; figure++)
 		rc = cells_add(figures, figure, key, SET_SHOWN);
 	for (unsigned i = 0; !rc && model->batches[i]; i++)
-		rc = cells_add(figures, 15, figure_key_make(m, model->batches[i], 0),
-			       SET_ANY_SIZE);
+		rc = cells_add(figures, 15, key_make(m, model->batches[i], 0), SET_ANY_SIZE);
 	for (unsigned i = 0; !rc && model->host_batches[i]; i++)
 		for (unsigned h = 0; !rc && model->hosts[h] != NO_HOST; h++) {
-			key = figure_key_make(m, model->host_batches[i], 0);
+			key = key_make(m, model->host_batches[i], 0);
 			key.host_gib = model->hosts[h];
 			rc = cells_add(figures, 16, key, SET(IDEAL) | SET(G10) | SET(SLUICE));
 		}
 	for (unsigned h = 0; !rc && model->host_batch && model->hosts[h] != NO_HOST; h++) {
-		key = figure_key_make(m, model->host_batch, 0);
+		key = key_make(m, model->host_batch, 0);
 		key.host_gib = model->hosts[h];
 		rc = cells_add(figures, 17, key,
 			       SET(FLASHNEURON) | SET(DEEPUM) | SET(G10) | SET(SLUICE));
 	}
 	for (unsigned i = 0; !rc && i < sizeof(store_sweep_mbps) / sizeof(uint32_t); i++) {
-		key = figure_key_make(m, model->store_batch, 0);
+		key = key_make(m, model->store_batch, 0);
 		key.store_mbps = store_sweep_mbps[i];
 		rc = cells_add(figures, 18, key, SET_ANY_SIZE);
 	}
 	for (uint32_t noise = 0; !rc && noise <= 25; noise += 5) {
-		key = figure_key_make(m, model->batch, 0);
+		key = key_make(m, model->batch, 0);
 		key.noise_percent = noise;
 		rc = cells_add(figures, 19, key, SET(IDEAL) | SET(G10) | SET(SLUICE));
 	}
@@ -328,7 +315,6 @@ result_sum(const struct sl_sim_result *result, struct figure_cell *cell)
 	cell->stall = cell->overlap = cell->compute = 0;
 	cell->cycles = result->best_ticks;
 	cell->ideal_cycles = result->ideal_ticks;
-	cell->n_launches = result->n_launches;
 	for (int path = 0; path < SL_PATH_COUNT; path++)
 		cell->pages[path] = result->bytes[path] / PAGE_BYTES;
 	for (uint32_t k = 0; k < result->n_launches; k++) {
@@ -359,16 +345,15 @@ cell_run(const struct sl_trace *trace, struct figure_cell *cell)
 {
 	const struct figure_model *model = &figure_models[cell->key.model];
 	struct sl_planner_options planning = {.as_published = 1};
-	struct sl_sim_options options = {.as_published = 1,
-					 .noise = cell->key.noise_percent / 100.0,
-					 .seed = model->seed};
+	struct sl_sim_options options = {.as_published = 1};
 	int ours = cell->key.policy == FIGURE_SLUICE;
 	/* Our plans are executed by the rules of G10's. */
-	const struct sl_sim_policy *policy = sl_sim_policy_find(
+	const struct sl_sim_policy *policy = g10_policy_find(
 		ours ? "g10" : figure_policy_names[cell->key.policy]);
-	const struct sl_planner *planner = sl_planner_find(ours ? "sluice" : "g10");
+	const struct sl_planner *planner = g10_planner_find(ours ? "sluice" : "g10");
 	struct sl_sim_result result;
 	struct sl_machine machine;
+	struct sl_trace noisy;
 	struct sl_plan *plan = NULL;
 	uint64_t begin_ns = sl_now_ns();
 	int rc;
@@ -388,7 +373,13 @@ cell_run(const struct sl_trace *trace, struct figure_cell *cell)
 		if (rc)
 			return rc;
 	}
-	rc = policy->run(trace, &machine, plan, &options, &result);
+	rc = g10_noise_make(trace, cell->key.noise_percent / 100.0, (uint32_t)model->seed,
+			    &noisy);
+	if (!rc) {
+		rc = policy->run(cell->key.noise_percent ? &noisy : trace, &machine, plan,
+				 &options, &result);
+		g10_noise_fini(&noisy);
+	}
 	if (ours && !cell->key.noise_percent)
 		cell->plan = plan;
 	else
@@ -405,8 +396,9 @@ cell_run(const struct sl_trace *trace, struct figure_cell *cell)
 	return rc;
 }
 
-int
-figures_cell_has_more(const struct figure_cell *more, const struct figure_cell *less)
+/* Both of our planner without noise, the same trace, and `more` has at least as much. */
+static int
+cell_has_more(const struct figure_cell *more, const struct figure_cell *less)
 {
 	return more->plan && less->plan && more->key.model == less->key.model &&
 	       more->key.batch == less->key.batch &&
@@ -434,7 +426,7 @@ cell_take_plan(const struct sl_trace *trace, struct figure_cell *cell,
 	int rc;
 
 	machine_fill(&cell->key, &machine);
-	rc = sl_sim_g10.run(trace, &machine, less->plan, &options, &result);
+	rc = g10_policy_g10.run(trace, &machine, less->plan, &options, &result);
 	if (rc)
 		return rc;
 	if (!result.failed && result.best_ticks < cell->cycles)
@@ -453,7 +445,7 @@ cells_take_plans(struct figures *figures, const struct shelf *shelf)
 			struct figure_cell *more = &figures->cells[i];
 			const struct figure_cell *less = &figures->cells[j];
 
-			if (figures_cell_has_more(more, less) && !less->failed &&
+			if (cell_has_more(more, less) && !less->failed &&
 			    less->cycles < more->cycles)
 				rc = cell_take_plan(shelf_find(shelf, &more->key), more,
 						    less);
@@ -501,7 +493,7 @@ crew_work(void *arg)
 	return NULL;
 }
 
-/* Every trace the cells and the characterisation need. */
+/* Every trace that the cells need, and those of the main batches. */
 static int
 traces_read(struct figures *figures, struct shelf *shelf)
 {
@@ -509,17 +501,8 @@ traces_read(struct figures *figures, struct shelf *shelf)
 	int rc = 0;
 
 	for (unsigned m = 0; !rc && m < FIGURE_MODEL_COUNT; m++) {
-		struct figure_trace *there = &figures->traces[m];
-
 		rc = trace_take(shelf, figures->data, m, figure_models[m].batch, &trace);
-		if (rc || !trace)
-			continue;
-		there->clock_hz = trace->clock_hz;
-		rc = sl_vitality_make(trace, 0, &there->vitality);
-		if (rc)
-			break;
-		there->there = 1;
-		rc = sl_vitality_stats(trace, &there->vitality, &there->stats);
+		figures->there[m] = !rc && trace;
 	}
 	for (size_t i = 0; !rc && i < figures->n_cells; i++)
 		rc = trace_take(shelf, figures->data, figures->cells[i].key.model,
@@ -528,7 +511,7 @@ traces_read(struct figures *figures, struct shelf *shelf)
 }
 
 int
-figures_cells_run(struct figures *figures, int quiet)
+figures_cells_run(struct figures *figures)
 {
 	struct crew crew = {.figures = figures, .lock = PTHREAD_MUTEX_INITIALIZER};
 	uint64_t begin_ns = sl_now_ns();
@@ -539,11 +522,9 @@ figures_cells_run(struct figures *figures, int quiet)
 
 	if (rc)
 		goto done;
-	if (!quiet)
-		fprintf(stderr, "%zu configurations on %u threads\n", figures->n_cells,
-			figures->n_jobs);
-	if (!quiet)
-		progress_begin(&progress, "simulating");
+	fprintf(stderr, "%zu configurations on %u threads\n", figures->n_cells,
+		figures->n_jobs);
+	progress_begin(&progress, "simulating");
 	/* This thread works as well: fewer threads than asked for are no failure. */
 	while (started + 1 < figures->n_jobs && started < JOBS_MAX &&
 	       pthread_create(&threads[started], NULL, crew_work, &crew) == 0)
@@ -567,9 +548,6 @@ done:
 void
 figures_fini(struct figures *figures)
 {
-	for (unsigned m = 0; m < FIGURE_MODEL_COUNT; m++)
-		sl_vitality_fini(&figures->traces[m].vitality);
-	figures_expected_destroy(figures->expected);
 	for (size_t i = 0; i < figures->n_cells; i++)
 		sl_plan_destroy(figures->cells[i].plan);
 	free(figures->cells);

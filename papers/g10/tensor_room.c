@@ -4,7 +4,7 @@
  * caller's to remember; only free blocks are listed, merged with their neighbours when they
  * come back. Blocks are found by a scan: there are some hundreds at most. Threads: one.
  */
-#include "sim/tensor_room.h"
+#include "g10/tensor_room.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -9,11 +9,18 @@
  * As published, the measured times are cut to whole seconds first (docs/design/simulator.md,
  * departure 1), which makes nearly all of them 0 and the bandwidth that of the link.
  *
- * Pure.
+ * The policies uvm, deepum and g10 pay it on the machine of sim/paging.h; as published, so does
+ * plan, since plans of ours are then carried out by the very rules of g10's.
+ *
+ * Threads: pure.
  */
-#include "sim/internal.h"
+#include "g10/replica.h"
 
 #include <math.h>
+
+#include "sim/paging.h"
+
+#define DEEPUM_AHEAD 8 /* launches looked ahead */
 
 /* Bytes per ms where the measured times are equal: as good as no limit. */
 #define FAULT_RATE_UNLIMITED 1.06e9
@@ -37,10 +44,10 @@ time_ms(uint64_t bytes, double rate)
 	return bytes ? (double)bytes / rate : 0;
 }
 
-uint64_t
-sl_fault_ticks(const struct sl_machine *machine, uint64_t clock_hz,
-	       const struct sl_sim_work_launch *launch,
-	       const struct sl_fault_bytes *bytes, int as_published)
+static uint64_t
+fault_ticks(const struct sl_machine *machine, uint64_t clock_hz,
+	    const struct sl_sim_work_launch *launch, const struct sl_fault_bytes *bytes,
+	    int as_published)
 {
 	double link = machine->link_in_bps / 1e3, store = machine->store_read_bps / 1e3;
 	double slower = machine->fault_ns + machine->store_read_ns;
@@ -82,3 +89,48 @@ sl_fault_ticks(const struct sl_machine *machine, uint64_t clock_hz,
 		return as_published ? 0 : (uint64_t)TICKS_MAX;
 	return (uint64_t)ticks;
 }
+
+static int
+uvm_run(const struct sl_trace *trace, const struct sl_machine *machine,
+	const struct sl_plan *plan, const struct sl_sim_options *options,
+	struct sl_sim_result *out)
+{
+	static const struct sl_paging_rules rules = {.fault_ticks = fault_ticks};
+
+	return sl_paging_run(&rules, trace, machine, plan, options, out);
+}
+
+static int
+deepum_run(const struct sl_trace *trace, const struct sl_machine *machine,
+	   const struct sl_plan *plan, const struct sl_sim_options *options,
+	   struct sl_sim_result *out)
+{
+	static const struct sl_paging_rules rules = {.fault_ticks = fault_ticks,
+						     .ahead = DEEPUM_AHEAD};
+
+	return sl_paging_run(&rules, trace, machine, plan, options, out);
+}
+
+static int
+g10_run(const struct sl_trace *trace, const struct sl_machine *machine,
+	const struct sl_plan *plan, const struct sl_sim_options *options,
+	struct sl_sim_result *out)
+{
+	static const struct sl_paging_rules rules = {.plans = 1, .fault_ticks = fault_ticks};
+
+	return sl_paging_run(&rules, trace, machine, plan, options, out);
+}
+
+static int
+plan_run(const struct sl_trace *trace, const struct sl_machine *machine,
+	 const struct sl_plan *plan, const struct sl_sim_options *options,
+	 struct sl_sim_result *out)
+{
+	return (options->as_published ? g10_run : sl_sim_plan.run)(trace, machine, plan,
+								   options, out);
+}
+
+const struct sl_sim_policy g10_policy_uvm = {"uvm", uvm_run};
+const struct sl_sim_policy g10_policy_deepum = {"deepum", deepum_run};
+const struct sl_sim_policy g10_policy_g10 = {"g10", g10_run};
+const struct sl_sim_policy g10_policy_plan = {"plan", plan_run};

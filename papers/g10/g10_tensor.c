@@ -4,7 +4,7 @@
  * section on the systems compared), run tensor by tensor. G10-GDS moves between device and
  * store only; G10-Host uses host memory as well, over what the link has beyond the store.
  *
- * The plan is made by plan/g10.c and run by tensor_run.c. As published the device array is
+ * The plan is made by g10_plan() and run by tensor_run.c. As published the device array is
  * four times the device memory: capacity is respected by the plan alone, and what the plan
  * leaves above its line is not seen. Otherwise it is what the machine has, in pages, and a
  * kernel that finds no room has something evicted.
@@ -15,14 +15,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/tensor_run.h"
+#include "g10/tensor_run.h"
 
 #define GIGA_BINARY ((double)(UINT64_C(1) << 30) / 1e9)
 #define ARRAY_TIMES 4
 
 static int
 g10_tensor_run(const struct sl_trace *trace, const struct sl_machine *machine,
-	       enum sl_g10_variant variant, const struct sl_sim_options *options,
+	       enum g10_variant variant, const struct sl_sim_options *options,
 	       struct sl_sim_result *out)
 {
 	double giga = options->as_published ? GIGA_BINARY : 1;
@@ -34,12 +34,11 @@ g10_tensor_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	memset(out, 0, sizeof(*out));
 	if (options->period != 0)
 		return sl_fail(-EINVAL, "%s: plans are made for the first period, not for %u",
-			       variant == SL_G10_GDS ? "g10-gds" : "g10-host",
-			       options->period);
-	rc = sl_tensor_one_gpu(variant == SL_G10_GDS ? "g10-gds" : "g10-host", machine);
+			       variant == G10_GDS ? "g10-gds" : "g10-host", options->period);
+	rc = sl_tensor_one_gpu(variant == G10_GDS ? "g10-gds" : "g10-host", machine);
 	if (rc)
 		return rc;
-	rc = sl_g10_plan(trace, machine, variant, options->as_published, &plan);
+	rc = g10_plan(trace, machine, variant, options->as_published, &plan);
 	if (rc)
 		return rc;
 	rc = sl_g10_view_init(&view, trace, 0);
@@ -54,7 +53,7 @@ g10_tensor_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	rules.bps[SL_PATH_HOST_IN] = (machine->link_in_bps - machine->store_read_bps) * giga;
 	rules.bps[SL_PATH_HOST_OUT] = (machine->link_out_bps - machine->store_write_bps) *
 				      giga;
-	if (variant == SL_G10_HOST &&
+	if (variant == G10_HOST &&
 	    (rules.bps[SL_PATH_HOST_IN] <= 0 || rules.bps[SL_PATH_HOST_OUT] <= 0)) {
 		out->failed = 1;
 		snprintf(out->why, sizeof(out->why),
@@ -76,7 +75,7 @@ g10_gds_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	    struct sl_sim_result *out)
 {
 	(void)plan;
-	return g10_tensor_run(trace, machine, SL_G10_GDS, options, out);
+	return g10_tensor_run(trace, machine, G10_GDS, options, out);
 }
 
 static int
@@ -85,9 +84,9 @@ g10_host_run(const struct sl_trace *trace, const struct sl_machine *machine,
 	     struct sl_sim_result *out)
 {
 	(void)plan;
-	return g10_tensor_run(trace, machine, SL_G10_HOST, options, out);
+	return g10_tensor_run(trace, machine, G10_HOST, options, out);
 }
 
-const struct sl_sim_policy sl_sim_g10_gds = {.name = "g10-gds", .run = g10_gds_run};
+const struct sl_sim_policy g10_policy_gds = {.name = "g10-gds", .run = g10_gds_run};
 
-const struct sl_sim_policy sl_sim_g10_host = {.name = "g10-host", .run = g10_host_run};
+const struct sl_sim_policy g10_policy_host = {.name = "g10-host", .run = g10_host_run};

@@ -9,11 +9,10 @@
  * tensor_run.c is the engine, tensor_room.c the device memory; flashneuron.c and
  * g10_tensor.c are the policies. Threads: one per run, nothing shared.
  */
-#ifndef SL_SIM_TENSOR_RUN_H
-#define SL_SIM_TENSOR_RUN_H
+#ifndef SL_PAPERS_G10_TENSOR_RUN_H
+#define SL_PAPERS_G10_TENSOR_RUN_H
 
-#include "plan/g10.h"
-#include "sim/sim.h"
+#include "g10/replica.h"
 
 struct tensor_run_rules {
 	uint64_t array_bytes;      /* of device memory */

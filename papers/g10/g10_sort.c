@@ -13,7 +13,7 @@
  *
  * Threads: pure. The recursion is at most 2 log2 n deep.
  */
-#include "plan/g10.h"
+#include "g10/replica.h"
 
 #define PIECE 16u
 
@@ -166,7 +166,7 @@ insertion_sort(const struct sort *s, uint32_t n)
 }
 
 void
-sl_g10_sort(uint32_t *index, uint32_t n, sl_g10_before before, const void *context)
+g10_sort(uint32_t *index, uint32_t n, sl_g10_before before, const void *context)
 {
 	struct sort s = {.v = index, .n = n, .before = before, .context = context};
 	unsigned log2n = 0;
