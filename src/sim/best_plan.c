@@ -76,6 +76,7 @@ struct race {
 	struct entrant entrants[ENTRANTS_MAX];
 	uint32_t count, begun;        /* entered; of them begun by a thread */
 	const struct entrant *leader; /* the best so far, NULL: none can run */
+	double judged_ticks;          /* the least of the judging simulations */
 	/* What a thread does with the entrant whose turn it is. */
 	void (*run)(struct race *race, struct entrant *entrant);
 	pthread_mutex_t lock; /* of begun */
@@ -193,11 +194,9 @@ entrant_judge(struct race *race, struct entrant *entrant)
 static void
 entrant_finish(struct race *race, struct entrant *entrant)
 {
-	double least = (double)race->leader->result.best_ticks;
-
 	if (entrant->rc || race->judge.link_batch_pages == race->machine->link_batch_pages)
 		return;
-	if ((double)entrant->result.best_ticks > least * JUDGE_NEAR) {
+	if ((double)entrant->result.best_ticks > race->judged_ticks * JUDGE_NEAR) {
 		entrant->rc = -EAGAIN; /* judged, and not the best */
 		return;
 	}
@@ -373,8 +372,11 @@ race_run(const struct contest *contest, const struct sl_machine *machine, int de
 		rc = device_below(race);
 	if (!rc)
 		rc = others_below(race);
-	if (!rc && race->leader)
+	if (!rc && race->leader) {
+		/* Finishing replaces the leader's result, too. */
+		race->judged_ticks = (double)race->leader->result.best_ticks;
 		rc = race_heat(race, 0, entrant_finish);
+	}
 	if (!rc && !race->leader)
 		rc = sl_fail(race->entrants[0].rc, "%s", race->entrants[0].why);
 	if (!rc) {
