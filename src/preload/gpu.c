@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One space a GPU, made when the program allocates on it for the first time, in the context that is
- * current then (the primary one of every program that uses the runtime). Its budgets: what the
- * environment says, else most of the device memory that is free, and of the memory this process may
- * use. And pressure: when launches are looked at, and when the core takes over (preload.h).
+ * One space a GPU. The program's first allocation on a GPU makes it, in the current context (the
+ * primary one of every program that uses the runtime). Its budgets come from the environment;
+ * else they are most of the free device memory and most of this process's memory. Also pressure:
+ * when launches are tracked, and when the core takes over (preload.h).
  *
- * What the program takes of the device past us is only counted; where the driver runs out of memory, a
- * part of the budget is given up for good (rule O).
+ * The program's own device memory is only counted. If the driver runs out of memory, a part of
+ * the budget is given up for good (rule O).
  *
- * Threads: any. create_lock is held while a space is made, a GPU's books.budget while its budget is
- * changed; both call the core under them, and nobody else's. books.opening and books.lock are scope.c's.
+ * Threads: any. create_lock is held while a space is made, a GPU's books.budget while its budget
+ * is changed. Both call the core under them, and no other lock of gpu.c does. books.opening and
+ * books.lock are scope.c's.
  */
 #include <errno.h>
 #include <stdlib.h>

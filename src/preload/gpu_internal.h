@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpu.c and scope.c keep of a GPU, and nobody else looks at. */
+/* The part of a GPU that only gpu.c and scope.c use. */
 #ifndef SL_PRELOAD_GPU_INTERNAL_H
 #define SL_PRELOAD_GPU_INTERNAL_H
 

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * START HERE: the preload library, and what its files offer each other. It stands between a program
- * and the CUDA driver (its SONAME is the driver's), owns the program's allocations in a space of the
- * library (src/core on src/device/cuda), and makes buffers resident before launches.
+ * START HERE: the preload library, and the functions that its files share. It stands between a
+ * program and the CUDA driver (its SONAME is the driver's). It owns the program's allocations in
+ * a space of the library (src/core on src/device/cuda), and makes buffers resident before
+ * launches.
  *
- * The way of a call. Every name the driver exports is exported (api.tbl). What is not wrapped jumps to
- * the driver. What is wrapped is a C function of that name, which
- *   1. forwards untouched unless pl_active(): before cuInit() succeeded, in a forked child, after the
- *      driver was torn down, in a call from inside the library or from the driver;
- *   2. forwards untouched what does not name our addresses;
- *   3. opens a scope (pl_scope_begin()) over the bytes that the call will touch, calls the driver,
- *      ends the scope.
- * A wrapper returns what the driver would: results are CUresults, out-parameters may be NULL and are
- * written on success only. None waits for a stream where the driver would not.
+ * A call. Every name the driver exports is exported (api.tbl). Unwrapped names jump to the
+ * driver. A wrapped one is a C function of that name, which
+ * 1. forwards unchanged unless pl_active(): before cuInit() succeeded, in a forked child, after
+ *    the driver was torn down, in a call from inside the library or from the driver;
+ * 2. forwards unchanged if the call names none of our addresses;
+ * 3. opens a scope (pl_scope_begin()) over the bytes that the call will touch, calls the driver,
+ *    ends the scope.
  *
- * Pressure. As long as all allocations fit the device budget they are made resident as they are
- * allocated, and a scope costs a few loads: no lock, no driver call (PL_FITS). When an allocation
- * goes beyond a half of the budget, launches are looked at, so that it is known what they use
- * (PL_TRACKING); beyond the whole, scopes go to the core, which brings in and takes out
- * (PL_OVERSUBSCRIBED). There is no way back: the books of the core are complete only from there on.
+ * A wrapper returns the driver's results: CUresults, out-parameters that may be NULL and are
+ * written on success only. It waits for a stream only where the driver would.
  *
- * Locks: their ranks and what each protects are in base/lock.h. No lock of ours is held across a
+ * Pressure. While all allocations fit the device budget they are made resident at once, and a
+ * scope costs a few loads: no lock, no driver call (PL_FITS). When allocations exceed half of
+ * the budget, the uses of launches are recorded (PL_TRACKING). Beyond the whole budget, scopes
+ * go to the core, which fetches and evicts (PL_OVERSUBSCRIBED). There is no way back: the core's
+ * records are complete only from there on.
+ *
+ * Locks: base/lock.h has their ranks and the data they protect. No lock of ours is held across a
  * forwarded call. A launch reads blocks by address and layouts by function without locks.
  */
 #ifndef SL_PRELOAD_PRELOAD_H

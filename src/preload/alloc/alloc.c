@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's allocations, served from the arena: plain, pitched, managed where that is asked for, and
- * stream-ordered. What we cannot serve goes to the driver: sizes and flags that it refuses, GPUs
- * without a space, pools that stay its own, streams that are being captured (there an allocation
- * becomes a node of the graph). What it then allocates is counted as foreign.
+ * The driver's allocations, served from the arena: plain, pitched, managed on request, and
+ * stream-ordered. Some go to the driver: sizes and flags that it refuses, GPUs without a space,
+ * pools of its own, and streams that are being captured (there an allocation becomes a node of
+ * the graph). Its allocations are then counted as foreign.
  *
- * A free of what is not the start of a live block of ours is the driver's, whose error says so.
+ * A free of an address that is not the start of a live block goes to the driver, whose error
+ * reports it.
  *
- * A forked child may free what its parent had allocated, and the parent keeps it. The driver would refuse it, as it
- * refuses all that a child asks of it; but programs that keep what they free for themselves, and do not
- * ask it natively, do so under us where the launcher told them not to keep it.
+ * A forked child may free its parent's allocations, and the parent keeps them. The driver would
+ * refuse, as it refuses all calls of a child. But some programs natively keep freed memory for
+ * themselves, and make no such call. The launcher has told them not to keep it, so they make it
+ * here.
  *
  * Threads: any.
  */

@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program's device memory: which addresses an allocation gets, when its memory is made resident,
- * and when what was freed is given out again. Two zones a GPU (extent.h): blocks below 1 MiB are
- * packed at 512 bytes in chunks of 2 MiB, and lie in one chunk each, for chunks are the unit in which
- * the core moves data; the others are packed at 2 MiB in larger chunks, side by side: neighbours were
- * mostly allocated after each other and are used so, and what begins on a chunk and does not fill its
- * last wastes device memory and bytes on the link (a quarter, of ResNet-152's tensors). (Zones of what
- * the program maps itself: vmm_map.c.)
+ * The program's device memory: the address of an allocation, the moment at which its memory is
+ * made resident, and the reuse of freed memory. A GPU has two zones (extent.h):
+ * - Blocks below 1 MiB are packed at 512 bytes in chunks of 2 MiB. Each lies in one chunk, since
+ *   the core moves chunks.
+ * - Larger blocks are packed at 2 MiB in larger chunks, side by side. Neighbours were mostly
+ *   allocated after each other and are used so. A block that begins a chunk and does not fill
+ *   its last wastes device memory and bytes on the link (a quarter, of ResNet-152's tensors).
  *
- * Best fit, the lowest address of equals: what is chosen depends only on what is free, so that a
- * program which does the same again gets the same addresses again. Reusing the most recently freed would
- * keep a little more resident and lose that.
+ * vmm_map.c has the zones of memory that the program maps itself.
  *
- * Reuse. A free waits for nothing, so work that was queued before may still use the room. With one
- * stream, what comes next on it comes behind that work: the room is anybody's at once (a second stream
- * waits for the first when it appears, and what was freed before is looked at as below). With several,
- * the room is owed to the streams that had work: a stream-ordered allocation gets room that its own stream
- * owes, or makes its stream wait for others; all others get it when fences behind that work have
- * passed, or at once under pressure, when who uses it is seen and can be made to wait (reuse.c: lending).
- * Fences are made for many frees together, asked about when an allocation finds nothing better,
- * and waited for only where the alternative is more than the device has, or no addresses.
+ * Best fit, the lowest address of equals. The choice depends only on the free addresses. So a
+ * program that repeats itself gets the same addresses again. Reusing the most recently freed
+ * room would keep a little more resident, and lose that.
  *
- * At ease chunks are made resident when they are first given out, and stay: a free and an allocation
- * cost no call of the core. They count until the GPU is under pressure; from then on what is freed is
- * discarded: large blocks at once, small ones by the chunk. Room being discarded is nobody's.
+ * Reuse. A free waits for nothing, so earlier work may still use the room. With one stream,
+ * later work on it follows that work: the room is free at once. A second stream waits for the
+ * first when it appears. With several streams the room has dependencies on the streams that had
+ * work:
+ * - A stream-ordered allocation gets room that depends on its own stream, or makes its stream
+ *   wait for others.
+ * - All others get it when fences behind that work have passed. If memory is short they get it
+ *   at once, if its next user is seen and can be made to wait (reuse.c: early reuse).
+ * - Fences are made for many frees together, and asked about when an allocation finds nothing
+ *   better. They are waited for only if the device or the addresses would not suffice otherwise.
  *
- * Threads: any. fence_lock (outer) for fences, lock for all else; no call of the core, the driver
- * or stream.c under lock.
+ * While all data fit, chunks are made resident at their first allocation, and stay. A free and
+ * an allocation cost no call of the core. Once the GPU is oversubscribed, freed memory is
+ * discarded: large blocks at once, small ones by the chunk. Room being discarded cannot be
+ * allocated.
+ *
+ * Threads: any. fence_lock (outer) for fences, lock for all else; no call of the core, the
+ * driver or stream.c under lock.
  */
 #include <errno.h>
 #include <stdlib.h>

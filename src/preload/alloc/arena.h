@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What arena.c offers beside preload.h: to stream.c, and to tests. */
+/* arena.c's functions for stream.c and tests; preload.h has the others. */
 #ifndef SL_PRELOAD_ARENA_H
 #define SL_PRELOAD_ARENA_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking at an arena: its live blocks in order of address, its numbers, and whether every address of
- * its areas is in a block, or free exactly once.
+ * Checking an arena: its live blocks in order of address, and its numbers. Every address of its
+ * areas is in a block, or free exactly once.
  *
  * Threads: any; the arena's lock is held while a callback runs.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What arena.c (which addresses), reuse.c (when they may be used again) and arena_check.c (are the books
- * right) share, and nobody else looks at.
+ * Shared only by arena.c (addresses), reuse.c (reuse) and arena_check.c (invariants).
  */
 #ifndef SL_PRELOAD_ARENA_INTERNAL_H
 #define SL_PRELOAD_ARENA_INTERNAL_H

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which allocation holds an address. A table of two levels by 2 MiB pages of addresses; an entry is
- * empty, a block that has the page to itself, or a page of small blocks: a bitmap of the 512-byte
- * units at which blocks start, a summary of the bitmap, and the record of each start. A look-up is
- * five dependent loads at most, whatever the number of blocks.
+ * The allocation at an address. A table of two levels by 2 MiB pages of addresses. An entry is
+ * empty, a block that has the page to itself, or a page of small blocks. Such a page has a
+ * bitmap of the 512-byte units at which blocks start, a summary of the bitmap, and the record of
+ * each start. A look-up is at most five dependent loads, whatever the number of blocks.
  *
- * Readers take no lock and are never wrong about a block that lives while they look: a block's start
- * bit is set before the program gets its address, and no other bit lies between it and its end.
- * About any other word they may be told an answer that was true a moment ago. Records are never given
- * back, so that what they look at stays readable.
+ * Readers take no lock, and are never wrong about a block that lives during the look-up. A
+ * block's start bit is set before the program gets its address, and no other bit lies between it
+ * and its end. About other addresses the answer may be a moment old. Records are never freed, so
+ * they stay readable.
  *
- * Writers are serialised by the arena that owns the page (arena.c); only the first level is shared
- * between arenas. Tables are mapped as they are needed and stay.
+ * The arena that owns the page serialises writers (arena.c). Arenas share only the first level.
+ * Tables are mapped as they are needed and stay.
  *
  * Threads: any.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of allocations, and the table that finds them by address: what arena.c uses of block.c
- * beside preload.h. Who writes: the arena that owns an address's 2 MiB, under its lock. Who reads:
- * anybody, without locks.
+ * Records of allocations, and the table that finds them by address: block.c's functions for
+ * arena.c; preload.h has the others. The arena that owns an address's 2 MiB writes, under its
+ * lock. All others read, without locks.
  */
 #ifndef SL_PRELOAD_BLOCK_H
 #define SL_PRELOAD_BLOCK_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Free addresses: a tree for each kind and class, sorted by (bytes, address), and two hash tables, by
- * the first address and by the end, in which neighbours are found. The trees are treaps whose
- * priorities are hashes of the address: their shape depends on what is in them alone, and no sequence of
- * calls makes them deep.
+ * Free addresses: a tree for each kind and class, sorted by (bytes, address), and two hash
+ * tables, by the first address and by the end, which find neighbours. The trees are treaps whose
+ * priorities are hashes of the address. Their shape depends only on their contents, and no
+ * sequence of calls makes them deep.
  *
- * Extents that are not clean also stand in a list in order of their last free; what a fence has
- * passed is a head of that list. Nodes come from slabs and go to a list of spares; callers reserve
+ * Extents that are not clean are also in a list in order of their last free. A passed fence
+ * covers a head of that list. Nodes come from slabs and go to a list of spares. Callers reserve
  * before they begin, so that a free cannot fail.
  *
  * Threads: the caller's lock.

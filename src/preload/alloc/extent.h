@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses that nobody has, sorted so that the smallest that fits is found at once. What arena.c
- * decides with; knows nothing of blocks, streams or the core.
+ * Free addresses, sorted so that the smallest fit is found at once. arena.c decides with it. It
+ * knows nothing of blocks, streams or the core.
  *
  * A zone is addresses of one granularity: areas of whole chunks, each chunk cut into units. Free
- * addresses are extents of two kinds: runs of whole chunks, and pieces of one chunk. A piece that comes
- * to be its whole chunk is a run. In a packed zone there are only runs, of any number of units, and
- * chunks do not matter to what fits. Each extent has a class, which says who may use it: class 0 anybody,
- * the others by arena.c. Neighbours of one class are one extent. So what is chosen depends on which
- * addresses are free alone, and not on the order in which they became so: a program that does the
- * same again gets the same addresses.
+ * addresses are extents of two kinds: runs of whole chunks, and pieces of one chunk. A piece
+ * that grows to its whole chunk is a run. A packed zone has only runs, of any number of units,
+ * and chunks do not matter for the fit. Each extent has a class, which says who may use it:
+ * class 0 is free for all; arena.c defines the others. Neighbours of one class are one extent.
+ * So the choice depends only on the free addresses, and not on the order of frees. A program
+ * that repeats itself gets the same addresses.
  *
  * Threads: the caller's lock.
  */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pools. A pool is made by the driver and stays its object: its handle, its settings and who may
- * use it are the driver's; but its memory is ours, and so are its counters of what is used. Pools of
- * managed or host memory, pools that are shared with other processes, and pools whose memory another
- * device is given access to are the driver's altogether: ours is mapped for one device.
+ * Memory pools. The driver makes a pool, and owns its handle, its settings and its access
+ * rights. Its memory and its counters of use are ours. Some pools are wholly the driver's: pools
+ * of managed or host memory, pools shared with other processes, and pools that another device
+ * may access. Our memory is mapped for one device.
  *
- * What a pool has reserved is the most that was used since it was trimmed: as the driver would hold it
- * at most.
+ * A pool's reserved size is its highest use since it was trimmed: the driver would hold at most
+ * that.
  *
- * Threads: any. Pools are in a list that is only added to; a handle that comes again takes its old
- * entry.
+ * Threads: any. Pools are in a list that only grows. A reused handle takes its old entry.
  */
 #include "preload/alloc/pool.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What alloc.c asks pool.c: which pool an allocation is from, whether we serve it, and its counters. */
+/*
+ * pool.c's functions for alloc.c: the pool of an allocation, whether the library serves it, and
+ * its counters.
+ */
 #ifndef SL_PRELOAD_POOL_H
 #define SL_PRELOAD_POOL_H
 

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When room that was freed may be given out again: which streams may still use it, fences behind their
- * work, discards. arena.c says why; here is how.
+ * Reuse of freed room: the streams that may still use it, fences behind their work, discards.
+ * arena.c says why; this file says how.
  *
- * With one stream nobody owes anything: what comes next comes behind. When a second appears, all that was
- * used before is owed to the first; and it, and every one that comes later, waits for what the first has
- * queued, since room may have been given out again that the first still uses, until that is known
- * to be done.
+ * With one stream there are no dependencies: later work follows earlier work. When a second
+ * stream appears, all earlier room depends on the first. The second, and every later one, waits
+ * for the queued work of the first. The first may still use room that was allocated again, until
+ * that work is known to be done.
  *
- * Lending. Those who call cudaMalloc() and cudaFree() for each tensor free what is still in use by work that
- * has not even begun; waiting for fences would have them use several times the memory. Once the uses of
- * blocks are looked at (pressure), room that streams owe is given out at once, and the block has a lien on
- * it: a fence behind what they have queued by then. A stream that uses the block for the first time is made
- * to wait for the others' part of it. Not while a stream is being captured: it has no place for a fence.
+ * Early reuse. Programs that call cudaMalloc() and cudaFree() for each tensor free memory whose
+ * work has not even begun. Waiting for fences would cost several times the memory. When memory
+ * is short, uses of blocks are tracked. Then room with dependencies is allocated at once, and
+ * the block gets a *lien*: a fence behind the queued work of those streams. A stream that uses
+ * the block for the first time is made to wait for the others' part of it. This is off while a
+ * stream is being captured, which has no place for a fence.
  *
- * A fence covers all frees up to its making: they are numbered, and one number says what is anybody's.
- * Few fences are out at a time.
+ * A fence covers all earlier frees. They are numbered, and one number says which room is free
+ * for all. Few fences are pending at a time.
  *
- * Threads: any. fence_lock (outer) for fences, lend_lock (outer, too) for liens, lock for all else; no call of the core,
- * the driver or stream.c under lock.
+ * Threads: any. fence_lock (outer) for fences, lend_lock (outer, too) for liens, lock for all
+ * else; no call of the core, the driver or stream.c under lock.
  */
 #include <errno.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prototypes of the driver's allocations that are wrapped (alloc.c), and of its pools (pool.c). The first
- * versions of cuMemAlloc, cuMemAllocPitch and cuMemFree have 32-bit addresses, which ours never are:
- * they are forwarded on purpose.
+ * Prototypes of the driver's allocations that are wrapped (alloc.c), and of its pools (pool.c).
+ * The first versions of cuMemAlloc, cuMemAllocPitch and cuMemFree have 32-bit addresses, and
+ * ours never fit. They are forwarded on purpose.
  */
 #ifndef SL_PRELOAD_API_ALLOC_H
 #define SL_PRELOAD_API_ALLOC_H

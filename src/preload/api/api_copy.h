@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prototypes of the driver's copies that are wrapped: copy.c, copy2d.c and copy_batch.c. Each has two
- * forms; _ptds and _ptsz take stream 0 for the calling thread's own. The first versions of calls that
- * have a second one take 32-bit addresses, which ours never are: they are forwarded.
+ * Prototypes of the driver's copies that are wrapped: copy.c, copy2d.c and copy_batch.c. Each
+ * has two forms; _ptds and _ptsz take stream 0 for the calling thread's own. First versions of
+ * calls with a second one take 32-bit addresses, and ours never fit. They are forwarded.
  */
 #ifndef SL_PRELOAD_API_COPY_H
 #define SL_PRELOAD_API_COPY_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's calls that take device memory of its own, or deal with memory that is not ours: modules,
- * host memory, arrays, sharing between processes. Those that this
- * library wraps, as the driver for CUDA 13.0 exports them. What is a pointer to the driver's own
- * structures and only passed on is void * here.
+ * The driver's calls that take device memory of its own, or deal with unmanaged memory: modules,
+ * host memory, arrays, sharing between processes. These are the wrapped ones, as the driver for
+ * CUDA 13.0 exports them. Pointers to the driver's own structures that are only passed on are
+ * void * here.
  */
 #ifndef SL_PRELOAD_API_FOREIGN_H
 #define SL_PRELOAD_API_FOREIGN_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers and facts of the driver's exported names, made from api.tbl: SL_API_cuMemAlloc_v2 is the
- * number of cuMemAlloc_v2. What is done with each name is decided elsewhere: a C function of that
- * name, or the jumps of trampoline.c.
+ * Numbers and facts of the driver's exported names, made from api.tbl: SL_API_cuMemAlloc_v2 is
+ * the number of cuMemAlloc_v2. A C function of a name wraps it; else trampoline.c jumps.
  *
  * Threads: constants only.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prototypes of the driver's memory operations on streams that are wrapped (memop.c). Both versions of each
- * have the same parameters, and differ in what the driver supports.
+ * Prototypes of the driver's memory operations on streams that are wrapped (memop.c). Both
+ * versions of each have the same parameters. They differ in the driver's support.
  */
 #ifndef SL_PRELOAD_API_MEMOP_H
 #define SL_PRELOAD_API_MEMOP_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prototypes of the driver's questions about memory (query.c) and its hints (hint.c). The first versions of
- * cuMemGetInfo, cuDeviceTotalMem and cuMemGetAddressRange have 32-bit sizes: they are forwarded.
+ * Prototypes of the driver's queries about memory (query.c) and its hints (hint.c). The first
+ * versions of cuMemGetInfo, cuDeviceTotalMem and cuMemGetAddressRange have 32-bit sizes: they
+ * are forwarded.
  */
 #ifndef SL_PRELOAD_API_QUERY_H
 #define SL_PRELOAD_API_QUERY_H

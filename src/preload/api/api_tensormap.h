@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prototypes of the driver's calls that make tensor maps and are wrapped (tensormap.c): descriptors of 128
- * bytes that nobody but the driver and the hardware reads.
+ * Prototypes of the driver's calls that make tensor maps and are wrapped (tensormap.c). Tensor
+ * maps are descriptors of 128 bytes that only the driver and the hardware read.
  */
 #ifndef SL_PRELOAD_API_TENSORMAP_H
 #define SL_PRELOAD_API_TENSORMAP_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prototypes of the driver's virtual memory management that is wrapped (vmm.c, vmm_query.c). Forwarded:
- * cuMemGetAllocationGranularity(), which is the same for memory of ours; cuMemMapArrayAsync(), whose handles
- * are of another usage and the driver's.
+ * Prototypes of the driver's virtual memory management that is wrapped (vmm.c, vmm_query.c).
+ * Forwarded: cuMemGetAllocationGranularity(), which is the same for our memory;
+ * cuMemMapArrayAsync(), whose handles are of another usage and the driver's.
  */
 #ifndef SL_PRELOAD_API_VMM_H
 #define SL_PRELOAD_API_VMM_H

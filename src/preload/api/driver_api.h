@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Types of the CUDA driver's binary interface that more than one part of the preload library needs,
- * beside those of device/cuda/cuda_abi.h. Prototypes of the wrapped calls stand in the header of
- * the part that wraps them. Names are ours, layouts the driver's (64-bit Linux, CUDA 12 and 13).
+ * Types of the CUDA driver's binary interface for more than one part of the preload library;
+ * device/cuda/cuda_abi.h has the others. The header of each part has the prototypes of its
+ * wrapped calls. Names are ours, layouts the driver's (64-bit Linux, CUDA 12 and 13).
  */
 #ifndef SL_PRELOAD_DRIVER_API_H
 #define SL_PRELOAD_DRIVER_API_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions: see functions.h. The layout comes from cuFuncGetParamInfo(), asked parameter by parameter
- * until there is none; a launch may be given a library's kernel instead of a function, for which
+ * Functions: see functions.h. cuFuncGetParamInfo() gives the layout, parameter by parameter
+ * until there is none. A launch may name a library's kernel instead of a function; then
  * cuKernelGetParamInfo() answers.
  *
  * Threads: any. Buckets are lists that only grow at their head, under make_lock.

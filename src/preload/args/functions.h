@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of each kernel function: the layout of its parameters, whether its arguments name all
- * that it touches, and counts. Records are made at a function's first launch, found without a lock
- * and never given back; pl_launch_forget() makes them unfindable.
+ * Known facts of each kernel function: the layout of its parameters, whether its arguments name
+ * all its data, and counts. A record is made at a function's first launch, found without a lock
+ * and never freed. pl_launch_forget() makes it unfindable.
  */
 #ifndef SL_PRELOAD_FUNCTIONS_H
 #define SL_PRELOAD_FUNCTIONS_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a C++ kernel's name says of its parameters: whether a pointer to a pointer is among the types in it,
- * those of template arguments included. Such a kernel finds addresses in memory, whatever it was given
- * when it was looked at first.
+ * A C++ kernel's name tells whether a pointer to a pointer is among its parameters' types,
+ * template arguments included. Such a kernel finds addresses in memory, whatever its first
+ * arguments showed.
  *
- * Names are those of the Itanium C++ ABI. Types are read for this one question: of each it is known only
- * whether it is a pointer (or an array of pointers), also of those that a name abbreviates (S_, T_). What
- * is not read (expressions, operators beyond a lambda's) ends the reading: nothing is known then, and the
+ * Names are those of the Itanium C++ ABI. Types are read for this one question: is it a pointer
+ * (or an array of pointers)? That includes abbreviated ones (S_, T_). Unread constructs
+ * (expressions, operators beyond a lambda's) end the reading. Then nothing is known, and the
  * function is learnt as others are.
  *
  * Threads: any; no state.

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peeking: before the first launches of a function, what lies behind each address it is given is copied
- * to host memory in stream order; some launches later, when the
- * copies have passed, the bytes are looked through for addresses. Found: the function is known to
- * follow addresses in memory, and goes on counting as touching everything; what was found is kept
- * as a table. None in PL_PEEKS launches: its arguments name all it touches, until a later peek finds otherwise
+ * Peeking. Before the first launches of a function, the memory at each address in its arguments
+ * is copied to host memory in stream order. Some launches later, when the copies are done, the
+ * bytes are searched for addresses. If there are some, the function follows addresses in memory:
+ * it goes on counting as using everything, and the findings are kept as a table. If PL_PEEKS
+ * launches have none, its arguments name all its data, until a later peek finds otherwise
  * (PL_PEEK_AGAIN).
  *
- * Of large blocks, too: pools hand out their tables as parts of such. But most of what large blocks hold is data,
- * which may look like an address once: there it takes an address at the very place that is given, or two.
+ * Large blocks are peeked into, too: pools allocate their tables as parts of such. But most of a
+ * large block is data, which may look like an address once. There the test needs an address at
+ * the very place that the argument names, or two.
  *
- * Bounded: SLOTS copies under way; a launch that finds none free is peeked into another time.
+ * Bounded: SLOTS copies under way; a launch without a free slot is peeked into another time.
  * Threads: any; one lock, held across driver calls that wait for nothing.
  */
 #include <stdlib.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses kept in memory: which bytes of which block (or of a module's variables) were seen to hold
- * addresses of ours, and which. A launch that is given such a block uses what the addresses name as
- * well; a launch may use a variable without being given anything, so what variables name is
- * used by every launch.
+ * Addresses in memory: the bytes of blocks (or of a module's variables) that were seen to hold
+ * our addresses. A launch that names such a block also uses the data at those addresses. A
+ * launch may use a variable without an argument, so every launch uses the data that variables
+ * name.
  *
- * A large block is a pool that the program hands out parts of (PL_POOL_BYTES): there a launch means the tables
- * near the address that it is given, from it on as far as the largest copy that is looked at, and what it lies in.
- * So tables are found by block and granule.
+ * A large block is a pool that the program allocates from (PL_POOL_BYTES). There a launch means
+ * the tables near its address: from it on, up to the largest searched copy, and the one that it
+ * lies in. So tables are found by block and granule.
  *
- * Seen: in small copies from host memory, and in what peeks bring. A later copy or fill over the same bytes
- * replaces what was seen there, or it is forgotten; what a kernel writes is not seen.
+ * Tables are seen in small copies from host memory, and in peeks. A later copy or fill over the
+ * same bytes replaces or removes them. Writes of kernels are not seen.
  *
- * Bounded: TABLES_MAX pieces of memory of PL_TABLE_BYTES_MAX each, which copies that are looked at have at
- * most. What goes beyond makes launches count as touching everything (pl_pointer_table_overflow).
+ * Bounded: TABLES_MAX pieces of memory of PL_TABLE_BYTES_MAX each, the most that a searched copy
+ * has. Beyond that launches count as using everything (pl_pointer_table_overflow).
  *
  * Threads: any. One lock; launches take it only for blocks that have PL_BLOCK_TABLE.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person knows of kernels: a file of lines "HOW PATTERN", HOW being `names` (its arguments name
- * all that it touches: it is not peeked into) or `all` (it touches everything), PATTERN what the shell
- * matches file names with, on the kernel's name as the driver has it (mangled, for C++). The first
- * line that matches counts; # begins a comment. Read once, when the first function is met.
+ * The user's rules for kernels: a file of lines "HOW PATTERN". HOW is `names` (its arguments
+ * name all its data: no peeks) or `all` (it uses everything). PATTERN is a shell pattern for the
+ * kernel's name as the driver has it (mangled, for C++). The first line that matches counts; #
+ * begins a comment. Read once, at the first function.
  *
  * Threads: any; functions.c asks under its lock.
  */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps. A kernel gets one by value, or finds it in memory, and reaches a tensor through it whose
- * address is nowhere else. What is in the 128 bytes is not documented, so each map that is made is
- * remembered by a hash of them, with the tensor's address and its exact extent; also those of other
- * memory, for their address may be replaced.
+ * Tensor maps. A kernel gets one by value, or finds it in memory. Through it the kernel uses a
+ * tensor whose address is nowhere else. The format of the 128 bytes is not documented. So each
+ * map is remembered by a hash of them, with the tensor's address and its exact extent. Maps of
+ * unmanaged memory are remembered, too, since their address may be replaced.
  *
- * Where the address can be read. Each map that is made is compared with its address: as long as the same
- * word has been the address in all of them, only 128 bytes with one of our addresses there are looked
- * up, and a map that was forgotten or changed by the program is found by a plain search of words. With
- * a driver that hides the address every lookup hashes, and the registry is all there is.
+ * The place of the address. Each new map is compared with its address. While one word has been
+ * the address in all of them, only 128 bytes with one of our addresses there are looked up. A
+ * map that was forgotten or changed by the program is then found by a plain search of words. If
+ * a driver hides the address, every look-up hashes, and only the registry helps.
  *
- * The registry is a table of sets of WAYS; a new map takes the place of the oldest of its set. What is
- * forgotten costs time: memory that no launch names stays reachable. An entry is written behind the lock
- * and read without: the hash is cleared while the rest changes. A hash determines the rest.
+ * The registry is a table of sets of WAYS; a new map replaces the oldest of its set. A forgotten
+ * map costs time: memory that no launch names stays accessible. An entry is written behind the
+ * lock and read without: the hash is cleared while the rest changes. A hash determines the rest.
  *
- * A map may be refused because its tensor is in the store alone: then it is made once more with the tensor's
- * first chunk in place.
+ * The driver may refuse a map because its tensor is only in the store. Then it is made once more
+ * with the tensor's first chunk in place.
  *
  * Threads: any.
  */

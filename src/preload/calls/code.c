@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code objects: what was learnt of functions is forgotten when a module or library is unloaded, since
- * its handles may come again for others. Loading them is room.c's.
+ * Code objects. Unloading a module or library forgets its functions, since its handles may be
+ * reused. room.c loads them.
  *
  * Threads: any.
  */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of bytes in a row: between host memory, device memory and arrays, one GPU and two. The range that
- * is read and the range that is written are the uses of a scope around the driver's own call; a
- * range that is written whole is not brought in before. If the driver then refuses the copy though its
- * bytes are mapped, because they lie in different places, it is done piece by piece.
+ * Copies of bytes in a row: between host memory, device memory and arrays, one GPU and two. The
+ * read range and the written range are the uses of a scope around the driver's own call. A range
+ * that is written whole is not fetched before. The driver may refuse a copy although its bytes
+ * are mapped, because they lie in different places. It is then done piece by piece.
  *
- * A managed block of ours given as a host pointer is memory of the device to the driver: such calls
- * go to the form that takes any address. Small copies from host memory are looked at for addresses.
+ * The driver takes a managed block of ours, given as a host pointer, for device memory. Such
+ * calls use the form that takes any address. Small copies from host memory are searched for
+ * addresses.
  *
- * After a copy that the driver refuses for another reason the contents of the target are undefined.
+ * After a copy that the driver refuses for another reason the contents of the target are
+ * undefined.
  *
  * Threads: any, also several on one stream.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of rectangles and boxes, in one context and between two. What is used of a side in our memory is
- * everything from the first byte of the first row to the last byte of the last; it is overwritten only if
- * the rows leave no gaps. Two-dimensional copies are told as boxes of one layer and turned back for the
- * call. Arrays are the driver's, their sides have no address.
+ * Copies of rectangles and boxes, in one context and between two. A side in our memory uses
+ * everything from the first byte of the first row to the last byte of the last. It is
+ * overwritten only if the rows leave no gaps. Two-dimensional copies are treated as boxes of one
+ * layer and turned back for the call. Arrays are the driver's; their sides have no address.
  *
- * What copy.c says of managed blocks as host pointers, of refusals and of addresses in small copies
- * holds here, too.
+ * Managed blocks as host pointers, refusals, and addresses in small copies are treated as in
+ * copy.c.
  *
  * Threads: any.
  */

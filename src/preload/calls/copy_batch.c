@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies given many at once, and decompressing by the copy engines. One scope is over all copies of a
- * call, or of a part of PART_MAX of them where there are more: the copies of a batch have no order among
+ * Batches of copies, and decompression by the copy engines. One scope covers all copies of a
+ * call, or a part of at most PART_MAX of them. The copies of a batch have no order among
  * themselves, and parts follow each other on the stream.
  *
- * The two versions of a call differ in the index of what failed, which the older has; where a call was made
- * in parts it is counted over all.
+ * The older version of a call also returns the index of the failed copy. In a call made in parts
+ * it counts over all.
  *
- * Between a pointer and an array lengths are in elements of the array, which are not asked for: the
- * pointer's use then goes to the end of its block.
+ * Between a pointer and an array lengths are in elements of the array, which are not queried.
+ * The pointer's use then goes to the end of its block.
  *
  * Threads: any.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills of bytes in a row and of rectangles. The range that is filled is the use of a scope around the
- * driver's call; without gaps between its rows it is not brought in before. A fill that is refused because
- * its range lies in different places is done piece by piece (touch.h).
+ * Fills of bytes in a row and of rectangles. The filled range is the use of a scope around the
+ * driver's call. Without gaps between its rows it is not fetched before. A fill that is refused
+ * because its range lies in different places is done piece by piece (touch.h).
  *
  * Threads: any.
  */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that the program takes past us: physical memory of the driver's (what vmm.c does not serve), and arrays.
- * It is forwarded, and what exists of it is known and counted; where the driver has none left, our
- * budget makes way. Physical memory lives until its handles are released and its mappings gone, so both
- * are followed.
+ * Device memory that the program allocates outside the library: the driver's physical memory
+ * (not served by vmm.c), and arrays. The calls are forwarded, and existing memory is counted. If
+ * the driver has none left, our budget shrinks. Physical memory lives until its handles are
+ * released and its mappings gone, so both are followed.
  *
- * Not counted: what another process shares with this one, arrays whose description is of the first ABI,
- * and what the driver allocates for itself. Arrays are counted by their description, without the
+ * Not counted: memory shared by another process, arrays whose description is of the first ABI,
+ * and the driver's own allocations. Arrays are counted by their description, without the
  * driver's padding.
  *
- * Threads: any. A set of ranges has its own lock; a program that releases and maps the same handle at
- * the same time has no order to rely on.
+ * Threads: any. A set of ranges has its own lock. A program that releases and maps the same
+ * handle at the same time has no order to rely on.
  */
 #include "preload/calls/foreign.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's hints for managed memory, on managed allocations that we serve: advice, prefetches and
- * discards become those of the space. Other memory of ours is no managed memory, and is refused as the
- * driver refuses its own. Where a range is preferred or was prefetched to is not kept: the answer is that
- * it is nowhere, which is one that any program must expect.
+ * The driver's hints for managed memory, on managed allocations that the library serves. Advice,
+ * prefetches and discards become those of the space. Our other memory is no managed memory, and
+ * is refused as the driver refuses its own. The preferred or last prefetched location of a range
+ * is not kept. The answer is "nowhere", which any program must expect.
  *
- * At ease there is nothing to hint: all is on the device, and the core does not know of the kernels that
- * run there, so that nothing must move.
+ * While all data fit there is nothing to hint. All are on the device, and the core does not know
+ * of running kernels, so nothing may move.
  *
  * Threads: any. None blocks on copies.
  */

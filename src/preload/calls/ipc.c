@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sharing our memory with other processes and devices: it is made of many pieces of physical memory that
- * come and go, so none of the driver's ways can name it. Each is refused with the code that libraries
- * take for "not this kind of memory" and have another way for; the first time that it would have worked
- * without us says on stderr what to do. It would not for memory of pools and handles that were not made
- * to be shared; those that were are the driver's (pool.c), or become so (vmm_query.c). What is not ours is
- * forwarded.
+ * Sharing our memory with other processes and devices. It consists of many pieces of physical
+ * memory that come and go, so none of the driver's ways can name it. Each call is refused with
+ * the code that libraries take for "not this kind of memory"; they have another way then. If the
+ * call would have worked without the library, the first refusal prints a remedy on stderr.
+ * Memory of pools and handles that were not made for sharing would not have worked. Those made
+ * for sharing are the driver's (pool.c), or become so (vmm_query.c). Calls on unmanaged memory
+ * are forwarded.
  *
  * Threads: any. Blocks on nothing.
  */

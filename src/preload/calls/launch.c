@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: what the arguments of a kernel name is what it uses. Arguments are looked through word by
- * word; every word that lies in a block of ours makes the whole block a use, read and written, since
- * nothing says how far from that address the kernel goes, nor what it does there. A word that is no
- * address but looks like one costs a needless use.
+ * Launches. A kernel uses the data that its arguments name. Arguments are searched word by word.
+ * A word that lies in a block of ours makes the whole block a use, read and written, since the
+ * kernel may go any distance from that address. A word that only looks like an address costs a
+ * needless use.
  *
- * What arguments do not show (PL_SCOPE_ALL) are addresses that lie in memory. Each function is peeked
- * into for its first launches, and ever more rarely later (pointer_scan.c); what small copies bring is looked through
- * (pointer_table.c); and some say it by their name (mangled.c).
+ * Arguments do not show addresses in memory (PL_SCOPE_ALL). Each function is peeked into for its
+ * first launches, and ever more rarely later (pointer_scan.c). Small copies are searched
+ * (pointer_table.c). Some names tell it (mangled.c).
  *
- * A launch in a stream that is being captured is only recorded: graph.c asks for its uses when the
- * graph is instantiated.
+ * A launch in a stream that is being captured is only recorded. graph.c asks for its uses when
+ * the graph is instantiated.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words that streams wait for and write. The front end of the GPU looks at such a word for as long as it
- * takes, and nobody is told when it has seen it: its block is held on the device until it is freed. So
- * no scope is needed, and work that is captured into a graph is covered as well.
+ * Memory words that streams wait for and write. The front end of the GPU polls such a word for
+ * any time, and does not report when it has seen it. So its block is held on the device until it
+ * is freed. No scope is needed, and work that is captured into a graph is covered as well.
  *
  * An operation on a word that cannot be held there is refused with out of memory.
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver is asked about memory: how much there is, and what a pointer is. Of our memory it would
- * say that it is host memory where a chunk happens to be reached over the link, and show the chunk and
- * not the allocation; so we answer, as the driver would of a cuMemAlloc() of its own.
+ * The driver's queries about memory: its size, and the kind of a pointer. About a zero-copy
+ * chunk of ours it would say host memory, and show the chunk and not the allocation. So the
+ * library answers, as the driver would about its own cuMemAlloc().
  *
- * How much there is: device, host and disk together, of which the program's own allocations are taken;
- * the total stays what it was when it was first told. Or, for programs that size themselves by it, what
- * the GPU has, of which some is always left, so that they go on allocating.
+ * The free size is device, host and disk together, less the program's own allocations. The total
+ * stays the first answer. Some programs size themselves by it. They get the GPU's size, of which
+ * some is always left, so that they go on allocating.
  *
  * Threads: any.
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of numbers that do not overlap (addresses; handles as ranges of one), to be found by a number
- * inside: what of the driver's own is remembered. A sorted array: tens of ns to find, a memmove to add.
+ * Sets of ranges of numbers that do not overlap (addresses; handles as ranges of one), found by
+ * a number inside. They remember the driver's own memory. A sorted array: tens of ns to find, a
+ * memmove to add.
  *
- * Locks: one a set, taken inside. Without memory a range is not remembered, which every user of these
- * may do without.
+ * Locks: one a set, taken inside. Without memory a range is not remembered; every user tolerates
+ * that.
  */
 #ifndef SL_PRELOAD_RANGES_H
 #define SL_PRELOAD_RANGES_H

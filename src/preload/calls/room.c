@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of which nothing matters but that the driver may be out of memory, because our space has taken
- * all there was: the space then gives some up for good, and the call is made again. Loading code is the
- * usual one; streams, events, contexts and their limits, arrays, pinned host memory, imported memory are
- * the others. Rule O, which the wrappers elsewhere follow, too.
+ * Calls that matter only because the driver may be out of memory: our space has taken all there
+ * was. The space then gives some up for good, and the call is made again. Loading code is the
+ * usual one. Others are streams, events, contexts and their limits, arrays, pinned host memory,
+ * imported memory. This is rule O, which wrappers elsewhere follow, too.
  *
- * cuArrayCreate() and cuArray3DCreate() here are the first ABIs, whose descriptions are of 32 bits:
- * such arrays are not counted.
+ * cuArrayCreate() and cuArray3DCreate() here are the first ABIs, whose descriptions are of 32
+ * bits: such arrays are not counted.
  *
  * Threads: any. Block on copies when there is no memory.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that is bound to a texture or surface. Kernels then name the object, not the address: the block
- * is held on the device until it is freed. Arrays are the driver's memory.
+ * Memory that is bound to a texture or surface. Kernels then name the object, not the address.
+ * So the block is held on the device until it is freed. Arrays are the driver's memory.
  *
- * Not until the object is destroyed: several may be made on one block, and references have no end.
+ * The end of the object does not release it: several may be made on one block, and references
+ * have no end.
  *
  * Threads: any. Blocks the first time for a block, on copies.
  */

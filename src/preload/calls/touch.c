@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a copy or a fill touches: touch.h. The scopes are pl_scope_begin()'s, one a GPU: the
- * addresses of a GPU are together, so uses sorted by address are in groups, and threads that open
+ * The data of a copy or a fill: touch.h. The scopes are pl_scope_begin()'s, one a GPU. The
+ * addresses of a GPU are together, so uses sorted by address are in groups. Threads that open
  * several scopes open them in the same order.
  *
- * A border of chunks is taken to be every multiple of the smallest chunk: right for all sizes of
- * chunks, and pieces of that size keep most of the link's rate. They are issued only after the driver
- * has refused the whole.
+ * Every multiple of the smallest chunk counts as a border of chunks. That is right for all sizes
+ * of chunks, and pieces of that size keep most of the link's rate. They are issued only after
+ * the driver has refused the whole.
  *
  * Threads: any.
  */

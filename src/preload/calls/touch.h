@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one copy or fill touches of our memory: collected, opened as a scope on each GPU that has some
- * of it, closed again; and cutting a copy to pieces that touch no border of chunks, for the
- * driver that refuses one whose range is partly on the device and partly in host memory. Also
- * learning addresses from host memory that is copied.
+ * Our memory in one copy or fill: its ranges are collected, opened as a scope on each GPU that
+ * has some of them, and closed again. If the driver refuses a range that is partly on the device
+ * and partly in host memory, the copy is cut into pieces without borders of chunks. Copied host
+ * memory is searched for addresses.
  *
  * Used by copy*.c, fill.c and texture.c. Threads: any, objects on the caller's stack.
  */

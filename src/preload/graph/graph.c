@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs. What its nodes touch is read when a graph is instantiated, and again where nodes are
- * changed (the whole of it by an update); a launch opens a scope over all of it: the blocks that lie at
- * those addresses then, which may have been freed and allocated anew. Addresses never change, so nothing
- * of the graph itself does. Copies of graphs that are not executable need no notice: they are read when
- * they are instantiated.
+ * Executable graphs. The data of its nodes are read when a graph is instantiated, and again
+ * where nodes are changed (the whole of it by an update). A launch opens a scope over the blocks
+ * that lie at those addresses then; they may have been freed and allocated anew. Addresses never
+ * change, so nothing of the graph itself does. Graphs that are not executable are read when they
+ * are instantiated.
  *
- * What is kept may be more than is true (nodes that an update replaced in another's order), never less.
- * A graph that was instantiated where we did not see it touches everything, and so does one whose
- * uses are more than a scope takes: the blocks beyond go beside it, where they are reached.
+ * The kept ranges may be too many (nodes that an update replaced in another's order), never too
+ * few. A graph that was instantiated unseen uses everything. So does one with more uses than a
+ * scope takes: the blocks beyond are mapped zero-copy.
  *
- * A graph that running kernels launch: its blocks, as they are when it is made or changed, stay on the device until
- * they are freed, since nobody sees when it runs.
+ * Running kernels may launch a graph, unseen. Its blocks, as they are when it is made or
+ * changed, stay on the device until they are freed.
  *
- * Threads: any. lock is held for the table and what is in it; not across calls of the driver, but for
- * those that read a graph.
+ * Threads: any. lock is held for the table and its entries; not across calls of the driver,
+ * except those that read a graph.
  */
 #include <stdlib.h>
 

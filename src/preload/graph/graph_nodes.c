@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads from the driver what the nodes of a graph touch: the arguments of kernels as of launches
- * (launch.c), the places of copies and fills, the words that stream memory operations wait for. What
- * host functions, events and semaphores touch is none of ours, and the driver's own are the addresses of
- * memory nodes. A graph inside of another is read with it. What runs by conditions, or may be changed by
- * a running kernel, may touch anything.
+ * Reads the data of a graph's nodes from the driver: the arguments of kernels as of launches
+ * (launch.c), the ranges of copies and fills, the words of stream memory operations. Host
+ * functions, events and semaphores use none of our memory, and the addresses of memory nodes are
+ * the driver's. A graph inside of another is read with it. Conditional nodes, and nodes that a
+ * running kernel may change, may use anything.
  *
- * Nothing is said of order: a graph that reads what it also overwrites is no different from one that
- * first overwrites it, so fills and copies count as writes that leave other bytes as they are.
+ * Order is not known. A graph that reads data and then overwrites them looks like one that first
+ * overwrites them. So fills and copies count as writes that leave other bytes as they are.
  *
  * Threads: any, one at a time for an object.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making and changing the nodes of graphs that are not executable yet. The driver looks at what a copy or a fill
- * names when it is given the node, and refuses addresses where nothing is mapped, or which lie partly on the
- * device and partly in host memory; so they are brought to the device for that call. What does not fit there
- * with all that is named goes to host memory as a whole, which the driver takes as well. Where it lies when the
- * graph runs is another matter: graph.c's.
+ * Making and changing the nodes of graphs that are not executable yet. The driver checks the
+ * ranges of a copy or a fill when it gets the node. It refuses unmapped addresses, and ranges
+ * partly on the device and partly in host memory. So the ranges are brought to the device for
+ * that call. If they do not fit there together, they go to host memory as a whole, which the
+ * driver accepts as well. graph.c has their place when the graph runs.
  *
  * The words of stream memory operations are held on the device for good (memop.c).
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the nodes of a graph touch: graph_nodes.c reads it from the driver, graph.c keeps it for each
- * executable graph and opens scopes with it.
+ * The data of a graph's nodes: graph_nodes.c reads them from the driver. graph.c keeps them for
+ * each executable graph and opens scopes with them.
  */
 #ifndef SL_PRELOAD_GRAPHS_H
 #define SL_PRELOAD_GRAPHS_H

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver behind the library, and when the library takes part. Nothing happens before the
- * program's first call of the driver, whichever that is: no constructor, thread, file or line
- * (at the end of a program that has made none, unused.c has one). That call
- * finds the driver (search.c), fills pl_real[] and gives the back end the same library. Wrappers take
- * part from the first cuInit() that succeeds, and no longer in a forked child (which cannot use the
- * parent's contexts) and once the driver has gone (it says so itself, exit handlers look).
+ * The driver behind the library, and the phases of the library. Nothing happens before the
+ * program's first call of the driver: no constructor, thread, file or line. (At the end of a
+ * program without such a call, unused.c prints a line.) That call finds the driver (search.c),
+ * fills pl_real[] and gives the back end the same library. Wrappers are active from the first
+ * cuInit() that succeeds. They are not active in a forked child, which cannot use the parent's
+ * contexts, nor once the driver has gone (it says so itself, exit handlers look).
  *
- * Without a driver the library must not seem to be one: cuInit() finds no device, the version is 0,
- * nothing can be resolved.
+ * Without a driver the library must not seem to be one: cuInit() finds no device, the version is
+ * 0, nothing can be resolved.
  *
- * No lock is held while the loader runs, since a constructor under the loader's lock may call us: two
- * threads may look for the driver at once and find the same.
+ * No lock is held while the loader runs, since a constructor under the loader's lock may call
+ * us. Two threads may look for the driver at once and find the same.
  *
  * Threads: any. Blocks on loading the driver, once.
  */

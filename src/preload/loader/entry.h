@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files that stand between program and driver share: entry.c (opening the driver, phases),
- * search.c (where it is), loader.c (dlopen and its like), resolve.c (cuGetProcAddress), trampoline.c
- * (everything in assembly). All others need preload.h alone.
+ * Shared by the files between program and driver: entry.c (opening the driver, phases), search.c
+ * (finding it), loader.c (dlopen and its like), resolve.c (cuGetProcAddress), trampoline.c
+ * (assembly). All other files need only preload.h.
  *
  * Threads: as each says. None holds a lock while the loader or the driver runs.
  */

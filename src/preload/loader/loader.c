@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loader's calls, as far as they lead to the driver. This library carries the driver's SONAME, so
- * most ways of opening it end here without us; what is left is a path ("libcuda.so",
- * "/usr/lib/.../libcuda.so.580.65.06", a link to one), which becomes the SONAME, or our own file in another
- * namespace. And dlsym() on our handle: a name that the driver has and we do not is looked up there.
+ * The loader's calls that lead to the driver. This library has the driver's SONAME, so most ways
+ * of opening it end here anyway. A path remains ("libcuda.so",
+ * "/usr/lib/.../libcuda.so.580.65.06", a link to one). It becomes the SONAME, or our own file in
+ * another namespace. dlsym() on our handle looks up names that only the driver has there.
  *
- * The exported dlopen(), dlmopen() and dlsym() are in trampoline.c; they call what is here and jump to
- * the C library's. Its functions are asked for with dlvsym(), which we leave alone.
+ * The exported dlopen(), dlmopen() and dlsym() are in trampoline.c. They call this file and jump
+ * to the C library's. Those functions are found with dlvsym(), which is not wrapped.
  *
- * Threads: any. What is found is the same for all, so that two may find it at once.
+ * Threads: any. The results are the same for all, so two may look at once.
  */
 #include "preload/loader/entry.h"
 

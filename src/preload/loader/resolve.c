@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetProcAddress(), both ABIs. The driver is asked first, and only an answer that it gave is replaced,
- * by our wrapper of the same name and ABI. Which that is, is told by the pointer: the driver answers with
- * its exported functions. For an answer that is no export the rule of names and versions decides, as
- * long as the table knows all ABIs up to the version that was asked for; for a later one the driver is
- * asked for the table's version, too: the same answer is the same ABI. Everything else passes.
+ * cuGetProcAddress(), both ABIs. The driver is asked first. Only its answer is replaced, by our
+ * wrapper of the same name and ABI. The pointer tells which that is: the driver answers with its
+ * exported functions. If the answer is no export, the rule of names and versions decides. The
+ * table must know all ABIs up to the requested version. For a later version the driver is also
+ * asked for the table's version: the same answer is the same ABI. Everything else is passed on.
  *
  * Threads: any. No lock; the log of look-ups blocks on its file.
  */

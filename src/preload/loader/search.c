@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the driver's library is. The loader cannot be asked: whoever opens libcuda.so.1 by name gets
- * this library, whose SONAME that is. So its search is done again, in its order: the path lists of the
- * program (RPATH, LD_LIBRARY_PATH, RUNPATH, as the loader has them and not as the environment says by
- * now), the entries of ld.so.cache, the default directories; then those where WSL and containers keep
- * it. What is found is opened by its path. A file that is this library, or another copy of it, is
- * passed over.
+ * Finding the driver's library. The loader cannot be asked: libcuda.so.1 by name is this
+ * library, by its SONAME. So the loader's search is repeated in its order. First come the path
+ * lists of the program: RPATH, LD_LIBRARY_PATH and RUNPATH, as the loader has them, not as the
+ * environment is now. Then the entries of ld.so.cache, the default directories, and those of WSL
+ * and containers. The found file is opened by its path. This library and other copies of it are
+ * skipped.
  *
- * Leaves open to the caller what the library can do. Threads: any; no state.
+ * The caller decides what the library can do. Threads: any; no state.
  */
 #include "preload/loader/entry.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What SLUICE_RUN says: "key=value,key=value", as `sluice run` writes it and as a person may write it
+ * The settings in SLUICE_RUN: "key=value,key=value", as `sluice run` writes it, or a person
  * beside LD_PRELOAD (sluice-run(1) lists the keys). A comma or backslash inside a value has a
- * backslash before it. Budgets, spill directories and the like are settings of the spaces and have
- * variables of their own (sluice(7)); gpu.c reads those.
+ * backslash before it. Budgets, spill directories and the like are settings of the spaces and
+ * have variables of their own (sluice(7)); gpu.c reads those.
  *
- * Read once, at the first call of the driver. What cannot be read is said in one line, and cuInit()
- * then fails with CU_ERROR_INVALID_VALUE: a program that runs with half of its settings would be
+ * Read once, at the first call of the driver. An unreadable setting is reported in one line, and
+ * cuInit() then fails with CU_ERROR_INVALID_VALUE. A program with half of its settings would be
  * worse than one that does not start.
  *
  * Threads: any. Does not block.

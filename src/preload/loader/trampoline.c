@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entry points that C cannot express. For each name of api.tbl that is not wrapped the exported
- * symbol is a jump to the driver's function in pl_real[]; until the driver is open pl_real[] leads to
- * a piece of code that keeps all argument registers, opens it, and jumps on. And dlopen(), dlmopen()
- * and dlsym(): they end in a jump, not in a call, so that the C library sees the program as its caller
+ * The entry points that C cannot express. For each unwrapped name of api.tbl the exported symbol
+ * is a jump to the driver's function in pl_real[]. Until the driver is open, pl_real[] leads to
+ * code that keeps all argument registers, opens it, and jumps on. dlopen(), dlmopen() and
+ * dlsym() end in a jump, not in a call. So the C library sees the program as its caller
  * (RTLD_NEXT and RUNPATH depend on it).
  *
- * One block of assembly for the whole file: it counts the names in the order of enum sl_api. x86-64
- * only; CMake builds the library nowhere else.
+ * One block of assembly for the whole file: it counts the names in the order of enum sl_api.
+ * x86-64 only; CMake builds the library nowhere else.
  *
- * Leaves opening to entry.c, paths and handles to loader.c. Threads: any.
+ * entry.c opens the driver, loader.c has paths and handles. Threads: any.
  */
 #include "preload/preload.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A person at a terminal who asks for `sluice run` is told when it had nothing to do: a broken driver
- * looks like that, too. The command has become the program and cannot say it, so the library says it
- * when that process exits.
+ * A person at a terminal is told when `sluice run` had nothing to do: a broken driver looks like
+ * that, too. The command has become the program and cannot say it. So the library says it when
+ * that process exits.
  *
- * It is said only where it is known to be true. What children did is not known here, so that a process
- * that has or had some is silent; and only at a regular exit.
+ * It speaks only if it is sure. It does not know what children did. So a process that has or had
+ * some is silent. It speaks only at a regular exit.
  *
  * Threads: the one that calls exit(). Does not block.
  */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of frameworks by the libraries that a process has loaded: which of the settings that
- * `sluice run` made for them met one, each said in a line with the way to refuse it; which programs
- * size what they take by what memory queries tell, so that these tell them the physical size; and which map
- * all of their memory themselves, so that it is paged even where it could be shared.
+ * The loaded libraries tell the frameworks of a process. This file reports the settings of
+ * `sluice run` that met a framework, each in a line with the way to refuse it. It knows programs
+ * that size their memory by memory queries, so these return the physical size. It knows programs
+ * that map all of their memory themselves, so it is paged even where it could be shared.
  *
- * The launcher sets the variables before it can know what the program uses (tools/run_frameworks.c);
- * so it is here that they are announced, and a program without the framework hears nothing.
+ * The launcher sets the variables before it knows the program's frameworks
+ * (tools/run_frameworks.c). So they are announced here, and a program without the framework sees
+ * no line.
  *
  * Threads: any. Blocks on the loader's lock.
  */

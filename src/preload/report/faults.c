@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel has failed and taken its context along. Was it us? Only memory that the GPU cannot reach
- * can make a kernel fault that would not without this library: what is neither on the device nor mapped in
- * host memory. This says, once, how much of what the program has allocated was so; and if nothing
- * was, that the program's own kernel is to be looked at. It is so when the failure is seen, a little
- * later: chunks may have come and gone between, but none because of the failure.
+ * A kernel has failed and its context is lost. Was it Sluice? Only memory that the GPU cannot
+ * access can cause a fault that would not occur natively: memory neither on the device nor
+ * mapped in host memory. This file reports, once, how much of the program's memory was so. If
+ * none was, the program's own kernel is to blame. The report is a little late: chunks may have
+ * moved since the failure, but none because of it.
  *
- * Also the calls in which failures are seen, since they wait or ask: forwarded as they are.
+ * Also the calls that see failures, since they wait or ask: forwarded as they are.
  *
- * Threads: any. Looks at the blocks, with the GPU's lock, and then at where each lies.
+ * Threads: any. Looks at the blocks, with the GPU's lock, and then at the place of each.
  */
 #include "preload/report/faults.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults of the program's kernels: faults.c. Wrappers of launches, waits and copies hand what the driver
- * returned through pl_fault_seen().
+ * Faults of the program's kernels: faults.c. Wrappers of launches, waits and copies pass the
+ * driver's result through pl_fault_seen().
  */
 #ifndef SL_PRELOAD_FAULTS_H
 #define SL_PRELOAD_FAULTS_H

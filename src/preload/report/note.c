@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines on stderr. A line is put together in a buffer on the stack and written with one write(2), so
- * that lines of threads and processes do not run into each other; stdio is the program's and is left
- * alone. What does not fit is cut. errno is kept: wrappers may speak between a call of the driver and
- * the return to the program.
+ * Lines on stderr. A line is composed in a buffer on the stack and written with one write(2), so
+ * lines of threads and processes do not mix. stdio is the program's and is left alone. Longer
+ * lines are cut. errno is kept: wrappers may print between a call of the driver and the return
+ * to the program.
  *
- * Whether a line is due (--quiet, --verbose, once or each time) is the caller's to say, but for
- * pl_note() under --quiet.
+ * The caller decides whether a line is due (--quiet, --verbose, once or each time); only
+ * pl_note() checks --quiet itself.
  *
  * Threads: any. Blocks on stderr alone.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of files that a run leaves: output.h. Threads: an object is one thread's. */
+/* Names of a run's output files: output.h. Threads: an object is one thread's. */
 #include "preload/report/output.h"
 
 #include <errno.h>

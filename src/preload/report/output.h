@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that a run leaves: statistics, traces. Written beside the final name and moved there, so that a
- * reader never sees half of one.
+ * Output files of a run: statistics, traces. They are written beside the final name and moved
+ * there, so that a reader never sees half of one.
  *
- * The name is an option's. %p in it is the number of the process. Without %p the first
- * process to end has the name, and others put their number behind it: nothing is written over.
+ * The name is an option's. %p in it is the number of the process. Without %p the first process
+ * to end has the name, and others append their number: no file is written over.
  *
  * Threads: an object is one thread's.
  */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run says of itself: a line of what was chosen when a GPU's space is made, a line of what was
- * done when the program exits, and on demand statistics as JSON (report_stats.c) and the table of
- * functions (--explain). The trace of --record is written first (tracing.c). Counters of the library live
- * here; those of the spaces are the core's.
+ * Reports of a run: a line of settings when a GPU's space is made, and a line of results when
+ * the program exits. On demand also statistics as JSON (report_stats.c) and the table of
+ * functions (--explain). The trace of --record is written first (tracing.c). Counters of the
+ * library are here; those of the spaces are the core's.
  *
- * The end is an exit handler, registered once the program's cuInit() has returned and the driver has
- * registered its own: it runs before the driver is torn down, and asks the driver only whether launches are
- * done, for their times. It waits for nobody but who writes a trace just now. A space that is gone is passed over. A program that is killed, or leaves by
- * _exit(), says nothing; a forked child did not use the GPU and says nothing either.
+ * The end is an exit handler. It is registered once the program's cuInit() has returned and the
+ * driver has registered its own. So it runs before the driver is torn down. It asks the driver
+ * only whether launches are done, for their times. It waits only for a thread that is writing a
+ * trace. A space that is gone is skipped. A program that is killed, or leaves by _exit(), prints
+ * nothing. A forked child did not use the GPU and prints nothing, either.
  *
- * Threads: pl_report_init() and pl_report_start() any; the exit handler runs on the thread that calls
- * exit(), others may still be running.
+ * Threads: pl_report_init() and pl_report_start() any. The exit handler runs on the thread that
+ * calls exit(); others may still be running.
  */
 #include "preload/report/report.h"
 

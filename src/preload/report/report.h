@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the report share: report.c gathers and speaks, report_stats.c writes the
- * statistics that --stats asks for, announce.c says what was set for frameworks. Everyone else needs preload.h alone.
+ * Shared by the files of the report: report.c gathers and prints, report_stats.c writes the
+ * statistics of --stats, announce.c reports settings of frameworks. All other files need only
+ * preload.h.
  *
  * Threads: as report.c says; nothing here is shared.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The statistics of a run as one JSON object: docs/run.md has the schema. output.h has how the file gets
- * its name, which is the --stats option's.
+ * The statistics of a run as one JSON object: docs/run.md has the schema. output.h names the
+ * file, from the --stats option.
  *
  * Threads: at exit, one; at the start under `sluice doctor` the thread that called cuInit().
  */

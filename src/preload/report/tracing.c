@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --record: the run as a trace for `sluice plan`, one for each GPU. What happens is told to the recorder
- * (trace/record.h) when it happens; periods and kinds of tensors are found when the trace is made: at exit,
- * or once there are as many launches as are wanted, so that a program that runs for days, or is killed,
- * has left its trace long before.
+ * --record: the run as a trace for `sluice plan`, one for each GPU. Events go to the recorder
+ * (trace/record.h) as they happen. Periods and kinds of tensors are found when the trace is
+ * made: at exit, or after the requested number of launches. So a program that runs for days, or
+ * is killed, has left its trace long before.
  *
- * A tensor is a block. A mapped one that grows or shrinks becomes another tensor. Small ones are one tensor
- * of the size that they had together at most, which each of their users reads and writes. What a kernel does
- * with a block is not known: it reads and writes, but the first use of an allocation overwrites it all,
- * since there are no contents to keep. Copies and fills say what they do.
+ * A tensor is a block. A mapped block that grows or shrinks becomes another tensor. Small blocks
+ * are one tensor of their highest common size, which each of their users reads and writes. A
+ * kernel's access to a block is not known: it reads and writes. But the first use of an
+ * allocation overwrites it all, since there are no contents to keep. Copies and fills tell their
+ * access.
  *
- * The time of a launch is that between two events on its stream, right before and right behind it: the
- * kernel's own time and some microseconds, without waits for memory that is brought in. Events are
- * asked whether they are done when later work begins, never waited for; a launch whose events have
- * not passed at the end has no time.
+ * The time of a launch is that between two events on its stream, right before and right behind
+ * it: the kernel's own time and some microseconds, without waits for fetched memory. Events are
+ * queried when later work begins, never waited for. A launch whose events have not passed at the
+ * end has no time.
  *
- * Locks: gate, read, around the recorders, so that nobody tells them anything while they are made traces
- * of; timings_lock for lists. Neither is held across a driver call that enqueues.
+ * Locks: gate, read, around the recorders: no event reaches them while they are made into
+ * traces. timings_lock for lists. Neither is held across a driver call that enqueues.
  */
 #include "preload/report/tracing.h"
 

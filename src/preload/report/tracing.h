@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace that --record asks for: what was launched, which blocks it used, what was allocated and
- * freed (tracing.c). Where nobody asks each of these is a load.
+ * The trace of --record: launches, the blocks they used, allocations and frees (tracing.c).
+ * Without --record each of these is a load.
  *
  * Threads: any; nothing here waits for the device.
  */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures of streams into graphs. What is captured is not run, so nothing has to be resident for it,
- * and the library adds nothing to it: scopes on a captured stream are empty, and fences ask again when
- * it is over. All this costs nothing while no capture is on: pl_captures counts those that were begun.
+ * Captures of streams into graphs. Captured work does not run, so nothing has to be resident for
+ * it. The library adds nothing to it: scopes on a captured stream are empty, and fences ask
+ * again when it is over. All this costs nothing while no capture is on: pl_captures counts those
+ * that were begun.
  *
- * A capture ends with the call that ends it or with its stream. A capture that was begun through one of
- * the driver's private tables is not counted; the program's streams cannot be captured so.
+ * A capture ends with the call that ends it or with its stream. A capture that was begun through
+ * one of the driver's private tables is not counted. The program's streams cannot be captured
+ * so.
  *
- * A thread's own mode (cuThreadExchangeStreamCaptureMode()) is the program's; ours is exchanged around
- * our calls only (pl_capture_relax()).
+ * A thread's own mode (cuThreadExchangeStreamCaptureMode()) is the program's. Ours is exchanged
+ * around our calls only (pl_capture_relax()).
  *
  * Threads: any.
  */

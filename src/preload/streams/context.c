@@ -2,14 +2,14 @@
 /*
  * Ends of streams and contexts.
  *
- * A stream that is destroyed leaves behind what it had queued: an event is recorded first, so that
- * memory it still uses is not given to others.
+ * A destroyed stream leaves its queued work behind. An event is recorded first, so that its
+ * memory is not reused.
  *
- * With a context its allocations end. Those of ours are freed, by the context that was current when
- * they were made. The context that a space stands in cannot end before the program, since the space
- * moves data there, of other contexts, too: destroying or resetting it waits for its work, frees what
- * is ours, and says so. What else was in it (modules, streams, events) is left until the end of the
- * process, as is memory when the program gives its last reference to a primary context back.
+ * Allocations end with their context. Those of ours are freed, by the context that was current
+ * when they were made. The space's own context cannot end before the program: the space moves
+ * data of other contexts there, too. Destroying or resetting it waits for its work, frees our
+ * allocations, and reports it. Its modules, streams and events stay until the end of the
+ * process. So does memory when the program drops its last reference to a primary context.
  *
  * Threads: any. Block on the context's work, as the driver does.
  */

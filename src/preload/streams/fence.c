@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of ours on the program's streams, and fences made of them: what is queued now on some
- * streams, to be asked about later. Who uses them: arena.c, before room that was freed is given out
- * again; stream.c for streams that are destroyed.
+ * Our events on the program's streams, and fences made of them: the queued work of some streams,
+ * to be asked about later. arena.c uses them before freed room is reused, stream.c for destroyed
+ * streams.
  *
- * A stream that is being captured takes no event of ours: what it had queued before is known if the
- * capture was begun on it (its tail), and else asked again when the capture has ended. One that was
- * destroyed behind our back is covered by an event on all of its context, where the driver has that
- * call, or the legacy stream waits for it; and if neither, only by waiting for the context.
+ * A stream that is being captured takes no event of ours. If the capture was begun on it, its
+ * earlier work is known (its tail). Else it is asked again when the capture has ended. For a
+ * stream that was destroyed unseen an event covers all of its context, if the driver has that
+ * call, or the legacy stream waits for it. If neither works, the context is waited for.
  *
- * Events are pooled by context, since an event and its stream must be of one; they are not given back:
- * as many are there as fences have held at a time. Context errors count as passed: nothing runs there
- * any more.
+ * Events are pooled by context, since an event and its stream must be in one. They are not
+ * destroyed: their number is the highest that fences held at a time. Context errors count as
+ * passed: nothing runs there any more.
  *
  * Threads: any. The callers have begun pl_enter().
  */

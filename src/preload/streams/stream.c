@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program's streams: a record of each that has been given a bit, in a table a GPU. A bit tells an
- * allocation's users apart (arena.c: who may still use the room of a block that was freed), and a
- * record outlives its stream until the work it had queued is done.
+ * The program's streams: a record of each that has a bit, in a table for each GPU. A bit tells
+ * an allocation's users apart (arena.c: streams that may still use the room of a freed block). A
+ * record outlives its stream until its queued work is done.
  *
- * Who is who: an ordinary handle names one stream until it is destroyed, which we see; the driver's
- * number for it (cuStreamGetId()) tells if it was destroyed where we did not. The handles 1 and 2
- * mean a stream of the current context, and 2 one of the calling thread. Nobody but that thread can
- * reach it, so others record an event behind all of its context instead.
+ * Identity: an ordinary handle names one stream until it is destroyed, which is seen. The
+ * driver's number for it (cuStreamGetId()) shows a stream that was destroyed unseen. The handles
+ * 1 and 2 mean a stream of the current context, and 2 one of the calling thread. Only that
+ * thread can reach it, so others record an event behind all of its context instead.
  *
  * Streams beyond the 63rd share bit 63: their users wait for each other's.
  *
- * The driver answers no question about a stream that is captured, and each spoils the capture. Nothing of such
- * a stream runs, so one that is first seen then has no bit until the capture is over.
+ * The driver answers no query about a captured stream, and each query spoils the capture. Such a
+ * stream runs nothing. So a new one has no bit until the capture is over.
  *
  * Threads: any. Found by a small cache of the calling thread, which any end of a stream empties.
  */

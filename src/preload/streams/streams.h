@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stream.c, fence.c, capture.c and context.c share: the records of the program's streams, and
- * events of ours on them.
+ * Shared by stream.c, fence.c, capture.c and context.c: the records of the program's streams,
+ * and our events on them.
  *
- * A record is never given back, only used again, and only when nothing that its stream had queued is
- * left: whoever refers to one for longer than a lock is told by its generation that there is nothing to
- * wait for any more.
+ * A record is never freed, only reused, and only when all queued work of its stream is done. A
+ * longer reference than a lock sees by the record's generation that there is nothing to wait for
+ * any more.
  *
- * Locks: a table's is for finding and counting, no driver call but queries under it. A record's keeps
- * its handle from being destroyed while an event is recorded on it, and the record from becoming free;
- * taken first of the two, and only tried by who holds the table's. The events' is the last.
+ * Locks: a table's is for finding and counting, with no driver call but queries under it. A
+ * record's keeps its handle from being destroyed while an event is recorded on it, and the
+ * record from becoming free. It is taken first of the two, and only tried by a holder of the
+ * table's. The events' is the last.
  */
 #ifndef SL_PRELOAD_STREAMS_H
 #define SL_PRELOAD_STREAMS_H

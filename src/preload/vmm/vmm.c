@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that the program makes by cuMemCreate() and maps itself, served by us (vmm.h): plain device
- * memory on a GPU with a space, which is not to be shared with other processes, or not yet where the settings
- * say so. The rest is the driver's, and counted (foreign.c). What is the driver's may come to stand in a reservation of ours, and ours in one of
- * the driver's: then what is concerned is made native first.
+ * Memory that the program makes by cuMemCreate() and maps itself, served by the library (vmm.h).
+ * It is plain device memory on a GPU with a space, which is not shared with other processes, or
+ * not yet if the settings say so. The rest is the driver's, and counted (foreign.c). The
+ * driver's memory may be mapped in our reservation, or ours in the driver's. Then the affected
+ * objects are made native first.
  *
- * Which addresses a reservation gets is decided before it is known what for. They are ours, unless the
- * thread has just made memory of the driver's: a library that maps for sharing makes the memory first, and
- * would only have us make way. With a wish for other addresses than ours they are the driver's.
+ * The addresses of a reservation are decided before its use is known. They are ours, unless the
+ * thread has just made memory of the driver's. A library that maps for sharing makes the memory
+ * first; our addresses would only have to be given up. A request for other addresses than ours
+ * goes to the driver.
  *
- * Errors are those of the driver, as it was seen to return them: a handle is mapped whole, at a multiple
- * of 2 MiB, where nothing is mapped; what is unmapped cuts no mapping; access is given to whole mappings.
+ * Errors are those of the driver, as it was seen to return them. A handle is mapped whole, at a
+ * multiple of 2 MiB, where nothing is mapped. An unmapped range cuts no mapping. Access is given
+ * to whole mappings.
  *
  * Threads: any.
  */

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that the program makes and maps itself, where it is ours: START HERE for vmm*.c.
+ * START HERE for vmm*.c: device memory that the program maps itself, where the library manages
+ * it.
  *
- * A *handle* of ours is memory that cuMemCreate() was asked for. It is counted when it is made, and has
- * no place before it is mapped. A *reservation* is a range of addresses of the arena's; a *mapping* is a
- * handle in one. Mappings to which the GPU has access and which lie side by side in a reservation are
- * one block (block.h), since what the program keeps there may reach across them; blocks are what the
- * rest of the library knows.
+ * A *handle* of ours is memory that the program requested by cuMemCreate(). It is counted when
+ * it is made, and has no place before it is mapped. A *reservation* is a range of addresses of
+ * the arena's; a *mapping* is a handle in one. Adjacent mappings in a reservation with access
+ * for the GPU are one block (block.h), since the program's data may reach across them. The rest
+ * of the library knows blocks.
  *
- * A handle whose mapping goes while the program still holds it leaves its contents where they are: its
- * *home*, from where they are copied when it is mapped elsewhere. A reservation that the program frees
- * stays until no home is left in it.
+ * A handle may lose its mapping while the program still holds it. Its contents then stay in
+ * place: its *home*. They are copied from there when it is mapped elsewhere. A reservation that
+ * the program frees stays until it has no home.
  *
- * Native. What cannot be had of ours (the same handle at two addresses, multicast; memory of the driver's
- * in a reservation of ours, or the other way round) makes a handle native: memory of the driver's, with its
- * contents, under the same number. A reservation is paged or native, as a whole, for good: in a native one
- * the driver maps, and nothing of the core's is there. A paged handle has one mapping at most, in a
- * paged reservation of its GPU.
+ * Native. Some uses are impossible with our memory: the same handle at two addresses, multicast,
+ * memory of the driver's in our reservation, or the other way round. They make a handle native:
+ * memory of the driver's, with its contents, under the same number. A reservation is paged or
+ * native, as a whole, for good. In a native one the driver maps, and nothing of the core's is
+ * there. A paged handle has one mapping at most, in a paged reservation of its GPU.
  *
- * Locks: pl_vmm_lock for all of this, outside of the arena's. It is held across calls of the core that do
- * not wait for launches; where a handle is made native, across copies and the end of all work on the
- * GPU. Not across what is only passed on to the driver, nor while chunks are made resident.
+ * Locks: pl_vmm_lock for all of this, outside of the arena's. It is held across calls of the
+ * core that do not wait for launches. Where a handle is made native it is held across copies and
+ * the end of all work on the GPU. It is not held across forwarded calls, nor while chunks are
+ * made resident.
  */
 #ifndef SL_PRELOAD_VMM_H
 #define SL_PRELOAD_VMM_H

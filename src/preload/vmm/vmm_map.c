@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reservations in the arena: their addresses, the blocks that show what can be used of them, and when their
- * chunks are on the device (vmm.h).
+ * Reservations in the arena: their addresses, the blocks that show their usable parts, and when
+ * their chunks are on the device (vmm.h).
  *
- * Three zones of the arena are theirs, with chunks of different sizes; a reservation has whole chunks of the
- * largest that waste little of it, so that a small one costs no large chunk and a large one few mappings.
- * A chunk of addresses behind it stays nobody's: two reservations never touch, however a program wishes for
- * the addresses behind one it has.
+ * They have three zones of the arena, with chunks of different sizes. A reservation has whole
+ * chunks of the largest size that wastes little of it. So a small one costs no large chunk, and
+ * a large one few mappings. The chunk of addresses behind it stays unused. Two reservations
+ * never touch, even if a program asks for the addresses behind its own.
  *
- * Blocks are looked up without locks, so one that lives is never made shorter in front, and where it must
- * be cut new records take its place: the old one stays as it is until the reservation goes.
+ * Blocks are looked up without locks. So a live one is never shortened in front. If it must be
+ * cut, new records take its place; the old one stays until the reservation goes.
  *
- * Natively memory that is unmapped is gone at once, and its program has seen to it that nobody uses it. So
- * at ease a chunk leaves the device with the last that was mapped in it, and faults when it is touched;
- * under pressure it is discarded, and may be used again without being mapped again.
+ * Natively unmapped memory is gone at once, and its program has ended all uses. So while all
+ * data fit, a chunk leaves the device with its last mapping, and faults when it is touched. When
+ * oversubscribed it is discarded, and may be used again without a new mapping.
  *
- * Threads: pl_vmm_lock is held, but for pl_room_populate(); the arena's lock is taken inside. No call of
- * the core under that.
+ * Threads: pl_vmm_lock is held, except in pl_room_populate(). The arena's lock is taken inside,
+ * and no call of the core is made under it.
  */
 #include <errno.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contents of the program's handles that must go elsewhere, and handles and reservations that become the
- * driver's (vmm.h). Contents are copied a chunk at a time, each with a scope of its own, so that memory of
- * any size can be moved with little room on the device; seldom, and slow.
+ * Contents of the program's handles that must move, and handles and reservations that become the
+ * driver's (vmm.h). Contents are copied a chunk at a time, each with a scope of its own. So
+ * memory of any size can be moved with little room on the device. It is rare, and slow.
  *
- * A reservation becomes native in two steps. First each handle with contents in it gets memory of the
- * driver's and a copy; that may fail, and nothing has changed. Then its blocks go, the core's chunks leave,
- * and the driver maps: what fails there is said on stderr.
+ * A reservation becomes native in two steps. First each handle with contents in it gets memory
+ * of the driver's and a copy. If that fails, nothing has changed. Then its blocks go, the core's
+ * chunks leave, and the driver maps. A failure there is reported on stderr.
  *
- * Locks: pl_vmm_lock is held. The device is waited for where mapped contents are copied, since kernels may
+ * Locks: pl_vmm_lock is held. Copies of mapped contents wait for the device, since kernels may
  * still use them.
  */
 #include <errno.h>

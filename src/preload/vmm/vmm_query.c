@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions about memory that the program has mapped itself and that is ours, and what can only be done
- * with memory of the driver's, which it becomes then (vmm.h): sharing it with other processes, groups of GPUs
- * (multicast).
+ * Queries about mapped memory of ours, and operations that need memory of the driver's: sharing
+ * with other processes, groups of GPUs (multicast). The memory then becomes native (vmm.h).
  *
- * Answers are the driver's about such memory: an address is of its mapping, of no context, in no pool.
+ * Answers are the driver's about such memory: an address is of its mapping, of no context, in no
+ * pool.
  *
  * Threads: any; pl_vmm_lock.
  */

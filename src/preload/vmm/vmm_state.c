@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program has made, reserved and mapped (vmm.h), to be found by number and by address. Objects are
- * their makers'; here are sorted sets of pointers to them.
+ * The program's handles, reservations and mappings (vmm.h), found by number and by address.
+ * Their makers own the objects; here are sorted sets of pointers to them.
  *
- * Handles are numbered from 1 on below a tag that makes them no address of user space and no small number,
- * which is what the driver's are. A number is never given twice.
+ * Handles are numbered from 1 on below a tag. So they are no address of user space and no small
+ * number, as the driver's are. A number is never reused.
  *
  * Threads: pl_vmm_lock.
  */
