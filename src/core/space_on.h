@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For callers that bring a part of the pager of their own. The simulator runs the pager on a
- * virtual device, store and clock (src/sim/core_run.c). Tests bring a policy. All other callers
+ * virtual device, store and clock (src/sim/core_run.c). Tests bring a policy, or a device without
+ * roles. All other callers
  * make a space by sluice_space_create(): the configuration chooses the parts.
  */
 #ifndef SL_CORE_SPACE_ON_H

@@ -12,6 +12,7 @@
  *   device_fault.h    touches; faults: kernels may touch absent data. guards: writes are seen
  *   device_hostmap.h  hostmap: host code has a mapping of its own. zerocopy: kernels can use
  *                     frames of host memory
+ * tests/contract/minimal_device.c is a device without any role.
  *
  * A *chunk* is an aligned piece of the address range, a multiple of 2 MiB. A *frame* is a
  * chunk-sized, SL_STORE_ALIGN-aligned piece of host memory; I/O can target it.

@@ -68,7 +68,8 @@ enum device_role {
 	ROLE_FAULTS = 1 << 4,
 	ROLE_GUARDS = 1 << 5,
 	ROLE_HOSTMAP = 1 << 6,
-	ROLE_ZEROCOPY = 1 << 7
+	ROLE_ZEROCOPY = 1 << 7,
+	ROLE_TOUCHES = 1 << 8 /* faults or hostmap: touches of host code are served */
 };
 
 struct device_row {

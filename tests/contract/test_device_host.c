@@ -147,10 +147,10 @@ a_forked_child_has_nothing_of_it(void)
 }
 
 static const struct device_test tests[] = {
-	TEST(refused_host_touches_are_the_programs_sigbus),
-	TEST(foreign_faults_reach_the_programs_handler),
-	TEST(signals_during_faults_may_touch_too),
-	TEST(a_forked_child_has_nothing_of_it),
+	TEST_ROLES(refused_host_touches_are_the_programs_sigbus, ROLE_TOUCHES),
+	TEST_ROLES(foreign_faults_reach_the_programs_handler, ROLE_TOUCHES),
+	TEST_ROLES(signals_during_faults_may_touch_too, ROLE_TOUCHES),
+	TEST_ROLES(a_forked_child_has_nothing_of_it, ROLE_TOUCHES),
 };
 
 DEVICE_MAIN(tests)

@@ -210,9 +210,9 @@ works_without_privilege_or_says_why_not(void)
 
 static const struct device_test tests[] = {
 	TEST(ranges_are_attached_and_detached),
-	TEST(two_devices_do_not_meet),
+	TEST_ROLES(two_devices_do_not_meet, ROLE_TOUCHES),
 	TEST_ROLES(injected_failures_change_nothing, ROLE_FAULTS | ROLE_GUARDS),
-	TEST(creation_fails_cleanly_wherever_it_fails),
+	TEST_ROLES(creation_fails_cleanly_wherever_it_fails, ROLE_TOUCHES),
 	{"the_delay_wrapper_is_never_faster_than_its_link",
 	 the_delay_wrapper_is_never_faster_than_its_link, DEVICE_PROMPT, ROLE_FAULTS, 0},
 	TEST_BEFORE(works_without_privilege_or_says_why_not, DEVICE_USERFAULT | DEVICE_PROMPT),

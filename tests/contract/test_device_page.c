@@ -163,8 +163,8 @@ absent_pages_leave_their_part_of_the_frame(void)
 }
 
 static const struct device_test tests[] = {
-	TEST(a_guard_reports_exactly_one_write),
-	TEST(absent_touches_say_read_or_write),
+	TEST_ROLES(a_guard_reports_exactly_one_write, ROLE_TOUCHES),
+	TEST_ROLES(absent_touches_say_read_or_write, ROLE_TOUCHES),
 	TEST_ROLES(pages_are_filled_one_by_one_and_written_once, ROLE_FAULTS),
 	TEST_ROLES(page_fill_skips_present_pages, ROLE_FAULTS),
 	TEST_ROLES(absent_pages_leave_their_part_of_the_frame, ROLE_FAULTS),

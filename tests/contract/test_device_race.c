@@ -175,7 +175,7 @@ every_touch_comes_with_the_launch_that_made_it(void)
 }
 
 static const struct device_test tests[] = {
-	TEST(racing_writes_are_never_lost),
+	TEST_ROLES(racing_writes_are_never_lost, ROLE_TOUCHES),
 	TEST_ROLES(every_touch_comes_with_the_launch_that_made_it, ROLE_FAULTS),
 };
 

@@ -286,8 +286,8 @@ streams_run_grids_at_once_on_the_same_workers(void)
 static const struct device_test tests[] = {
 	TEST(a_stream_runs_its_tasks_in_order),
 	TEST(an_error_sticks_until_synchronize_and_skips_what_may_be_skipped),
-	TEST(events_order_streams),
-	TEST(an_event_is_destroyed_as_soon_as_it_was_waited_for),
+	TEST_ROLES(events_order_streams, ROLE_EVENTS),
+	TEST_ROLES(an_event_is_destroyed_as_soon_as_it_was_waited_for, ROLE_EVENTS),
 	TEST_ROLES(streams_run_grids_at_once_on_the_same_workers, ROLE_KERNELS),
 };
 

@@ -247,6 +247,9 @@ sluice_event_create(struct sluice_space *space, struct sluice_event **out)
 	if (rc)
 		return rc;
 	sl_space_unlock(space);
+	if (!space->device->events)
+		return sl_fail(-ENOTSUP, "event: the %s device has no events",
+			       space->device->ops->name);
 	event = sl_calloc(1, sizeof(*event));
 	if (!event)
 		return sl_fail(-ENOMEM, "event: out of memory");

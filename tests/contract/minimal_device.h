@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_CONTRACT_MINIMAL_DEVICE_H
+#define TESTS_CONTRACT_MINIMAL_DEVICE_H
+
+#include "device/device.h"
+
+/* As sl_device_soft_create(). */
+int minimal_device_create(const struct sl_device_config *config,
+			  struct sl_device **out) SL_MUST_CHECK;
+
+#endif
