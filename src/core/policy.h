@@ -58,7 +58,7 @@ struct sl_policy {
 
 /* The policies. */
 extern const struct sl_policy sl_policy_lru, sl_policy_dragon, sl_policy_uvm; /* policy.c */
-extern const struct sl_policy sl_policy_plan; /* plan_run.c: as lru, until launches repeat */
+extern const struct sl_policy sl_policy_plan; /* policy_plan.c: as lru, until launches repeat */
 
 /* config.c: the object of an enum sluice_policy; NULL for an unknown value. */
 const struct sl_policy *sl_policy_find(enum sluice_policy policy);

@@ -14,7 +14,7 @@ struct pl_wrapped {
 	struct sluice_stream *stream;
 };
 
-struct pl_history; /* history.c */
+struct pl_learner; /* ahead.c */
 
 struct pl_gpu_internal {
 	struct sl_rwlock opening; /* SL_RANK_PL_OPENING; see scope.c: scope_open() */
@@ -24,7 +24,7 @@ struct pl_gpu_internal {
 	unsigned n_wrapped;
 	struct sluice_stream *aside; /* of ours, for what is captured; NULL: not made yet */
 	uint64_t chunk_bytes;
-	_Atomic(struct pl_history *) follow; /* made at the first scope */
+	_Atomic(struct pl_learner *) learner; /* made at the first scope */
 };
 
 /* The core's stream for a handle of the program's. NULL with *rc 0: the default one. */
@@ -41,7 +41,7 @@ void pl_gpu_settled_wait(struct pl_gpu *gpu);
 
 /* A scope with these uses was just opened, for what (the same number for the same work): bring in what
  * followed on it last time. */
-void pl_history_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
-		      size_t n, const struct sluice_launch *launch);
+void pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
+		    size_t n, const struct sluice_launch *launch);
 
 #endif

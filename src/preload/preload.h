@@ -113,7 +113,7 @@ enum pl_mapped { /* of what the program makes by cuMemCreate() and maps itself, 
 enum pl_history_when {
 	PL_FOLLOW_NEVER,
 	PL_FOLLOW_ALWAYS,
-	PL_FOLLOW_AUTO /* as long as it is not found to be slower (autotune.h) */
+	PL_FOLLOW_AUTO /* as long as it is not found to be slower (predict/autotune.h) */
 };
 
 struct pl_settings {

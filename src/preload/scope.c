@@ -354,7 +354,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 		rc = scope_open(scope, wrapped, all, n_all, flags);
 	if (!rc && scope->launch && pl_settings()->follow && !(flags & PL_SCOPE_AWAY) &&
 	    pl_settings()->mode == PL_MODE_PAGED)
-		pl_history_scope(gpu, scope->what, all, n_all, scope->launch);
+		pl_ahead_scope(gpu, scope->what, all, n_all, scope->launch);
 	pl_leave();
 	if (!rc)
 		return CU_SUCCESS;

@@ -48,7 +48,7 @@ for rank in $ranks; do
 done
 
 # Files of the core and of the preload library, and the page that leads to them.
-for path in "$root"/src/core/*.c "$root"/src/core/*/*.c; do
+for path in "$root"/src/core/*/*.c; do
 	name=${path#"$root/src/core/"}
 	grep -q "\`$name\`" "$root/ARCHITECTURE.md" || {
 		echo "ARCHITECTURE.md does not name src/core/$name"

@@ -28,8 +28,10 @@ layer_check()
 cd "$root"
 layer_check "public headers include public headers only" 'sluice/' include/sluice/*.h
 layer_check "base knows nothing of paging" 'base/|sluice/error\.h' src/base/*.[ch]
+layer_check "the learner knows launches, bytes and times" 'base/|predict/|sluice/(launch|error)\.h' \
+	src/predict/*.[ch]
 layer_check "core knows no back end" \
-	'base/|core/|sluice/|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
+	'base/|core/|sluice/|predict/predict\.h|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
 layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \
@@ -44,8 +46,8 @@ layer_check "the simulator stands on plans" 'base/|trace/|plan/|sim/|sluice/' \
 layer_check "the virtual machine knows contracts and the door into core" \
 	'base/|sim/|sluice/|device/device[a-z_]*\.h|store/(store|engine)\.h|core/space_on\.h' \
 	$(printf '%s\n' src/sim/*.[ch] | grep -E "^$virtual\$")
-layer_check "the preload library stands on its doors into core, on the recorder, and on the CUDA back end's driver" \
-	'base/|preload/|sluice/|core/(interpose|limits)\.h|trace/record\.h|device/cuda/cuda_(driver|abi)\.h' \
+layer_check "the preload library stands on its doors into core, on the learner, on the recorder, and on the CUDA back end's driver" \
+	'base/|preload/|sluice/|predict/predict\.h|core/(interpose|limits)\.h|trace/record\.h|device/cuda/cuda_(driver|abi)\.h' \
 	src/preload/*.[ch] src/preload/*/*.[ch]
 layer_check "compat stands on the public API" 'base/|compat/|sluice/' src/compat/*.[ch]
 layer_check "examples use the public API" 'sluice/|example\.h' examples/*.[ch]

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stays from one use to the next, of made-up periods: the room is kept to, and as little as can be leaves. */
-#include "preload/residency_plan.h"
+#include "predict/residency_plan.h"
 
 #include "base/rng.h"
 #include "unit/cmocka_all.h"
 
-#include "preload/residency_plan.c" /* NOLINT(bugprone-suspicious-include) */
+#include "predict/residency_plan.c" /* NOLINT(bugprone-suspicious-include) */
 
 #define MIB      (UINT64_C(1) << 20)
 #define USES_MAX 4096u
 
 struct period {
-	struct pl_residency_use uses[USES_MAX];
+	struct sl_residency_use uses[USES_MAX];
 	size_t n;
 	uint32_t scopes;
 	uint32_t first[USES_MAX], last[USES_MAX]; /* by block: number of its use, + 1 */
@@ -20,10 +20,10 @@ struct period {
 static void
 use(struct period *p, uint32_t block, uint64_t mib)
 {
-	p->uses[p->n] = (struct pl_residency_use){.group = block,
+	p->uses[p->n] = (struct sl_residency_use){.group = block,
 						  .bytes = mib * MIB,
 						  .scope = p->scopes,
-						  .next = PL_STAY_NEVER};
+						  .next = SL_NEVER_USED};
 	if (p->last[block])
 		p->uses[p->last[block] - 1].next = (uint32_t)p->n;
 	else
@@ -51,8 +51,8 @@ loop_of(struct period *p, uint32_t blocks, uint64_t mib)
 static void
 plan(struct period *p, uint64_t room_mib, uint64_t window_mib)
 {
-	assert_int_equal(pl_residency_plan(p->uses, p->n, p->scopes, room_mib * MIB,
-					   window_mib * MIB),
+	assert_int_equal(sl_residency_plan(p->uses, p->n, p->scopes, room_mib * MIB,
+					   window_mib * MIB, 32 * MIB),
 			 0);
 }
 
@@ -79,12 +79,12 @@ most(const struct period *p)
 		uint64_t bytes = 0;
 
 		for (size_t i = 0; i < p->n; i++) {
-			const struct pl_residency_use *u = &p->uses[i];
+			const struct sl_residency_use *u = &p->uses[i];
 			uint32_t away = (scope + p->scopes - u->scope) % p->scopes, gap;
 
 			if (u->scope == scope)
 				bytes += u->bytes;
-			if (u->next == PL_STAY_NEVER || !away)
+			if (u->next == SL_NEVER_USED || !away)
 				continue;
 			gap = (p->uses[u->next].scope + p->scopes - u->scope) % p->scopes;
 			if (!gap && u->next <= i)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of what a repeating program uses stays on the device from one use to the next (residency_plan.c). */
-#ifndef SL_PRELOAD_RESIDENCY_PLAN_H
-#define SL_PRELOAD_RESIDENCY_PLAN_H
+#ifndef SL_PREDICT_RESIDENCY_PLAN_H
+#define SL_PREDICT_RESIDENCY_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 
-#define PL_STAY_NEVER UINT32_MAX /* no use follows */
+#define SL_NEVER_USED UINT32_MAX /* no use follows */
 
 /* A use of a block in a period of scopes that repeats itself. */
-struct pl_residency_use {
+struct sl_residency_use {
 	uint64_t group; /* of those that might as well stay, whole groups do, and the same ones each time */
 	uint64_t bytes; /* of the block, as far as it is used */
 	uint32_t scope; /* counts from 0; those of all uses ascend */
@@ -22,11 +22,11 @@ struct pl_residency_use {
 /*
  * Decide for n uses of a period of so many scopes (at least one, at most 2^30) how much stays, so that at no time more
  * than room bytes are on the device if that can be, scopes being asked for as far ahead as their uses add up to window
- * bytes, but at least while the one before runs. 0, -ENOMEM. Takes time in proportion to n log scopes. Any thread;
+ * bytes, but at least while the one before runs. A part of a block that stays is a multiple of grain. 0, -ENOMEM. Takes time in proportion to n log scopes. Any thread;
  * does not block. Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), has the rule
  * for single pages.
  */
-int pl_residency_plan(struct pl_residency_use *uses, size_t n, uint32_t scopes,
-		      uint64_t room, uint64_t window) SL_MUST_CHECK;
+int sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes,
+		      uint64_t room, uint64_t window, uint64_t grain) SL_MUST_CHECK;
 
 #endif

@@ -4,22 +4,22 @@
  * each of them.
  */
 #include "base/period.h"
-#include "preload/autotune.h"
+#include "predict/autotune.h"
 #include "unit/cmocka_all.h"
 
-#include "preload/autotune.c" /* NOLINT(bugprone-suspicious-include) */
+#include "predict/autotune.c" /* NOLINT(bugprone-suspicious-include) */
 
 #define MS  UINT64_C(1000000)
 #define LOG 4096u
 
 struct program {
-	struct pl_autotune trial;
+	struct sl_autotune trial;
 	uint64_t number, now_ns;
 	unsigned scopes; /* of an iteration */
 	unsigned layer; /* the first half of it are layers of so many scopes, all alike; 0: none are */
-	uint64_t ns[PL_STRATEGIES];
+	uint64_t ns[SL_STRATEGIES];
 	uint64_t layers_plain_ns; /* of the half, without moves ahead; 0: as the rest */
-	unsigned began[PL_STRATEGIES]; /* iterations that began so */
+	unsigned began[SL_STRATEGIES]; /* iterations that began so */
 	uint64_t log[LOG];
 };
 
@@ -43,9 +43,9 @@ period(struct program *p)
 }
 
 static uint64_t
-scope_ns(const struct program *p, enum pl_strategy way, int layers)
+scope_ns(const struct program *p, enum sl_strategy way, int layers)
 {
-	if (way != PL_STRATEGY_PLAIN || !p->layers_plain_ns)
+	if (way != SL_STRATEGY_PLAIN || !p->layers_plain_ns)
 		return p->ns[way] / p->scopes;
 	return 2 * (layers ? p->layers_plain_ns : p->ns[way] - p->layers_plain_ns) / p->scopes;
 }
@@ -57,13 +57,13 @@ iterate(struct program *p, int stray)
 	for (unsigned i = 0; i < p->scopes; i++) {
 		uint64_t number = p->number++;
 		int layers = p->layer && i < p->scopes / 2;
-		enum pl_strategy way;
+		enum sl_strategy way;
 
 		p->log[number % LOG] = stray    ? 1000000 + number
 				       : layers ? i % p->layer
 						: i;
-		way = pl_autotune_step(&p->trial, number,
-				       pl_autotune_asks(&p->trial, number) ? period(p) : 0,
+		way = sl_autotune_step(&p->trial, number,
+				       sl_autotune_asks(&p->trial, number) ? period(p) : 0,
 				       p->now_ns);
 		if (!i)
 			p->began[way]++;
@@ -92,18 +92,18 @@ what_is_faster_is_kept(void **state)
 
 	(void)state;
 	run(&p, 5);
-	assert_int_equal(p.began[PL_STRATEGY_PLAIN], 0);
+	assert_int_equal(p.began[SL_STRATEGY_PLAIN], 0);
 	run(&p, 100);
-	assert_in_range(p.began[PL_STRATEGY_PLAIN], 75, 99);
+	assert_in_range(p.began[SL_STRATEGY_PLAIN], 75, 99);
 	/* Now it is the other way round: that is found out at the next trial. */
-	p.ns[PL_STRATEGY_AHEAD] = 200 * MS;
+	p.ns[SL_STRATEGY_AHEAD] = 200 * MS;
 	run(&p, 1900);
 	run(&p, 100);
-	assert_in_range(p.began[PL_STRATEGY_AHEAD], 90, 100);
-	p.ns[PL_STRATEGY_PATIENT] = 150 * MS;
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 90, 100);
+	p.ns[SL_STRATEGY_PATIENT] = 150 * MS;
 	run(&p, 1900);
 	run(&p, 100);
-	assert_in_range(p.began[PL_STRATEGY_PATIENT], 90, 100);
+	assert_in_range(p.began[SL_STRATEGY_PATIENT], 90, 100);
 }
 
 /* The passes of a training step: the first trial finds that they are faster without patience. */
@@ -115,9 +115,9 @@ moves_ahead_without_patience_are_tried_first(void **state)
 	(void)state;
 	run(&p, 12);
 	run(&p, 100);
-	assert_in_range(p.began[PL_STRATEGY_AHEAD], 90, 100);
-	assert_int_equal(p.began[PL_STRATEGY_AHEAD] + p.began[PL_STRATEGY_PATIENT] +
-				 p.began[PL_STRATEGY_PLAIN],
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 90, 100);
+	assert_int_equal(p.began[SL_STRATEGY_AHEAD] + p.began[SL_STRATEGY_PATIENT] +
+				 p.began[SL_STRATEGY_PLAIN],
 			 100);
 }
 
@@ -129,14 +129,14 @@ moves_ahead_with_patience_are_tried_before_none(void **state)
 
 	(void)state;
 	run(&p, 20);
-	assert_int_equal(p.trial.way, PL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
 	p.scopes = 700;
-	p.ns[PL_STRATEGY_PATIENT] = 210 * MS;
-	p.ns[PL_STRATEGY_AHEAD] = 250 * MS;
-	p.ns[PL_STRATEGY_PLAIN] = 500 * MS;
+	p.ns[SL_STRATEGY_PATIENT] = 210 * MS;
+	p.ns[SL_STRATEGY_AHEAD] = 250 * MS;
+	p.ns[SL_STRATEGY_PLAIN] = 500 * MS;
 	run(&p, 14);
 	run(&p, 10);
-	assert_in_range(p.began[PL_STRATEGY_PATIENT], 9, 10);
+	assert_in_range(p.began[SL_STRATEGY_PATIENT], 9, 10);
 }
 
 static void
@@ -146,13 +146,13 @@ a_slower_way_costs_little(void **state)
 
 	(void)state;
 	run(&p, 30);
-	assert_int_equal(p.began[PL_STRATEGY_PLAIN], 1); /* one iteration has shown it */
+	assert_int_equal(p.began[SL_STRATEGY_PLAIN], 1); /* one iteration has shown it */
 	run(&p, 1000);
-	assert_in_range(p.began[PL_STRATEGY_AHEAD], 1, 10);
-	assert_in_range(p.began[PL_STRATEGY_PLAIN], 1, 3);
-	p.ns[PL_STRATEGY_PLAIN] = 299 * MS; /* not worth a change */
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 1, 10);
+	assert_in_range(p.began[SL_STRATEGY_PLAIN], 1, 3);
+	p.ns[SL_STRATEGY_PLAIN] = 299 * MS; /* not worth a change */
 	run(&p, 1000);
-	assert_in_range(p.began[PL_STRATEGY_PLAIN], 0, 9);
+	assert_in_range(p.began[SL_STRATEGY_PLAIN], 0, 9);
 }
 
 /* What the first iterations took (host memory was pinned) is not held against moves ahead for long. */
@@ -163,11 +163,11 @@ a_bad_start_is_forgotten(void **state)
 
 	(void)state;
 	run(&p, 4);
-	p.ns[PL_STRATEGY_AHEAD] = 300 * MS;
-	p.ns[PL_STRATEGY_PATIENT] = 330 * MS;
+	p.ns[SL_STRATEGY_AHEAD] = 300 * MS;
+	p.ns[SL_STRATEGY_PATIENT] = 330 * MS;
 	run(&p, 60);
 	run(&p, 10);
-	assert_in_range(p.began[PL_STRATEGY_AHEAD], 9, 10);
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 9, 10);
 }
 
 /* Iterations that become faster by themselves are no measure: another way's would be faster for coming later. */
@@ -179,13 +179,13 @@ what_has_not_settled_is_not_compared(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		run(&p, 1);
-		assert_int_equal(p.began[PL_STRATEGY_PATIENT], 1);
-		p.ns[PL_STRATEGY_PATIENT] = p.ns[PL_STRATEGY_PATIENT] * 4 / 5;
+		assert_int_equal(p.began[SL_STRATEGY_PATIENT], 1);
+		p.ns[SL_STRATEGY_PATIENT] = p.ns[SL_STRATEGY_PATIENT] * 4 / 5;
 	}
-	assert_in_range(p.ns[PL_STRATEGY_PATIENT], 300 * MS, 330 * MS);
+	assert_in_range(p.ns[SL_STRATEGY_PATIENT], 300 * MS, 330 * MS);
 	run(&p, 100);
-	assert_in_range(p.began[PL_STRATEGY_PATIENT], 94, 98);
-	assert_in_range(p.began[PL_STRATEGY_AHEAD], 1, 3); /* when it had */
+	assert_in_range(p.began[SL_STRATEGY_PATIENT], 94, 98);
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 1, 3); /* when it had */
 }
 
 /* What made all iterations slow came to its end when another way was tried: the one before is looked at again at once. */
@@ -197,13 +197,13 @@ a_change_is_questioned_at_once(void **state)
 	(void)state;
 	while (!p.trial.trying)
 		run(&p, 1);
-	p.ns[PL_STRATEGY_AHEAD] = 250 * MS;
-	p.ns[PL_STRATEGY_PATIENT] = 160 * MS;
+	p.ns[SL_STRATEGY_AHEAD] = 250 * MS;
+	p.ns[SL_STRATEGY_PATIENT] = 160 * MS;
 	while (p.trial.trying)
 		run(&p, 1);
-	assert_int_equal(p.trial.way, PL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
 	run(&p, 5);
-	assert_int_equal(p.trial.way, PL_STRATEGY_PATIENT);
+	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
 	assert_false(p.trial.trying);
 }
 
@@ -216,9 +216,9 @@ another_way_may_settle(void **state)
 	(void)state;
 	while (!p.trial.trying)
 		run(&p, 1);
-	p.ns[PL_STRATEGY_AHEAD] = 200 * MS;
+	p.ns[SL_STRATEGY_AHEAD] = 200 * MS;
 	run(&p, 5);
-	assert_int_equal(p.trial.way, PL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
 }
 
 /* It waits for room, since it may be a loop over more than there is room for. */
@@ -230,17 +230,17 @@ what_does_not_repeat_is_not_tried(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 100; i++)
 		iterate(&p, 1);
-	assert_int_equal(p.began[PL_STRATEGY_PATIENT], 100);
+	assert_int_equal(p.began[SL_STRATEGY_PATIENT], 100);
 	/* Each iteration of another length. */
 	for (unsigned i = 0; i < 100; i++) {
 		p.scopes = 100 + i * i % 97 * 10;
 		iterate(&p, 0);
 	}
-	assert_int_equal(p.began[PL_STRATEGY_PLAIN], 0);
+	assert_int_equal(p.began[SL_STRATEGY_PLAIN], 0);
 	/* Too short to be told from noise. */
 	p = (struct program){.scopes = 4, .ns = {40000, 60000, 20000}};
 	run(&p, 1000);
-	assert_int_equal(p.began[PL_STRATEGY_PLAIN], 0);
+	assert_int_equal(p.began[SL_STRATEGY_PLAIN], 0);
 }
 
 /* A program that turns to something else in the middle of a trial. */
@@ -252,20 +252,20 @@ a_trial_comes_to_an_end(void **state)
 	(void)state;
 	while (!p.trial.trying)
 		run(&p, 1);
-	assert_int_equal(p.trial.way, PL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
 	for (unsigned i = 0; i < 20; i++)
 		iterate(&p, 1);
 	assert_false(p.trial.trying);
-	assert_int_equal(p.trial.way, PL_STRATEGY_PATIENT);
+	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
 	/* Another length instead. */
 	p = (struct program){.scopes = 100, .ns = TAKES(300, 290, 290)};
 	while (!p.trial.trying)
 		run(&p, 1);
 	p.scopes = 150;
-	p.ns[PL_STRATEGY_AHEAD] = 10 * MS;
+	p.ns[SL_STRATEGY_AHEAD] = 10 * MS;
 	run(&p, 7);
 	assert_false(p.trial.trying);
-	assert_int_equal(p.trial.way, PL_STRATEGY_PATIENT);
+	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
 }
 
 /* Iterations of few scopes are taken together. */
@@ -276,7 +276,7 @@ short_iterations_are_compared_too(void **state)
 
 	(void)state;
 	run(&p, 300);
-	assert_in_range(p.began[PL_STRATEGY_PLAIN], 200, 299);
+	assert_in_range(p.began[SL_STRATEGY_PLAIN], 200, 299);
 }
 
 /* What one part of an iteration wins without moves ahead, another loses: the whole of it counts. */
@@ -290,13 +290,13 @@ layers_that_are_alike_are_not_iterations(void **state)
 
 	(void)state;
 	run(&p, 9); /* trials of layers, in the first iteration, do not put the first one of iterations off */
-	assert_in_range(p.began[PL_STRATEGY_PATIENT], 5, 8);
+	assert_in_range(p.began[SL_STRATEGY_PATIENT], 5, 8);
 	run(&p, 100);
-	assert_in_range(p.began[PL_STRATEGY_PLAIN], 1, 4);
-	p.ns[PL_STRATEGY_PLAIN] = 900 * MS;
+	assert_in_range(p.began[SL_STRATEGY_PLAIN], 1, 4);
+	p.ns[SL_STRATEGY_PLAIN] = 900 * MS;
 	run(&p, 400);
 	run(&p, 100);
-	assert_in_range(p.began[PL_STRATEGY_PLAIN], 60, 100);
+	assert_in_range(p.began[SL_STRATEGY_PLAIN], 60, 100);
 }
 
 static void

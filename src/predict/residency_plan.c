@@ -9,16 +9,14 @@
  *   - An interval that fits in part is kept in part.
  *   - A block always stays during its uses, from the scope on in which it is prefetched.
  */
-#include "preload/residency_plan.h"
+#include "predict/residency_plan.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/fault_point.h"
 #include "base/hash.h"
-
-/* Of a part of a block that stays: the largest chunks are as large. */
-#define GRAIN (UINT64_C(32) << 20)
 
 /* A tree of sums over ranges of scopes: below node i are nodes 2 i and 2 i + 1. */
 struct node {
@@ -27,7 +25,7 @@ struct node {
 };
 
 struct plan {
-	struct pl_residency_use *uses;
+	struct sl_residency_use *uses;
 	size_t n;
 	uint32_t scopes;
 	uint32_t leaves; /* of the tree: a power of two */
@@ -112,7 +110,7 @@ period_most(const struct plan *p, uint32_t begin, uint32_t scopes)
 static int
 lead_find(struct plan *p, uint64_t window)
 {
-	uint64_t *bytes = calloc(p->scopes, sizeof(*bytes)), sum = 0;
+	uint64_t *bytes = sl_calloc(p->scopes, sizeof(*bytes)), sum = 0;
 	uint32_t first = 0; /* of those whose uses add up to sum */
 
 	if (!bytes)
@@ -137,12 +135,12 @@ idle_collect(struct plan *p, struct idle *idle)
 	size_t n_idle = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct pl_residency_use *u = &p->uses[i];
+		struct sl_residency_use *u = &p->uses[i];
 		uint32_t behind = (u->scope + 1) % p->scopes, away, lead, next;
 
 		period_add(p, u->scope, 1, u->bytes);
 		u->stays = u->bytes;
-		if (u->next == PL_STAY_NEVER)
+		if (u->next == SL_NEVER_USED)
 			continue;
 		next = p->uses[u->next].scope;
 		away = u->next > i ? next - u->scope : next + p->scopes - u->scope;
@@ -177,38 +175,38 @@ idle_compare(const void *a, const void *b)
 }
 
 static void
-idle_keep(struct plan *p, struct idle *idle, size_t n_idle, uint64_t room)
+idle_keep(struct plan *p, struct idle *idle, size_t n_idle, uint64_t room, uint64_t grain)
 {
 	for (size_t i = 0; i < n_idle; i++)
 		idle[i].order = length_class(idle[i].scopes) << 56 |
 				sl_hash_add(0, p->uses[idle[i].use].group) >> 8;
 	qsort(idle, n_idle, sizeof(*idle), idle_compare);
 	for (size_t i = 0; i < n_idle; i++) {
-		struct pl_residency_use *u = &p->uses[idle[i].use];
+		struct sl_residency_use *u = &p->uses[idle[i].use];
 		uint64_t most = period_most(p, idle[i].begin, idle[i].scopes);
 		uint64_t left = most < room ? room - most : 0;
 
 		if (left < u->bytes)
-			u->stays = left / GRAIN * GRAIN;
+			u->stays = left / grain * grain;
 		period_add(p, idle[i].begin, idle[i].scopes, u->stays);
 	}
 }
 
 int
-pl_residency_plan(struct pl_residency_use *uses, size_t n, uint32_t scopes, uint64_t room,
-		  uint64_t window)
+sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes, uint64_t room,
+		  uint64_t window, uint64_t grain)
 {
 	struct plan p = {.uses = uses, .n = n, .scopes = scopes, .leaves = 1};
-	struct idle *idle = calloc(n ? n : 1, sizeof(*idle));
+	struct idle *idle = sl_calloc(n ? n : 1, sizeof(*idle));
 	int rc = -ENOMEM;
 
 	assert(scopes);
 	while (p.leaves < scopes)
 		p.leaves *= 2;
-	p.tree = calloc(2 * (size_t)p.leaves, sizeof(*p.tree));
-	p.lead = calloc(scopes, sizeof(*p.lead));
+	p.tree = sl_calloc(2 * (size_t)p.leaves, sizeof(*p.tree));
+	p.lead = sl_calloc(scopes, sizeof(*p.lead));
 	if (idle && p.tree && p.lead && !lead_find(&p, window)) {
-		idle_keep(&p, idle, idle_collect(&p, idle), room);
+		idle_keep(&p, idle, idle_collect(&p, idle), room, grain);
 		rc = 0;
 	}
 	free(idle);

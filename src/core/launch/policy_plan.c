@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy=plan at work. Each launch passes here once, in call order, when it is about to be pinned:
+ * policy=plan: launches that repeat are evicted for and prefetched by their next uses. Each launch
+ * passes here once, in call order, when it is about to be pinned:
  *
- *	no plan    it is noted; when the last ones look repeated, the mover asks plan_build.c
+ *	no plan    the learner notes it (src/predict); when the last ones look repeated, the mover asks it for a period
  *	a plan     it is compared with the one expected. The same: its chunks are stamped by their
  *	           next use, so that the device's heap (lru.c) has the one used farthest in the future
  *	           on top, and behind it the mover brings in what the next launch lacks. Another: back
@@ -14,38 +15,36 @@
  *
  * Moves of a launch are carried out after it was prepared and before the next one is, whatever the
  * time: so what is moved depends on the order of calls only. Room for them is made from chunks that
- * are needed later than what comes in, never from what the launch itself uses.
+ * are needed later than what comes in, never from what the launch itself uses. A wrong plan costs
+ * time, never a result: contents are dropped only where the program discarded them.
  *
  * LOCKING: all of it under space->lock; step drops. While a step is due no launch is prepared, so
  * notes and plan only change under it by forget(), which `generation` tells.
  */
-#include <assert.h>
-#include <string.h>
+#include <errno.h>
 
 #include "base/hash.h"
-#include "core/plan_run.h"
+#include "core/launch/launch.h"
+#include "core/policy.h"
 #include "core/timeouts.h"
+#include "predict/predict.h"
 
-#define HASHES       (2 * SL_PLAN_NOTES_MAX) /* of the table: a power of two */
-#define NOTES_MIN    4u
 #define STAMP_WINDOW ((uint64_t)1 << 36) /* launches of one plan, and its stamps */
+/* Launches in a row that repeat until a period is looked for. Fewer: a few alike launches look like one. */
+#define REPEATS_MIN  4u
 #define STRIKES_MAX  10u /* each doubles what is noted before the next attempt */
-#define PATIENCE     20u /* such waits in a row without a launch running */
+/* Waits without a launch running until the plan ends. Fewer: it ends behind a slow kernel. */
+#define PATIENCE     20u
 
-struct sl_plan_run {
-	/* What was launched; nothing while a plan is in force. */
-	struct sl_plan_note notes[SL_PLAN_NOTES_MAX];
-	struct sl_plan_use uses[SL_PLAN_USES_MAX];
-	uint32_t n_notes, n_uses;
-	uint64_t hashes[HASHES];            /* of the notes; 0: free */
+struct plan_run {
+	struct sl_predict *learner; /* notes what is launched while no plan is in force */
 	const struct sluice_stream *stream; /* of all notes */
-	uint32_t hits;     /* last launches in a row that had been noted before */
-	uint32_t next_try; /* hits at which the planner is asked */
+	uint64_t next_try;                  /* repeats at which a period is looked for */
 	int make_due, move_due;
 	int making; /* the mover reads the notes, without the lock: nobody writes them */
 	uint32_t strikes; /* plans in a row that did not hold for two periods */
 
-	struct sl_planned *planned; /* the newest; freed by the mover or in the end */
+	struct sl_next_uses *planned; /* the newest; freed by the mover or in the end */
 	int active;
 	int settled; /* LRU does as well: launches are compared and not noted, nothing is moved */
 	uint64_t settled_bytes; /* room on the device, for which that holds */
@@ -54,7 +53,7 @@ struct sl_plan_run {
 	uint64_t base; /* stamp of a use at launch number n: base - n */
 };
 
-static struct sl_plan_run *
+static struct plan_run *
 run_of(const struct sluice_space *s)
 {
 	return s->policy_state;
@@ -63,11 +62,17 @@ run_of(const struct sluice_space *s)
 static int
 plan_create(struct sluice_space *s)
 {
-	struct sl_plan_run *run = sl_calloc(1, sizeof(*run));
+	struct plan_run *run = sl_calloc(1, sizeof(*run));
+	int rc;
 
 	if (!run)
-		return sl_fail(-ENOMEM, "space: out of memory for the plan's notes");
-	run->next_try = NOTES_MIN;
+		return sl_fail(-ENOMEM, "space: out of memory for the plan");
+	rc = sl_predict_create(&run->learner);
+	if (rc) {
+		free(run);
+		return rc;
+	}
+	run->next_try = REPEATS_MIN;
 	s->policy_state = run;
 	return 0;
 }
@@ -75,11 +80,12 @@ plan_create(struct sluice_space *s)
 static void
 plan_destroy(struct sluice_space *s)
 {
-	struct sl_plan_run *run = run_of(s);
+	struct plan_run *run = run_of(s);
 
 	if (!run)
 		return;
-	sl_planned_destroy(run->planned);
+	sl_predict_destroy(run->learner);
+	sl_next_uses_destroy(run->planned);
 	free(run);
 }
 
@@ -101,110 +107,54 @@ launch_hash(const struct sluice_launch *l)
 	return hash ? hash : 1;
 }
 
-static uint32_t
-hash_slot(uint64_t hash)
-{
-	return (uint32_t)(hash >> 32) % HASHES;
-}
-
-/* With each note goes all that stands behind its place: in the end nothing is left. */
+/* While the mover reads the notes they stay; it clears them itself if the generation has changed. */
 static void
-hashes_drop(struct sl_plan_run *run)
+notes_clear(struct plan_run *run)
 {
-	for (uint32_t k = 0; k < run->n_notes; k++) {
-		uint32_t slot = hash_slot(run->notes[k].hash);
-
-		for (; run->hashes[slot]; slot = (slot + 1) % HASHES)
-			run->hashes[slot] = 0;
-	}
-}
-
-static void
-notes_clear(struct sl_plan_run *run)
-{
-	if (run->n_notes >= HASHES / 32)
-		memset(run->hashes, 0, sizeof(run->hashes));
-	else /* a few notes are no reason to go through all the table */
-		hashes_drop(run);
-	run->n_notes = run->n_uses = 0;
-	run->hits = 0;
-	run->next_try = NOTES_MIN << run->strikes;
+	if (run->making)
+		return;
+	sl_predict_forget(run->learner);
+	run->next_try = (uint64_t)REPEATS_MIN << run->strikes;
 	run->make_due = 0;
 }
 
-/* 1 if the hash was there already. The table is never full: it has two places a note. */
-static int
-hash_keep(struct sl_plan_run *run, uint64_t hash)
+SL_HELD static void
+use_note(struct plan_run *run, const struct sl_launch_use *u)
 {
-	uint32_t slot = hash_slot(hash);
+	const struct sl_region *r = u->region;
+	const struct sl_predict_use use = {
+		.block = (uintptr_t)r,
+		.addr = u->first * r->chunk_bytes,
+		.bytes = (u->last + 1 - u->first) * r->chunk_bytes,
+		.grain = r->chunk_bytes,
+		.intent = u->intent,
+		.part_first = u->first_partial,
+		.part_last = u->last_partial,
+		.pinned = r->chunks[u->first].user_pins && r->chunks[u->last].user_pins,
+	};
 
-	for (; run->hashes[slot]; slot = (slot + 1) % HASHES)
-		if (run->hashes[slot] == hash)
-			return 1;
-	run->hashes[slot] = hash;
-	return 0;
+	sl_predict_note_use(run->learner, &use);
 }
 
-/* The older half makes room. */
-static void
-notes_halve(struct sl_plan_run *run)
+SL_HELD static void
+launch_note(struct plan_run *run, const struct sluice_launch *l, uint64_t hash)
 {
-	uint32_t half = run->n_notes / 2, from = run->notes[half].first_use;
+	uint64_t repeats;
 
-	memmove(run->notes, run->notes + half, (run->n_notes - half) * sizeof(run->notes[0]));
-	memmove(run->uses, run->uses + from, (run->n_uses - from) * sizeof(run->uses[0]));
-	run->n_notes -= half;
-	run->n_uses -= from;
-	memset(run->hashes, 0, sizeof(run->hashes));
-	for (uint32_t k = 0; k < run->n_notes; k++) {
-		run->notes[k].first_use -= from;
-		(void)hash_keep(run, run->notes[k].hash);
-	}
-	if (run->next_try > SL_PLAN_NOTES_MAX / 2)
-		run->next_try = SL_PLAN_NOTES_MAX / 2;
-	if (run->hits > run->n_notes)
-		run->hits = run->n_notes;
-}
-
-static void
-launch_note(struct sl_plan_run *run, const struct sluice_launch *l, uint64_t hash)
-{
 	/* A launch without uses may touch anything; two streams have no one order. */
-	if (!l->n_uses || l->n_uses > SL_PLAN_USES_MAX / 4 || l->stream != run->stream) {
+	if (!l->n_uses || l->stream != run->stream)
 		notes_clear(run);
-		run->stream = l->stream;
-		if (!l->n_uses || l->n_uses > SL_PLAN_USES_MAX / 4)
-			return;
-	}
-	while (run->n_notes == SL_PLAN_NOTES_MAX ||
-	       run->n_uses + l->n_uses > SL_PLAN_USES_MAX) {
-		if (run->n_notes < 2)
-			notes_clear(run);
-		else
-			notes_halve(run);
-	}
-	run->notes[run->n_notes++] = (struct sl_plan_note){.hash = hash,
-							   .first_use = run->n_uses,
-							   .n_uses = (uint32_t)l->n_uses};
-	for (size_t k = 0; k < l->n_uses; k++) {
-		const struct sl_launch_use *u = &l->uses[k];
-
-		run->uses[run->n_uses++] = (struct sl_plan_use){
-			.region = u->region,
-			.first = u->first,
-			.last = u->last,
-			.chunk_bytes = u->region->chunk_bytes,
-			.intent = u->intent,
-			.first_partial = u->first_partial,
-			.last_partial = u->last_partial,
-		};
-	}
-	run->hits = hash_keep(run, hash) ? run->hits + 1 : 0;
-	if (!run->hits && run->next_try > NOTES_MIN << run->strikes)
-		run->next_try = NOTES_MIN << run->strikes;
+	run->stream = l->stream;
+	if (!l->n_uses)
+		return;
+	repeats = sl_predict_note(run->learner, hash);
+	for (size_t k = 0; k < l->n_uses; k++)
+		use_note(run, &l->uses[k]);
+	if (!repeats)
+		run->next_try = (uint64_t)REPEATS_MIN << run->strikes;
 	/* Of what repeats twice a half has been seen before; more cannot be asked for. */
-	if (run->hits >= run->next_try && run->hits >= run->n_notes / 4) {
-		run->next_try = run->hits + run->hits / 4 + 1;
+	if (repeats >= run->next_try && repeats >= sl_predict_notes(run->learner) / 4) {
+		run->next_try = repeats + repeats / 4 + 1;
 		run->make_due = 1;
 	}
 }
@@ -213,26 +163,34 @@ launch_note(struct sl_plan_run *run, const struct sluice_launch *l, uint64_t has
 
 /* Position in the period of the launch that has this number; numbers begin with 1. */
 static uint32_t
-plan_position(const struct sl_plan_run *run, uint64_t number)
+plan_position(const struct plan_run *run, uint64_t number)
 {
 	return (uint32_t)((number - 1) % run->planned->period);
 }
 
-static struct sl_chunk *
-range_chunk(const struct sl_plan_range *range, uint64_t i)
+static struct sl_region *
+range_region(const struct sl_next_range *range)
 {
-	return &range->region->chunks[range->first + i];
+	return (struct sl_region *)(uintptr_t)range->block; // NOLINT(performance-no-int-to-ptr)
+}
+
+static struct sl_chunk *
+range_chunk(const struct sl_next_range *range, uint64_t i)
+{
+	const struct sl_region *r = range_region(range);
+
+	return &r->chunks[(range->addr >> r->chunk_shift) + i];
 }
 
 static uint64_t
-range_chunks(const struct sl_plan_range *range)
+range_chunks(const struct sl_next_range *range)
 {
-	return range->last - range->first + 1;
+	return range->bytes >> range_region(range)->chunk_shift;
 }
 
 /* Used next at launch number. */
 SL_HELD static void
-chunk_stamp(const struct sl_plan_run *run, struct sl_chunk *c, uint64_t number)
+chunk_stamp(const struct plan_run *run, struct sl_chunk *c, uint64_t number)
 {
 	sl_chunk_restamp(c, run->base - number);
 }
@@ -240,8 +198,8 @@ chunk_stamp(const struct sl_plan_run *run, struct sl_chunk *c, uint64_t number)
 SL_HELD static void
 plan_begin(struct sluice_space *s)
 {
-	struct sl_plan_run *run = run_of(s);
-	struct sl_planned *planned = run->planned;
+	struct plan_run *run = run_of(s);
+	struct sl_next_uses *planned = run->planned;
 
 	s->clock += STAMP_WINDOW;
 	run->base = s->clock;
@@ -249,7 +207,7 @@ plan_begin(struct sluice_space *s)
 	run->active = 1;
 	run->generation++;
 	for (uint32_t i = 0; i < planned->n_ranges; i++) {
-		struct sl_plan_range *range = &planned->ranges[i];
+		struct sl_next_range *range = &planned->ranges[i];
 
 		for (uint64_t k = 0; k < range_chunks(range); k++)
 			chunk_stamp(run, range_chunk(range, k), range->first_at + 1);
@@ -272,14 +230,14 @@ plan_evicted(struct sl_chunk *c)
 SL_HELD static void
 plan_end(struct sluice_space *s)
 {
-	struct sl_plan_run *run = run_of(s);
+	struct plan_run *run = run_of(s);
 
 	run->active = 0;
 	run->move_due = 0;
 	run->generation++;
 	sl_launch_wake(s); /* the mover may wait for pins on behalf of it */
 	for (uint32_t i = 0; i < run->planned->n_ranges; i++) {
-		const struct sl_plan_range *range = &run->planned->ranges[i];
+		const struct sl_next_range *range = &run->planned->ranges[i];
 
 		for (uint64_t k = 0; k < range_chunks(range); k++)
 			plan_evicted(range_chunk(range, k));
@@ -291,7 +249,7 @@ plan_end(struct sluice_space *s)
 SL_HELD static void
 plan_diverged(struct sluice_space *s)
 {
-	struct sl_plan_run *run = run_of(s);
+	struct plan_run *run = run_of(s);
 
 	sl_count(s, SLUICE_COUNTER_PLAN_DIVERGENCES, 1);
 	if (run->number >= 2 * (uint64_t)run->planned->period)
@@ -303,10 +261,10 @@ plan_diverged(struct sluice_space *s)
 
 /* 1: something that this launch of the period was expected to lack is not on the device. */
 SL_HELD static int
-launch_lacks(const struct sl_planned *planned, uint32_t at)
+launch_lacks(const struct sl_next_uses *planned, uint32_t at)
 {
 	for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
-		const struct sl_plan_range *range = &planned->ranges[planned->at[i].range];
+		const struct sl_next_range *range = &planned->ranges[planned->at[i].range];
 
 		for (uint64_t k = 0; planned->at[i].misses && k < range_chunks(range); k++)
 			if (!range_chunk(range, k)->device_bytes)
@@ -319,7 +277,7 @@ launch_lacks(const struct sl_planned *planned, uint32_t at)
 static int
 settled_match(struct sluice_space *s, uint64_t hash)
 {
-	struct sl_plan_run *run = run_of(s);
+	struct plan_run *run = run_of(s);
 
 	if (hash == run->planned->hashes[plan_position(run, run->number + 1)] &&
 	    run->settled_bytes == s->dev.budget_bytes - s->dev.pinned_bytes) {
@@ -335,11 +293,11 @@ SL_HELD static void
 plan_note(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
-	struct sl_plan_run *run = run_of(s);
+	struct plan_run *run = run_of(s);
 	uint64_t hash = launch_hash(l);
 
 	if (run->active) {
-		const struct sl_planned *planned = run->planned;
+		const struct sl_next_uses *planned = run->planned;
 		uint32_t at = plan_position(run, run->number + 1);
 
 		if (hash == planned->hashes[at] && l->stream == run->stream &&
@@ -366,8 +324,8 @@ SL_HELD static int
 plan_stamp(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
-	struct sl_plan_run *run = run_of(s);
-	const struct sl_planned *planned = run->planned;
+	struct plan_run *run = run_of(s);
+	const struct sl_next_uses *planned = run->planned;
 	uint32_t at;
 
 	if (!l->planned)
@@ -380,7 +338,7 @@ plan_stamp(struct sluice_launch *l)
 	}
 	at = plan_position(run, l->planned);
 	for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
-		const struct sl_plan_range *range = &planned->ranges[planned->at[i].range];
+		const struct sl_next_range *range = &planned->ranges[planned->at[i].range];
 
 		for (uint64_t k = 0; k < range_chunks(range); k++) {
 			struct sl_chunk *c = range_chunk(range, k);
@@ -396,44 +354,29 @@ plan_stamp(struct sluice_launch *l)
 	return 1;
 }
 
-SL_HELD static void
-plan_discarded(struct sl_region *r, uint64_t begin, uint64_t end)
+static int
+planned_uses(const struct sl_next_uses *planned, const struct sl_region *r)
 {
-	struct sl_plan_run *run = run_of(r->space);
-	uint64_t first = (begin + r->chunk_bytes - 1) / r->chunk_bytes;
-	uint64_t last = end == r->size_bytes ? r->n_chunks : end / r->chunk_bytes;
-
-	/* While the mover looks at the notes they stay as they are. */
-	if (run->active || run->settled || run->make_due || run->making ||
-	    !run->n_notes || first >= last || run->n_uses == SL_PLAN_USES_MAX)
-		return;
-	run->uses[run->n_uses++] = (struct sl_plan_use){.region = r,
-							.first = first,
-							.last = last - 1,
-							.chunk_bytes = r->chunk_bytes,
-							.dies = 1};
-	run->notes[run->n_notes - 1].n_uses++;
+	for (uint32_t i = 0; i < planned->n_ranges; i++)
+		if (range_region(&planned->ranges[i]) == r)
+			return 1;
+	return 0;
 }
 
 SL_HELD static void
 plan_forget(struct sl_region *r)
 {
 	struct sluice_space *s = r->space;
-	struct sl_plan_run *run = run_of(s);
+	struct plan_run *run = run_of(s);
 
-	for (uint32_t i = 0; run->active && i < run->planned->n_regions; i++) {
-		if (run->planned->regions[i] == r)
-			plan_end(s);
-	}
-	for (uint32_t i = 0; run->settled && i < run->planned->n_regions; i++)
-		run->settled = run->planned->regions[i] != r;
-	for (uint32_t i = 0; i < run->n_uses; i++) {
-		if (run->uses[i].region != r)
-			continue;
-		run->generation++; /* what the mover may be making of them now is no good */
-		notes_clear(run);
+	if (run->active && planned_uses(run->planned, r))
+		plan_end(s);
+	if (run->settled && planned_uses(run->planned, r))
+		run->settled = 0;
+	if (!sl_predict_uses_block(run->learner, (uintptr_t)r))
 		return;
-	}
+	run->generation++; /* what the mover may be making of them now is no good */
+	notes_clear(run);
 }
 
 /* A launch of a plan waits for the end of the one before it: a wait is seldom a deadlock. */
@@ -455,8 +398,8 @@ plan_stalled(struct sluice_space *s)
 /* One carrying out of a launch's moves. */
 struct moving {
 	struct sluice_space *s;
-	struct sl_plan_run *run;
-	const struct sl_planned *planned;
+	struct plan_run *run;
+	const struct sl_next_uses *planned;
 	uint64_t generation, number;
 };
 
@@ -526,9 +469,9 @@ room_make(const struct moving *m, uint64_t bytes, uint64_t number)
 			continue;
 		}
 		v = victim_pick(m);
-		if (!v || (!(v->flags & SL_DISCARDED) &&
-			   sl_chunk_stamp(v) >= m->run->base - number - m->planned->slack &&
-			   !(v->flags & SL_COLD)))
+		if (!v ||
+		    (!(v->flags & SL_DISCARDED) &&
+		     sl_chunk_stamp(v) >= m->run->base - number && !(v->flags & SL_COLD)))
 			return -EAGAIN;
 		if (sl_chunk_pins(v)) {
 			if (victim_wait(m, v))
@@ -550,7 +493,7 @@ chunk_is_outside(const struct sl_chunk *c)
 
 /* Have the store read a range: frames of read-ahead, so no more than that may have. Drops. */
 SL_HELD static void
-range_read(const struct moving *m, const struct sl_plan_range *range)
+range_read(const struct moving *m, const struct sl_next_range *range)
 {
 	const struct sluice_space *s = m->s;
 
@@ -570,13 +513,13 @@ range_read(const struct moving *m, const struct sl_plan_range *range)
 
 /* Bring a range in that the next launch uses. Drops. */
 SL_HELD static void
-range_prefetch(const struct moving *m, const struct sl_plan_at *use)
+range_prefetch(const struct moving *m, const struct sl_next_use *use)
 {
 	struct sluice_space *s = m->s;
-	const struct sl_plan_range *range = &m->planned->ranges[use->range];
+	const struct sl_next_range *range = &m->planned->ranges[use->range];
 	enum sluice_intent intent = use->intent;
 	uint64_t number = m->number + 1;
-	struct sl_region *r = range->region;
+	struct sl_region *r = range_region(range);
 	int writes = intent == SLUICE_USE_WRITE || intent == SLUICE_USE_READ_WRITE;
 	/* partial: nothing says that nobody writes to it meanwhile. */
 	struct sl_fill fill = {.intent = writes ? SLUICE_USE_READ_WRITE : SLUICE_USE_READ,
@@ -614,101 +557,71 @@ room_ahead(const struct moving *m)
 	uint64_t bytes = 0;
 
 	for (uint32_t i = m->planned->at_first[at]; i < m->planned->at_first[at + 1]; i++) {
-		const struct sl_plan_range *range = &m->planned->ranges[m->planned->at[i].range];
+		const struct sl_next_range *range = &m->planned->ranges[m->planned->at[i].range];
 
 		for (uint64_t k = 0; k < range_chunks(range); k++) {
 			if (!range_chunk(range, k)->device_bytes)
-				bytes += range->region->chunk_bytes;
+				bytes += range_region(range)->chunk_bytes;
 		}
 	}
 	sl_ignore(room_make(m, bytes, m->number + 1));
 }
 
-static int
-intent_reads(enum sluice_intent intent)
-{
-	return intent != SLUICE_USE_WRITE_ALL && intent != SLUICE_USE_SCRATCH;
-}
-
-/* Have the store read what the launches behind the next one lack, as far as there are frames. Drops. */
+/* Hold the regions of the launch and the next one; the launch's own chunks are nobody's victims. */
 SL_HELD static void
-store_read_ahead(const struct moving *m, uint32_t next)
+moving_begin(const struct moving *m, uint32_t at, uint32_t next)
 {
-	const struct sl_planned *planned = m->planned;
-	uint64_t bytes = 0;
+	const struct sl_next_uses *planned = m->planned;
 
-	for (uint32_t k = 1; k < planned->period; k++) {
-		uint32_t at = (next + k) % planned->period;
-
-		for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
-			const struct sl_plan_range *range =
-				&planned->ranges[planned->at[i].range];
-
-			if (!planned->at[i].misses || !intent_reads(planned->at[i].intent))
-				continue;
-			bytes += range->bytes;
-			if (moving_is_over(m) || bytes > m->s->host.staging_bytes / 2)
-				return;
-			range_read(m, range);
-		}
-	}
-}
-
-/* Hold the plan's regions; the chunks of the launch itself are nobody's victims. */
-SL_HELD static void
-moving_begin(struct moving *m, uint32_t at)
-{
-	const struct sl_planned *planned = m->planned;
-
-	for (uint32_t i = 0; i < planned->n_regions; i++)
-		planned->regions[i]->busy++;
 	for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
-		const struct sl_plan_range *range = &planned->ranges[planned->at[i].range];
+		const struct sl_next_range *range = &planned->ranges[planned->at[i].range];
 
+		range_region(range)->busy++;
 		for (uint64_t k = 0; k < range_chunks(range); k++)
 			range_chunk(range, k)->flags |= SL_PREPARING;
 	}
+	for (uint32_t i = planned->at_first[next]; i < planned->at_first[next + 1]; i++)
+		range_region(&planned->ranges[planned->at[i].range])->busy++;
 }
 
 SL_HELD static void
-moving_end(struct moving *m, uint32_t at)
+moving_end(const struct moving *m, uint32_t at, uint32_t next)
 {
-	const struct sl_planned *planned = m->planned;
+	const struct sl_next_uses *planned = m->planned;
 
 	for (uint32_t i = planned->at_first[at]; i < planned->at_first[at + 1]; i++) {
-		const struct sl_plan_range *range = &planned->ranges[planned->at[i].range];
+		const struct sl_next_range *range = &planned->ranges[planned->at[i].range];
 
 		for (uint64_t k = 0; k < range_chunks(range); k++)
 			range_chunk(range, k)->flags &= (uint16_t)~SL_PREPARING;
+		sl_region_leave(range_region(range));
 	}
-	for (uint32_t i = 0; i < planned->n_regions; i++)
-		sl_region_leave(planned->regions[i]);
+	for (uint32_t i = planned->at_first[next]; i < planned->at_first[next + 1]; i++)
+		sl_region_leave(range_region(&planned->ranges[planned->at[i].range]));
 }
 
 /* What the launch behind the one prepared last lacks. Drops. */
 SL_HELD static void
 moves_run(struct sluice_space *s)
 {
-	struct sl_plan_run *run = run_of(s);
-	struct moving m = {.s = s,
-			   .run = run,
-			   .planned = run->planned,
-			   .generation = run->generation,
-			   .number = run->number};
+	struct plan_run *run = run_of(s);
+	const struct moving m = {.s = s,
+				 .run = run,
+				 .planned = run->planned,
+				 .generation = run->generation,
+				 .number = run->number};
 	uint32_t at = plan_position(run, run->number);
 	uint32_t next = (at + 1) % run->planned->period;
 
-	moving_begin(&m, at);
+	moving_begin(&m, at, next);
 	for (uint32_t i = m.planned->at_first[next];
 	     i < m.planned->at_first[next + 1] && !moving_is_over(&m); i++) {
-		if (m.planned->at[i].misses && intent_reads(m.planned->at[i].intent))
+		if (m.planned->at[i].misses && sl_intent_reads(m.planned->at[i].intent))
 			range_prefetch(&m, &m.planned->at[i]);
 	}
 	if (!moving_is_over(&m))
 		room_ahead(&m);
-	if (!moving_is_over(&m))
-		store_read_ahead(&m, next);
-	moving_end(&m, at);
+	moving_end(&m, at, next);
 	run->move_due = 0;
 }
 
@@ -717,39 +630,32 @@ moves_run(struct sluice_space *s)
 SL_HELD static void
 plan_make(struct sluice_space *s)
 {
-	struct sl_plan_run *run = run_of(s);
-	struct sl_planned *old = run->planned, *planned = NULL;
+	struct plan_run *run = run_of(s);
+	struct sl_next_uses *old = run->planned, *planned = NULL;
 	uint64_t generation = run->generation;
-	struct sl_plan_input input = {
-		.notes = run->notes,
-		.n_notes = run->n_notes,
-		.uses = run->uses,
-		.device_bytes = s->dev.budget_bytes - s->dev.pinned_bytes,
-	};
+	uint64_t device_bytes = s->dev.budget_bytes - s->dev.pinned_bytes;
 	int rc;
 
-	for (uint32_t i = 0; i < run->n_uses; i++) {
-		struct sl_plan_use *u = &run->uses[i];
-
-		u->pinned = u->region->chunks[u->first].user_pins &&
-			    u->region->chunks[u->last].user_pins;
-	}
 	run->planned = NULL;
 	run->making = 1;
 	sl_space_unlock(s);
-	sl_planned_destroy(old);
-	rc = sl_planned_make(&input, &planned);
+	sl_next_uses_destroy(old);
+	rc = sl_next_uses_make(run->learner, device_bytes, &planned);
 	sl_space_lock(s);
 	run->make_due = run->making = 0;
 	run->planned = planned;
-	if (rc == -ENOENT || run->generation != generation)
-		return; /* not yet; or a region of it is gone */
+	if (run->generation != generation) { /* a region of it is gone */
+		notes_clear(run);
+		return;
+	}
+	if (rc == -ENOENT)
+		return; /* not yet */
 	if (!rc && !planned->fits && !planned->useless) {
 		plan_begin(s);
 		return;
 	}
 	run->settled = !rc;
-	run->settled_bytes = input.device_bytes;
+	run->settled_bytes = device_bytes;
 	run->number = 0;
 	if (rc && run->strikes < STRIKES_MAX)
 		run->strikes++; /* try again when more is known */
@@ -759,7 +665,7 @@ plan_make(struct sluice_space *s)
 SL_HELD static int
 plan_is_due(const struct sluice_space *s)
 {
-	const struct sl_plan_run *run = run_of(s);
+	const struct plan_run *run = run_of(s);
 
 	return run->make_due || run->making || run->move_due;
 }
@@ -782,7 +688,6 @@ const struct sl_policy sl_policy_plan = {
 	.destroy = plan_destroy,
 	.note = plan_note,
 	.stamp = plan_stamp,
-	.discarded = plan_discarded,
 	.evicted = plan_evicted,
 	.forget = plan_forget,
 	.is_due = plan_is_due,

@@ -10,8 +10,8 @@
  * A program repeats itself after a period of so many scopes (base/period.c). A span is one period,
  * or the smallest multiple of it that is long enough. Only whole spans are compared: a part of an
  * iteration can be fast because another part pays its moves.
- *   - A trial is one span in which a strategy settles and two that count. It ends at once when one
- *     of them is much slower.
+ *   - A trial is one span in which a strategy settles and one that counts. It ends at once when the
+ *     first is much slower.
  *   - The kept strategy is tried against the others in turn, "no prefetch" last, since that costs
  *     most.
  *   - Trials begin after HOLD_MIN spans, when spans no longer become faster by themselves (host
@@ -21,25 +21,24 @@
  *     measured while the program was still settling.
  * A span that was interrupted says nothing. Spans of different lengths are not compared.
  */
-#include "preload/autotune.h"
+#include "predict/autotune.h"
 #include "base/size.h"
 
-#define SPAN_SCOPES  64u
-#define SEEK_SCOPES  256u              /* a period is looked for so often */
-#define SPAN_NS      UINT64_C(2000000) /* what takes less is noise */
-#define HOLD_MIN     3u
-#define HOLD_CHANGED 1u /* beside the two of the trial */
-#define HOLD_MAX     768u
-#define HOLD_GROWS   4u
-#define TRIAL_SPANS \
-	8u /* as long as so many: a trial is given up, the program does something else */
-
-/* In percent of the time of the way that is kept. */
-#define FASTER  97u
-#define SLOWER  110u
-#define SETTLES 130u /* the first span of a trial */
-/* Of the span before: what becomes so much faster has not settled. */
-#define STEADY  90u
+/* Launches of a span, at least. Fewer: its time is noise. A period is looked for after four times as many. */
+#define SPAN_LAUNCHES 64u
+/* A span that takes less is noise. */
+#define SPAN_NS       UINT64_C(2000000)
+/* Spans of a strategy until others are tried. Fewer: spans still become faster by themselves. */
+#define HOLD_MIN      3u
+/* So many times rarer is each trial after one that changed nothing, down to one in HOLD_MAX spans. Less: more
+ * spans are trials. More: a program that changes is slow for longer. Also the spans in which a trial must end. */
+#define HOLD_GROWS    4u
+#define HOLD_MAX      768u
+/* A strategy is kept if it is faster by so many percent. Less: noise changes it. */
+#define FASTER        3u
+/* Spans that become faster by so many percent have not settled, and are not compared (`generate`: eight
+ * tokens, while host memory is pinned). Slower by three times as many in its first span, a trial ends. */
+#define MUCH          10u
 
 static uint64_t
 percent(uint64_t ns, unsigned share)
@@ -48,33 +47,32 @@ percent(uint64_t ns, unsigned share)
 }
 
 static uint64_t
-kept_ns(const struct pl_autotune *t)
+kept_ns(const struct sl_autotune *t)
 {
 	return t->took[0] / 2 + t->took[1] / 2;
 }
 
 static void
-trial_begin(struct pl_autotune *t)
+trial_begin(struct sl_autotune *t)
 {
 	t->trying = 1;
 	t->kept = t->way;
-	t->way = (enum pl_strategy)(
+	t->way = (enum sl_strategy)(
 		t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
-	t->turn = (t->turn + 1) % (PL_STRATEGIES - 1);
+	t->turn = (t->turn + 1) % (SL_STRATEGIES - 1);
 	t->spans = 0;
-	t->limit = t->begin + (TRIAL_SPANS + 1) * t->length;
+	t->limit = t->begin + (HOLD_GROWS + 1) * t->length;
 }
 
 /* The way that was tried is kept from now on, or not. */
 static void
-trial_end(struct pl_autotune *t, int faster, uint64_t last_ns)
+trial_end(struct sl_autotune *t, int faster, uint64_t last_ns)
 {
 	t->trying = 0;
 	t->spans = 0;
 	if (faster) {
-		t->took[0] = last_ns;
-		t->took[1] = t->first_ns;
-		t->hold = t->changed ? HOLD_MIN : HOLD_CHANGED;
+		t->took[0] = t->took[1] = last_ns;
+		t->hold = t->changed ? HOLD_MIN : 1; /* the first change is questioned at once */
 		t->changed = 1;
 		t->turn = 0;
 		return;
@@ -86,7 +84,7 @@ trial_end(struct pl_autotune *t, int faster, uint64_t last_ns)
 }
 
 static void
-span_over(struct pl_autotune *t, uint64_t ns)
+span_over(struct sl_autotune *t, uint64_t ns)
 {
 	if (ns < SPAN_NS)
 		return;
@@ -104,35 +102,34 @@ span_over(struct pl_autotune *t, uint64_t ns)
 	if (!t->trying) {
 		t->took[1] = t->took[0];
 		t->took[0] = ns;
-		if (t->took[1] && t->spans >= t->hold && ns >= percent(t->took[1], STEADY))
+		if (t->took[1] && t->spans >= t->hold && ns >= percent(t->took[1], 100 - MUCH))
 			trial_begin(t);
-	} else if (ns > percent(kept_ns(t), t->spans == 1 ? SETTLES : SLOWER)) {
-		trial_end(t, 0, ns);
-	} else if (t->spans == 2) {
-		t->first_ns = ns;
-	} else if (t->spans == 3) {
-		trial_end(t, t->first_ns / 2 + ns / 2 < percent(kept_ns(t), FASTER), ns);
+	} else if (t->spans == 1) {
+		if (ns > percent(kept_ns(t), 100 + 3 * MUCH))
+			trial_end(t, 0, ns);
+	} else {
+		trial_end(t, ns < percent(kept_ns(t), 100 - FASTER), ns);
 	}
 }
 
 int
-pl_autotune_asks(const struct pl_autotune *t, uint64_t number)
+sl_autotune_asks(const struct sl_autotune *t, uint64_t number)
 {
 	return number >= t->begin + t->length;
 }
 
-enum pl_strategy
-pl_autotune_step(struct pl_autotune *t, uint64_t number, uint64_t period, uint64_t now_ns)
+enum sl_strategy
+sl_autotune_step(struct sl_autotune *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
 	if (t->trying && number >= t->limit)
 		trial_end(t, 0, 0);
-	if (!pl_autotune_asks(t, number))
+	if (!sl_autotune_asks(t, number))
 		return t->way;
 	if (t->period && period)
 		span_over(t, now_ns - t->begin_ns);
 	t->period = period;
 	t->begin = number;
 	t->begin_ns = now_ns;
-	t->length = period ? sl_round_up(SPAN_SCOPES, period) : SEEK_SCOPES;
+	t->length = period ? sl_round_up(SPAN_LAUNCHES, period) : 4 * SPAN_LAUNCHES;
 	return t->way;
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What follows on a scope, ahead of it: the learner (predict/predict.h) is told of each scope, and
+ * what it asks for goes to the pager. Blocks are known by their identity, so that one that was freed
+ * is not taken for the one in its place.
+ *
+ * Threads: any; a thread that finds the learner in use goes without.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "core/interpose.h"
+#include "predict/predict.h"
+#include "preload/gpu_internal.h"
+
+struct pl_learner {
+	struct sl_mutex lock;
+	struct sl_predict *predict;
+	enum sl_strategy strategy; /* of the last scope */
+};
+
+/* NULL: out of memory. */
+static struct pl_learner *
+learner_get(struct pl_gpu *gpu)
+{
+	struct pl_gpu_internal *books = gpu->books;
+	struct pl_learner *l = atomic_load_explicit(&books->learner, memory_order_acquire);
+
+	if (l)
+		return l;
+	sl_mutex_lock(&books->lock);
+	l = atomic_load(&books->learner);
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (l && sl_predict_create(&l->predict)) {
+			free(l);
+			l = NULL;
+		}
+		if (l) {
+			sl_mutex_init(&l->lock, SL_RANK_PL_SCOPES);
+			l->strategy = SL_STRATEGIES; /* none yet */
+		}
+		atomic_store_explicit(&books->learner, l, memory_order_release);
+	}
+	sl_mutex_unlock(&books->lock);
+	return l;
+}
+
+static int
+range_fetch(void *arg, const struct sl_predict_use *use, int spare)
+{
+	const struct pl_gpu *gpu = arg;
+	const struct pl_block *block = pl_block_find(use->addr);
+
+	if (!block || block->id != use->block ||
+	    use->addr + use->bytes > block->base + block->room)
+		return -ENOENT;
+	return sl_ahead(gpu->space, (void *)(uintptr_t)use->addr, use->bytes, spare);
+}
+
+static void
+range_evict(void *arg, uint64_t addr, uint64_t bytes)
+{
+	const struct pl_gpu *gpu = arg;
+
+	sl_evict_later(gpu->space, (void *)(uintptr_t)addr, bytes);
+}
+
+static void
+strategy_set(struct pl_gpu *gpu, struct pl_learner *l, enum sl_strategy strategy)
+{
+	static const char *const names[SL_STRATEGIES] = {"ahead and patient", "ahead",
+							 "without moves ahead"};
+	const struct sl_autotune *tune = sl_predict_autotune(l->predict);
+
+	sl_log(SL_DEBUG, "follow",
+	       "%s; periods of %" PRIu64 " launches, last two %" PRIu64 " and %" PRIu64 " us",
+	       names[strategy], tune->period, tune->took[0] / 1000, tune->took[1] / 1000);
+	sl_early_evict_await(gpu->space, strategy == SL_STRATEGY_PATIENT);
+	l->strategy = strategy;
+}
+
+void
+pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses, size_t n,
+	       const struct sluice_launch *launch)
+{
+	struct sl_predict_use to[PL_USES_MAX];
+	const struct sl_predict_launch noted = {what, to, n};
+	const struct sl_predict_now now = {gpu->device_budget, gpu->allocated_bytes,
+					   sl_now_ns(),
+					   pl_settings()->follow == PL_FOLLOW_ALWAYS};
+	const struct sl_predict_moves moves = {range_fetch, range_evict, gpu};
+	struct pl_learner *l = learner_get(gpu);
+	struct sl_predict_answer answer;
+
+	if (!l || !n || sl_mutex_trylock(&l->lock))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const struct pl_block *block = pl_block_find((uintptr_t)uses[i].addr);
+
+		to[i] = (struct sl_predict_use){.block = block ? block->id : 0,
+						.addr = (uintptr_t)uses[i].addr,
+						.bytes = uses[i].size_bytes,
+						.fetched = sl_launch_fetched(launch, i) != 0};
+	}
+	answer = sl_predict_follow(l->predict, &noted, &now, &moves);
+	if (answer.strategy != l->strategy)
+		strategy_set(gpu, l, answer.strategy);
+	if (answer.expected) {
+		PL_COUNT(follows_hit, 1);
+		PL_COUNT(follows_idle, answer.strategy == SL_STRATEGY_PLAIN);
+		PL_COUNT(follows_patient, answer.strategy == SL_STRATEGY_PATIENT);
+	} else if (answer.compared) {
+		PL_COUNT(follows_miss, 1);
+	}
+	sl_mutex_unlock(&l->lock);
+}
