@@ -32,7 +32,7 @@ struct area_level {
 	int level; /* enum sl_log_level or LEVEL_OFF */
 };
 
-/* Set once, by settings_read(). */
+/* Set once, by levels_read(). */
 static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
 static struct area_level areas[AREAS_MAX];
 static unsigned n_areas;
@@ -139,7 +139,7 @@ entry_read(const char *entry, size_t length)
 }
 
 static void
-settings_parse(const char *text)
+levels_parse(const char *text)
 {
 	const char *at = text;
 
@@ -154,18 +154,18 @@ settings_parse(const char *text)
 }
 
 static void
-settings_read(void)
+levels_read(void)
 {
 	const char *text = getenv("SLUICE_LOG");
 
 	if (text)
-		settings_parse(text);
+		levels_parse(text);
 }
 
 int
 sl_log_enabled(enum sl_log_level level, const char *area)
 {
-	pthread_once(&settings_once, settings_read);
+	pthread_once(&settings_once, levels_read);
 	for (unsigned i = n_areas; i-- > 0;)
 		if (!strcmp(areas[i].name, area))
 			return (int)level <= areas[i].level;

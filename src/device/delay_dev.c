@@ -107,7 +107,7 @@ struct delay_out {
 };
 
 static void
-out_done(void *cookie, int rc)
+delayed_out_done(void *cookie, int rc)
 {
 	struct delay_out *out = cookie;
 
@@ -128,7 +128,7 @@ delay_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		return sl_fail(-ENOMEM, "device: out of memory");
 	*out = (struct delay_out){done, cookie,
 				  link_take(delay_of(dev), DIRECTION_OUT, bytes)};
-	rc = inner->async->absent_start(inner, addr, bytes, frame, out_done, out);
+	rc = inner->async->absent_start(inner, addr, bytes, frame, delayed_out_done, out);
 	if (rc)
 		free(out);
 	return rc;

@@ -79,7 +79,7 @@ use_table_make(struct use_table *table, const struct sl_g10_view *view)
 }
 
 static void
-lives_make(struct sl_g10_view *view)
+g10_lives_make(struct sl_g10_view *view)
 {
 	const struct sl_trace *trace = view->trace;
 
@@ -116,7 +116,7 @@ lives_make(struct sl_g10_view *view)
 }
 
 static void
-period_add(struct sl_g10_view *view, uint32_t t, uint32_t start, uint32_t end, int looped)
+g10_period_add(struct sl_g10_view *view, uint32_t t, uint32_t start, uint32_t end, int looped)
 {
 	struct sl_g10_period *period = &view->periods[view->n_periods++];
 
@@ -139,16 +139,16 @@ periods_of(struct sl_g10_view *view, uint32_t t, const uint32_t *kernels, uint32
 	if (!n_uses)
 		return;
 	if (tensor->is_global && kernels[n_uses - 1] + 1 == view->n && kernels[0] > 0)
-		period_add(view, t, 0, kernels[0], 0);
+		g10_period_add(view, t, 0, kernels[0], 0);
 	for (uint32_t i = 0; i + 1 < n_uses; i++) {
 		if (kernels[i + 1] == kernels[i] + 1)
 			continue;
 		if (!tensor->is_global && kernels[i + 1] >= tensor->death)
 			break;
-		period_add(view, t, kernels[i] + 1, kernels[i + 1], 0);
+		g10_period_add(view, t, kernels[i] + 1, kernels[i + 1], 0);
 	}
 	if (tensor->is_global && kernels[n_uses - 1] + 1 < view->n)
-		period_add(view, t, kernels[n_uses - 1] + 1, kernels[0], 1);
+		g10_period_add(view, t, kernels[n_uses - 1] + 1, kernels[0], 1);
 }
 
 int
@@ -176,7 +176,7 @@ sl_g10_view_init(struct sl_g10_view *view, const struct sl_trace *trace, uint32_
 		total += view->launches[k].ticks;
 	}
 	view->start_ticks[view->n] = total;
-	lives_make(view);
+	g10_lives_make(view);
 	rc = use_table_make(&table, view);
 	if (rc)
 		goto done;

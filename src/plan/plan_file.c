@@ -102,7 +102,7 @@ struct reader {
 
 /* The next line, as words. 1: there is one; 0: none. */
 static int
-line_read(struct reader *reader)
+plan_line_read(struct reader *reader)
 {
 	const char *stop;
 	size_t length;
@@ -164,7 +164,7 @@ bad:
 static int
 line_expect(struct reader *reader, const char *first, unsigned words)
 {
-	int rc = line_read(reader);
+	int rc = plan_line_read(reader);
 
 	if (rc < 0)
 		return rc;
@@ -262,7 +262,7 @@ steps_read(struct reader *reader, struct sl_plan *plan)
 	int rc, begun = 0;
 
 	for (;;) {
-		rc = line_read(reader);
+		rc = plan_line_read(reader);
 		if (rc < 0)
 			return rc;
 		if (rc == 0)

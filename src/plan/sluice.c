@@ -19,7 +19,7 @@ struct writer {
 
 /* sl_schedule_step: write it down. */
 static int
-plan_step(void *arg, uint32_t launch, enum sl_plan_verb verb, uint32_t tensor)
+sluice_plan_step(void *arg, uint32_t launch, enum sl_plan_verb verb, uint32_t tensor)
 {
 	struct writer *writer = arg;
 
@@ -29,8 +29,8 @@ plan_step(void *arg, uint32_t launch, enum sl_plan_verb verb, uint32_t tensor)
 }
 
 static int
-plan_make(const struct sl_trace *trace, const struct sl_problem *problem,
-	  const struct sl_planner_options *options, struct sl_plan **out)
+sluice_plan_make(const struct sl_trace *trace, const struct sl_problem *problem,
+		 const struct sl_planner_options *options, struct sl_plan **out)
 {
 	struct writer writer = {.all_fits = problem->total <= problem->device};
 	struct sl_schedule best = {0};
@@ -48,7 +48,7 @@ plan_make(const struct sl_trace *trace, const struct sl_problem *problem,
 			"too small for what has to leave the device",
 			best.stuck_at);
 	if (!rc)
-		rc = sl_schedule_steps(&best, problem, plan_step, &writer);
+		rc = sl_schedule_steps(&best, problem, sluice_plan_step, &writer);
 	ticks = writer.all_fits ? problem->ideal : best.period;
 	sl_schedule_fini(&best);
 	if (rc) {
@@ -74,7 +74,7 @@ sluice_make(const struct sl_trace *trace, const struct sl_machine *machine,
 		rc = sl_problem_make(trace, machine, options->as_published, &problem);
 	if (rc)
 		return rc;
-	rc = plan_make(trace, &problem, options, out);
+	rc = sluice_plan_make(trace, &problem, options, out);
 	sl_problem_fini(&problem);
 	return rc;
 }

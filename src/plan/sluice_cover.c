@@ -102,7 +102,7 @@ span_compare(const void *a, const void *b)
 
 /* First launch that starts at or after `when`; n if none. */
 static uint32_t
-launch_at(const double *times, uint32_t n, double when)
+cover_launch_at(const double *times, uint32_t n, double when)
 {
 	uint32_t low = 0, high = n;
 
@@ -146,11 +146,11 @@ gap_helps(const struct sl_problem *p, const struct sl_gap *gap, double slow,
 		*end = *begin;
 		return;
 	}
-	*begin = out < period ? launch_at(times, n, out)
-			      : n + launch_at(times, n, out - period);
+	*begin = out < period ? cover_launch_at(times, n, out)
+			      : n + cover_launch_at(times, n, out - period);
 	/* The launch during which it comes back does not have the room any more. */
-	*end = back < period ? launch_at(times, n, back)
-			     : n + launch_at(times, n, back - period);
+	*end = back < period ? cover_launch_at(times, n, back)
+			     : n + cover_launch_at(times, n, back - period);
 	if (*end > *begin)
 		(*end)--;
 }

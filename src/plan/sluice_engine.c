@@ -134,7 +134,7 @@ queue_push(struct sl_plan_engine *engine, enum sl_channel channel, uint32_t tens
 
 /* Take a tensor out wherever it stands in its queue. */
 static void
-queue_remove(struct sl_plan_engine *engine, uint32_t tensor)
+engine_queue_remove(struct sl_plan_engine *engine, uint32_t tensor)
 {
 	struct sl_channel_queue *queue = &engine->queue[engine->channel[tensor]];
 	uint32_t i = 0;
@@ -157,12 +157,12 @@ queue_remove(struct sl_plan_engine *engine, uint32_t tensor)
 
 /* A tensor's last page has moved. */
 static void
-move_done(struct sl_plan_engine *engine, uint32_t tensor)
+engine_move_done(struct sl_plan_engine *engine, uint32_t tensor)
 {
 	enum sl_channel channel = engine->channel[tensor];
 	double pages = engine->problem->pages[tensor];
 
-	queue_remove(engine, tensor);
+	engine_queue_remove(engine, tensor);
 	switch (channel) {
 	case SL_OUT_STORE:
 		engine->where[tensor] = SL_AT_STORE;
@@ -268,7 +268,7 @@ time_pass(struct sl_plan_engine *engine, double until, int for_missing)
 			if (engine->left[tensor] <= EPSILON) {
 				engine->used += c >= SL_IN_STORE ? engine->left[tensor]
 								 : -engine->left[tensor];
-				move_done(engine, tensor);
+				engine_move_done(engine, tensor);
 			}
 		}
 	}
@@ -285,7 +285,7 @@ sl_plan_engine_free(struct sl_plan_engine *engine, uint32_t tensor)
 	double left = engine->left[tensor];
 
 	if (channel != SL_CHANNEL_COUNT)
-		queue_remove(engine, tensor);
+		engine_queue_remove(engine, tensor);
 	switch (channel) {
 	case SL_OUT_STORE:
 		engine->used -= left;
@@ -411,7 +411,7 @@ launch_demand(struct sl_plan_engine *engine, uint32_t launch)
 			double left = engine->left[t];
 			int store = engine->channel[t] == SL_OUT_STORE;
 
-			queue_remove(engine, t);
+			engine_queue_remove(engine, t);
 			engine->where[t] = store ? SL_AT_STORE : SL_AT_HOST;
 			tensor_bring(engine, t, 1);
 			engine->queue[engine->channel[t]].pages -= left;
@@ -419,7 +419,7 @@ launch_demand(struct sl_plan_engine *engine, uint32_t launch)
 			engine->lost += p->pages[t];
 			demanded += p->pages[t] - left;
 			if (engine->left[t] <= EPSILON)
-				move_done(engine, t);
+				engine_move_done(engine, t);
 			else
 				engine->missing++;
 			continue;

@@ -35,7 +35,7 @@ sl_vitality_fini(struct sl_vitality *vitality)
 }
 
 static int
-room_make(struct sl_vitality *v, const struct window *w)
+idles_room_make(struct sl_vitality *v, const struct window *w)
 {
 	size_t n = w->n, n_tensors = w->trace->n_tensors;
 	uint32_t first_use = w->trace->launches[w->first].first_use;
@@ -248,7 +248,7 @@ sl_vitality_make(const struct sl_trace *trace, uint32_t period, struct sl_vitali
 	if (w.n == 0)
 		return sl_fail(-EINVAL, "vitality: period %u has no launches", period);
 	v.n_launches = w.n;
-	rc = room_make(&v, &w);
+	rc = idles_room_make(&v, &w);
 	if (!rc) {
 		uses_count(&v, &w);
 		lives_make(&v, &w);

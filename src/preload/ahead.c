@@ -63,7 +63,7 @@ range_fetch(void *arg, const struct sl_predict_use *use, int spare)
 }
 
 static void
-range_evict(void *arg, uint64_t addr, uint64_t bytes)
+ahead_range_evict(void *arg, uint64_t addr, uint64_t bytes)
 {
 	const struct pl_gpu *gpu = arg;
 
@@ -93,7 +93,7 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 	const struct sl_predict_now now = {gpu->device_budget, gpu->allocated_bytes,
 					   sl_now_ns(),
 					   pl_settings()->follow == PL_FOLLOW_ALWAYS};
-	const struct sl_predict_moves moves = {range_fetch, range_evict, gpu};
+	const struct sl_predict_moves moves = {range_fetch, ahead_range_evict, gpu};
 	struct pl_learner *l = learner_get(gpu);
 	struct sl_predict_answer answer;
 

@@ -161,8 +161,8 @@ load_kernel(const struct sluice_block *block, void *args)
 /* ---- on the caller's thread ---- */
 
 static int
-kernel_launch(struct replay *r, sluice_kernel kernel, uint32_t period, uint32_t launch,
-	      uint32_t n_uses)
+replay_kernel_launch(struct replay *r, sluice_kernel kernel, uint32_t period,
+		     uint32_t launch, uint32_t n_uses)
 {
 	const struct replay_launch l = {.replay = r, .period = period, .launch = launch};
 
@@ -180,7 +180,7 @@ globals_load(struct replay *r)
 			continue;
 		r->uses[0] = (struct sluice_use){r->addr[t], tensor_bytes(r, t),
 						 SLUICE_USE_WRITE_ALL};
-		rc = kernel_launch(r, load_kernel, t, LOAD, 1);
+		rc = replay_kernel_launch(r, load_kernel, t, LOAD, 1);
 	}
 	return rc ? rc : sluice_stream_synchronize(r->space, r->stream);
 }
@@ -200,7 +200,7 @@ launch_submit(struct replay *r, uint32_t period, uint32_t launch)
 		r->uses[i] = (struct sluice_use){r->addr[use->tensor],
 						 tensor_bytes(r, use->tensor), use->intent};
 	}
-	rc = kernel_launch(r, launch_kernel, period, launch, from->n_uses);
+	rc = replay_kernel_launch(r, launch_kernel, period, launch, from->n_uses);
 	for (uint32_t i = 0; i < from->n_uses && !rc; i++) {
 		uint32_t t = trace->uses[from->first_use + i].tensor;
 
@@ -290,7 +290,7 @@ addresses_needed(const struct sl_trace *trace)
 }
 
 static int
-space_make(struct replay *r, enum sluice_policy policy)
+replay_space_make(struct replay *r, enum sluice_policy policy)
 {
 	const struct sl_machine *machine = r->machine;
 	struct sluice_config config;
@@ -366,7 +366,7 @@ replay_run(struct replay *r, enum sluice_policy policy, struct sl_core_report *r
 
 	if (rc)
 		return rc;
-	rc = space_make(r, policy);
+	rc = replay_space_make(r, policy);
 	if (!rc)
 		rc = tensors_alloc(r);
 	if (!rc)

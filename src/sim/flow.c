@@ -46,7 +46,7 @@ host_is_full(const struct sl_flow *flow)
 
 /* The run to take pages from: oldest arrival that is not in transit and may be taken. */
 static uint32_t
-victim_pick(struct sl_flow *flow, int urgent)
+flow_victim_pick(struct sl_flow *flow, int urgent)
 {
 	struct sl_runs *runs = &flow->runs;
 	uint32_t run;
@@ -98,7 +98,7 @@ plans_are_due(const struct sl_flow *flow)
  * refund: they come from the host, each leaving a page of it free again.
  */
 static uint32_t
-room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
+flow_room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
 {
 	struct sl_runs *runs = &flow->runs;
 	const struct sl_flow_limits *limits = &flow->limits;
@@ -115,7 +115,7 @@ room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
 		return 0;
 	if (host_is_full(flow) && used->store_out >= limits->store_out)
 		return 0;
-	run = victim_pick(flow, urgent);
+	run = flow_victim_pick(flow, urgent);
 	if (run == SL_RUN_NONE)
 		return 0;
 	tensor = runs->runs[run].tensor;
@@ -195,7 +195,7 @@ queue_serve(struct sl_flow *flow, enum sl_queue queue, int urgent)
 		if (where == SL_WHERE_HOST)
 			n = u32_min(n, limits->host_in - used->host_in);
 		if (n)
-			n = room_make(flow, n, hurry, where == SL_WHERE_HOST);
+			n = flow_room_make(flow, n, hurry, where == SL_WHERE_HOST);
 		if (!n)
 			return;
 

@@ -408,7 +408,7 @@ vdev_unguard(struct sl_device *dev, void *addr, uint64_t bytes)
 
 /* Tells those who wait for a copy that it is over; they may wait in turn, as for host memory. */
 static void *
-completer_main(void *arg)
+vdev_completer_main(void *arg)
 {
 	struct vdev *d = arg;
 
@@ -563,7 +563,7 @@ static const struct sl_device_guards vdev_guards = {
 
 /* Addresses that nobody else has; nothing is ever there. */
 static int
-addresses_reserve(struct vdev *d, uint64_t bytes)
+vdev_reserve(struct vdev *d, uint64_t bytes)
 {
 	d->mapping_bytes = bytes + ALIGN_BYTES;
 	d->mapping = mmap(NULL, d->mapping_bytes, PROT_NONE,
@@ -602,13 +602,13 @@ sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes,
 	d->spans = calloc(address_bytes / SL_SPAN_BYTES, sizeof(*d->spans));
 	d->left = calloc(memory_bytes / SL_SPAN_BYTES + 1, sizeof(*d->left));
 	if (d->spans && d->left)
-		rc = addresses_reserve(d, address_bytes);
+		rc = vdev_reserve(d, address_bytes);
 	else
 		rc = sl_fail(-ENOMEM, "device: out of memory for %llu spans",
 			     (unsigned long long)(address_bytes / SL_SPAN_BYTES));
 	if (!rc) {
 		memory_leave(d, 0, memory_bytes);
-		rc = sl_thread_start(&d->completer, completer_main, d);
+		rc = sl_thread_start(&d->completer, vdev_completer_main, d);
 		if (rc)
 			rc = sl_fail(-rc, "device: cannot start a thread: %s", strerror(rc));
 	}

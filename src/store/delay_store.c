@@ -48,7 +48,7 @@ link_ns(const struct delay_store *ds, uint64_t bytes)
 
 /* Take the link from the first moment at or after from_ns; returns when it is passed. */
 static uint64_t
-link_take(struct delay_store *ds, uint64_t from_ns, uint64_t bytes)
+interval_take(struct delay_store *ds, uint64_t from_ns, uint64_t bytes)
 {
 	uint64_t busy_until = atomic_load(&ds->free_ns);
 	uint64_t end;
@@ -102,7 +102,7 @@ link_serve_locked(struct delay_store *ds, uint64_t now_ns)
 			return free_ns;
 		io = sl_io_queue_pop(&ds->waiting, 1);
 		due_ns = io->start_ns + ds->delay_ns;
-		passed_ns = link_take(ds, io->start_ns, io->bytes);
+		passed_ns = interval_take(ds, io->start_ns, io->bytes);
 		io->start_ns = due_ns > passed_ns ? due_ns : passed_ns;
 		held_insert_locked(ds, io);
 	}
@@ -110,7 +110,7 @@ link_serve_locked(struct delay_store *ds, uint64_t now_ns)
 }
 
 static void *
-thread_main(void *arg)
+delay_main(void *arg)
 {
 	struct delay_store *ds = arg;
 
@@ -170,7 +170,7 @@ delay_read_now(struct sl_store *store, void *buf, uint64_t offset, size_t bytes,
 	uint64_t due_ns = now_ns + ds->delay_ns;
 
 	if (ds->bytes_per_s) {
-		uint64_t passed_ns = link_take(ds, now_ns, bytes);
+		uint64_t passed_ns = interval_take(ds, now_ns, bytes);
 
 		if (passed_ns > due_ns)
 			due_ns = passed_ns;
@@ -271,7 +271,7 @@ sl_store_wrap_delay(struct sl_store *inner, uint64_t delay_ns, uint64_t bytes_pe
 	ds->bytes_per_s = bytes_per_s;
 	sl_mutex_init(&ds->lock, SL_RANK_STORE);
 	sl_cond_init(&ds->work);
-	rc = sl_store_thread_start(&ds->thread, "sluice-delay", thread_main, ds);
+	rc = sl_store_thread_start(&ds->thread, "sluice-delay", delay_main, ds);
 	if (rc) {
 		delay_close(&ds->store);
 		return rc;

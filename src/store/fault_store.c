@@ -34,7 +34,7 @@ op_point(enum sl_io_op op)
 }
 
 static void *
-thread_main(void *arg)
+fault_main(void *arg)
 {
 	struct fault_store *fs = arg;
 
@@ -198,7 +198,7 @@ sl_store_wrap_fault(struct sl_store *inner, struct sl_store **out)
 	fs->tail = &fs->failed;
 	sl_mutex_init(&fs->lock, SL_RANK_STORE);
 	sl_cond_init(&fs->work);
-	rc = sl_store_thread_start(&fs->thread, "sluice-fault", thread_main, fs);
+	rc = sl_store_thread_start(&fs->thread, "sluice-fault", fault_main, fs);
 	if (rc) {
 		fault_close(&fs->store);
 		return rc;

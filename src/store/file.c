@@ -45,7 +45,7 @@ io_serve(struct sl_io *io)
 }
 
 static void *
-thread_main(void *arg)
+worker_main(void *arg)
 {
 	struct file_engine *e = arg;
 
@@ -125,7 +125,7 @@ sl_engine_file_create(unsigned depth, struct sl_engine **out)
 	sl_cond_init(&e->work);
 	while (e->n_threads < n) {
 		rc = sl_store_thread_start(&e->threads[e->n_threads], "sluice-file",
-					   thread_main, e);
+					   worker_main, e);
 		if (rc)
 			goto fail;
 		e->n_threads++;

@@ -95,7 +95,8 @@ static int dir_take_locked(struct sl_spill *spill, struct spill_dir *dir, size_t
 static void pages_punch_locked(struct sl_spill *spill, struct spill_dir *dir,
 			       size_t first, size_t n) SL_REQUIRES(spill->lock);
 static void step_punch_locked(struct sl_spill *spill) SL_REQUIRES(spill->lock);
-static void room_make_locked(struct sl_spill *spill, size_t n) SL_REQUIRES(spill->lock);
+static void spill_room_make_locked(struct sl_spill *spill, size_t n)
+	SL_REQUIRES(spill->lock);
 static int dirs_take_locked(struct sl_spill *spill, uint64_t bytes, struct sl_extent *out)
 	SL_REQUIRES(spill->lock);
 
@@ -407,7 +408,7 @@ step_punch_locked(struct sl_spill *spill)
  * pages of blocks or no free page is left. LOCKING: as pages_punch_locked().
  */
 static void
-room_make_locked(struct sl_spill *spill, size_t n)
+spill_room_make_locked(struct sl_spill *spill, size_t n)
 {
 	for (size_t d = 0; d < spill->n_dirs; d++) {
 		struct spill_dir *dir = &spill->dirs[d];
@@ -518,7 +519,7 @@ sl_spill_alloc(struct sl_spill *spill, uint64_t bytes, struct sl_extent *out)
 	spill->used_bytes += bytes;
 	rc = dirs_take_locked(spill, bytes, out);
 	if (rc == -ENOBUFS) {
-		room_make_locked(spill, (size_t)(bytes / SL_STORE_ALIGN));
+		spill_room_make_locked(spill, (size_t)(bytes / SL_STORE_ALIGN));
 		rc = dirs_take_locked(spill, bytes, out);
 	}
 	if (rc)

@@ -200,7 +200,7 @@ slot_completed(struct uring_engine *e, struct uring_slot *slot, int res)
 /* ---- The thread -------------------------------------------------------- */
 
 static void
-list_add(struct sl_io ***tail, struct sl_io *io)
+io_list_add(struct sl_io ***tail, struct sl_io *io)
 {
 	io->next = NULL;
 	**tail = io;
@@ -226,7 +226,7 @@ completions_take(struct uring_engine *e, struct sl_io ***over)
 		}
 		io = slot_completed(e, &e->slots[tag], res);
 		if (io)
-			list_add(over, io);
+			io_list_add(over, io);
 	}
 }
 
@@ -256,7 +256,7 @@ entries_submit(struct uring_engine *e, struct sl_io ***over)
 	}
 	for (unsigned i = 0; i < e->n_unsent; i++) {
 		if (e->unsent[i] != WAKE_TAG)
-			list_add(over, slot_serve(e, &e->slots[e->unsent[i]]));
+			io_list_add(over, slot_serve(e, &e->slots[e->unsent[i]]));
 	}
 	e->n_unsent = 0;
 }
@@ -296,9 +296,9 @@ batch_start(struct uring_engine *e, struct sl_io ***over)
 
 	for (unsigned i = 0; i < n; i++) {
 		if (batch[i]->io->bytes == 0)
-			list_add(over, slot_end(e, batch[i], 0));
+			io_list_add(over, slot_end(e, batch[i], 0));
 		else if (e->broken)
-			list_add(over, slot_serve(e, batch[i]));
+			io_list_add(over, slot_serve(e, batch[i]));
 		else
 			slot_send(e, batch[i]);
 	}
@@ -358,7 +358,7 @@ ring_create(struct uring_engine *e)
 }
 
 static void *
-thread_main(void *arg)
+ring_main(void *arg)
 {
 	struct uring_engine *e = arg;
 	int rc = ring_create(e);
@@ -518,7 +518,7 @@ sl_engine_uring_create(unsigned depth, struct sl_engine **out)
 		e->n_free++;
 	}
 
-	rc = sl_store_thread_start(&e->thread, "sluice-uring", thread_main, e);
+	rc = sl_store_thread_start(&e->thread, "sluice-uring", ring_main, e);
 	if (rc)
 		goto fail;
 	e->thread_runs = 1;

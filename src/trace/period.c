@@ -27,7 +27,7 @@
 /* ---- periods ---- */
 
 static uint64_t
-launch_hash(const struct sl_trace *trace, uint32_t k)
+period_launch_hash(const struct sl_trace *trace, uint32_t k)
 {
 	const struct sl_trace_launch *launch = &trace->launches[k];
 	uint64_t hash = sl_hash_add(launch->n_uses, launch->name);
@@ -134,7 +134,7 @@ sl_trace_find_periods(struct sl_trace *trace)
 		return sl_fail(-ENOMEM, "trace: no memory to compare %u launches", n);
 	}
 	for (uint32_t k = 0; k < n; k++)
-		from_end[n - 1 - k] = launch_hash(trace, k);
+		from_end[n - 1 - k] = period_launch_hash(trace, k);
 	run_find(from_end, match, n, &run);
 	free(from_end);
 	free(match);
@@ -177,7 +177,7 @@ struct seen {
 };
 
 static void
-use_note(struct seen *seen, uint32_t period, enum sluice_intent intent)
+period_use_note(struct seen *seen, uint32_t period, enum sluice_intent intent)
 {
 	if (seen->last_period != period && intent != SLUICE_USE_WRITE_ALL &&
 	    intent != SLUICE_USE_SCRATCH)
@@ -228,14 +228,14 @@ sl_trace_find_kinds(struct sl_trace *trace)
 		for (; next_copy < trace->n_copies &&
 		       trace->copies[next_copy].before_launch == k;
 		     next_copy++)
-			use_note(&seen[trace->copies[next_copy].tensor], period,
-				 copy_intent(trace, &trace->copies[next_copy]));
+			period_use_note(&seen[trace->copies[next_copy].tensor], period,
+					copy_intent(trace, &trace->copies[next_copy]));
 		for (uint32_t i = 0;
 		     k < trace->n_launches && i < trace->launches[k].n_uses; i++) {
 			const struct sl_trace_use *use =
 				&trace->uses[trace->launches[k].first_use + i];
 
-			use_note(&seen[use->tensor], period, use->intent);
+			period_use_note(&seen[use->tensor], period, use->intent);
 		}
 	}
 	for (uint32_t t = 0; t < trace->n_tensors; t++)

@@ -4,6 +4,7 @@
 # Names that readers follow lead somewhere, and mean one thing:
 # - the functions that src/core/chunk_state.h names for a move exist and make it, and no other does;
 # - a struct, union or enum tag has one definition in src/;
+# - a static function has a name of its own in src/, or is on the list below;
 # - a declaration in the header of a storey of src/core stands under the file that defines it;
 # - docs/design/locking.md names every rank of src/base/lock.h, in its order.
 # Each check is tried on a planted fault, too.
@@ -89,6 +90,30 @@ tags_check()
 	}
 }
 
+# Static functions that mean the same in each of their files.
+statics_shared=(
+	must_be_zero # a call of pthreads that cannot fail
+	sleep_until  # until a moment of the monotonic clock
+)
+
+# statics_check <folder>: who searches for a name finds one function.
+statics_check()
+{
+	local twice
+	twice=$(find "$1" -name '*.c' -print0 | xargs -0 awk '
+		head && /^[a-z_][a-z_0-9]*\(/ {
+			name = substr($0, 1, index($0, "(") - 1)
+			if (!((FILENAME, name) in seen)) print name
+			seen[FILENAME, name] = 1
+		}
+		{ head = /^(SL_[A-Z_]+ )?static [^;={}()]*$/ }' | sort | uniq -d |
+		grep -vxF "$(printf '%s\n' "${statics_shared[@]}")" || true)
+	[ -z "$twice" ] || {
+		echo "$1: static functions of one name in several files:" $twice
+		return 1
+	}
+}
+
 # headings_check <header> <folder>: a declaration below "/* x.c" is defined in folder/x.c.
 headings_check()
 {
@@ -125,6 +150,7 @@ ranks_check()
 
 makers_check "$root/src/core/chunk_state.h" "$root"/src/core/*/*.c || failed=1
 tags_check "$root/src" || failed=1
+statics_check "$root/src" || failed=1
 for storey in state transfer launch api; do
 	headings_check "$root/src/core/$storey/$storey.h" "$root/src/core/$storey" || failed=1
 done
@@ -151,6 +177,9 @@ planted "a maker that the table omits" makers_check "$scratch/chunk_state.h" "${
 mkdir "$scratch/tags"
 printf 'struct sl_one {\n};\n' | tee "$scratch/tags/a.h" > "$scratch/tags/b.c"
 planted "a tag with two definitions" tags_check "$scratch/tags"
+mkdir "$scratch/statics"
+printf 'static int\none_make(int x)\n{\n' | tee "$scratch/statics/a.c" > "$scratch/statics/b.c"
+planted "a static function in two files" statics_check "$scratch/statics"
 printf '/* chunk.c */\nint sl_evict(struct sl_chunk *c);\n' > "$scratch/state.h"
 planted "a declaration under another file" headings_check "$scratch/state.h" "$root/src/core/state"
 sed 's/ moves,//' "$root/docs/design/locking.md" > "$scratch/locking.md"

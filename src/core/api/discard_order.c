@@ -19,7 +19,7 @@ struct discard_task {
 };
 
 static int
-discard_run(struct sl_task *task)
+ordered_discard_run(struct sl_task *task)
 {
 	struct discard_task *d = (struct discard_task *)task;
 	struct sluice_space *s = d->region->space;
@@ -31,7 +31,7 @@ discard_run(struct sl_task *task)
 }
 
 static void
-discard_done(struct sl_task *task, int rc)
+ordered_discard_done(struct sl_task *task, int rc)
 {
 	struct discard_task *d = (struct discard_task *)task;
 	struct sluice_space *s = d->region->space;
@@ -56,9 +56,9 @@ discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 
 	if (!d)
 		return sl_fail(-ENOMEM, "discard: out of memory");
-	d->task.run = discard_run;
+	d->task.run = ordered_discard_run;
 	d->task.at_turn = 1;
-	d->task.done = discard_done;
+	d->task.done = ordered_discard_done;
 	d->stream = sl_stream_of(s, stream);
 	d->region = r;
 	d->begin = begin;

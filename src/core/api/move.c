@@ -78,7 +78,7 @@ advise_cold(struct sl_region *r, uint64_t begin, uint64_t end)
 }
 
 SL_HELD static int
-range_prefetch(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier tier)
+prefetch_begin(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier tier)
 {
 	uint64_t first = begin / r->chunk_bytes, last = (end - 1) / r->chunk_bytes;
 	uint64_t *chunks = sl_calloc(last - first + 1, sizeof(*chunks));
@@ -121,7 +121,7 @@ sluice_advise(struct sluice_space *space, void *addr, size_t size_bytes,
 		rc = advise_population(r, SLUICE_POPULATE_PAGE);
 		break;
 	case SLUICE_ADVISE_WILL_NEED:
-		rc = range_prefetch(r, begin, end, SLUICE_TIER_HOST);
+		rc = prefetch_begin(r, begin, end, SLUICE_TIER_HOST);
 		break;
 	case SLUICE_ADVISE_DONT_NEED:
 		advise_cold(r, begin, end);
@@ -231,7 +231,7 @@ move_run(struct sl_task *task)
 		rc = sl_mover_request(t->region, t->chunks, t->n, t->tier, 0);
 		t->chunks = NULL;
 	} else {
-		rc = range_prefetch(t->region, t->begin, t->end, t->tier);
+		rc = prefetch_begin(t->region, t->begin, t->end, t->tier);
 	}
 	sl_space_unlock(s);
 	return rc;
@@ -362,7 +362,7 @@ sluice_prefetch(struct sluice_space *space, const void *addr, size_t size_bytes,
 	rc = sl_region_find(space, "prefetch", addr, size_bytes, &r, &what.begin, &what.end);
 	if (!rc && what.begin < what.end)
 		rc = stream ? move_submit(r, &what)
-			    : range_prefetch(r, what.begin, what.end, tier);
+			    : prefetch_begin(r, what.begin, what.end, tier);
 	sl_space_unlock(space);
 	return rc;
 }

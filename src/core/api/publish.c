@@ -56,7 +56,7 @@ struct sl_publisher {
 static atomic_int listen_fds[SL_PUBLISH_MAX];
 
 static void
-fork_child(void)
+publish_fork_child(void)
 {
 	for (size_t i = 0; i < SL_PUBLISH_MAX; i++) {
 		int fd = atomic_exchange(&listen_fds[i], 0) - 1;
@@ -67,9 +67,9 @@ fork_child(void)
 }
 
 static void
-fork_register(void)
+publish_fork_register(void)
 {
-	int rc = pthread_atfork(NULL, NULL, fork_child);
+	int rc = pthread_atfork(NULL, NULL, publish_fork_child);
 
 	if (rc)
 		sl_log(SL_WARN, "publish",
@@ -418,7 +418,7 @@ sl_publisher_create(struct sluice_space *space, struct sl_publisher **out)
 	rc = name_bind(publisher);
 	if (rc)
 		goto fail;
-	pthread_once(&fork_once, fork_register);
+	pthread_once(&fork_once, publish_fork_register);
 	atomic_store(&listen_fds[publisher->number - 1], publisher->listen_fd + 1);
 	if (listen(publisher->listen_fd, BACKLOG)) {
 		rc = sl_fail(-errno, "publish: listen: %s", sl_errno_name(errno));

@@ -16,7 +16,7 @@
 #define BUDGET_SHARE  16u /* tiles that the device budget has room for */
 
 static int
-uses_check(const struct sluice_tile_use *uses, size_t n_uses)
+tile_uses_check(const struct sluice_tile_use *uses, size_t n_uses)
 {
 	int elements = 0;
 
@@ -85,7 +85,7 @@ sluice_tile_elements(struct sluice_space *space, const struct sluice_tile_use *u
 {
 	struct sluice_config config;
 	uint64_t chunk, step, n;
-	int rc = uses_check(uses, n_uses);
+	int rc = tile_uses_check(uses, n_uses);
 
 	if (rc)
 		return rc;

@@ -236,9 +236,10 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 /* A prepared scope on the list. On success the lock is held. */
 SL_ACQUIRE_IF_0(sl_space_token)
 static int
-scope_begin(struct sluice_space *space, struct sluice_stream *stream,
-	    const struct sluice_use *uses, size_t n_uses, const struct sl_beside *beside,
-	    int fetch, int embedded, struct sluice_launch **out)
+launch_scope_begin(struct sluice_space *space, struct sluice_stream *stream,
+		   const struct sluice_use *uses, size_t n_uses,
+		   const struct sl_beside *beside, int fetch, int embedded,
+		   struct sluice_launch **out)
 {
 	struct sluice_launch *l;
 	int rc;
@@ -290,7 +291,7 @@ scope_begin_gated(struct sluice_space *space, struct sluice_stream *stream,
 		  const struct sl_beside *beside, int embedded, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
-	int rc = scope_begin(space, stream, uses, n_uses, beside, 0, embedded, &l);
+	int rc = launch_scope_begin(space, stream, uses, n_uses, beside, 0, embedded, &l);
 
 	if (rc)
 		return rc;
@@ -339,7 +340,7 @@ sl_scope_open(struct sluice_space *s, const struct sluice_use *uses, size_t n_us
 	      struct sluice_launch **out, struct sl_fences *ready_at)
 {
 	struct sluice_launch *l;
-	int rc = scope_begin(s, NULL, uses, n_uses, NULL, 1, 0, &l);
+	int rc = launch_scope_begin(s, NULL, uses, n_uses, NULL, 1, 0, &l);
 
 	if (rc)
 		return rc;

@@ -119,7 +119,7 @@ notes_clear(struct plan_run *run)
 }
 
 SL_HELD static void
-use_note(struct plan_run *run, const struct sl_launch_use *u)
+plan_use_note(struct plan_run *run, const struct sl_launch_use *u)
 {
 	const struct sl_region *r = u->region;
 	const struct sl_predict_use use = {
@@ -137,7 +137,7 @@ use_note(struct plan_run *run, const struct sl_launch_use *u)
 }
 
 SL_HELD static void
-launch_note(struct plan_run *run, const struct sluice_launch *l, uint64_t hash)
+plan_launch_note(struct plan_run *run, const struct sluice_launch *l, uint64_t hash)
 {
 	uint64_t repeats;
 
@@ -149,7 +149,7 @@ launch_note(struct plan_run *run, const struct sluice_launch *l, uint64_t hash)
 		return;
 	repeats = sl_predict_note(run->learner, hash);
 	for (size_t k = 0; k < l->n_uses; k++)
-		use_note(run, &l->uses[k]);
+		plan_use_note(run, &l->uses[k]);
 	if (!repeats)
 		run->next_try = (uint64_t)REPEATS_MIN << run->strikes;
 	/* Of what repeats twice a half has been seen before; more cannot be asked for. */
@@ -314,7 +314,7 @@ plan_note(struct sluice_launch *l)
 	}
 	if (run->settled && settled_match(s, hash))
 		return;
-	launch_note(run, l, hash);
+	plan_launch_note(run, l, hash);
 	if (run->make_due)
 		sl_cond_signal(&s->mover_wake);
 }
@@ -415,7 +415,7 @@ moving_is_over(const struct moving *m)
  * that, so it is left to the next one to take it.
  */
 SL_HELD static struct sl_chunk *
-victim_pick(const struct moving *m)
+plan_victim_pick(const struct moving *m)
 {
 	struct sl_chunk *v;
 
@@ -468,7 +468,7 @@ room_make(const struct moving *m, uint64_t bytes, uint64_t number)
 			sl_launch_wait(s); /* for what others are evicting */
 			continue;
 		}
-		v = victim_pick(m);
+		v = plan_victim_pick(m);
 		if (!v ||
 		    (!(v->flags & SL_DISCARDED) &&
 		     sl_chunk_stamp(v) >= m->run->base - number && !(v->flags & SL_COLD)))

@@ -77,7 +77,7 @@ struct got {
 };
 
 static int
-is_small(uint64_t bytes)
+size_is_small(uint64_t bytes)
 {
 	return bytes < SMALL_LIMIT;
 }
@@ -391,7 +391,7 @@ wait_is_better(struct pl_arena *arena, const struct want *want, const struct pl_
 static unsigned
 extents_owed(uint64_t room)
 {
-	return is_small(room) ? EXTENTS_SMALL : EXTENTS_BIG;
+	return size_is_small(room) ? EXTENTS_SMALL : EXTENTS_BIG;
 }
 
 /* Make the record a live block at base. 0, or -ENOMEM and it is none. */
@@ -405,7 +405,7 @@ block_begin(struct pl_arena *arena, const struct want *want, uint64_t base,
 	block->room = want->room;
 	block->gpu = arena->gpu;
 	block->birth = want->birth;
-	rc = pl_block_publish(record, base, want->bytes, is_small(want->room));
+	rc = pl_block_publish(record, base, want->bytes, size_is_small(want->room));
 	if (rc)
 		return rc;
 	arena->live_bytes += want->room;
@@ -566,7 +566,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 {
 	struct pl_gpu *gpu = arena->gpu;
 	uint64_t base = record->block.base, room = record->block.room;
-	struct pl_zone *zone = &arena->zones[is_small(room) ? PL_ZONE_SMALL : PL_ZONE_BIG];
+	struct pl_zone *zone = &arena->zones[size_is_small(room) ? PL_ZONE_SMALL : PL_ZONE_BIG];
 	struct pl_fence *lien = record->block.lien;
 	int held, fence;
 
@@ -574,7 +574,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 		pl_block_unpin(&record->block);
 	pl_pointer_table_forget(&record->block);
 	pl_arena_lock(arena);
-	pl_block_retract(record, is_small(room));
+	pl_block_retract(record, size_is_small(room));
 	if (pl_reuse_is_one_stream(arena->streams))
 		mask = 0; /* what comes next comes behind it */
 	arena->seq++;
@@ -669,9 +669,9 @@ want_size(struct pl_arena *arena, struct want *want)
 {
 	want->zone = &arena->zones[PL_ZONE_SMALL];
 	want->room = want->bytes; /* where it would not fit 64 bits: refused as it is */
-	if (is_small(want->bytes))
+	if (size_is_small(want->bytes))
 		want->room = sl_round_up(want->bytes, PL_UNIT_BYTES);
-	if (is_small(want->room))
+	if (size_is_small(want->room))
 		return;
 	want->zone = &arena->zones[PL_ZONE_BIG];
 	if (want->bytes <= UINT64_MAX / 2)

@@ -21,7 +21,7 @@ static struct sl_mutex make_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_KERNELS);
 static _Atomic uint64_t epoch;
 
 static unsigned
-bucket_of(const void *handle)
+function_bucket(const void *handle)
 {
 	return (unsigned)((uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u >> 51);
 }
@@ -29,7 +29,7 @@ bucket_of(const void *handle)
 static struct pl_function *
 function_look(const void *handle, uint64_t now)
 {
-	struct pl_function *f = atomic_load_explicit(&buckets[bucket_of(handle)],
+	struct pl_function *f = atomic_load_explicit(&buckets[function_bucket(handle)],
 						     memory_order_acquire);
 
 	while (f && (f->handle != handle || f->epoch != now))
@@ -103,7 +103,7 @@ function_ask(struct pl_function *f)
 static struct pl_function *
 function_make(const void *handle, uint64_t now)
 {
-	_Atomic(struct pl_function *) *bucket = &buckets[bucket_of(handle)];
+	_Atomic(struct pl_function *) *bucket = &buckets[function_bucket(handle)];
 	struct pl_function *f;
 
 	sl_mutex_lock(&make_lock);

@@ -68,7 +68,7 @@ is_digit(char c)
 }
 
 static unsigned
-number_read(struct reader *r)
+mangled_number_read(struct reader *r)
 {
 	unsigned n = 0;
 
@@ -101,7 +101,7 @@ sequence_read(struct reader *r, unsigned base)
 static void
 identifier_read(struct reader *r)
 {
-	unsigned n = number_read(r);
+	unsigned n = mangled_number_read(r);
 
 	if (strnlen(r->at, n) < n)
 		give_up(r);
@@ -179,7 +179,7 @@ lambda_read(struct reader *r)
 		(void)type_read(r);
 	if (!take(r, 'E'))
 		give_up(r);
-	(void)number_read(r);
+	(void)mangled_number_read(r);
 	if (!take(r, '_'))
 		give_up(r);
 }
@@ -195,7 +195,7 @@ unqualified_read(struct reader *r)
 		lambda_read(r);
 	} else if (r->at[0] == 'U' && r->at[1] == 't') {
 		r->at += 2;
-		(void)number_read(r);
+		(void)mangled_number_read(r);
 		if (!take(r, '_'))
 			give_up(r);
 	} else if (((r->at[0] == 'C' || r->at[0] == 'D') && is_digit(r->at[1])) ||
@@ -273,7 +273,7 @@ local_read(struct reader *r)
 	if (take(r, 's')) {
 		;
 	} else if (take(r, 'd')) {
-		(void)number_read(r);
+		(void)mangled_number_read(r);
 		if (!take(r, '_'))
 			give_up(r);
 		name_read(r, 0);
@@ -282,7 +282,7 @@ local_read(struct reader *r)
 	}
 	if (take(r, '_')) { /* which of several */
 		(void)take(r, '_');
-		(void)number_read(r);
+		(void)mangled_number_read(r);
 		(void)take(r, '_');
 	}
 }
@@ -350,13 +350,13 @@ type_d_read(struct reader *r)
 	case 'p':
 		return seen_add(r, type_read(r));
 	case 'v':
-		(void)number_read(r);
+		(void)mangled_number_read(r);
 		if (!take(r, '_'))
 			return give_up(r);
 		(void)type_read(r);
 		return seen_add(r, 0);
 	case 'F':
-		(void)number_read(r);
+		(void)mangled_number_read(r);
 		if (!take(r, '_') && !take(r, 'b') && !take(r, 'x'))
 			give_up(r);
 		return 0;
@@ -404,7 +404,7 @@ type_any_read(struct reader *r)
 	if (take(r, 'R') || take(r, 'O') || take(r, 'C') || take(r, 'G'))
 		return seen_add(r, type_read(r));
 	if (take(r, 'A')) {
-		(void)number_read(r);
+		(void)mangled_number_read(r);
 		return take(r, '_') ? seen_add(r, type_read(r)) : give_up(r);
 	}
 	if (take(r, 'M')) {

@@ -47,8 +47,8 @@ static unsigned slot_head, slot_tail;   /* count up; used as a ring */
 static _Atomic unsigned waiting;        /* groups */
 
 static int
-copy_out(void *to, uint64_t from, size_t bytes, struct cu_stream *stream,
-	 enum pl_default_stream flavour)
+scan_copy_out(void *to, uint64_t from, size_t bytes, struct cu_stream *stream,
+	      enum pl_default_stream flavour)
 {
 	int (*copy)(void *, uint64_t, size_t,
 		    struct cu_stream *) = flavour == PL_PER_THREAD
@@ -112,8 +112,8 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 		slot->is_pool = block->bytes > PL_POOL_BYTES;
 		slot->bytes = (uint32_t)(left < SLOT_BYTES ? left : SLOT_BYTES);
 		if (slot->bytes < sizeof(uint64_t) ||
-		    copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
-			     slot->addr, slot->bytes, stream, flavour))
+		    scan_copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
+				  slot->addr, slot->bytes, stream, flavour))
 			continue;
 		gpu = block->gpu;
 		slot_head++;

@@ -50,7 +50,7 @@ _Atomic int pl_pointer_table_overflow;
 
 /* Of a block's tables that begin in this granule. */
 static struct table **
-bucket_of(uint64_t block_id, uint64_t addr)
+pointer_bucket(uint64_t block_id, uint64_t addr)
 {
 	return &buckets[(block_id + (addr / GRANULE << 20)) * 0x9e3779b97f4a7c15u >> 52];
 }
@@ -91,7 +91,7 @@ SL_REQUIRES(lock) static void block_drop(uint64_t block_id, uint64_t begin, uint
 
 	if ((end - first) / GRANULE < BUCKETS) {
 		for (uint64_t at = first; at < end; at += GRANULE)
-			list_drop(bucket_of(block_id, at), block_id, begin, end);
+			list_drop(pointer_bucket(block_id, at), block_id, begin, end);
 		return;
 	}
 	for (size_t i = 0; i < BUCKETS; i++)
@@ -153,7 +153,7 @@ pl_pointer_table_note(uint64_t addr, const void *host, size_t bytes)
 			 : !atomic_load(&any_globals)))
 		return;
 	sl_mutex_lock(&lock);
-	list = id ? bucket_of(id, addr) : &globals;
+	list = id ? pointer_bucket(id, addr) : &globals;
 	if (id)
 		block_drop(id, addr, addr + bytes);
 	else
@@ -251,7 +251,7 @@ near_members_add(struct gather *g, const struct pl_block *block, uint64_t addr)
 
 	while (near_next(block, addr, &at))
 		for (const struct table *t =
-			     list_near(*bucket_of(block->id, at), block, addr);
+			     list_near(*pointer_bucket(block->id, at), block, addr);
 		     t; t = list_near(t->next, block, addr))
 			members_add(g, t);
 }
@@ -289,7 +289,7 @@ pl_pointer_table_uses(const struct pl_block *block, uint64_t addr, struct pl_use
 	/* Addresses of addresses. */
 	while (near_next(block, addr, &at))
 		for (const struct table *t =
-			     list_near(*bucket_of(block->id, at), block, addr);
+			     list_near(*pointer_bucket(block->id, at), block, addr);
 		     t; t = list_near(t->next, block, addr))
 			members_follow(&g, t);
 	sl_mutex_unlock(&lock);

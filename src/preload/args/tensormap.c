@@ -172,8 +172,8 @@ row_bytes(int type, uint64_t n)
 /* From the first to behind the last byte of a tensor. What is laid out in slices of channels, and types
  * of newer drivers: UINT64_MAX, to the end of the block. */
 static uint64_t
-tensor_bytes(int type, uint32_t rank, const uint64_t *dims, const uint64_t *strides,
-	     int interleave)
+tensormap_bytes(int type, uint32_t rank, const uint64_t *dims, const uint64_t *strides,
+		int interleave)
 {
 	uint64_t bytes, more;
 
@@ -221,7 +221,7 @@ cuTensorMapEncodeTiled(struct cu_tensor_map *map, int type, uint32_t rank, void 
 	}
 	if (result == CU_SUCCESS && pl_active())
 		map_remember(map, (uintptr_t)addr,
-			     tensor_bytes(type, rank, dims, strides, interleave));
+			     tensormap_bytes(type, rank, dims, strides, interleave));
 	return result;
 }
 
@@ -245,7 +245,7 @@ cuTensorMapEncodeIm2col(struct cu_tensor_map *map, int type, uint32_t rank, void
 	}
 	if (result == CU_SUCCESS && pl_active())
 		map_remember(map, (uintptr_t)addr,
-			     tensor_bytes(type, rank, dims, strides, interleave));
+			     tensormap_bytes(type, rank, dims, strides, interleave));
 	return result;
 }
 
@@ -269,7 +269,7 @@ cuTensorMapEncodeIm2colWide(struct cu_tensor_map *map, int type, uint32_t rank,
 	}
 	if (result == CU_SUCCESS && pl_active())
 		map_remember(map, (uintptr_t)addr,
-			     tensor_bytes(type, rank, dims, strides, interleave));
+			     tensormap_bytes(type, rank, dims, strides, interleave));
 	return result;
 }
 

@@ -188,7 +188,7 @@ pl_box_uses(const struct cu_copy_3d *copy, struct pl_use *uses)
 /* ---- what all have in common ---- */
 
 static int
-piece_copy(void *arg, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height)
+rows_piece_copy(void *arg, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height)
 {
 	const struct box *box = arg;
 	struct cu_copy_3d piece = box->copy;
@@ -210,7 +210,7 @@ box_in_pieces(struct box *box)
 {
 	const struct pl_side to = side_to(&box->copy), from = side_from(&box->copy);
 	int result = pl_pieces(&to, &from, box->copy.width_bytes, box->copy.height,
-			       box->copy.depth, piece_copy, box);
+			       box->copy.depth, rows_piece_copy, box);
 
 	PL_COUNT(copies_split, result == CU_SUCCESS);
 	return result;

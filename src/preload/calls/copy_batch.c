@@ -47,7 +47,7 @@ struct batch {
 };
 
 static int
-batch_forward(const struct batch *b)
+copy_batch_forward(const struct batch *b)
 {
 	__typeof__(&cuMemcpyBatchAsync) first = b->real;
 	__typeof__(&cuMemcpyBatchAsync_v2) second = b->real;
@@ -94,7 +94,7 @@ piece_row(void *arg, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_
 	one.attributes = attributes_of(b, row->i);
 	one.firsts = &first;
 	one.n_attributes = 1;
-	return batch_forward(&one);
+	return copy_batch_forward(&one);
 }
 
 static int
@@ -130,7 +130,7 @@ batch_part(const struct batch *b)
 	result = pl_touch_begin(&touch, b->stream, b->flavour);
 	if (result)
 		return result;
-	result = batch_forward(b);
+	result = copy_batch_forward(b);
 	if (pl_touch_is_split(&touch, result))
 		result = batch_in_pieces(b);
 	pl_touch_end(&touch);
@@ -197,17 +197,17 @@ batch_is_ours(const struct batch *b)
 }
 
 static int
-batch_run(const struct batch *b)
+copy_batch_run(const struct batch *b)
 {
 	int result;
 
 	/* What has no sense is the driver's to refuse. */
 	if (!pl_active() || !b->to || !b->from || !b->bytes || !b->attributes || !b->firsts ||
 	    !b->n_attributes || b->n_attributes > b->n || b->firsts[0] || !batch_is_ours(b))
-		return batch_forward(b);
+		return copy_batch_forward(b);
 	for (size_t k = 1; k < b->n_attributes; k++)
 		if (b->firsts[k] <= b->firsts[k - 1] || b->firsts[k] >= b->n)
-			return batch_forward(b);
+			return copy_batch_forward(b);
 	result = b->n > PART_MAX ? batch_in_parts(b) : batch_part(b);
 	batch_note(b); /* what is overwritten has been forgotten */
 	return result;
@@ -231,7 +231,7 @@ cuMemcpyBatchAsync(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
 				stream,
 				PL_LEGACY};
 
-	return batch_run(&b);
+	return copy_batch_run(&b);
 }
 
 int
@@ -252,7 +252,7 @@ cuMemcpyBatchAsync_ptsz(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
 				stream,
 				PL_PER_THREAD};
 
-	return batch_run(&b);
+	return copy_batch_run(&b);
 }
 
 int
@@ -273,7 +273,7 @@ cuMemcpyBatchAsync_v2(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
 				stream,
 				PL_LEGACY};
 
-	return batch_run(&b);
+	return copy_batch_run(&b);
 }
 
 int
@@ -294,7 +294,7 @@ cuMemcpyBatchAsync_v2_ptsz(uint64_t *to, uint64_t *from, size_t *bytes, size_t n
 				stream,
 				PL_PER_THREAD};
 
-	return batch_run(&b);
+	return copy_batch_run(&b);
 }
 
 /* ---- boxes ---- */

@@ -231,8 +231,8 @@ struct batch {
 
 /* The same of a part of the batch; the driver's. */
 static int
-batch_forward(const struct batch *b, uint64_t *addrs, size_t *bytes, size_t n,
-	      size_t *first, struct cu_location *locations, size_t n_locations)
+hint_batch_forward(const struct batch *b, uint64_t *addrs, size_t *bytes, size_t n,
+		   size_t *first, struct cu_location *locations, size_t n_locations)
 {
 	int own = b->flavour == PL_PER_THREAD;
 
@@ -285,14 +285,14 @@ batch_location(const struct batch *b, size_t i)
 }
 
 static int
-batch_run(const struct batch *b)
+hint_batch_run(const struct batch *b)
 {
 	struct pl_block *block;
 	size_t ours = 0;
 
 	if (!pl_active() || !b->addrs || !b->bytes)
-		return batch_forward(b, b->addrs, b->bytes, b->n, b->first, b->locations,
-				     b->n_locations);
+		return hint_batch_forward(b, b->addrs, b->bytes, b->n, b->first,
+					  b->locations, b->n_locations);
 	for (size_t i = 0; i < b->n; i++) {
 		switch (target_of(b->addrs[i], b->bytes[i], &block)) {
 		case TARGET_DRIVER:
@@ -305,8 +305,8 @@ batch_run(const struct batch *b)
 		}
 	}
 	if (!ours)
-		return batch_forward(b, b->addrs, b->bytes, b->n, b->first, b->locations,
-				     b->n_locations);
+		return hint_batch_forward(b, b->addrs, b->bytes, b->n, b->first,
+					  b->locations, b->n_locations);
 	if (b->flags || ((b->what & BATCH_PREFETCH) &&
 			 (!b->locations || !b->first || !b->n_locations || b->first[0])))
 		return CU_ERROR_INVALID_VALUE;
@@ -319,8 +319,8 @@ batch_run(const struct batch *b)
 			batch_range(b, block, i, location);
 			continue;
 		}
-		result = batch_forward(b, &b->addrs[i], &b->bytes[i], 1, &none, location,
-				       location ? 1 : 0);
+		result = hint_batch_forward(b, &b->addrs[i], &b->bytes[i], 1, &none,
+					    location, location ? 1 : 0);
 		if (result)
 			return result;
 	}
@@ -335,7 +335,7 @@ batch_run(const struct batch *b)
 				      size_t n_locations, unsigned long long flags,            \
 				      struct cu_stream *stream)                                \
 	{                                                                                      \
-		return batch_run(&(struct batch){BATCH_PREFETCH, addrs, bytes, n, locations,   \
+		return hint_batch_run(&(struct batch){BATCH_PREFETCH, addrs, bytes, n, locations,   \
 						 first, n_locations, flags, stream,            \
 						 flavour_is});                                 \
 	}                                                                                      \
@@ -343,7 +343,7 @@ batch_run(const struct batch *b)
 	cuMemDiscardBatchAsync##name(uint64_t *addrs, size_t *bytes, size_t n,                 \
 				     unsigned long long flags, struct cu_stream *stream)       \
 	{                                                                                      \
-		return batch_run(&(struct batch){BATCH_DISCARD, addrs, bytes, n, NULL, NULL,   \
+		return hint_batch_run(&(struct batch){BATCH_DISCARD, addrs, bytes, n, NULL, NULL,   \
 						 0, flags, stream, flavour_is});               \
 	}                                                                                      \
 	int                                                                                    \
@@ -352,7 +352,7 @@ batch_run(const struct batch *b)
 						size_t n_locations, unsigned long long flags,  \
 						struct cu_stream *stream)                      \
 	{                                                                                      \
-		return batch_run(&(struct batch){BATCH_DISCARD | BATCH_PREFETCH, addrs, bytes, \
+		return hint_batch_run(&(struct batch){BATCH_DISCARD | BATCH_PREFETCH, addrs, bytes, \
 						 n, locations, first, n_locations, flags,      \
 						 stream, flavour_is});                         \
 	}

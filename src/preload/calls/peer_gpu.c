@@ -116,8 +116,8 @@ context_pop(struct cu_context *context)
 /* Let a stream wait for what is queued on another of another context. NULL: the calling thread's
  * context. CUresult. */
 static int
-stream_wait(struct cu_context *to_context, struct cu_stream *to,
-	    struct cu_context *from_context, struct cu_stream *from)
+peer_stream_wait(struct cu_context *to_context, struct cu_stream *to,
+		 struct cu_context *from_context, struct cu_stream *from)
 {
 	int (*create)(struct cu_event **, unsigned) = pl_real[SL_API_cuEventCreate];
 	int (*record)(struct cu_event *, struct cu_stream *) = pl_real[SL_API_cuEventRecord];
@@ -160,7 +160,7 @@ relay_open(struct pl_scope *scope, const struct relay *relay, struct cu_stream *
 					     uses[i].bytes, uses[i].intent};
 	rc = sluice_launch_begin(scope->gpu->space, relay->stream, all, n, &scope->launch);
 	if (!rc)
-		return stream_wait(NULL, stream, relay->context, relay->native);
+		return peer_stream_wait(NULL, stream, relay->context, relay->native);
 	scope->launch = NULL;
 	pl_error("%s", sluice_last_error());
 	return CU_ERROR_OUT_OF_MEMORY;
@@ -204,8 +204,8 @@ pl_peer_end(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 		return;
 	relay = &relays[scope->gpu->ordinal];
 	pl_enter();
-	result = stream_wait(relay->context, relay->native, NULL,
-			     pl_stream_handle(stream, flavour));
+	result = peer_stream_wait(relay->context, relay->native, NULL,
+				  pl_stream_handle(stream, flavour));
 	if (result)
 		pl_error("work on memory of GPU %d cannot be waited for (error %d)",
 			 scope->gpu->ordinal, result);

@@ -74,7 +74,7 @@ uses_keep_contents(struct pl_use *uses, size_t n)
 
 /* The next scope, over uses of one GPU. */
 static int
-scope_begin(struct pl_touch *touch, const struct pl_use *uses, size_t n)
+touch_scope_begin(struct pl_touch *touch, const struct pl_use *uses, size_t n)
 {
 	static const char *const names[] = {
 		[PL_TOUCH_COPY] = "copy",
@@ -109,7 +109,7 @@ touch_open(struct pl_touch *touch)
 		for (end = first + 1; end < touch->n; end++)
 			if (uses[end].block->gpu != uses[first].block->gpu)
 				break;
-		result = scope_begin(touch, uses + first, end - first);
+		result = touch_scope_begin(touch, uses + first, end - first);
 		if (result) {
 			pl_touch_end(touch);
 			return result;

@@ -152,7 +152,7 @@ set_make(struct graph_set *set, const struct pl_graph_nodes *nodes)
 /* ---- the table ---- */
 
 static struct graph_exec **
-bucket_of(const struct cu_graph_exec *handle)
+graph_bucket(const struct cu_graph_exec *handle)
 {
 	uintptr_t key = (uintptr_t)handle;
 
@@ -161,7 +161,7 @@ bucket_of(const struct cu_graph_exec *handle)
 
 SL_REQUIRES(lock) static struct graph_exec *exec_find(const struct cu_graph_exec *handle)
 {
-	struct graph_exec *exec = *bucket_of(handle);
+	struct graph_exec *exec = *graph_bucket(handle);
 
 	while (exec && exec->handle != handle)
 		exec = exec->next;
@@ -181,7 +181,7 @@ exec_free(struct graph_exec *exec)
 static void
 exec_forget(const struct cu_graph_exec *handle)
 {
-	struct graph_exec **at = bucket_of(handle), *exec;
+	struct graph_exec **at = graph_bucket(handle), *exec;
 
 	sl_mutex_lock(&lock);
 	while (*at && (*at)->handle != handle)
@@ -256,8 +256,8 @@ exec_note(struct cu_graph_exec *handle, struct cu_graph *graph, int from_device)
 	pl_leave();
 	pl_capture_restore(token);
 	sl_mutex_lock(&lock);
-	exec->next = *bucket_of(handle);
-	*bucket_of(handle) = exec;
+	exec->next = *graph_bucket(handle);
+	*graph_bucket(handle) = exec;
 	sl_mutex_unlock(&lock);
 	if (from_device)
 		exec_hold(handle);

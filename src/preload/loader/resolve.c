@@ -27,7 +27,7 @@ _Static_assert(SLOTS >= 2 * SL_API_COUNT, "the index has free slots");
 static uint16_t slots[SLOTS];
 
 static unsigned
-slot_of(const void *function)
+lookup_slot_of(const void *function)
 {
 	return (unsigned)(((uint64_t)(uintptr_t)function * UINT64_C(0x9e3779b97f4a7c15)) >>
 			  53);
@@ -37,7 +37,7 @@ void
 pl_resolve_init(void)
 {
 	for (unsigned i = 0; i < SL_API_COUNT; i++) {
-		unsigned slot = slot_of(pl_real[i]);
+		unsigned slot = lookup_slot_of(pl_real[i]);
 
 		if (!pl_real_has((enum sl_api)i))
 			continue;
@@ -90,7 +90,8 @@ pl_resolve_rule(const char *symbol, int version, uint64_t flags)
 static enum sl_api
 export_find(const char *symbol, const void *function)
 {
-	for (unsigned slot = slot_of(function); slots[slot]; slot = (slot + 1) % SLOTS) {
+	for (unsigned slot = lookup_slot_of(function); slots[slot];
+	     slot = (slot + 1) % SLOTS) {
 		enum sl_api api = (enum sl_api)(slots[slot] - 1);
 
 		if (pl_real[api] == function && !pl_api_base_compare(api, symbol))

@@ -138,7 +138,7 @@ framework_look(struct dl_phdr_info *info, size_t bytes, void *arg)
 
 /* Is name among the words of list, "a+b"? */
 static int
-list_has(const char *list, const char *name)
+names_have(const char *list, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -175,7 +175,7 @@ pl_frameworks_announce(void)
 	dl_iterate_phdr(framework_look, &loaded);
 	for (size_t i = 0; i < FRAMEWORKS; i++)
 		if ((loaded.frameworks & 1u << i) &&
-		    list_has(s->frameworks, frameworks[i].name))
+		    names_have(s->frameworks, frameworks[i].name))
 			pl_note("%s", frameworks[i].text);
 	if (s->meminfo_auto && pl_meminfo_physical())
 		pl_note("memory queries tell what the GPU has: this program would fill "

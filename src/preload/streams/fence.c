@@ -70,7 +70,7 @@ pl_context_pop(int pushed)
 /* ---- events ---- */
 
 static void
-list_remove(struct pl_event **list, struct pl_event *event)
+fence_list_remove(struct pl_event **list, struct pl_event *event)
 {
 	while (*list != event)
 		list = &(*list)->next;
@@ -87,7 +87,7 @@ event_get(struct cu_context *context)
 	for (event = pool; event && event->context != context; event = event->next)
 		;
 	if (event)
-		list_remove(&pool, event);
+		fence_list_remove(&pool, event);
 	sl_mutex_unlock(&events_lock);
 	if (!event) {
 		event = calloc(1, sizeof(*event));
@@ -123,7 +123,7 @@ pl_event_put(struct pl_event *event)
 	sl_mutex_lock(&events_lock);
 	last = !--event->references;
 	if (last)
-		list_remove(&used, event);
+		fence_list_remove(&used, event);
 	if (last && !event->orphan) {
 		event->next = pool;
 		pool = event;
@@ -183,7 +183,7 @@ pl_event_passed(struct pl_event *event)
 
 /* Until the event has passed. CUresult. */
 static int
-event_await(struct pl_event *event)
+fence_event_await(struct pl_event *event)
 {
 	int pushed = pl_context_push(event->context);
 	int result = pushed < 0 ? CU_SUCCESS : PL_REAL(cuEventSynchronize)(event->handle);
@@ -429,7 +429,7 @@ part_wait(struct pl_gpu *gpu, struct fence_part *part)
 	if (part_passed(part))
 		return 0;
 	if (!part->ref.stream)
-		return event_await(part->event) ? -EBUSY : 0;
+		return fence_event_await(part->event) ? -EBUSY : 0;
 	if (atomic_load(&part->ref.stream->state) != PL_STREAM_GONE || pl_captures_running())
 		return -EBUSY;
 	pushed = pl_context_push(part->ref.context);
@@ -498,7 +498,7 @@ pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
 		    atomic_load_explicit(&event->passed, memory_order_acquire))
 			continue;
 		if (PL_REAL(cuStreamWaitEvent)(handle, event->handle, 0))
-			result = event_await(event);
+			result = fence_event_await(event);
 	}
 	pl_leave();
 	pl_capture_restore(token);
@@ -518,7 +518,7 @@ pl_fence_await(const struct pl_fence *fence)
 	pl_enter();
 	for (size_t i = 0; i < fence->n && !result; i++)
 		if (fence->parts[i].event)
-			result = event_await(fence->parts[i].event);
+			result = fence_event_await(fence->parts[i].event);
 	pl_leave();
 	pl_capture_restore(token);
 	return result ? sl_fail(-EBUSY,

@@ -94,7 +94,7 @@ handle_is_special(const struct cu_stream *handle)
 }
 
 static struct pl_stream **
-hash_slot(struct stream_table *table, const struct cu_stream *handle)
+stream_hash_slot(struct stream_table *table, const struct cu_stream *handle)
 {
 	uintptr_t key = (uintptr_t)handle;
 
@@ -159,7 +159,7 @@ TABLE_HELD static struct pl_stream *
 record_find(struct stream_table *table, struct cu_stream *handle,
 	    struct cu_context *context, uint64_t thread)
 {
-	struct pl_stream *s = *hash_slot(table, handle);
+	struct pl_stream *s = *stream_hash_slot(table, handle);
 
 	while (s && (s->handle != handle || state_of(s) != PL_STREAM_LIVE ||
 		     (context && s->context != context) || s->thread != thread))
@@ -171,7 +171,7 @@ record_find(struct stream_table *table, struct cu_stream *handle,
 TABLE_HELD static void
 record_free(struct stream_table *table, struct pl_stream *s)
 {
-	struct pl_stream **slot = hash_slot(table, s->handle);
+	struct pl_stream **slot = stream_hash_slot(table, s->handle);
 
 	while (*slot != s)
 		slot = &(*slot)->hash_next;
@@ -186,7 +186,7 @@ record_free(struct stream_table *table, struct pl_stream *s)
 TABLE_HELD static struct pl_stream *
 record_new(struct stream_table *table, const struct pl_stream *like)
 {
-	struct pl_stream **slot = hash_slot(table, like->handle), *s = table->all;
+	struct pl_stream **slot = stream_hash_slot(table, like->handle), *s = table->all;
 	unsigned bit = 0;
 
 	while (s && state_of(s) != PL_STREAM_FREE)

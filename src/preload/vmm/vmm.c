@@ -132,8 +132,8 @@ rdma_say(const struct cu_allocation *what)
 
 /* The GPU that serves this memory. NULL: the driver does, or refuses it. */
 static struct pl_gpu *
-serving_gpu(const uint64_t *handle, size_t bytes, const struct cu_allocation *what,
-	    unsigned long long flags)
+vmm_serving_gpu(const uint64_t *handle, size_t bytes, const struct cu_allocation *what,
+		unsigned long long flags)
 {
 	int (*granularity)(size_t *, const struct cu_allocation *,
 			   int) = pl_real[SL_API_cuMemGetAllocationGranularity];
@@ -186,7 +186,7 @@ int
 cuMemCreate(uint64_t *handle, size_t bytes, const struct cu_allocation *what,
 	    unsigned long long flags)
 {
-	struct pl_gpu *gpu = serving_gpu(handle, bytes, what, flags);
+	struct pl_gpu *gpu = vmm_serving_gpu(handle, bytes, what, flags);
 	int result;
 
 	made_native = 0;

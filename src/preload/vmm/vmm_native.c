@@ -44,7 +44,7 @@ pl_vmm_in_use(uint64_t addr, uint64_t bytes)
 
 /* One piece; from is paged, to is if it is ours. 0 or -errno. */
 static int
-piece_copy(struct pl_gpu *gpu, struct sluice_stream *stream, uint64_t to, uint64_t from)
+handle_piece_copy(struct pl_gpu *gpu, struct sluice_stream *stream, uint64_t to, uint64_t from)
 {
 	const struct sluice_use uses[] = {
 		{(void *)(uintptr_t)from, PIECE_BYTES, SLUICE_USE_READ},
@@ -76,7 +76,7 @@ contents_copy(struct pl_gpu *gpu, uint64_t to, uint64_t from, uint64_t bytes)
 	pushed = pl_context_push(gpu->context);
 	rc = sluice_stream_create(gpu->space, &stream);
 	for (uint64_t at = 0; at < bytes && !rc; at += PIECE_BYTES)
-		rc = piece_copy(gpu, stream, to + at, from + at);
+		rc = handle_piece_copy(gpu, stream, to + at, from + at);
 	done = stream ? sluice_stream_synchronize(gpu->space, stream) : 0;
 	sluice_stream_destroy(stream);
 	pl_context_pop(pushed);
