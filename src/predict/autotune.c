@@ -14,7 +14,7 @@
  *     first is much slower.
  *   - The kept strategy is tried against the others in turn, "no prefetch" last, since that costs
  *     most.
- *   - Trials begin after HOLD_MIN spans, when spans no longer become faster by themselves (host
+ *   - Trials begin after HOLD spans, when spans no longer become faster by themselves (host
  *     memory is being pinned, functions are being learnt).
  *   - The more often a strategy was kept, the rarer the trials: they cost some spans of hundreds.
  *   - After a change the previous strategy is tried again at once: its spans may have been
@@ -23,28 +23,19 @@
  */
 #include "predict/autotune.h"
 #include "base/size.h"
+#include "predict/past.h"
 
 /* Launches of a span, at least. Fewer: its time is noise. A period is looked for after four times as many. */
 #define SPAN_LAUNCHES 64u
-/* A span that takes less is noise. */
+/* A span that takes less is noise. Longer: short programs are not timed. */
 #define SPAN_NS       UINT64_C(2000000)
-/* Spans of a strategy until others are tried. Fewer: spans still become faster by themselves. */
-#define HOLD_MIN      3u
-/* So many times rarer is each trial after one that changed nothing, down to one in HOLD_MAX spans. Less: more
- * spans are trials. More: a program that changes is slow for longer. Also the spans in which a trial must end. */
-#define HOLD_GROWS    4u
-#define HOLD_MAX      768u
-/* A strategy is kept if it is faster by so many percent. Less: noise changes it. */
+/* Spans of a strategy until others are tried, as many times more after each trial that changed nothing, at
+ * most the fifth power of it. Fewer: spans are compared that still become faster by themselves. More: a
+ * slow strategy lasts longer. */
+#define HOLD          4u
+/* A strategy is kept if it is faster by so many percent. Less: noise changes it. More: a better one is not
+ * taken. */
 #define FASTER        3u
-/* Spans that become faster by so many percent have not settled, and are not compared (`generate`: eight
- * tokens, while host memory is pinned). Slower by three times as many in its first span, a trial ends. */
-#define MUCH          10u
-
-static uint64_t
-percent(uint64_t ns, unsigned share)
-{
-	return ns / 100 * share;
-}
 
 static uint64_t
 kept_ns(const struct sl_autotune *t)
@@ -61,7 +52,7 @@ trial_begin(struct sl_autotune *t)
 		t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
 	t->turn = (t->turn + 1) % (SL_STRATEGIES - 1);
 	t->spans = 0;
-	t->limit = t->begin + (HOLD_GROWS + 1) * t->length;
+	t->limit = t->begin + (HOLD + 1) * t->length;
 }
 
 /* The way that was tried is kept from now on, or not. */
@@ -72,15 +63,15 @@ trial_end(struct sl_autotune *t, int faster, uint64_t last_ns)
 	t->spans = 0;
 	if (faster) {
 		t->took[0] = t->took[1] = last_ns;
-		t->hold = t->changed ? HOLD_MIN : 1; /* the first change is questioned at once */
+		t->hold = t->changed ? HOLD : 1; /* the first change is questioned at once */
 		t->changed = 1;
 		t->turn = 0;
 		return;
 	}
 	t->way = t->kept;
 	t->took[0] = t->took[1] = 0; /* it has to settle again */
-	if (t->hold < HOLD_MAX)
-		t->hold *= HOLD_GROWS;
+	if (t->hold < HOLD * HOLD * HOLD * HOLD * HOLD)
+		t->hold *= HOLD;
 }
 
 static void
@@ -94,7 +85,7 @@ span_over(struct sl_autotune *t, uint64_t ns)
 		t->took[0] = t->took[1] = 0;
 		t->spans = 0;
 		t->turn = 0;
-		t->hold = HOLD_MIN;
+		t->hold = HOLD;
 		t->changed = 0;
 		t->length_before = t->length;
 	}
@@ -102,13 +93,14 @@ span_over(struct sl_autotune *t, uint64_t ns)
 	if (!t->trying) {
 		t->took[1] = t->took[0];
 		t->took[0] = ns;
-		if (t->took[1] && t->spans >= t->hold && ns >= percent(t->took[1], 100 - MUCH))
+		if (t->took[1] && t->spans >= t->hold &&
+		    ns >= t->took[1] - t->took[1] / SL_TENTH)
 			trial_begin(t);
 	} else if (t->spans == 1) {
-		if (ns > percent(kept_ns(t), 100 + 3 * MUCH))
+		if (ns > kept_ns(t) + 3 * kept_ns(t) / SL_TENTH)
 			trial_end(t, 0, ns);
 	} else {
-		trial_end(t, ns < percent(kept_ns(t), 100 - FASTER), ns);
+		trial_end(t, ns < kept_ns(t) / 100 * (100 - FASTER), ns);
 	}
 }
 

@@ -28,25 +28,14 @@
 #include "predict/past.h"
 #include "predict/residency_plan.h"
 
-/* Launches that are looked at behind each launch, and the beat in which spare room is looked for. */
-#define STEPS  4u
-/* Earlier uses of a block that are looked at for the same place. */
-#define CHAIN  16u
-/* Launches before a place that must be the same. Layers are alike, so one is not enough. */
-#define ALIKE  2u
-/* Launches in a row that may have other sizes than expected: sequences grow. */
-#define STRAYS 4u
-/* Part of the budget that is fetched ahead. More: it displaces what is used now. */
-#define AHEAD  4u
-/* Part of the budget that what stays leaves free, for what is on its way out. A tenth less costs
- * `arrays` 2 GiB a round (docs/benchmarks-run.md). */
-#define FREE   10u
-/* Neighbours stay together: they may have a chunk in common. */
-#define GROUP  (UINT64_C(256) << 20)
-/* A period may have one part in so many that is not as expected; and what stays is decided anew after
- * at most so many periods. As many periods without one are forgotten; as many are one, where the
- * program repeats a part of itself: with no bound, layers are taken for the whole of it. */
-#define NEARLY 8u
+/* Launches before a place that must be the same. Fewer: layers are alike, and are taken for each other.
+ * More: the place is found later. */
+#define ALIKE 2u
+/* Part of the budget that is fetched ahead. More: it displaces what is used now. Less: the link idles. */
+#define AHEAD 4u
+/* Neighbours stay together, since they may have a chunk in common. Smaller: both ends of more chunks
+ * move. Larger: what stays is taken from one part of the period, and the link idles there. */
+#define GROUP (UINT64_C(256) << 20)
 
 /* A key and the number of its newest use + 1; a newer key takes the place of another. */
 struct last {
@@ -71,6 +60,11 @@ struct sl_predict {
 	uint64_t cursor, ahead; /* next expected; next to be looked at */
 	uint64_t ahead_bytes;   /* of what lies between */
 	uint64_t far; /* in fetched: the next to be fetched where there is spare room */
+	struct {
+		uint64_t wanted; /* a launch that wanted the room */
+		uint64_t checked,
+			most; /* those from the cursor to here allocated so much at most */
+	} spare;
 	struct sl_autotune tune;
 	struct {
 		uint64_t period;        /* launches; 0: not decided */
@@ -218,7 +212,7 @@ place_by(struct following *f, uint32_t i)
 	struct sl_predict *p = f->p;
 	uint64_t at = use_of(p, f->launch, i)->prev;
 
-	for (unsigned k = 0; k < CHAIN && use_is_there(p, at); k++) {
+	for (unsigned k = 0; k < SL_FEW * SL_FEW && use_is_there(p, at); k++) {
 		const struct sl_past_use *u = &p->past.uses[(at - 1) % SL_PAST_USES];
 		uint64_t then = u->launch;
 
@@ -231,6 +225,7 @@ place_by(struct following *f, uint32_t i)
 		p->cursor = p->ahead = then + 1;
 		p->far = fetched_from(p, p->cursor);
 		p->ahead_bytes = 0;
+		p->spare.checked = 0;
 		p->strays = 0;
 		stays_hand_on(p, f->launch, launch_at(p, then));
 		return 1;
@@ -267,7 +262,7 @@ is_expected(struct following *f)
 	    e->what != f->launch->what)
 		return 0;
 	p->strays = e->hash == f->launch->hash ? 0 : p->strays + 1;
-	return p->strays <= STRAYS;
+	return p->strays <= SL_FEW;
 }
 
 /* Compare with what is expected, and go on to the next. */
@@ -372,7 +367,7 @@ ahead_fetch(struct following *f)
 {
 	struct sl_predict *p = f->p;
 
-	for (unsigned steps = 0; p->following && steps < STEPS; steps++) {
+	for (unsigned steps = 0; p->following && steps < SL_FEW; steps++) {
 		const struct sl_past_launch *e = launch_at(p, p->ahead);
 
 		if (!sl_past_has(&p->past, p->ahead) || !ahead_fits(f, e))
@@ -384,15 +379,33 @@ ahead_fetch(struct following *f)
 	}
 }
 
-/* 1: what is allocated from here to a launch of last time does not want the room that is spare now. */
+/*
+ * 1: what is allocated from here to a launch of last time does not want the room that is spare now. What
+ * was found the last time is looked at first, so that few launches are looked at twice.
+ */
 static int
 room_is_spare(struct following *f, uint64_t launch)
 {
 	struct sl_predict *p = f->p;
+	uint64_t now = f->now->allocated_bytes;
 
-	for (uint64_t at = p->cursor; at <= launch; at++)
-		if (launch_at(p, at)->allocated > f->now->allocated_bytes)
+	if (p->spare.wanted >= p->cursor && p->spare.wanted <= launch &&
+	    launch_at(p, p->spare.wanted)->allocated > now)
+		return 0;
+	if (p->spare.most > now || p->spare.checked < p->cursor) {
+		p->spare.checked = p->cursor;
+		p->spare.most = 0;
+	}
+	for (; p->spare.checked <= launch; p->spare.checked++) {
+		uint64_t allocated = launch_at(p, p->spare.checked)->allocated;
+
+		if (allocated > now) {
+			p->spare.wanted = p->spare.checked;
 			return 0;
+		}
+		if (allocated > p->spare.most)
+			p->spare.most = allocated;
+	}
 	return 1;
 }
 
@@ -405,7 +418,7 @@ spare_fetch(struct following *f)
 {
 	struct sl_predict *p = f->p;
 
-	while (p->cursor % STEPS == 0 && p->following && p->far < p->fetched_head) {
+	while (p->cursor % SL_FEW == 0 && p->following && p->far < p->fetched_head) {
 		uint64_t use = p->fetched[p->far % SL_PAST_TABLE];
 		struct sl_past_use *u = &p->past.uses[use % SL_PAST_USES];
 
@@ -459,7 +472,7 @@ period_uses(struct sl_predict *p, uint64_t period, struct sl_residency_use *uses
 			last = uses[last].next;
 		uses[last].next = (uint32_t)i;
 	}
-	return near && far <= near / NEARLY;
+	return near && far <= near / SL_TENTH;
 }
 
 /* Decide what stays from one period of so many launches to the next. 0: it is no period. */
@@ -470,8 +483,9 @@ stays_plan(struct sl_predict *p, uint64_t budget, uint64_t period)
 	struct sl_residency_use *uses = sl_calloc(n, sizeof(*uses));
 	uint64_t bytes = 0;
 	int planned = uses && period_uses(p, period, uses, n, &bytes) &&
-		      !sl_residency_plan(uses, n, (uint32_t)period, budget - budget / FREE,
-					 budget / AHEAD, GROUP / 8);
+		      !sl_residency_plan(uses, n, (uint32_t)period,
+					 budget - budget / SL_TENTH, budget / AHEAD,
+					 GROUP / 8);
 
 	for (uint64_t i = 0; planned && i < n; i++)
 		p->past.uses[(p->past.uses_head - n + i) % SL_PAST_USES].leaves =
@@ -485,7 +499,7 @@ stays_plan(struct sl_predict *p, uint64_t budget, uint64_t period)
 /*
  * Is it time to decide what stays? The program repeats itself after period launches (0: not known), or
  * after as many as what comes now is behind what is followed. The first time that it does, not all
- * that will be used again has been seen twice: it is decided anew after one, two, four and eight
+ * that will be used again has been seen twice: it is decided anew after one, two, four, eight and ten
  * periods.
  */
 static void
@@ -498,7 +512,7 @@ stays_decide(struct following *f, uint64_t period)
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t n = periods[i];
 		int again = p->stays.period && n % p->stays.period == 0 &&
-			    n / p->stays.period <= NEARLY && budget == p->stays.budget;
+			    n / p->stays.period <= SL_TENTH && budget == p->stays.budget;
 
 		if (!n || 2 * n > head || !sl_past_has(&p->past, head - n))
 			continue;
@@ -509,15 +523,15 @@ stays_decide(struct following *f, uint64_t period)
 		if (!stays_plan(p, budget, n))
 			continue;
 		p->stays.wait = again ? 2 * p->stays.wait : 1;
-		if (p->stays.wait > NEARLY)
-			p->stays.wait = NEARLY;
+		if (p->stays.wait > SL_TENTH)
+			p->stays.wait = SL_TENTH;
 		p->stays.period = n;
 		p->stays.budget = budget;
 		p->stays.next = head + p->stays.wait * n;
 		p->stays.seen = head;
 		return;
 	}
-	if (head > p->stays.seen + NEARLY * p->stays.period)
+	if (head > p->stays.seen + SL_TENTH * p->stays.period)
 		p->stays.period = 0;
 }
 
@@ -540,7 +554,7 @@ period_nearly(const struct sl_predict *p, uint64_t period)
 		return period;
 	if (!p->tune.period)
 		return p->stays.period;
-	return p->tune.period == p->stays.period && missed <= p->tune.length / NEARLY
+	return p->tune.period == p->stays.period && missed <= p->tune.length / SL_TENTH
 		       ? p->tune.period
 		       : 0;
 }

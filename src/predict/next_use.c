@@ -29,9 +29,6 @@
 
 /* A range is at most this part of the device. Larger: parts of a large block cannot stay. */
 #define PIECES   16u
-/* Periods on paper, to become steady and then to count; and how much farther away the next use of what
- * costs nothing looks. */
-#define PERIODS  4u
 /* Steps on paper, some 0.2 s. More: misses are not known, and the order is taken for useful. */
 #define WORK_MAX 100000000u
 
@@ -356,16 +353,16 @@ paper_launch(struct paper *p, uint64_t number)
 		r->dirty |= a->intent != SLUICE_USE_READ;
 		a->keep = a->distance;
 		if (!r->dirty && !a->returns)
-			a->keep += PERIODS * p->next->period;
+			a->keep += SL_FEW * p->next->period;
 		r->due = p->lru ? UINT64_MAX - number : number + a->keep;
 	}
 }
 
-/* Bytes of a period, once they are steady. */
+/* Bytes of a period: some to become steady, as many that count. */
 static uint64_t
 paper_run(struct paper *p, int lru)
 {
-	uint64_t launches = (uint64_t)PERIODS * p->next->period;
+	uint64_t launches = (uint64_t)SL_FEW * p->next->period;
 
 	memset(p->ranges, 0, p->next->n_ranges * sizeof(*p->ranges));
 	p->used_bytes = 0;
@@ -378,7 +375,7 @@ paper_run(struct paper *p, int lru)
 		}
 		paper_launch(p, k);
 	}
-	return p->moved_bytes / PERIODS;
+	return p->moved_bytes / SL_FEW;
 }
 
 static int
@@ -386,7 +383,7 @@ paper_compare(struct sl_next_uses *next, uint64_t device_bytes)
 {
 	struct paper p = {.next = next, .device_bytes = device_bytes};
 
-	if ((uint64_t)next->n_ranges * next->at_first[next->period] > WORK_MAX / (4 * PERIODS))
+	if ((uint64_t)next->n_ranges * next->at_first[next->period] > WORK_MAX / (4 * SL_FEW))
 		return 0;
 	p.ranges = sl_calloc(next->n_ranges + (size_t)1, sizeof(*p.ranges));
 	if (!p.ranges)

@@ -9,9 +9,6 @@
 #include "base/hash.h"
 #include "base/period.h"
 
-/* Of a hash in the table: others may stand in its place. */
-#define SEEN_PLACES 4u
-
 struct sl_past_launch *
 sl_past_add(struct sl_past *past, uint64_t what)
 {
@@ -72,7 +69,7 @@ sl_predict_note(struct sl_predict *p, uint64_t hash)
 	size_t place = hash % SL_PAST_TABLE, oldest = place;
 
 	sl_past_add(past, 0)->hash = hash;
-	for (unsigned i = 0; i < SEEN_PLACES; i++, place = (place + 1) % SL_PAST_TABLE) {
+	for (unsigned i = 0; i < SL_FEW; i++, place = (place + 1) % SL_PAST_TABLE) {
 		if (past->seen[place].hash == hash) {
 			oldest = place;
 			break;

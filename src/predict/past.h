@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of launches that the files of src/predict share, and the constants of the learner. Nobody
+ * The log of launches that the files of src/predict share, and two of the learner's constants. Nobody
  * else includes it.
  */
 #ifndef SL_PREDICT_PAST_H
@@ -8,11 +8,21 @@
 
 #include "predict/predict.h"
 
-/* Launches in the log, a power of two. A program with a period of more than half of it is not
- * recognized (docs/design/preload.md, rule 15); the log of so many takes 18 MB. */
+/* Launches in the log, a power of two. Fewer: a program with a period of more than half of it is not
+ * recognized. More: the log takes 20 MB as it is, and a search for the period takes longer. */
 #define SL_PAST_LAUNCHES 16384u
 #define SL_PAST_USES     (16 * SL_PAST_LAUNCHES)
 #define SL_PAST_TABLE    (4 * SL_PAST_LAUNCHES)
+
+/* What is looked at for one launch: its successors, places of a hash, periods on paper; every so many
+ * launches spare room is looked for; so many in a row may differ in their sizes. Fewer: a program that
+ * grows, or fetches little things, is lost. More: each launch takes longer. 16 successors instead of 4
+ * moved the same bytes in tests/unit/test_predict_replay.c. */
+#define SL_FEW   4u
+/* A tenth is little: of the budget, which what stays leaves free (a tenth more costs `arrays` 2 GiB a
+ * round, docs/benchmarks-run.md); of a period, which may not be as expected; of an iteration's time, by
+ * which one may settle; and a plan of what stays is made anew after so many periods. */
+#define SL_TENTH 10u
 
 /* A use that was noted. */
 struct sl_past_use {
