@@ -27,6 +27,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/bitmap.h"
@@ -272,21 +273,40 @@ struct sl_inflight {
 					 * touch anything */
 };
 
+/*
+ * What the mover is asked for. Launches and discards are served in the order of the calls, prefetches
+ * when none of them waits.
+ */
+enum sl_request_kind {
+	SL_REQUEST_LAUNCH, /* of a struct sluice_launch: prepare it */
+	SL_REQUEST_DISCARD, /* of a struct sl_discard, mover.c: keeps its place among launches */
+	SL_REQUEST_PREFETCH /* of a struct sl_prefetch, mover.c */
+};
+
+struct sl_request {
+	struct sl_request *prev, *next;
+	enum sl_request_kind kind;
+	uint64_t number; /* of the launch, from 1; of a discard: of the launch before it */
+};
+
+struct sl_request_queue {
+	struct sl_request *head, *tail;
+};
+
 struct sluice_launch {
 	struct sl_task task; /* first: the stream's handle */
 	/* Does its books and frees it, under the lock, once it is on space->reaped. */
 	void (*over)(struct sluice_launch *l);
+	struct sl_request request; /* to be prepared */
 	struct sl_inflight work;
 	struct sluice_space *space;
 	struct sluice_stream *stream;
-	/* Mover's queue, or list of prepared launches; of those ended: next older, and the oldest. */
+	/* List of prepared launches; of those ended: next older, and the oldest. */
 	struct sluice_launch *next, *prev;
 	enum sl_launch_state state;
 	enum sl_scope host_scope;
 	pid_t owner;  /* thread of a host scope */
 	int unpinned; /* PREPARED, but preparing failed: nothing is pinned */
-	int discard;  /* not a launch: a discard that keeps its place among launches */
-	int discard_eager;
 	int rc;
 	int fetch; /* for a kernel that waits for it: it takes no room that a launch may hold for
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
@@ -297,7 +317,6 @@ struct sluice_launch {
 	int reach_all; /* it may touch what it does not declare: uses cover every region */
 	int reaches;   /* some of its chunks are reached in the host tier */
 	int overwrites; /* some of its chunks are unwritten, and it has not begun: overwrite.c */
-	uint64_t number;                   /* counts from 1, for texts */
 	int noted;                         /* the policy has seen it */
 	uint64_t planned, plan_generation; /* policy plan: its number in that plan; 0: in none */
 	sluice_kernel kernel;
@@ -306,19 +325,6 @@ struct sluice_launch {
 	struct sl_launch_use *uses;
 	void *args;
 	char error_text[SL_ERROR_TEXT_BYTES];
-};
-
-/* Background request to the mover: prefetch of chunks. */
-struct sl_request {
-	struct sl_request *next;
-	struct sl_region *region; /* held busy */
-	uint64_t *chunks;         /* n chunk numbers, ascending; owned */
-	uint64_t n, done;
-	uint64_t moved_bytes; /* brought to the device */
-	uint64_t clock;       /* when it was asked for */
-	unsigned waits;       /* for room, of the chunk whose turn it is */
-	enum sluice_tier tier;
-	int spare; /* takes only room that nothing alive has: counted in dev.spare_bytes */
 };
 
 struct sl_host_queue {
@@ -396,11 +402,11 @@ struct sluice_space {
 	int mover_started, mover_stop;
 	int mover_busy; /* with a prefetch */
 	struct sl_cond mover_wake;
-	struct sluice_launch *queue_head, *queue_tail; /* launches to prepare, in call order */
-	struct sluice_launch *preparing;               /* the one being worked on */
-	struct sluice_launch *prepared; /* prepared, not started; newest first */
-	struct sluice_launch *scopes;   /* host scopes whose pins stand */
-	struct sl_request *request_head, *request_tail;
+	struct sl_request_queue calls;       /* launches and discards, in call order */
+	struct sl_request_queue prefetches;  /* in call order */
+	struct sl_request *serving;          /* the launch or discard being worked on */
+	struct sluice_launch *prepared;      /* prepared, not started; newest first */
+	struct sluice_launch *scopes;        /* host scopes whose pins stand */
 	struct sluice_stream *ended_streams; /* those with scopes in ended */
 	uint32_t submitting; /* threads that hand ended scopes to the device */
 	struct sl_thrash {
@@ -456,6 +462,15 @@ struct sluice_event {
 	struct sluice_space *space;
 	struct sl_event *event;
 };
+
+/* NULL: it is none of a launch. */
+static inline struct sluice_launch *
+sl_request_launch(struct sl_request *q)
+{
+	if (!q || q->kind != SL_REQUEST_LAUNCH)
+		return NULL;
+	return (struct sluice_launch *)((char *)q - offsetof(struct sluice_launch, request));
+}
 
 static inline char *
 sl_chunk_addr(const struct sl_chunk *c)

@@ -251,7 +251,7 @@ pin_before_the_launch_begins_has_the_old_contents(void)
 	CHECK(sluice_launch(s, NULL, gate_kernel, grid, &arg, sizeof(arg), &use, 1) == 0);
 	launch(s, KERNEL_FILL, out, SIZE, SLUICE_USE_WRITE_ALL, 7);
 	sl_space_lock(s);
-	while (!s->prepared || s->preparing || s->queue_head)
+	while (!s->prepared || s->serving || s->calls.head)
 		sl_launch_wait(s);
 	sl_space_unlock(s);
 	CHECK(sluice_pin(s, out, SIZE) == 0);

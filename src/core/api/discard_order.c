@@ -93,7 +93,7 @@ discard_in_order(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 {
 	struct sluice_space *s = r->space;
 
-	if (!s->device->native && (s->queue_head || s->preparing))
+	if (!s->device->native && (s->calls.head || s->serving))
 		return sl_mover_discard(r, begin, end, eager, sl_stream_of(s, stream));
 	sl_range_discard(r, begin, end, eager, s->launch_clock);
 	return 0;

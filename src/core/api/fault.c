@@ -20,7 +20,7 @@ launch_miss(struct sluice_launch *l, const struct sl_touch *touch)
 			l, -EFAULT,
 			"launch %llu: the kernel touched %p, which its launch did not "
 			"declare or which was evicted under it",
-			(unsigned long long)l->number, touch->addr);
+			(unsigned long long)l->request.number, touch->addr);
 }
 
 /* A first write to a guarded chunk. What of it is dead stays guarded but for that page. Held, drops. */

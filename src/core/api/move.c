@@ -87,7 +87,7 @@ prefetch_begin(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_ti
 		return sl_fail(-ENOMEM, "prefetch: out of memory");
 	for (uint64_t i = first; i <= last; i++)
 		chunks[i - first] = i;
-	return sl_mover_request(r, chunks, last - first + 1, tier, 0);
+	return sl_mover_prefetch(r, chunks, last - first + 1, tier, 0);
 }
 
 int
@@ -228,7 +228,7 @@ move_run(struct sl_task *task)
 	if (t->evict) {
 		rc = range_evict(t->region, t->begin, t->end, t->tier);
 	} else if (t->chunks) {
-		rc = sl_mover_request(t->region, t->chunks, t->n, t->tier, 0);
+		rc = sl_mover_prefetch(t->region, t->chunks, t->n, t->tier, 0);
 		t->chunks = NULL;
 	} else {
 		rc = prefetch_begin(t->region, t->begin, t->end, t->tier);
@@ -310,7 +310,7 @@ chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last, uint64_t n, int
 		if (r->chunks[i].state == SL_CHUNK_HOST || r->chunks[i].state == SL_CHUNK_STORE)
 			chunks[found++] = i;
 	}
-	return sl_mover_request(r, chunks, n, SLUICE_TIER_DEVICE, spare) == 0;
+	return sl_mover_prefetch(r, chunks, n, SLUICE_TIER_DEVICE, spare) == 0;
 }
 
 int
@@ -453,7 +453,7 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 	else if (stream)
 		rc = move_submit(r, &what);
 	else
-		rc = sl_mover_request(r, what.chunks, what.n, tier, 0);
+		rc = sl_mover_prefetch(r, what.chunks, what.n, tier, 0);
 	sl_space_unlock(space);
 	return rc;
 }

@@ -263,7 +263,7 @@ scopes_check(const struct sluice_space *s)
 				       "space_destroy: launch %llu is a "
 				       "sluice_launch_begin() of "
 				       "this thread: call sluice_launch_end() first",
-				       (unsigned long long)l->number);
+				       (unsigned long long)l->request.number);
 	return 0;
 }
 
@@ -288,8 +288,8 @@ sluice_space_destroy(struct sluice_space *space)
 	space->publisher = NULL;
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
 	sl_space_lock(space);
-	while (space->running || space->prepared || space->queue_head ||
-	       space->preparing || space->undeclared)
+	while (space->running || space->prepared || space->calls.head ||
+	       space->serving || space->undeclared)
 		sl_launch_wait(space);
 	sl_space_unlock(space);
 	sl_mover_stop(space);

@@ -94,7 +94,7 @@ report(struct sl_chunk *c, const struct sl_touch *touch, const char *what)
 	sl_count(s, SLUICE_COUNTER_INTENT_ERRORS, 1);
 	if (l) {
 		sl_launch_blame(l, -EFAULT, "launch %llu: %s %p (offset %llu of %s) %s",
-				(unsigned long long)l->number,
+				(unsigned long long)l->request.number,
 				touch->access == SL_ACCESS_WRITE ? "write to" : "read of",
 				touch->addr, (unsigned long long)offset, c->region->name,
 				what);

@@ -130,7 +130,7 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	}
 	if (all && !beside)
 		sl_uses_add_all(l, all);
-	l->number = ++s->launch_clock;
+	l->request.number = ++s->launch_clock;
 	sl_count(s, SLUICE_COUNTER_LAUNCHES, 1);
 	*out = l;
 	return 0;
@@ -150,14 +150,14 @@ launch_prepare_here(struct sluice_launch *l)
 		return 0;
 	/* A kernel that waits for what it fetches does not wait its turn: what is prepared now may
 	 * wait for that kernel's end. */
-	if (!l->fetch && (s->queue_head || s->preparing ||
+	if (!l->fetch && (s->calls.head || s->serving ||
 			  (s->mover_busy && !l->embedded) || sl_policy_is_due(s)))
 		return 0;
 	if (!l->fetch)
-		s->preparing = l;
+		s->serving = &l->request;
 	rc = sl_launch_prepare(l);
 	if (!l->fetch)
-		s->preparing = NULL;
+		s->serving = NULL;
 	sl_launch_prepared(l, rc);
 	if (sl_mover_is_due(s)) /* something was queued meanwhile */
 		sl_cond_signal(&s->mover_wake);
@@ -176,14 +176,14 @@ launch_dispatch(struct sluice_launch *l)
 		l->uses[k].region->busy++;
 	}
 	sl_inflight_begin(s, &l->work, l, NULL);
-	if ((l->fetch || (!s->queue_head && !s->preparing && !sl_policy_is_due(s))) &&
+	if ((l->fetch || (!s->calls.head && !s->serving && !sl_policy_is_due(s))) &&
 	    sl_launch_try_prepare(l) == 0)
 		return 0;
 	rc = sl_launch_check_set(l);
 	if (!rc) {
 		l->state = SL_LAUNCH_QUEUED;
 		if (!launch_prepare_here(l))
-			sl_launch_queue(l);
+			sl_request_add(s, &s->calls, &l->request);
 		return 0;
 	}
 	sl_inflight_end(s, &l->work);

@@ -50,8 +50,8 @@ void sl_launch_finish(struct sluice_launch *l) SL_HELD;
 int sl_mover_start(struct sluice_space *s) SL_MUST_CHECK;
 void sl_mover_stop(struct sluice_space *s);
 int sl_mover_is_due(struct sluice_space *s) SL_HELD; /* there is something for it to do */
-int sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n,
-		     enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
+int sl_mover_prefetch(struct sl_region *r, uint64_t *chunks, uint64_t n,
+		      enum sluice_tier tier, int spare) SL_HELD SL_MUST_CHECK; /* takes chunks */
 /* A discard behind the launches that still wait to be prepared. It is over before the stream goes on
  * to what it is given next. Drops. */
 int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,

@@ -44,13 +44,13 @@ scopes_failed(const struct sluice_launch *newest)
 	sl_space_lock(newest->space);
 	if (!stream->failed[0] && oldest == newest)
 		snprintf(stream->failed, sizeof(stream->failed), "launch %llu (%s)",
-			 (unsigned long long)newest->number,
+			 (unsigned long long)newest->request.number,
 			 sl_launch_ranges(newest, ranges, sizeof(ranges)));
 	else if (!stream->failed[0])
-		snprintf(stream->failed, sizeof(stream->failed),
-			 "launches %llu (%s) to %llu", (unsigned long long)oldest->number,
+		snprintf(stream->failed, sizeof(stream->failed), "launches %llu (%s) to %llu",
+			 (unsigned long long)oldest->request.number,
 			 sl_launch_ranges(oldest, ranges, sizeof(ranges)),
-			 (unsigned long long)newest->number);
+			 (unsigned long long)newest->request.number);
 	sl_space_unlock(newest->space);
 }
 

@@ -14,22 +14,63 @@
 /* So often at most a prefetch waits SL_ROOM_LOOK_NS for room that is to be given. */
 #define WAITS_MAX 1000u
 
+/* A discard that keeps its place among launches; freed when its stream has come to it. */
+struct sl_discard {
+	struct sl_task task; /* first: the stream's handle */
+	struct sl_request request;
+	struct sl_inflight work;
+	struct sluice_stream *stream;
+	struct sl_region *region;
+	uint64_t begin, end;
+	int eager;
+	int queued;
+};
+
+/* A prefetch of chunks. */
+struct sl_prefetch {
+	struct sl_request request;
+	struct sl_region *region; /* held busy */
+	uint64_t *chunks;         /* n chunk numbers, ascending; owned */
+	uint64_t n, done;
+	uint64_t moved_bytes; /* brought to the device */
+	uint64_t clock;       /* when it was asked for */
+	unsigned waits;       /* for room, of the chunk whose turn it is */
+	enum sluice_tier tier;
+	int spare; /* takes only room that nothing alive has: counted in dev.spare_bytes */
+};
+
+static struct sl_discard *
+discard_of(struct sl_request *q)
+{
+	return (struct sl_discard *)((char *)q - offsetof(struct sl_discard, request));
+}
+
+static struct sl_prefetch *
+prefetch_of(struct sl_request *q)
+{
+	return (struct sl_prefetch *)((char *)q - offsetof(struct sl_prefetch, request));
+}
+
 /* late: as sl_range_discard_late(). Drops. */
 SL_HELD static void
-discard_step(struct sluice_launch *l, int late)
+discard_step(struct sl_discard *d, int late)
 {
-	struct sluice_space *s = l->space;
-	struct sl_launch_use *u = l->uses;
+	struct sl_region *r = d->region;
 
+	d->queued = 0;
+	sl_request_remove(&r->space->calls, &d->request);
+	if (!late)
+		r->space->serving = &d->request;
 	if (late)
-		sl_range_discard_late(u->region, u->begin, u->end, l->discard_eager);
+		sl_range_discard_late(r, d->begin, d->end, d->eager);
 	else
-		sl_range_discard(u->region, u->begin, u->end, l->discard_eager, l->number);
-	u->region->launches--;
-	sl_region_leave(u->region);
-	sl_inflight_end(s, &l->work);
-	l->state = SL_LAUNCH_DONE;
-	sl_launch_wake(s);
+		sl_range_discard(r, d->begin, d->end, d->eager, d->request.number);
+	r->launches--;
+	sl_region_leave(r);
+	sl_inflight_end(r->space, &d->work);
+	if (!late)
+		r->space->serving = NULL;
+	sl_launch_wake(r->space);
 }
 
 /*
@@ -39,16 +80,14 @@ discard_step(struct sluice_launch *l, int late)
 static int
 discard_run(struct sl_task *task)
 {
-	struct sluice_launch *l = (struct sluice_launch *)task;
-	struct sluice_space *s = l->space;
+	struct sl_discard *d = (struct sl_discard *)task;
+	struct sluice_space *s = d->stream->space;
 
 	sl_space_lock(s);
-	while (s->preparing == l)
+	while (s->serving == &d->request)
 		sl_launch_wait(s);
-	if (l->state == SL_LAUNCH_QUEUED) {
-		sl_launch_unqueue(s, l);
-		discard_step(l, 1);
-	}
+	if (d->queued)
+		discard_step(d, 1);
 	sl_space_unlock(s);
 	return 0;
 }
@@ -56,51 +95,50 @@ discard_run(struct sl_task *task)
 static void
 discard_done(struct sl_task *task, int rc)
 {
-	struct sluice_launch *l = (struct sluice_launch *)task;
+	struct sl_discard *d = (struct sl_discard *)task;
 
 	(void)rc;
-	sl_stream_task_done(l->stream);
-	free(l);
+	sl_stream_task_done(d->stream);
+	free(d);
 }
 
 int
 sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 		 struct sluice_stream *stream)
 {
-	struct sluice_launch *l = sl_calloc(1, sizeof(*l) + sizeof(struct sl_launch_use));
+	struct sl_discard *d = sl_calloc(1, sizeof(*d));
 	struct sluice_space *s = r->space;
 
-	if (!l)
+	if (!d)
 		return sl_fail(-ENOMEM, "discard: out of memory");
-	l->space = s;
-	l->stream = stream;
-	l->task.run = discard_run;
-	l->task.done = discard_done;
-	l->discard = 1;
-	l->number = r->space->launch_clock;
-	l->discard_eager = eager;
-	l->uses = (struct sl_launch_use *)(l + 1);
-	l->uses->region = r;
-	l->uses->begin = begin;
-	l->uses->end = end;
+	d->task.run = discard_run;
+	d->task.done = discard_done;
+	d->request.kind = SL_REQUEST_DISCARD;
+	d->request.number = s->launch_clock;
+	d->stream = stream;
+	d->region = r;
+	d->begin = begin;
+	d->end = end;
+	d->eager = eager;
+	d->queued = 1;
 	r->busy++;
 	r->launches++;
-	sl_inflight_begin(s, &l->work, NULL, r);
-	sl_launch_queue(l);
+	sl_inflight_begin(s, &d->work, NULL, r);
+	sl_request_add(s, &s->calls, &d->request);
 	sl_space_unlock(s);
-	sl_stream_submit(stream, &l->task);
+	sl_stream_submit(stream, &d->task);
 	sl_space_lock(s);
 	return 0;
 }
 
 int
-sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_tier tier,
-		 int spare)
+sl_mover_prefetch(struct sl_region *r, uint64_t *chunks, uint64_t n,
+		  enum sluice_tier tier, int spare)
 {
 	struct sluice_space *s = r->space;
-	struct sl_request *q = sl_calloc(1, sizeof(*q));
+	struct sl_prefetch *p = sl_calloc(1, sizeof(*p));
 
-	if (!q) {
+	if (!p) {
 		free(chunks);
 		return sl_fail(-ENOMEM, "prefetch: out of memory");
 	}
@@ -111,45 +149,39 @@ sl_mover_request(struct sl_region *r, uint64_t *chunks, uint64_t n, enum sluice_
 		if (c->dead || (c->flags & SL_DISCARDED))
 			sl_chunk_revive(c, 0, r->chunk_bytes);
 	}
-	q->region = r;
-	q->chunks = chunks;
-	q->n = n;
-	q->tier = tier;
-	q->spare = spare;
-	q->clock = s->clock;
+	p->request.kind = SL_REQUEST_PREFETCH;
+	p->region = r;
+	p->chunks = chunks;
+	p->n = n;
+	p->tier = tier;
+	p->spare = spare;
+	p->clock = s->clock;
 	if (spare)
 		s->dev.spare_bytes += n * r->chunk_bytes;
 	r->busy++;
-	if (s->request_tail)
-		s->request_tail->next = q;
-	else
-		s->request_head = q;
-	s->request_tail = q;
-	sl_cond_signal(&s->mover_wake);
+	sl_request_add(s, &s->prefetches, &p->request);
 	return 0;
 }
 
 SL_HELD static void
-request_end(struct sluice_space *s)
+prefetch_end(struct sluice_space *s)
 {
-	struct sl_request *q = s->request_head;
+	struct sl_prefetch *p = prefetch_of(s->prefetches.head);
 
-	s->request_head = q->next;
-	if (!q->next)
-		s->request_tail = NULL;
-	if (q->spare)
-		s->dev.spare_bytes -= (q->n - q->done) * q->region->chunk_bytes;
-	sl_region_leave(q->region);
-	free(q->chunks);
-	free(q);
+	sl_request_remove(&s->prefetches, &p->request);
+	if (p->spare)
+		s->dev.spare_bytes -= (p->n - p->done) * p->region->chunk_bytes;
+	sl_region_leave(p->region);
+	free(p->chunks);
+	free(p);
 }
 
 /* Read-only look at what a prefetch would still have to read, a few chunks deep. Drops. */
 SL_HELD static void
-request_read_on(struct sl_request *q)
+prefetch_read_on(struct sl_prefetch *p)
 {
-	for (uint64_t i = q->done; i < q->n && i < q->done + 8; i++) {
-		struct sl_chunk *c = &q->region->chunks[q->chunks[i]];
+	for (uint64_t i = p->done; i < p->n && i < p->done + 8; i++) {
+		struct sl_chunk *c = &p->region->chunks[p->chunks[i]];
 
 		if (c->state == SL_CHUNK_STORE &&
 		    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH,
@@ -160,7 +192,7 @@ request_read_on(struct sl_request *q)
 
 /* To the host tier: read, and settle if the tier has room that costs nothing. Drops. */
 SL_HELD static void
-request_to_host(struct sl_chunk *c)
+prefetch_to_host(struct sl_chunk *c)
 {
 	if (c->state == SL_CHUNK_STORE &&
 	    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH,
@@ -177,49 +209,49 @@ request_to_host(struct sl_chunk *c)
  * since otherwise something that is to stay would have to go. Drops.
  */
 SL_HELD static int
-request_waits(struct sl_request *q)
+prefetch_waits(struct sl_prefetch *p)
 {
-	const struct sl_region *r = q->region;
+	const struct sl_region *r = p->region;
 	struct sluice_space *s = r->space;
-	const struct sl_chunk *c = &r->chunks[q->chunks[q->done]];
+	const struct sl_chunk *c = &r->chunks[p->chunks[p->done]];
 
-	if (q->spare || s->early_evict.late || q->tier != SLUICE_TIER_DEVICE ||
+	if (p->spare || s->early_evict.late || p->tier != SLUICE_TIER_DEVICE ||
 	    c->state == SL_CHUNK_DEVICE || sl_room_spare(s, r->chunk_bytes) ||
-	    s->queue_head || !sl_early_evict_is_pending(s))
+	    s->calls.head || !sl_early_evict_is_pending(s))
 		return 0;
-	s->early_evict.late = ++q->waits == WAITS_MAX;
+	s->early_evict.late = ++p->waits == WAITS_MAX;
 	(void)sl_launch_wait_until(s, sl_now_ns() + SL_ROOM_LOOK_NS);
 	return 1;
 }
 
 /* One chunk of the oldest prefetch. Whatever fails is left to the use that needs it. Drops. */
 SL_HELD static void
-request_step(struct sluice_space *s)
+prefetch_step(struct sluice_space *s)
 {
-	struct sl_request *q = s->request_head;
+	struct sl_prefetch *p = prefetch_of(s->prefetches.head);
 	struct sl_chunk *c;
 	/* partial: nothing says that nobody writes to it meanwhile. */
 	struct sl_fill fill = {.intent = SLUICE_USE_READ,
 			       .cause = SL_CAUSE_PREFETCH,
 			       .opportunist = 1,
-			       .spare = q->spare,
+			       .spare = p->spare,
 			       .partial = 1};
 
-	if (q->region->unmapping || q->done == q->n) {
-		request_end(s);
+	if (p->region->unmapping || p->done == p->n) {
+		prefetch_end(s);
 		return;
 	}
-	request_read_on(q);
-	if (request_waits(q))
+	prefetch_read_on(p);
+	if (prefetch_waits(p))
 		return;
-	q->waits = 0;
-	if (q->spare)
-		s->dev.spare_bytes -= q->region->chunk_bytes;
-	c = &q->region->chunks[q->chunks[q->done++]];
-	if (q->tier == SLUICE_TIER_DEVICE && sl_chunk_stamp(c) > q->clock)
+	p->waits = 0;
+	if (p->spare)
+		s->dev.spare_bytes -= p->region->chunk_bytes;
+	c = &p->region->chunks[p->chunks[p->done++]];
+	if (p->tier == SLUICE_TIER_DEVICE && sl_chunk_stamp(c) > p->clock)
 		return; /* the use that it was for has come already */
-	if (q->tier == SLUICE_TIER_HOST) {
-		request_to_host(c);
+	if (p->tier == SLUICE_TIER_HOST) {
+		prefetch_to_host(c);
 		return;
 	}
 	if (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_EMPTY) {
@@ -227,44 +259,50 @@ request_step(struct sluice_space *s)
 		return;
 	}
 	/* What has no room stays: a prefetch does not push its own beginning out. */
-	if (q->moved_bytes + q->region->chunk_bytes + s->dev.pinned_bytes > s->dev.budget_bytes)
+	if (p->moved_bytes + p->region->chunk_bytes + s->dev.pinned_bytes > s->dev.budget_bytes)
 		return;
-	q->moved_bytes += q->region->chunk_bytes;
-	fill.intent = sl_policy_intent(s->policy, q->region->flags, SLUICE_USE_READ);
+	p->moved_bytes += p->region->chunk_bytes;
+	fill.intent = sl_policy_intent(s->policy, p->region->flags, SLUICE_USE_READ);
 	sl_chunk_touch(c);
 	c->awaited = 1; /* a use may come before the data are there */
 	sl_ignore(sl_fill(c, &fill));
 }
 
 SL_HELD static void
-launch_step(struct sluice_space *s)
+launch_step(struct sluice_launch *l)
 {
-	struct sluice_launch *l = s->queue_head;
+	struct sluice_space *s = l->space;
 	int rc;
 
-	sl_launch_unqueue(s, l);
-	s->preparing = l;
-	if (l->discard) {
-		discard_step(l, 0); /* freed by its stream, which waits until we are through */
-		s->preparing = NULL;
-		sl_launch_wake(s);
-		return;
-	}
+	sl_request_remove(&s->calls, &l->request);
+	s->serving = &l->request;
 	/* As at the call, had nobody been before it: what there is to see must not depend on that. */
 	if (sl_launch_try_prepare(l) == 0) {
-		s->preparing = NULL;
+		s->serving = NULL;
 		sl_launch_wake(s);
 		return;
 	}
 	rc = sl_launch_prepare(l);
-	s->preparing = NULL;
+	s->serving = NULL;
 	sl_launch_prepared(l, rc);
+}
+
+/* The oldest launch or discard. Drops. */
+SL_HELD static void
+call_step(struct sluice_space *s)
+{
+	struct sluice_launch *l = sl_request_launch(s->calls.head);
+
+	if (l)
+		launch_step(l);
+	else
+		discard_step(discard_of(s->calls.head), 0);
 }
 
 int
 sl_mover_is_due(struct sluice_space *s)
 {
-	return s->queue_head || s->request_head || sl_policy_is_due(s) ||
+	return s->calls.head || s->prefetches.head || sl_policy_is_due(s) ||
 	       sl_early_evict_is_due(s);
 }
 
@@ -272,23 +310,25 @@ sl_mover_is_due(struct sluice_space *s)
 SL_HELD static int
 mover_step(struct sluice_space *s)
 {
+	const struct sluice_launch *here = sl_request_launch(s->serving);
+
 	/* A launching thread does our part; what was asked for in the background goes on beside it only
 	 * for programs that know nothing of us, whose order of decisions nobody counts on. */
-	if (s->preparing && !s->preparing->embedded)
+	if (here && !here->embedded)
 		return 0;
-	if (!s->preparing && sl_policy_is_due(s)) { /* before the next launch is looked at */
+	if (!here && sl_policy_is_due(s)) { /* before the next launch is looked at */
 		s->mover_busy = 1;
 		s->policy->step(s);
 		s->mover_busy = 0;
-	} else if (!s->preparing && s->queue_head) {
-		launch_step(s);
+	} else if (!here && s->calls.head) {
+		call_step(s);
 	} else if (sl_early_evict_is_due(s)) {
 		s->mover_busy = 1;
 		sl_early_evict_step(s);
 		s->mover_busy = 0;
-	} else if (s->request_head) {
+	} else if (s->prefetches.head) {
 		s->mover_busy = 1;
-		request_step(s);
+		prefetch_step(s);
 		s->mover_busy = 0;
 	} else {
 		return 0;
@@ -305,8 +345,8 @@ mover_main(void *arg)
 	while (!s->mover_stop)
 		if (!mover_step(s))
 			sl_space_wait(s, &s->mover_wake);
-	while (s->request_head)
-		request_end(s);
+	while (s->prefetches.head)
+		prefetch_end(s);
 	sl_space_unlock(s);
 	return NULL;
 }

@@ -120,8 +120,8 @@ void
 sl_launch_prepared(struct sluice_launch *l, int rc)
 {
 	if (rc)
-		sl_launch_blame(l, rc, "launch %llu: %s", (unsigned long long)l->number,
-				sluice_last_error());
+		sl_launch_blame(l, rc, "launch %llu: %s",
+				(unsigned long long)l->request.number, sluice_last_error());
 	l->unpinned = rc != 0;
 	l->state = SL_LAUNCH_PREPARED;
 	sl_launch_list_add(&l->space->prepared, l);
@@ -158,7 +158,8 @@ sl_launch_dispose(struct sluice_launch *l)
 		struct sl_launch_use *u = &l->uses[k];
 
 		if (u->intent == SLUICE_USE_SCRATCH)
-			sl_range_discard(u->region, u->begin, u->end, 0, l->number - 1);
+			sl_range_discard(u->region, u->begin, u->end, 0,
+					 l->request.number - 1);
 	}
 }
 

@@ -31,7 +31,7 @@ launch_fill(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t ind
 	struct sl_fill fill = use_fill(u, index);
 
 	fill.launch = l;
-	if (s->undeclared || (s->queue_head && s->queue_head->number < l->number))
+	if (s->undeclared || (s->calls.head && s->calls.head->number < l->request.number))
 		fill.partial = 1;
 	return fill;
 }
@@ -82,7 +82,7 @@ sl_launch_check_set(struct sluice_launch *l)
 			-ENOBUFS,
 			"launch %llu: its %zu uses (%s) are %llu bytes, device and host "
 			"budgets together hold %llu: tile the launch or raise a budget",
-			(unsigned long long)l->number, l->n_uses,
+			(unsigned long long)l->request.number, l->n_uses,
 			sl_launch_ranges(l, ranges, sizeof(ranges)),
 			(unsigned long long)bytes,
 			(unsigned long long)(s->dev.budget_bytes - held +
@@ -93,7 +93,7 @@ sl_launch_check_set(struct sluice_launch *l)
 		"launch %llu: its %zu uses need %llu bytes on the device at once, the "
 		"budget is %llu (%llu of it pinned): tile the launch or raise the device "
 		"budget",
-		(unsigned long long)l->number, l->n_uses, (unsigned long long)bytes,
+		(unsigned long long)l->request.number, l->n_uses, (unsigned long long)bytes,
 		(unsigned long long)s->dev.budget_bytes, (unsigned long long)held);
 }
 
@@ -284,7 +284,7 @@ sl_launch_prepare(struct sluice_launch *l)
 			     : sl_fail(-ENOBUFS,
 				       "launch %llu: pins and budgets change faster than "
 				       "it can be brought in",
-				       (unsigned long long)l->number);
+				       (unsigned long long)l->request.number);
 		if (!rc)
 			rc = launch_bring(l);
 	}

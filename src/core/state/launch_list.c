@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lists of launches: prepared ones, host scopes, and the mover's queue. What they pin, what they
+ * The lists of launches: prepared ones, host scopes, and the mover's queues. What they pin, what they
  * are to overwrite, and the first error of each.
  * LOCKING: all of it under space->lock.
  */
@@ -108,11 +108,19 @@ sl_use_overwrites(const struct sl_launch_use *u, const struct sl_chunk *c)
 SL_HELD static int
 launch_overwrites(const struct sluice_launch *l, const struct sl_chunk *c)
 {
-	for (size_t k = 0; !l->discard && k < l->n_uses; k++) {
+	for (size_t k = 0; k < l->n_uses; k++) {
 		if (sl_use_overwrites(&l->uses[k], c))
 			return 1;
 	}
 	return 0;
+}
+
+SL_HELD static int
+request_overwrites(struct sl_request *q, const struct sl_chunk *c)
+{
+	const struct sluice_launch *l = sl_request_launch(q);
+
+	return l && launch_overwrites(l, c);
 }
 
 int
@@ -120,10 +128,10 @@ sl_overwrite_is_pending(const struct sl_chunk *c)
 {
 	const struct sluice_space *s = c->region->space;
 
-	if (s->preparing && launch_overwrites(s->preparing, c))
+	if (request_overwrites(s->serving, c))
 		return 1;
-	for (const struct sluice_launch *l = s->queue_head; l; l = l->next) {
-		if (launch_overwrites(l, c))
+	for (struct sl_request *q = s->calls.head; q; q = q->next) {
+		if (request_overwrites(q, c))
 			return 1;
 	}
 	for (const struct sluice_launch *l = s->prepared; l; l = l->next) {
@@ -133,40 +141,38 @@ sl_overwrite_is_pending(const struct sl_chunk *c)
 	return 0;
 }
 
-/* In the order of the calls: a launch that gave its pins back comes before what was called later. A
- * discard has the number of the launch before it. */
+/* A launch that gave its pins back comes before what was called later. */
 void
-sl_launch_queue(struct sluice_launch *l)
+sl_request_add(struct sluice_space *s, struct sl_request_queue *queue, struct sl_request *q)
 {
-	struct sluice_space *s = l->space;
-	struct sluice_launch *after = s->queue_tail;
+	struct sl_request *after = queue->tail;
 
-	while (after && (after->number > l->number ||
-			 (after->number == l->number && after->discard && !l->discard)))
+	while (after && (after->number > q->number ||
+			 (after->number == q->number && after->kind > q->kind)))
 		after = after->prev;
-	l->prev = after;
-	l->next = after ? after->next : s->queue_head;
-	if (l->next)
-		l->next->prev = l;
+	q->prev = after;
+	q->next = after ? after->next : queue->head;
+	if (q->next)
+		q->next->prev = q;
 	else
-		s->queue_tail = l;
+		queue->tail = q;
 	if (after)
-		after->next = l;
+		after->next = q;
 	else
-		s->queue_head = l;
+		queue->head = q;
 	sl_cond_signal(&s->mover_wake);
 }
 
 void
-sl_launch_unqueue(struct sluice_space *s, struct sluice_launch *l)
+sl_request_remove(struct sl_request_queue *queue, struct sl_request *q)
 {
-	if (l->prev)
-		l->prev->next = l->next;
+	if (q->prev)
+		q->prev->next = q->next;
 	else
-		s->queue_head = l->next;
-	if (l->next)
-		l->next->prev = l->prev;
+		queue->head = q->next;
+	if (q->next)
+		q->next->prev = q->prev;
 	else
-		s->queue_tail = l->prev;
-	l->next = l->prev = NULL;
+		queue->tail = q->prev;
+	q->next = q->prev = NULL;
 }

@@ -156,9 +156,10 @@ void sl_host_wait(struct sluice_space *s) SL_HELD; /* drops: until then */
 /* The lists of prepared launches and of scopes, under the lock. */
 void sl_launch_list_add(struct sluice_launch **head, struct sluice_launch *l);
 void sl_launch_list_remove(struct sluice_launch **head, struct sluice_launch *l);
-/* The mover's queue, in the order of the calls. */
-void sl_launch_queue(struct sluice_launch *l) SL_HELD;
-void sl_launch_unqueue(struct sluice_space *s, struct sluice_launch *l) SL_HELD;
+/* The mover's queues, in the order of numbers, then of calls; launches before discards. */
+void sl_request_add(struct sluice_space *s, struct sl_request_queue *queue,
+		    struct sl_request *q) SL_HELD;
+void sl_request_remove(struct sl_request_queue *queue, struct sl_request *q) SL_HELD;
 void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
 /* Launches, pins or room may have changed. */
 void sl_launch_wake(struct sluice_space *s) SL_HELD;

@@ -37,12 +37,12 @@ pages_die(struct sl_chunk *c, uint64_t begin, uint64_t end)
 SL_HELD static int
 launches_are_queued(const struct sluice_space *s, uint64_t number)
 {
-	const struct sluice_launch *l = s->preparing;
+	struct sl_request *q = s->serving;
 
-	if (l && !l->discard && l->number <= number)
+	if (q && q->kind == SL_REQUEST_LAUNCH && q->number <= number)
 		return 1;
-	for (l = s->queue_head; l && l->number <= number; l = l->next) {
-		if (!l->discard)
+	for (q = s->calls.head; q && q->number <= number; q = q->next) {
+		if (q->kind == SL_REQUEST_LAUNCH)
 			return 1;
 	}
 	return 0;

@@ -184,7 +184,7 @@ sl_launch_preempt(struct sluice_space *s, const struct sluice_launch *except)
 	}
 	l->moved = 1; /* counted as resident at most once */
 	l->state = SL_LAUNCH_QUEUED;
-	sl_launch_queue(l);
+	sl_request_add(s, &s->calls, &l->request);
 	return 1;
 }
 
@@ -194,6 +194,6 @@ sl_room_wait(struct sluice_space *s)
 	unsigned patience = s->policy->patience ? s->policy->patience(s) : 1;
 
 	if (sl_launch_wait_until(s, sl_now_ns() + patience * SL_STALL_NS) == -ETIMEDOUT &&
-	    !sl_launches_go_on(s) && sl_launch_preempt(s, s->preparing) && s->policy->stalled)
+	    !sl_launches_go_on(s) && sl_launch_preempt(s, sl_request_launch(s->serving)) && s->policy->stalled)
 		s->policy->stalled(s);
 }
