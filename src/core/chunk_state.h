@@ -21,15 +21,25 @@
  *             addresses (devices with hostmap): touches wait.
  *   POISONED  a write to the store failed: what the store has is unknown; the frame has the
  *             contents and is kept until a later write succeeds.
- * In every state with an arrow in flight (READING, WRITING, FILLING, SYNCING, EVICTING, VIEWING)
- * one thread or one request owns the chunk; the others wait on it.
+ * In every state that is in flight one thread or one request owns the chunk; the others wait on it.
  */
 #ifndef SL_CORE_CHUNK_STATE_H
 #define SL_CORE_CHUNK_STATE_H
 
 /* clang-format off */
+/*         state     in flight  on the device: with contents that kernels can use */
 #define SL_CHUNK_STATES(S) \
-	S(EMPTY) S(STORE) S(READING) S(HOST) S(WRITING) S(FILLING) S(DEVICE) S(SYNCING) S(EVICTING) S(VIEWING) S(POISONED)
+	S(EMPTY,    0,         0) \
+	S(STORE,    0,         0) \
+	S(READING,  1,         0) \
+	S(HOST,     0,         0) \
+	S(WRITING,  1,         0) \
+	S(FILLING,  1,         0) \
+	S(DEVICE,   0,         1) \
+	S(SYNCING,  1,         1) \
+	S(EVICTING, 1,         0) \
+	S(VIEWING,  1,         0) \
+	S(POISONED, 0,         0)
 
 /*
  *        from      to        made by (functions of core, by |)   why
@@ -67,16 +77,26 @@
 	M(VIEWING,  HOST,     sl_host_zero | view_show | view_written | view_hide | reach_change, "zeros, shown, reachable by kernels, or back in the frame") \
 	M(VIEWING,  POISONED, view_show | view_written | view_hide | reach_change, "shown, reachable by kernels, or back in the frame") \
 	M(HOST,     STORE,    sl_host_let_go, "clean frame let go") \
-	M(HOST,     EMPTY,    sl_chunk_discard, "contents declared dead") \
-	M(POISONED, EMPTY,    sl_chunk_discard, "contents declared dead") \
-	M(STORE,    EMPTY,    sl_chunk_discard, "contents declared dead")
+	M(HOST,     EMPTY,    copies_discard, "contents declared dead") \
+	M(POISONED, EMPTY,    copies_discard, "contents declared dead") \
+	M(STORE,    EMPTY,    copies_discard, "contents declared dead")
 /* clang-format on */
 
 enum sl_chunk_state {
-#define SL_CHUNK_STATE_ENUM_(s) SL_CHUNK_##s,
+#define SL_CHUNK_STATE_ENUM_(s, in_flight, on_device) SL_CHUNK_##s,
 	SL_CHUNK_STATES(SL_CHUNK_STATE_ENUM_)
 #undef SL_CHUNK_STATE_ENUM_
 		SL_CHUNK_STATE_COUNT
+};
+
+/* Sets of states: bit 1 << state. */
+enum {
+#define SL_CHUNK_IN_FLIGHT_(s, in_flight, on_device) | (in_flight) << SL_CHUNK_##s
+#define SL_CHUNK_ON_DEVICE_(s, in_flight, on_device) | (on_device) << SL_CHUNK_##s
+	SL_CHUNKS_IN_FLIGHT = 0 SL_CHUNK_STATES(SL_CHUNK_IN_FLIGHT_),
+	SL_CHUNKS_ON_DEVICE = 0 SL_CHUNK_STATES(SL_CHUNK_ON_DEVICE_)
+#undef SL_CHUNK_IN_FLIGHT_
+#undef SL_CHUNK_ON_DEVICE_
 };
 
 const char *sl_chunk_state_name(enum sl_chunk_state state);

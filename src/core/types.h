@@ -478,6 +478,19 @@ sl_chunk_addr(const struct sl_chunk *c)
 	return c->region->base + (uint64_t)(c - c->region->chunks) * c->region->chunk_bytes;
 }
 
+/* Somebody owns it: wait for it. */
+static inline int
+sl_chunk_in_flight(const struct sl_chunk *c)
+{
+	return (SL_CHUNKS_IN_FLIGHT >> c->state) & 1;
+}
+
+static inline int
+sl_chunk_on_device(const struct sl_chunk *c)
+{
+	return (SL_CHUNKS_ON_DEVICE >> c->state) & 1;
+}
+
 static inline uint64_t
 sl_chunk_index(const struct sl_chunk *c)
 {

@@ -33,7 +33,7 @@ chunk_written(struct sl_chunk *c, const struct sl_touch *touch)
 
 	while (c->state == SL_CHUNK_SYNCING && (c->flags & SL_SNAPSHOT))
 		sl_chunk_wait(c);
-	if (c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING)
+	if (!sl_chunk_on_device(c))
 		return 0; /* it went away meanwhile: the retry finds it absent */
 	if (c->dead)
 		sl_chunk_revive(c, page, page + SL_PAGE_BYTES);

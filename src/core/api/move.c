@@ -290,7 +290,7 @@ chunks_look(struct sl_region *r, uint64_t first, uint64_t last, int touch)
 	for (uint64_t i = first; i <= last; i++) {
 		struct sl_chunk *c = &r->chunks[i];
 
-		if (touch && (c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING))
+		if (touch && sl_chunk_on_device(c))
 			sl_chunk_touch(c);
 		n += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
 	}
@@ -594,70 +594,60 @@ out:
 
 /* ---- residency -------------------------------------------------------------------------- */
 
-/* Add the part [from, to) (bytes within the chunk) of c. Held. */
+/* What is below the device of c, which may have nothing there. */
+static void
+residency_add_below(const struct sl_chunk *c, uint64_t bytes, struct sluice_residency *out)
+{
+	if (c->host)
+		out->tier_bytes[SLUICE_TIER_HOST] += bytes;
+	else if (c->flags & SL_STORE_VALID)
+		out->tier_bytes[SLUICE_TIER_STORE] += bytes;
+	else
+		out->empty_bytes += bytes;
+}
+
+/* DEVICE, SYNCING, EVICTING, by pages: how many of its bytes are dirty there. */
+static uint64_t
+residency_add_pages(const struct sl_chunk *c, uint64_t from, uint64_t to,
+		    struct sluice_residency *out)
+{
+	size_t first = from / SL_PAGE_BYTES;
+	size_t n = (to + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES - first;
+	uint64_t bytes = to - from;
+	uint64_t device = sl_bitmap_count(c->pages->present, first, n) * SL_PAGE_BYTES;
+
+	if (device > bytes)
+		device = bytes;
+	out->tier_bytes[SLUICE_TIER_DEVICE] += device;
+	residency_add_below(c, bytes - device, out);
+	return sl_bitmap_count(c->pages->dirty, first, n) * SL_PAGE_BYTES;
+}
+
 SL_HELD static void
 residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to,
 	      struct sluice_residency *out)
 {
-	uint64_t bytes = to - from;
-	enum sluice_tier below = c->host ? SLUICE_TIER_HOST : SLUICE_TIER_STORE;
-	int has_below = c->host || (c->flags & SL_STORE_VALID);
-	uint64_t device = bytes, dirty = 0;
+	uint64_t bytes = to - from, dirty = 0;
 
 	if (c->user_pins)
 		out->pinned_bytes += bytes;
-	switch ((enum sl_chunk_state)c->state) {
-	case SL_CHUNK_EMPTY:
-		out->empty_bytes += bytes;
-		return;
-	case SL_CHUNK_STORE:
+	if ((sl_chunk_in_flight(c) && c->state != SL_CHUNK_VIEWING) ||
+	    (c->state == SL_CHUNK_DEVICE && !sl_chunk_is_ready(c)))
+		out->in_flight_bytes += bytes;
+	if (c->state == SL_CHUNK_STORE || c->state == SL_CHUNK_READING) {
 		out->tier_bytes[SLUICE_TIER_STORE] += bytes;
-		return;
-	case SL_CHUNK_HOST:
-	case SL_CHUNK_VIEWING:
-	case SL_CHUNK_POISONED:
-		out->tier_bytes[SLUICE_TIER_HOST] += bytes;
-		break;
-	case SL_CHUNK_WRITING:
-		out->in_flight_bytes += bytes;
-		out->tier_bytes[SLUICE_TIER_HOST] += bytes;
-		break;
-	case SL_CHUNK_READING:
-		out->in_flight_bytes += bytes;
-		out->tier_bytes[SLUICE_TIER_STORE] += bytes;
-		return;
-	case SL_CHUNK_FILLING:
-		out->in_flight_bytes += bytes;
-		if (has_below)
-			out->tier_bytes[below] += bytes;
-		else
-			out->empty_bytes += bytes;
-		return;
-	case SL_CHUNK_SYNCING:
-	case SL_CHUNK_EVICTING:
-		out->in_flight_bytes += bytes;
-		/* fall through */
-	case SL_CHUNK_DEVICE:
-		if (c->pages) {
-			size_t first = from / SL_PAGE_BYTES;
-			size_t n = (to + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES - first;
-
-			device = sl_bitmap_count(c->pages->present, first, n) * SL_PAGE_BYTES;
-			if (device > bytes)
-				device = bytes;
-			dirty = sl_bitmap_count(c->pages->dirty, first, n) * SL_PAGE_BYTES;
-			if (has_below)
-				out->tier_bytes[below] += bytes - device;
-			else
-				out->empty_bytes += bytes - device;
-		}
-		out->tier_bytes[SLUICE_TIER_DEVICE] += device;
-		if (c->state == SL_CHUNK_DEVICE && !sl_chunk_is_ready(c))
-			out->in_flight_bytes += bytes;
-		break;
-	case SL_CHUNK_STATE_COUNT:
 		return;
 	}
+	if (c->state == SL_CHUNK_EMPTY || c->state == SL_CHUNK_FILLING) {
+		residency_add_below(c, bytes, out);
+		return;
+	}
+	if (!sl_chunk_on_device(c) && c->state != SL_CHUNK_EVICTING)
+		out->tier_bytes[SLUICE_TIER_HOST] += bytes;
+	else if (c->pages)
+		dirty = residency_add_pages(c, from, to, out);
+	else
+		out->tier_bytes[SLUICE_TIER_DEVICE] += bytes;
 	if (dirty > bytes || (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)))
 		dirty = bytes;
 	out->dirty_bytes += dirty;
@@ -701,8 +691,7 @@ sluice_residency(struct sluice_space *space, const void *addr, size_t size_bytes
 static int
 chunk_is_mapped(const struct sl_chunk *c)
 {
-	return c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING ||
-	       (c->flags & SL_ZEROCOPY);
+	return sl_chunk_on_device(c) || (c->flags & SL_ZEROCOPY);
 }
 
 int

@@ -192,7 +192,7 @@ use_is_present(const struct sl_launch_use *u)
 
 		if (c->reach_users)
 			continue;
-		if ((c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING) || c->pages)
+		if (!sl_chunk_on_device(c) || c->pages)
 			return 0;
 	}
 	return 1;

@@ -41,7 +41,7 @@ static int
 check_chunk(const struct sl_chunk *c, struct sums *sums)
 {
 	const struct sluice_space *s = c->region->space;
-	int present = c->state == SL_CHUNK_DEVICE || c->state == SL_CHUNK_SYNCING;
+	int present = sl_chunk_on_device(c);
 	int discarded = c->state == SL_CHUNK_DEVICE && !c->user_pins &&
 			(c->flags & SL_DISCARDED);
 	int in_list = c->prev || c->next || s->dev.discarded_head == c;

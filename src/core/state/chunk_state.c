@@ -17,7 +17,7 @@ const char *
 sl_chunk_state_name(enum sl_chunk_state state)
 {
 	static const char *const names[] = {
-#define STATE_NAME_(s) #s,
+#define STATE_NAME_(s, in_flight, on_device) #s,
 		SL_CHUNK_STATES(STATE_NAME_)
 #undef STATE_NAME_
 	};

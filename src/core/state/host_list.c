@@ -39,51 +39,44 @@ sl_host_set_active(struct sluice_space *s, struct sl_host *h, int active)
 	sl_host_wake(s);
 }
 
+/* Of a chunk that is on the device as well. */
+static enum sl_host_list
+host_list_kept(const struct sl_chunk *c, int clean)
+{
+	if (!c->host->settled)
+		return SL_HOST_LIST_NONE;
+	if (c->unwritten)
+		return SL_HOST_OLD;
+	/* By page, the frame has what the device lacks: kept, unless the store has it too. */
+	if (c->pages && (!clean || c->pages->n_filling))
+		return SL_HOST_LIST_NONE;
+	if (clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY)
+		return SL_HOST_DUP_CLEAN;
+	return c->measured == SL_MEASURED_COPY && (c->flags & SL_DIRTY_DEVICE)
+		       ? SL_HOST_BASE
+		       : SL_HOST_DUP;
+}
+
 static enum sl_host_list
 host_list_of(const struct sl_chunk *c)
 {
 	const struct sl_host *h = c->host;
 	int clean = !(c->flags & SL_DIRTY_HOST) && (c->flags & SL_STORE_VALID);
 
-	switch ((enum sl_chunk_state)c->state) {
-	case SL_CHUNK_DEVICE:
-	case SL_CHUNK_SYNCING:
-		if (!h->settled)
-			return SL_HOST_LIST_NONE;
-		if (c->unwritten)
-			return SL_HOST_OLD;
-		/* By page, the frame has what the device lacks: kept, unless the store has it too. */
-		if (c->pages && (!clean || c->pages->n_filling))
-			return SL_HOST_LIST_NONE;
-		if (clean && c->region->advice != SLUICE_ADVISE_READ_MOSTLY)
-			return SL_HOST_DUP_CLEAN;
-		return c->measured == SL_MEASURED_COPY && (c->flags & SL_DIRTY_DEVICE)
-			       ? SL_HOST_BASE
-			       : SL_HOST_DUP;
-	case SL_CHUNK_HOST:
-		if (c->view) /* to be folded first; bounded by view.limit_bytes */
-			return SL_HOST_LIST_NONE;
-		if (c->flags & SL_ZEROCOPY)
-			return SL_HOST_REACHED;
-		if (!h->settled)
-			return clean ? SL_HOST_READ_AHEAD : SL_HOST_LIST_NONE;
-		if (clean)
-			return SL_HOST_CLEAN;
-		return sl_region_is_volatile(c->region) ? SL_HOST_DIRTY_VOLATILE
-							: SL_HOST_DIRTY_FILE;
-	case SL_CHUNK_WRITING:
+	if (sl_chunk_on_device(c))
+		return host_list_kept(c, clean);
+	if (c->state == SL_CHUNK_WRITING)
 		return h->settled ? SL_HOST_CLEAN : SL_HOST_LIST_NONE;
-	case SL_CHUNK_EMPTY:
-	case SL_CHUNK_STORE:
-	case SL_CHUNK_READING:
-	case SL_CHUNK_FILLING:
-	case SL_CHUNK_EVICTING:
-	case SL_CHUNK_VIEWING:
-	case SL_CHUNK_POISONED:
-	case SL_CHUNK_STATE_COUNT:
-		break;
-	}
-	return SL_HOST_LIST_NONE;
+	/* A frame with a view is to be folded first; bounded by view.limit_bytes. */
+	if (c->state != SL_CHUNK_HOST || c->view)
+		return SL_HOST_LIST_NONE;
+	if (c->flags & SL_ZEROCOPY)
+		return SL_HOST_REACHED;
+	if (!h->settled)
+		return clean ? SL_HOST_READ_AHEAD : SL_HOST_LIST_NONE;
+	if (clean)
+		return SL_HOST_CLEAN;
+	return sl_region_is_volatile(c->region) ? SL_HOST_DIRTY_VOLATILE : SL_HOST_DIRTY_FILE;
 }
 
 static int

@@ -48,6 +48,82 @@ launches_are_queued(const struct sluice_space *s, uint64_t number)
 	return 0;
 }
 
+/* Copies that are not on the device go. 1: look again. Drops. */
+SL_HELD static int
+copies_discard(struct sl_chunk *c, enum sl_discard_how how)
+{
+	struct sl_host *h = c->host;
+
+	if (how != SL_DISCARD_UNMAP && sl_chunk_pins(c))
+		return 0; /* a fault took it from a launch, which faults, too */
+	if (c->flags & SL_ZEROCOPY) {
+		if (c->reach_users && how != SL_DISCARD_UNMAP)
+			return 0; /* a launch still uses it */
+		return sl_zerocopy_unmap(c) == 0;
+	}
+	if (c->view)
+		return sl_view_forget(c) == 0; /* what is still shown lives on */
+	sl_dirty_hash_forget(c);
+	free(c->pages);
+	c->pages = NULL;
+	if (h) {
+		if (how != SL_DISCARD_UNMAP && (c->flags & SL_DIRTY_HOST))
+			sl_count(c->region->space, SLUICE_COUNTER_DISCARD_SAVED,
+				 h->frame->bytes);
+		sl_host_list_remove(h);
+		sl_read_ahead_release(c);
+		c->host = NULL;
+		c->flags &= SL_FLAGS_KEPT;
+	}
+	sl_chunk_set_state(c, SL_CHUNK_EMPTY);
+	if (h)
+		sl_host_put(h);
+	if (c->state != SL_CHUNK_EMPTY)
+		return 0;
+	c->flags &= SL_FLAGS_KEPT;
+	sl_spill_drop(c);
+	free(c->dead);
+	c->dead = NULL;
+	return 0;
+}
+
+/* The contents on the device are dead, and where they are to be unmapped they go. 1: look again. Drops. */
+SL_HELD static int
+device_discard(struct sl_chunk *c, enum sl_discard_how how)
+{
+	/* EAGER is of its pages; what is discarded is not lost any more. */
+	c->flags &= (uint16_t) ~(SL_DISCARD_EAGER | SL_LOST);
+	c->flags |= SL_DISCARDED | (how ? SL_DISCARD_EAGER : 0);
+	free(c->dead);
+	c->dead = NULL;
+	sl_chunk_update(c);
+	c->flags &= (uint16_t)~SL_DIRTY_HOST; /* revived, it has no frame any more */
+	sl_dirty_hash_forget(c);
+	sl_host_drop(c);
+	if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
+		return 0;
+	sl_spill_drop(c);
+	if (how == SL_DISCARD_LAZILY)
+		return 0;
+	if (sl_chunk_pins(c)) { /* the launch's end unmaps it */
+		c->region->space->eager_used = 1;
+		return 0;
+	}
+	if (sl_evict(c, SL_EVICT_DISCARD)) {
+		sl_chunk_keep(c);
+		return 0;
+	}
+	/* Held since the lock was dropped: nothing was unmapped. */
+	return c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED);
+}
+
+/* On its way somewhere, or held: sl_chunk_discard() would wait first. */
+SL_HELD static int
+chunk_is_moving(const struct sl_chunk *c)
+{
+	return sl_chunk_in_flight(c) || (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c));
+}
+
 /*
  * The whole chunk is dead, but for launches called before: up to number `before`. Held, drops. Waits
  * for moves of it, not for launches. While it waits, such a launch can lose its pins, and then needs
@@ -56,124 +132,23 @@ launches_are_queued(const struct sluice_space *s, uint64_t number)
 void
 sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before)
 {
-	for (int waited = 0;; waited = 1) {
+	int again = 1;
+
+	for (int waited = 0; again; waited = 1) {
 		if (waited && how != SL_DISCARD_UNMAP && !(c->flags & SL_DISCARDED) &&
 		    launches_are_queued(c->region->space, before))
 			return;
-		switch ((enum sl_chunk_state)c->state) {
-		case SL_CHUNK_EMPTY:
+		if (c->state == SL_CHUNK_EMPTY) {
 			c->flags &= (uint16_t)~SL_LOST;
 			return;
-		case SL_CHUNK_STORE:
-		case SL_CHUNK_HOST:
-		case SL_CHUNK_POISONED:
-			if (how != SL_DISCARD_UNMAP && sl_chunk_pins(c))
-				return; /* a fault took it from a launch, which faults, too */
-			if (c->flags & SL_ZEROCOPY) {
-				if (c->reach_users && how != SL_DISCARD_UNMAP)
-					return; /* a launch still uses it */
-				if (sl_zerocopy_unmap(c))
-					return;
-				break;
-			}
-			if (c->view) {
-				if (sl_view_forget(c))
-					return; /* what is still shown lives on */
-				break;
-			}
-			sl_dirty_hash_forget(c);
-			free(c->pages);
-			c->pages = NULL;
-			if (c->host) {
-				struct sl_host *h = c->host;
-
-				if (how != SL_DISCARD_UNMAP && (c->flags & SL_DIRTY_HOST))
-					sl_count(c->region->space,
-						 SLUICE_COUNTER_DISCARD_SAVED,
-						 h->frame->bytes);
-				sl_host_list_remove(h);
-				sl_read_ahead_release(c);
-				c->host = NULL;
-				c->flags &= SL_FLAGS_KEPT;
-				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
-				sl_host_put(h);
-				if (c->state != SL_CHUNK_EMPTY)
-					return;
-			} else {
-				sl_chunk_set_state(c, SL_CHUNK_EMPTY);
-			}
-			c->flags &= SL_FLAGS_KEPT;
-			sl_spill_drop(c);
-			free(c->dead);
-			c->dead = NULL;
-			return;
-		case SL_CHUNK_DEVICE:
-			if (sl_chunk_is_held(c)) {
-				sl_chunk_wait(c);
-				break;
-			}
-			/* EAGER is of its pages; what is discarded is not lost any more. */
-			c->flags &= (uint16_t) ~(SL_DISCARD_EAGER | SL_LOST);
-			c->flags |= SL_DISCARDED | (how ? SL_DISCARD_EAGER : 0);
-			free(c->dead);
-			c->dead = NULL;
-			sl_chunk_update(c);
-			c->flags &= (uint16_t)~SL_DIRTY_HOST; /* revived, it has no frame any more */
-			sl_dirty_hash_forget(c);
-			if (c->host)
-				sl_host_drop(c);
-			if (c->state == SL_CHUNK_DEVICE && (c->flags & SL_DISCARDED))
-				sl_spill_drop(c);
-			if (how == SL_DISCARD_LAZILY || c->state != SL_CHUNK_DEVICE ||
-			    !(c->flags & SL_DISCARDED))
-				return;
-			if (sl_chunk_pins(c)) { /* the launch's end unmaps it */
-				c->region->space->eager_used = 1;
-				return;
-			}
-			if (sl_evict(c, SL_EVICT_DISCARD)) {
-				sl_chunk_keep(c);
-				return;
-			}
-			if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARDED))
-				return;
-			break; /* held since the lock was dropped: nothing was unmapped */
-		case SL_CHUNK_READING:
-		case SL_CHUNK_WRITING:
-		case SL_CHUNK_FILLING:
-		case SL_CHUNK_SYNCING:
-		case SL_CHUNK_EVICTING:
-		case SL_CHUNK_VIEWING:
-			sl_chunk_wait(c);
-			break;
-		case SL_CHUNK_STATE_COUNT:
-			return;
 		}
+		if (chunk_is_moving(c))
+			sl_chunk_wait(c);
+		else if (c->state == SL_CHUNK_DEVICE)
+			again = device_discard(c, how);
+		else
+			again = copies_discard(c, how);
 	}
-}
-
-/* On its way somewhere, or held: sl_chunk_discard() would wait first. */
-SL_HELD static int
-chunk_is_moving(const struct sl_chunk *c)
-{
-	switch ((enum sl_chunk_state)c->state) {
-	case SL_CHUNK_READING:
-	case SL_CHUNK_WRITING:
-	case SL_CHUNK_FILLING:
-	case SL_CHUNK_SYNCING:
-	case SL_CHUNK_EVICTING:
-	case SL_CHUNK_VIEWING:
-		return 1;
-	case SL_CHUNK_DEVICE:
-		return sl_chunk_is_held(c);
-	case SL_CHUNK_EMPTY:
-	case SL_CHUNK_STORE:
-	case SL_CHUNK_HOST:
-	case SL_CHUNK_POISONED:
-	case SL_CHUNK_STATE_COUNT:
-		break;
-	}
-	return 0;
 }
 
 /*

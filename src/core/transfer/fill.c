@@ -177,73 +177,74 @@ read_counter(const struct sl_fill *fill)
 						: SLUICE_COUNTER_STORE_READ_DEMAND;
 }
 
-/* One step of c towards being present. *failed_read: we waited for a read that failed. */
+/* POISONED with pages: only its pages are here, and they must reach the store first. Drops. */
+SL_HELD static int
+pages_write(struct sl_chunk *c)
+{
+	int rc = sl_write_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_WRITE_BACK, 1);
+
+	while (!rc && c->state == SL_CHUNK_WRITING)
+		sl_chunk_wait(c);
+	if (!rc && c->state == SL_CHUNK_POISONED)
+		rc = sl_fail(c->region->write_error, "%s", c->region->write_error_text);
+	return rc;
+}
+
+/* STORE: read it, unless the old contents do not matter. Drops. */
+SL_HELD static int
+fill_from_store(struct sl_chunk *c, const struct sl_fill *fill, int waited_read)
+{
+	int rc = waited_read ? sl_read_failed(c) : 0;
+
+	if (rc)
+		return rc;
+	if (fill_is_total(c, fill))
+		return fill_move(c, fill);
+	return sl_read_begin(c, fill->cause == SL_CAUSE_PREFETCH ? SL_IO_PREFETCH : SL_IO_DEMAND,
+			     read_counter(fill), SL_STAGING_READ);
+}
+
+/* HOST, POISONED: a frame has the contents. Drops. */
+SL_HELD static int
+fill_from_frame(struct sl_chunk *c, const struct sl_fill *fill)
+{
+	int dead = c->state == SL_CHUNK_HOST && fill_is_total(c, fill) &&
+		   fill->intent == SLUICE_USE_SCRATCH;
+
+	if (c->flags & SL_ZEROCOPY)
+		return sl_zerocopy_unmap(c);
+	if (c->view)
+		return dead ? sl_view_forget(c) : sl_view_fold(c);
+	if (c->state == SL_CHUNK_POISONED && c->pages)
+		return pages_write(c);
+	return fill_move(c, fill);
+}
+
+/* One step of c towards being present. *waited_read: a read was waited for, which may have failed. */
 SL_HELD static int
 fill_step(struct sl_chunk *c, const struct sl_fill *fill, int *waited_read)
 {
-	switch ((enum sl_chunk_state)c->state) {
-	case SL_CHUNK_STORE:
-		if (*waited_read) {
-			int rc = sl_read_failed(c);
+	int waited = *waited_read;
 
-			*waited_read = 0;
-			if (rc)
-				return rc;
-		}
-		if (fill_is_total(c, fill))
-			return fill_move(c, fill);
-		return sl_read_begin(c,
-				     fill->cause == SL_CAUSE_PREFETCH ? SL_IO_PREFETCH
-								      : SL_IO_DEMAND,
-				     read_counter(fill), SL_STAGING_READ);
-	case SL_CHUNK_POISONED:
-		if (c->flags & SL_ZEROCOPY)
-			return sl_zerocopy_unmap(c);
-		if (c->view)
-			return sl_view_fold(c);
-		if (c->pages) { /* only its pages are here: they must reach the store first */
-			int rc = sl_write_begin(c, SL_IO_DEMAND,
-						SLUICE_COUNTER_STORE_WRITE_BACK, 1);
-
-			while (!rc && c->state == SL_CHUNK_WRITING)
-				sl_chunk_wait(c);
-			if (!rc && c->state == SL_CHUNK_POISONED)
-				rc = sl_fail(c->region->write_error, "%s",
-					     c->region->write_error_text);
-			return rc;
-		}
-		return fill_move(c, fill);
-	case SL_CHUNK_HOST:
-		if (c->flags & SL_ZEROCOPY)
-			return sl_zerocopy_unmap(c);
-		if (c->view)
-			return fill_is_total(c, fill) && fill->intent == SLUICE_USE_SCRATCH
-				       ? sl_view_forget(c)
-				       : sl_view_fold(c);
-		return fill_move(c, fill);
-	case SL_CHUNK_EMPTY:
-		if (!fill_is_total(c, fill) && sl_chunk_lost(c))
-			return -EIO;
-		return fill_move(c, fill);
-	case SL_CHUNK_DEVICE:
+	if (sl_chunk_in_flight(c)) {
+		*waited_read |= c->state == SL_CHUNK_READING;
+		sl_chunk_wait(c);
+		return 0;
+	}
+	if (c->state == SL_CHUNK_DEVICE) {
 		if (c->unwritten)
 			return sl_overwrite_undo(c);
 		return c->pages ? sl_evict(c, SL_EVICT_REQUEST) : 0;
-	case SL_CHUNK_READING:
-		*waited_read = 1;
-		sl_chunk_wait(c);
-		return 0;
-	case SL_CHUNK_WRITING:
-	case SL_CHUNK_FILLING:
-	case SL_CHUNK_SYNCING:
-	case SL_CHUNK_EVICTING:
-	case SL_CHUNK_VIEWING:
-		sl_chunk_wait(c);
-		return 0;
-	case SL_CHUNK_STATE_COUNT:
-		break;
 	}
-	return 0;
+	if (c->state == SL_CHUNK_EMPTY) {
+		if (!fill_is_total(c, fill) && sl_chunk_lost(c))
+			return -EIO;
+		return fill_move(c, fill);
+	}
+	if (c->state != SL_CHUNK_STORE)
+		return fill_from_frame(c, fill);
+	*waited_read = 0;
+	return fill_from_store(c, fill, waited);
 }
 
 int

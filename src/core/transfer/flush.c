@@ -65,78 +65,54 @@ chunk_snapshot(struct sl_chunk *c)
 	return 0;
 }
 
+/* DEVICE: *done once its newest contents are on their way to the store, or there. Drops. */
+SL_HELD static int
+device_flush(struct sl_chunk *c, int keep, int *done)
+{
+	int dirty = (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) &&
+		    !(c->flags & SL_DISCARDED);
+	size_t n_pages = c->region->chunk_bytes / SL_PAGE_BYTES;
+
+	if (sl_chunk_is_held(c)) {
+		sl_chunk_wait(c);
+		return 0;
+	}
+	if (c->unwritten)
+		return sl_overwrite_undo(c);
+	*done = c->pages && !(c->flags & SL_DIRTY_HOST) &&
+		!sl_bitmap_count(c->pages->dirty, 0, n_pages);
+	if (*done)
+		return 0;
+	if (c->pages || (dirty && !keep && !c->user_pins))
+		return sl_evict(c, SL_EVICT_FLUSH); /* written, or HOST and newer than the store */
+	*done = 1;
+	return dirty ? chunk_snapshot(c) : 0;
+}
+
 /* Start what it takes to have chunk c on the store. Drops. */
 SL_HELD static int
 chunk_flush(struct sl_chunk *c, int keep)
 {
-	for (;;) {
-		if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING && !keep) {
-			int rc = sl_zerocopy_unmap(c);
+	int rc = 0, done = 0;
 
-			if (rc)
-				return rc;
-			continue;
-		}
-		if (c->view && c->state != SL_CHUNK_VIEWING) {
-			int rc = sl_view_fold(c);
-
-			if (rc)
-				return rc;
-			continue;
-		}
-		switch ((enum sl_chunk_state)c->state) {
-		case SL_CHUNK_DEVICE:
-			if (sl_chunk_is_held(c)) {
-				sl_chunk_wait(c);
-				break;
-			}
-			if (c->unwritten) {
-				int rc = sl_overwrite_undo(c);
-
-				if (rc)
-					return rc;
-				break;
-			}
-			if (c->pages && !(c->flags & SL_DIRTY_HOST) &&
-			    !sl_bitmap_count(c->pages->dirty, 0,
-					     c->region->chunk_bytes / SL_PAGE_BYTES))
-				return 0;
-			if (c->pages || (!keep && !c->user_pins &&
-					 (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) &&
-					 !(c->flags & SL_DISCARDED))) {
-				int rc = sl_evict(c, SL_EVICT_FLUSH);
-
-				if (rc)
-					return rc;
-				break; /* written, or HOST with a frame newer than the store */
-			}
-			if (!(c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) ||
-			    (c->flags & SL_DISCARDED))
-				return 0;
-			return chunk_snapshot(c);
-		case SL_CHUNK_HOST:
-			if (!(c->flags & SL_DIRTY_HOST))
-				return 0;
+	while (!rc && !done) {
+		if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING && !keep)
+			rc = sl_zerocopy_unmap(c);
+		else if (c->view && c->state != SL_CHUNK_VIEWING)
+			rc = sl_view_fold(c);
+		else if (c->state == SL_CHUNK_DEVICE)
+			rc = device_flush(c, keep, &done);
+		else if (c->state == SL_CHUNK_POISONED ||
+			 (c->state == SL_CHUNK_HOST && (c->flags & SL_DIRTY_HOST)))
 			return sl_write_begin(c, SL_IO_DEMAND,
 					      SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
-		case SL_CHUNK_POISONED:
-			return sl_write_begin(c, SL_IO_DEMAND,
-					      SLUICE_COUNTER_STORE_WRITE_SYNC, !keep);
-		case SL_CHUNK_EMPTY:
-		case SL_CHUNK_STORE:
-		case SL_CHUNK_WRITING: /* waited for in the second pass */
-		case SL_CHUNK_READING:
-			return 0;
-		case SL_CHUNK_FILLING:
-		case SL_CHUNK_SYNCING:
-		case SL_CHUNK_EVICTING:
-		case SL_CHUNK_VIEWING:
+		else if (c->state == SL_CHUNK_WRITING || c->state == SL_CHUNK_READING ||
+			 !sl_chunk_in_flight(c))
+			return 0; /* there already, or waited for in the second pass */
+		else
 			sl_chunk_wait(c);
-			break;
-		case SL_CHUNK_STATE_COUNT:
-			return 0;
-		}
 	}
+	return rc;
 }
 
 /*
@@ -146,9 +122,7 @@ chunk_flush(struct sl_chunk *c, int keep)
 SL_HELD static int
 chunk_flushed(struct sl_chunk *c)
 {
-	while (c->state == SL_CHUNK_WRITING || c->state == SL_CHUNK_SYNCING ||
-	       c->state == SL_CHUNK_EVICTING || c->state == SL_CHUNK_FILLING ||
-	       c->state == SL_CHUNK_VIEWING)
+	while (sl_chunk_in_flight(c) && c->state != SL_CHUNK_READING)
 		sl_chunk_wait(c);
 	return c->state == SL_CHUNK_POISONED;
 }

@@ -265,6 +265,17 @@ pages_begin(struct sl_chunk *c)
 	return 0;
 }
 
+/* By pages it fits nowhere, or its frame is all there is of it. Drops. */
+SL_HELD static int
+whole_fill(struct sl_chunk *c, enum sl_cause cause)
+{
+	const struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE,
+				     .cause = cause,
+				     .no_wait_in_flight = 1};
+
+	return sl_fill(c, &fill);
+}
+
 int
 sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause cause)
 {
@@ -273,58 +284,36 @@ sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause ca
 	int rc;
 
 	for (;;) {
-		switch ((enum sl_chunk_state)c->state) {
-		case SL_CHUNK_EMPTY:
-		case SL_CHUNK_STORE:
-		case SL_CHUNK_HOST:
+		if (sl_chunk_in_flight(c)) {
+			sl_chunk_wait(c);
+			continue;
+		}
+		if (c->state == SL_CHUNK_POISONED)
+			return whole_fill(c, cause);
+		if (c->state != SL_CHUNK_DEVICE) {
 			rc = pages_begin(c);
-			if (rc == -EAGAIN) { /* a dirty frame that fits nowhere: whole, then */
-				struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE,
-						       .cause = cause,
-						       .no_wait_in_flight = 1};
-
-				return sl_fill(c, &fill);
-			}
+			if (rc == -EAGAIN)
+				return whole_fill(c, cause);
 			if (rc)
 				return rc;
-			break;
-		case SL_CHUNK_DEVICE:
-			if (!c->pages)
-				return 0; /* whole: the touch was stale */
-			if (sl_bitmap_test(c->pages->filling, page)) {
-				waited = 1;
-				sl_chunk_wait(c);
-				break;
-			}
-			sl_chunk_touch(c);
-			if (!sl_bitmap_test(c->pages->present, page)) {
-				rc = pages_fill(c, page, touch->access, cause);
-				if (rc != -EAGAIN)
-					return rc;
-				break;
-			}
-			if (touch->access != SL_ACCESS_WRITE ||
-			    (waited && !touch->guarded &&
-			     sl_bitmap_test(c->pages->dirty, page)))
-				return 0;
-			return page_written(c, page);
-		case SL_CHUNK_POISONED: {
-			struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE,
-					       .cause = cause,
-					       .no_wait_in_flight = 1};
-
-			return sl_fill(c, &fill);
+			continue;
 		}
-		case SL_CHUNK_READING:
-		case SL_CHUNK_WRITING:
-		case SL_CHUNK_FILLING:
-		case SL_CHUNK_SYNCING:
-		case SL_CHUNK_EVICTING:
-		case SL_CHUNK_VIEWING:
+		if (!c->pages)
+			return 0; /* whole: the touch was stale */
+		if (sl_bitmap_test(c->pages->filling, page)) {
+			waited = 1;
 			sl_chunk_wait(c);
-			break;
-		case SL_CHUNK_STATE_COUNT:
-			return 0;
+			continue;
 		}
+		sl_chunk_touch(c);
+		if (sl_bitmap_test(c->pages->present, page))
+			break;
+		rc = pages_fill(c, page, touch->access, cause);
+		if (rc != -EAGAIN)
+			return rc;
 	}
+	if (touch->access != SL_ACCESS_WRITE ||
+	    (waited && !touch->guarded && sl_bitmap_test(c->pages->dirty, page)))
+		return 0;
+	return page_written(c, page);
 }

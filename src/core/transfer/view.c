@@ -227,57 +227,50 @@ view_written(struct sl_chunk *c, uint32_t span)
 	return rc;
 }
 
+/* HOST, POISONED: show the span, once there is room for views. *done: it is shown. Drops. */
+SL_HELD static int
+view_step(struct sl_chunk *c, uint32_t span, int write, int *done)
+{
+	const struct sluice_space *s = c->region->space;
+	int rc;
+
+	if (!c->view && s->view.bytes + c->region->chunk_bytes > s->view.limit_bytes) {
+		rc = view_room(c);
+		if (rc || s->view.n)
+			return rc; /* the lock was dropped: look again */
+		if (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED)
+			return 0;
+	}
+	*done = 1;
+	if (c->view & (1u << span))
+		return write ? view_written(c, span) : 0;
+	return view_show(c, span, write);
+}
+
 int
 sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 {
 	uint32_t span = span_of(c, touch->addr);
-	int write = touch->access == SL_ACCESS_WRITE, waited_read = 0;
+	int write = touch->access == SL_ACCESS_WRITE, waited_read = 0, done = 0;
 	int rc = 0;
 
-	while (!rc) {
-		switch ((enum sl_chunk_state)c->state) {
-		case SL_CHUNK_EMPTY:
+	while (!rc && !done) {
+		if (sl_chunk_in_flight(c)) {
+			waited_read |= c->state == SL_CHUNK_READING;
+			sl_chunk_wait(c);
+		} else if (c->state == SL_CHUNK_DEVICE || c->reach_users) {
+			return -EINPROGRESS;
+		} else if (c->state == SL_CHUNK_EMPTY) {
 			rc = sl_host_zero(c, 0);
-			break;
-		case SL_CHUNK_STORE:
+		} else if (c->state == SL_CHUNK_STORE) {
 			rc = waited_read ? sl_read_failed(c) : 0;
 			waited_read = 0;
 			if (!rc)
 				rc = sl_read_begin(c, SL_IO_DEMAND,
 						   SLUICE_COUNTER_STORE_READ_DEMAND,
 						   SL_STAGING_READ);
-			break;
-		case SL_CHUNK_HOST:
-		case SL_CHUNK_POISONED:
-			if (c->reach_users)
-				return -EINPROGRESS;
-			if (c->view & (1u << span))
-				return write ? view_written(c, span) : 0;
-			if (!c->view && c->region->space->view.bytes + c->region->chunk_bytes >
-						c->region->space->view.limit_bytes) {
-				rc = view_room(c);
-				if (!rc && c->region->space->view.n)
-					break; /* the lock was dropped: look again */
-			}
-			if (!rc &&
-			    (c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_POISONED))
-				return view_show(c, span, write);
-			break;
-		case SL_CHUNK_DEVICE:
-			return -EINPROGRESS;
-		case SL_CHUNK_READING:
-			waited_read = 1;
-			sl_chunk_wait(c);
-			break;
-		case SL_CHUNK_WRITING:
-		case SL_CHUNK_FILLING:
-		case SL_CHUNK_SYNCING:
-		case SL_CHUNK_EVICTING:
-		case SL_CHUNK_VIEWING:
-			sl_chunk_wait(c);
-			break;
-		case SL_CHUNK_STATE_COUNT:
-			return 0;
+		} else {
+			rc = view_step(c, span, write, &done);
 		}
 	}
 	return rc;

@@ -60,57 +60,50 @@ sl_reached_idle(struct sluice_space *s)
 	return NULL;
 }
 
-/* In the host tier, with a frame that may stay. Drops; look at the state again. */
+/* HOST, POISONED: map the frame, once it is settled. Drops. */
+SL_HELD static int
+reach_frame(struct sl_chunk *c)
+{
+	const struct sluice_space *s = c->region->space;
+	int rc;
+
+	if (c->view)
+		return sl_view_fold(c);
+	if (c->host->settled)
+		return reach_change(c, 1);
+	rc = sl_host_settle(c, SL_SETTLE_WRITE);
+	if (rc != -EAGAIN)
+		return rc;
+	if (!c->host || c->host->settled || c->state != SL_CHUNK_HOST)
+		return 0;
+	return sl_fail(
+		-ENOBUFS,
+		"%s: chunk %llu fits neither on the device nor in the host budget of "
+		"%llu bytes: tile the launch, or raise a budget",
+		c->region->name, (unsigned long long)sl_chunk_index(c),
+		(unsigned long long)s->host.budget_bytes);
+}
+
+/* In the host tier, with a frame that may stay. c is not on the device. Drops; look at the state again. */
 SL_HELD static int
 reach_step(struct sl_chunk *c, int *waited_read)
 {
 	int rc;
 
-	switch ((enum sl_chunk_state)c->state) {
-	case SL_CHUNK_EMPTY:
-		return sl_host_zero(c, (c->region->flags & SL_REGION_UNDEFINED) != 0);
-	case SL_CHUNK_STORE:
-		rc = *waited_read ? sl_read_failed(c) : 0;
-		*waited_read = 0;
-		return rc ? rc
-			  : sl_read_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_READ_DEMAND,
-					  SL_STAGING_READ);
-	case SL_CHUNK_HOST:
-	case SL_CHUNK_POISONED:
-		if (c->view)
-			return sl_view_fold(c);
-		if (!c->host->settled) {
-			rc = sl_host_settle(c, SL_SETTLE_WRITE);
-			if (rc == -EAGAIN && c->host && !c->host->settled &&
-			    c->state == SL_CHUNK_HOST)
-				return sl_fail(
-					-ENOBUFS,
-					"%s: chunk %llu fits neither on the device nor "
-					"in "
-					"the host budget of %llu bytes: tile the launch, "
-					"or raise a budget",
-					c->region->name,
-					(unsigned long long)sl_chunk_index(c),
-					(unsigned long long)c->region->space->host.budget_bytes);
-			return rc == -EAGAIN ? 0 : rc;
-		}
-		return reach_change(c, 1);
-	case SL_CHUNK_READING:
-		*waited_read = 1;
+	if (sl_chunk_in_flight(c)) {
+		*waited_read |= c->state == SL_CHUNK_READING;
 		sl_chunk_wait(c);
 		return 0;
-	case SL_CHUNK_WRITING:
-	case SL_CHUNK_FILLING:
-	case SL_CHUNK_EVICTING:
-	case SL_CHUNK_VIEWING:
-		sl_chunk_wait(c);
-		return 0;
-	case SL_CHUNK_DEVICE:
-	case SL_CHUNK_SYNCING:
-	case SL_CHUNK_STATE_COUNT:
-		break;
 	}
-	return 0;
+	if (c->state == SL_CHUNK_EMPTY)
+		return sl_host_zero(c, (c->region->flags & SL_REGION_UNDEFINED) != 0);
+	if (c->state != SL_CHUNK_STORE)
+		return reach_frame(c);
+	rc = *waited_read ? sl_read_failed(c) : 0;
+	*waited_read = 0;
+	return rc ? rc
+		  : sl_read_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_READ_DEMAND,
+				  SL_STAGING_READ);
 }
 
 int
@@ -119,8 +112,7 @@ sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent)
 	int waited_read = 0, rc = 0;
 
 	c->region->busy++;
-	while (!rc && c->state != SL_CHUNK_DEVICE && c->state != SL_CHUNK_SYNCING &&
-	       !(c->flags & SL_ZEROCOPY))
+	while (!rc && !sl_chunk_on_device(c) && !(c->flags & SL_ZEROCOPY))
 		rc = reach_step(c, &waited_read);
 	while (!rc && c->state == SL_CHUNK_VIEWING)
 		sl_chunk_wait(c);
@@ -172,8 +164,7 @@ sl_zerocopy_plan(struct sluice_launch *l)
 				struct sl_chunk *c = &u->region->chunks[i];
 
 				if (c->mark == mark || c->user_pins ||
-				    (!round && c->state != SL_CHUNK_DEVICE &&
-				     c->state != SL_CHUNK_SYNCING) ||
+				    (!round && !sl_chunk_on_device(c)) ||
 				    (round == 1 && u->lag))
 					continue;
 				c->mark = mark;
