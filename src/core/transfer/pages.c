@@ -111,106 +111,135 @@ pages_missing(const struct sl_chunk *c, uint32_t first, uint32_t n)
 	return missing;
 }
 
-/* Claim what nobody has or brings of [first, first + n), in claim (bit 0: page first). Held. */
-SL_HELD static uint32_t
-pages_claim(struct sl_chunk *c, uint32_t first, uint32_t n, uint64_t *claim)
-{
-	uint32_t claimed = 0;
+/* The pages that one fault brings: of [first, first + n) those that bits names (bit 0: page first). */
+struct claim {
+	uint32_t first, n;
+	uint32_t left; /* claimed, and neither on the books yet nor given up */
+	enum page_base base;
+	struct sl_frame *bounce; /* for pages that come from the store together, else NULL */
+	uint64_t bits[SL_BITMAP_WORDS(SL_CHUNK_BYTES_MAX / SL_PAGE_BYTES)];
+};
 
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t page = first + i;
+/* Claim what nobody has or brings. Held. */
+SL_HELD static void
+claim_take(struct sl_chunk *c, struct claim *k)
+{
+	memset(k->bits, 0, SL_BITMAP_WORDS(k->n) * sizeof(k->bits[0])); /* of one page: not 2 KiB */
+	k->left = 0;
+	for (uint32_t i = 0; i < k->n; i++) {
+		uint32_t page = k->first + i;
 
 		if (sl_bitmap_test(c->pages->present, page) ||
 		    sl_bitmap_test(c->pages->filling, page))
 			continue;
 		sl_bitmap_set(c->pages->filling, page, 1);
-		sl_bitmap_set(claim, i, 1);
-		claimed++;
+		sl_bitmap_set(k->bits, i, 1);
+		k->left++;
 	}
-	c->pages->n_filling += claimed;
-	return claimed;
+	c->pages->n_filling += k->left;
 }
 
 /*
- * Fill the pages of c, which is DEVICE by pages, around page. Held, drops. -EAGAIN: c changed
+ * Room for what is missing around page, and the claim on it. Held, drops. -EAGAIN: c changed
  * meanwhile, look again. Room is made before pages are claimed: a chunk with claimed pages may not be
  * evicted, and two threads that need each other's chunk gone would wait for ever.
  */
 SL_HELD static int
-pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cause cause)
+claim_make(struct sl_chunk *c, uint32_t page, enum sl_cause cause, struct claim *k)
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
-	uint32_t n_pages = (uint32_t)(r->chunk_bytes / SL_PAGE_BYTES);
+	uint32_t n_pages = (uint32_t)(r->chunk_bytes / SL_PAGE_BYTES), reserved;
 	struct sl_fill room = {.cause = cause, .no_wait_in_flight = 1};
-	enum page_base base;
-	uint64_t claim[SL_BITMAP_WORDS(SL_CHUNK_BYTES_MAX / SL_PAGE_BYTES)];
-	struct sl_frame *bounce = NULL;
-	uint32_t first = page, n = 1, left, reserved;
 	int rc;
 
+	k->first = page;
+	k->n = 1;
 	if (r->population == SLUICE_POPULATE_GROW)
-		sl_pages_grow(c->pages->present, n_pages, page, &first, &n);
-	reserved = pages_missing(c, first, n);
+		sl_pages_grow(c->pages->present, n_pages, page, &k->first, &k->n);
+	reserved = pages_missing(c, k->first, k->n);
 	rc = sl_room_make(c, (uint64_t)reserved * SL_PAGE_BYTES, &room);
 	if (rc)
 		return rc;
 	if (c->state != SL_CHUNK_DEVICE || !c->pages ||
 	    sl_bitmap_test(c->pages->present, page) ||
 	    sl_bitmap_test(c->pages->filling, page) ||
-	    pages_missing(c, first, n) > reserved) {
+	    pages_missing(c, k->first, k->n) > reserved) {
 		sl_room_give(s, (uint64_t)reserved * SL_PAGE_BYTES);
 		return -EAGAIN;
 	}
-	memset(claim, 0, SL_BITMAP_WORDS(n) * sizeof(claim[0])); /* of one page: not 2 KiB */
-	left = pages_claim(c, first, n, claim);
-	if (left < reserved)
-		sl_room_give(s, (uint64_t)(reserved - left) * SL_PAGE_BYTES);
-	base = c->host                     ? PAGE_BASE_HOST
-	       : c->flags & SL_STORE_VALID ? PAGE_BASE_STORE
-					   : PAGE_BASE_ZERO;
+	claim_take(c, k);
+	if (k->left < reserved)
+		sl_room_give(s, (uint64_t)(reserved - k->left) * SL_PAGE_BYTES);
+	k->base = c->host                     ? PAGE_BASE_HOST
+		  : c->flags & SL_STORE_VALID ? PAGE_BASE_STORE
+					      : PAGE_BASE_ZERO;
+	k->bounce = NULL;
 	if (c->host)
 		sl_chunk_update(c); /* its base frame stays */
-	if (n > 1 && base == PAGE_BASE_STORE) {
-		sl_space_unlock(s);
-		rc = s->device->ops->frame_get(s->device, r->chunk_bytes, &bounce);
-		sl_space_lock(s);
-		if (rc)
-			sl_room_give(s, (uint64_t)left * SL_PAGE_BYTES);
-	}
-	for (size_t i = sl_bitmap_next_set(claim, 0, n), end; i < n;
-	     i = sl_bitmap_next_set(claim, end, n)) {
-		uint32_t at = first + (uint32_t)i, run;
-		int writes;
+	return 0;
+}
 
-		end = sl_bitmap_next_clear(claim, i, n);
-		run = (uint32_t)(end - i);
-		writes = access == SL_ACCESS_WRITE && run == 1 && at == page;
-		if (!rc) {
-			sl_space_unlock(s);
-			rc = pages_move(c, at, run, base, !writes, bounce);
-			sl_space_lock(s);
-			if (rc)
-				sl_room_give(s, (uint64_t)left * SL_PAGE_BYTES);
-		}
-		sl_bitmap_clear(c->pages->filling, at, run);
-		c->pages->n_filling -= run;
-		left -= run;
-		if (rc)
-			continue;
-		sl_bitmap_set(c->pages->present, at, run);
-		c->pages->n_present += run;
-		c->device_bytes += run * SL_PAGE_BYTES;
-		if (writes) {
-			sl_bitmap_set(c->pages->dirty, page, 1);
-			sl_chunk_revive(c, (uint64_t)page * SL_PAGE_BYTES,
-					(uint64_t)(page + 1) * SL_PAGE_BYTES);
-		}
-		pages_count(c, cause, base, (uint64_t)run * SL_PAGE_BYTES);
+/* Present one run of claimed pages, from page at; written: the fault writes it. Held, drops. */
+SL_HELD static int
+run_fill(struct sl_chunk *c, struct claim *k, uint32_t at, uint32_t n, int written,
+	 enum sl_cause cause)
+{
+	struct sluice_space *s = c->region->space;
+	int rc;
+
+	sl_space_unlock(s);
+	rc = pages_move(c, at, n, k->base, !written, k->bounce);
+	sl_space_lock(s);
+	if (rc)
+		return rc;
+	sl_bitmap_set(c->pages->present, at, n);
+	c->pages->n_present += n;
+	c->device_bytes += n * SL_PAGE_BYTES;
+	if (written) {
+		sl_bitmap_set(c->pages->dirty, at, 1);
+		sl_chunk_revive(c, (uint64_t)at * SL_PAGE_BYTES,
+				(uint64_t)(at + 1) * SL_PAGE_BYTES);
 	}
-	if (bounce) {
+	pages_count(c, cause, k->base, (uint64_t)n * SL_PAGE_BYTES);
+	return 0;
+}
+
+/* Fill the pages of c, which is DEVICE by pages, around page. Held, drops. -EAGAIN: look again. */
+SL_HELD static int
+pages_fill(struct sl_chunk *c, uint32_t page, enum sl_access access, enum sl_cause cause)
+{
+	struct sluice_space *s = c->region->space;
+	struct claim k;
+	int rc = claim_make(c, page, cause, &k);
+
+	if (rc)
+		return rc;
+	if (k.n > 1 && k.base == PAGE_BASE_STORE) {
 		sl_space_unlock(s);
-		s->device->ops->frame_put(s->device, bounce);
+		rc = s->device->ops->frame_get(s->device, c->region->chunk_bytes, &k.bounce);
+		sl_space_lock(s);
+	}
+	for (size_t i = sl_bitmap_next_set(k.bits, 0, k.n), end; i < k.n;
+	     i = sl_bitmap_next_set(k.bits, end, k.n)) {
+		uint32_t at = k.first + (uint32_t)i, n;
+
+		end = sl_bitmap_next_clear(k.bits, i, k.n);
+		n = (uint32_t)(end - i);
+		if (!rc)
+			rc = run_fill(c, &k, at, n,
+				      access == SL_ACCESS_WRITE && n == 1 && at == page,
+				      cause);
+		sl_bitmap_clear(c->pages->filling, at, n);
+		c->pages->n_filling -= n;
+		if (!rc)
+			k.left -= n;
+	}
+	if (rc) /* from the run that failed on */
+		sl_room_give(s, (uint64_t)k.left * SL_PAGE_BYTES);
+	if (k.bounce) {
+		sl_space_unlock(s);
+		s->device->ops->frame_put(s->device, k.bounce);
 		sl_space_lock(s);
 	}
 	if (c->host)
