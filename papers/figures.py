@@ -187,8 +187,8 @@ class Page:
 
     def figure4(self):
         self.section("Figure 4: how large the tensors are that are idle",
-                     "Idle times by the size of their tensor, as shares of their number; below, those of at least "
-                     "10 ms", "in which a tensor can leave and come back.")
+                     "Idle times by the size of their tensor, as shares of their number. The second table has those of",
+                     "at least 10 ms, in which a tensor can leave and come back.")
         names = ["<= " + common.size_text(4096 << 4 * b) for b in range(6)] + ["more"]
         for first, least, picture, title in (
                 ("size", 0, "figure4", "Figure 4: sizes of idle tensors"),
@@ -408,10 +408,10 @@ class Page:
 
     def text(self, bars):
         self.put("# The figures of the paper G10", "",
-                 "Made by `papers/figures.py --update` from the published kernel times: one simulated GPU of 40 GiB,",
-                 "128 GiB of host memory and a drive of 3.2 GB/s unless said otherwise, by the rules of the published",
-                 "program (`as_published`, see [simulator](design/simulator.md) and",
-                 "[published planner](design/published-planner.md)). Published values are those of the artifact's",
+                 "Made by `papers/figures.py --update` from the published kernel times. Unless said otherwise the",
+                 "machine is one simulated GPU of 40 GiB with 128 GiB of host memory and a drive of 3.2 GB/s. The",
+                 "rules are those of the published program: `as_published` in [simulator](design/simulator.md) and",
+                 "[published planner](design/published-planner.md). Published values are those of the artifact's",
                  "example results. *Sluice* is our own planner, executed by the same rules.")
         missing = [model["title"] for model in self.figures.models if not model["there"]]
         if missing:

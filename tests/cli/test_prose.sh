@@ -10,10 +10,11 @@ cd "$SLUICE_SOURCE_DIR" || exit 1
 failed=0
 command -v python3 >/dev/null || { echo "skip: python3 is not here"; exit 77; }
 
-scripts/prose README.md ARCHITECTURE.md HACKING.md CHANGELOG.md docs/run.md docs/cuda.md docs/benchmarks{,-cuda,-run}.md \
+scripts/prose README.md ARCHITECTURE.md HACKING.md CHANGELOG.md docs/{run,cuda,figures}.md \
+	docs/benchmarks{,-cuda,-run}.md \
 	docs/design/{checking,cuda,discard,faults,fetch,host-tier,papers,planner}.md \
 	docs/design/{published-planner,simulator,states,store,traces}.md \
-	man/sluice-run.1.scd man/sluice.7.scd include/sluice/*.h || failed=1
+	man/*.scd include/sluice/*.h || failed=1
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
