@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which way a program that repeats itself is fastest, found by trying (autotune.c). */
+/* The fastest strategy of a program that repeats itself, found by trials (autotune.c). */
 #ifndef SL_PREDICT_AUTOTUNE_H
 #define SL_PREDICT_AUTOTUNE_H
 

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is needed last: for launches that repeat exactly, how far the next use of everything is. The
- * data used farthest in the future are the best victims (Belady, "A study of replacement algorithms
- * for a virtual-storage computer", 1966).
+ * Farthest next use: for launches that repeat exactly, the distance of the next use of all data.
+ * The data used farthest in the future are the best victims (Belady, "A study of replacement
+ * algorithms for a virtual-storage computer", 1966).
  *
- * The blocks are cut into ranges that launches use whole or not at all. Then some periods are gone
- * through on paper, once with this order and once with LRU. They say which uses will miss, and
- * whether the order is worth it. Ranges come and go as a whole there, and nothing is fetched ahead.
+ * The blocks are cut into ranges that launches use whole or not at all. Then some periods are
+ * computed on paper, once with this order and once with LRU. They tell which uses will miss, and
+ * whether the order is worth it. There ranges come and go as a whole, and nothing is fetched
+ * ahead.
  *
- * A range that is clean, and overwritten by its next use, costs nothing to give up: it is the first to
- * go. That saves srad_v2 of docs/benchmarks.md#plans 2 %.
+ * A range that is clean, and overwritten by its next use, costs nothing to evict: it goes first.
+ * That saves srad_v2 of docs/benchmarks.md#plans 2 %.
  *
- * Refused: to give up a range that costs one way for one that costs two ways and is used later. Of five
- * parts of the period that it may be later, the least was 0 in all rows of docs/benchmarks.md#plans.
+ * Refused: to evict a range that costs one way before one that costs two ways and is used later.
+ * Five weights were tried for the difference of their uses, as parts of the period. The best was
+ * 0 in all rows of docs/benchmarks.md#plans.
  *
  * Nothing here is measured: the same launches give the same answer in every run.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of launches that the files of src/predict share, and two of the learner's constants. Nobody
- * else includes it.
+ * The log of launches, shared by the files of src/predict, and two constants of the learner. No
+ * other file includes it.
  */
 #ifndef SL_PREDICT_PAST_H
 #define SL_PREDICT_PAST_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The learner: the one door for the pager's policy `plan` and for the preload library.
+ * The learner, for the pager's policy `plan` and for the preload library.
  *
- * It knows launches by what runs and by the sizes and blocks that they use. It knows bytes and
- * times, and neither chunks nor spaces nor drivers. Programs repeat themselves, so that the past
+ * It knows launches by their function, and by the sizes and blocks of their uses. It knows bytes
+ * and times, and neither chunks nor spaces nor drivers. Programs repeat themselves, so the past
  * answers three questions:
  *
  *	what comes next           history.c: expected launches, whose data are fetched ahead
- *	what to evict now         residency_plan.c: blocks that do not stay until their next use
+ *	what to evict now         residency_plan.c: blocks that are not kept until their next use
  *	what is needed last       next_use.c: the order of victims of an exactly repeated period
  *
  * autotune.c finds out whether fetching ahead makes the program faster.

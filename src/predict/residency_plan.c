@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which blocks stay on the device between two uses, for a program whose period is known. Each
+ * The blocks that stay on the device between two uses, for a program whose period is known. Each
  * interval between two uses either keeps its room or gives it to others. As many intervals are
  * kept as fit, the shortest first, since they occupy the room for the least time. For blocks of
  * one size this is Belady's rule (evict the block whose next use is farthest).
- *   - Intervals of about one length (a loop over weights) are taken from all over the period, so
- *     that the link is never idle for long.
- *   - An interval that fits in part is kept in part.
- *   - A block always stays during its uses, from the scope on in which it is prefetched.
+ * - Intervals of about one length (a loop over weights) are taken from all over the period, so
+ *   that the link is never idle for long.
+ * - An interval that fits in part is kept in part.
+ * - A block always stays during its uses, from the scope on in which it is prefetched.
  */
 #include "predict/residency_plan.h"
 

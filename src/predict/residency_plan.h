@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of what a repeating program uses stays on the device from one use to the next (residency_plan.c). */
+/*
+ * The blocks of a repeating program that stay on the device between two uses (residency_plan.c).
+ */
 #ifndef SL_PREDICT_RESIDENCY_PLAN_H
 #define SL_PREDICT_RESIDENCY_PLAN_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows on a scope, ahead of it: the learner (predict/predict.h) is told of each scope, and
- * what it asks for goes to the pager. Blocks are known by their identity, so that one that was freed
- * is not taken for the one in its place.
+ * Prefetching ahead of a scope. The learner (predict/predict.h) hears of each scope, and its
+ * requests go to the pager. Blocks are known by their identity, so a freed one is not mistaken
+ * for the one in its place.
  *
  * Threads: any; a thread that finds the learner in use goes without.
  */

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy=plan: launches that repeat are evicted for and prefetched by their next uses. Each launch
- * passes here once, in call order, when it is about to be pinned:
+ * policy=plan: the next uses of repeating launches decide evictions and prefetches. Each launch
+ * passes here once, in call order, before its first pin:
  *
- *	no plan    the learner notes it (src/predict); when the last ones look repeated, the mover asks it for a period
- *	a plan     it is compared with the one expected. The same: its chunks are stamped by their
- *	           next use, so that the device's heap (lru.c) has the one used farthest in the future
- *	           on top, and behind it the mover brings in what the next launch lacks. Another: back
- *	           to LRU at once
+ *	no plan    the learner notes it (src/predict); when the last ones repeat, the mover asks for
+ *	           a period
+ *	a plan     it is compared with the expected one. The same: its chunks are stamped by their
+ *	           next use, so the device's heap (lru.c) has the farthest one on top. Behind it the
+ *	           mover brings in absent data of the next launch. Another: back to LRU at once
  *
- * Stamps of a plan lie between those given before it and those given since: what is touched
- * without being planned is newest, as ever, and after a fallback the order of the plan is simply
- * old.
+ * Stamps of a plan lie between those given before it and those given since. An unplanned touch
+ * is newest, as ever. After a fallback the order of the plan is simply old.
  *
- * Moves of a launch are carried out after it was prepared and before the next one is, whatever the
- * time: so what is moved depends on the order of calls only. Room for them is made from chunks that
- * are needed later than what comes in, never from what the launch itself uses. A wrong plan costs
- * time, never a result: contents are dropped only where the program discarded them.
+ * Moves of a launch are carried out after it was prepared and before the next one is, whatever
+ * the time. So they depend only on the order of calls. Room for them is made from chunks that
+ * are needed later than the arriving ones, never from those of the launch itself. A wrong plan
+ * costs time, never a result: contents are dropped only where the program discarded them.
  *
- * LOCKING: all of it under space->lock; step drops. While a step is due no launch is prepared, so
- * notes and plan only change under it by forget(), which `generation` tells.
+ * LOCKING: all of it under space->lock; step drops. While a step is due no launch is prepared.
+ * So notes and plan only change under it by forget(), which `generation` tells.
  */
 #include <errno.h>
 
