@@ -21,7 +21,7 @@ parse_quietly(const char *text)
 	if (saved < 0 || null < 0)
 		abort();
 	dup2(null, STDERR_FILENO);
-	settings_parse(text);
+	levels_parse(text);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	close(null);
