@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * START HERE. The data of the pager: space, region, chunk, host copy, launch; what protects each
- * field, and the invariants that sl_space_check() walks.
+ * START HERE. The data of the pager: space, region, chunk, host copy, launch; the protection of
+ * each field, and the invariants that sl_space_check() verifies.
  *
- * One lock, space->lock, protects everything below unless said otherwise. Rule of the house:
- * decide under the lock, mark the chunk busy by its state, drop the lock, move, retake, finish.
- * Under the lock: no copy, no I/O, no system call, no callback, no log.
+ * One lock, space->lock, protects everything below unless said otherwise. The rule: decide under
+ * the lock, mark the chunk busy by its state, drop the lock, move, retake it, finish. Under the
+ * lock: no copy, no I/O, no system call, no callback, no log.
  *
  * Invariants
  *  I1 device.used_bytes = sum of chunk->device_bytes, and never above device.budget_bytes.
  *  I2 host.settled_bytes = sum of settled frames, never above host.budget_bytes;
  *     host.staging_used_bytes = sum of the other frames, never above host.staging_bytes.
- *  I3 a chunk has contents in at least one place unless it is EMPTY; DIRTY_DEVICE: only on the
- *     device (a measured chunk: maybe not only there, and then it may have a frame besides, as it
- *     was when it was measured); DIRTY_HOST: the frame is newer than the store; neither: every copy is equal.
+ *  I3 a chunk has contents in at least one place unless it is EMPTY. DIRTY_DEVICE: only on the
+ *     device. (Under dirty detection it may be clean, with a frame of the hashed contents.)
+ *     DIRTY_HOST: the frame is newer than the store. Neither: every copy is equal.
  *  I4 a chunk is in the discarded list if and only if DISCARDED, DEVICE and not pinned by the
- *     user. Every chunk that is DEVICE and neither is in the device heap; a discarded one may
- *     still be there (lru.c passes over it and takes it out when it comes to the top); no other is.
+ *     user. Every chunk that is DEVICE and neither is in the device heap. A discarded one may
+ *     still be there; it is removed when it comes to the top. No other is.
  *  I5 a settled frame is on exactly one host list, the one host_list_of() names.
  *  I6 region->ready[] counts its chunks by readiness.
  *  I7 host code's view shows spans only of chunks in HOST, POISONED or VIEWING; view.bytes is

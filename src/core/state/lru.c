@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which chunk of the device goes next: discarded ones first in, first out; then the coldest in
- * use. A hit only stores a stamp in the chunk; the heap learns of it when the chunk comes to
- * the top, so a hit costs nothing and the order is exact all the same. Equal stamps: clean before
- * dirty, then by address. A discarded chunk stays in the heap until it comes to the top or lives
- * again: taking it out at once would make a discard of many chunks cost their logarithms.
+ * The order of the device's victims: discarded chunks first in, first out; then the coldest used
+ * ones. A hit only stores a stamp in the chunk. The heap learns of it when the chunk comes to
+ * the top. So a hit costs nothing, and the order is exact all the same. Equal stamps: clean
+ * before dirty, then by address. A discarded chunk stays in the heap until it comes to the top
+ * or is revived. Removing it at once would make a discard of many chunks cost their logarithms.
  * LOCKING: all of it under space->lock.
  */
 #include <assert.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of the pager: chunks, their states and lists, budgets, and what launches pin. It does no
- * I/O, does not call the device, and calls no other storey.
+ * The state of the pager: chunks, their states and lists, budgets, and the pins of launches. It
+ * does no I/O, does not call the device, and calls no other storey.
  *
  * Each block names the file that defines it. SL_HELD means that the caller holds space->lock.
- * "Drops" means that the function may release and retake it: the caller looks again at everything.
+ * "Drops" means that the function may release and retake it: the caller looks again at
+ * everything.
  */
 #ifndef SL_CORE_STATE_STATE_H
 #define SL_CORE_STATE_STATE_H
