@@ -207,6 +207,12 @@ sl_malloc(size_t bytes)
 	return sl_fault_point("mem.alloc") ? NULL : malloc(bytes);
 }
 
+void *
+sl_realloc(void *old, size_t bytes)
+{
+	return sl_fault_point("mem.alloc") ? NULL : realloc(old, bytes);
+}
+
 char *
 sl_strdup(const char *text)
 {

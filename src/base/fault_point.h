@@ -32,6 +32,7 @@ uint64_t sl_fault_point_fired(void);
 /* malloc family with the point "mem.alloc": NULL when injected or out of memory. */
 void *sl_calloc(size_t n, size_t bytes);
 void *sl_malloc(size_t bytes);
+void *sl_realloc(void *old, size_t bytes); /* NULL: old stays as it was */
 char *sl_strdup(const char *text);
 
 #endif

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/size.h"
 #include "core/interpose.h"
 #include "core/limits.h"
@@ -215,8 +216,8 @@ space_make(struct sluice_config *config, struct pl_gpu *gpu)
 static struct pl_gpu *
 gpu_make(int device)
 {
-	struct pl_gpu *gpu = calloc(1, sizeof(*gpu));
-	struct pl_gpu_internal *books = calloc(1, sizeof(*books));
+	struct pl_gpu *gpu = sl_calloc(1, sizeof(*gpu));
+	struct pl_gpu_internal *books = sl_calloc(1, sizeof(*books));
 	struct sluice_config config;
 	int rc = gpu && books ? 0 : sl_fail(-ENOMEM, "out of memory");
 

@@ -317,8 +317,9 @@ void pl_arena_free(struct pl_block *block, int ordered, struct cu_stream *stream
 void pl_arena_pressed(struct pl_gpu *gpu);
 /* Rises with every allocation and free on the GPU. */
 uint64_t pl_arena_generation(const struct pl_gpu *gpu);
-/* Walk live blocks in order of address; fn returns not 0 to end. Takes the GPU's lock. */
-void pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *arg);
+/* Walk live blocks in order of address until fn returns not 0, which is returned. Takes the arena's
+ * lock. */
+int pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *arg);
 
 /* ---- stream.c: the program's streams -------------------------------------------------------- */
 

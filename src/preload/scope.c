@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "core/interpose.h"
 #include "preload/alloc/arena.h"
 #include "preload/gpu_internal.h"
@@ -164,7 +165,7 @@ beside_add(struct pl_block *block, void *arg)
 		return -ENOBUFS;
 	if (beside.n == beside.max) {
 		size_t max = beside.max ? 2 * beside.max : 1024;
-		struct sluice_use *more = realloc(beside.ranges, max * sizeof(*more));
+		struct sluice_use *more = sl_realloc(beside.ranges, max * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
@@ -176,6 +177,7 @@ beside_add(struct pl_block *block, void *arg)
 	return 0;
 }
 
+/* 0; -ENOMEM: asked again next time; -ENOBUFS: there are more than were gathered. */
 static int
 beside_gather(struct pl_gpu *gpu)
 {
@@ -184,11 +186,10 @@ beside_gather(struct pl_gpu *gpu)
 
 	if (beside.gpu == gpu && beside.generation == generation)
 		return rc;
-	beside.gpu = gpu;
-	beside.generation = generation;
 	beside.n = 0;
-	rc = 0;
-	pl_arena_walk(gpu, beside_add, NULL);
+	rc = pl_arena_walk(gpu, beside_add, NULL);
+	beside.gpu = rc == -ENOMEM ? NULL : gpu;
+	beside.generation = generation;
 	return rc;
 }
 
@@ -196,21 +197,30 @@ beside_gather(struct pl_gpu *gpu)
 
 static _Atomic int told_of_store;
 
-/* The rest of what is allocated, mapped as well; that it cannot be is no error. */
-static void
+/* The rest of what is allocated, mapped as well. That it has no room is no error. 0 or -ENOMEM. */
+static int
 scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
 {
-	if (beside_gather(scope->gpu) || !beside.n)
-		return;
-	if (!sl_launch_begin_optional(scope->gpu->space, stream, NULL, 0, beside.ranges,
-				      beside.n, &scope->all))
-		return;
-	scope->all = NULL;
-	if (!atomic_exchange(&told_of_store, 1))
+	int rc = beside_gather(scope->gpu), too_many = rc == -ENOBUFS;
+
+	if (rc == -ENOMEM)
+		return sl_fail(rc, "out of host memory");
+	if (!beside.n)
+		return 0;
+	rc = sl_launch_begin_optional(scope->gpu->space, stream, NULL, 0, beside.ranges,
+				      beside.n, &scope->all);
+	if (rc)
+		scope->all = NULL;
+	if (rc == -ENOMEM)
+		return rc;
+	if (!rc && too_many)
+		(void)sl_fail(-ENOBUFS, "more than %u ranges", BESIDE_MAX);
+	if ((rc || too_many) && !atomic_exchange(&told_of_store, 1))
 		pl_note("not all that is allocated can be in device and host memory "
 			"at once (%s): kernels that find addresses in memory reach what "
 			"was used lately only (--kernel-args, sluice-run(1))",
 			sluice_last_error());
+	return 0;
 }
 
 /*
@@ -238,8 +248,12 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream,
 					      &scope->launch);
 	/* In this order: what is named has the device, what else there is must only be mapped. */
 	if (!rc && (flags & PL_SCOPE_ALL))
-		scope_open_all(scope, stream);
+		rc = scope_open_all(scope, stream);
 	sl_rwlock_unlock(&gpu->books->opening);
+	if (rc && scope->launch) {
+		sluice_launch_end(scope->launch);
+		scope->launch = NULL;
+	}
 	if (!scope->launch && !scope->all)
 		scope->gpu = NULL;
 	return rc;

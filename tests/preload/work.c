@@ -86,7 +86,7 @@ served_check(const struct work *w)
 }
 
 void
-work_start(struct work *w, unsigned device_mib, unsigned host_mib)
+work_open(struct work *w, unsigned device_mib, unsigned host_mib)
 {
 	const char *path = getenv("SLUICE_CUDA_LIBRARY");
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -108,12 +108,18 @@ work_start(struct work *w, unsigned device_mib, unsigned host_mib)
 	OK(w->cuInit(0));
 	OK(w->cuDevicePrimaryCtxRetain(&w->context, 0));
 	OK(w->cuCtxSetCurrent(w->context));
-	served_check(w);
 	for (int i = 0; i < WORK_KERNELS; i++)
 		w->standin->kernel_register(&kernels[i]);
 	OK(w->cuModuleLoadData(&w->module, SL_STANDIN_IMAGE "global table 64\n"));
 	for (int i = 0; i < WORK_KERNELS; i++)
 		OK(w->cuModuleGetFunction(&w->kernel[i], w->module, kernels[i].name));
+}
+
+void
+work_start(struct work *w, unsigned device_mib, unsigned host_mib)
+{
+	work_open(w, device_mib, host_mib);
+	served_check(w);
 }
 
 void

@@ -110,6 +110,8 @@ struct work {
 /* Start the driver, with these budgets (MiB), and the module. Ends the program with 77 without a preload
  * library or a stand-in driver. */
 void work_start(struct work *w, unsigned device_mib, unsigned host_mib);
+/* The same, but the library may have no space: the driver serves the program then. */
+void work_open(struct work *w, unsigned device_mib, unsigned host_mib);
 /* The stand-in saw no rule broken. */
 void work_end(const struct work *w);
 

@@ -38,6 +38,7 @@
 
 #include "base/bitmap.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/size.h"
 #include "core/interpose.h"
 #include "preload/alloc/arena_internal.h"
@@ -101,7 +102,7 @@ arena_free(struct pl_arena *arena)
 static struct pl_arena *
 arena_make(struct pl_gpu *gpu)
 {
-	struct pl_arena *arena = calloc(1, sizeof(*arena));
+	struct pl_arena *arena = sl_calloc(1, sizeof(*arena));
 	uint64_t chunk = pl_gpu_chunk_bytes(gpu);
 
 	if (!arena)

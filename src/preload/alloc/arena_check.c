@@ -32,7 +32,7 @@ area_walk(const struct pl_zone *zone, const struct pl_area *area,
 	return rc;
 }
 
-void
+int
 pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *arg)
 {
 	struct pl_arena *arena = pl_arena_of(gpu);
@@ -40,7 +40,7 @@ pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *ar
 	int rc = 0;
 
 	if (!arena)
-		return;
+		return 0;
 	pl_arena_lock(arena);
 	for (int i = 0; i < PL_ZONE_COUNT; i++)
 		next[i] = arena->zones[i].areas;
@@ -56,6 +56,7 @@ pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *ar
 		next[lowest] = next[lowest]->next;
 	}
 	pl_arena_unlock(arena);
+	return rc;
 }
 
 void

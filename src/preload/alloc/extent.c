@@ -19,6 +19,7 @@
 
 #include "base/bitmap.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 
 #define SLAB_EXTENTS 256u
 #define BUCKETS_MIN  1024u
@@ -105,7 +106,7 @@ int
 pl_zone_reserve(struct pl_zone *zone, size_t n)
 {
 	while (zone->n_spare < zone->n_owed + n) {
-		struct pl_extent *slab = calloc(SLAB_EXTENTS, sizeof(*slab));
+		struct pl_extent *slab = sl_calloc(SLAB_EXTENTS, sizeof(*slab));
 
 		if (!slab)
 			return -ENOMEM;
@@ -146,8 +147,8 @@ static void
 buckets_grow(struct pl_zone *zone)
 {
 	size_t n = zone->n_buckets * 2;
-	struct pl_extent **starts = calloc(n, sizeof(struct pl_extent *));
-	struct pl_extent **ends = calloc(n, sizeof(struct pl_extent *));
+	struct pl_extent **starts = sl_calloc(n, sizeof(struct pl_extent *));
+	struct pl_extent **ends = sl_calloc(n, sizeof(struct pl_extent *));
 
 	if (!starts || !ends) {
 		free(starts);
@@ -580,7 +581,7 @@ pl_zone_add(struct pl_zone *zone, uint64_t base, uint64_t bytes)
 
 	if (pl_zone_reserve(zone, 1))
 		return -ENOMEM;
-	area = calloc(1, sizeof(*area) + 2 * words * sizeof(uint64_t));
+	area = sl_calloc(1, sizeof(*area) + 2 * words * sizeof(uint64_t));
 	if (!area)
 		return -ENOMEM;
 	area->base = base;
@@ -603,8 +604,8 @@ pl_zone_init(struct pl_zone *zone, uint64_t unit_bytes, uint64_t chunk_bytes,
 				 .chunk_bytes = chunk_bytes,
 				 .usable_bytes = usable_bytes,
 				 .n_buckets = BUCKETS_MIN};
-	zone->starts = calloc(BUCKETS_MIN, sizeof(struct pl_extent *));
-	zone->ends = calloc(BUCKETS_MIN, sizeof(struct pl_extent *));
+	zone->starts = sl_calloc(BUCKETS_MIN, sizeof(struct pl_extent *));
+	zone->ends = sl_calloc(BUCKETS_MIN, sizeof(struct pl_extent *));
 	return zone->starts && zone->ends ? 0 : -ENOMEM;
 }
 

@@ -11,6 +11,7 @@
  * Threads: any. Pools are in a list that only grows. A reused handle takes its old entry.
  */
 #include "preload/alloc/pool.h"
+#include "base/fault_point.h"
 
 #include <stdlib.h>
 
@@ -43,7 +44,7 @@ pool_note(struct cu_pool *handle, int device, int fresh)
 	struct pool *pool = pool_find(handle);
 
 	if (!pool) {
-		pool = calloc(1, sizeof(*pool));
+		pool = sl_calloc(1, sizeof(*pool));
 		if (!pool)
 			return;
 		pool->handle = handle;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault_point.h"
 #include "base/lock.h"
 #include "preload/args/functions.h"
 
@@ -67,7 +68,7 @@ handle_is(const void *handle, int is_kernel, const char **name)
 	return !param_info(handle, is_kernel, 0, &offset, &bytes) || named;
 }
 
-/* The layout; knowledge PL_OPAQUE where the driver does not tell. */
+/* The layout; knowledge PL_OPAQUE where the driver does not tell, or without memory. */
 static void
 function_ask(struct pl_function *f)
 {
@@ -93,9 +94,13 @@ function_ask(struct pl_function *f)
 	f->told = f->knowledge != PL_UNKNOWN;
 	if (!f->told && name && pl_name_is_indirect(name))
 		f->knowledge = PL_INDIRECT;
-	f->params = n ? malloc(n * sizeof(*f->params)) : NULL;
-	if (!n || !f->params)
+	if (!n)
 		return;
+	f->params = sl_malloc(n * sizeof(*f->params));
+	if (!f->params) { /* nobody can look at its arguments */
+		f->knowledge = PL_OPAQUE;
+		return;
+	}
 	memcpy(f->params, params, n * sizeof(*f->params));
 	f->n_params = (uint32_t)n;
 }
@@ -109,7 +114,7 @@ function_make(const void *handle, uint64_t now)
 	sl_mutex_lock(&make_lock);
 	f = function_look(handle, now);
 	if (!f) {
-		f = calloc(1, sizeof(*f));
+		f = sl_calloc(1, sizeof(*f));
 		if (f) {
 			f->handle = handle;
 			f->epoch = now;

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault_point.h"
 #include "base/lock.h"
 #include "preload/args/functions.h"
 
@@ -113,7 +114,7 @@ table_make(uint64_t block_id, uint64_t addr, const void *host, size_t bytes)
 		if (!pl_maybe_ours(word) || !pl_block_find(word))
 			continue;
 		if (!t) {
-			t = malloc(sizeof(*t) + (bytes - i) / 8 * sizeof(t->members[0]));
+			t = sl_malloc(sizeof(*t) + (bytes - i) / 8 * sizeof(t->members[0]));
 			if (!t) { /* they are there, and are not known */
 				atomic_store(&pl_pointer_table_overflow, 1);
 				return NULL;
@@ -122,7 +123,7 @@ table_make(uint64_t block_id, uint64_t addr, const void *host, size_t bytes)
 		}
 		t->members[t->n++] = (struct member){addr + i, word};
 	}
-	less = t ? realloc(t, sizeof(*t) + t->n * sizeof(t->members[0])) : NULL;
+	less = t ? sl_realloc(t, sizeof(*t) + t->n * sizeof(t->members[0])) : NULL;
 	return less ? less : t;
 }
 

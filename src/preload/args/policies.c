@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault_point.h"
 #include "preload/args/functions.h"
 
 #define POLICIES_MAX 1024u
@@ -46,7 +47,7 @@ line_take(char *line)
 		policies[n_policies].how = PL_INDIRECT;
 	else
 		return -EINVAL;
-	policies[n_policies].pattern = strdup(pattern);
+	policies[n_policies].pattern = sl_strdup(pattern);
 	if (!policies[n_policies].pattern)
 		return -ENOMEM;
 	n_policies++;

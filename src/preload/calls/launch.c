@@ -265,7 +265,29 @@ missed_bytes(const struct pl_use *uses, size_t n)
 	return missed;
 }
 
-/* Everything that is to be done before the driver is called. */
+static void
+scope_init(struct pl_scope *scope, const void *what)
+{
+	scope->what = (uintptr_t)what;
+	scope->name = "kernel";
+	scope->copies = 0;
+	scope->launch = scope->all = NULL;
+	scope->unpinned = NULL;
+	scope->timing = NULL;
+}
+
+/* A launch whose arguments nobody can read: it may touch everything. */
+static int
+launch_blind(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour)
+{
+	PL_COUNT(launches_seen, 1);
+	PL_COUNT(launches_all, 1);
+	PL_COUNT(launches_opaque, 1);
+	return pl_scope_begin(scope, stream, flavour, NULL, 0, PL_SCOPE_ALL);
+}
+
+/* Everything that is to be done before the driver is called, and nothing if we take no part. CUresult;
+ * launch_end() follows in either case. */
 static int
 launch_begin(struct pl_scope *scope, void *function, void **params, void **extra,
 	     struct cu_stream *stream, enum pl_default_stream flavour)
@@ -277,17 +299,15 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	unsigned flags;
 	int result;
 
-	scope->what = (uintptr_t)function;
-	scope->copies = 0;
-	scope->launch = scope->all = NULL;
-	scope->unpinned = NULL;
-	scope->timing = NULL;
+	scope_init(scope, function);
+	if (!pl_active())
+		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, flavour))
 		return CU_SUCCESS;
 	f = pl_function_find(function);
-	if (!f)
-		return CU_SUCCESS;
+	if (!f) /* no memory to know it by */
+		return launch_blind(scope, stream, flavour);
 	scope->name = f->name;
 	pl_pointer_scans_look();
 	scan_begin(&scan, uses);
@@ -317,131 +337,93 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	return result;
 }
 
-#define LAUNCH(function, params, extra, stream, flavour, call)                           \
-	do {                                                                             \
-		struct pl_scope scope;                                                   \
-		int result;                                                              \
-                                                                                         \
-		if (!pl_active())                                                        \
-			return call;                                                     \
-		result = launch_begin(&scope, function, params, extra, stream, flavour); \
-		if (!result)                                                             \
-			result = pl_fault_seen(call);                                    \
-		pl_scope_end(&scope);                                                    \
-		return result;                                                           \
-	} while (0)
-
-int
-cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-	       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-	       struct cu_stream *stream, void **params, void **extra)
+/* Passes the driver's result on. */
+static int
+launch_end(struct pl_scope *scope, int result)
 {
-	LAUNCH(function, params, extra, stream, PL_LEGACY,
-	       PL_REAL(cuLaunchKernel)(function, grid_x, grid_y, grid_z, block_x, block_y,
-				       block_z, shared_bytes, stream, params, extra));
+	(void)pl_fault_seen(result);
+	pl_scope_end(scope);
+	return result;
 }
 
-int
-cuLaunchKernel_ptsz(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-		    unsigned block_x, unsigned block_y, unsigned block_z,
-		    unsigned shared_bytes, struct cu_stream *stream, void **params,
-		    void **extra)
-{
-	LAUNCH(function, params, extra, stream, PL_PER_THREAD,
-	       PL_REAL(cuLaunchKernel_ptsz)(function, grid_x, grid_y, grid_z, block_x, block_y,
-					    block_z, shared_bytes, stream, params, extra));
-}
+/* ---- both forms of a call: launched is what launch_begin() is told of it ---- */
 
-int
-cuLaunchKernelEx(const struct cu_launch_config *config, void *function, void **params,
-		 void **extra)
-{
-	LAUNCH(function, params, extra, config ? config->stream : NULL, PL_LEGACY,
-	       PL_REAL(cuLaunchKernelEx)(config, function, params, extra));
-}
+#define LIST(...) __VA_ARGS__
+#define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                   \
+	int name parameters                                                           \
+	{                                                                             \
+		struct pl_scope scope;                                                \
+		int result = launch_begin(&scope, LIST launched, flavour);            \
+                                                                                      \
+		return launch_end(&scope, result ? result : PL_REAL(name) arguments); \
+	}
+#define LAUNCH(name, parameters, launched, arguments)                 \
+	LAUNCH_FORM(name, PL_LEGACY, parameters, launched, arguments) \
+	LAUNCH_FORM(name##_ptsz, PL_PER_THREAD, parameters, launched, arguments)
 
-int
-cuLaunchKernelEx_ptsz(const struct cu_launch_config *config, void *function,
-		      void **params, void **extra)
-{
-	LAUNCH(function, params, extra, config ? config->stream : NULL, PL_PER_THREAD,
-	       PL_REAL(cuLaunchKernelEx_ptsz)(config, function, params, extra));
-}
-
-int
-cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-			  unsigned block_x, unsigned block_y, unsigned block_z,
-			  unsigned shared_bytes, struct cu_stream *stream, void **params)
-{
-	LAUNCH(function, params, NULL, stream, PL_LEGACY,
-	       PL_REAL(cuLaunchCooperativeKernel)(function, grid_x, grid_y, grid_z,
-						  block_x, block_y, block_z, shared_bytes,
-						  stream, params));
-}
-
-int
-cuLaunchCooperativeKernel_ptsz(void *function, unsigned grid_x, unsigned grid_y,
-			       unsigned grid_z, unsigned block_x, unsigned block_y,
-			       unsigned block_z, unsigned shared_bytes,
-			       struct cu_stream *stream, void **params)
-{
-	LAUNCH(function, params, NULL, stream, PL_PER_THREAD,
-	       PL_REAL(cuLaunchCooperativeKernel_ptsz)(function, grid_x, grid_y, grid_z,
-						       block_x, block_y, block_z,
-						       shared_bytes, stream, params));
-}
+/* clang-format off */
+LAUNCH(cuLaunchKernel,
+       (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+	unsigned block_y, unsigned block_z, unsigned shared_bytes, struct cu_stream *stream,
+	void **params, void **extra),
+       (function, params, extra, stream),
+       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+	params, extra))
+LAUNCH(cuLaunchKernelEx,
+       (const struct cu_launch_config *config, void *function, void **params, void **extra),
+       (function, params, extra, config ? config->stream : NULL),
+       (config, function, params, extra))
+LAUNCH(cuLaunchCooperativeKernel,
+       (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+	unsigned block_y, unsigned block_z, unsigned shared_bytes, struct cu_stream *stream,
+	void **params),
+       (function, params, NULL, stream),
+       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+	params))
+/* clang-format on */
 
 /* ---- calls of the first CUDA versions: parameters were set on the function before ---- */
 
-/* A launch whose arguments were given by other calls: everything may be touched. */
 static int
-launch_blind(struct pl_scope *scope, struct cu_stream *stream)
+launch_begin_old(struct pl_scope *scope, struct cu_stream *stream)
 {
-	scope->what = 0;
-	scope->name = "kernel";
-	scope->copies = 0;
-	scope->launch = scope->all = NULL;
-	scope->unpinned = NULL;
-	scope->timing = NULL;
-	PL_COUNT(launches, 1);
-	if (launch_is_at_ease(stream, PL_LEGACY))
+	scope_init(scope, NULL);
+	if (!pl_active())
 		return CU_SUCCESS;
-	PL_COUNT(launches_seen, 1);
-	PL_COUNT(launches_all, 1);
-	PL_COUNT(launches_opaque, 1);
-	return pl_scope_begin(scope, stream, PL_LEGACY, NULL, 0, PL_SCOPE_ALL);
+	PL_COUNT(launches, 1);
+	return launch_is_at_ease(stream, PL_LEGACY)
+		       ? CU_SUCCESS
+		       : launch_blind(scope, stream, PL_LEGACY);
 }
-
-#define LAUNCH_BLIND(stream, call)                     \
-	do {                                           \
-		struct pl_scope scope;                 \
-		int result;                            \
-                                                       \
-		if (!pl_active())                      \
-			return call;                   \
-		result = launch_blind(&scope, stream); \
-		if (!result)                           \
-			result = pl_fault_seen(call);  \
-		pl_scope_end(&scope);                  \
-		return result;                         \
-	} while (0)
 
 int
 cuLaunch(void *function)
 {
-	LAUNCH_BLIND(NULL, PL_REAL(cuLaunch)(function));
+	struct pl_scope scope;
+	int result = launch_begin_old(&scope, NULL);
+
+	return launch_end(&scope, result ? result : PL_REAL(cuLaunch)(function));
 }
 
 int
 cuLaunchGrid(void *function, int width, int height)
 {
-	LAUNCH_BLIND(NULL, PL_REAL(cuLaunchGrid)(function, width, height));
+	struct pl_scope scope;
+	int result = launch_begin_old(&scope, NULL);
+
+	return launch_end(&scope, result ? result
+					 : PL_REAL(cuLaunchGrid)(function, width, height));
 }
 
 int
 cuLaunchGridAsync(void *function, int width, int height, struct cu_stream *stream)
 {
-	LAUNCH_BLIND(stream, PL_REAL(cuLaunchGridAsync)(function, width, height, stream));
+	struct pl_scope scope;
+	int result = launch_begin_old(&scope, stream);
+
+	return launch_end(&scope, result ? result
+					 : PL_REAL(cuLaunchGridAsync)(function, width,
+								      height, stream));
 }
 
 /* One kernel on several devices: each as a launch of its own. Deprecated since CUDA 11.3. */

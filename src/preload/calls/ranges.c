@@ -5,6 +5,7 @@
  * Threads: any; a set's lock is a leaf.
  */
 #include "preload/calls/ranges.h"
+#include "base/fault_point.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ ranges_grow(struct pl_ranges *ranges)
 
 	if (ranges->n < ranges->size)
 		return 1;
-	at = realloc(ranges->at, size * sizeof(*at));
+	at = sl_realloc(ranges->at, size * sizeof(*at));
 	if (!at)
 		return 0;
 	ranges->at = at;

@@ -18,6 +18,7 @@
  */
 #include <stdlib.h>
 
+#include "base/fault_point.h"
 #include "base/lock.h"
 #include "preload/args/functions.h"
 #include "preload/calls/foreign.h"
@@ -125,9 +126,9 @@ set_make(struct graph_set *set, const struct pl_graph_nodes *nodes)
 	set_fini(set);
 	for (size_t i = 0; i < nodes->n; i++)
 		n += nodes->at[i].n;
-	set->named = malloc((n + 1) * sizeof(*set->named));
-	set->ranges = malloc((n + 1) * sizeof(*set->ranges));
-	set->functions = malloc((nodes->n + 1) * sizeof(void *));
+	set->named = sl_malloc((n + 1) * sizeof(*set->named));
+	set->ranges = sl_malloc((n + 1) * sizeof(*set->ranges));
+	set->functions = sl_malloc((nodes->n + 1) * sizeof(void *));
 	if (!set->named || !set->ranges || !set->functions)
 		return 0;
 	for (size_t i = 0; i < nodes->n; i++) {
@@ -203,7 +204,7 @@ exec_addresses(const struct graph_exec *exec, size_t *n_out)
 
 	for (size_t i = 0; i < exec->nodes.n; i++)
 		n += exec->nodes.at[i].n;
-	addrs = malloc((n + 1) * sizeof(*addrs));
+	addrs = sl_malloc((n + 1) * sizeof(*addrs));
 	for (size_t i = 0; addrs && i < exec->nodes.n; i++)
 		for (size_t k = 0; k < exec->nodes.at[i].n; k++)
 			addrs[at++] = exec->nodes.at[i].uses[k].addr;
@@ -241,7 +242,7 @@ exec_hold(const struct cu_graph_exec *handle)
 static void
 exec_note(struct cu_graph_exec *handle, struct cu_graph *graph, int from_device)
 {
-	struct graph_exec *exec = calloc(1, sizeof(*exec));
+	struct graph_exec *exec = sl_calloc(1, sizeof(*exec));
 	int token;
 
 	exec_forget(handle);

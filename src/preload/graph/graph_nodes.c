@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault_point.h"
 #include "preload/args/functions.h"
 #include "preload/calls/touch.h"
 #include "preload/graph/graphs.h"
@@ -45,8 +46,8 @@ node_put(struct pl_graph_nodes *nodes, struct cu_graph_node *node, size_t n)
 		if (nodes->n == nodes->size) {
 			size_t size = nodes->size ? 2 * nodes->size : 32;
 			struct pl_graph_node *more = size <= NODES_MAX
-							     ? realloc(nodes->at,
-								       size * sizeof(*more))
+							     ? sl_realloc(nodes->at,
+									  size * sizeof(*more))
 							     : NULL;
 
 			if (!more) {
@@ -77,7 +78,7 @@ node_keep(struct pl_graph_node *node, const struct pl_use *uses, size_t n,
 
 	if (!n)
 		return;
-	more = realloc(node->uses, (node->n + n) * sizeof(*more));
+	more = sl_realloc(node->uses, (node->n + n) * sizeof(*more));
 	if (!more) {
 		node->all = 1;
 		return;
@@ -270,7 +271,7 @@ pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph)
 			nodes->all = 1;
 			continue;
 		}
-		list = calloc(n + 1, sizeof(struct cu_graph_node *));
+		list = sl_calloc(n + 1, sizeof(struct cu_graph_node *));
 		if (!list || PL_REAL(cuGraphGetNodes)(graph, list, &n))
 			nodes->all = 1;
 		else

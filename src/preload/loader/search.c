@@ -9,6 +9,7 @@
  *
  * The caller decides what the library can do. Threads: any; no state.
  */
+#include "base/fault_point.h"
 #include "preload/loader/entry.h"
 
 #include <dlfcn.h>
@@ -101,7 +102,7 @@ lists_open(int defaults, char *path)
 
 	if (program && !dlinfo(program, RTLD_DI_SERINFOSIZE, &size) &&
 	    size.dls_size <= LISTS_MAX)
-		lists = malloc(size.dls_size);
+		lists = sl_malloc(size.dls_size);
 	if (lists && !dlinfo(program, RTLD_DI_SERINFOSIZE, lists) &&
 	    !dlinfo(program, RTLD_DI_SERINFO, lists))
 		for (unsigned i = 0; i < lists->dls_cnt && !handle; i++)

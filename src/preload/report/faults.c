@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 
+#include "base/fault_point.h"
 #include "base/size.h"
 #include "core/interpose.h"
 #include "device/cuda/cuda_driver.h"
@@ -34,7 +35,7 @@ range_collect(struct pl_block *block, void *arg)
 
 	if (list->n == list->size) {
 		size_t size = list->size ? 2 * list->size : 1024;
-		struct range *more = realloc(list->at, size * sizeof(*more));
+		struct range *more = sl_realloc(list->at, size * sizeof(*more));
 
 		if (!more)
 			return -1;

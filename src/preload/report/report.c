@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault_point.h"
 #include "base/size.h"
 #include "preload/report/tracing.h"
 
@@ -86,7 +87,7 @@ function_keep(const struct pl_function_stats *stats, void *arg)
 			list->left_out++;
 			return;
 		}
-		more = realloc(list->all, room * sizeof(*more));
+		more = sl_realloc(list->all, room * sizeof(*more));
 		if (!more) {
 			list->left_out++;
 			return;

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/lock.h"
 #include "preload/api/api_stream.h"
 #include "preload/report/output.h"
@@ -164,7 +165,7 @@ timing_get(void)
 	sl_mutex_unlock(&timings_lock);
 	if (!is_new)
 		return timing;
-	timing = calloc(1, sizeof(*timing));
+	timing = sl_calloc(1, sizeof(*timing));
 	if (timing && !create(&timing->begin, 0)) {
 		timing->context = context;
 		if (!create(&timing->end, 0))
@@ -248,7 +249,8 @@ SL_REQUIRES(gate) static void timings_collect(unsigned most, int all)
 }
 
 SL_REQUIRES(gate, timings_lock)
-static void list_take(struct pl_timing **list, const struct cu_context *context, int told)
+static void
+list_take(struct pl_timing **list, const struct cu_context *context, int told)
 {
 	while (*list) {
 		struct pl_timing *timing = *list;

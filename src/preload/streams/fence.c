@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/fault_point.h"
 #include "device/cuda/cuda_driver.h"
 #include "preload/api/api_foreign.h"
 #include "preload/api/api_stream.h"
@@ -90,7 +91,7 @@ event_get(struct cu_context *context)
 		fence_list_remove(&pool, event);
 	sl_mutex_unlock(&events_lock);
 	if (!event) {
-		event = calloc(1, sizeof(*event));
+		event = sl_calloc(1, sizeof(*event));
 		if (!event || PL_REAL(cuEventCreate)(&event->handle, CU_EVENT_UNTIMED)) {
 			free(event);
 			return NULL;
@@ -378,7 +379,7 @@ pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out)
 	int n = pl_stream_list(gpu, mask, &list), rc = n < 0 ? n : 0, token;
 
 	if (!rc)
-		fence = calloc(1, sizeof(*fence) + (size_t)n * sizeof(fence->parts[0]));
+		fence = sl_calloc(1, sizeof(*fence) + (size_t)n * sizeof(fence->parts[0]));
 	if (!rc && !fence)
 		rc = -ENOMEM;
 	if (!rc) {

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/fault_point.h"
 #include "preload/alloc/arena.h"
 #include "preload/api/api_stream.h"
 #include "preload/streams/streams.h"
@@ -192,7 +193,7 @@ record_new(struct stream_table *table, const struct pl_stream *like)
 	while (s && state_of(s) != PL_STREAM_FREE)
 		s = s->all_next;
 	if (!s) {
-		s = calloc(1, sizeof(*s));
+		s = sl_calloc(1, sizeof(*s));
 		if (!s)
 			return NULL;
 		sl_mutex_init(&s->lock, SL_RANK_PL_STREAM);
@@ -407,7 +408,7 @@ table_list(struct stream_table *table, uint64_t mask, struct pl_stream_ref **out
 	if (atomic_load(&table->blind) && mask >> PL_STREAMS_MAX)
 		return -ENOMEM;
 	table_lock(table);
-	list = malloc((atomic_load(&table->n_active) + 1) * sizeof(*list));
+	list = sl_malloc((atomic_load(&table->n_active) + 1) * sizeof(*list));
 	for (struct pl_stream *s = list ? table->all : NULL; s; s = s->all_next)
 		if (state_of(s) != PL_STREAM_FREE && mask >> s->bit & 1)
 			list[n++] = record_ref(s);

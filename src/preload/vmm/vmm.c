@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "preload/alloc/arena_internal.h"
 #include "preload/api/api_stream.h"
 #include "preload/api/api_vmm.h"
@@ -64,7 +65,7 @@ static int
 reserve(uint64_t *addr, size_t bytes, size_t align_bytes)
 {
 	struct pl_gpu *gpu = gpu_find(-1);
-	struct pl_vmm_range *range = gpu ? calloc(1, sizeof(*range)) : NULL;
+	struct pl_vmm_range *range = gpu ? sl_calloc(1, sizeof(*range)) : NULL;
 	int rc;
 
 	if (!range)
@@ -152,7 +153,7 @@ static int
 create(struct pl_gpu *gpu, uint64_t *handle, size_t bytes, const struct cu_allocation *what)
 {
 	struct pl_arena *arena = pl_arena_get(gpu);
-	struct pl_vmm_handle *new = arena ? calloc(1, sizeof(*new)) : NULL;
+	struct pl_vmm_handle *new = arena ? sl_calloc(1, sizeof(*new)) : NULL;
 	int added;
 
 	if (!new)
@@ -251,7 +252,7 @@ target_is_paged(const struct target *t)
 PL_VMM_HELD static struct pl_vmm_mapping *
 mapping_new(const struct target *t)
 {
-	struct pl_vmm_mapping *mapping = calloc(1, sizeof(*mapping));
+	struct pl_vmm_mapping *mapping = sl_calloc(1, sizeof(*mapping));
 
 	if (!mapping)
 		return NULL;

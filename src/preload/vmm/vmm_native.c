@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "preload/api/api_copy.h"
 #include "preload/api/api_vmm.h"
 #include "preload/api/api_wait.h"
@@ -141,7 +142,7 @@ pl_vmm_range_put(struct pl_vmm_range *range)
 PL_VMM_HELD static int
 home_park(struct pl_vmm_handle *handle)
 {
-	struct pl_vmm_range *range = calloc(1, sizeof(*range));
+	struct pl_vmm_range *range = sl_calloc(1, sizeof(*range));
 	int rc = range ? pl_room_take(handle->gpu, handle->bytes, 0, range) : -ENOMEM;
 	int result;
 
@@ -305,7 +306,7 @@ PL_VMM_HELD static int
 converts_collect(const struct pl_vmm_range *range, struct convert **out, size_t *n)
 {
 	const uint64_t end = range->base + range->bytes;
-	struct convert *list = calloc(range->bytes / PL_GRANULE_BYTES, sizeof(*list));
+	struct convert *list = sl_calloc(range->bytes / PL_GRANULE_BYTES, sizeof(*list));
 	struct pl_vmm_mapping *mapping;
 	struct pl_vmm_handle *handle;
 
