@@ -45,6 +45,17 @@ extern void *pl_real[SL_API_COUNT];
 /* The driver's own function of this exported name, with the type of our wrapper. */
 #define PL_REAL(name) ((__typeof__(&(name)))pl_real[SL_API_##name])
 
+/* Both forms of a call (PL_BOTH): answer gets the driver's function, what stream 0 means, and the rest. */
+#define PL_DEFINE_BOTH(name, suffix, answer, parameters, ...)                        \
+	int name parameters                                                          \
+	{                                                                            \
+		return answer(PL_REAL(name), PL_LEGACY, __VA_ARGS__);                \
+	}                                                                            \
+	int name##_##suffix parameters                                               \
+	{                                                                            \
+		return answer(PL_REAL(name##_##suffix), PL_PER_THREAD, __VA_ARGS__); \
+	}
+
 /* 1: the driver has that name. */
 int pl_real_has(enum sl_api name);
 

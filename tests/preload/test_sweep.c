@@ -18,7 +18,7 @@
 
 #define N         ((uint64_t)1 << 19) /* elements of a block: 4 MiB */
 #define BLOCKS    6u                  /* more than the device budget holds */
-#define STRIDE    7u                  /* prime to what repeats in the program */
+#define STRIDE    13u                 /* prime to what repeats in the program */
 #define STEPS_MAX 1024u
 #define VMM_BYTES (4 * MIB)
 

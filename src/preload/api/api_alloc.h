@@ -18,14 +18,10 @@ PL_EXPORT int cuMemAllocPitch_v2(uint64_t *addr, size_t *pitch, size_t width_byt
 				 size_t height, unsigned element_bytes);
 PL_EXPORT int cuMemAllocManaged(uint64_t *addr, size_t bytes, unsigned flags);
 PL_EXPORT int cuMemFree_v2(uint64_t addr);
-PL_EXPORT int cuMemAllocAsync(uint64_t *addr, size_t bytes, struct cu_stream *stream);
-PL_EXPORT int cuMemAllocAsync_ptsz(uint64_t *addr, size_t bytes, struct cu_stream *stream);
-PL_EXPORT int cuMemAllocFromPoolAsync(uint64_t *addr, size_t bytes, struct cu_pool *pool,
-				      struct cu_stream *stream);
-PL_EXPORT int cuMemAllocFromPoolAsync_ptsz(uint64_t *addr, size_t bytes,
-					   struct cu_pool *pool, struct cu_stream *stream);
-PL_EXPORT int cuMemFreeAsync(uint64_t addr, struct cu_stream *stream);
-PL_EXPORT int cuMemFreeAsync_ptsz(uint64_t addr, struct cu_stream *stream);
+PL_BOTH(cuMemAllocAsync, ptsz, (uint64_t * addr, size_t bytes, struct cu_stream *stream));
+PL_BOTH(cuMemAllocFromPoolAsync, ptsz,
+	(uint64_t * addr, size_t bytes, struct cu_pool *pool, struct cu_stream *stream));
+PL_BOTH(cuMemFreeAsync, ptsz, (uint64_t addr, struct cu_stream *stream));
 
 /* ---- pool.c ---- */
 

@@ -11,91 +11,56 @@
 
 /* ---- copy.c: bytes in a row ---------------------------------------------------------------- */
 
-PL_EXPORT int cuMemcpy(uint64_t to, uint64_t from, size_t bytes);
-PL_EXPORT int cuMemcpy_ptds(uint64_t to, uint64_t from, size_t bytes);
-PL_EXPORT int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes,
-			    struct cu_stream *stream);
-PL_EXPORT int cuMemcpyAsync_ptsz(uint64_t to, uint64_t from, size_t bytes,
-				 struct cu_stream *stream);
+PL_BOTH(cuMemcpy, ptds, (uint64_t to, uint64_t from, size_t bytes));
+PL_BOTH(cuMemcpyAsync, ptsz,
+	(uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream));
 
-PL_EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes);
-PL_EXPORT int cuMemcpyHtoD_v2_ptds(uint64_t to, const void *from, size_t bytes);
-PL_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes,
-				   struct cu_stream *stream);
-PL_EXPORT int cuMemcpyHtoDAsync_v2_ptsz(uint64_t to, const void *from, size_t bytes,
-					struct cu_stream *stream);
+PL_BOTH(cuMemcpyHtoD_v2, ptds, (uint64_t to, const void *from, size_t bytes));
+PL_BOTH(cuMemcpyHtoDAsync_v2, ptsz,
+	(uint64_t to, const void *from, size_t bytes, struct cu_stream *stream));
 
-PL_EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes);
-PL_EXPORT int cuMemcpyDtoH_v2_ptds(void *to, uint64_t from, size_t bytes);
-PL_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes,
-				   struct cu_stream *stream);
-PL_EXPORT int cuMemcpyDtoHAsync_v2_ptsz(void *to, uint64_t from, size_t bytes,
-					struct cu_stream *stream);
+PL_BOTH(cuMemcpyDtoH_v2, ptds, (void *to, uint64_t from, size_t bytes));
+PL_BOTH(cuMemcpyDtoHAsync_v2, ptsz,
+	(void *to, uint64_t from, size_t bytes, struct cu_stream *stream));
 
-PL_EXPORT int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes);
-PL_EXPORT int cuMemcpyDtoD_v2_ptds(uint64_t to, uint64_t from, size_t bytes);
-PL_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes,
-				   struct cu_stream *stream);
-PL_EXPORT int cuMemcpyDtoDAsync_v2_ptsz(uint64_t to, uint64_t from, size_t bytes,
-					struct cu_stream *stream);
+PL_BOTH(cuMemcpyDtoD_v2, ptds, (uint64_t to, uint64_t from, size_t bytes));
+PL_BOTH(cuMemcpyDtoDAsync_v2, ptsz,
+	(uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream));
 
-PL_EXPORT int cuMemcpyPeer(uint64_t to, struct cu_context *to_context, uint64_t from,
-			   struct cu_context *from_context, size_t bytes);
-PL_EXPORT int cuMemcpyPeer_ptds(uint64_t to, struct cu_context *to_context, uint64_t from,
-				struct cu_context *from_context, size_t bytes);
-PL_EXPORT int cuMemcpyPeerAsync(uint64_t to, struct cu_context *to_context, uint64_t from,
-				struct cu_context *from_context, size_t bytes,
-				struct cu_stream *stream);
-PL_EXPORT int cuMemcpyPeerAsync_ptsz(uint64_t to, struct cu_context *to_context,
-				     uint64_t from, struct cu_context *from_context,
-				     size_t bytes, struct cu_stream *stream);
+PL_BOTH(cuMemcpyPeer, ptds,
+	(uint64_t to, struct cu_context *to_context, uint64_t from,
+	 struct cu_context *from_context, size_t bytes));
+PL_BOTH(cuMemcpyPeerAsync, ptsz,
+	(uint64_t to, struct cu_context *to_context, uint64_t from,
+	 struct cu_context *from_context, size_t bytes, struct cu_stream *stream));
 
 /* Arrays are the driver's; offsets in bytes. */
-PL_EXPORT int cuMemcpyDtoA_v2(struct cu_array *to, size_t to_offset, uint64_t from,
-			      size_t bytes);
-PL_EXPORT int cuMemcpyDtoA_v2_ptds(struct cu_array *to, size_t to_offset, uint64_t from,
-				   size_t bytes);
-PL_EXPORT int cuMemcpyAtoD_v2(uint64_t to, struct cu_array *from, size_t from_offset,
-			      size_t bytes);
-PL_EXPORT int cuMemcpyAtoD_v2_ptds(uint64_t to, struct cu_array *from, size_t from_offset,
-				   size_t bytes);
-PL_EXPORT int cuMemcpyHtoA_v2(struct cu_array *to, size_t to_offset, const void *from,
-			      size_t bytes);
-PL_EXPORT int cuMemcpyHtoA_v2_ptds(struct cu_array *to, size_t to_offset,
-				   const void *from, size_t bytes);
-PL_EXPORT int cuMemcpyAtoH_v2(void *to, struct cu_array *from, size_t from_offset,
-			      size_t bytes);
-PL_EXPORT int cuMemcpyAtoH_v2_ptds(void *to, struct cu_array *from, size_t from_offset,
-				   size_t bytes);
-PL_EXPORT int cuMemcpyHtoAAsync_v2(struct cu_array *to, size_t to_offset, const void *from,
-				   size_t bytes, struct cu_stream *stream);
-PL_EXPORT int cuMemcpyHtoAAsync_v2_ptsz(struct cu_array *to, size_t to_offset,
-					const void *from, size_t bytes,
-					struct cu_stream *stream);
-PL_EXPORT int cuMemcpyAtoHAsync_v2(void *to, struct cu_array *from, size_t from_offset,
-				   size_t bytes, struct cu_stream *stream);
-PL_EXPORT int cuMemcpyAtoHAsync_v2_ptsz(void *to, struct cu_array *from, size_t from_offset,
-					size_t bytes, struct cu_stream *stream);
+/* clang-format off */
+PL_BOTH(cuMemcpyDtoA_v2, ptds,
+	(struct cu_array *to, size_t to_offset, uint64_t from, size_t bytes));
+PL_BOTH(cuMemcpyAtoD_v2, ptds,
+	(uint64_t to, struct cu_array *from, size_t from_offset, size_t bytes));
+PL_BOTH(cuMemcpyHtoA_v2, ptds,
+	(struct cu_array *to, size_t to_offset, const void *from, size_t bytes));
+PL_BOTH(cuMemcpyAtoH_v2, ptds,
+	(void *to, struct cu_array *from, size_t from_offset, size_t bytes));
+PL_BOTH(cuMemcpyHtoAAsync_v2, ptsz,
+	(struct cu_array *to, size_t to_offset, const void *from, size_t bytes,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemcpyAtoHAsync_v2, ptsz,
+	(void *to, struct cu_array *from, size_t from_offset, size_t bytes,
+	 struct cu_stream *stream));
+/* clang-format on */
 
 /* ---- copy2d.c: rectangles and boxes -------------------------------------------------------- */
 
-PL_EXPORT int cuMemcpy2D_v2(const struct cu_copy_2d *copy);
-PL_EXPORT int cuMemcpy2D_v2_ptds(const struct cu_copy_2d *copy);
-PL_EXPORT int cuMemcpy2DUnaligned_v2(const struct cu_copy_2d *copy);
-PL_EXPORT int cuMemcpy2DUnaligned_v2_ptds(const struct cu_copy_2d *copy);
-PL_EXPORT int cuMemcpy2DAsync_v2(const struct cu_copy_2d *copy, struct cu_stream *stream);
-PL_EXPORT int cuMemcpy2DAsync_v2_ptsz(const struct cu_copy_2d *copy,
-				      struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3D_v2(const struct cu_copy_3d *copy);
-PL_EXPORT int cuMemcpy3D_v2_ptds(const struct cu_copy_3d *copy);
-PL_EXPORT int cuMemcpy3DAsync_v2(const struct cu_copy_3d *copy, struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3DAsync_v2_ptsz(const struct cu_copy_3d *copy,
-				      struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3DPeer(const struct cu_copy_3d *copy);
-PL_EXPORT int cuMemcpy3DPeer_ptds(const struct cu_copy_3d *copy);
-PL_EXPORT int cuMemcpy3DPeerAsync(const struct cu_copy_3d *copy, struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3DPeerAsync_ptsz(const struct cu_copy_3d *copy,
-				       struct cu_stream *stream);
+PL_BOTH(cuMemcpy2D_v2, ptds, (const struct cu_copy_2d *copy));
+PL_BOTH(cuMemcpy2DUnaligned_v2, ptds, (const struct cu_copy_2d *copy));
+PL_BOTH(cuMemcpy2DAsync_v2, ptsz, (const struct cu_copy_2d *copy, struct cu_stream *stream));
+PL_BOTH(cuMemcpy3D_v2, ptds, (const struct cu_copy_3d *copy));
+PL_BOTH(cuMemcpy3DAsync_v2, ptsz, (const struct cu_copy_3d *copy, struct cu_stream *stream));
+PL_BOTH(cuMemcpy3DPeer, ptds, (const struct cu_copy_3d *copy));
+PL_BOTH(cuMemcpy3DPeerAsync, ptsz, (const struct cu_copy_3d *copy, struct cu_stream *stream));
 
 /* ---- copy_batch.c: many at once ------------------------------------------------------------ */
 
@@ -147,34 +112,24 @@ _Static_assert(sizeof(struct cu_batch_3d) == 112, "ABI");
 _Static_assert(sizeof(struct cu_decompress) == 64, "ABI");
 
 /* CUDA 12.8 and 12.9: with the index of what failed. */
-PL_EXPORT int cuMemcpyBatchAsync(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
-				 struct cu_copy_attributes *attributes, size_t *firsts,
-				 size_t n_attributes, size_t *failed,
-				 struct cu_stream *stream);
-PL_EXPORT int cuMemcpyBatchAsync_ptsz(uint64_t *to, uint64_t *from, size_t *bytes,
-				      size_t n, struct cu_copy_attributes *attributes,
-				      size_t *firsts, size_t n_attributes, size_t *failed,
-				      struct cu_stream *stream);
-PL_EXPORT int cuMemcpyBatchAsync_v2(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
-				    struct cu_copy_attributes *attributes, size_t *firsts,
-				    size_t n_attributes, struct cu_stream *stream);
-PL_EXPORT int cuMemcpyBatchAsync_v2_ptsz(uint64_t *to, uint64_t *from, size_t *bytes,
-					 size_t n, struct cu_copy_attributes *attributes,
-					 size_t *firsts, size_t n_attributes,
-					 struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3DBatchAsync(size_t n, struct cu_batch_3d *copies, size_t *failed,
-				   unsigned long long flags, struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3DBatchAsync_ptsz(size_t n, struct cu_batch_3d *copies, size_t *failed,
-					unsigned long long flags, struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3DBatchAsync_v2(size_t n, struct cu_batch_3d *copies,
-				      unsigned long long flags, struct cu_stream *stream);
-PL_EXPORT int cuMemcpy3DBatchAsync_v2_ptsz(size_t n, struct cu_batch_3d *copies,
-					   unsigned long long flags,
-					   struct cu_stream *stream);
-PL_EXPORT int cuMemBatchDecompressAsync(struct cu_decompress *parts, size_t n, unsigned flags,
-					size_t *failed, struct cu_stream *stream);
-PL_EXPORT int cuMemBatchDecompressAsync_ptsz(struct cu_decompress *parts, size_t n,
-					     unsigned flags, size_t *failed,
-					     struct cu_stream *stream);
+/* clang-format off */
+PL_BOTH(cuMemcpyBatchAsync, ptsz,
+	(uint64_t * to, uint64_t *from, size_t *bytes, size_t n,
+	 struct cu_copy_attributes *attributes, size_t *firsts, size_t n_attributes,
+	 size_t *failed, struct cu_stream *stream));
+PL_BOTH(cuMemcpyBatchAsync_v2, ptsz,
+	(uint64_t * to, uint64_t *from, size_t *bytes, size_t n,
+	 struct cu_copy_attributes *attributes, size_t *firsts, size_t n_attributes,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemcpy3DBatchAsync, ptsz,
+	(size_t n, struct cu_batch_3d *copies, size_t *failed, unsigned long long flags,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemcpy3DBatchAsync_v2, ptsz,
+	(size_t n, struct cu_batch_3d *copies, unsigned long long flags,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemBatchDecompressAsync, ptsz,
+	(struct cu_decompress *parts, size_t n, unsigned flags, size_t *failed,
+	 struct cu_stream *stream));
+/* clang-format on */
 
 #endif

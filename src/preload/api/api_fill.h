@@ -8,50 +8,32 @@
 
 #include "preload/api/driver_api.h"
 
-PL_EXPORT int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t n);
-PL_EXPORT int cuMemsetD8_v2_ptds(uint64_t to, unsigned char value, size_t n);
-PL_EXPORT int cuMemsetD16_v2(uint64_t to, unsigned short value, size_t n);
-PL_EXPORT int cuMemsetD16_v2_ptds(uint64_t to, unsigned short value, size_t n);
-PL_EXPORT int cuMemsetD32_v2(uint64_t to, unsigned value, size_t n);
-PL_EXPORT int cuMemsetD32_v2_ptds(uint64_t to, unsigned value, size_t n);
+PL_BOTH(cuMemsetD8_v2, ptds, (uint64_t to, unsigned char value, size_t n));
+PL_BOTH(cuMemsetD16_v2, ptds, (uint64_t to, unsigned short value, size_t n));
+PL_BOTH(cuMemsetD32_v2, ptds, (uint64_t to, unsigned value, size_t n));
 
-PL_EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n,
-			      struct cu_stream *stream);
-PL_EXPORT int cuMemsetD8Async_ptsz(uint64_t to, unsigned char value, size_t n,
-				   struct cu_stream *stream);
-PL_EXPORT int cuMemsetD16Async(uint64_t to, unsigned short value, size_t n,
-			       struct cu_stream *stream);
-PL_EXPORT int cuMemsetD16Async_ptsz(uint64_t to, unsigned short value, size_t n,
-				    struct cu_stream *stream);
-PL_EXPORT int cuMemsetD32Async(uint64_t to, unsigned value, size_t n,
-			       struct cu_stream *stream);
-PL_EXPORT int cuMemsetD32Async_ptsz(uint64_t to, unsigned value, size_t n,
-				    struct cu_stream *stream);
+PL_BOTH(cuMemsetD8Async, ptsz,
+	(uint64_t to, unsigned char value, size_t n, struct cu_stream *stream));
+PL_BOTH(cuMemsetD16Async, ptsz,
+	(uint64_t to, unsigned short value, size_t n, struct cu_stream *stream));
+PL_BOTH(cuMemsetD32Async, ptsz,
+	(uint64_t to, unsigned value, size_t n, struct cu_stream *stream));
 
-PL_EXPORT int cuMemsetD2D8_v2(uint64_t to, size_t pitch, unsigned char value,
-			      size_t width, size_t height);
-PL_EXPORT int cuMemsetD2D8_v2_ptds(uint64_t to, size_t pitch, unsigned char value,
-				   size_t width, size_t height);
-PL_EXPORT int cuMemsetD2D16_v2(uint64_t to, size_t pitch, unsigned short value,
-			       size_t width, size_t height);
-PL_EXPORT int cuMemsetD2D16_v2_ptds(uint64_t to, size_t pitch, unsigned short value,
-				    size_t width, size_t height);
-PL_EXPORT int cuMemsetD2D32_v2(uint64_t to, size_t pitch, unsigned value, size_t width,
-			       size_t height);
-PL_EXPORT int cuMemsetD2D32_v2_ptds(uint64_t to, size_t pitch, unsigned value,
-				    size_t width, size_t height);
+PL_BOTH(cuMemsetD2D8_v2, ptds,
+	(uint64_t to, size_t pitch, unsigned char value, size_t width, size_t height));
+PL_BOTH(cuMemsetD2D16_v2, ptds,
+	(uint64_t to, size_t pitch, unsigned short value, size_t width, size_t height));
+PL_BOTH(cuMemsetD2D32_v2, ptds,
+	(uint64_t to, size_t pitch, unsigned value, size_t width, size_t height));
 
-PL_EXPORT int cuMemsetD2D8Async(uint64_t to, size_t pitch, unsigned char value,
-				size_t width, size_t height, struct cu_stream *stream);
-PL_EXPORT int cuMemsetD2D8Async_ptsz(uint64_t to, size_t pitch, unsigned char value,
-				     size_t width, size_t height, struct cu_stream *stream);
-PL_EXPORT int cuMemsetD2D16Async(uint64_t to, size_t pitch, unsigned short value,
-				 size_t width, size_t height, struct cu_stream *stream);
-PL_EXPORT int cuMemsetD2D16Async_ptsz(uint64_t to, size_t pitch, unsigned short value,
-				      size_t width, size_t height, struct cu_stream *stream);
-PL_EXPORT int cuMemsetD2D32Async(uint64_t to, size_t pitch, unsigned value, size_t width,
-				 size_t height, struct cu_stream *stream);
-PL_EXPORT int cuMemsetD2D32Async_ptsz(uint64_t to, size_t pitch, unsigned value,
-				      size_t width, size_t height, struct cu_stream *stream);
+PL_BOTH(cuMemsetD2D8Async, ptsz,
+	(uint64_t to, size_t pitch, unsigned char value, size_t width, size_t height,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemsetD2D16Async, ptsz,
+	(uint64_t to, size_t pitch, unsigned short value, size_t width, size_t height,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemsetD2D32Async, ptsz,
+	(uint64_t to, size_t pitch, unsigned value, size_t width, size_t height,
+	 struct cu_stream *stream));
 
 #endif

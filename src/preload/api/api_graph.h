@@ -129,12 +129,9 @@ PL_EXPORT int cuGraphInstantiate_v2(struct cu_graph_exec **exec, struct cu_graph
 				    size_t log_bytes);
 PL_EXPORT int cuGraphInstantiateWithFlags(struct cu_graph_exec **exec,
 					  struct cu_graph *graph, unsigned long long flags);
-PL_EXPORT int cuGraphInstantiateWithParams(struct cu_graph_exec **exec,
-					   struct cu_graph *graph,
-					   struct cu_instantiate_params *params);
-PL_EXPORT int cuGraphInstantiateWithParams_ptsz(struct cu_graph_exec **exec,
-						struct cu_graph *graph,
-						struct cu_instantiate_params *params);
+PL_BOTH(cuGraphInstantiateWithParams, ptsz,
+	(struct cu_graph_exec * *exec, struct cu_graph *graph,
+	 struct cu_instantiate_params *params));
 PL_EXPORT int cuGraphExecUpdate(struct cu_graph_exec *exec, struct cu_graph *graph,
 				struct cu_graph_node **failed, int *why);
 PL_EXPORT int cuGraphExecUpdate_v2(struct cu_graph_exec *exec, struct cu_graph *graph,
@@ -162,10 +159,10 @@ PL_EXPORT int cuGraphExecChildGraphNodeSetParams(struct cu_graph_exec *exec,
 PL_EXPORT int cuGraphExecNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 				       struct cu_node_params *params);
 PL_EXPORT int cuGraphExecDestroy(struct cu_graph_exec *exec);
-PL_EXPORT int cuGraphUpload(struct cu_graph_exec *exec, struct cu_stream *stream);
-PL_EXPORT int cuGraphUpload_ptsz(struct cu_graph_exec *exec, struct cu_stream *stream);
-PL_EXPORT int cuGraphLaunch(struct cu_graph_exec *exec, struct cu_stream *stream);
-PL_EXPORT int cuGraphLaunch_ptsz(struct cu_graph_exec *exec, struct cu_stream *stream);
+/* clang-format off */
+PL_BOTH(cuGraphUpload, ptsz, (struct cu_graph_exec *exec, struct cu_stream *stream));
+PL_BOTH(cuGraphLaunch, ptsz, (struct cu_graph_exec *exec, struct cu_stream *stream));
+/* clang-format on */
 
 /* Called by us, wrapped by nobody. */
 int cuGraphGetNodes(struct cu_graph *graph, struct cu_graph_node **nodes, size_t *n);

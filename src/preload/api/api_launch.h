@@ -13,27 +13,16 @@ struct cu_cooperative_launch {
 	void **params;
 };
 
-PL_EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
-			     unsigned grid_z, unsigned block_x, unsigned block_y,
-			     unsigned block_z, unsigned shared_bytes,
-			     struct cu_stream *stream, void **params, void **extra);
-PL_EXPORT int cuLaunchKernel_ptsz(void *function, unsigned grid_x, unsigned grid_y,
-				  unsigned grid_z, unsigned block_x, unsigned block_y,
-				  unsigned block_z, unsigned shared_bytes,
-				  struct cu_stream *stream, void **params, void **extra);
-PL_EXPORT int cuLaunchKernelEx(const struct cu_launch_config *config, void *function,
-			       void **params, void **extra);
-PL_EXPORT int cuLaunchKernelEx_ptsz(const struct cu_launch_config *config, void *function,
-				    void **params, void **extra);
-PL_EXPORT int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y,
-					unsigned grid_z, unsigned block_x, unsigned block_y,
-					unsigned block_z, unsigned shared_bytes,
-					struct cu_stream *stream, void **params);
-PL_EXPORT int cuLaunchCooperativeKernel_ptsz(void *function, unsigned grid_x,
-					     unsigned grid_y, unsigned grid_z,
-					     unsigned block_x, unsigned block_y,
-					     unsigned block_z, unsigned shared_bytes,
-					     struct cu_stream *stream, void **params);
+PL_BOTH(cuLaunchKernel, ptsz,
+	(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+	 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+	 struct cu_stream *stream, void **params, void **extra));
+PL_BOTH(cuLaunchKernelEx, ptsz,
+	(const struct cu_launch_config *config, void *function, void **params, void **extra));
+PL_BOTH(cuLaunchCooperativeKernel, ptsz,
+	(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+	 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+	 struct cu_stream *stream, void **params));
 PL_EXPORT int cuLaunch(void *function);
 PL_EXPORT int cuLaunchGrid(void *function, int width, int height);
 PL_EXPORT int cuLaunchGridAsync(void *function, int width, int height,

@@ -30,45 +30,27 @@ struct cu_memop {
 
 _Static_assert(sizeof(struct cu_memop) == 48, "ABI");
 
-PL_EXPORT int cuStreamWaitValue32(struct cu_stream *stream, uint64_t addr, uint32_t value,
-				  unsigned flags);
-PL_EXPORT int cuStreamWaitValue32_ptsz(struct cu_stream *stream, uint64_t addr,
-				       uint32_t value, unsigned flags);
-PL_EXPORT int cuStreamWaitValue32_v2(struct cu_stream *stream, uint64_t addr,
-				     uint32_t value, unsigned flags);
-PL_EXPORT int cuStreamWaitValue32_v2_ptsz(struct cu_stream *stream, uint64_t addr,
-					  uint32_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue32(struct cu_stream *stream, uint64_t addr,
-				   uint32_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue32_ptsz(struct cu_stream *stream, uint64_t addr,
-					uint32_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue32_v2(struct cu_stream *stream, uint64_t addr,
-				      uint32_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue32_v2_ptsz(struct cu_stream *stream, uint64_t addr,
-					   uint32_t value, unsigned flags);
-PL_EXPORT int cuStreamWaitValue64(struct cu_stream *stream, uint64_t addr, uint64_t value,
-				  unsigned flags);
-PL_EXPORT int cuStreamWaitValue64_ptsz(struct cu_stream *stream, uint64_t addr,
-				       uint64_t value, unsigned flags);
-PL_EXPORT int cuStreamWaitValue64_v2(struct cu_stream *stream, uint64_t addr,
-				     uint64_t value, unsigned flags);
-PL_EXPORT int cuStreamWaitValue64_v2_ptsz(struct cu_stream *stream, uint64_t addr,
-					  uint64_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue64(struct cu_stream *stream, uint64_t addr,
-				   uint64_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue64_ptsz(struct cu_stream *stream, uint64_t addr,
-					uint64_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue64_v2(struct cu_stream *stream, uint64_t addr,
-				      uint64_t value, unsigned flags);
-PL_EXPORT int cuStreamWriteValue64_v2_ptsz(struct cu_stream *stream, uint64_t addr,
-					   uint64_t value, unsigned flags);
-PL_EXPORT int cuStreamBatchMemOp(struct cu_stream *stream, unsigned n,
-				 struct cu_memop *ops, unsigned flags);
-PL_EXPORT int cuStreamBatchMemOp_ptsz(struct cu_stream *stream, unsigned n,
-				      struct cu_memop *ops, unsigned flags);
-PL_EXPORT int cuStreamBatchMemOp_v2(struct cu_stream *stream, unsigned n,
-				    struct cu_memop *ops, unsigned flags);
-PL_EXPORT int cuStreamBatchMemOp_v2_ptsz(struct cu_stream *stream, unsigned n,
-					 struct cu_memop *ops, unsigned flags);
+/* clang-format off */
+PL_BOTH(cuStreamWaitValue32, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags));
+PL_BOTH(cuStreamWaitValue32_v2, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags));
+PL_BOTH(cuStreamWriteValue32, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags));
+PL_BOTH(cuStreamWriteValue32_v2, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags));
+PL_BOTH(cuStreamWaitValue64, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags));
+PL_BOTH(cuStreamWaitValue64_v2, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags));
+PL_BOTH(cuStreamWriteValue64, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags));
+PL_BOTH(cuStreamWriteValue64_v2, ptsz,
+	(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags));
+PL_BOTH(cuStreamBatchMemOp, ptsz,
+	(struct cu_stream *stream, unsigned n, struct cu_memop *ops, unsigned flags));
+PL_BOTH(cuStreamBatchMemOp_v2, ptsz,
+	(struct cu_stream *stream, unsigned n, struct cu_memop *ops, unsigned flags));
+/* clang-format on */
 
 #endif

@@ -66,41 +66,25 @@ PL_EXPORT int cuMemRangeGetAttributes(void **values, size_t *value_bytes, int *a
 PL_EXPORT int cuMemAdvise(uint64_t addr, size_t bytes, int advice, int device);
 PL_EXPORT int cuMemAdvise_v2(uint64_t addr, size_t bytes, int advice,
 			     struct cu_location location);
-PL_EXPORT int cuMemPrefetchAsync(uint64_t addr, size_t bytes, int device,
-				 struct cu_stream *stream);
-PL_EXPORT int cuMemPrefetchAsync_ptsz(uint64_t addr, size_t bytes, int device,
-				      struct cu_stream *stream);
-PL_EXPORT int cuMemPrefetchAsync_v2(uint64_t addr, size_t bytes, struct cu_location location,
-				    unsigned flags, struct cu_stream *stream);
-PL_EXPORT int cuMemPrefetchAsync_v2_ptsz(uint64_t addr, size_t bytes,
-					 struct cu_location location, unsigned flags,
-					 struct cu_stream *stream);
-PL_EXPORT int cuMemPrefetchBatchAsync(uint64_t *addrs, size_t *bytes, size_t n,
-				      struct cu_location *locations, size_t *first,
-				      size_t n_locations, unsigned long long flags,
-				      struct cu_stream *stream);
-PL_EXPORT int cuMemPrefetchBatchAsync_ptsz(uint64_t *addrs, size_t *bytes, size_t n,
-					   struct cu_location *locations, size_t *first,
-					   size_t n_locations, unsigned long long flags,
-					   struct cu_stream *stream);
-PL_EXPORT int cuMemDiscardBatchAsync(uint64_t *addrs, size_t *bytes, size_t n,
-				     unsigned long long flags, struct cu_stream *stream);
-PL_EXPORT int cuMemDiscardBatchAsync_ptsz(uint64_t *addrs, size_t *bytes, size_t n,
-					  unsigned long long flags,
-					  struct cu_stream *stream);
-PL_EXPORT int cuMemDiscardAndPrefetchBatchAsync(uint64_t *addrs, size_t *bytes, size_t n,
-						struct cu_location *locations,
-						size_t *first, size_t n_locations,
-						unsigned long long flags,
-						struct cu_stream *stream);
-PL_EXPORT int cuMemDiscardAndPrefetchBatchAsync_ptsz(uint64_t *addrs, size_t *bytes,
-						     size_t n, struct cu_location *locations,
-						     size_t *first, size_t n_locations,
-						     unsigned long long flags,
-						     struct cu_stream *stream);
-PL_EXPORT int cuStreamAttachMemAsync(struct cu_stream *stream, uint64_t addr,
-				     size_t bytes, unsigned flags);
-PL_EXPORT int cuStreamAttachMemAsync_ptsz(struct cu_stream *stream, uint64_t addr,
-					  size_t bytes, unsigned flags);
+/* clang-format off */
+PL_BOTH(cuMemPrefetchAsync, ptsz,
+	(uint64_t addr, size_t bytes, int device, struct cu_stream *stream));
+PL_BOTH(cuMemPrefetchAsync_v2, ptsz,
+	(uint64_t addr, size_t bytes, struct cu_location location, unsigned flags,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemPrefetchBatchAsync, ptsz,
+	(uint64_t * addrs, size_t *bytes, size_t n, struct cu_location *locations,
+	 size_t *first, size_t n_locations, unsigned long long flags,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemDiscardBatchAsync, ptsz,
+	(uint64_t * addrs, size_t *bytes, size_t n, unsigned long long flags,
+	 struct cu_stream *stream));
+PL_BOTH(cuMemDiscardAndPrefetchBatchAsync, ptsz,
+	(uint64_t * addrs, size_t *bytes, size_t n, struct cu_location *locations,
+	 size_t *first, size_t n_locations, unsigned long long flags,
+	 struct cu_stream *stream));
+PL_BOTH(cuStreamAttachMemAsync, ptsz,
+	(struct cu_stream *stream, uint64_t addr, size_t bytes, unsigned flags));
+/* clang-format on */
 
 #endif

@@ -19,19 +19,14 @@ PL_EXPORT int cuDevicePrimaryCtxRelease(int device);
 PL_EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
 
 /* capture.c */
-PL_EXPORT int cuStreamBeginCapture(struct cu_stream *stream);
-PL_EXPORT int cuStreamBeginCapture_ptsz(struct cu_stream *stream);
-PL_EXPORT int cuStreamBeginCapture_v2(struct cu_stream *stream, int mode);
-PL_EXPORT int cuStreamBeginCapture_v2_ptsz(struct cu_stream *stream, int mode);
-PL_EXPORT int cuStreamBeginCaptureToGraph(struct cu_stream *stream, struct cu_graph *graph,
-					  struct cu_graph_node *const *dependencies,
-					  const void *edges, size_t n, int mode);
-PL_EXPORT int cuStreamBeginCaptureToGraph_ptsz(struct cu_stream *stream,
-					       struct cu_graph *graph,
-					       struct cu_graph_node *const *dependencies,
-					       const void *edges, size_t n, int mode);
-PL_EXPORT int cuStreamEndCapture(struct cu_stream *stream, struct cu_graph **graph);
-PL_EXPORT int cuStreamEndCapture_ptsz(struct cu_stream *stream, struct cu_graph **graph);
+/* clang-format off */
+PL_BOTH(cuStreamBeginCapture, ptsz, (struct cu_stream *stream));
+PL_BOTH(cuStreamBeginCapture_v2, ptsz, (struct cu_stream *stream, int mode));
+PL_BOTH(cuStreamBeginCaptureToGraph, ptsz,
+	(struct cu_stream *stream, struct cu_graph *graph,
+	 struct cu_graph_node *const *dependencies, const void *edges, size_t n, int mode));
+PL_BOTH(cuStreamEndCapture, ptsz, (struct cu_stream *stream, struct cu_graph **graph));
+/* clang-format on */
 
 /* Called by us, wrapped by nobody. */
 int cuStreamIsCapturing(struct cu_stream *stream, int *status);

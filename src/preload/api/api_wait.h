@@ -7,10 +7,10 @@
 
 PL_EXPORT int cuCtxSynchronize(void);
 PL_EXPORT int cuCtxSynchronize_v2(struct cu_context *context);
-PL_EXPORT int cuStreamSynchronize(struct cu_stream *stream);
-PL_EXPORT int cuStreamSynchronize_ptsz(struct cu_stream *stream);
-PL_EXPORT int cuStreamQuery(struct cu_stream *stream);
-PL_EXPORT int cuStreamQuery_ptsz(struct cu_stream *stream);
+/* clang-format off */
+PL_BOTH(cuStreamSynchronize, ptsz, (struct cu_stream *stream));
+PL_BOTH(cuStreamQuery, ptsz, (struct cu_stream *stream));
+/* clang-format on */
 PL_EXPORT int cuEventSynchronize(struct cu_event *event);
 PL_EXPORT int cuEventQuery(struct cu_event *event);
 

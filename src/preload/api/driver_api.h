@@ -14,6 +14,10 @@
 
 /* A driver call that the library answers itself: exported under the driver's own name. */
 #define PL_EXPORT __attribute__((visibility("default")))
+/* Such a call in both its forms, with the suffix ptds or ptsz: enum pl_default_stream. */
+#define PL_BOTH(name, suffix, parameters) \
+	PL_EXPORT int name parameters;    \
+	PL_EXPORT int name##_##suffix parameters
 
 struct cu_graph;
 struct cu_graph_exec;

@@ -250,466 +250,67 @@ copy_run(struct copy *c)
 	return result;
 }
 
-/* ---- any address ---- */
+/* ---- both forms of each call ---- */
 
-static int
-copy_any(void *real, enum host_side side, uint64_t to, uint64_t from, size_t bytes,
-	 enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_any,
-			 .to = to,
-			 .from = from,
-			 .bytes = bytes,
-			 .host = side,
-			 .flavour = flavour};
+#define COPY(function, stream_0, ...) \
+	copy_run(&(struct copy){.real = (void *)(function), .flavour = (stream_0), __VA_ARGS__})
 
-	return copy_run(&c);
-}
+/* clang-format off */
+#define DEFINE(name, how, parameters, ...) \
+	PL_DEFINE_BOTH(name, ptds, COPY, parameters, .forward = forward_##how, .bytes = bytes, \
+		       __VA_ARGS__)
+#define DEFINE_ASYNC(name, how, parameters, ...) \
+	PL_DEFINE_BOTH(name, ptsz, COPY, parameters, .forward = forward_##how, .bytes = bytes, \
+		       .async = 1, .stream = stream, __VA_ARGS__)
 
-static int
-copy_any_async(void *real, enum host_side side, uint64_t to, uint64_t from, size_t bytes,
-	       struct cu_stream *stream, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_any_async,
-			 .to = to,
-			 .from = from,
-			 .bytes = bytes,
-			 .host = side,
-			 .async = 1,
-			 .stream = stream,
-			 .flavour = flavour};
+DEFINE(cuMemcpy, any, (uint64_t to, uint64_t from, size_t bytes),
+       .to = to, .from = from, .host = HOST_UNKNOWN)
+DEFINE(cuMemcpyDtoD_v2, any, (uint64_t to, uint64_t from, size_t bytes),
+       .to = to, .from = from)
+DEFINE(cuMemcpyHtoD_v2, from_host, (uint64_t to, const void *from, size_t bytes),
+       .to = to, .from = (uintptr_t)from, .host = HOST_FROM)
+DEFINE(cuMemcpyDtoH_v2, to_host, (void *to, uint64_t from, size_t bytes),
+       .to = (uintptr_t)to, .from = from, .host = HOST_TO)
+DEFINE_ASYNC(cuMemcpyAsync, any_async,
+	     (uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream),
+	     .to = to, .from = from, .host = HOST_UNKNOWN)
+DEFINE_ASYNC(cuMemcpyDtoDAsync_v2, any_async,
+	     (uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream),
+	     .to = to, .from = from)
+DEFINE_ASYNC(cuMemcpyHtoDAsync_v2, from_host_async,
+	     (uint64_t to, const void *from, size_t bytes, struct cu_stream *stream),
+	     .to = to, .from = (uintptr_t)from, .host = HOST_FROM)
+DEFINE_ASYNC(cuMemcpyDtoHAsync_v2, to_host_async,
+	     (void *to, uint64_t from, size_t bytes, struct cu_stream *stream),
+	     .to = (uintptr_t)to, .from = from, .host = HOST_TO)
 
-	return copy_run(&c);
-}
+DEFINE(cuMemcpyPeer, peer,
+       (uint64_t to, struct cu_context *to_context, uint64_t from,
+	struct cu_context *from_context, size_t bytes),
+       .to = to, .to_context = to_context, .from = from, .from_context = from_context)
+DEFINE_ASYNC(cuMemcpyPeerAsync, peer_async,
+	     (uint64_t to, struct cu_context *to_context, uint64_t from,
+	      struct cu_context *from_context, size_t bytes, struct cu_stream *stream),
+	     .to = to, .to_context = to_context, .from = from, .from_context = from_context)
 
-int
-cuMemcpy(uint64_t to, uint64_t from, size_t bytes)
-{
-	return copy_any(PL_REAL(cuMemcpy), HOST_UNKNOWN, to, from, bytes, PL_LEGACY);
-}
-
-int
-cuMemcpy_ptds(uint64_t to, uint64_t from, size_t bytes)
-{
-	return copy_any(PL_REAL(cuMemcpy_ptds), HOST_UNKNOWN, to, from, bytes, PL_PER_THREAD);
-}
-
-int
-cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_any_async(PL_REAL(cuMemcpyAsync), HOST_UNKNOWN, to, from, bytes,
-			      stream, PL_LEGACY);
-}
-
-int
-cuMemcpyAsync_ptsz(uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_any_async(PL_REAL(cuMemcpyAsync_ptsz), HOST_UNKNOWN, to, from, bytes,
-			      stream, PL_PER_THREAD);
-}
-
-int
-cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes)
-{
-	return copy_any(PL_REAL(cuMemcpyDtoD_v2), HOST_NEITHER, to, from, bytes, PL_LEGACY);
-}
-
-int
-cuMemcpyDtoD_v2_ptds(uint64_t to, uint64_t from, size_t bytes)
-{
-	return copy_any(PL_REAL(cuMemcpyDtoD_v2_ptds), HOST_NEITHER, to, from, bytes,
-			PL_PER_THREAD);
-}
-
-int
-cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_any_async(PL_REAL(cuMemcpyDtoDAsync_v2), HOST_NEITHER, to, from,
-			      bytes, stream, PL_LEGACY);
-}
-
-int
-cuMemcpyDtoDAsync_v2_ptsz(uint64_t to, uint64_t from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_any_async(PL_REAL(cuMemcpyDtoDAsync_v2_ptsz), HOST_NEITHER, to, from,
-			      bytes, stream, PL_PER_THREAD);
-}
-
-/* ---- from and to host memory ---- */
-
-static int
-copy_from_host(void *real, uint64_t to, const void *from, size_t bytes,
-	       enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_from_host,
-			 .to = to,
-			 .from = (uintptr_t)from,
-			 .bytes = bytes,
-			 .host = HOST_FROM,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_from_host_async(void *real, uint64_t to, const void *from, size_t bytes,
-		     struct cu_stream *stream, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_from_host_async,
-			 .to = to,
-			 .from = (uintptr_t)from,
-			 .bytes = bytes,
-			 .host = HOST_FROM,
-			 .async = 1,
-			 .stream = stream,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_to_host(void *real, void *to, uint64_t from, size_t bytes, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_to_host,
-			 .to = (uintptr_t)to,
-			 .from = from,
-			 .bytes = bytes,
-			 .host = HOST_TO,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_to_host_async(void *real, void *to, uint64_t from, size_t bytes,
-		   struct cu_stream *stream, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_to_host_async,
-			 .to = (uintptr_t)to,
-			 .from = from,
-			 .bytes = bytes,
-			 .host = HOST_TO,
-			 .async = 1,
-			 .stream = stream,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-int
-cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
-{
-	return copy_from_host(PL_REAL(cuMemcpyHtoD_v2), to, from, bytes, PL_LEGACY);
-}
-
-int
-cuMemcpyHtoD_v2_ptds(uint64_t to, const void *from, size_t bytes)
-{
-	return copy_from_host(PL_REAL(cuMemcpyHtoD_v2_ptds), to, from, bytes, PL_PER_THREAD);
-}
-
-int
-cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_from_host_async(PL_REAL(cuMemcpyHtoDAsync_v2), to, from, bytes,
-				    stream, PL_LEGACY);
-}
-
-int
-cuMemcpyHtoDAsync_v2_ptsz(uint64_t to, const void *from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_from_host_async(PL_REAL(cuMemcpyHtoDAsync_v2_ptsz), to, from, bytes,
-				    stream, PL_PER_THREAD);
-}
-
-int
-cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
-{
-	return copy_to_host(PL_REAL(cuMemcpyDtoH_v2), to, from, bytes, PL_LEGACY);
-}
-
-int
-cuMemcpyDtoH_v2_ptds(void *to, uint64_t from, size_t bytes)
-{
-	return copy_to_host(PL_REAL(cuMemcpyDtoH_v2_ptds), to, from, bytes, PL_PER_THREAD);
-}
-
-int
-cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_to_host_async(PL_REAL(cuMemcpyDtoHAsync_v2), to, from, bytes, stream,
-				  PL_LEGACY);
-}
-
-int
-cuMemcpyDtoHAsync_v2_ptsz(void *to, uint64_t from, size_t bytes, struct cu_stream *stream)
-{
-	return copy_to_host_async(PL_REAL(cuMemcpyDtoHAsync_v2_ptsz), to, from, bytes,
-				  stream, PL_PER_THREAD);
-}
-
-/* ---- from one context to another ---- */
-
-int
-cuMemcpyPeer(uint64_t to, struct cu_context *to_context, uint64_t from,
-	     struct cu_context *from_context, size_t bytes)
-{
-	struct copy c = {.real = PL_REAL(cuMemcpyPeer),
-			 .forward = forward_peer,
-			 .to = to,
-			 .to_context = to_context,
-			 .from = from,
-			 .from_context = from_context,
-			 .bytes = bytes,
-			 .flavour = PL_LEGACY};
-
-	return copy_run(&c);
-}
-
-int
-cuMemcpyPeer_ptds(uint64_t to, struct cu_context *to_context, uint64_t from,
-		  struct cu_context *from_context, size_t bytes)
-{
-	struct copy c = {.real = PL_REAL(cuMemcpyPeer_ptds),
-			 .forward = forward_peer,
-			 .to = to,
-			 .to_context = to_context,
-			 .from = from,
-			 .from_context = from_context,
-			 .bytes = bytes,
-			 .flavour = PL_PER_THREAD};
-
-	return copy_run(&c);
-}
-
-int
-cuMemcpyPeerAsync(uint64_t to, struct cu_context *to_context, uint64_t from,
-		  struct cu_context *from_context, size_t bytes, struct cu_stream *stream)
-{
-	struct copy c = {.real = PL_REAL(cuMemcpyPeerAsync),
-			 .forward = forward_peer_async,
-			 .to = to,
-			 .to_context = to_context,
-			 .from = from,
-			 .from_context = from_context,
-			 .bytes = bytes,
-			 .async = 1,
-			 .stream = stream,
-			 .flavour = PL_LEGACY};
-
-	return copy_run(&c);
-}
-
-int
-cuMemcpyPeerAsync_ptsz(uint64_t to, struct cu_context *to_context, uint64_t from,
-		       struct cu_context *from_context, size_t bytes,
-		       struct cu_stream *stream)
-{
-	struct copy c = {.real = PL_REAL(cuMemcpyPeerAsync_ptsz),
-			 .forward = forward_peer_async,
-			 .to = to,
-			 .to_context = to_context,
-			 .from = from,
-			 .from_context = from_context,
-			 .bytes = bytes,
-			 .async = 1,
-			 .stream = stream,
-			 .flavour = PL_PER_THREAD};
-
-	return copy_run(&c);
-}
-
-/* ---- arrays ---- */
-
-static int
-copy_to_array(void *real, struct cu_array *to, size_t to_offset, uint64_t from,
-	      size_t bytes, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_to_array,
-			 .array = to,
-			 .array_offset = to_offset,
-			 .from = from,
-			 .bytes = bytes,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_from_array(void *real, uint64_t to, struct cu_array *from, size_t from_offset,
-		size_t bytes, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_from_array,
-			 .to = to,
-			 .array = from,
-			 .array_offset = from_offset,
-			 .bytes = bytes,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_host_to_array(void *real, struct cu_array *to, size_t to_offset, const void *from,
-		   size_t bytes, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_host_to_array,
-			 .array = to,
-			 .array_offset = to_offset,
-			 .from = (uintptr_t)from,
-			 .bytes = bytes,
-			 .host = HOST_FROM,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_host_to_array_async(void *real, struct cu_array *to, size_t to_offset,
-			 const void *from, size_t bytes, struct cu_stream *stream,
-			 enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_host_to_array_async,
-			 .array = to,
-			 .array_offset = to_offset,
-			 .from = (uintptr_t)from,
-			 .bytes = bytes,
-			 .host = HOST_FROM,
-			 .async = 1,
-			 .stream = stream,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_array_to_host(void *real, void *to, struct cu_array *from, size_t from_offset,
-		   size_t bytes, enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_array_to_host,
-			 .to = (uintptr_t)to,
-			 .array = from,
-			 .array_offset = from_offset,
-			 .bytes = bytes,
-			 .host = HOST_TO,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-static int
-copy_array_to_host_async(void *real, void *to, struct cu_array *from, size_t from_offset,
-			 size_t bytes, struct cu_stream *stream,
-			 enum pl_default_stream flavour)
-{
-	struct copy c = {.real = real,
-			 .forward = forward_array_to_host_async,
-			 .to = (uintptr_t)to,
-			 .array = from,
-			 .array_offset = from_offset,
-			 .bytes = bytes,
-			 .host = HOST_TO,
-			 .async = 1,
-			 .stream = stream,
-			 .flavour = flavour};
-
-	return copy_run(&c);
-}
-
-int
-cuMemcpyDtoA_v2(struct cu_array *to, size_t to_offset, uint64_t from, size_t bytes)
-{
-	return copy_to_array(PL_REAL(cuMemcpyDtoA_v2), to, to_offset, from, bytes, PL_LEGACY);
-}
-
-int
-cuMemcpyDtoA_v2_ptds(struct cu_array *to, size_t to_offset, uint64_t from, size_t bytes)
-{
-	return copy_to_array(PL_REAL(cuMemcpyDtoA_v2_ptds), to, to_offset, from, bytes,
-			     PL_PER_THREAD);
-}
-
-int
-cuMemcpyAtoD_v2(uint64_t to, struct cu_array *from, size_t from_offset, size_t bytes)
-{
-	return copy_from_array(PL_REAL(cuMemcpyAtoD_v2), to, from, from_offset, bytes,
-			       PL_LEGACY);
-}
-
-int
-cuMemcpyAtoD_v2_ptds(uint64_t to, struct cu_array *from, size_t from_offset, size_t bytes)
-{
-	return copy_from_array(PL_REAL(cuMemcpyAtoD_v2_ptds), to, from, from_offset,
-			       bytes, PL_PER_THREAD);
-}
-
-int
-cuMemcpyHtoA_v2(struct cu_array *to, size_t to_offset, const void *from, size_t bytes)
-{
-	return copy_host_to_array(PL_REAL(cuMemcpyHtoA_v2), to, to_offset, from, bytes,
-				  PL_LEGACY);
-}
-
-int
-cuMemcpyHtoA_v2_ptds(struct cu_array *to, size_t to_offset, const void *from, size_t bytes)
-{
-	return copy_host_to_array(PL_REAL(cuMemcpyHtoA_v2_ptds), to, to_offset, from,
-				  bytes, PL_PER_THREAD);
-}
-
-int
-cuMemcpyHtoAAsync_v2(struct cu_array *to, size_t to_offset, const void *from,
-		     size_t bytes, struct cu_stream *stream)
-{
-	return copy_host_to_array_async(PL_REAL(cuMemcpyHtoAAsync_v2), to, to_offset,
-					from, bytes, stream, PL_LEGACY);
-}
-
-int
-cuMemcpyHtoAAsync_v2_ptsz(struct cu_array *to, size_t to_offset, const void *from,
-			  size_t bytes, struct cu_stream *stream)
-{
-	return copy_host_to_array_async(PL_REAL(cuMemcpyHtoAAsync_v2_ptsz), to, to_offset,
-					from, bytes, stream, PL_PER_THREAD);
-}
-
-int
-cuMemcpyAtoH_v2(void *to, struct cu_array *from, size_t from_offset, size_t bytes)
-{
-	return copy_array_to_host(PL_REAL(cuMemcpyAtoH_v2), to, from, from_offset, bytes,
-				  PL_LEGACY);
-}
-
-int
-cuMemcpyAtoH_v2_ptds(void *to, struct cu_array *from, size_t from_offset, size_t bytes)
-{
-	return copy_array_to_host(PL_REAL(cuMemcpyAtoH_v2_ptds), to, from, from_offset,
-				  bytes, PL_PER_THREAD);
-}
-
-int
-cuMemcpyAtoHAsync_v2(void *to, struct cu_array *from, size_t from_offset, size_t bytes,
-		     struct cu_stream *stream)
-{
-	return copy_array_to_host_async(PL_REAL(cuMemcpyAtoHAsync_v2), to, from,
-					from_offset, bytes, stream, PL_LEGACY);
-}
-
-int
-cuMemcpyAtoHAsync_v2_ptsz(void *to, struct cu_array *from, size_t from_offset,
-			  size_t bytes, struct cu_stream *stream)
-{
-	return copy_array_to_host_async(PL_REAL(cuMemcpyAtoHAsync_v2_ptsz), to, from,
-					from_offset, bytes, stream, PL_PER_THREAD);
-}
+DEFINE(cuMemcpyDtoA_v2, to_array,
+       (struct cu_array *to, size_t to_offset, uint64_t from, size_t bytes),
+       .array = to, .array_offset = to_offset, .from = from)
+DEFINE(cuMemcpyAtoD_v2, from_array,
+       (uint64_t to, struct cu_array *from, size_t from_offset, size_t bytes),
+       .to = to, .array = from, .array_offset = from_offset)
+DEFINE(cuMemcpyHtoA_v2, host_to_array,
+       (struct cu_array *to, size_t to_offset, const void *from, size_t bytes),
+       .array = to, .array_offset = to_offset, .from = (uintptr_t)from, .host = HOST_FROM)
+DEFINE(cuMemcpyAtoH_v2, array_to_host,
+       (void *to, struct cu_array *from, size_t from_offset, size_t bytes),
+       .to = (uintptr_t)to, .array = from, .array_offset = from_offset, .host = HOST_TO)
+DEFINE_ASYNC(cuMemcpyHtoAAsync_v2, host_to_array_async,
+	     (struct cu_array *to, size_t to_offset, const void *from, size_t bytes,
+	      struct cu_stream *stream),
+	     .array = to, .array_offset = to_offset, .from = (uintptr_t)from, .host = HOST_FROM)
+DEFINE_ASYNC(cuMemcpyAtoHAsync_v2, array_to_host_async,
+	     (void *to, struct cu_array *from, size_t from_offset, size_t bytes,
+	      struct cu_stream *stream),
+	     .to = (uintptr_t)to, .array = from, .array_offset = from_offset, .host = HOST_TO)
+/* clang-format on */

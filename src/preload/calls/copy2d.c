@@ -289,8 +289,8 @@ box_run(struct box *box, int *result)
 /* ---- the wrapped calls ---- */
 
 static int
-copy_2d(int (*real)(const struct cu_copy_2d *), const struct cu_copy_2d *copy,
-	enum pl_default_stream flavour)
+copy_2d(int (*real)(const struct cu_copy_2d *), enum pl_default_stream flavour,
+	const struct cu_copy_2d *copy)
 {
 	struct box box = {.real = real, .forward = forward_2d, .flavour = flavour};
 	int result;
@@ -303,8 +303,8 @@ copy_2d(int (*real)(const struct cu_copy_2d *), const struct cu_copy_2d *copy,
 
 static int
 copy_2d_async(int (*real)(const struct cu_copy_2d *, struct cu_stream *),
-	      const struct cu_copy_2d *copy, struct cu_stream *stream,
-	      enum pl_default_stream flavour)
+	      enum pl_default_stream flavour, const struct cu_copy_2d *copy,
+	      struct cu_stream *stream)
 {
 	struct box box = {.real = real,
 			  .forward = forward_2d_async,
@@ -320,8 +320,8 @@ copy_2d_async(int (*real)(const struct cu_copy_2d *, struct cu_stream *),
 }
 
 static int
-copy_3d(int (*real)(const struct cu_copy_3d *), const struct cu_copy_3d *copy,
-	enum pl_default_stream flavour)
+copy_3d(int (*real)(const struct cu_copy_3d *), enum pl_default_stream flavour,
+	const struct cu_copy_3d *copy)
 {
 	struct box box = {.real = real, .forward = forward_3d, .flavour = flavour};
 	int result;
@@ -334,8 +334,8 @@ copy_3d(int (*real)(const struct cu_copy_3d *), const struct cu_copy_3d *copy,
 
 static int
 copy_3d_async(int (*real)(const struct cu_copy_3d *, struct cu_stream *),
-	      const struct cu_copy_3d *copy, struct cu_stream *stream,
-	      enum pl_default_stream flavour)
+	      enum pl_default_stream flavour, const struct cu_copy_3d *copy,
+	      struct cu_stream *stream)
 {
 	struct box box = {.real = real,
 			  .forward = forward_3d_async,
@@ -350,86 +350,16 @@ copy_3d_async(int (*real)(const struct cu_copy_3d *, struct cu_stream *),
 	return box_run(&box, &result) ? result : real(copy, stream);
 }
 
-int
-cuMemcpy2D_v2(const struct cu_copy_2d *copy)
-{
-	return copy_2d(PL_REAL(cuMemcpy2D_v2), copy, PL_LEGACY);
-}
-
-int
-cuMemcpy2D_v2_ptds(const struct cu_copy_2d *copy)
-{
-	return copy_2d(PL_REAL(cuMemcpy2D_v2_ptds), copy, PL_PER_THREAD);
-}
-
-int
-cuMemcpy2DUnaligned_v2(const struct cu_copy_2d *copy)
-{
-	return copy_2d(PL_REAL(cuMemcpy2DUnaligned_v2), copy, PL_LEGACY);
-}
-
-int
-cuMemcpy2DUnaligned_v2_ptds(const struct cu_copy_2d *copy)
-{
-	return copy_2d(PL_REAL(cuMemcpy2DUnaligned_v2_ptds), copy, PL_PER_THREAD);
-}
-
-int
-cuMemcpy2DAsync_v2(const struct cu_copy_2d *copy, struct cu_stream *stream)
-{
-	return copy_2d_async(PL_REAL(cuMemcpy2DAsync_v2), copy, stream, PL_LEGACY);
-}
-
-int
-cuMemcpy2DAsync_v2_ptsz(const struct cu_copy_2d *copy, struct cu_stream *stream)
-{
-	return copy_2d_async(PL_REAL(cuMemcpy2DAsync_v2_ptsz), copy, stream, PL_PER_THREAD);
-}
-
-int
-cuMemcpy3D_v2(const struct cu_copy_3d *copy)
-{
-	return copy_3d(PL_REAL(cuMemcpy3D_v2), copy, PL_LEGACY);
-}
-
-int
-cuMemcpy3D_v2_ptds(const struct cu_copy_3d *copy)
-{
-	return copy_3d(PL_REAL(cuMemcpy3D_v2_ptds), copy, PL_PER_THREAD);
-}
-
-int
-cuMemcpy3DAsync_v2(const struct cu_copy_3d *copy, struct cu_stream *stream)
-{
-	return copy_3d_async(PL_REAL(cuMemcpy3DAsync_v2), copy, stream, PL_LEGACY);
-}
-
-int
-cuMemcpy3DAsync_v2_ptsz(const struct cu_copy_3d *copy, struct cu_stream *stream)
-{
-	return copy_3d_async(PL_REAL(cuMemcpy3DAsync_v2_ptsz), copy, stream, PL_PER_THREAD);
-}
-
-int
-cuMemcpy3DPeer(const struct cu_copy_3d *copy)
-{
-	return copy_3d(PL_REAL(cuMemcpy3DPeer), copy, PL_LEGACY);
-}
-
-int
-cuMemcpy3DPeer_ptds(const struct cu_copy_3d *copy)
-{
-	return copy_3d(PL_REAL(cuMemcpy3DPeer_ptds), copy, PL_PER_THREAD);
-}
-
-int
-cuMemcpy3DPeerAsync(const struct cu_copy_3d *copy, struct cu_stream *stream)
-{
-	return copy_3d_async(PL_REAL(cuMemcpy3DPeerAsync), copy, stream, PL_LEGACY);
-}
-
-int
-cuMemcpy3DPeerAsync_ptsz(const struct cu_copy_3d *copy, struct cu_stream *stream)
-{
-	return copy_3d_async(PL_REAL(cuMemcpy3DPeerAsync_ptsz), copy, stream, PL_PER_THREAD);
-}
+/* ---- both forms of each call ---- */
+/* clang-format off */
+PL_DEFINE_BOTH(cuMemcpy2D_v2, ptds, copy_2d, (const struct cu_copy_2d *copy), copy)
+PL_DEFINE_BOTH(cuMemcpy2DUnaligned_v2, ptds, copy_2d, (const struct cu_copy_2d *copy), copy)
+PL_DEFINE_BOTH(cuMemcpy3D_v2, ptds, copy_3d, (const struct cu_copy_3d *copy), copy)
+PL_DEFINE_BOTH(cuMemcpy3DPeer, ptds, copy_3d, (const struct cu_copy_3d *copy), copy)
+PL_DEFINE_BOTH(cuMemcpy2DAsync_v2, ptsz, copy_2d_async,
+	       (const struct cu_copy_2d *copy, struct cu_stream *stream), copy, stream)
+PL_DEFINE_BOTH(cuMemcpy3DAsync_v2, ptsz, copy_3d_async,
+	       (const struct cu_copy_3d *copy, struct cu_stream *stream), copy, stream)
+PL_DEFINE_BOTH(cuMemcpy3DPeerAsync, ptsz, copy_3d_async,
+	       (const struct cu_copy_3d *copy, struct cu_stream *stream), copy, stream)
+/* clang-format on */

@@ -213,89 +213,26 @@ copy_batch_run(const struct batch *b)
 	return result;
 }
 
-int
-cuMemcpyBatchAsync(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
-		   struct cu_copy_attributes *attributes, size_t *firsts,
-		   size_t n_attributes, size_t *failed, struct cu_stream *stream)
-{
-	const struct batch b = {PL_REAL(cuMemcpyBatchAsync),
-				1,
-				to,
-				from,
-				bytes,
-				n,
-				attributes,
-				firsts,
-				n_attributes,
-				failed,
-				stream,
-				PL_LEGACY};
+#define BATCH(function, stream_0, ...)                                   \
+	copy_batch_run(&(const struct batch){.real = (void *)(function), \
+					     .flavour = (stream_0),      \
+					     __VA_ARGS__})
 
-	return copy_batch_run(&b);
-}
-
-int
-cuMemcpyBatchAsync_ptsz(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
-			struct cu_copy_attributes *attributes, size_t *firsts,
-			size_t n_attributes, size_t *failed, struct cu_stream *stream)
-{
-	const struct batch b = {PL_REAL(cuMemcpyBatchAsync_ptsz),
-				1,
-				to,
-				from,
-				bytes,
-				n,
-				attributes,
-				firsts,
-				n_attributes,
-				failed,
-				stream,
-				PL_PER_THREAD};
-
-	return copy_batch_run(&b);
-}
-
-int
-cuMemcpyBatchAsync_v2(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
-		      struct cu_copy_attributes *attributes, size_t *firsts,
-		      size_t n_attributes, struct cu_stream *stream)
-{
-	const struct batch b = {PL_REAL(cuMemcpyBatchAsync_v2),
-				0,
-				to,
-				from,
-				bytes,
-				n,
-				attributes,
-				firsts,
-				n_attributes,
-				NULL,
-				stream,
-				PL_LEGACY};
-
-	return copy_batch_run(&b);
-}
-
-int
-cuMemcpyBatchAsync_v2_ptsz(uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
-			   struct cu_copy_attributes *attributes, size_t *firsts,
-			   size_t n_attributes, struct cu_stream *stream)
-{
-	const struct batch b = {PL_REAL(cuMemcpyBatchAsync_v2_ptsz),
-				0,
-				to,
-				from,
-				bytes,
-				n,
-				attributes,
-				firsts,
-				n_attributes,
-				NULL,
-				stream,
-				PL_PER_THREAD};
-
-	return copy_batch_run(&b);
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuMemcpyBatchAsync, ptsz, BATCH,
+	       (uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
+		struct cu_copy_attributes *attributes, size_t *firsts, size_t n_attributes,
+		size_t *failed, struct cu_stream *stream),
+	       .old = 1, .to = to, .from = from, .bytes = bytes, .n = n,
+	       .attributes = attributes, .firsts = firsts, .n_attributes = n_attributes,
+	       .failed = failed, .stream = stream)
+PL_DEFINE_BOTH(cuMemcpyBatchAsync_v2, ptsz, BATCH,
+	       (uint64_t *to, uint64_t *from, size_t *bytes, size_t n,
+		struct cu_copy_attributes *attributes, size_t *firsts, size_t n_attributes,
+		struct cu_stream *stream),
+	       .to = to, .from = from, .bytes = bytes, .n = n, .attributes = attributes,
+	       .firsts = firsts, .n_attributes = n_attributes, .stream = stream)
+/* clang-format on */
 
 /* ---- boxes ---- */
 
@@ -465,69 +402,22 @@ boxes_run(const struct boxes *b)
 	return result;
 }
 
-int
-cuMemcpy3DBatchAsync(size_t n, struct cu_batch_3d *copies, size_t *failed,
-		     unsigned long long flags, struct cu_stream *stream)
-{
-	const struct boxes b = {PL_REAL(cuMemcpy3DBatchAsync),
-				1,
-				copies,
-				n,
-				failed,
-				flags,
-				stream,
-				PL_LEGACY};
+#define BOXES(function, stream_0, ...)                              \
+	boxes_run(&(const struct boxes){.real = (void *)(function), \
+					.flavour = (stream_0),      \
+					__VA_ARGS__})
 
-	return boxes_run(&b);
-}
-
-int
-cuMemcpy3DBatchAsync_ptsz(size_t n, struct cu_batch_3d *copies, size_t *failed,
-			  unsigned long long flags, struct cu_stream *stream)
-{
-	const struct boxes b = {PL_REAL(cuMemcpy3DBatchAsync_ptsz),
-				1,
-				copies,
-				n,
-				failed,
-				flags,
-				stream,
-				PL_PER_THREAD};
-
-	return boxes_run(&b);
-}
-
-int
-cuMemcpy3DBatchAsync_v2(size_t n, struct cu_batch_3d *copies, unsigned long long flags,
-			struct cu_stream *stream)
-{
-	const struct boxes b = {PL_REAL(cuMemcpy3DBatchAsync_v2),
-				0,
-				copies,
-				n,
-				NULL,
-				flags,
-				stream,
-				PL_LEGACY};
-
-	return boxes_run(&b);
-}
-
-int
-cuMemcpy3DBatchAsync_v2_ptsz(size_t n, struct cu_batch_3d *copies,
-			     unsigned long long flags, struct cu_stream *stream)
-{
-	const struct boxes b = {PL_REAL(cuMemcpy3DBatchAsync_v2_ptsz),
-				0,
-				copies,
-				n,
-				NULL,
-				flags,
-				stream,
-				PL_PER_THREAD};
-
-	return boxes_run(&b);
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuMemcpy3DBatchAsync, ptsz, BOXES,
+	       (size_t n, struct cu_batch_3d *copies, size_t *failed, unsigned long long flags,
+		struct cu_stream *stream),
+	       .old = 1, .copies = copies, .n = n, .failed = failed, .flags = flags,
+	       .stream = stream)
+PL_DEFINE_BOTH(cuMemcpy3DBatchAsync_v2, ptsz, BOXES,
+	       (size_t n, struct cu_batch_3d *copies, unsigned long long flags,
+		struct cu_stream *stream),
+	       .copies = copies, .n = n, .flags = flags, .stream = stream)
+/* clang-format on */
 
 /* ---- decompressing ---- */
 
@@ -562,9 +452,9 @@ decompress_part(__typeof__(&cuMemBatchDecompressAsync) real, struct cu_decompres
 }
 
 static int
-decompress(__typeof__(&cuMemBatchDecompressAsync) real, struct cu_decompress *parts,
-	   size_t n, unsigned flags, size_t *failed, struct cu_stream *stream,
-	   enum pl_default_stream flavour)
+decompress(__typeof__(&cuMemBatchDecompressAsync) real, enum pl_default_stream flavour,
+	   struct cu_decompress *parts, size_t n, unsigned flags, size_t *failed,
+	   struct cu_stream *stream)
 {
 	int found = 0;
 
@@ -586,18 +476,9 @@ decompress(__typeof__(&cuMemBatchDecompressAsync) real, struct cu_decompress *pa
 	return CU_SUCCESS;
 }
 
-int
-cuMemBatchDecompressAsync(struct cu_decompress *parts, size_t n, unsigned flags,
-			  size_t *failed, struct cu_stream *stream)
-{
-	return decompress(PL_REAL(cuMemBatchDecompressAsync), parts, n, flags, failed,
-			  stream, PL_LEGACY);
-}
-
-int
-cuMemBatchDecompressAsync_ptsz(struct cu_decompress *parts, size_t n, unsigned flags,
-			       size_t *failed, struct cu_stream *stream)
-{
-	return decompress(PL_REAL(cuMemBatchDecompressAsync_ptsz), parts, n, flags,
-			  failed, stream, PL_PER_THREAD);
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuMemBatchDecompressAsync, ptsz, decompress,
+	       (struct cu_decompress *parts, size_t n, unsigned flags, size_t *failed,
+		struct cu_stream *stream),
+	       parts, n, flags, failed, stream)
+/* clang-format on */

@@ -23,86 +23,30 @@ struct fill {
 
 /* ---- the driver's calls, by their parameters; those of one row ignore the height ---- */
 
-static int
-forward_8(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	(void)height;
-	return CALL(f, cuMemsetD8_v2)(to, (unsigned char)f->value, width);
-}
+/* clang-format off */
+#define FORWARD(how, name, type, ...) \
+	static int \
+	forward_##how(const struct fill *f, uint64_t to, size_t width, size_t height) \
+	{ \
+		type value = (type)f->value; \
+ \
+		(void)height; \
+		return CALL(f, name)(to, __VA_ARGS__); \
+	}
 
-static int
-forward_16(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	(void)height;
-	return CALL(f, cuMemsetD16_v2)(to, (unsigned short)f->value, width);
-}
-
-static int
-forward_32(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	(void)height;
-	return CALL(f, cuMemsetD32_v2)(to, f->value, width);
-}
-
-static int
-forward_8_async(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	(void)height;
-	return CALL(f, cuMemsetD8Async)(to, (unsigned char)f->value, width, f->stream);
-}
-
-static int
-forward_16_async(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	(void)height;
-	return CALL(f, cuMemsetD16Async)(to, (unsigned short)f->value, width, f->stream);
-}
-
-static int
-forward_32_async(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	(void)height;
-	return CALL(f, cuMemsetD32Async)(to, f->value, width, f->stream);
-}
-
-static int
-forward_2d_8(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	return CALL(f, cuMemsetD2D8_v2)(to, f->pitch, (unsigned char)f->value, width, height);
-}
-
-static int
-forward_2d_16(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	return CALL(f, cuMemsetD2D16_v2)(to, f->pitch, (unsigned short)f->value, width,
-					 height);
-}
-
-static int
-forward_2d_32(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	return CALL(f, cuMemsetD2D32_v2)(to, f->pitch, f->value, width, height);
-}
-
-static int
-forward_2d_8_async(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	return CALL(f, cuMemsetD2D8Async)(to, f->pitch, (unsigned char)f->value, width,
-					  height, f->stream);
-}
-
-static int
-forward_2d_16_async(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	return CALL(f, cuMemsetD2D16Async)(to, f->pitch, (unsigned short)f->value, width,
-					   height, f->stream);
-}
-
-static int
-forward_2d_32_async(const struct fill *f, uint64_t to, size_t width, size_t height)
-{
-	return CALL(f, cuMemsetD2D32Async)(to, f->pitch, f->value, width, height, f->stream);
-}
+FORWARD(8, cuMemsetD8_v2, unsigned char, value, width)
+FORWARD(16, cuMemsetD16_v2, unsigned short, value, width)
+FORWARD(32, cuMemsetD32_v2, unsigned, value, width)
+FORWARD(8_async, cuMemsetD8Async, unsigned char, value, width, f->stream)
+FORWARD(16_async, cuMemsetD16Async, unsigned short, value, width, f->stream)
+FORWARD(32_async, cuMemsetD32Async, unsigned, value, width, f->stream)
+FORWARD(2d_8, cuMemsetD2D8_v2, unsigned char, f->pitch, value, width, height)
+FORWARD(2d_16, cuMemsetD2D16_v2, unsigned short, f->pitch, value, width, height)
+FORWARD(2d_32, cuMemsetD2D32_v2, unsigned, f->pitch, value, width, height)
+FORWARD(2d_8_async, cuMemsetD2D8Async, unsigned char, f->pitch, value, width, height, f->stream)
+FORWARD(2d_16_async, cuMemsetD2D16Async, unsigned short, f->pitch, value, width, height, f->stream)
+FORWARD(2d_32_async, cuMemsetD2D32Async, unsigned, f->pitch, value, width, height, f->stream)
+/* clang-format on */
 
 /* ---- what all have in common ---- */
 
@@ -148,224 +92,44 @@ fill_run(struct fill *f)
 	return result;
 }
 
-static int
-fill_row(void *real,
-	 int (*forward)(const struct fill *fill, uint64_t to, size_t width, size_t height),
-	 uint64_t to, unsigned value, unsigned element_bytes, size_t n,
-	 struct cu_stream *stream, enum pl_default_stream flavour)
-{
-	struct fill f = {.real = real,
-			 .forward = forward,
-			 .to = to,
-			 .width = n,
-			 .height = 1,
-			 .value = value,
-			 .element_bytes = element_bytes,
-			 .stream = stream,
-			 .flavour = flavour};
+/* ---- both forms of each call ---- */
 
-	return fill_run(&f);
-}
+#define FILL(function, stream_0, ...) \
+	fill_run(&(struct fill){.real = (void *)(function), .flavour = (stream_0), __VA_ARGS__})
 
-static int
-fill_rows(void *real,
-	  int (*forward)(const struct fill *fill, uint64_t to, size_t width, size_t height),
-	  uint64_t to, size_t pitch, unsigned value, unsigned element_bytes, size_t width,
-	  size_t height, struct cu_stream *stream, enum pl_default_stream flavour)
-{
-	struct fill f = {.real = real,
-			 .forward = forward,
-			 .to = to,
-			 .pitch = pitch,
-			 .width = width,
-			 .height = height,
-			 .value = value,
-			 .element_bytes = element_bytes,
-			 .stream = stream,
-			 .flavour = flavour};
+/* clang-format off */
+#define DEFINE_ROW(name, how, type) \
+	PL_DEFINE_BOTH(name, ptds, FILL, (uint64_t to, type value, size_t n), \
+		       .forward = forward_##how, .element_bytes = sizeof(type), .to = to, \
+		       .value = value, .width = n, .height = 1)
+#define DEFINE_ROW_ASYNC(name, how, type) \
+	PL_DEFINE_BOTH(name, ptsz, FILL, \
+		       (uint64_t to, type value, size_t n, struct cu_stream *stream), \
+		       .forward = forward_##how, .element_bytes = sizeof(type), .to = to, \
+		       .value = value, .width = n, .height = 1, .stream = stream)
+#define DEFINE_ROWS(name, how, type) \
+	PL_DEFINE_BOTH(name, ptds, FILL, \
+		       (uint64_t to, size_t pitch, type value, size_t width, size_t height), \
+		       .forward = forward_##how, .element_bytes = sizeof(type), .to = to, \
+		       .pitch = pitch, .value = value, .width = width, .height = height)
+#define DEFINE_ROWS_ASYNC(name, how, type) \
+	PL_DEFINE_BOTH(name, ptsz, FILL, \
+		       (uint64_t to, size_t pitch, type value, size_t width, size_t height, \
+			struct cu_stream *stream), \
+		       .forward = forward_##how, .element_bytes = sizeof(type), .to = to, \
+		       .pitch = pitch, .value = value, .width = width, .height = height, \
+		       .stream = stream)
 
-	return fill_run(&f);
-}
-
-/* ---- rows, synchronous ---- */
-
-int
-cuMemsetD8_v2(uint64_t to, unsigned char value, size_t n)
-{
-	return fill_row(PL_REAL(cuMemsetD8_v2), forward_8, to, value, 1, n, NULL, PL_LEGACY);
-}
-
-int
-cuMemsetD8_v2_ptds(uint64_t to, unsigned char value, size_t n)
-{
-	return fill_row(PL_REAL(cuMemsetD8_v2_ptds), forward_8, to, value, 1, n, NULL,
-			PL_PER_THREAD);
-}
-
-int
-cuMemsetD16_v2(uint64_t to, unsigned short value, size_t n)
-{
-	return fill_row(PL_REAL(cuMemsetD16_v2), forward_16, to, value, 2, n, NULL,
-			PL_LEGACY);
-}
-
-int
-cuMemsetD16_v2_ptds(uint64_t to, unsigned short value, size_t n)
-{
-	return fill_row(PL_REAL(cuMemsetD16_v2_ptds), forward_16, to, value, 2, n, NULL,
-			PL_PER_THREAD);
-}
-
-int
-cuMemsetD32_v2(uint64_t to, unsigned value, size_t n)
-{
-	return fill_row(PL_REAL(cuMemsetD32_v2), forward_32, to, value, 4, n, NULL,
-			PL_LEGACY);
-}
-
-int
-cuMemsetD32_v2_ptds(uint64_t to, unsigned value, size_t n)
-{
-	return fill_row(PL_REAL(cuMemsetD32_v2_ptds), forward_32, to, value, 4, n, NULL,
-			PL_PER_THREAD);
-}
-
-/* ---- rows, on a stream ---- */
-
-int
-cuMemsetD8Async(uint64_t to, unsigned char value, size_t n, struct cu_stream *stream)
-{
-	return fill_row(PL_REAL(cuMemsetD8Async), forward_8_async, to, value, 1, n,
-			stream, PL_LEGACY);
-}
-
-int
-cuMemsetD8Async_ptsz(uint64_t to, unsigned char value, size_t n, struct cu_stream *stream)
-{
-	return fill_row(PL_REAL(cuMemsetD8Async_ptsz), forward_8_async, to, value, 1, n,
-			stream, PL_PER_THREAD);
-}
-
-int
-cuMemsetD16Async(uint64_t to, unsigned short value, size_t n, struct cu_stream *stream)
-{
-	return fill_row(PL_REAL(cuMemsetD16Async), forward_16_async, to, value, 2, n,
-			stream, PL_LEGACY);
-}
-
-int
-cuMemsetD16Async_ptsz(uint64_t to, unsigned short value, size_t n, struct cu_stream *stream)
-{
-	return fill_row(PL_REAL(cuMemsetD16Async_ptsz), forward_16_async, to, value, 2, n,
-			stream, PL_PER_THREAD);
-}
-
-int
-cuMemsetD32Async(uint64_t to, unsigned value, size_t n, struct cu_stream *stream)
-{
-	return fill_row(PL_REAL(cuMemsetD32Async), forward_32_async, to, value, 4, n,
-			stream, PL_LEGACY);
-}
-
-int
-cuMemsetD32Async_ptsz(uint64_t to, unsigned value, size_t n, struct cu_stream *stream)
-{
-	return fill_row(PL_REAL(cuMemsetD32Async_ptsz), forward_32_async, to, value, 4, n,
-			stream, PL_PER_THREAD);
-}
-
-/* ---- rectangles, synchronous ---- */
-
-int
-cuMemsetD2D8_v2(uint64_t to, size_t pitch, unsigned char value, size_t width, size_t height)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D8_v2), forward_2d_8, to, pitch, value, 1,
-			 width, height, NULL, PL_LEGACY);
-}
-
-int
-cuMemsetD2D8_v2_ptds(uint64_t to, size_t pitch, unsigned char value, size_t width,
-		     size_t height)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D8_v2_ptds), forward_2d_8, to, pitch, value, 1,
-			 width, height, NULL, PL_PER_THREAD);
-}
-
-int
-cuMemsetD2D16_v2(uint64_t to, size_t pitch, unsigned short value, size_t width, size_t height)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D16_v2), forward_2d_16, to, pitch, value, 2,
-			 width, height, NULL, PL_LEGACY);
-}
-
-int
-cuMemsetD2D16_v2_ptds(uint64_t to, size_t pitch, unsigned short value, size_t width,
-		      size_t height)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D16_v2_ptds), forward_2d_16, to, pitch, value,
-			 2, width, height, NULL, PL_PER_THREAD);
-}
-
-int
-cuMemsetD2D32_v2(uint64_t to, size_t pitch, unsigned value, size_t width, size_t height)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D32_v2), forward_2d_32, to, pitch, value, 4,
-			 width, height, NULL, PL_LEGACY);
-}
-
-int
-cuMemsetD2D32_v2_ptds(uint64_t to, size_t pitch, unsigned value, size_t width, size_t height)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D32_v2_ptds), forward_2d_32, to, pitch, value,
-			 4, width, height, NULL, PL_PER_THREAD);
-}
-
-/* ---- rectangles, on a stream ---- */
-
-int
-cuMemsetD2D8Async(uint64_t to, size_t pitch, unsigned char value, size_t width,
-		  size_t height, struct cu_stream *stream)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D8Async), forward_2d_8_async, to, pitch, value,
-			 1, width, height, stream, PL_LEGACY);
-}
-
-int
-cuMemsetD2D8Async_ptsz(uint64_t to, size_t pitch, unsigned char value, size_t width,
-		       size_t height, struct cu_stream *stream)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D8Async_ptsz), forward_2d_8_async, to, pitch,
-			 value, 1, width, height, stream, PL_PER_THREAD);
-}
-
-int
-cuMemsetD2D16Async(uint64_t to, size_t pitch, unsigned short value, size_t width,
-		   size_t height, struct cu_stream *stream)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D16Async), forward_2d_16_async, to, pitch,
-			 value, 2, width, height, stream, PL_LEGACY);
-}
-
-int
-cuMemsetD2D16Async_ptsz(uint64_t to, size_t pitch, unsigned short value, size_t width,
-			size_t height, struct cu_stream *stream)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D16Async_ptsz), forward_2d_16_async, to, pitch,
-			 value, 2, width, height, stream, PL_PER_THREAD);
-}
-
-int
-cuMemsetD2D32Async(uint64_t to, size_t pitch, unsigned value, size_t width, size_t height,
-		   struct cu_stream *stream)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D32Async), forward_2d_32_async, to, pitch,
-			 value, 4, width, height, stream, PL_LEGACY);
-}
-
-int
-cuMemsetD2D32Async_ptsz(uint64_t to, size_t pitch, unsigned value, size_t width,
-			size_t height, struct cu_stream *stream)
-{
-	return fill_rows(PL_REAL(cuMemsetD2D32Async_ptsz), forward_2d_32_async, to, pitch,
-			 value, 4, width, height, stream, PL_PER_THREAD);
-}
+DEFINE_ROW(cuMemsetD8_v2, 8, unsigned char)
+DEFINE_ROW(cuMemsetD16_v2, 16, unsigned short)
+DEFINE_ROW(cuMemsetD32_v2, 32, unsigned)
+DEFINE_ROW_ASYNC(cuMemsetD8Async, 8_async, unsigned char)
+DEFINE_ROW_ASYNC(cuMemsetD16Async, 16_async, unsigned short)
+DEFINE_ROW_ASYNC(cuMemsetD32Async, 32_async, unsigned)
+DEFINE_ROWS(cuMemsetD2D8_v2, 2d_8, unsigned char)
+DEFINE_ROWS(cuMemsetD2D16_v2, 2d_16, unsigned short)
+DEFINE_ROWS(cuMemsetD2D32_v2, 2d_32, unsigned)
+DEFINE_ROWS_ASYNC(cuMemsetD2D8Async, 2d_8_async, unsigned char)
+DEFINE_ROWS_ASYNC(cuMemsetD2D16Async, 2d_16_async, unsigned short)
+DEFINE_ROWS_ASYNC(cuMemsetD2D32Async, 2d_32_async, unsigned)
+/* clang-format on */

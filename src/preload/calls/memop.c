@@ -69,133 +69,34 @@ batch(__typeof__(&cuStreamBatchMemOp) real, struct cu_stream *stream, unsigned n
 	return result ? result : real(stream, n, ops, flags);
 }
 
-int
-cuStreamWaitValue32(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWaitValue32), stream, addr, value, flags);
-}
+/* ---- both forms of both versions ---- */
 
-int
-cuStreamWaitValue32_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
-			 unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWaitValue32_ptsz), stream, addr, value, flags);
-}
+#define WORD_32(real, flavour, ...) word_32(real, __VA_ARGS__)
+#define WORD_64(real, flavour, ...) word_64(real, __VA_ARGS__)
+#define BATCH(real, flavour, ...)   batch(real, __VA_ARGS__)
 
-int
-cuStreamWaitValue32_v2(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWaitValue32_v2), stream, addr, value, flags);
-}
+/* clang-format off */
+#define DEFINE_32(name) \
+	PL_DEFINE_BOTH(name, ptsz, WORD_32, \
+		       (struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags), \
+		       stream, addr, value, flags)
+#define DEFINE_64(name) \
+	PL_DEFINE_BOTH(name, ptsz, WORD_64, \
+		       (struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags), \
+		       stream, addr, value, flags)
+#define DEFINE_BATCH(name) \
+	PL_DEFINE_BOTH(name, ptsz, BATCH, \
+		       (struct cu_stream *stream, unsigned n, struct cu_memop *ops, unsigned flags), \
+		       stream, n, ops, flags)
 
-int
-cuStreamWaitValue32_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
-			    unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWaitValue32_v2_ptsz), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue32(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWriteValue32), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue32_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
-			  unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWriteValue32_ptsz), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue32_v2(struct cu_stream *stream, uint64_t addr, uint32_t value, unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWriteValue32_v2), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue32_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint32_t value,
-			     unsigned flags)
-{
-	return word_32(PL_REAL(cuStreamWriteValue32_v2_ptsz), stream, addr, value, flags);
-}
-
-int
-cuStreamWaitValue64(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWaitValue64), stream, addr, value, flags);
-}
-
-int
-cuStreamWaitValue64_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
-			 unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWaitValue64_ptsz), stream, addr, value, flags);
-}
-
-int
-cuStreamWaitValue64_v2(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWaitValue64_v2), stream, addr, value, flags);
-}
-
-int
-cuStreamWaitValue64_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
-			    unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWaitValue64_v2_ptsz), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue64(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWriteValue64), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue64_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
-			  unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWriteValue64_ptsz), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue64_v2(struct cu_stream *stream, uint64_t addr, uint64_t value, unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWriteValue64_v2), stream, addr, value, flags);
-}
-
-int
-cuStreamWriteValue64_v2_ptsz(struct cu_stream *stream, uint64_t addr, uint64_t value,
-			     unsigned flags)
-{
-	return word_64(PL_REAL(cuStreamWriteValue64_v2_ptsz), stream, addr, value, flags);
-}
-
-int
-cuStreamBatchMemOp(struct cu_stream *stream, unsigned n, struct cu_memop *ops, unsigned flags)
-{
-	return batch(PL_REAL(cuStreamBatchMemOp), stream, n, ops, flags);
-}
-
-int
-cuStreamBatchMemOp_ptsz(struct cu_stream *stream, unsigned n, struct cu_memop *ops,
-			unsigned flags)
-{
-	return batch(PL_REAL(cuStreamBatchMemOp_ptsz), stream, n, ops, flags);
-}
-
-int
-cuStreamBatchMemOp_v2(struct cu_stream *stream, unsigned n, struct cu_memop *ops,
-		      unsigned flags)
-{
-	return batch(PL_REAL(cuStreamBatchMemOp_v2), stream, n, ops, flags);
-}
-
-int
-cuStreamBatchMemOp_v2_ptsz(struct cu_stream *stream, unsigned n, struct cu_memop *ops,
-			   unsigned flags)
-{
-	return batch(PL_REAL(cuStreamBatchMemOp_v2_ptsz), stream, n, ops, flags);
-}
+DEFINE_32(cuStreamWaitValue32)
+DEFINE_32(cuStreamWaitValue32_v2)
+DEFINE_32(cuStreamWriteValue32)
+DEFINE_32(cuStreamWriteValue32_v2)
+DEFINE_64(cuStreamWaitValue64)
+DEFINE_64(cuStreamWaitValue64_v2)
+DEFINE_64(cuStreamWriteValue64)
+DEFINE_64(cuStreamWriteValue64_v2)
+DEFINE_BATCH(cuStreamBatchMemOp)
+DEFINE_BATCH(cuStreamBatchMemOp_v2)
+/* clang-format on */
