@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "core/interpose.h"
@@ -35,7 +36,7 @@ learner_get(struct pl_gpu *gpu)
 	sl_mutex_lock(&books->lock);
 	l = atomic_load(&books->learner);
 	if (!l) {
-		l = calloc(1, sizeof(*l));
+		l = sl_calloc(1, sizeof(*l));
 		if (l && sl_predict_create(&l->predict)) {
 			free(l);
 			l = NULL;

@@ -287,7 +287,7 @@ launch_blind(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_s
 }
 
 /* Everything that is to be done before the driver is called, and nothing if we take no part. CUresult;
- * launch_end() follows in either case. */
+ * launch_return() follows in either case. */
 static int
 launch_begin(struct pl_scope *scope, void *function, void **params, void **extra,
 	     struct cu_stream *stream, enum pl_default_stream flavour)
@@ -339,7 +339,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 
 /* Passes the driver's result on. */
 static int
-launch_end(struct pl_scope *scope, int result)
+launch_return(struct pl_scope *scope, int result)
 {
 	(void)pl_fault_seen(result);
 	pl_scope_end(scope);
@@ -349,13 +349,13 @@ launch_end(struct pl_scope *scope, int result)
 /* ---- both forms of a call: launched is what launch_begin() is told of it ---- */
 
 #define LIST(...) __VA_ARGS__
-#define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                   \
-	int name parameters                                                           \
-	{                                                                             \
-		struct pl_scope scope;                                                \
-		int result = launch_begin(&scope, LIST launched, flavour);            \
-                                                                                      \
-		return launch_end(&scope, result ? result : PL_REAL(name) arguments); \
+#define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                      \
+	int name parameters                                                              \
+	{                                                                                \
+		struct pl_scope scope;                                                   \
+		int result = launch_begin(&scope, LIST launched, flavour);               \
+                                                                                         \
+		return launch_return(&scope, result ? result : PL_REAL(name) arguments); \
 	}
 #define LAUNCH(name, parameters, launched, arguments)                 \
 	LAUNCH_FORM(name, PL_LEGACY, parameters, launched, arguments) \
@@ -402,7 +402,7 @@ cuLaunch(void *function)
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, NULL);
 
-	return launch_end(&scope, result ? result : PL_REAL(cuLaunch)(function));
+	return launch_return(&scope, result ? result : PL_REAL(cuLaunch)(function));
 }
 
 int
@@ -411,8 +411,8 @@ cuLaunchGrid(void *function, int width, int height)
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, NULL);
 
-	return launch_end(&scope, result ? result
-					 : PL_REAL(cuLaunchGrid)(function, width, height));
+	return launch_return(&scope, result ? result
+					    : PL_REAL(cuLaunchGrid)(function, width, height));
 }
 
 int
@@ -421,9 +421,9 @@ cuLaunchGridAsync(void *function, int width, int height, struct cu_stream *strea
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, stream);
 
-	return launch_end(&scope, result ? result
-					 : PL_REAL(cuLaunchGridAsync)(function, width,
-								      height, stream));
+	return launch_return(&scope, result ? result
+					    : PL_REAL(cuLaunchGridAsync)(function, width,
+									 height, stream));
 }
 
 /* One kernel on several devices: each as a launch of its own. Deprecated since CUDA 11.3. */
