@@ -3,28 +3,27 @@
  * The lower bound of one period, whatever came before it. docs/design/planner.md has the
  * argument in full.
  *
- * In each launch there is a moment at which all that it uses is on the device. What else is
- * alive at that moment of launch j is somewhere, and only so much of it on the device: the
- * rest, the excess D(j), is outside. Between launch i and a later launch j, what is outside at
- * j left in between, unless it was already outside at i; and that is at most G(i, j), the
- * tensors that no launch from i to j uses. So between the two moments at least D(j) - G(i, j)
- * has to go out, and by the same reason D(i) - G(i, j) has to come in, each in steps that hold
- * so much; for what exceeds host memory as well, the same holds with the store. In that time
- * the launches between them run, too. The time from i to j is at least the largest of these
- * five.
+ * In each launch there is a moment at which all its data are on the device. Consider that moment
+ * of launch j. Only a part of the other live data is on the device; the rest, the excess D(j),
+ * is outside. Take launch i before j. Data outside at j left in between, or they were already
+ * outside at i. The latter is at most G(i, j), the tensors that no launch from i to j uses. So
+ * between the two moments at least D(j) - G(i, j) has to move out. For the same reason D(i) -
+ * G(i, j) has to move in. Both go in steps of limited size. The same holds with the store for
+ * the excess over host memory. The launches in between run in that time, too. So the time from i
+ * to j is at least the largest of these five.
  *
- * That holds for schedules that move whatever leaves. Where a copy that is still good need not be
- * written again, which is so on all but the published machine, only what a launch changed in
- * between has to go out: what is outside at j and was changed by no launch since i may have left
- * for nothing, C(i, j). The bound for all schedules has that in place of G for what goes out.
+ * That holds for schedules that move all leaving data. On all machines but the published one a
+ * copy that is still good need not be written again. Then only data that a launch changed in
+ * between have to move out. Data that no launch changed since i may have left for nothing: C(i,
+ * j). The bound for all schedules has it in place of G for the moves out.
  *
- * A period is cut at some launches, and what its pieces take at least is added. Any cut gives
- * a bound; the best is found by dynamic programming over a few dozen launches where the
- * excess is at its peaks and in its valleys. No piece reaches over the end of the period: what it
- * needs may have been done in the period before, which takes longer then.
+ * A period is cut at some launches, and the least times of its pieces are added. Any cut gives a
+ * bound. Dynamic programming finds the best, over a few dozen launches where the excess has its
+ * peaks and valleys. No piece reaches over the end of the period: its moves may have been made
+ * in the period before, which takes longer then.
  *
- * Sizes and steps are those of the simulated machine (sl_machine_steps()), so that nothing is
- * lost or won by rounding. Threads: pure.
+ * Sizes and steps are those of the simulated machine (sl_machine_steps()), so that rounding
+ * loses or wins nothing. Threads: pure.
  */
 #include "plan/bound.h"
 

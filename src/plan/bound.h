@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no schedule can beat: the least time of one period of a trace on a machine, whatever ran
- * before it, and the least bytes that have to move, whoever plans. A plan's distance to it says
- * how much planning could still gain at most. docs/design/planner.md has the argument, and the
+ * A bound that no schedule can beat: the least time of one period of a trace on a machine,
+ * whatever ran before it, and the least bytes that have to move. A plan's distance to it is the
+ * most that better planning could gain. docs/design/planner.md has the argument, and the
  * policies of the simulator that do not keep to the machine's rules.
  *
  * Threads: pure.

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine at work, seen tensor by tensor: launches one after the other, four ways for
- * bytes (out to the store and to host memory, in from both) and the making of fresh memory.
+ * The machine at work, tensor by tensor: launches one after the other, four channels for bytes
+ * (out to the store and to host memory, in from both), and the making of fresh memory.
  *
- * Rules, those of the simulated machine: what leaves and what comes share the link of their
- * direction, the store's part first and never faster than the store; each way is first come,
- * first served; memory is taken and given page by page as they arrive and leave; what comes
- * waits while the device is full and is let in as room appears. A launch starts when the one
- * before has ended and ends when it has computed and all it uses has come. Between two
- * events every rate is constant, so the time of the next event is a division: that is what
+ * Rules, those of the simulated machine:
+ * - Each direction of the link is shared. The store's part comes first, and is never faster than
+ *   the store.
+ * - Each channel is first come, first served.
+ * - Memory is taken and given page by page, as pages arrive and leave. Arriving data wait while
+ *   the device is full, and enter as room appears.
+ * - A launch starts when the one before has ended. It ends when it has computed and all its data
+ *   have arrived.
+ *
+ * Between two events every rate is constant, so the time of the next event is a division. That
  * makes an evaluation cheap enough for a search.
  *
- * What a plan should not do (fetch at the last moment what nobody sent for, send away what is
- * still coming, fill the device with nothing on its way out) is carried out in the least bad
- * way and counted as lost.
+ * A plan may have errors: a fetch at the last moment that was never requested, an eviction of
+ * arriving data, a full device with no move out. They are carried out in the least bad way and
+ * counted as lost.
  *
  * Threads: one.
  */

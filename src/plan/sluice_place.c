@@ -2,22 +2,21 @@
 /*
  * Host memory or store, for every gap that is spent outside the device.
  *
- * Host memory is faster and takes all that fits. Where everything together would not fit,
- * some tensors go to the store instead. What is scarce then is not the store's room but its
- * time, in both directions: a tensor in its queue is a tensor still on the device, and one
- * read too early takes room before its time. So the store's two directions are kept as
- * calendars. Going through the gaps in order of time, a gap goes to the store if host memory
- * is over-full somewhere in it and if its write, put into the first free time after the last
- * use, and its read, put into the last free time before the next use, are done without more
- * than a certain delay. The delay allowed is the smallest with which enough gaps go: this
- * spreads the store's work evenly over writing and over reading time.
+ * Host memory is faster and comes first. If all tensors together do not fit there, some go to
+ * the store instead. Then the store's time is scarce, in both directions, and not its room. A
+ * tensor in its queue is still on the device, and one read too early takes room before its time.
+ * So the store's two directions are kept as calendars. The gaps are visited in order of time. A
+ * gap goes to the store on two conditions: host memory is over-full somewhere in it, and its
+ * write and its read are both done within a certain delay. The write takes the first free time
+ * after the last use. The read takes the last free time before the next use. The delay is the
+ * smallest with which enough gaps go. This spreads the store's work evenly over writing and over
+ * reading time.
  *
- * The calendars are not those of the store as it is, but of one just fast enough, and then a
- * little faster (`ease`). If the store cannot do the work in time, launches will have to wait
- * for it, but its work is still spread evenly over a period that will be as much longer. If
- * it is faster than it has to be, the link is not crowded out by it.
+ * The calendars are those of a store just fast enough, and then a little faster (`ease`). If the
+ * real store is too slow, launches have to wait for it, but its work is still spread evenly over
+ * the longer period. If it is faster than needed, it does not crowd out the link.
  *
- * Leaves to sluice_schedule.c what to do when host memory is full all the same. Threads: one.
+ * sluice_schedule.c handles a host memory that is full all the same. Threads: one.
  */
 #include <errno.h>
 #include <math.h>

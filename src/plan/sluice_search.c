@@ -2,16 +2,16 @@
 /*
  * The candidates, and the best of them.
  *
- * The rules of covering, placing and scheduling have a few settings whose best values depend
- * on the trace and the machine in ways that are cheaper to try than to derive. Starting from
- * values that are good on average, one setting after the other is varied and the best value
- * kept, with the launch times of the best schedule so far as the expectation of the next:
- * waits make gaps longer. Each candidate is a whole schedule, run on the engine.
+ * The rules of covering, placing and scheduling have a few settings. Their best values depend on
+ * the trace and the machine, and are cheaper to try than to derive. The search starts from
+ * values that are good on average. One setting after the other is varied and the best value
+ * kept. The launch times of the best schedule so far are the expectation of the next: waits make
+ * gaps longer. Each candidate is a whole schedule, run on the engine.
  *
- * A second such descent begins elsewhere, with what candidates are left. The search ends
- * when a schedule without waits is found, when a whole round brought nothing, or after a
- * number of candidates that follows from the size of the trace: the same input gives the
- * same plan on every machine, however fast. Threads: one.
+ * A second such descent begins elsewhere, with the remaining candidates. The search ends at a
+ * schedule without waits, after a whole round without a gain, or after a number of candidates.
+ * That number follows from the size of the trace: the same input gives the same plan on every
+ * machine, however fast. Threads: one.
  */
 #include <errno.h>
 #include <math.h>

@@ -2,16 +2,15 @@
 /*
  * The best of several plans, each carried out on the machine by the simulator (best_plan.h has
  * the list). A smaller thing is one rung below on a ladder of four values to a factor of two
- * (rung_below()), which is the same for all machines, so that neighbours try the same.
+ * (rung_below()). The ladder is the same for all machines, so neighbours try the same.
  *
- * A large trace would take long: its candidates are judged by a simulation with longer
- * transfer steps, and only those that come out as the best, or as good, are simulated in full;
- * the plan for the smaller device comes from a short search. A small one takes what is best
- * for the smaller device, found in the same way, and so on down to the least that does.
+ * A large trace would take long. Its candidates are judged by a simulation with longer transfer
+ * steps. Only the best, or those as good, are simulated in full, and the plan for the smaller
+ * device comes from a short search. A small trace takes the best plan for the smaller device,
+ * found in the same way, and so on down to the least sufficient one.
  *
- * Threads: the candidates for one machine are planned and simulated at once on up to
- * THREADS_MAX threads, which end before the call returns; the answer does not depend on how
- * many there are.
+ * Threads: the candidates for one machine are planned and simulated at once on up to THREADS_MAX
+ * threads, which end before the call returns. The answer does not depend on their number.
  */
 #include "sim/best_plan.h"
 

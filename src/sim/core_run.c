@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace replayed through the public API: one region a tensor, one launch a launch, a lazy discard
- * behind the last launch that needs a tensor, a synchronize at the end of each period. The kernel of
- * every launch looks whether each chunk that it reads is as the last launch that wrote it left it,
- * takes the launch's time, and leaves its own number in what it writes.
+ * A trace replayed through the public API: one region a tensor, one launch a launch, a lazy
+ * discard behind the last launch that needs a tensor, a synchronize at the end of each period.
+ * The kernel of every launch checks that each chunk it reads is as its last writer left it. It
+ * takes the launch's time, and leaves its own number in the chunks it writes.
  *
- * Before the first period a launch each gives the globals contents, so that there is something to
- * move. What the machine is made of: virtual.h. What differs from the simulator's own policies:
- * docs/design/simulator.md.
+ * Before the first period a launch each gives the globals contents, so that there are data to
+ * move. virtual.h has the parts of the machine. docs/design/simulator.md has the differences
+ * from the simulator's own policies.
  *
- * Threads: the caller's submits; the pager's mover and the machine's three do the rest, in turns
+ * Threads: the caller's submits. The pager's mover and the machine's three do the rest, in turns
  * (base/turns.h). Kernels run on the stream's thread, in order.
  */
 #include "sim/core_run.h"

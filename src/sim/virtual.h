@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine for the real pager (src/core) to run on in virtual time: a device and a store that
- * take as long as a struct sl_machine says, and move versions instead of contents.
+ * A machine for the real pager (src/core) in virtual time: a device and a store with the times
+ * of a struct sl_machine, which move versions instead of contents.
  *
  *	virtual_device.c   struct sl_device: memory, the link both ways, copies that are awaited later
  *	virtual_stream.c   its streams
  *	virtual_store.c    struct sl_engine: a drive, and files that exist by name only
  *	core_run.c         a trace's launches, through the public API
  *
- * A frame is a *token*: the number of the launch that wrote what a frame of its size would hold. So
- * hundreds of gigabytes cost a few megabytes, and whether the right contents come to a launch can be
- * asked of every chunk of every one. What the machine finds wrong (a chunk beyond its memory, a write
- * behind a guard, contents that are not what the pager takes them for) is kept, first come, in
- * `failed`.
+ * A frame is a *token*: the number of the launch that wrote its contents. So hundreds of
+ * gigabytes cost a few megabytes, and every launch can check the contents of all its chunks.
+ * `failed` keeps the first error of the pager that the machine finds: a chunk beyond its memory,
+ * a write behind a guard, wrong contents.
  *
- * Threads: all of a machine take turns (base/turns.h), so that nothing here is locked but what is
- * waited for.
+ * Threads: all of a machine take turns (base/turns.h), so only awaited things are locked.
  */
 #ifndef SL_SIM_VIRTUAL_H
 #define SL_SIM_VIRTUAL_H

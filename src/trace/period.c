@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a trace shows although nobody said it: that its launches repeat, and which tensors
- * keep their contents from one repetition to the next.
+ * Facts that a trace shows by itself: its launches repeat, and some tensors keep their contents
+ * from one repetition to the next.
  *
- * Two launches are alike if they have the same name and use tensors of the same sizes
- * with the same intents; which tensors is left open, since programs free and allocate
- * anew in every step. The period is the one whose whole repetitions cover most of the
- * trace's end (a program warms up at its begin), and more than half of it; of several the shortest. If
- * nothing repeats up to the end (a program looks at its results there), the end is left out,
- * a sixteenth of the trace at a time. A period begins where the least memory is
- * allocated, since what is alive there counts as kept from period to period. Launches are
- * compared by a hash of 64 bits: a wrong guess costs time, never a result.
+ * Two launches are alike if they have the same name and use tensors of the same sizes with the
+ * same intents. The identity of tensors does not matter, since programs free and allocate anew
+ * in every step. The period is the one whose whole repetitions cover most of the trace's end,
+ * and more than half of it. (A program warms up at its begin.) Of several the shortest is taken.
+ * If nothing repeats up to the end (a program looks at its results there), the end is left out,
+ * a sixteenth of the trace at a time. A period begins where the least memory is allocated, since
+ * live data there count as kept from period to period. Launches are compared by a hash of 64
+ * bits: a wrong guess costs time, never a result.
  *
  * trace_cut.c makes a trace of one of these periods.
  *

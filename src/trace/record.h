@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recording a trace while a program runs: the core tells what is made, launched, copied
- * and freed; the recorder keeps it and makes a trace of it in the end.
+ * Recording a trace while a program runs. The caller reports tensors, launches, copies and
+ * frees. The recorder keeps them and makes a trace at the end.
  *
  *	rc = sl_record_begin(1 << 20, "program name", &record);
  *	...
@@ -11,21 +11,21 @@
  *	...
  *	rc = sl_record_end(record, &trace, &dropped);
  *
- * A tensor is whatever the caller has a serial number for (a region, a part of one); no
- * number stands for two in one recording. Times are nanoseconds of one clock; records
- * may come in any order (launches of several streams are done out of order), the trace is
- * in the order of their times. Launches that ran at the same time are laid one behind the
- * other: a launch keeps its duration and starts no sooner than the one before it ended.
+ * A tensor is anything with a serial number of the caller's (a region, a part of one). A number
+ * has one meaning in a recording. Times are nanoseconds of one clock. Records may come in any
+ * order (launches of several streams end out of order); the trace is in the order of their
+ * times. Concurrent launches are laid one behind the other: a launch keeps its duration, and
+ * starts no sooner than the one before it ended.
  *
- * Periods that nobody tells of are looked for in the end (sl_trace_find_periods()). Kinds
- * of tensors follow from the uses (sl_trace_find_kinds()): one whose contents are read in
- * some period before they are written there is global; one that a single launch of a
- * period uses as scratch is a workspace; every other one is local. "Local" is what was
- * seen, not a promise: a plan that drops contents must not rely on it alone.
+ * Unmarked periods are searched for at the end (sl_trace_find_periods()). Kinds of tensors
+ * follow from the uses (sl_trace_find_kinds()). A tensor is global if some period reads its
+ * contents before writing them. It is a workspace if a single launch of a period uses it as
+ * scratch. Every other one is local. "Local" is an observation, not a promise: a plan that drops
+ * contents must not rely on it alone.
  *
- * Threads: any, at once; a mutex inside, never held for more than an append. No call but
- * begin and end blocks on anything else. Calls with record NULL do nothing, so that a
- * hook needs no test of its own.
+ * Threads: any, at once. A mutex inside is held only for an append. No call but begin and end
+ * blocks on anything else. Calls with record NULL do nothing, so that a hook needs no test of
+ * its own.
  */
 #ifndef SL_TRACE_RECORD_H
 #define SL_TRACE_RECORD_H

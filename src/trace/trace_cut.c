@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One period of a trace of several as a trace of its own: what planner and simulator take to repeat.
+ * One period of a longer trace as a trace of its own: the one that planner and simulator repeat.
  *
- * Of tensors there remain those that the period uses or copies, and those that live from before its
- * begin to behind its end: nobody uses these in it, but their memory is taken and their contents may be
- * wanted later. Lives that cross a border of the period are not said: they go by the uses then.
+ * It keeps the tensors that the period uses or copies, and those that live from before its begin
+ * to behind its end. No launch uses these in it, but their memory is taken and their contents
+ * may be wanted later. Lives that cross a border of the period are left open: the uses decide
+ * them then.
  *
  * Threads: a trace is worked on by one thread at a time.
  */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the writer and the readers of trace files share: versions, the records of the
- * binary form, and the rules that hold for a record in either form (trace_read.c). The
- * forms are described in sluice-trace(5).
+ * Shared by the writer and the readers of trace files: versions, the records of the binary form,
+ * and the rules for a record in either form (trace_read.c). sluice-trace(5) describes the forms.
  *
  *   trace_write.c        both forms
- *   trace_read.c         which form; the rules of each record; the end
+ *   trace_read.c         the choice of form; the rules of each record; the end
  *   trace_read_text.c    lines and words
  *   trace_read_binary.c  tags and varints
  *
