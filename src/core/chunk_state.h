@@ -58,8 +58,8 @@
 	M(FILLING,  STORE,    fill_move | pages_begin, "no room or device error: as before") \
 	M(FILLING,  HOST,     fill_move | pages_begin, "no room or device error: as before") \
 	M(FILLING,  POISONED, fill_move | pages_begin, "no room or device error: as before") \
-	M(DEVICE,   EVICTING, sl_evict, "victim, evict call, discard or unmap") \
-	M(EVICTING, DEVICE,   sl_evict, "no frame or device error: still present") \
+	M(DEVICE,   EVICTING, chunk_evict, "victim, evict call, discard or unmap") \
+	M(EVICTING, DEVICE,   chunk_evict, "no frame or device error: still present") \
 	M(EVICTING, HOST,     evict_place | evict_pages_copy | evict_drop | evict_pages_drop | evict_unwritten, "contents are in the frame") \
 	M(EVICTING, STORE,    evict_place | evict_arrived | evict_drop | evict_pages_drop | evict_unwritten, "clean: the store has it") \
 	M(EVICTING, EMPTY,    evict_place | evict_arrived | evict_drop | evict_pages_drop | evict_unwritten, "zeros or discarded") \

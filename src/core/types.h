@@ -55,6 +55,23 @@ enum sl_cause {
 	SL_CAUSE_COUNT
 };
 
+/* Who asks for room on the device. What each may take, and how long it waits: victim.h. */
+enum sl_room_mode {
+	SL_ROOM_LAUNCH,
+	SL_ROOM_INTERPOSED, /* a launch that waits for early evictions: sl_early_evict_await() */
+	SL_ROOM_FETCH, /* by a kernel that runs: launches may stand behind that kernel */
+	SL_ROOM_PIN,   /* sluice_pin() */
+	SL_ROOM_FAULT, /* a touch; the kernel that faults may be a launch in flight */
+	SL_ROOM_PREFETCH,
+	SL_ROOM_SPARE, /* a prefetch that is worth no contents that live */
+	SL_ROOM_PLAN,  /* a policy that makes room before the next launch needs it */
+	SL_ROOM_EARLY, /* the mover, on behalf of early evictions */
+	SL_ROOM_WRITE_BEHIND,
+	SL_ROOM_THRASH, /* small buffers of launches in a row that do not fit: thrash.c */
+	SL_ROOM_SHRINK, /* a smaller device budget */
+	SL_ROOM_MODE_COUNT
+};
+
 enum sl_chunk_flag {
 	SL_DIRTY_DEVICE = 1 << 0, /* the device's contents are, or may be, newer than any copy */
 	SL_DIRTY_HOST = 1 << 1, /* the host frame is newer than the store, or the store has none */
@@ -154,11 +171,11 @@ struct sl_chunk {
 	uint32_t device_bytes;    /* counted to the device budget now */
 	uint32_t heap_slot;       /* SL_HEAP_NONE: not in the heap */
 	uint32_t mark;            /* dedup within one launch */
-	uint32_t pins;            /* uses by launches prepared and not finished */
+	uint32_t pins; /* uses by launches prepared and not finished; rules: victim.h */
 	uint32_t reach_users; /* uses by such launches that reach it in the host tier */
 	uint32_t view;        /* spans that host code's view shows (bit k: span k) */
 	uint32_t view_dirty;  /* of them: may be newer than the frame */
-	uint16_t user_pins;   /* sluice_pin() */
+	uint16_t user_pins;   /* sluice_pin(); rules: victim.h */
 	uint16_t flags;       /* enum sl_chunk_flag */
 	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
@@ -417,7 +434,7 @@ struct sluice_space {
 	} thrash[SL_THRASH_MAX]; /* what launches that did not fit used lately: thrash.c */
 	uint64_t thrash_clock;   /* of the last one of a row of them; 0: none */
 	struct {
-		struct sl_early_eviction *ring; /* chunks that are to leave: early_evict.c */
+		struct sl_early_eviction *ring; /* chunks that are to leave: early_queue.c */
 		uint32_t head, tail, max;       /* count up; max: a power of two */
 		_Atomic int waiting; /* 1: the end of a launch is of interest */
 		int await; /* a launch that lacks room waits for them: sl_early_evict_await() */

@@ -47,6 +47,58 @@ for rank in $ranks; do
 	}
 done
 
+# The rules of victim.c as the table of docs/design/eviction.md.
+victims_of_source()
+{
+	sed -n '/^const struct sl_victim_rule/,/^const char/p' "$root/src/core/state/victim.c" | tr '\n\t' '  ' |
+		awk '{
+		source = $0
+		while (match(source, /\[SL_STEP_[A-Z_]*\] = "[^"]*"/)) {
+			entry = substr(source, RSTART, RLENGTH)
+			source = substr(source, RSTART + RLENGTH)
+			split(entry, part, "\"")
+			gsub(/.*\[|\].*/, "", part[1])
+			text[part[1]] = part[2]
+		}
+		use["WAIT"] = "waits"; use["PASS"] = "passes"; use["TAKE"] = "takes"
+		source = $0
+		while (match(source, /\[SL_ROOM_[A-Z_]*\] = \{"[^}]*\}\}/)) {
+			row = substr(source, RSTART, RLENGTH)
+			source = substr(source, RSTART + RLENGTH)
+			split(row, part, "\"")
+			asker = part[2]
+			match(row, /SL_IN_USE_[A-Z]*/)
+			in_use = use[substr(row, RSTART + 10, RLENGTH - 10)]
+			rest = substr(row, RSTART + RLENGTH + 2)
+			wait = substr(rest, 1, index(rest, ",") - 1)
+			wait = wait == "0" ? "not at all" : wait == "SL_WAIT_ROOM" ? "until there is room" : "`" wait "`"
+			steps = ""
+			while (match(rest, /SL_STEP_[A-Z_]*/)) {
+				steps = steps (steps == "" ? "" : "; ") text[substr(rest, RSTART, RLENGTH)]
+				rest = substr(rest, RSTART + RLENGTH)
+			}
+			print "| " asker " | " steps " | " in_use " | " wait " |"
+		}
+	}'
+}
+
+victims_of_page()
+{
+	sed -n '/^<!-- victims -->/,/^<!-- \/victims -->/p' "$root/docs/design/eviction.md" |
+		grep '^| [a-z]' | grep -v '^| requester'
+}
+
+rows=$(victims_of_source | wc -l)
+modes=$(grep -c '^	\[SL_ROOM_' "$root/src/core/state/victim.c")
+if [ "$rows" -ne "$modes" ] || [ "$rows" -eq 0 ]; then
+	echo "victim.c has $modes rules, $rows could be read"
+	failed=1
+fi
+diff <(victims_of_source) <(victims_of_page) || {
+	echo "docs/design/eviction.md differs from src/core/state/victim.c (< source, > page)"
+	failed=1
+}
+
 # Files of the core and of the preload library, and the page that leads to them.
 for path in "$root"/src/core/*/*.c; do
 	name=${path#"$root/src/core/"}

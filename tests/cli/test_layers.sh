@@ -69,6 +69,17 @@ if grep -rnE '^ *# *include "(papers|suite|chart|bar_json|g10/)' src tools; then
 	failed=1
 fi
 
+# One place chooses victims: nobody else asks for the coldest chunk, or evicts for room.
+choosers=$(grep -lE 'sl_lru_coldest(_for)?\(' -r src --include=*.c | sort | tr '\n' ' ')
+[ "$choosers" = "src/core/state/lru.c src/core/state/victim.c " ] || {
+	echo "the coldest chunk is asked for by: $choosers"
+	failed=1
+}
+if grep -rn 'sl_evict([^)]*SL_EVICT_ROOM' src; then
+	echo "room is made by sl_evict_victim() alone"
+	failed=1
+fi
+
 if [ "$looked" -lt 60 ]; then
 	echo "only $looked files were looked at: the tree has moved, change this test"
 	failed=1

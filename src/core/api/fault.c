@@ -99,7 +99,7 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 	uint64_t index = (uint64_t)((char *)touch->addr - r->base) / r->chunk_bytes;
 	struct sl_chunk *c = &r->chunks[index];
 	enum sl_cause cause = l ? SL_CAUSE_FAULT : SL_CAUSE_CPU;
-	struct sl_fill fill = {.cause = cause, .no_wait_in_flight = 1};
+	struct sl_fill fill = {.cause = cause, .room = SL_ROOM_FAULT};
 	int rc;
 
 	if (touch->access == SL_ACCESS_WRITE && !sl_region_is_writable(r))

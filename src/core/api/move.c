@@ -512,7 +512,7 @@ chunk_pin(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	uint64_t bytes = c->region->chunk_bytes;
-	struct sl_fill fill = {.cause = SL_CAUSE_PREFETCH};
+	struct sl_fill fill = {.cause = SL_CAUSE_PREFETCH, .room = SL_ROOM_PIN};
 	int rc;
 
 	if (c->user_pins == UINT16_MAX)

@@ -13,7 +13,6 @@
 
 #include "core/interpose.h"
 #include "core/launch/launch.h"
-#include "core/timeouts.h"
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u
 #define LAUNCH_USES_MAX       65536u
@@ -260,7 +259,7 @@ launch_scope_begin(struct sluice_space *space, struct sluice_stream *stream,
 	l->owner = sl_thread_number(space);
 	if (fetch) {
 		l->fetch = 1;
-		l->room_deadline_ns = sl_now_ns() + SL_FETCH_ROOM_NS;
+		l->room_deadline_ns = sl_now_ns() + sl_victim_rules[SL_ROOM_FETCH].wait_ns;
 		l->n_uses = n_uses; /* what may be reached beside is the kernel's launch's business */
 		l->reach_all = 0;
 	}

@@ -9,13 +9,9 @@
 #include "core/transfer/transfer.h"
 
 /* early_evict.c: chunks that leave when their launches have ended */
-/* Whether one can go now. step: the first of them goes, drops. forget: the region is about to end. */
+/* Whether one can go now. step: the first of them goes, drops. */
 int sl_early_evict_is_due(struct sluice_space *s) SL_HELD;
-int sl_early_evict_is_pending(const struct sluice_space *s) SL_HELD; /* due, or when its launches have ended */
-/* The first that is unused, else the first that launches in flight use; NULL: none. */
-struct sl_chunk *sl_early_evict_first(struct sluice_space *s) SL_HELD;
 void sl_early_evict_step(struct sluice_space *s) SL_HELD;
-void sl_early_evict_forget(const struct sl_region *r) SL_HELD;
 
 /* uses.c */
 /* What a launch may touch besides its uses. */

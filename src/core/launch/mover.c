@@ -233,8 +233,7 @@ prefetch_step(struct sluice_space *s)
 	/* partial: nothing says that nobody writes to it meanwhile. */
 	struct sl_fill fill = {.intent = SLUICE_USE_READ,
 			       .cause = SL_CAUSE_PREFETCH,
-			       .opportunist = 1,
-			       .spare = p->spare,
+			       .room = p->spare ? SL_ROOM_SPARE : SL_ROOM_PREFETCH,
 			       .partial = 1};
 
 	if (p->region->unmapping || p->done == p->n) {

@@ -410,23 +410,6 @@ moving_is_over(const struct moving *m)
 }
 
 /*
- * Contents that are dead, or what is used farthest in the future. NULL: the launch itself uses
- * that, so it is left to the next one to take it.
- */
-SL_HELD static struct sl_chunk *
-plan_victim_pick(const struct moving *m)
-{
-	struct sl_chunk *v;
-
-	for (v = m->s->dev.discarded_head; v; v = v->next) {
-		if (!(v->flags & SL_PREPARING))
-			return v;
-	}
-	v = sl_lru_coldest(m->s, SL_SKIP_NOTHING);
-	return v && (v->flags & SL_PREPARING) ? NULL : v;
-}
-
-/*
  * Until v is not pinned any more, or is elsewhere: the launches before this one are under way. 0;
  * -EBUSY: none of them runs, and that for long. Drops.
  */
@@ -450,16 +433,18 @@ victim_wait(const struct moving *m, const struct sl_chunk *v)
 }
 
 /*
- * Room for bytes that launch number wants, from what is used after it. 0, or -EAGAIN: what is there is
- * needed sooner. Drops.
+ * Room for bytes that launch number wants, from what is used after it. 0, or -EAGAIN: what is there
+ * is needed sooner, or the launch itself uses it. Drops.
  */
 SL_HELD static int
 room_make(const struct moving *m, uint64_t bytes, uint64_t number)
 {
+	const struct sl_victim_request request = {.mode = SL_ROOM_PLAN,
+						  .before = m->run->base - number};
 	struct sluice_space *s = m->s;
 
 	while (s->dev.used_bytes + bytes > s->dev.budget_bytes) {
-		struct sl_chunk *v;
+		struct sl_victim v;
 
 		if (moving_is_over(m))
 			return -EAGAIN;
@@ -467,17 +452,15 @@ room_make(const struct moving *m, uint64_t bytes, uint64_t number)
 			sl_launch_wait(s); /* for what others are evicting */
 			continue;
 		}
-		v = plan_victim_pick(m);
-		if (!v ||
-		    (!(v->flags & SL_DISCARDED) &&
-		     sl_chunk_stamp(v) >= m->run->base - number && !(v->flags & SL_COLD)))
+		v = sl_victim_pick(s, &request);
+		if (!v.chunk)
 			return -EAGAIN;
-		if (sl_chunk_pins(v)) {
-			if (victim_wait(m, v))
+		if (v.wait) {
+			if (victim_wait(m, v.chunk))
 				return -EAGAIN;
 			continue;
 		}
-		if (sl_evict(v, SL_EVICT_ROOM))
+		if (sl_evict_victim(&v))
 			return -EAGAIN; /* the launch that needs it will say why */
 	}
 	return moving_is_over(m) ? -EAGAIN : 0;
@@ -523,7 +506,7 @@ range_prefetch(const struct moving *m, const struct sl_next_use *use)
 	/* partial: nothing says that nobody writes to it meanwhile. */
 	struct sl_fill fill = {.intent = writes ? SLUICE_USE_READ_WRITE : SLUICE_USE_READ,
 			       .cause = SL_CAUSE_PREFETCH,
-			       .opportunist = 1,
+			       .room = SL_ROOM_PREFETCH,
 			       .partial = 1};
 
 	for (uint64_t i = 0; i < range_chunks(range); i++) {

@@ -31,6 +31,9 @@ launch_fill(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t ind
 	struct sl_fill fill = use_fill(u, index);
 
 	fill.launch = l;
+	fill.room = l->fetch               ? SL_ROOM_FETCH
+		    : s->early_evict.await ? SL_ROOM_INTERPOSED
+					   : SL_ROOM_LAUNCH;
 	if (s->undeclared || (s->calls.head && s->calls.head->number < l->request.number))
 		fill.partial = 1;
 	return fill;

@@ -82,7 +82,7 @@ use_before(const struct sl_launch_use *u)
 {
 	if (!u->used)
 		return UINT64_MAX;
-	return u->used > SLACK ? u->used - SLACK : 0;
+	return u->used > SLACK ? u->used - SLACK : 1;
 }
 
 /* For what is missing of it, beside what the uses before it want. */
@@ -129,14 +129,10 @@ int
 sl_thrash_reaches(struct sl_launch_use *u, const struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
-	const struct sl_chunk *v;
-
 	if (!u->used || c->device_bytes || s->dev.discarded_head ||
 	    s->dev.used_bytes + c->region->chunk_bytes <= s->dev.budget_bytes)
 		return 0;
-	if (!u->reaches) { /* looks at all that is on the device; nothing on it gets colder meanwhile */
-		v = sl_lru_coldest_for(s, SL_SKIP_PREPARING, c->region->chunk_bytes);
-		u->reaches = !v || sl_chunk_stamp(v) >= use_before(u);
-	}
+	if (!u->reaches) /* looks at all that is on the device; nothing on it gets colder meanwhile */
+		u->reaches = !sl_victim_is_colder(s, c->region->chunk_bytes, use_before(u));
 	return u->reaches;
 }

@@ -145,6 +145,15 @@ void sl_lru_fini(struct sluice_space *s);
 void sl_discarded_insert(struct sl_chunk *c) SL_HELD;
 void sl_discarded_remove(struct sl_chunk *c) SL_HELD;
 
+/* early_queue.c: chunks that were told to leave early */
+int sl_early_queue_add(struct sl_chunk *c) SL_HELD; /* 1: it is in the queue */
+/* The chunk at this place; NULL: it has dropped out. */
+struct sl_chunk *sl_early_queue_at(struct sluice_space *s, uint32_t place) SL_HELD;
+void sl_early_queue_take(struct sl_chunk *c) SL_HELD; /* its first place is empty */
+uint32_t sl_early_queue_trim(struct sluice_space *s) SL_HELD; /* places that are left */
+int sl_early_evict_is_pending(const struct sluice_space *s) SL_HELD; /* the queue is not empty */
+void sl_early_evict_forget(const struct sl_region *r) SL_HELD; /* it is about to end */
+
 /* host_list.c: lists of host frames */
 void sl_host_list_update(struct sl_chunk *c) SL_HELD; /* put on the list its flags say */
 void sl_host_list_remove(struct sl_host *h) SL_HELD;

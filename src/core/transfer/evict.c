@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking chunks out of the device: making room (choice of victims: lru.c) and the eviction of one
- * chunk, whole or by pages, to wherever its newest contents belong. Decides under the lock, moves
- * outside it; the chunk is EVICTING meanwhile and touches of it wait.
+ * Taking chunks out of the device: making room, and the eviction of one chunk, whole or by pages,
+ * to wherever its newest contents belong. victim.c chooses the chunk; here it moves. Decides under
+ * the lock, moves outside it; the chunk is EVICTING meanwhile and touches of it wait.
  */
 #include <assert.h>
 #include <string.h>
 
-#include "core/launch/launch.h"
-#include "core/timeouts.h"
-
-#define SPARE_LOOK_MAX 64 /* dead chunks that are looked at */
+#include "base/log.h"
+#include "core/transfer/transfer.h"
 
 void
 sl_room_give(struct sluice_space *s, uint64_t bytes)
@@ -353,11 +351,13 @@ evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 	return 0;
 }
 
-int
-sl_evict(struct sl_chunk *c, enum sl_evict_why why)
+/* asker, rule: for the log, which is written without the lock, when the chunk has left. */
+SL_HELD static int
+chunk_evict(struct sl_chunk *c, enum sl_evict_why why, const char *asker, const char *rule)
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
+	uint64_t stamp = sl_chunk_stamp(c), now = s->clock;
 	int rc;
 
 	assert(c->state == SL_CHUNK_DEVICE);
@@ -394,58 +394,48 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 		sl_fail_in(rc, "evict: chunk %llu of %s",
 			   (unsigned long long)sl_chunk_index(c), r->name);
 	}
+	if (!rc && sl_log_enabled(SL_DEBUG, "evict")) {
+		sl_space_unlock(s);
+		sl_log(SL_DEBUG, "evict",
+		       "chunk %llu of %s leaves the device; "
+		       "asked by: %s; rule: %s; last use: %llu of %llu",
+		       (unsigned long long)sl_chunk_index(c), r->name, asker, rule,
+		       (unsigned long long)stamp, (unsigned long long)now);
+		sl_space_lock(s);
+	}
 	sl_region_leave(r);
 	return rc;
 }
 
-/*
- * The next victim for room of chunk_bytes: discarded, then the coldest. SL_SKIP_PINNED: never what a
- * launch has pinned; with SL_SKIP_PREPARING the caller waits for that launch, so that the choice does
- * not depend on how far kernels are. What a host scope holds is in use now: it is refreshed and passed
- * over.
- */
-SL_HELD static struct sl_chunk *
-victim_pick(struct sluice_space *s, uint64_t chunk_bytes, enum sl_lru_skip skip)
+int
+sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 {
-	int skip_pinned = skip != SL_SKIP_PREPARING;
-	uint64_t start = s->clock;
-	struct sl_chunk *v;
+	static const char *const rules[] = {
+		[SL_EVICT_REQUEST] = "the range was named",
+		[SL_EVICT_FLUSH] = "the contents go to the store",
+		[SL_EVICT_DISCARD] = "the contents are dead",
+	};
 
-	for (v = s->dev.discarded_head; v; v = v->next) {
-		if (!sl_chunk_pins(v) ||
-		    (!skip_pinned && !(v->flags & SL_PREPARING) && !sl_scope_holds(v)))
-			return v;
-	}
-	for (;;) {
-		v = sl_lru_coldest_for(s, skip, chunk_bytes);
-		if (!v || !sl_chunk_pins(v) || sl_chunk_stamp(v) > start ||
-		    !sl_scope_holds(v))
-			return v;
-		sl_chunk_touch(v);
-	}
+	assert(why != SL_EVICT_ROOM); /* that is sl_evict_victim()'s */
+	return chunk_evict(c, why, "a call or a touch of the range", rules[why]);
 }
 
 int
-sl_room_spare(const struct sluice_space *s, uint64_t bytes)
+sl_evict_victim(const struct sl_victim *v)
 {
-	uint64_t taken = s->dev.used_bytes + s->dev.wanted_bytes + bytes;
-	const struct sl_chunk *c = s->dev.discarded_head;
-
-	for (int i = 0; taken > s->dev.budget_bytes && c && i < SPARE_LOOK_MAX; i++) {
-		if (!sl_chunk_pins(c))
-			taken -= c->device_bytes;
-		c = c->next;
-	}
-	return taken <= s->dev.budget_bytes;
+	return chunk_evict(v->chunk,
+			   v->mode == SL_ROOM_SHRINK ? SL_EVICT_REQUEST : SL_EVICT_ROOM,
+			   sl_victim_rules[v->mode].asker, sl_victim_step_text(v->step));
 }
 
 /* No victim now: a launch or another thread must be waited for; or say why there will be none. */
 SL_HELD static int
 room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
+	const struct sl_victim_rule *rule = &sl_victim_rules[fill->room];
 	struct sluice_space *s = c->region->space;
 
-	if (fill->opportunist)
+	if (!rule->wait_ns)
 		return -EAGAIN;
 	if (s->dev.pinned_bytes + bytes > s->dev.budget_bytes)
 		return sl_fail(
@@ -455,7 +445,7 @@ room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 			c->region->name, (unsigned long long)sl_chunk_index(c),
 			(unsigned long long)s->dev.pinned_bytes,
 			(unsigned long long)s->dev.budget_bytes);
-	if (fill->launch && fill->launch->fetch && sl_now_ns() > fill->launch->room_deadline_ns)
+	if (fill->room == SL_ROOM_FETCH && sl_now_ns() > fill->launch->room_deadline_ns)
 		return sl_fail(-ENOBUFS,
 			       "%s: chunk %llu: what is on the device is in use by "
 			       "launches that "
@@ -464,36 +454,38 @@ room_lacks(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 			       "before it, or raise the device budget",
 			       c->region->name, (unsigned long long)sl_chunk_index(c));
 	sl_count(s, SLUICE_COUNTER_WAITS_IN_FLIGHT, 1);
-	if (!fill->no_wait_in_flight)
+	if (rule->in_use != SL_IN_USE_TAKE)
 		return -EINPROGRESS;
 	sl_room_wait(s);
 	return 0;
 }
 
-/* A launch lacks room, and launches in flight use what is to leave. 0: it has waited for that long enough; their end
- * may be one that is not seen before this launch has begun (a stream that is captured). Drops. */
+/*
+ * Launches in flight use the next victim for l. 0: it has waited for that long enough. Their end may
+ * be one that is not seen before l has begun: that of a stream that is captured. Drops.
+ */
 SL_HELD static int
-leaving_await(struct sluice_space *s, struct sluice_launch *l)
+victim_await(struct sluice_launch *l, enum sl_room_mode mode)
 {
 	uint64_t now = sl_now_ns();
 
 	if (!l->patience_ns)
-		l->patience_ns = now + SL_LEAVE_WAIT_NS;
+		l->patience_ns = now + sl_victim_rules[mode].wait_ns;
 	if (now >= l->patience_ns)
 		return 0;
-	(void)sl_launch_wait_until(s, l->patience_ns);
+	(void)sl_launch_wait_until(l->space, l->patience_ns);
 	return 1;
 }
 
 int
 sl_room_coldest(struct sluice_launch *l, uint64_t before)
 {
-	struct sluice_space *s = l->space;
-	struct sl_chunk *v = victim_pick(s, 0, SL_SKIP_PREPARING);
+	const struct sl_victim_request request = {.mode = SL_ROOM_THRASH, .before = before};
+	struct sl_victim v = sl_victim_pick(l->space, &request);
 
-	if (!v || sl_chunk_stamp(v) >= before)
+	if (!v.chunk)
 		return 0;
-	return sl_chunk_pins(v) ? leaving_await(s, l) : !sl_evict(v, SL_EVICT_ROOM);
+	return v.wait ? victim_await(l, request.mode) : !sl_evict_victim(&v);
 }
 
 /*
@@ -503,12 +495,10 @@ sl_room_coldest(struct sluice_launch *l, uint64_t before)
 SL_HELD static int
 room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 {
+	struct sl_victim_request request = {.mode = fill->room,
+					    .chunk_bytes = c->region->chunk_bytes};
 	struct sluice_space *s = c->region->space;
-	enum sl_lru_skip skip = fill->no_wait_in_flight || fill->opportunist ||
-						(fill->launch && fill->launch->fetch)
-					? SL_SKIP_PINNED
-					: SL_SKIP_PREPARING;
-	struct sl_chunk *v;
+	struct sl_victim v;
 	int rc;
 
 	if (s->dev.used_bytes - s->dev.leaving_bytes + s->dev.wanted_bytes <=
@@ -516,32 +506,20 @@ room_step(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 		sl_launch_wait(s);
 		return 0;
 	}
-	if (fill->spare && !sl_room_spare(s, 0))
+	if (fill->room == SL_ROOM_SPARE && !sl_room_spare(s, 0))
 		return -EAGAIN;
-	/* What was asked for ahead is for a later launch than what launches used: that goes first. */
-	v = fill->opportunist ? victim_pick(s, c->region->chunk_bytes, SL_SKIP_AWAITED)
-			      : NULL;
-	if (!v && s->early_evict.await && fill->launch && !fill->no_wait_in_flight) {
-		v = sl_early_evict_first(s);
-		if (v && sl_chunk_pins(v)) {
-			if (leaving_await(s, fill->launch))
-				return 0;
-			v = NULL;
-		}
+	v = sl_victim_pick(s, &request);
+	if (v.wait && v.step == SL_STEP_EARLY) {
+		if (victim_await(fill->launch, request.mode))
+			return 0;
+		request.mode = SL_ROOM_LAUNCH;
+		v = sl_victim_pick(s, &request);
 	}
-	if (!v)
-		v = victim_pick(s, c->region->chunk_bytes, skip);
-	if (!v && fill->no_wait_in_flight)
-		v = sl_lru_coldest(s, SL_SKIP_PREPARING); /* a later touch brings it back */
-	if (!v && fill->no_wait_in_flight)
-		v = sl_lru_coldest(s, SL_SKIP_NOTHING);
-	if (!v && fill->no_wait_in_flight)
-		v = s->dev.discarded_head; /* discarded behind a launch that still uses it */
-	if (!v || (!fill->no_wait_in_flight && sl_chunk_pins(v)))
+	if (!v.chunk || v.wait)
 		return room_lacks(c, bytes, fill);
-	rc = sl_evict(v, SL_EVICT_ROOM);
-	if (rc == -EBUSY && v->state == SL_CHUNK_DEVICE)
-		sl_chunk_touch(v);
+	rc = sl_evict_victim(&v);
+	if (rc == -EBUSY && v.chunk->state == SL_CHUNK_DEVICE)
+		sl_chunk_touch(v.chunk);
 	return rc;
 }
 
@@ -571,6 +549,7 @@ sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 int
 sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 {
+	const struct sl_victim_request request = {.mode = SL_ROOM_SHRINK};
 	uint64_t before = s->dev.budget_bytes;
 	int rc;
 
@@ -584,13 +563,13 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 			(unsigned long long)budget_bytes);
 	s->dev.budget_bytes = budget_bytes;
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
-		struct sl_chunk *v = victim_pick(s, 0, SL_SKIP_PREPARING);
+		struct sl_victim v = sl_victim_pick(s, &request);
 
-		if (!v || sl_chunk_pins(v)) {
+		if (!v.chunk || v.wait) {
 			sl_room_wait(s);
 			continue;
 		}
-		rc = sl_evict(v, SL_EVICT_REQUEST);
+		rc = sl_evict_victim(&v);
 		if (rc) {
 			s->dev.budget_bytes = before;
 			return rc;

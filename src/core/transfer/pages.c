@@ -150,7 +150,7 @@ claim_make(struct sl_chunk *c, uint32_t page, enum sl_cause cause, struct claim 
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
 	uint32_t n_pages = (uint32_t)(r->chunk_bytes / SL_PAGE_BYTES), reserved;
-	struct sl_fill room = {.cause = cause, .no_wait_in_flight = 1};
+	struct sl_fill room = {.cause = cause, .room = SL_ROOM_FAULT};
 	int rc;
 
 	k->first = page;
@@ -300,7 +300,7 @@ whole_fill(struct sl_chunk *c, enum sl_cause cause)
 {
 	const struct sl_fill fill = {.intent = SLUICE_USE_READ_WRITE,
 				     .cause = cause,
-				     .no_wait_in_flight = 1};
+				     .room = SL_ROOM_FAULT};
 
 	return sl_fill(c, &fill);
 }

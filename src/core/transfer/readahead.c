@@ -169,7 +169,7 @@ stream_read(struct sl_region *r, struct sl_ahead *a, int64_t frontier, int64_t w
 }
 
 /*
- * Evict the coldest chunk of the device ahead of need, if it is one that this stream has written
+ * Evict the next victim of the device ahead of need, if it is one that this stream has written
  * and left behind. Only where that changes when it goes and not whether: the region cannot stay, and
  * nothing declared what it uses. A failed eviction leaves the chunk, a failed write is kept
  * with the region. Held, drops.
@@ -178,7 +178,9 @@ SL_HELD static void
 stream_write_behind(struct sl_region *r, int64_t frontier)
 {
 	struct sluice_space *s = r->space;
-	struct sl_chunk *v;
+	const struct sl_victim_request request = {.mode = SL_ROOM_WRITE_BEHIND};
+	struct sl_victim v;
+	const struct sl_chunk *c;
 	int64_t distance;
 
 	if (!s->policy->honour_intents || r->launches || !sl_region_is_writable(r) ||
@@ -187,13 +189,14 @@ stream_write_behind(struct sl_region *r, int64_t frontier)
 	    s->dev.used_bytes - s->dev.leaving_bytes + s->dev.wanted_bytes + r->chunk_bytes >
 		    s->dev.budget_bytes)
 		return;
-	v = sl_lru_coldest(s, SL_SKIP_PINNED);
-	if (!v || v->region != r || v->pages || !(v->flags & SL_DIRTY_DEVICE) ||
-	    sl_chunk_is_held(v))
+	v = sl_victim_pick(s, &request);
+	c = v.chunk;
+	if (!c || c->region != r || c->pages || !(c->flags & SL_DIRTY_DEVICE) ||
+	    sl_chunk_is_held(c))
 		return;
-	distance = frontier - (int64_t)sl_chunk_index(v);
+	distance = frontier - (int64_t)sl_chunk_index(c);
 	if (distance < -STREAM_REACH || distance > STREAM_REACH)
-		sl_ignore(sl_evict(v, SL_EVICT_ROOM));
+		sl_ignore(sl_evict_victim(&v));
 }
 
 void

@@ -7,6 +7,7 @@
 #define SL_CORE_TRANSFER_TRANSFER_H
 
 #include "core/state/state.h"
+#include "core/state/victim.h"
 
 /* wait.c: until launches give something back */
 /* Until launches, pins or room may have changed; may return early: look again. Drops.
@@ -103,9 +104,7 @@ struct sl_fill {
 	enum sluice_intent intent; /* as the policy sees it */
 	int partial;               /* only a part of the chunk is covered by the use */
 	enum sl_cause cause;
-	int no_wait_in_flight; /* faults: evict even what a launch has pinned */
-	int opportunist;       /* prefetch: -EAGAIN instead of waiting for room */
-	int spare;             /* opportunist: and instead of taking anything alive out */
+	enum sl_room_mode room; /* who asks for room, if it takes some */
 	struct sluice_launch *launch; /* being prepared: -EINPROGRESS instead of waiting for room
 				       * that pins, or a new budget, have taken from it meanwhile */
 };
@@ -132,12 +131,10 @@ void sl_launch_overwrites_undo(struct sluice_launch *l) SL_HELD;
 /* -EINPROGRESS: launches hold it all, and this is no fault: let c go, sl_room_wait(), try again. */
 int sl_room_make(struct sl_chunk *c, uint64_t bytes,
 		 const struct sl_fill *fill) SL_HELD SL_MUST_CHECK;
-/* Evict the coldest that is not SL_PREPARING, if its stamp is before that, for l; what launches in flight use is
- * waited for, for a while. 0: there is none, or that took too long. Drops. */
+/* For l, one of launches that thrash: evict the next victim with a stamp before that. Launches in
+ * flight that use it are waited for, for a while. 0: there is none, or that took too long. Drops. */
 int sl_room_coldest(struct sluice_launch *l, uint64_t before) SL_HELD;
 void sl_room_give(struct sluice_space *s, uint64_t bytes) SL_HELD;
-/* Whether so many bytes of the device are free, or dead and in no launch's use. */
-int sl_room_spare(const struct sluice_space *s, uint64_t bytes) SL_HELD;
 enum sl_evict_why {
 	SL_EVICT_ROOM,
 	SL_EVICT_REQUEST,
@@ -146,6 +143,8 @@ enum sl_evict_why {
 };
 /* Evict a DEVICE chunk. Drops. On return it is in another state, or the error is why not. */
 int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_HELD SL_MUST_CHECK;
+/* The same of what sl_victim_pick() has found. */
+int sl_evict_victim(const struct sl_victim *v) SL_HELD SL_MUST_CHECK;
 int sl_device_shrink(struct sluice_space *s,
 		     uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
 
