@@ -238,6 +238,7 @@ struct sl_region {
 	uint32_t whole_pins; /* launches that use the whole region */
 	uint32_t launches;   /* launches submitted and not finished that use it */
 	uint32_t busy;       /* threads inside calls or faults on it: unmap waits */
+	uint64_t noted; /* the era of the notes of policy plan that have it: policy_plan.c */
 	int unmapping;
 	int write_error;      /* first background write error not yet reported */
 	int write_error_code; /* whose text that is; stays when it has been reported */

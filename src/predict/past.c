@@ -106,18 +106,3 @@ sl_predict_forget(struct sl_predict *p)
 	past->since = past->head;
 	past->repeats = 0;
 }
-
-int
-sl_predict_uses_block(struct sl_predict *p, uint64_t block)
-{
-	struct sl_past *past = sl_predict_past(p);
-
-	for (uint64_t at = past->head; at > past->since && sl_past_has(past, at - 1); at--) {
-		const struct sl_past_launch *launch = sl_past_launch(past, at - 1);
-
-		for (uint32_t i = 0; i < launch->n; i++)
-			if (sl_past_use(past, launch, i)->block == block)
-				return 1;
-	}
-	return 0;
-}

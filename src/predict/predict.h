@@ -51,7 +51,6 @@ void sl_predict_note_use(struct sl_predict *p,
 uint64_t sl_predict_notes(struct sl_predict *p); /* launches since sl_predict_forget() */
 /* Notes count from here on. */
 void sl_predict_forget(struct sl_predict *p);
-int sl_predict_uses_block(struct sl_predict *p, uint64_t block); /* 1: some note does */
 
 /* ---- history.c ---- */
 

@@ -321,7 +321,7 @@ launch_that_cannot_fit_is_left_to_lru(void **state)
 	notes_end(n);
 }
 
-/* Notes from before do not count, and their blocks are not known any more. */
+/* Notes from before do not count. */
 static void
 what_is_forgotten_is_no_period(void **state)
 {
@@ -330,9 +330,7 @@ what_is_forgotten_is_no_period(void **state)
 
 	(void)state;
 	sweeps(n, 12, 3);
-	assert_true(sl_predict_uses_block(n->p, 1));
 	sl_predict_forget(n->p);
-	assert_false(sl_predict_uses_block(n->p, 1));
 	assert_int_equal(make(n, 6, &planned), -ENOENT);
 	sweeps(n, 7, 2);
 	assert_int_equal(make(n, 6, &planned), 0);

@@ -38,6 +38,7 @@
 struct plan_run {
 	struct sl_predict *learner; /* notes what is launched while no plan is in force */
 	const struct sluice_stream *stream; /* of all notes */
+	uint64_t era;                       /* changes when the notes begin anew; not 0 */
 	uint64_t next_try;                  /* repeats at which a period is looked for */
 	int make_due, move_due;
 	int making; /* the mover reads the notes, without the lock: nobody writes them */
@@ -72,6 +73,7 @@ plan_create(struct sluice_space *s)
 		return rc;
 	}
 	run->next_try = REPEATS_MIN;
+	run->era = 1;
 	s->policy_state = run;
 	return 0;
 }
@@ -113,6 +115,7 @@ notes_clear(struct plan_run *run)
 	if (run->making)
 		return;
 	sl_predict_forget(run->learner);
+	run->era++;
 	run->next_try = (uint64_t)REPEATS_MIN << run->strikes;
 	run->make_due = 0;
 }
@@ -147,8 +150,10 @@ plan_launch_note(struct plan_run *run, const struct sluice_launch *l, uint64_t h
 	if (!l->n_uses)
 		return;
 	repeats = sl_predict_note(run->learner, hash);
-	for (size_t k = 0; k < l->n_uses; k++)
+	for (size_t k = 0; k < l->n_uses; k++) {
 		plan_use_note(run, &l->uses[k]);
+		l->uses[k].region->noted = run->era;
+	}
 	if (!repeats)
 		run->next_try = (uint64_t)REPEATS_MIN << run->strikes;
 	/* Of what repeats twice a half has been seen before; more cannot be asked for. */
@@ -372,7 +377,7 @@ plan_forget(struct sl_region *r)
 		plan_end(s);
 	if (run->settled && planned_uses(run->planned, r))
 		run->settled = 0;
-	if (!sl_predict_uses_block(run->learner, (uintptr_t)r))
+	if (r->noted != run->era)
 		return;
 	run->generation++; /* what the mover may be making of them now is no good */
 	notes_clear(run);
