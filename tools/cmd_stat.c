@@ -372,27 +372,48 @@ text_replace(char **to, const char *text)
 	*to = text_copy(text);
 }
 
+/* Where a value of an object goes, by its key. */
+struct field {
+	const char *key;
+	size_t offset;
+	int is_text; /* a char *, owned; else a uint64_t */
+};
+
+static const struct field sample_fields[] = {
+	{"command", offsetof(struct sample, command), 1},
+	{"policy", offsetof(struct sample, policy), 1},
+	{"pid", offsetof(struct sample, pid), 0},
+	{"space", offsetof(struct sample, space), 0},
+	{"now_ns", offsetof(struct sample, now_ns), 0},
+	{"chunk_bytes", offsetof(struct sample, chunk_bytes), 0},
+	{"staging_bytes", offsetof(struct sample, staging_bytes), 0},
+	{"region_count", offsetof(struct sample, region_count), 0},
+	{NULL, 0, 0},
+};
+
+static const struct field region_fields[] = {
+	{"name", offsetof(struct region, name), 1},
+	{"addr", offsetof(struct region, addr), 1},
+	{"size_bytes", offsetof(struct region, size_bytes), 0},
+	{"device_bytes", offsetof(struct region, device_bytes), 0},
+	{"host_bytes", offsetof(struct region, host_bytes), 0},
+	{"store_bytes", offsetof(struct region, store_bytes), 0},
+	{"empty_bytes", offsetof(struct region, empty_bytes), 0},
+	{"dirty_bytes", offsetof(struct region, dirty_bytes), 0},
+	{NULL, 0, 0},
+};
+
 static void
-top_take(struct sample *sample, const struct json_token *token)
+fields_take(void *object, const struct field *field, const struct json_token *token)
 {
-	if (token->kind == JSON_STRING) {
-		if (strcmp(token->key, "command") == 0)
-			text_replace(&sample->command, token->text);
-		else if (strcmp(token->key, "policy") == 0)
-			text_replace(&sample->policy, token->text);
-	} else if (strcmp(token->key, "pid") == 0) {
-		sample->pid = token->u64;
-	} else if (strcmp(token->key, "space") == 0) {
-		sample->space = token->u64;
-	} else if (strcmp(token->key, "now_ns") == 0) {
-		sample->now_ns = token->u64;
-	} else if (strcmp(token->key, "chunk_bytes") == 0) {
-		sample->chunk_bytes = token->u64;
-	} else if (strcmp(token->key, "staging_bytes") == 0) {
-		sample->staging_bytes = token->u64;
-	} else if (strcmp(token->key, "region_count") == 0) {
-		sample->region_count = token->u64;
-	}
+	while (field->key && strcmp(field->key, token->key))
+		field++;
+	if (!field->key || field->is_text != (token->kind == JSON_STRING))
+		return;
+	if (field->is_text)
+		text_replace((char **)((char *)object + field->offset), token->text);
+	else
+		memcpy((char *)object + field->offset, &token->u64, sizeof(token->u64));
 }
 
 static void
@@ -418,29 +439,6 @@ counter_take(struct sluice_stats *stats, const struct json_token *token)
 	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++)
 		if (strcmp(token->key, sluice_counter_name((enum sluice_counter)i)) == 0)
 			stats->counter[i] = token->u64;
-}
-
-static void
-region_take(struct region *region, const struct json_token *token)
-{
-	if (token->kind == JSON_STRING) {
-		if (strcmp(token->key, "name") == 0)
-			text_replace(&region->name, token->text);
-		else if (strcmp(token->key, "addr") == 0)
-			text_replace(&region->addr, token->text);
-	} else if (strcmp(token->key, "size_bytes") == 0) {
-		region->size_bytes = token->u64;
-	} else if (strcmp(token->key, "device_bytes") == 0) {
-		region->device_bytes = token->u64;
-	} else if (strcmp(token->key, "host_bytes") == 0) {
-		region->host_bytes = token->u64;
-	} else if (strcmp(token->key, "store_bytes") == 0) {
-		region->store_bytes = token->u64;
-	} else if (strcmp(token->key, "empty_bytes") == 0) {
-		region->empty_bytes = token->u64;
-	} else if (strcmp(token->key, "dirty_bytes") == 0) {
-		region->dirty_bytes = token->u64;
-	}
 }
 
 static int
@@ -479,7 +477,7 @@ token_take(struct sample *sample, const char *const section[], const struct json
 	if (token->depth == 1 && is_value && token->key) {
 		if (token->kind == JSON_STRING && strcmp(token->key, "error") == 0)
 			return sl_fail(-EACCES, "the process answers: %.200s", token->text);
-		top_take(sample, token);
+		fields_take(sample, sample_fields, token);
 	} else if (token->depth == 2 && is_value && token->key &&
 		   strcmp(outer, "counters") == 0) {
 		counter_take(&sample->stats, token);
@@ -491,7 +489,7 @@ token_take(struct sample *sample, const char *const section[], const struct json
 		return region_add(sample);
 	} else if (token->depth == 3 && is_value && token->key && sample->region_n &&
 		   strcmp(outer, "regions") == 0) {
-		region_take(&sample->regions[sample->region_n - 1], token);
+		fields_take(&sample->regions[sample->region_n - 1], region_fields, token);
 	} else if (token->depth == 4 && token->kind == JSON_STRING && sample->region_n &&
 		   strcmp(outer, "regions") == 0) {
 		flag_add(&sample->regions[sample->region_n - 1], token->text);
@@ -622,17 +620,15 @@ print_regions(const struct sample *sample)
 	       "device", "host", "store", "empty", "dirty", "flags", "name");
 	for (size_t i = 0; i < sample->region_n; i++) {
 		const struct region *region = &sample->regions[i];
-		char size[6][32];
+		const uint64_t sizes[] = {region->size_bytes,  region->device_bytes,
+					  region->host_bytes,  region->store_bytes,
+					  region->empty_bytes, region->dirty_bytes};
+		char size[32];
 
-		printf("%-14s %10s %10s %10s %10s %10s %10s  %-12s %s\n",
-		       region->addr ? region->addr : "?",
-		       sl_size_format(region->size_bytes, size[0], sizeof(size[0])),
-		       sl_size_format(region->device_bytes, size[1], sizeof(size[1])),
-		       sl_size_format(region->host_bytes, size[2], sizeof(size[2])),
-		       sl_size_format(region->store_bytes, size[3], sizeof(size[3])),
-		       sl_size_format(region->empty_bytes, size[4], sizeof(size[4])),
-		       sl_size_format(region->dirty_bytes, size[5], sizeof(size[5])),
-		       region->flags[0] ? region->flags : "-",
+		printf("%-14s", region->addr ? region->addr : "?");
+		for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+			printf(" %10s", sl_size_format(sizes[k], size, sizeof(size)));
+		printf("  %-12s %s\n", region->flags[0] ? region->flags : "-",
 		       region->name ? region->name : "?");
 	}
 	if (sample->region_count > sample->region_n)
@@ -687,9 +683,8 @@ list_print(int as_json)
 			json_i64(&json, "pid", targets[i].pid);
 			json_u64(&json, "space", targets[i].number);
 			json_string(&json, "command", name);
-			if (rc) {
+			if (rc)
 				json_string(&json, "error", sluice_last_error());
-			}
 			json_close(&json);
 		} else if (rc) {
 			printf("%8d %5u  %-16s %s\n", targets[i].pid, targets[i].number,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sluice-papers suite`: the evaluations of the papers DRAGON and UVM Discard at a chosen scale, on
- * the software device or a GPU: rows are listed, run one after the other, kept in a file as they
- * come, and written as a page with tables beside the published values, pictures, or JSON.
+ * the software device or a GPU: rows are listed, run one after the other, and kept in a file as they
+ * come. papers/suite.py makes the page of that file.
  *
  * Reads the command line, keeps the files, and ends in order on a signal: what was measured is kept,
  * inputs are removed. What is in the rows: suite.h and the files named there.
  *
- * Exit codes: 0 done, 1 a row failed or the suite could not go on (with --check: or a bar was not
- * met), 2 wrong command line.
+ * Exit codes: 0 done, 1 a row failed or the suite could not go on, 2 wrong command line.
  *
  * Threads: one; rows are run by child processes.
  */
@@ -17,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,11 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bar_json.h"
 #include "base/clock.h"
 #include "base/size.h"
 #include "commands.h"
-#include "json.h"
 #include "papers.h"
 #include "sluice/sluice.h"
 
@@ -48,9 +46,9 @@ static const char suite_help[] =
 	"\n"
 	"Run the evaluations of the papers DRAGON (figures 3, 5, 6), UVM Discard (tables "
 	"3 to 8)\n"
-	"and DRAGON-DIRECT (mini-batches) at a chosen scale; print tables beside the "
-	"published\n"
-	"values, and how near they are.\n"
+	"and DRAGON-DIRECT (mini-batches) at a chosen scale. papers/suite.py has this "
+	"run, and\n"
+	"makes tables beside the published values.\n"
 	"\n"
 	"What:\n"
 	"      --device NAME    soft: CPU threads; cuda: a GPU (soft)\n"
@@ -65,7 +63,6 @@ static const char suite_help[] =
 	"not all;\n"
 	"                       on a GPU about as long\n"
 	"      --repeat N       run each row N times, times are medians (3; quick: 1)\n"
-	"      --report         run nothing: write from the rows that DIR has\n"
 	"      --resume         leave out rows that DIR has with the same sizes\n"
 	"      --workload APP   only this workload\n"
 	"\n"
@@ -85,13 +82,10 @@ static const char suite_help[] =
 	"(/dev/shm)\n"
 	"\n"
 	"Results:\n"
-	"      --check          fail when a bar is not met\n"
-	"      --json           print rows and bars as one JSON object\n"
-	"      --out DIR        write suite.md, pictures and rows-DEVICE.json there; "
-	"rows of "
-	"other\n"
-	"                       parts and of the other device that it has are kept\n"
-	"      --update         write docs/suite.md, and the rest to docs/suite\n"
+	"      --out DIR        write rows-DEVICE.json there; rows of other parts that "
+	"it "
+	"has are\n"
+	"                       kept\n"
 	"  -h, --help           print this and exit\n"
 	"\n"
 	"Exit codes: 0 done, 1 failed, 2 wrong command line.\n";
@@ -99,16 +93,14 @@ static const char suite_help[] =
 struct options {
 	struct suite suite;
 	const char *out, *workload;
-	int update, json, check, list, report, resume, no_verify;
+	int list, resume, no_verify;
 	uint64_t scale_bytes, repeat;
 	int link_given;
 };
 
 enum {
-	OPTION_CHECK = 256,
-	OPTION_DEVICE,
+	OPTION_DEVICE = 256,
 	OPTION_DIR,
-	OPTION_JSON,
 	OPTION_LINK,
 	OPTION_LIST,
 	OPTION_MEMORY_DIR,
@@ -118,19 +110,15 @@ enum {
 	OPTION_POINT,
 	OPTION_QUICK,
 	OPTION_REPEAT,
-	OPTION_REPORT,
 	OPTION_RESUME,
 	OPTION_SCALE,
-	OPTION_UPDATE,
 	OPTION_WORKLOAD
 };
 
 static const struct option suite_options[] = {
-	{"check", no_argument, NULL, OPTION_CHECK},
 	{"device", required_argument, NULL, OPTION_DEVICE},
 	{"dir", required_argument, NULL, OPTION_DIR},
 	{"help", no_argument, NULL, 'h'},
-	{"json", no_argument, NULL, OPTION_JSON},
 	{"link", required_argument, NULL, OPTION_LINK},
 	{"list", no_argument, NULL, OPTION_LIST},
 	{"memory-dir", required_argument, NULL, OPTION_MEMORY_DIR},
@@ -140,10 +128,8 @@ static const struct option suite_options[] = {
 	{"point", required_argument, NULL, OPTION_POINT},
 	{"quick", no_argument, NULL, OPTION_QUICK},
 	{"repeat", required_argument, NULL, OPTION_REPEAT},
-	{"report", no_argument, NULL, OPTION_REPORT},
 	{"resume", no_argument, NULL, OPTION_RESUME},
 	{"scale", required_argument, NULL, OPTION_SCALE},
-	{"update", no_argument, NULL, OPTION_UPDATE},
 	{"workload", required_argument, NULL, OPTION_WORKLOAD},
 	{NULL, 0, NULL, 0},
 };
@@ -197,9 +183,6 @@ option_take(struct options *options, int c)
 	struct suite *suite = &options->suite;
 
 	switch (c) {
-	case OPTION_CHECK:
-		options->check = 1;
-		return 0;
 	case OPTION_DEVICE:
 		suite->cuda = strcmp(optarg, "cuda") == 0;
 		return suite->cuda || strcmp(optarg, "soft") == 0
@@ -207,9 +190,6 @@ option_take(struct options *options, int c)
 			       : command_usage("suite", "--device %s: soft or cuda", optarg);
 	case OPTION_DIR:
 		suite->dir = optarg;
-		return 0;
-	case OPTION_JSON:
-		options->json = 1;
 		return 0;
 	case OPTION_LINK:
 		options->link_given = 1;
@@ -242,17 +222,11 @@ option_take(struct options *options, int c)
 			       ? command_usage("suite", "--repeat: '%s' is not 1 to %u",
 					       optarg, REPEAT_MOST)
 			       : 0;
-	case OPTION_REPORT:
-		options->report = 1;
-		return 0;
 	case OPTION_RESUME:
 		options->resume = 1;
 		return 0;
 	case OPTION_SCALE:
 		return size_read("--scale", optarg, &options->scale_bytes);
-	case OPTION_UPDATE:
-		options->update = 1;
-		return 0;
 	case OPTION_WORKLOAD:
 		options->workload = optarg;
 		return 0;
@@ -265,13 +239,8 @@ options_check(struct options *options)
 {
 	struct suite *suite = &options->suite;
 
-	if (options->update && options->out)
-		return command_usage("suite", "--out and --update exclude each other");
-	if ((options->report || options->resume) && !options->update && !options->out)
-		return command_usage(
-			"suite", "--report and --resume need rows: --out or --update");
-	if (options->report && options->resume)
-		return command_usage("suite", "--report and --resume exclude each other");
+	if (options->resume && !options->out)
+		return command_usage("suite", "--resume needs rows: --out");
 	if (suite->cuda && options->link_given)
 		return command_usage("suite", "--link: a GPU has a link of its own");
 	if (options->workload) {
@@ -415,26 +384,10 @@ machine_describe(struct suite *suite)
 
 /* ---- files ---- */
 
-static int
-directory_make(const char *path)
-{
-	if (mkdir(path, 0777) && errno != EEXIST)
-		return sl_fail(-errno, "%s: %s", path, strerror(errno));
-	return 0;
-}
-
-/* Where rows and pictures are; NULL: nowhere. */
-static const char *
-rows_dir(const struct options *options)
-{
-	return options->update ? "docs/suite" : options->out;
-}
-
 static void
 rows_path(const struct options *options, int cuda, char path[PATH_MAX])
 {
-	snprintf(path, PATH_MAX, "%s/rows-%s.json", rows_dir(options),
-		 cuda ? "cuda" : "soft");
+	snprintf(path, PATH_MAX, "%s/rows-%s.json", options->out, cuda ? "cuda" : "soft");
 }
 
 static int
@@ -442,7 +395,7 @@ rows_save(const struct options *options)
 {
 	char path[PATH_MAX];
 
-	if (!rows_dir(options))
+	if (!options->out)
 		return 0;
 	rows_path(options, options->suite.cuda, path);
 	return suite_rows_write(&options->suite, options->suite.cuda, path);
@@ -507,12 +460,10 @@ rows_load(struct options *options)
 	char path[PATH_MAX];
 	int rc = 0;
 
-	if (!rows_dir(options))
+	if (!options->out)
 		return 0;
-	if (options->update)
-		rc = directory_make("docs");
-	if (!rc)
-		rc = directory_make(rows_dir(options));
+	if (mkdir(options->out, 0777) && errno != EEXIST)
+		return sl_fail(-errno, "%s: %s", options->out, strerror(errno));
 	for (int cuda = 0; !rc && cuda < 2; cuda++) {
 		rows_path(options, cuda, path);
 		rc = suite_rows_read(&had, path);
@@ -523,28 +474,6 @@ rows_load(struct options *options)
 	if (!rc)
 		rc = rows_merge(options, &had);
 	free(had.rows);
-	return rc;
-}
-
-static int
-page_write(const struct options *options)
-{
-	char path[PATH_MAX];
-	FILE *out;
-	int rc;
-
-	if (!rows_dir(options))
-		return options->json
-			       ? 0
-			       : suite_report_write(&options->suite, stdout, NULL, "");
-	snprintf(path, sizeof(path), "%s/suite.md", options->update ? "docs" : options->out);
-	out = fopen(path, "we");
-	if (!out)
-		return sl_fail(-errno, "%s: %s", path, strerror(errno));
-	rc = suite_report_write(&options->suite, out, rows_dir(options),
-				options->update ? "suite" : "");
-	if (fclose(out) && !rc)
-		rc = sl_fail(-EIO, "%s: writing failed", path);
 	return rc;
 }
 
@@ -559,32 +488,7 @@ own_dir_make(const char **dir, char path[PATH_MAX])
 	return 0;
 }
 
-/* ---- results ---- */
-
-static void
-suite_json(const struct suite *suite)
-{
-	static struct suite_bar bars[SUITE_BARS_MAX];
-	unsigned n = suite_bars_judge(suite, suite->cuda, bars);
-	struct json json;
-
-	json_begin(&json, stdout);
-	json_object(&json, NULL);
-	json_string(&json, "machine", suite->machine[suite->cuda]);
-	json_array(&json, "bars");
-	for (unsigned i = 0; i < n; i++) {
-		bar_json_begin(&json, bars[i].what, bars[i].bar, "rows", bars[i].n);
-		json_bool(&json, "reported", bars[i].reported);
-		bar_json_end(&json, bars[i].passed, bars[i].note);
-	}
-	json_close(&json);
-	json_array(&json, "rows");
-	for (unsigned i = 0; i < suite->n_rows; i++)
-		if (suite->rows[i].status != SUITE_PLANNED)
-			suite_row_json(&json, &suite->rows[i]);
-	json_close(&json);
-	(void)json_end(&json); /* main() looks at stdout */
-}
+/* ---- running ---- */
 
 static void
 list_print(const struct suite *suite)
@@ -649,7 +553,7 @@ turn_run(struct options *options, unsigned i, unsigned n, unsigned n_planned)
 		return rc;
 	for (unsigned k = i; k < i + n; k++) {
 		fprintf(stderr, "[%u/%u] ", k + 1, n_planned);
-		suite_row_print(stderr, &suite->rows[k]);
+		suite_row_print(&suite->rows[k]);
 	}
 	return rows_save(options);
 }
@@ -687,62 +591,37 @@ rows_run(struct options *options, unsigned n_planned)
 	return rc;
 }
 
-/* Rows that failed and bars not met go to stderr. Returns whether the suite failed. */
-static int
-verdicts_print(const struct options *options, unsigned n_planned)
-{
-	static struct suite_bar bars[SUITE_BARS_MAX];
-	const struct suite *suite = &options->suite;
-	unsigned n = suite_bars_judge(suite, suite->cuda, bars), failed = 0, unmet = 0;
-
-	for (unsigned i = 0; i < n_planned; i++)
-		failed += suite->rows[i].status == SUITE_FAILED;
-	for (unsigned i = 0; i < n; i++) {
-		if (!bars[i].n || bars[i].reported || bars[i].passed)
-			continue;
-		unmet++;
-		fprintf(stderr, "not met: %s: %s: %s\n", bars[i].what, bars[i].bar,
-			bars[i].note);
-	}
-	fprintf(stderr, "%u rows, %u failed, %u bars not met\n", n_planned, failed, unmet);
-	return failed || (unmet && options->check);
-}
-
 static int
 suite_go(struct options *options)
 {
 	struct suite *suite = &options->suite;
-	unsigned n_planned;
-	int rc = 0;
+	unsigned n_planned, failed = 0;
+	int rc;
 
 	defaults_set(options);
-	if (!options->report) {
-		rc = suite_rows_plan(suite);
-		if (!rc && !suite->n_rows)
-			rc = sl_fail(
-				-ENOENT,
-				"no row is like that; see sluice-papers suite --list");
-		if (!rc && !options->list)
-			machine_describe(suite);
-	}
+	rc = suite_rows_plan(suite);
+	if (!rc && !suite->n_rows)
+		rc = sl_fail(-ENOENT,
+			     "no row is like that; see sluice-papers suite --list");
 	n_planned = suite->n_rows;
 	if (!rc && options->list) {
 		list_print(suite);
 		return SL_EXIT_OK;
 	}
-	if (!rc)
+	if (!rc) {
+		machine_describe(suite);
 		rc = rows_load(options);
-	if (!rc && !suite->n_rows)
-		rc = sl_fail(-ENOENT, "%s: no rows there", rows_dir(options));
+	}
 	if (!rc)
 		rc = rows_run(options, n_planned);
 	if (!rc)
-		rc = page_write(options);
+		rc = rows_save(options);
 	if (rc)
 		return command_fail("suite", "%s", sluice_last_error());
-	if (options->json)
-		suite_json(suite);
-	return verdicts_print(options, n_planned) ? SL_EXIT_FAILED : SL_EXIT_OK;
+	for (unsigned i = 0; i < n_planned; i++)
+		failed += suite->rows[i].status == SUITE_FAILED;
+	fprintf(stderr, "%u rows, %u failed\n", n_planned, failed);
+	return failed ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
 int

@@ -3,10 +3,9 @@
  * What the files of `sluice-papers suite` share: the rows that the evaluations of the papers DRAGON
  * and UVM Discard are made of, one measured configuration each, and what is published about them.
  *
- * cmd_suite.c reads the command line and has the rows listed (suite_plan.c), run (suite_run.c,
- * suite_copies.c, suite_env.c), kept in a file (suite_rows.c), judged (suite_bars.c) and written
- * with tables and pictures (suite_report.c, suite_dragon.c, suite_discard.c, suite_batches.c) beside
- * the published values (suite_published.c).
+ * cmd_suite.c reads the command line and has the rows listed (suite_plan.c, suite_published.c), run
+ * (suite_run.c, suite_copies.c, suite_env.c), printed (suite_print.c) and kept in a file
+ * (suite_rows.c). papers/suite.py makes the page of that file.
  *
  * A row is told by device, part, workload, variant and point; all five are words that stay the same
  * from run to run, so that rows of an earlier run can be kept, and joined with those of another
@@ -26,7 +25,6 @@
 
 #define SUITE_WORD_BYTES  32
 #define SUITE_ERROR_BYTES 256
-#define SUITE_BARS_MAX    64
 #define SUITE_ROWS_MAX    2048u
 #define SUITE_POINTS_MAX  8u
 #define SUITE_STEPS_AUTO  UINT64_MAX /* so many that training takes longer than reading */
@@ -67,7 +65,6 @@ enum suite_variant {
 	SUITE_VARIANT_COUNT
 };
 extern const char *const suite_variant_names[SUITE_VARIANT_COUNT];
-extern const char *const suite_variant_titles[SUITE_VARIANT_COUNT];
 
 enum suite_status {
 	SUITE_PLANNED, /* not run yet */
@@ -254,18 +251,11 @@ int suite_rows_write(const struct suite *suite, int cuda, const char *path) SL_M
  * -ENOMEM, of reading, text set. */
 int suite_rows_read(struct suite *suite, const char *path) SL_MUST_CHECK;
 
-struct json;
-void suite_row_json(struct json *json, const struct suite_row *row);
-
 /* ---- suite_published.c ---- */
 
 struct suite_table {
 	const char *workload; /* beginning of its name in the table of workloads */
-	const char *title;    /* as the paper calls it */
-	unsigned time_number, bytes_number; /* 0: no such table */
-	double gb[3][SUITE_OVERS];          /* none, eager, lazy */
-	const char *time[3][SUITE_OVERS]; /* PCIe 3 / PCIe 4, none is 1; NULL: not published */
-	int determined;                   /* the bytes follow from sizes and policy */
+	int determined;       /* the bytes follow from sizes and policy */
 	/* How often the paper's link could carry the inputs while its kernels ran alone: follows
 	 * from its times and bytes with and without discard at 200 % (PCIe 3). */
 	double inputs_per_run;
@@ -289,58 +279,9 @@ const struct workload *suite_workload(const char *name);
 
 extern const char *const suite_dragon_apps[]; /* ended by NULL */
 
-/* ---- suite_bars.c ---- */
+/* ---- suite_print.c ---- */
 
-struct suite_bar {
-	char what[96], bar[96], note[160];
-	unsigned n;           /* rows that were looked at; 0: not judged */
-	int passed, reported; /* reported: a number that nothing is demanded of */
-};
-
-/* What the papers' claims ask for, judged over the rows of a device. Returns how many. */
-unsigned suite_bars_judge(const struct suite *suite, int cuda,
-			  struct suite_bar bars[SUITE_BARS_MAX]);
-
-/* Who reads everything, copies and writes as the paper's baseline does: by read(2), within the budgets. */
-static inline enum suite_variant
-suite_copies_variant(int cuda)
-{
-	return cuda ? SUITE_CACHED : SUITE_COPIES;
-}
-
-/*
- * Seconds that reading everything, copying and writing so takes at a point of figure 3: as measured, or
- * where host memory does not hold the files, by a line through those measured, as the paper does:
- * *extrapolated is then 1. 0: unknown.
- */
-double suite_copies_s(const struct suite *suite, int cuda, const char *workload,
-		      unsigned ratio, int *extrapolated);
-
-/* ---- suite_report.c, suite_dragon.c, suite_discard.c, suite_batches.c ---- */
-
-#include <stdio.h>
-
-struct chart;
-
-struct suite_writer {
-	const struct suite *suite;
-	FILE *out;
-	const char *dir, *link; /* pictures; dir NULL: none */
-	int rc;                 /* the first failure of a picture */
-};
-
-/* The whole page: bars, figures, tables, all rows. Pictures go to dir (NULL: none), referred to
- * through link. Errors of writing, text set. */
-int suite_report_write(const struct suite *suite, FILE *out, const char *dir,
-		       const char *link) SL_MUST_CHECK;
-
-int suite_picture_put(struct suite_writer *w, const char *name, const struct chart *chart);
-const char *suite_device_title(int cuda);
-void suite_dragon_write(struct suite_writer *w, int cuda);
-void suite_discard_write(struct suite_writer *w, int cuda);
-void suite_batches_write(struct suite_writer *w, int cuda);
-
-/* One line: the row and its bytes by cause. */
-void suite_row_print(FILE *to, const struct suite_row *row);
+/* A line on stderr. */
+void suite_row_print(const struct suite_row *row);
 
 #endif

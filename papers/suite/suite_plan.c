@@ -14,6 +14,7 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,27 +77,6 @@ const char *const suite_variant_names[SUITE_VARIANT_COUNT] = {
 	[SUITE_FETCH_INDEX] = "index",
 	[SUITE_FETCH_LAUNCH] = "launch",
 	[SUITE_FETCH_HAND] = "hand",
-};
-
-const char *const suite_variant_titles[SUITE_VARIANT_COUNT] = {
-	[SUITE_SLUICE] = "launch intents",
-	[SUITE_SLUICE_NO_AHEAD] = "launch intents, no read-ahead",
-	[SUITE_DRAGON] = "faults, policy dragon",
-	[SUITE_DRAGON_NO_AHEAD] = "faults, policy dragon, no read-ahead",
-	[SUITE_UVM] = "faults, policy uvm",
-	[SUITE_COPIES] = "read, then copy",
-	[SUITE_CACHED] = "read(2), then copy",
-	[SUITE_STREAMING] = "pieces by hand",
-	[SUITE_MAPPED] = "host memory over the link",
-	[SUITE_MMAP] = "mmap",
-	[SUITE_NONE] = "policy uvm",
-	[SUITE_EAGER] = "policy uvm, eager discard",
-	[SUITE_LAZY] = "policy uvm, lazy discard",
-	[SUITE_INTENTS] = "launch intents",
-	[SUITE_INTENTS_LAZY] = "launch intents, lazy discard",
-	[SUITE_FETCH_INDEX] = "prefetch by index",
-	[SUITE_FETCH_LAUNCH] = "launch intents alone",
-	[SUITE_FETCH_HAND] = "buffers by hand",
 };
 
 const char *const suite_status_names[SUITE_STATUS_COUNT] = {

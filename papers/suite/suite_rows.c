@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,8 +89,8 @@ counters_json(struct json *json, const char *key, const struct sluice_stats *sta
 	json_close(json);
 }
 
-void
-suite_row_json(struct json *json, const struct suite_row *row)
+static void
+row_json(struct json *json, const struct suite_row *row)
 {
 	json_object(json, NULL);
 	json_string(json, "device", row->cuda ? "cuda" : "soft");
@@ -136,7 +137,7 @@ suite_rows_write(const struct suite *suite, int cuda, const char *path)
 	json_array(&json, "rows");
 	for (unsigned i = 0; i < suite->n_rows; i++)
 		if (suite->rows[i].cuda == cuda && suite->rows[i].status != SUITE_PLANNED)
-			suite_row_json(&json, &suite->rows[i]);
+			row_json(&json, &suite->rows[i]);
 	rc = json_end(&json);
 	if (fclose(out) && !rc)
 		rc = -EIO;

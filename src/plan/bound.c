@@ -82,9 +82,10 @@ points_choose(struct bound *b)
 	}
 }
 
-/* For every gap that has a point: pairs of any point since the last change and one in it. */
+/* For every gap: each pair of points in it with no use in between; and each pair of any point since
+ * the last change and one in it. */
 static void
-clean_fill(struct bound *b)
+pairs_fill(struct bound *b)
 {
 	const struct sl_problem *p = b->p;
 
@@ -97,28 +98,11 @@ clean_fill(struct bound *b)
 			if (in >= gap->length)
 				continue;
 			for (uint32_t i = j;
-			     i-- > 0 && b->point[j] - b->point[i] <= in + gap->clean;)
+			     i-- > 0 && b->point[j] - b->point[i] <= in + gap->clean;) {
 				b->clean[i][j] += p->pages[gap->tensor];
-		}
-	}
-}
-
-/* For every gap: each pair of points in it with no use in between. */
-static void
-stays_fill(struct bound *b)
-{
-	const struct sl_problem *p = b->p;
-
-	for (uint32_t g = 0; g < p->n_gaps; g++) {
-		const struct sl_gap *gap = &p->gaps[g];
-
-		for (uint32_t j = 0; j < b->count && !gap->dead; j++) {
-			uint32_t in = (b->point[j] + p->n - gap->begin) % p->n;
-
-			if (in >= gap->length)
-				continue;
-			for (uint32_t i = j; i-- > 0 && b->point[j] - b->point[i] <= in;)
-				b->stays[i][j] += p->pages[gap->tensor];
+				if (b->point[j] - b->point[i] <= in)
+					b->stays[i][j] += p->pages[gap->tensor];
+			}
 		}
 	}
 }
@@ -231,8 +215,7 @@ sl_bound_make(const struct sl_trace *trace, const struct sl_machine *machine,
 		return rc;
 	b->p = &problem;
 	points_choose(b);
-	stays_fill(b);
-	clean_fill(b);
+	pairs_fill(b);
 	out->compute_ticks = (uint64_t)problem.ideal;
 	out->moving_ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
 	out->out_bytes = (uint64_t)cut_best(b, COST_OUT) * b->steps.unit_bytes;

@@ -37,8 +37,8 @@ struct use_event {
 	enum sluice_intent intent;
 };
 
-struct mark_event { /* a copy, a free or the begin of a period */
-	enum { MARK_COPY_IN, MARK_COPY_OUT, MARK_FREE, MARK_PERIOD } what;
+struct mark_event { /* a copy or a free */
+	enum { MARK_COPY_IN, MARK_COPY_OUT, MARK_FREE } what;
 	uint64_t serial, bytes, at_ns, order;
 };
 
@@ -306,12 +306,6 @@ sl_record_free(struct sl_record *record, uint64_t tensor, uint64_t at_ns)
 		  (struct mark_event){.what = MARK_FREE, .serial = tensor, .at_ns = at_ns});
 }
 
-void
-sl_record_period(struct sl_record *record, uint64_t at_ns)
-{
-	mark_keep(record, (struct mark_event){.what = MARK_PERIOD, .at_ns = at_ns});
-}
-
 /* ---- putting it in order ---- */
 
 static int
@@ -516,12 +510,6 @@ mark_make(struct maker *m, const struct mark_event *mark)
 	uint64_t bytes = mark->bytes;
 	uint32_t t;
 
-	if (mark->what == MARK_PERIOD) {
-		/* One after the other without a launch between is one. */
-		if (m->trace->period_first[m->trace->n_periods - 1] == m->trace->n_launches)
-			return 0;
-		return sl_trace_add_period(m->trace);
-	}
 	t = tensor_find(m, mark->serial);
 	if (t == SL_TRACE_NONE || (mark->what != MARK_FREE && bytes == 0)) {
 		m->record->dropped++;
@@ -597,10 +585,6 @@ events_make(struct maker *m)
 		else
 			rc = launch_make(m, &launches[k++]);
 	}
-	/* A period that no launch came after is none. */
-	if (!rc && m->trace->n_launches > 0 &&
-	    m->trace->period_first[m->trace->n_periods - 1] == m->trace->n_launches)
-		m->trace->n_periods--;
 	return rc;
 }
 
@@ -629,7 +613,7 @@ sl_record_end(struct sl_record *record, struct sl_trace **out, uint64_t *dropped
 		rc = events_make(&m);
 	if (!rc)
 		lives_finish(&m);
-	if (!rc && m.trace->n_periods == 1)
+	if (!rc)
 		rc = sl_trace_find_periods(m.trace);
 	if (!rc)
 		rc = sl_trace_find_kinds(m.trace);

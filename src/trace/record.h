@@ -17,7 +17,7 @@
  * times. Concurrent launches are laid one behind the other: a launch keeps its duration, and
  * starts no sooner than the one before it ended.
  *
- * Unmarked periods are searched for at the end (sl_trace_find_periods()). Kinds of tensors
+ * Periods are searched for at the end (sl_trace_find_periods()). Kinds of tensors
  * follow from the uses (sl_trace_find_kinds()). A tensor is global if some period reads its
  * contents before writing them. It is a workspace if a single launch of a period uses it as
  * scratch. Every other one is local. "Local" is an observation, not a promise: a plan that drops
@@ -67,9 +67,6 @@ void sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device,
 
 /* The tensor is gone from at_ns on, or from its last use on if that was later. */
 void sl_record_free(struct sl_record *record, uint64_t tensor, uint64_t at_ns);
-
-/* A period (an iteration) begins. */
-void sl_record_period(struct sl_record *record, uint64_t at_ns);
 
 /* Make the trace and release the record, on failure too. dropped: how many records the
  * trace leaves out, for want of room or of their tensor; may be NULL. -EINVAL: no

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice-papers suite`: wrong command lines are refused; rows come from the table of workloads;
+# papers/suite.py and `sluice-papers suite`: wrong command lines are refused; rows come from the table of workloads;
 # parts can be run one by one, and rows that are there are kept, or left out with --resume; those that
 # are compared within a percent are run in turn, and again all of them; bytes by
 # cause are in every row and those that follow from sizes and policy are what they must be; explicit
@@ -11,8 +11,9 @@
 # Needs SLUICE_BIN and SLUICE_PAPERS_BIN. Skipped where the software device cannot run.
 set -u
 
-bin=${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}
-: "${SLUICE_SOURCE_DIR:?}"
+: "${SLUICE_PAPERS_BIN:?set SLUICE_PAPERS_BIN to the built sluice-papers}" "${SLUICE_SOURCE_DIR:?}"
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+bin=$SLUICE_SOURCE_DIR/papers/suite.py
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/test_suite.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0
@@ -23,7 +24,7 @@ fail() {
 }
 
 suite() { # runs into $dir/out and $dir/err, exit code in $code
-	timeout -k 1 600 "$bin" suite "$@" >"$dir/out" 2>"$dir/err"
+	timeout -k 1 600 "$bin" "$@" >"$dir/out" 2>"$dir/err"
 	code=$?
 }
 
@@ -78,8 +79,8 @@ wrong_command_lines_are_refused() {
 the_readme_has_every_option() {
 	local options='s/^ +//; s/(  |=| [A-Z]).*//; s/, /\n/'
 
-	"$bin" suite --help | grep -E '^ +-' | sed -E "$options" | sort -u >"$dir/help"
-	sed -n '/^## suite/,/^## figures/p' "$SLUICE_SOURCE_DIR/papers/README.md" |
+	"$bin" --help | grep -E '^ +-' | sed -E "$options" | sort -u >"$dir/help"
+	sed -n '/^## suite/,/^## plan/p' "$SLUICE_SOURCE_DIR/papers/README.md" |
 		grep -E '^- `-' | grep -oE -- '`--?[A-Za-z][a-z-]*' | tr -d '`' | sort -u >"$dir/page"
 	diff "$dir/help" "$dir/page" || fail "help (<) and papers/README.md (>) have other options"
 }

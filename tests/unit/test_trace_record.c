@@ -90,7 +90,6 @@ kinds_follow_from_the_uses(void **state)
 	for (uint64_t t = 0; t < 6; t++)
 		sl_record_tensor(record, t, 4096, NULL, 0);
 	for (int period = 0; period < 3; period++) {
-		sl_record_period(record, at);
 		launch(record, at, at + 1, 0, SLUICE_USE_READ);          /* inherited */
 		launch(record, at + 2, at + 3, 1, SLUICE_USE_WRITE_ALL); /* made anew */
 		launch(record, at + 4, at + 5, 1, SLUICE_USE_READ);
@@ -103,7 +102,6 @@ kinds_follow_from_the_uses(void **state)
 		launch(record, at + 16, at + 17, 5, SLUICE_USE_READ);
 		at += 100;
 	}
-	sl_record_period(record, at); /* nothing came after it */
 	trace = record_end(record, 0);
 	assert_int_equal(trace->n_periods, 3);
 	assert_int_equal(sl_trace_period_launches(trace, 2), 8);
@@ -373,7 +371,6 @@ nothing_recorded_is_no_trace(void **state)
 	sl_record_launch(NULL, 1, 1, NULL, NULL, 0);
 	sl_record_copy(NULL, 1, 1, 1, 1);
 	sl_record_free(NULL, 1, 1);
-	sl_record_period(NULL, 1);
 }
 
 #define THREADS  4
