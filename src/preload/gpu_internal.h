@@ -3,6 +3,7 @@
 #ifndef SL_PRELOAD_GPU_INTERNAL_H
 #define SL_PRELOAD_GPU_INTERNAL_H
 
+#include "base/error.h"
 #include "base/lock.h"
 
 #include "preload/preload.h"
@@ -35,7 +36,7 @@ struct sluice_stream *pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stre
  * PL_SCOPE_ALL of any block. 0, or -EBUSY with a text. */
 int pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream,
 		  enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
-		  uint64_t bit, unsigned flags);
+		  uint64_t bit, unsigned flags) SL_MUST_CHECK;
 
 void pl_gpu_settled_wait(struct pl_gpu *gpu);
 

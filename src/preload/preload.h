@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "preload/api/api_index.h" /* generated: enum sl_api, one SL_API_<exported name> each */
 #include "preload/api/driver_api.h"
 #include "sluice/sluice.h"
@@ -153,7 +154,7 @@ struct pl_settings {
 const struct pl_settings *pl_settings(void);
 /* 0, or CU_ERROR_INVALID_VALUE: SLUICE_RUN cannot be read; said on stderr the first time. cuInit()
  * returns it. */
-int pl_settings_result(void);
+int pl_settings_result(void) SL_MUST_CHECK;
 /* announce.c. What memory queries tell: 1 physical, 0 virtual size. In auto by the libraries that are
  * loaded. */
 int pl_meminfo_physical(void);
@@ -241,13 +242,13 @@ int pl_gpu_shrink_budget(int *tries, uint64_t bytes);
 void pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes);
 /* Have the chunks of [addr, addr + bytes) on the device, contents undefined. At ease only. 0 or
  * -errno. */
-int pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes);
+int pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes) SL_MUST_CHECK;
 /* Raise the pressure (never lowers it). To PL_OVERSUBSCRIBED: what was launched up to here counts as using
  * everything until it is done. Not under pl_gpu.lock; may block on running kernels. */
 void pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure);
 /* Wait for what is queued on the GPU, whose context is current. CUresult; STREAM_CAPTURE_UNSUPPORTED: not for
  * what a stream has that is captured now. */
-int pl_gpu_drain(struct pl_gpu *gpu);
+int pl_gpu_drain(struct pl_gpu *gpu) SL_MUST_CHECK;
 /* Whether launches are to be looked at: some GPU is not at ease, or --explain asks. */
 extern _Atomic int pl_watch;
 
@@ -315,7 +316,7 @@ struct pl_block *pl_block_find(uint64_t addr);
  */
 int pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
 		   struct cu_stream *stream, enum pl_default_stream flavour,
-		   struct pl_block **out);
+		   struct pl_block **out) SL_MUST_CHECK;
 /*
  * Free: contents are discarded lazily, room is reused when the work queued before is done, or by
  * the same stream. ordered: only work of stream was queued behind the last use (cuMemFreeAsync());
@@ -372,7 +373,7 @@ uint64_t pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream,
 /* Make stream wait for what is queued now on the streams of mask. Driver calls; does not wait. 0;
  * -EBUSY: one of them is captured, or cannot be followed: take other memory, or a fence; -ENOMEM. */
 int pl_stream_follow(struct pl_gpu *gpu, struct cu_stream *stream,
-		     enum pl_default_stream flavour, uint64_t mask);
+		     enum pl_default_stream flavour, uint64_t mask) SL_MUST_CHECK;
 /* How many streams have had a bit and may have work that was not seen to be done; their bits in *mask
  * (may be NULL). More streams than bits share the highest. Two loads; while streams that were
  * destroyed may have work left, also a driver call. */
@@ -386,9 +387,9 @@ unsigned pl_streams_active(struct pl_gpu *gpu, uint64_t *mask);
  * another fence needs is held.
  */
 struct pl_fence;
-int pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out);
+int pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out) SL_MUST_CHECK;
 int pl_fence_passed(struct pl_fence *fence);
-int pl_fence_wait(struct pl_fence *fence);
+int pl_fence_wait(struct pl_fence *fence) SL_MUST_CHECK;
 /*
  * The same fence for several holders; it stands still: neither passed nor wait. is_whole: no stream of it is
  * captured. follow: make stream wait for its part of the streams of mask; 0, or -EBUSY with a text. await:
@@ -398,8 +399,8 @@ struct pl_fence *pl_fence_hold(struct pl_fence *fence);
 void pl_fence_put(struct pl_fence *fence);
 int pl_fence_is_whole(const struct pl_fence *fence);
 int pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
-		    enum pl_default_stream flavour, uint64_t mask);
-int pl_fence_await(const struct pl_fence *fence);
+		    enum pl_default_stream flavour, uint64_t mask) SL_MUST_CHECK;
+int pl_fence_await(const struct pl_fence *fence) SL_MUST_CHECK;
 
 /* The stream handle that a call means: 0 by flavour. */
 static inline struct cu_stream *
@@ -451,7 +452,7 @@ struct pl_scope {
  */
 int pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 		   enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
-		   unsigned flags);
+		   unsigned flags) SL_MUST_CHECK;
 void pl_scope_end(struct pl_scope *scope);
 /* Are there scopes of other threads that began at ease, so that nothing is pinned for them? */
 int pl_scopes_unpinned(const struct pl_gpu *gpu);
@@ -465,7 +466,7 @@ int pl_use_of(uint64_t addr, uint64_t bytes, enum sluice_intent intent, struct p
  * afterwards opens no scope that would wait for them. CUresult. Blocks on copies the first time for a
  * block; then a load. arena.c calls unpin when it frees one with PL_BLOCK_PINNED.
  */
-int pl_block_pin(struct pl_block *block);
+int pl_block_pin(struct pl_block *block) SL_MUST_CHECK;
 void pl_block_unpin(struct pl_block *block);
 /* The stream is about to be destroyed: forget it. Waits for its work if scopes are open on it. */
 void pl_scope_stream_destroyed(struct pl_gpu *gpu, struct cu_stream *stream);

@@ -3,6 +3,7 @@
 #ifndef SL_PRELOAD_ARENA_H
 #define SL_PRELOAD_ARENA_H
 
+#include "base/error.h"
 #include "preload/preload.h"
 
 /*
@@ -21,12 +22,12 @@ void pl_arena_stream_new(struct pl_gpu *gpu, struct cu_stream *stream,
  * stream cannot be held back. 0, or -EBUSY with a text. Without locks.
  */
 int pl_reuse_order(struct pl_block *block, struct cu_stream *stream,
-		   enum pl_default_stream flavour, uint64_t bit);
+		   enum pl_default_stream flavour, uint64_t bit) SL_MUST_CHECK;
 int pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream,
-		       enum pl_default_stream flavour, uint64_t bit);
+		       enum pl_default_stream flavour, uint64_t bit) SL_MUST_CHECK;
 /* Before somebody uses the block who is not seen: wait until nobody uses its room from before. 0, or
  * -EBUSY with a text. Without locks. Blocks on the device. */
-int pl_reuse_settle(struct pl_block *block);
+int pl_reuse_settle(struct pl_block *block) SL_MUST_CHECK;
 
 struct pl_arena_state {
 	uint64_t live_bytes;    /* room of live blocks */
@@ -41,7 +42,7 @@ struct pl_arena_state {
 /* Any thread. */
 void pl_arena_state(struct pl_gpu *gpu, struct pl_arena_state *out);
 /* Walk of all invariants. 0, or -EINVAL with a text. */
-int pl_arena_check(struct pl_gpu *gpu);
+int pl_arena_check(struct pl_gpu *gpu) SL_MUST_CHECK;
 /* For tests: gives back all memory of the arena but records of blocks. */
 void pl_arena_destroy(struct pl_gpu *gpu);
 

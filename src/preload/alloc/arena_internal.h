@@ -5,6 +5,7 @@
 #ifndef SL_PRELOAD_ARENA_INTERNAL_H
 #define SL_PRELOAD_ARENA_INTERNAL_H
 
+#include "base/error.h"
 #include "base/lock.h"
 #include "preload/alloc/arena.h"
 #include "preload/alloc/block.h"
@@ -88,14 +89,15 @@ pl_arena_of(const struct pl_gpu *gpu)
 /* The GPU's arena, made if it is the first use. NULL: no memory. */
 struct pl_arena *pl_arena_get(struct pl_gpu *gpu);
 /* A region of bytes at least for the zone. 0 or -errno. Without locks. */
-int pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone, uint64_t bytes);
+int pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone,
+		      uint64_t bytes) SL_MUST_CHECK;
 /* Count room against what there is: 0; or -ENOMEM, nothing is counted, and it is said on stderr. */
-int pl_arena_limit_take(struct pl_arena *arena, uint64_t room);
+int pl_arena_limit_take(struct pl_arena *arena, uint64_t room) SL_MUST_CHECK;
 /* Have the chunks of [base, base + room) on the device, or come under pressure. 0 or -errno: the device
  * is lost. Two threads may bring in the same chunk: it is the same to the core, and counted once. Without
  * locks. */
 int pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
-		      struct pl_area *area, uint64_t base, uint64_t room);
+		      struct pl_area *area, uint64_t base, uint64_t room) SL_MUST_CHECK;
 
 /* ---- reuse.c ---- */
 
@@ -112,7 +114,7 @@ int pl_reuse_reclaim(struct pl_arena *arena, int wait);
 int pl_reuse_lends(struct pl_arena *arena);
 /* Room that streams of owed may still use has become this block, which nobody knows yet. 0, or it has no
  * lien: -EBUSY, -ENOMEM. Without locks. */
-int pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed);
+int pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed) SL_MUST_CHECK;
 /* Contents are dead. Without locks. */
 void pl_reuse_discard(struct pl_arena *arena, uint64_t addr, uint64_t bytes);
 /* Discard what is held back for that. Without locks. */

@@ -7,6 +7,7 @@
 #ifndef SL_PRELOAD_BLOCK_H
 #define SL_PRELOAD_BLOCK_H
 
+#include "base/error.h"
 #include "preload/preload.h"
 
 #define PL_PAGE_BYTES ((uint64_t)2 << 20) /* what one entry of the table covers */
@@ -37,7 +38,8 @@ void pl_record_put(struct pl_record_pool *pool, struct pl_record *record);
  * the pages that it touches to itself, and may be published again with the same base and more bytes. 0,
  * -ENOMEM (host memory for the table).
  */
-int pl_block_publish(struct pl_record *record, uint64_t base, uint64_t bytes, int packed);
+int pl_block_publish(struct pl_record *record, uint64_t base, uint64_t bytes,
+		     int packed) SL_MUST_CHECK;
 /* It is found no longer. */
 void pl_block_retract(struct pl_record *record, int packed);
 

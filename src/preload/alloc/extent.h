@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 #define PL_CLASSES     65u
 #define PL_CLASS_CLEAN 0u /* anybody */
 #define PL_CLASS_MIXED \
@@ -67,15 +69,15 @@ struct pl_zone {
 
 /* 0 or -ENOMEM. */
 int pl_zone_init(struct pl_zone *zone, uint64_t unit_bytes, uint64_t chunk_bytes,
-		 uint64_t usable_bytes);
+		 uint64_t usable_bytes) SL_MUST_CHECK;
 /* Areas are freed too; the core's regions stay. */
 void pl_zone_fini(struct pl_zone *zone);
 
 /* Have n spare extents beyond what is owed, so that puts cannot fail. 0 or -ENOMEM. */
-int pl_zone_reserve(struct pl_zone *zone, size_t n);
+int pl_zone_reserve(struct pl_zone *zone, size_t n) SL_MUST_CHECK;
 
 /* Whole chunks of free addresses. 0 or -ENOMEM. */
-int pl_zone_add(struct pl_zone *zone, uint64_t base, uint64_t bytes);
+int pl_zone_add(struct pl_zone *zone, uint64_t base, uint64_t bytes) SL_MUST_CHECK;
 
 /* The smallest extent of the class and kind with at least bytes, of several the lowest. NULL: none. */
 struct pl_extent *pl_zone_fit(const struct pl_zone *zone, int run, unsigned class,
@@ -119,6 +121,7 @@ int pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *exten
 		       uint64_t bytes);
 
 /* Walk of all invariants: order, sums, merging. 0, or -EINVAL with a text. Free bytes of each kind. */
-int pl_zone_check(const struct pl_zone *zone, uint64_t *piece_bytes, uint64_t *run_bytes);
+int pl_zone_check(const struct pl_zone *zone, uint64_t *piece_bytes,
+		  uint64_t *run_bytes) SL_MUST_CHECK;
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef SL_PRELOAD_FOREIGN_H
 #define SL_PRELOAD_FOREIGN_H
 
+#include "base/error.h"
 #include "preload/preload.h"
 
 /* What a call that allocates an unknown amount is given room for. */
@@ -20,11 +21,11 @@ int pl_room_made(int result, int *tries, uint64_t bytes);
 
 /* cuMemCreate() and its like of the driver's memory, which is counted. CUresults. */
 int pl_foreign_create(uint64_t *handle, size_t bytes, const struct cu_allocation *what,
-		      unsigned long long flags);
-int pl_foreign_release(uint64_t handle);
+		      unsigned long long flags) SL_MUST_CHECK;
+int pl_foreign_release(uint64_t handle) SL_MUST_CHECK;
 int pl_foreign_map(uint64_t addr, size_t bytes, size_t offset, uint64_t handle,
-		   unsigned long long flags);
-int pl_foreign_unmap(uint64_t addr, size_t bytes);
+		   unsigned long long flags) SL_MUST_CHECK;
+int pl_foreign_unmap(uint64_t addr, size_t bytes) SL_MUST_CHECK;
 /* The program has one handle more of this physical memory. */
 void pl_foreign_retained(uint64_t handle);
 

@@ -10,6 +10,7 @@
 #ifndef SL_PRELOAD_TOUCH_H
 #define SL_PRELOAD_TOUCH_H
 
+#include "base/error.h"
 #include "preload/preload.h"
 
 /* Host bytes of at most so many are looked at for addresses. */
@@ -46,7 +47,7 @@ void pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes,
  * CUresult; after an error nothing is open. Blocks as pl_scope_begin().
  */
 int pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream,
-		   enum pl_default_stream flavour);
+		   enum pl_default_stream flavour) SL_MUST_CHECK;
 /* For a call that looks at the memory and enqueues nothing: all of it is on the device, as far as that has
  * room, until pl_touch_end(). CUresult. Blocks on copies. */
 int pl_touch_look(struct pl_touch *touch);
@@ -62,7 +63,8 @@ int pl_peer_is_needed(const struct pl_gpu *gpu);
 /* As pl_scope_begin() and end, with uses of such a GPU; the stream is one of the calling thread's
  * context. Driver calls. */
 int pl_peer_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
-		  enum pl_default_stream flavour, const struct pl_use *uses, size_t n);
+		  enum pl_default_stream flavour, const struct pl_use *uses,
+		  size_t n) SL_MUST_CHECK;
 void pl_peer_end(struct pl_scope *scope, struct cu_stream *stream,
 		 enum pl_default_stream flavour);
 
@@ -77,7 +79,8 @@ struct pl_peers {
 };
 
 int pl_peers_begin(struct pl_peers *open, struct cu_stream *stream,
-		   enum pl_default_stream flavour, struct pl_use *uses, size_t n);
+		   enum pl_default_stream flavour, struct pl_use *uses,
+		   size_t n) SL_MUST_CHECK;
 void pl_peers_end(struct pl_peers *open, struct cu_stream *stream,
 		  enum pl_default_stream flavour);
 
@@ -101,13 +104,13 @@ struct pl_side {
 typedef int (*pl_issue)(void *arg, uint64_t x, uint64_t y, uint64_t z, uint64_t width,
 			uint64_t height);
 int pl_pieces(const struct pl_side *to, const struct pl_side *from, uint64_t width,
-	      uint64_t height, uint64_t depth, pl_issue issue, void *arg);
+	      uint64_t height, uint64_t depth, pl_issue issue, void *arg) SL_MUST_CHECK;
 
 /* ---- memop.c ---- */
 
 struct cu_memop;
 /* Hold the blocks of the words that these operations name on the device. CUresult. */
-int pl_memops_hold(const struct cu_memop *ops, unsigned n);
+int pl_memops_hold(const struct cu_memop *ops, unsigned n) SL_MUST_CHECK;
 
 /* ---- copy2d.c ---- */
 

@@ -18,6 +18,7 @@
  */
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/fault_point.h"
 #include "base/lock.h"
 #include "preload/args/functions.h"
@@ -233,7 +234,7 @@ exec_hold(const struct cu_graph_exec *handle)
 		struct pl_block *block = pl_block_find(addrs[i]);
 
 		if (block)
-			(void)pl_block_pin(block);
+			sl_ignore(pl_block_pin(block)); /* it has said so */
 	}
 	free(addrs);
 }
@@ -298,7 +299,7 @@ range_use(const struct pl_graph_use *range, struct pl_use *uses, size_t n, uint6
 			return n;
 		at = use.addr + use.bytes;
 		if (range->how == PL_GRAPH_POLLED)
-			(void)pl_block_pin(use.block);
+			sl_ignore(pl_block_pin(use.block)); /* the scope holds it, too */
 		if (block_is_named(use.block, stamp))
 			continue;
 		if (n == PL_USES_MAX) {

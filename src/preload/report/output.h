@@ -11,6 +11,8 @@
 #ifndef SL_PRELOAD_OUTPUT_H
 #define SL_PRELOAD_OUTPUT_H
 
+#include "base/error.h"
+
 #define PL_OUTPUT_ROOM 1200 /* the settings' 1024 bytes, and the number of the process */
 
 struct pl_output {
@@ -21,9 +23,10 @@ struct pl_output {
 
 /* Names for pattern with the suffix; write to temporary next. final is looked at: clear it before the first
  * time. 0, -ENAMETOOLONG. */
-int pl_output_begin(struct pl_output *output, const char *pattern, const char *suffix);
+int pl_output_begin(struct pl_output *output, const char *pattern,
+		    const char *suffix) SL_MUST_CHECK;
 /* rc 0: the temporary file gets its name, and what ("statistics are") is said of another one than the
  * pattern's; else it is removed. rc, or -errno. */
-int pl_output_end(struct pl_output *output, int rc, const char *what);
+int pl_output_end(struct pl_output *output, int rc, const char *what) SL_MUST_CHECK;
 
 #endif

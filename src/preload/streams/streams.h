@@ -15,6 +15,7 @@
 #ifndef SL_PRELOAD_STREAMS_H
 #define SL_PRELOAD_STREAMS_H
 
+#include "base/error.h"
 #include "base/lock.h"
 #include "preload/preload.h"
 
@@ -64,7 +65,7 @@ struct pl_stream_ref {
 /* ---- stream.c ---- */
 
 /* Records whose bits are in mask, without those that are free; *out is malloc'ed. How many, or -ENOMEM. */
-int pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream_ref **out);
+int pl_stream_list(struct pl_gpu *gpu, uint64_t mask, struct pl_stream_ref **out) SL_MUST_CHECK;
 /* The handle is about to be destroyed: keep what is queued on it, in the tables of all GPUs. */
 void pl_stream_leave(struct cu_stream *handle);
 /* A capture of it is about to begin, or has ended. */

@@ -27,6 +27,7 @@
 #ifndef SL_PRELOAD_VMM_H
 #define SL_PRELOAD_VMM_H
 
+#include "base/error.h"
 #include "base/lock.h"
 #include "preload/preload.h"
 
@@ -76,23 +77,23 @@ extern struct sl_mutex pl_vmm_lock; /* SL_RANK_PL_MAPPINGS */
 
 /* A number that no handle of the driver's has. */
 int pl_vmm_id_is_ours(uint64_t id);
-int pl_vmm_handle_add(struct pl_vmm_handle *handle) PL_VMM_HELD; /* gives it its id */
+int pl_vmm_handle_add(struct pl_vmm_handle *handle) PL_VMM_HELD SL_MUST_CHECK; /* gives it its id */
 void pl_vmm_handle_remove(const struct pl_vmm_handle *handle) PL_VMM_HELD;
 struct pl_vmm_handle *pl_vmm_handle_find(uint64_t id) PL_VMM_HELD;
 
-int pl_vmm_range_add(struct pl_vmm_range *range) PL_VMM_HELD;
+int pl_vmm_range_add(struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;
 void pl_vmm_range_remove(const struct pl_vmm_range *range) PL_VMM_HELD;
 /* The one that holds addr and is the program's. */
 struct pl_vmm_range *pl_vmm_range_find(uint64_t addr) PL_VMM_HELD;
 
-int pl_vmm_mapping_add(struct pl_vmm_mapping *mapping) PL_VMM_HELD;
+int pl_vmm_mapping_add(struct pl_vmm_mapping *mapping) PL_VMM_HELD SL_MUST_CHECK;
 void pl_vmm_mapping_remove(const struct pl_vmm_mapping *mapping) PL_VMM_HELD;
 /* The one that holds addr; the first that overlaps [addr, addr + bytes). */
 struct pl_vmm_mapping *pl_vmm_mapping_find(uint64_t addr) PL_VMM_HELD;
 struct pl_vmm_mapping *pl_vmm_mapping_in(uint64_t addr, uint64_t bytes) PL_VMM_HELD;
 
 /* home and home_range are set. */
-int pl_vmm_home_add(struct pl_vmm_handle *handle) PL_VMM_HELD;
+int pl_vmm_home_add(struct pl_vmm_handle *handle) PL_VMM_HELD SL_MUST_CHECK;
 void pl_vmm_home_remove(struct pl_vmm_handle *handle) PL_VMM_HELD;
 struct pl_vmm_handle *pl_vmm_home_in(uint64_t addr, uint64_t bytes) PL_VMM_HELD;
 
@@ -101,22 +102,24 @@ struct pl_vmm_handle *pl_vmm_home_in(uint64_t addr, uint64_t bytes) PL_VMM_HELD;
 /* Addresses for bytes, aligned to align (a power of two), on the GPU: base, room, area and zone are set.
  * 0 or -errno. */
 int pl_room_take(struct pl_gpu *gpu, uint64_t bytes, uint64_t align,
-		 struct pl_vmm_range *range) PL_VMM_HELD;
+		 struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;
 void pl_room_put(struct pl_vmm_range *range) PL_VMM_HELD;
 /* [addr, addr + bytes) can be used: it is a block, with its neighbours. 0 or -ENOMEM. */
-int pl_room_show(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes) PL_VMM_HELD;
+int pl_room_show(struct pl_vmm_range *range, uint64_t addr,
+		 uint64_t bytes) PL_VMM_HELD SL_MUST_CHECK;
 /* It cannot any more; contents stay. -ENOMEM: nothing was done; never of the whole of a block. */
-int pl_room_hide(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes) PL_VMM_HELD;
+int pl_room_hide(struct pl_vmm_range *range, uint64_t addr,
+		 uint64_t bytes) PL_VMM_HELD SL_MUST_CHECK;
 /* Its contents are dead. Chunks with nothing else in them leave the device, under pressure when their
  * room is needed. in_use: as pl_vmm_in_use(). */
 void pl_room_drop(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes,
 		  int (*in_use)(uint64_t addr, uint64_t bytes)) PL_VMM_HELD;
 /* Nothing of the core's is mapped in it from here on; nothing in it is shown. 0 or -errno. Blocks
  * until launches that use it have ended. */
-int pl_room_empty(struct pl_vmm_range *range) PL_VMM_HELD;
+int pl_room_empty(struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;
 /* At ease, have it on the device. 0 or -errno. Needs no pl_vmm_lock; may wait for all work on the GPU. */
 int pl_room_populate(struct pl_gpu *gpu, int zone, struct pl_area *area, uint64_t addr,
-		     uint64_t bytes);
+		     uint64_t bytes) SL_MUST_CHECK;
 
 /* ---- vmm_native.c: contents, and what becomes the driver's. CUresults ---- */
 
@@ -124,20 +127,20 @@ int pl_room_populate(struct pl_gpu *gpu, int zone, struct pl_area *area, uint64_
 int pl_vmm_in_use(uint64_t addr, uint64_t bytes) PL_VMM_HELD;
 /* A handle that is mapped nowhere keeps its contents here. */
 int pl_vmm_home_set(struct pl_vmm_handle *handle, uint64_t addr,
-		    struct pl_vmm_range *range) PL_VMM_HELD;
+		    struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;
 /* Its contents are dead, if it has any. */
 void pl_vmm_home_drop(struct pl_vmm_handle *handle) PL_VMM_HELD;
 /* Its contents go to addr, where it is to be mapped. */
 int pl_vmm_home_move(struct pl_vmm_handle *handle, uint64_t addr,
-		     struct pl_vmm_range *range) PL_VMM_HELD;
+		     struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;
 /* Homes in [addr, addr + bytes) but that of except go elsewhere: something is to be mapped there. */
 int pl_vmm_homes_clear(uint64_t addr, uint64_t bytes,
-		       const struct pl_vmm_handle *except) PL_VMM_HELD;
+		       const struct pl_vmm_handle *except) PL_VMM_HELD SL_MUST_CHECK;
 /* The program has freed it, or its last home has gone. */
 void pl_vmm_range_put(struct pl_vmm_range *range) PL_VMM_HELD;
 /* Make it native. Nothing has changed after an error, but where that is said on stderr. */
-int pl_vmm_handle_nativize(struct pl_vmm_handle *handle) PL_VMM_HELD;
-int pl_vmm_range_nativize(struct pl_vmm_range *range) PL_VMM_HELD;
+int pl_vmm_handle_nativize(struct pl_vmm_handle *handle) PL_VMM_HELD SL_MUST_CHECK;
+int pl_vmm_range_nativize(struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;
 /* Count device memory of a handle, and what became of it. */
 void pl_vmm_handle_free(struct pl_vmm_handle *handle) PL_VMM_HELD;
 
