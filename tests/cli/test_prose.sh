@@ -12,8 +12,7 @@ command -v python3 >/dev/null || { echo "skip: python3 is not here"; exit 77; }
 
 scripts/prose README.md ARCHITECTURE.md HACKING.md CHANGELOG.md docs/{run,cuda,figures}.md \
 	docs/benchmarks{,-cuda,-run}.md \
-	docs/design/{checking,cuda,discard,eviction,faults,fetch,host-tier,papers,planner,policy,preload}.md \
-	docs/design/{published-planner,simulator,states,store,traces}.md \
+	docs/design/*.md \
 	man/*.scd include/sluice/*.h || failed=1
 
 scratch=$(mktemp -d)

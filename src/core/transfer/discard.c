@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Discard (the paper UVM Discard): contents declared dead are never copied. Dead data are
- * tracked per 4 KiB page. The chunk is dropped when no page of it is live. Lazy: the chunk stays
- * present on the discarded list, the second in victim order, until a write intent or a prefetch
- * revives it. Eager: it is unmapped, at once or when the last launch that uses it ends.
+ * Discard (the paper UVM Discard): contents declared dead are never copied. Dead data are tracked
+ * per 4 KiB page. The chunk is dropped when no page of it is live. Lazy: the chunk stays present on
+ * the discarded list, until a write intent or a prefetch revives it. That list is evicted before
+ * used chunks. Eager: it is unmapped, at once or when the last launch that uses it ends.
  */
 #include <assert.h>
 #include <string.h>
