@@ -445,7 +445,7 @@ def pairs_judge(pairs):
                    "sizes": SIZES}}
     status, text = called(pairs, "--old", BUILD, "--new", BUILD, "--programs", "steady", "--budgets", "50",
                           "--pairs", "2", "--json", "pairs.json")
-    claim(status == 0 and "| steady | 50 % | 1.0000 | 1.0000 | 1.000 | 1.000 | 7.00 | 7.00 | 1.000 | 1.000 | equal |"
+    claim(status == 0 and "| steady | 50 % | 1.0000 | 1.0000 | 1.000 | 1.000 | 1.000 | 7.00 | 7.00 | 1.000 | 1.000 | equal |"
           in text, f"pairs: {status}\n{text}")
     data = json.loads(pathlib.Path("pairs.json").read_text())
     claim(len(data["rows"][0]["pairs"]) == 2, f"pairs: {data}")
