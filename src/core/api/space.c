@@ -288,8 +288,8 @@ sluice_space_destroy(struct sluice_space *space)
 	space->publisher = NULL;
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
 	sl_space_lock(space);
-	while (space->running || space->prepared || space->calls.head ||
-	       space->serving || space->undeclared)
+	while (space->running || space->prepared || space->calls.head || space->serving ||
+	       space->undeclared)
 		sl_launch_wait(space);
 	sl_space_unlock(space);
 	sl_mover_stop(space);

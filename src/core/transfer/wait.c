@@ -194,6 +194,7 @@ sl_room_wait(struct sluice_space *s)
 	unsigned patience = s->policy->patience ? s->policy->patience(s) : 1;
 
 	if (sl_launch_wait_until(s, sl_now_ns() + patience * SL_STALL_NS) == -ETIMEDOUT &&
-	    !sl_launches_go_on(s) && sl_launch_preempt(s, sl_request_launch(s->serving)) && s->policy->stalled)
+	    !sl_launches_go_on(s) &&
+	    sl_launch_preempt(s, sl_request_launch(s->serving)) && s->policy->stalled)
 		s->policy->stalled(s);
 }
