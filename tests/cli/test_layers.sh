@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Who may include whom (ARCHITECTURE.md), read from the #include lines. A folder's allowed headers
-# are a list of prefixes; everything else in quotes is a breach.
+# are a list of prefixes; everything else in quotes is a breach. The storeys of src/core are checked by
+# calls as well, and so is the largest circle of files that call each other: scripts/house --calls.
 set -euo pipefail
 root=${SLUICE_SOURCE_DIR:?}
 failed=0
@@ -32,6 +33,12 @@ layer_check "the learner knows launches, bytes and times" 'base/|predict/|sluice
 	src/predict/*.[ch]
 layer_check "core knows no back end" \
 	'base/|core/|sluice/|predict/predict\.h|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
+# A storey includes its own header and those below.
+types='base/|sluice/|device/device[a-z_]*\.h|core/(types|chunk_state|policy|limits|timeouts)\.h'
+layer_check "state stands on the types" "$types|core/state/" src/core/state/*.[ch]
+layer_check "transfer stands on state" "$types|core/(state|transfer)/" src/core/transfer/*.[ch]
+layer_check "launches stand on transfer" \
+	"$types|predict/predict\.h|core/(state|transfer|launch)/|core/interpose\.h" src/core/launch/*.[ch]
 layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \
@@ -87,6 +94,23 @@ fi
 # The check itself sees a breach.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+if command -v python3 > /dev/null && command -v nm > /dev/null; then
+	scripts/house --calls "${SLUICE_BUILD_DIR:?}" > "$scratch/calls" || {
+		cat "$scratch/calls"
+		failed=1
+	}
+	# The check itself sees a call that goes up.
+	mkdir -p "$scratch/objects/state"
+	echo 'int sl_evict(void *, int); int breach(void); int breach(void) { return sl_evict(0, 0); }' |
+		"${CC:-cc}" -c -x c -o "$scratch/objects/state/breach.c.o" -
+	if scripts/house --calls "$SLUICE_BUILD_DIR" "$scratch/objects" > "$scratch/calls" ||
+		! grep -q '^state/breach.c calls up: sl_evict of transfer/evict.c' "$scratch/calls"; then
+		echo "a call that goes up was not seen"
+		failed=1
+	fi
+else
+	echo "calls were not checked: there is no python3, or no nm"
+fi
 printf '#include "base/log.h"\n#include "device/soft/soft.h"\n' > "$scratch/breach.c"
 if (layer_check "core knows no back end" 'base/|core/|device/device\.h' "$scratch/breach.c"; exit $failed) \
 	> /dev/null; then
