@@ -11,7 +11,7 @@ failed=0
 command -v python3 >/dev/null || { echo "skip: python3 is not here"; exit 77; }
 
 scripts/prose README.md ARCHITECTURE.md HACKING.md CHANGELOG.md docs/{run,cuda,figures}.md \
-	docs/benchmarks{,-cuda,-run}.md \
+	docs/benchmarks{,-cuda,-run}.md papers/README.md \
 	docs/design/*.md \
 	man/*.scd include/sluice/*.h || failed=1
 
