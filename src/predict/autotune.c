@@ -10,8 +10,8 @@
  * A program repeats itself after a period of so many scopes (base/period.c). A span is one period,
  * or the smallest multiple of it that is long enough. Only whole spans are compared: a part of an
  * iteration can be fast because another part pays its moves.
- *   - A trial is one span in which a strategy settles and one that counts. It ends at once when the
- *     first is much slower.
+ *   - A trial is one span in which a strategy settles and two that count. It ends at once when the
+ *     first is much slower, or one that counts is not faster. One span alone can be fast by chance.
  *   - The kept strategy is tried against the others in turn, "no prefetch" last, since that costs
  *     most.
  *   - Trials begin after HOLD spans, when spans no longer become faster by themselves (host
@@ -32,7 +32,7 @@
 /* Spans of a strategy until others are tried, as many times more after each trial that changed nothing, at
  * most the fifth power of it. Fewer: spans are compared that still become faster by themselves. More: a
  * slow strategy lasts longer. */
-#define HOLD          4u
+#define HOLD          3u
 /* A strategy is kept if it is faster by so many percent. Less: noise changes it. More: a better one is not
  * taken. */
 #define FASTER        3u
@@ -41,6 +41,12 @@ static uint64_t
 kept_ns(const struct sl_autotune *t)
 {
 	return t->took[0] / 2 + t->took[1] / 2;
+}
+
+static int
+is_faster(const struct sl_autotune *t, uint64_t ns)
+{
+	return ns < kept_ns(t) / 100 * (100 - FASTER);
 }
 
 static void
@@ -52,7 +58,7 @@ trial_begin(struct sl_autotune *t)
 		t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
 	t->turn = (t->turn + 1) % (SL_STRATEGIES - 1);
 	t->spans = 0;
-	t->limit = t->begin + (HOLD + 1) * t->length;
+	t->limit = t->begin + (2 * HOLD + 1) * t->length;
 }
 
 /* The way that was tried is kept from now on, or not. */
@@ -62,7 +68,8 @@ trial_end(struct sl_autotune *t, int faster, uint64_t last_ns)
 	t->trying = 0;
 	t->spans = 0;
 	if (faster) {
-		t->took[0] = t->took[1] = last_ns;
+		t->took[0] = last_ns;
+		t->took[1] = t->first_ns;
 		t->hold = t->changed ? HOLD : 1; /* the first change is questioned at once */
 		t->changed = 1;
 		t->turn = 0;
@@ -99,8 +106,12 @@ span_over(struct sl_autotune *t, uint64_t ns)
 	} else if (t->spans == 1) {
 		if (ns > kept_ns(t) + 3 * kept_ns(t) / SL_TENTH)
 			trial_end(t, 0, ns);
+	} else if (!is_faster(t, ns)) {
+		trial_end(t, 0, ns);
+	} else if (t->spans == 2) {
+		t->first_ns = ns;
 	} else {
-		trial_end(t, ns < kept_ns(t) / 100 * (100 - FASTER), ns);
+		trial_end(t, 1, ns);
 	}
 }
 

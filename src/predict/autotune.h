@@ -21,6 +21,7 @@ struct sl_autotune {
 	unsigned spans; /* of this way, and of this trial */
 	unsigned hold;  /* spans of the way that is kept until another is tried */
 	int changed; /* another way has been kept, since spans are as long as they are */
+	uint64_t first_ns; /* the first span of a trial that counts */
 	uint64_t took[2]; /* the last spans of the way that is kept, newest first; 0: not known */
 	uint64_t limit;  /* the scope at which a trial that came to no end is given up */
 	uint64_t period; /* of the span that is timed; 0: none is */
