@@ -16,7 +16,13 @@
 #include "base/log.h"
 #include "core/interpose.h"
 #include "predict/predict.h"
+#include "preload/alloc/block.h"
+#include "preload/gpu.h"
 #include "preload/gpu_internal.h"
+#include "preload/loader/settings.h"
+#include "preload/report/counters.h"
+#include "preload/scope.h"
+#include "sluice/sluice.h"
 
 struct pl_learner {
 	struct sl_mutex lock;

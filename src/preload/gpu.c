@@ -24,8 +24,19 @@
 #include "base/size.h"
 #include "core/interpose.h"
 #include "core/limits.h"
+#include "preload/alloc/arena.h"
+#include "preload/gpu.h"
 #include "preload/gpu_internal.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/report/report.h"
 #include "preload/report/tracing.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/fence.h"
+#include "preload/streams/stream.h"
+#include "sluice/sluice.h"
 
 #define ADDRESS_BYTES          ((uint64_t)8 << 40)
 #define ADDRESS_BYTES_MIN      ((uint64_t)64 << 30)

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/lock.h"
-
-#include "preload/preload.h"
+#include "preload/gpu.h"
+#include "preload/scope.h"
 
 #define PL_WRAPPED_MAX 1024u /* streams in use at once; a power of two */
 

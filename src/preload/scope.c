@@ -23,8 +23,16 @@
 #include "base/fault_point.h"
 #include "core/interpose.h"
 #include "preload/alloc/arena.h"
+#include "preload/alloc/block.h"
+#include "preload/gpu.h"
 #include "preload/gpu_internal.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
 #include "preload/report/tracing.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/stream.h"
+#include "sluice/sluice.h"
 
 #define BESIDE_MAX \
 	65000u /* ranges; the core takes a few more uses than that in a launch */

@@ -2,7 +2,7 @@
 /*
  * Finding an allocation by an address: against an array of them, while others come and go, and with many.
  */
-#include "preload/alloc/block.h"
+#include "preload/alloc/block_internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -9,6 +9,7 @@
 
 #include "preload/api/api_foreign.h"
 #include "preload/api/api_stream.h"
+#include "preload/report/counters.h"
 #include "unit/cmocka_all.h"
 
 /* Not in the library that unit tests are linked with. NOLINTBEGIN(bugprone-suspicious-include) */

@@ -16,7 +16,13 @@
  * Threads: any.
  */
 #include "base/size.h"
+#include "preload/alloc/arena.h"
+#include "preload/alloc/block.h"
 #include "preload/api/api_alloc.h"
+#include "preload/gpu.h"
+#include "preload/loader/settings.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/stream.h"
 
 #include <errno.h>
 

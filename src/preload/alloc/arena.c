@@ -41,8 +41,20 @@
 #include "base/fault_point.h"
 #include "base/size.h"
 #include "core/interpose.h"
+#include "preload/alloc/arena.h"
 #include "preload/alloc/arena_internal.h"
+#include "preload/alloc/block.h"
+#include "preload/alloc/block_internal.h"
+#include "preload/alloc/extent.h"
+#include "preload/args/pointer_table.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
 #include "preload/report/tracing.h"
+#include "preload/scope.h"
+#include "preload/streams/fence.h"
+#include "preload/streams/stream.h"
+#include "sluice/sluice.h"
 
 #define SMALL_LIMIT ((uint64_t)1 << 20) /* smaller ones are packed */
 #define SMALL_CHUNK PL_PAGE_BYTES

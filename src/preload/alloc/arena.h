@@ -1,10 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.c's functions for stream.c and tests; preload.h has the others. */
+/*
+ * The allocator of a GPU's addresses (arena.c), and the order in which rooms are reused (reuse.c).
+ *
+ * Threads: any.
+ */
 #ifndef SL_PRELOAD_ARENA_H
 #define SL_PRELOAD_ARENA_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/error.h"
-#include "preload/preload.h"
+#include "preload/alloc/block.h"
+#include "preload/api/driver_api.h"
+
+/*
+ * A block of bytes, aligned to 512, its memory resident if the GPU is at ease. stream: the stream in
+ * whose order it is used first (PL_BORN_ASYNC), which then waits for earlier users of that room; of
+ * the other births nobody may still use the room. 0, -ENOMEM (device, host and store together hold
+ * no more; said on stderr), or what the core says. Blocks on mapping; under pressure of several
+ * streams also on events.
+ */
+int pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
+		   struct cu_stream *stream, enum pl_default_stream flavour,
+		   struct pl_block **out) SL_MUST_CHECK;
+/*
+ * Free: contents are discarded lazily, room is reused when the work queued before is done, or by
+ * the same stream. ordered: only work of stream was queued behind the last use (cuMemFreeAsync());
+ * else of all. Never waits for the device.
+ */
+void pl_arena_free(struct pl_block *block, int ordered, struct cu_stream *stream,
+		   enum pl_default_stream flavour);
+/* The GPU has come under pressure (gpu.c calls this): chunks that are wholly free are discarded, and
+ * from here on what is freed. Without locks held. */
+void pl_arena_pressed(struct pl_gpu *gpu);
+/* Rises with every allocation and free on the GPU. */
+uint64_t pl_arena_generation(const struct pl_gpu *gpu);
+/* Walk live blocks in order of address until fn returns not 0, which is returned. Takes the arena's
+ * lock. */
+int pl_arena_walk(struct pl_gpu *gpu, int (*fn)(struct pl_block *, void *), void *arg);
 
 /*
  * A stream is about to be used for the first time (stream.c, before its first work is enqueued; it

@@ -8,7 +8,12 @@
 #include <errno.h>
 
 #include "base/error.h"
+#include "preload/alloc/arena.h"
 #include "preload/alloc/arena_internal.h"
+#include "preload/alloc/block.h"
+#include "preload/alloc/block_internal.h"
+#include "preload/alloc/extent.h"
+#include "preload/gpu.h"
 
 uint64_t
 pl_arena_generation(const struct pl_gpu *gpu)

@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "preload/alloc/arena.h"
-#include "preload/alloc/block.h"
+#include "preload/alloc/block_internal.h"
 #include "preload/alloc/extent.h"
+#include "preload/gpu.h"
 
 #define PL_FENCES_MAX 8u /* made and not passed; more frees go into a later one */
 

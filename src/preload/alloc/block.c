@@ -16,6 +16,7 @@
  * Threads: any.
  */
 #include "preload/alloc/block.h"
+#include "preload/alloc/block_internal.h"
 
 #include <errno.h>
 #include <string.h>

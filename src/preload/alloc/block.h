@@ -1,54 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of allocations, and the table that finds them by address: block.c's functions for
- * arena.c; preload.h has the others. The arena that owns an address's 2 MiB writes, under its
- * lock. All others read, without locks.
+ * Allocations by address (block.c).
+ *
+ * Threads: any. A lookup takes no lock.
  */
 #ifndef SL_PRELOAD_BLOCK_H
 #define SL_PRELOAD_BLOCK_H
 
-#include "base/error.h"
-#include "preload/preload.h"
+#include <stdatomic.h>
+#include <stdint.h>
 
-#define PL_PAGE_BYTES ((uint64_t)2 << 20) /* what one entry of the table covers */
-#define PL_UNIT_BYTES ((uint64_t)512)     /* granularity of small blocks */
+struct pl_gpu;
+struct pl_fence;
 
-struct pl_area; /* extent.h */
-
-struct pl_record {
-	struct pl_block block; /* first: callers see only this */
-	struct pl_area *area;
-	uint32_t number;
-	int live;
-	struct pl_record *next_free;
+enum pl_birth {
+	PL_BORN_ALLOC,
+	PL_BORN_ASYNC,
+	PL_BORN_MANAGED,
+	PL_BORN_MAPPED, /* memory of cuMemCreate(): what lies side by side in a reserved range (vmm.h) */
+	PL_BIRTH_COUNT
 };
 
-/* Records that are not in use; one pool an arena. */
-struct pl_record_pool {
-	struct pl_record *free;
+enum pl_block_flag {
+	PL_BLOCK_PINNED = 1, /* held on the device until it is freed (textures, stream memory ops, graphs that
+			      * kernels launch) */
+	PL_BLOCK_TABLE = 2, /* holds addresses of ours: members are used with it */
+	PL_BLOCK_HELD = 4   /* pinned, and its contents have arrived */
 };
 
-/* A record, or NULL: no memory. Needs the pool owner's lock, as does put. */
-struct pl_record *pl_record_get(struct pl_record_pool *pool);
-void pl_record_put(struct pl_record_pool *pool, struct pl_record *record);
+/* One allocation of the program. Records are reused and never given back, so that one which is
+ * looked at while it is freed stays readable. */
+struct pl_block {
+	uint64_t base;  /* first address */
+	uint64_t bytes; /* as asked for */
+	uint64_t room;  /* as taken */
+	uint64_t id;    /* unique in the process */
+	struct pl_gpu *gpu;
+	void *context; /* CUcontext current at birth */
+	void *pool;    /* CUmemoryPool it counts to, or NULL */
+	enum pl_birth birth;
+	_Atomic unsigned flags;       /* enum pl_block_flag */
+	_Atomic uint64_t last_launch; /* number of the last launch that named it */
+	_Atomic uint64_t streams; /* mask of streams that used it since birth, as far as looked at */
+	_Atomic uint64_t owed; /* mask of streams that may still use its room from before ... */
+	struct pl_fence *lien; /* ... until this has passed (reuse.c); NULL: none. Set at birth */
+	/* tracing.c's: its number in the trace, 0: none, as a tensor of how many bytes; 1: it may have
+	 * contents. */
+	uint64_t tensor, tensor_bytes;
+	_Atomic int touched;
+};
 
-/*
- * Make the block findable: base and bytes go to the record by this call alone. packed: it shares its
- * 2 MiB with others, lies in one such page, and starts at a multiple of PL_UNIT_BYTES; else it has
- * the pages that it touches to itself, and may be published again with the same base and more bytes. 0,
- * -ENOMEM (host memory for the table).
- */
-int pl_block_publish(struct pl_record *record, uint64_t base, uint64_t bytes,
-		     int packed) SL_MUST_CHECK;
-/* It is found no longer. */
-void pl_block_retract(struct pl_record *record, int packed);
-
-/* The same of [base, base + bytes), whole pages, whatever blocks had them; nobody's record changes. */
-void pl_block_hide(uint64_t base, uint64_t bytes);
-/* Of a block that has its pages to itself only the first bytes, whole pages, are left. */
-void pl_block_shorten(struct pl_record *record, uint64_t bytes);
-
-/* The live block with the lowest base in [addr, end), or NULL. Needs the arena's lock. */
-struct pl_block *pl_block_next(uint64_t addr, uint64_t end);
+/* The live block that holds addr; NULL: none (not ours, or freed). Wait-free, tens of ns. */
+struct pl_block *pl_block_find(uint64_t addr);
 
 #endif

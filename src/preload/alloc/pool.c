@@ -12,6 +12,8 @@
  */
 #include "preload/alloc/pool.h"
 #include "base/fault_point.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
 
 #include <stdlib.h>
 

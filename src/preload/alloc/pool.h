@@ -7,7 +7,6 @@
 #define SL_PRELOAD_POOL_H
 
 #include "preload/api/api_alloc.h"
-#include "preload/preload.h"
 
 /*
  * The pool of this device that cuMemAllocAsync() allocates from. NULL: one that the driver serves

@@ -25,7 +25,15 @@
 
 #include "base/error.h"
 #include "core/interpose.h"
+#include "preload/alloc/arena.h"
 #include "preload/alloc/arena_internal.h"
+#include "preload/alloc/block.h"
+#include "preload/alloc/extent.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/fence.h"
+#include "preload/streams/stream.h"
 
 /* ---- who owes ---- */
 

@@ -12,6 +12,7 @@
 #include "base/fault_point.h"
 #include "base/lock.h"
 #include "preload/args/functions.h"
+#include "preload/preload.h"
 
 #define BUCKETS    8192u
 #define PARAMS_MAX 4096u

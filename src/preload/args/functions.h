@@ -7,7 +7,12 @@
 #ifndef SL_PRELOAD_FUNCTIONS_H
 #define SL_PRELOAD_FUNCTIONS_H
 
-#include "preload/preload.h"
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "preload/alloc/block.h"
+#include "preload/scope.h"
 
 /* Launches of a function that are peeked into before it counts as naming all. */
 #define PL_PEEKS      3u
@@ -52,6 +57,28 @@ enum pl_knowledge pl_policy_of(const char *name);
 /* Arguments of a launch that are kept for peeks. */
 #define PL_WORDS_MAX 64u
 
+/* launch.c. What a kernel's arguments name. uses: room for PL_USES_MAX. Returns their number, *flags gets
+ * PL_SCOPE_ALL where the function is not known to name all. kernel: a CUfunction, or a CUkernel cast to one.
+ * Looks at learnt layouts; the first time for a function makes driver calls. */
+size_t pl_launch_uses(void *function, void **params, void **extra, struct pl_use *uses,
+		      unsigned *flags);
+/* Modules were unloaded: handles may come again with other functions behind them. */
+void pl_launch_forget(void);
+
+/* What is known of a function, for --explain. */
+struct pl_function_stats {
+	char name[128];
+	uint64_t launches;
+	uint64_t all;          /* taken to touch everything */
+	uint64_t opaque;       /* arguments could not be read */
+	uint64_t missed_bytes; /* named, and neither on the device nor on their way there, when
+				* it was launched; counted with --explain only, as is the next */
+	uint64_t waited_ns; /* of the launching thread for that */
+	int indirect;       /* addresses were found in memory it was given */
+};
+
+void pl_functions_walk(void (*fn)(const struct pl_function_stats *, void *), void *arg);
+
 /* launch.c: as pl_launch_uses(), and the arguments that name blocks, as they were given: at has room
  * for PL_WORDS_MAX, *n_at gets their number. */
 size_t pl_launch_look(void *function, void **params, void **extra, struct pl_use *uses,
@@ -94,21 +121,6 @@ pl_block_use(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t sta
 	return n + 1;
 }
 
-/* 1: more addresses lie in memory than are kept: no launch is known to name all it touches. */
-extern _Atomic int pl_pointer_table_overflow;
-
-/* pointer_table.c: what is kept in memory. Add what the tables name that a kernel may mean which is given this address in
- * the block; returns the new number of uses. */
-size_t pl_pointer_table_uses(const struct pl_block *block, uint64_t addr,
-			     struct pl_use *uses, size_t n, uint64_t stamp);
-/* These bytes of a block that has PL_BLOCK_TABLE are overwritten: what tables have there is forgotten. */
-void pl_pointer_table_overwritten(const struct pl_block *block, uint64_t addr,
-				  uint64_t bytes);
-
-/* Larger blocks are pools that programs hand out parts of, or hold data: a table says nothing of the rest. */
-#define PL_POOL_BYTES ((uint64_t)1 << 20)
-/* The same for tables outside blocks (device globals). */
-size_t pl_pointer_table_globals(struct pl_use *uses, size_t n, uint64_t stamp);
 /* A stamp for what follows: uses that are gathered under one name each block once. */
 uint64_t pl_launch_stamp(void);
 /* A word that may be an address: adds its block, once a stamp. */

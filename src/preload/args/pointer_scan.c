@@ -18,7 +18,14 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "preload/alloc/block.h"
 #include "preload/args/functions.h"
+#include "preload/args/pointer_table.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/fence.h"
+#include "preload/streams/stream.h"
 
 #define SLOTS        512u
 #define SLOT_BYTES   4096u

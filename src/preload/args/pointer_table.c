@@ -22,7 +22,12 @@
 
 #include "base/fault_point.h"
 #include "base/lock.h"
+#include "preload/alloc/block.h"
 #include "preload/args/functions.h"
+#include "preload/args/pointer_table.h"
+#include "preload/gpu.h"
+#include "preload/report/counters.h"
+#include "preload/scope.h"
 
 #define TABLES_MAX  65536u
 #define BUCKETS     4096u

@@ -16,6 +16,8 @@
 
 #include "base/fault_point.h"
 #include "preload/args/functions.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
 
 #define POLICIES_MAX 1024u
 

@@ -23,7 +23,12 @@
 
 #include "base/lock.h"
 #include "preload/api/api_tensormap.h"
+#include "preload/args/tensormap.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/scope.h"
+#include "sluice/sluice.h"
 
 #define SETS      16384u
 #define WAYS      4u

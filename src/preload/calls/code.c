@@ -6,6 +6,7 @@
  * Threads: any.
  */
 #include "preload/api/api_foreign.h"
+#include "preload/args/functions.h"
 #include "preload/preload.h"
 
 static int

@@ -16,6 +16,12 @@
  */
 #include "preload/api/api_copy.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "sluice/sluice.h"
 
 enum host_side { HOST_NEITHER, HOST_FROM, HOST_TO, HOST_UNKNOWN };
 

@@ -12,6 +12,12 @@
  */
 #include "preload/api/api_copy.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "sluice/sluice.h"
 
 #define NOTED_ROWS_MAX 64u /* of a rectangle whose rows do not follow each other */
 

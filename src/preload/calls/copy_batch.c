@@ -14,6 +14,12 @@
  */
 #include "preload/api/api_copy.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "sluice/sluice.h"
 
 #define PART_MAX ((size_t)128)
 

@@ -8,6 +8,10 @@
  */
 #include "preload/api/api_fill.h"
 #include "preload/calls/touch.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/scope.h"
+#include "sluice/sluice.h"
 
 struct fill {
 	void *real;

@@ -13,6 +13,8 @@
  * handle at the same time has no order to rely on.
  */
 #include "preload/calls/foreign.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
 
 #include "preload/api/api_foreign.h"
 #include "preload/api/api_stream.h"

@@ -7,7 +7,7 @@
 #define SL_PRELOAD_FOREIGN_H
 
 #include "base/error.h"
-#include "preload/preload.h"
+#include "preload/api/driver_api.h"
 
 /* What a call that allocates an unknown amount is given room for. */
 #define PL_ROOM_BYTES ((uint64_t)1 << 20)

@@ -10,7 +10,10 @@
  *
  * Threads: any. None blocks on copies.
  */
+#include "preload/alloc/block.h"
 #include "preload/api/api_query.h"
+#include "preload/gpu.h"
+#include "sluice/sluice.h"
 
 #include <string.h>
 

@@ -12,7 +12,9 @@
  */
 #include <unistd.h>
 
+#include "preload/alloc/block.h"
 #include "preload/api/api_foreign.h"
+#include "preload/gpu.h"
 #include "preload/preload.h"
 
 static int

@@ -16,10 +16,21 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "preload/alloc/block.h"
 #include "preload/api/api_launch.h"
 #include "preload/args/functions.h"
+#include "preload/args/pointer_table.h"
+#include "preload/args/tensormap.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
 #include "preload/report/faults.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/stream.h"
+#include "sluice/sluice.h"
 
 #define TENSOR_MAP_BYTES 128u
 #define TENSOR_MAP_ALIGN 64u

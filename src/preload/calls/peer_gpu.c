@@ -18,8 +18,15 @@
  */
 
 #include "base/lock.h"
+#include "preload/alloc/block.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
 #include "preload/gpu_internal.h"
+#include "preload/preload.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/stream.h"
+#include "sluice/sluice.h"
 
 struct relay {
 	struct sluice_stream *stream; /* NULL: not made yet */

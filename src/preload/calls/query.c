@@ -10,7 +10,10 @@
  *
  * Threads: any.
  */
+#include "preload/alloc/block.h"
 #include "preload/api/api_query.h"
+#include "preload/gpu.h"
+#include "preload/report/announce.h"
 
 #include <string.h>
 

@@ -12,6 +12,8 @@
  */
 #include "preload/api/api_foreign.h"
 #include "preload/calls/foreign.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
 
 int
 pl_room_made(int result, int *tries, uint64_t bytes)

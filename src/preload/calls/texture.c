@@ -8,8 +8,12 @@
  *
  * Threads: any. Blocks the first time for a block, on copies.
  */
+#include "preload/alloc/block.h"
 #include "preload/api/api_texture.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/scope.h"
 
 /* CUresult. */
 static int

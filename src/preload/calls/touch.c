@@ -11,7 +11,15 @@
  * Threads: any.
  */
 #include "preload/calls/touch.h"
+#include "preload/alloc/block.h"
 #include "preload/args/functions.h"
+#include "preload/args/pointer_table.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "sluice/sluice.h"
 
 #define PIECE_BYTES ((uint64_t)2 << 20)
 

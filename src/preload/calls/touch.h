@@ -11,7 +11,9 @@
 #define SL_PRELOAD_TOUCH_H
 
 #include "base/error.h"
-#include "preload/preload.h"
+#include "preload/api/driver_api.h"
+#include "preload/gpu.h"
+#include "preload/scope.h"
 
 /* Host bytes of at most so many are looked at for addresses. */
 #define PL_TABLE_BYTES_MAX ((size_t)64 << 10)
@@ -132,5 +134,8 @@ int pl_box_is_dense(const struct pl_side *side, uint64_t width, uint64_t height,
 /* bytes at host are copied to addr in device memory, ours or a module's variable: learn addresses. For
  * what is small, and is host memory as far as the driver knows. Reads host. */
 void pl_host_note(uint64_t addr, const void *host, size_t bytes);
+
+/* peer_gpu.c. Whether the process sees one GPU only. A load but for the first time. */
+int pl_device_is_only_one(void);
 
 #endif

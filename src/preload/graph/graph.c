@@ -21,11 +21,20 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/lock.h"
+#include "preload/alloc/block.h"
 #include "preload/args/functions.h"
+#include "preload/args/pointer_table.h"
 #include "preload/calls/foreign.h"
 #include "preload/calls/touch.h"
+#include "preload/gpu.h"
 #include "preload/graph/graphs.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
 #include "preload/report/faults.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/stream.h"
 
 #define BUCKETS   256u
 #define PEEKS_MAX 32u /* nodes peeked into at one launch */

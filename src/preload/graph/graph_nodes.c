@@ -18,6 +18,9 @@
 #include "preload/args/functions.h"
 #include "preload/calls/touch.h"
 #include "preload/graph/graphs.h"
+#include "preload/preload.h"
+#include "preload/scope.h"
+#include "sluice/sluice.h"
 
 #define INSIDE_MAX 256u       /* graphs inside of graphs that are read; more: all */
 #define NODES_MAX  (1u << 20) /* that are kept of a graph; more: all */

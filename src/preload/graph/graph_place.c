@@ -12,6 +12,8 @@
  */
 #include "preload/calls/touch.h"
 #include "preload/graph/graphs.h"
+#include "preload/preload.h"
+#include "sluice/sluice.h"
 
 int
 pl_graph_place_begin(struct pl_graph_place *place, const struct cu_copy_3d *copy,

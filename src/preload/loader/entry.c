@@ -16,6 +16,9 @@
  * Threads: any. Blocks on loading the driver, once.
  */
 #include "preload/loader/entry.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/report.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * Shared by the files between program and driver: entry.c (opening the driver, phases), search.c
  * (finding it), loader.c (dlopen and its like), resolve.c (cuGetProcAddress), trampoline.c
- * (assembly). All other files need only preload.h.
+ * (assembly). Other files need preload.h only.
  *
  * Threads: as each says. None holds a lock while the loader or the driver runs.
  */

@@ -11,6 +11,8 @@
  * Threads: any. The results are the same for all, so two may look at once.
  */
 #include "preload/loader/entry.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -9,6 +9,9 @@
  * Threads: any. No lock; the log of look-ups blocks on its file.
  */
 #include "preload/loader/entry.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,6 +11,7 @@
  */
 #include "base/fault_point.h"
 #include "preload/loader/entry.h"
+#include "preload/preload.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "preload/loader/settings.h"
 #include "preload/preload.h"
 
 #define KEY_BYTES   64

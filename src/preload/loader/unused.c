@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "preload/loader/entry.h"
+#include "preload/loader/settings.h"
 #include "preload/preload.h"
 
 /* Has this process started others? Whoever ignores the end of its children leaves no trace of them. */

@@ -14,6 +14,10 @@
 #include <link.h>
 #include <string.h>
 
+#include "preload/calls/touch.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/announce.h"
 #include "preload/report/report.h"
 
 struct framework {

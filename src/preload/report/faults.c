@@ -11,6 +11,10 @@
  * Threads: any. Looks at the blocks, with the GPU's lock, and then at the place of each.
  */
 #include "preload/report/faults.h"
+#include "preload/alloc/arena.h"
+#include "preload/alloc/block.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef SL_PRELOAD_FAULTS_H
 #define SL_PRELOAD_FAULTS_H
 
-#include "preload/preload.h"
+#include "preload/api/driver_api.h"
 
 /* The driver returned this, which is no success: if it means that a context is lost, say once on stderr
  * whether any memory of ours was out of the GPU's reach then. No driver call. */

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/loader/settings.h"
 #include "preload/preload.h"
 
 #define LINE_BYTES 1024

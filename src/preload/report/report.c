@@ -15,6 +15,12 @@
  * calls exit(); others may still be running.
  */
 #include "preload/report/report.h"
+#include "preload/args/functions.h"
+#include "preload/gpu.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "sluice/sluice.h"
 
 #include <limits.h>
 #include <stdlib.h>

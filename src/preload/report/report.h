@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the files of the report: report.c gathers and prints, report_stats.c writes the
- * statistics of --stats, announce.c reports settings of frameworks. All other files need only
- * preload.h.
+ * statistics of --stats, announce.c reports settings of frameworks. Other files need
+ * pl_report_init() and pl_report_start() only.
  *
  * Threads: as report.c says; nothing here is shared.
  */
@@ -11,7 +11,15 @@
 
 #include <stdio.h>
 
-#include "preload/preload.h"
+#include "preload/report/counters.h"
+
+struct pl_gpu;
+
+/* The program's cuInit() returned result: from here on there is something to tell at exit. Call it
+ * once the driver has registered its own exit handlers, so that ours run before them. */
+void pl_report_init(int result);
+/* The space of this GPU was just made: the line of what was chosen. */
+void pl_report_start(const struct pl_gpu *gpu);
 
 /* Functions that were launched, what cost most first. */
 struct pl_functions {

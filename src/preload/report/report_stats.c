@@ -14,9 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/args/functions.h"
+#include "preload/gpu.h"
 #include "preload/loader/entry.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
 #include "preload/report/output.h"
 #include "preload/report/report.h"
+#include "sluice/sluice.h"
 
 #define SCHEMA_VERSION 1
 

@@ -20,6 +20,14 @@
  * traces. timings_lock for lists. Neither is held across a driver call that enqueues.
  */
 #include "preload/report/tracing.h"
+#include "preload/alloc/block.h"
+#include "preload/gpu.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/stream.h"
+#include "sluice/sluice.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +39,7 @@
 #include "base/lock.h"
 #include "preload/api/api_stream.h"
 #include "preload/report/output.h"
-#include "preload/streams/streams.h"
+#include "preload/streams/stream_internal.h"
 #include "trace/record.h"
 
 #define TIMINGS_MAX  32768u /* launches in flight whose time is taken, and events kept */

@@ -8,7 +8,12 @@
 #ifndef SL_PRELOAD_TRACING_H
 #define SL_PRELOAD_TRACING_H
 
-#include "preload/preload.h"
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "preload/api/driver_api.h"
+#include "preload/scope.h"
 
 /* Smaller blocks are one tensor together: they are many, and have next to nothing of the memory. */
 #define PL_TRACE_SMALL ((uint64_t)64 << 10)

@@ -15,10 +15,14 @@
  * Threads: any.
  */
 
+#include "preload/streams/capture.h"
 #include "base/lock.h"
 #include "core/interpose.h"
 #include "preload/api/api_stream.h"
-#include "preload/streams/streams.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/streams/stream.h"
+#include "preload/streams/stream_internal.h"
 
 #define ORIGINS_MAX 256u /* known captures at a time; more are counted for ever */
 

@@ -15,10 +15,14 @@
  */
 #include <stdlib.h>
 
+#include "preload/alloc/arena.h"
+#include "preload/alloc/block.h"
 #include "preload/api/api_stream.h"
 #include "preload/calls/foreign.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
 #include "preload/report/tracing.h"
-#include "preload/streams/streams.h"
+#include "preload/streams/stream_internal.h"
 
 /* ---- streams ---- */
 

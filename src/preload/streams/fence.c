@@ -22,7 +22,12 @@
 #include "device/cuda/cuda_driver.h"
 #include "preload/api/api_foreign.h"
 #include "preload/api/api_stream.h"
-#include "preload/streams/streams.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/fence.h"
+#include "preload/streams/stream.h"
+#include "preload/streams/stream_internal.h"
 
 struct fence_part {
 	struct pl_stream_ref ref; /* stream NULL: it was recorded: event says, or it has passed */

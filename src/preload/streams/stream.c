@@ -23,7 +23,12 @@
 #include "base/fault_point.h"
 #include "preload/alloc/arena.h"
 #include "preload/api/api_stream.h"
-#include "preload/streams/streams.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/scope.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/stream.h"
+#include "preload/streams/stream_internal.h"
 
 #define CACHE_SIZE 8u
 

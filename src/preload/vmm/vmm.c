@@ -23,10 +23,18 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "preload/alloc/arena_internal.h"
+#include "preload/alloc/extent.h"
 #include "preload/api/api_stream.h"
 #include "preload/api/api_vmm.h"
 #include "preload/calls/foreign.h"
+#include "preload/gpu.h"
+#include "preload/loader/settings.h"
+#include "preload/preload.h"
+#include "preload/report/announce.h"
+#include "preload/report/counters.h"
+#include "preload/streams/capture.h"
 #include "preload/vmm/vmm.h"
+#include "sluice/sluice.h"
 
 /* The thread's last handle was the driver's. */
 static _Thread_local int made_native __attribute__((tls_model("initial-exec")));

@@ -29,7 +29,8 @@
 
 #include "base/error.h"
 #include "base/lock.h"
-#include "preload/preload.h"
+#include "preload/api/driver_api.h"
+#include "preload/gpu.h"
 
 #define PL_GRANULE_BYTES ((uint64_t)2 << 20) /* of sizes and addresses, as the driver's */
 

@@ -25,9 +25,16 @@
 #include "base/size.h"
 #include "core/interpose.h"
 #include "preload/alloc/arena_internal.h"
+#include "preload/alloc/block.h"
+#include "preload/alloc/block_internal.h"
+#include "preload/alloc/extent.h"
 #include "preload/args/functions.h"
+#include "preload/args/pointer_table.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
 #include "preload/report/tracing.h"
 #include "preload/vmm/vmm.h"
+#include "sluice/sluice.h"
 
 #define WASTE_PART     8u /* of a reservation may be lost in its last chunk */
 #define SEARCHES_MAX   8u

@@ -20,8 +20,12 @@
 #include "preload/api/api_vmm.h"
 #include "preload/api/api_wait.h"
 #include "preload/calls/foreign.h"
-#include "preload/streams/streams.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/streams/stream_internal.h"
 #include "preload/vmm/vmm.h"
+#include "sluice/sluice.h"
 
 #define PIECE_BYTES PL_GRANULE_BYTES /* of a copy: never in two chunks */
 

@@ -8,8 +8,12 @@
  *
  * Threads: any; pl_vmm_lock.
  */
+#include "preload/alloc/block.h"
 #include "preload/api/api_vmm.h"
 #include "preload/calls/foreign.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/streams/capture.h"
 #include "preload/vmm/vmm.h"
 
 /* ---- pointers ---- */

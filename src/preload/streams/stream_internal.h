@@ -12,12 +12,14 @@
  * record from becoming free. It is taken first of the two, and only tried by a holder of the
  * table's. The events' is the last.
  */
-#ifndef SL_PRELOAD_STREAMS_H
-#define SL_PRELOAD_STREAMS_H
+#ifndef SL_PRELOAD_STREAM_INTERNAL_H
+#define SL_PRELOAD_STREAM_INTERNAL_H
 
 #include "base/error.h"
 #include "base/lock.h"
-#include "preload/preload.h"
+#include "preload/api/driver_api.h"
+
+struct pl_gpu;
 
 #define PL_STREAM_HASH 128u
 
