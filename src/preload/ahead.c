@@ -35,7 +35,7 @@ static struct pl_learner *
 learner_get(struct pl_gpu *gpu)
 {
 	struct pl_gpu_internal *books = gpu->books;
-	struct pl_learner *l = atomic_load_explicit(&books->learner, memory_order_acquire);
+	struct pl_learner *l = atomic_load(&books->learner);
 
 	if (l)
 		return l;
@@ -51,7 +51,7 @@ learner_get(struct pl_gpu *gpu)
 			sl_mutex_init(&l->lock, SL_RANK_PL_SCOPES);
 			l->strategy = SL_STRATEGIES; /* none yet */
 		}
-		atomic_store_explicit(&books->learner, l, memory_order_release);
+		atomic_store(&books->learner, l);
 	}
 	sl_mutex_unlock(&books->lock);
 	return l;

@@ -268,9 +268,9 @@ gpu_make(int device)
 static struct pl_gpu *
 gpu_get(int device)
 {
-	struct pl_gpu *gpu = atomic_load_explicit(&gpus[device], memory_order_acquire);
+	struct pl_gpu *gpu = atomic_load(&gpus[device]);
 
-	if (gpu || atomic_load_explicit(&refused[device], memory_order_acquire))
+	if (gpu || atomic_load(&refused[device]))
 		return gpu;
 	pl_enter();
 	sl_mutex_lock(&create_lock);
@@ -278,7 +278,7 @@ gpu_get(int device)
 	if (!gpu && !atomic_load(&refused[device])) {
 		gpu = gpu_make(device);
 		if (gpu) {
-			atomic_store_explicit(&gpus[device], gpu, memory_order_release);
+			atomic_store(&gpus[device], gpu);
 			pl_report_start(gpu);
 		} else {
 			atomic_store(&refused[device], 1);
@@ -305,8 +305,7 @@ pl_gpu_here(void)
 {
 	int device;
 
-	if (atomic_load_explicit(&pl_low, memory_order_relaxed) == UINT64_MAX ||
-	    real_ctx_device(&device))
+	if (atomic_load(&pl_low) == UINT64_MAX || real_ctx_device(&device))
 		return NULL;
 	return pl_gpu_of_device(device);
 }
@@ -315,7 +314,7 @@ struct pl_gpu *
 pl_gpu_of(uint64_t addr)
 {
 	for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
-		struct pl_gpu *gpu = atomic_load_explicit(&gpus[i], memory_order_acquire);
+		struct pl_gpu *gpu = atomic_load(&gpus[i]);
 
 		if (gpu && addr >= gpu->base && addr < gpu->end)
 			return gpu;
@@ -328,14 +327,14 @@ pl_gpu_of_device(int device)
 {
 	if ((unsigned)device >= PL_GPUS_MAX)
 		return NULL;
-	return atomic_load_explicit(&gpus[device], memory_order_acquire);
+	return atomic_load(&gpus[device]);
 }
 
 void
 pl_gpus_walk(void (*fn)(struct pl_gpu *, void *), void *arg)
 {
 	for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
-		struct pl_gpu *gpu = atomic_load_explicit(&gpus[i], memory_order_acquire);
+		struct pl_gpu *gpu = atomic_load(&gpus[i]);
 
 		if (gpu)
 			fn(gpu, arg);
@@ -462,7 +461,7 @@ launched_wait(struct pl_gpu *gpu)
 void
 pl_gpu_settled_wait(struct pl_gpu *gpu)
 {
-	if (!atomic_load_explicit(&gpu->settling, memory_order_acquire))
+	if (!atomic_load(&gpu->settling))
 		return;
 	sl_mutex_lock(&create_lock);
 	sl_mutex_unlock(&create_lock);

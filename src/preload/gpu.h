@@ -29,7 +29,9 @@ struct pl_gpu {
 	uint64_t base, end;             /* addresses of the space */
 	_Atomic uint64_t device_budget; /* bytes; made smaller while others read it */
 	uint64_t host_budget, store_budget;
-	_Atomic int pressure;      /* enum pl_pressure, rises only */
+	/* enum pl_pressure, rises only. atomic: pairs with the store of pl_gpu_press(): whoever sees
+	 * PL_OVERSUBSCRIBED sees the core's records. */
+	_Atomic int pressure;
 	_Atomic int settling;      /* on the way to PL_OVERSUBSCRIBED */
 	_Atomic unsigned unpinned; /* scopes that are open and began before that */
 	_Atomic uint64_t allocated_bytes; /* live blocks, as they count against the virtual size */
@@ -39,15 +41,16 @@ struct pl_gpu {
 	void *context; /* CUcontext the space stands in; the program cannot end it (context.c) */
 };
 
-/* Bounds of all our addresses: what lies outside is not ours. */
+/* Bounds of all our addresses: what lies outside is not ours. atomic: relaxed: the program has an
+ * address of a space only after both were stored (gpu.c). */
 extern _Atomic uint64_t pl_low, pl_high;
 
 static inline int
 pl_maybe_ours(uint64_t addr)
 {
-	return addr - atomic_load_explicit(&pl_low, memory_order_relaxed) <
-	       atomic_load_explicit(&pl_high, memory_order_relaxed) -
-		       atomic_load_explicit(&pl_low, memory_order_relaxed);
+	uint64_t low = atomic_load_explicit(&pl_low, memory_order_relaxed); /* once: it may fall */
+
+	return addr - low < atomic_load_explicit(&pl_high, memory_order_relaxed) - low;
 }
 
 /*
@@ -85,7 +88,8 @@ void pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure);
 /* Wait for what is queued on the GPU, whose context is current. CUresult; STREAM_CAPTURE_UNSUPPORTED: not for
  * what a stream has that is captured now. */
 int pl_gpu_drain(struct pl_gpu *gpu) SL_MUST_CHECK;
-/* Whether launches are to be looked at: some GPU is not at ease, or --explain asks. */
+/* Whether launches are to be looked at: some GPU is not at ease, or --explain asks.
+ * atomic: pairs with the stores of gpu.c and tracing.c. */
 extern _Atomic int pl_watch;
 
 static inline int

@@ -72,6 +72,7 @@ enum pl_phase {
 	PL_DEAD /* forked child, driver torn down, or switched off: forward everything */
 };
 
+/* enum pl_phase. atomic: pairs with the stores of entry.c: whoever sees PL_AWAKE sees the driver. */
 extern _Atomic int pl_phase;
 /* 1: the process was forked off one in which the library took part. What that one had allocated is known and
  * nobody's: no lock may be taken here, since a thread that is not there may hold it. */

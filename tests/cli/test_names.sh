@@ -6,6 +6,8 @@
 # - a struct, union or enum tag has one definition in src/;
 # - a static function has a name of its own in src/, or is on the list below;
 # - a declaration in the header of a storey of src/core stands under the file that defines it;
+# - an atomic that is used with a memory order says at its declaration which use it pairs with, or why
+#   relaxed is enough (src/preload);
 # - docs/design/locking.md names every rank of src/base/lock.h, in its order.
 # Each check is tried on a planted fault, too.
 set -euo pipefail
@@ -137,6 +139,27 @@ headings_check()
 	return $bad
 }
 
+# orders_check <folder>: the last name of each &object that is given with an order has a declaration
+# with "atomic: pairs with" or "atomic: relaxed" on its line or in the three lines above it.
+orders_check()
+{
+	local bad=0 n=0 name
+	while read -r name; do
+		n=$((n + 1))
+		grep -rhE --include='*.[ch]' -B3 "_Atomic.*[ *]$name(\[[^]]*\])?( = [^;]*)?[;,]" "$1" |
+			grep -qE 'atomic: (pairs with|relaxed:)' || {
+			echo "$1: $name has a memory order, and its declaration does not say why"
+			bad=1
+		}
+	done < <(grep -rhoE --include='*.[ch]' '_explicit\(&[^,]*,' "$1" |
+		sed -E 's/\[.*\],$/,/; s/.*[&.>]([A-Za-z_0-9]+),$/\1/' | sort -u)
+	[ "$n" -ge 1 ] || {
+		echo "$1: no memory orders were read"
+		return 1
+	}
+	return $bad
+}
+
 # ranks_check <lock.h> <page>: the page has the ranks as one list, in the order of the enum.
 ranks_check()
 {
@@ -154,6 +177,7 @@ statics_check "$root/src" || failed=1
 for storey in state transfer launch api; do
 	headings_check "$root/src/core/$storey/$storey.h" "$root/src/core/$storey" || failed=1
 done
+orders_check "$root/src/preload" || failed=1
 ranks_check "$root/src/base/lock.h" "$root/docs/design/locking.md" || failed=1
 
 # planted <what> <command ...>: it must fail.
@@ -182,6 +206,10 @@ printf 'static int\none_make(int x)\n{\n' | tee "$scratch/statics/a.c" > "$scrat
 planted "a static function in two files" statics_check "$scratch/statics"
 printf '/* chunk.c */\nint sl_evict(struct sl_chunk *c);\n' > "$scratch/state.h"
 planted "a declaration under another file" headings_check "$scratch/state.h" "$root/src/core/state"
+mkdir "$scratch/orders"
+printf '_Atomic int one;\nint x = atomic_load_explicit(&one, memory_order_relaxed);\n' \
+	> "$scratch/orders/a.c"
+planted "an order without a reason" orders_check "$scratch/orders"
 sed 's/ moves,//' "$root/docs/design/locking.md" > "$scratch/locking.md"
 planted "a rank that the page omits" ranks_check "$root/src/base/lock.h" "$scratch/locking.md"
 exit $failed

@@ -422,7 +422,7 @@ block_begin(struct pl_arena *arena, const struct want *want, uint64_t base,
 	if (rc)
 		return rc;
 	arena->live_bytes += want->room;
-	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
+	atomic_fetch_add(&arena->generation, 1);
 	return 0;
 }
 
@@ -583,7 +583,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 	struct pl_fence *lien = record->block.lien;
 	int held, fence;
 
-	if (atomic_load_explicit(&record->block.flags, memory_order_relaxed) & PL_BLOCK_PINNED)
+	if (atomic_load(&record->block.flags) & PL_BLOCK_PINNED)
 		pl_block_unpin(&record->block);
 	pl_pointer_table_forget(&record->block);
 	pl_arena_lock(arena);
@@ -603,7 +603,7 @@ block_end(struct pl_arena *arena, struct pl_record *record, int ordered, uint64_
 		 arena->owed_bytes >= gpu->device_budget / FENCE_PART);
 	held = zone->held != NULL;
 	arena->live_bytes -= room;
-	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
+	atomic_fetch_add(&arena->generation, 1);
 	pl_record_put(&arena->records, record);
 	pl_arena_unlock(arena);
 	pl_fence_put(lien);

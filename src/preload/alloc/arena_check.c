@@ -20,7 +20,7 @@ pl_arena_generation(const struct pl_gpu *gpu)
 {
 	struct pl_arena *arena = pl_arena_of(gpu);
 
-	return arena ? atomic_load_explicit(&arena->generation, memory_order_acquire) : 0;
+	return arena ? atomic_load(&arena->generation) : 0;
 }
 
 /* Live blocks of one area; what fn returned last. */

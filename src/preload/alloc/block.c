@@ -37,19 +37,24 @@ _Static_assert(PL_PAGE_BYTES == (uint64_t)1 << PAGE_SHIFT, "one entry a page");
 _Static_assert(PL_PAGE_BYTES / PL_UNIT_BYTES == PAGE_UNITS, "one bit a unit");
 
 struct page {
-	_Atomic uint64_t summary; /* words of starts that are not 0 */
+	/* Words of starts that are not 0. atomic: pairs with page_find(). */
+	_Atomic uint64_t summary;
+	/* atomic: pairs with page_find(): whoever sees the bit sees the number and the record. */
 	_Atomic uint64_t starts[PAGE_WORDS];
-	_Atomic uint32_t records[PAGE_UNITS]; /* number, where a start bit is set */
+	/* Number, where a start bit is set. atomic: relaxed: starts orders it. */
+	_Atomic uint32_t records[PAGE_UNITS];
 };
 
 struct leaf {
-	_Atomic uintptr_t entries[LEAF_ENTRIES]; /* 0, a record, or a page | ENTRY_IS_PAGE */
+	/* 0, a record, or a page | ENTRY_IS_PAGE. atomic: pairs with pl_block_find(). */
+	_Atomic uintptr_t entries[LEAF_ENTRIES];
 };
 
+/* Both. atomic: pairs with the look-ups: whoever sees the pointer sees zeroed memory. */
 static _Atomic(struct leaf *) root[ROOT_ENTRIES];
 static _Atomic(struct pl_record *) slabs[SLABS_MAX];
 static _Atomic uint32_t n_slabs;
-static _Atomic uint64_t last_id;
+static _Atomic uint64_t last_id; /* atomic: relaxed: a number, and no more */
 
 static void *
 zeroed_map(size_t bytes)

@@ -39,15 +39,21 @@ struct pl_block {
 	void *context; /* CUcontext current at birth */
 	void *pool;    /* CUmemoryPool it counts to, or NULL */
 	enum pl_birth birth;
-	_Atomic unsigned flags;       /* enum pl_block_flag */
-	_Atomic uint64_t last_launch; /* number of the last launch that named it */
-	_Atomic uint64_t streams; /* mask of streams that used it since birth, as far as looked at */
-	_Atomic uint64_t owed; /* mask of streams that may still use its room from before ... */
+	/* enum pl_block_flag. atomic: pairs with the stores of pl_block_pin() and pointer_table.c. */
+	_Atomic unsigned flags;
+	/* Number of the last launch that named it. atomic: relaxed: a stale one adds a use twice. */
+	_Atomic uint64_t last_launch;
+	/* Mask of streams that used it since birth, as far as looked at. atomic: relaxed: a stream
+	 * asks for its own bit, which its earlier work set. */
+	_Atomic uint64_t streams;
+	/* Mask of streams that may still use its room from before ...
+	 * atomic: pairs with publishing the block. */
+	_Atomic uint64_t owed;
 	struct pl_fence *lien; /* ... until this has passed (reuse.c); NULL: none. Set at birth */
 	/* tracing.c's: its number in the trace, 0: none, as a tensor of how many bytes; 1: it may have
 	 * contents. */
 	uint64_t tensor, tensor_bytes;
-	_Atomic int touched;
+	_Atomic int touched; /* atomic: pairs with publishing the block */
 };
 
 /* The live block that holds addr; NULL: none (not ours, or freed). Wait-free, tens of ns. */

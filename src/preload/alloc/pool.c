@@ -32,7 +32,7 @@ static _Atomic(struct cu_pool *) current[PL_GPUS_MAX];
 static struct pool *
 pool_find(const struct cu_pool *handle)
 {
-	struct pool *pool = atomic_load_explicit(&pools, memory_order_acquire);
+	struct pool *pool = atomic_load(&pools);
 
 	while (pool && pool->handle != handle)
 		pool = pool->next;
@@ -73,13 +73,13 @@ pool_ours(const struct cu_pool *handle)
 {
 	struct pool *pool = pl_active() ? pool_find(handle) : NULL;
 
-	return pool && atomic_load_explicit(&pool->ours, memory_order_acquire) ? pool : NULL;
+	return pool && atomic_load(&pool->ours) ? pool : NULL;
 }
 
 static void
 raise_to(_Atomic uint64_t *high, uint64_t bytes)
 {
-	uint64_t now = atomic_load_explicit(high, memory_order_relaxed);
+	uint64_t now = atomic_load(high);
 
 	while (now < bytes && !atomic_compare_exchange_weak(high, &now, bytes))
 		;
@@ -94,13 +94,13 @@ pl_pool_current(int device)
 
 	if ((unsigned)device >= PL_GPUS_MAX)
 		return NULL;
-	handle = atomic_load_explicit(&current[device], memory_order_acquire);
+	handle = atomic_load(&current[device]);
 	if (!handle) {
 		if (PL_REAL(cuDeviceGetDefaultMemPool)(&standard, device) ||
 		    PL_REAL(cuDeviceGetMemPool)(&handle, device))
 			return NULL;
 		pool_note(standard, device, 0);
-		atomic_store_explicit(&current[device], handle, memory_order_release);
+		atomic_store(&current[device], handle);
 	}
 	return pl_pool_is_ours(handle, NULL) ? handle : NULL;
 }
@@ -110,7 +110,7 @@ pl_pool_is_ours(const struct cu_pool *handle, int *device)
 {
 	struct pool *pool = handle ? pool_find(handle) : NULL;
 
-	if (!pool || !atomic_load_explicit(&pool->ours, memory_order_acquire))
+	if (!pool || !atomic_load(&pool->ours))
 		return 0;
 	if (device)
 		*device = atomic_load(&pool->device);
@@ -268,7 +268,7 @@ static void
 current_forget(int device)
 {
 	if (pl_active() && (unsigned)device < PL_GPUS_MAX)
-		atomic_store_explicit(&current[device], NULL, memory_order_release);
+		atomic_store(&current[device], NULL);
 }
 
 int

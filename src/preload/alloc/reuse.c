@@ -221,8 +221,7 @@ pl_reuse_reclaim(struct pl_arena *arena, int wait)
 int
 pl_reuse_lends(struct pl_arena *arena)
 {
-	if (atomic_load(&pl_captures) ||
-	    atomic_load_explicit(&arena->gpu->pressure, memory_order_acquire) < PL_TRACKING)
+	if (atomic_load(&pl_captures) || atomic_load(&arena->gpu->pressure) < PL_TRACKING)
 		return 0;
 	if (__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
 		return 1;
@@ -273,8 +272,7 @@ int
 pl_reuse_order(struct pl_block *block, struct cu_stream *stream,
 	       enum pl_default_stream flavour, uint64_t bit)
 {
-	uint64_t owed = others_of(atomic_load_explicit(&block->owed, memory_order_relaxed),
-				  bit);
+	uint64_t owed = others_of(atomic_load(&block->owed), bit);
 
 	return owed ? pl_fence_follow(block->lien, stream, flavour, owed) : 0;
 }
@@ -300,9 +298,7 @@ pl_reuse_order_all(struct pl_gpu *gpu, struct cu_stream *stream,
 int
 pl_reuse_settle(struct pl_block *block)
 {
-	return atomic_load_explicit(&block->owed, memory_order_relaxed)
-		       ? pl_fence_await(block->lien)
-		       : 0;
+	return atomic_load(&block->owed) ? pl_fence_await(block->lien) : 0;
 }
 
 void

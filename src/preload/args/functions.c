@@ -17,6 +17,7 @@
 #define BUCKETS    8192u
 #define PARAMS_MAX 4096u
 
+/* atomic: pairs with function_look(): whoever sees the record sees it whole. */
 static _Atomic(struct pl_function *) buckets[BUCKETS];
 static struct pl_function *all; /* make_lock */
 static struct sl_mutex make_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_KERNELS);
@@ -31,11 +32,10 @@ function_bucket(const void *handle)
 static struct pl_function *
 function_look(const void *handle, uint64_t now)
 {
-	struct pl_function *f = atomic_load_explicit(&buckets[function_bucket(handle)],
-						     memory_order_acquire);
+	struct pl_function *f = atomic_load(&buckets[function_bucket(handle)]);
 
 	while (f && (f->handle != handle || f->epoch != now))
-		f = atomic_load_explicit(&f->next, memory_order_acquire);
+		f = atomic_load(&f->next);
 	return f;
 }
 
@@ -125,7 +125,7 @@ function_make(const void *handle, uint64_t now)
 			f->all_next = all;
 			all = f;
 			f->next = atomic_load(bucket);
-			atomic_store_explicit(bucket, f, memory_order_release);
+			atomic_store(bucket, f);
 		}
 	}
 	sl_mutex_unlock(&make_lock);
@@ -136,7 +136,7 @@ struct pl_function *
 pl_function_find(const void *handle)
 {
 	static _Thread_local struct pl_function *last;
-	uint64_t now = atomic_load_explicit(&epoch, memory_order_acquire);
+	uint64_t now = atomic_load(&epoch);
 	struct pl_function *f = last;
 
 	if (f && f->handle == handle && f->epoch == now)

@@ -33,12 +33,13 @@ struct pl_param {
 struct pl_function {
 	const void *handle; /* CUfunction, or CUkernel */
 	uint64_t epoch;     /* of handles: pl_launch_forget() begins another */
-	struct pl_function *_Atomic next; /* of its bucket */
+	struct pl_function *_Atomic next; /* of its bucket. atomic: pairs with the bucket's */
 	struct pl_function *all_next;     /* of all, for the walk */
-	_Atomic int knowledge;            /* enum pl_knowledge */
-	int told;                         /* the user said so: nothing is learnt */
-	_Atomic unsigned peeked;          /* launches peeked into */
-	_Atomic unsigned pending;         /* of them: not looked at yet */
+	_Atomic int knowledge; /* enum pl_knowledge. atomic: pairs with pointer_scan.c's stores */
+	int told;              /* the user said so: nothing is learnt */
+	_Atomic unsigned peeked; /* launches peeked into. atomic: relaxed: a few more do no harm */
+	_Atomic unsigned pending; /* of them: not looked at yet */
+	/* atomic: relaxed: sums. */
 	_Atomic uint64_t launches, all, missed_bytes, waited_ns;
 	uint32_t n_params;
 	struct pl_param *params;

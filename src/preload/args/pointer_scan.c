@@ -183,7 +183,7 @@ SL_REQUIRES(lock) static void group_look(struct group *group)
 void
 pl_pointer_scans_look(void)
 {
-	if (!atomic_load_explicit(&waiting, memory_order_relaxed) || sl_mutex_trylock(&lock))
+	if (!atomic_load(&waiting) || sl_mutex_trylock(&lock))
 		return;
 	pl_enter();
 	while (group_tail != group_head) {

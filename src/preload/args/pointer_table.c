@@ -51,6 +51,7 @@ static struct table *buckets[BUCKETS];
 static struct table *globals;
 static unsigned n_tables, n_globals;
 static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_TABLES);
+/* atomic: relaxed: the copy that set it comes before the launch in the program's order. */
 static _Atomic unsigned any_globals;
 _Atomic int pl_pointer_table_overflow;
 

@@ -20,7 +20,8 @@ void pl_pointer_table_note(uint64_t addr, const void *host, size_t bytes);
 /* A block is about to be freed: addresses kept in it are forgotten. */
 void pl_pointer_table_forget(struct pl_block *block);
 
-/* 1: more addresses lie in memory than are kept: no launch is known to name all it touches. */
+/* 1: more addresses lie in memory than are kept: no launch is known to name all it touches.
+ * atomic: relaxed: the copy that set it comes before the launch in the program's order. */
 extern _Atomic int pl_pointer_table_overflow;
 
 /* Add what the tables name that a kernel may mean which is given this address in

@@ -36,18 +36,21 @@
 #define MAP_WORDS 16
 
 struct entry {
-	_Atomic uint64_t hash; /* 0: none. Released last, cleared first */
-	_Atomic uint64_t addr, bytes;
+	/* 0: none. atomic: pairs with map_lookup(): it is cleared first and stored last, and a reader
+	 * takes addr and bytes only where it is the same before and after. */
+	_Atomic uint64_t hash;
+	_Atomic uint64_t addr, bytes; /* atomic: pairs with hash */
 };
 
 static struct entry entries[SETS][WAYS];
 static struct sl_mutex entries_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
-static unsigned next_way; /* entries_lock */
-static _Atomic unsigned n_maps;
+static unsigned next_way;       /* entries_lock */
+static _Atomic unsigned n_maps; /* atomic: pairs with pl_tensor_map_find() */
 
 /* The word that was the address in all maps so far. */
 #define WORD_UNKNOWN (-1)
 #define WORD_NONE    MAP_WORDS
+/* atomic: relaxed: n_maps orders the first store, and WORD_NONE is a hint. */
 static _Atomic int address_word = WORD_UNKNOWN;
 
 static uint64_t

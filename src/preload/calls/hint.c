@@ -43,8 +43,7 @@ target_of(uint64_t addr, size_t bytes, struct pl_block **out)
 static int
 is_pressed(const struct pl_block *block)
 {
-	return atomic_load_explicit(&block->gpu->pressure, memory_order_acquire) >=
-	       PL_OVERSUBSCRIBED;
+	return atomic_load(&block->gpu->pressure) >= PL_OVERSUBSCRIBED;
 }
 
 static int

@@ -35,7 +35,7 @@
 #define TENSOR_MAP_BYTES 128u
 #define TENSOR_MAP_ALIGN 64u
 
-static _Atomic uint64_t stamps;
+static _Atomic uint64_t stamps; /* atomic: relaxed: a number, and no more */
 
 uint64_t
 pl_launch_stamp(void)

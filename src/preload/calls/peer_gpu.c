@@ -41,14 +41,14 @@ static _Atomic int n_devices; /* 0: not asked for yet */
 int
 pl_device_is_only_one(void)
 {
-	int n = atomic_load_explicit(&n_devices, memory_order_relaxed);
+	int n = atomic_load(&n_devices);
 
 	if (!n) {
 		int (*count)(int *) = pl_real[SL_API_cuDeviceGetCount];
 
 		if (count(&n) || n < 1)
 			n = 1;
-		atomic_store_explicit(&n_devices, n, memory_order_relaxed);
+		atomic_store(&n_devices, n);
 	}
 	return n == 1;
 }

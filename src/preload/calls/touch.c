@@ -135,8 +135,7 @@ tables_forget(const struct pl_touch *touch)
 		const struct pl_use *use = &touch->uses[i];
 
 		if (use->intent == SLUICE_USE_WRITE_ALL &&
-		    atomic_load_explicit(&use->block->flags, memory_order_relaxed) &
-			    PL_BLOCK_TABLE &&
+		    atomic_load(&use->block->flags) & PL_BLOCK_TABLE &&
 		    !pl_stream_captures(touch->stream, touch->flavour))
 			pl_pointer_table_overwritten(use->block, use->addr, use->bytes);
 	}
@@ -297,8 +296,7 @@ pl_host_note(uint64_t addr, const void *host, size_t bytes)
 {
 	/* No memory of ours yet: no addresses of it. */
 	if (bytes < sizeof(uint64_t) || bytes > PL_TABLE_BYTES_MAX ||
-	    atomic_load_explicit(&pl_low, memory_order_relaxed) ==
-		    atomic_load_explicit(&pl_high, memory_order_relaxed))
+	    atomic_load(&pl_low) == atomic_load(&pl_high))
 		return;
 	if (host_is_readable(host))
 		pl_pointer_table_note(addr, host, bytes);

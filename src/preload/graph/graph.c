@@ -279,7 +279,7 @@ exec_note(struct cu_graph_exec *handle, struct cu_graph *graph, int from_device)
 static int
 block_is_named(const struct pl_block *block, uint64_t stamp)
 {
-	return atomic_load_explicit(&block->last_launch, memory_order_relaxed) == stamp;
+	return atomic_load(&block->last_launch) == stamp;
 }
 
 /* What the functions are known to touch beyond their arguments, by now. */

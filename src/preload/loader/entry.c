@@ -129,7 +129,7 @@ pl_real_has(enum sl_api name)
 void *
 pl_driver_handle(void)
 {
-	return atomic_load_explicit(&opened, memory_order_acquire) ? driver_handle : NULL;
+	return atomic_load(&opened) ? driver_handle : NULL;
 }
 
 const char *
@@ -141,14 +141,14 @@ pl_driver_path(void)
 void
 pl_road_note(enum pl_road road)
 {
-	if (!(atomic_load_explicit(&roads, memory_order_relaxed) & road))
-		atomic_fetch_or_explicit(&roads, road, memory_order_relaxed);
+	if (!(atomic_load(&roads) & road))
+		atomic_fetch_or(&roads, road);
 }
 
 unsigned
 pl_roads(void)
 {
-	return atomic_load_explicit(&roads, memory_order_relaxed);
+	return atomic_load(&roads);
 }
 
 /* A child must not inherit the lock from a thread that it does not have. */
@@ -218,14 +218,14 @@ pl_driver_open(void)
 	void *table[SL_API_COUNT], *handle;
 	char path[PATH_MAX];
 
-	if (atomic_load_explicit(&opened, memory_order_acquire) || opening)
+	if (atomic_load(&opened) || opening)
 		return;
 	opening = 1;
 	handlers_register();
 	handle = pl_search(path);
 	table_fill(table, handle);
 	sl_mutex_lock(&open_lock);
-	if (!atomic_load_explicit(&opened, memory_order_relaxed)) {
+	if (!atomic_load(&opened)) {
 		driver_handle = handle;
 		if (handle) {
 			strcpy(driver_path, path);
@@ -234,7 +234,7 @@ pl_driver_open(void)
 		for (unsigned i = 0; i < SL_API_COUNT; i++)
 			__atomic_store_n(&pl_real[i], table[i], __ATOMIC_RELAXED);
 		pl_resolve_init();
-		atomic_store_explicit(&opened, 1, memory_order_release);
+		atomic_store(&opened, 1);
 	}
 	sl_mutex_unlock(&open_lock);
 	opening = 0;

@@ -91,13 +91,13 @@ is_loaded(struct look *look)
 {
 	struct loaded loaded = {.look = look};
 
-	if (atomic_load_explicit(&look->found, memory_order_relaxed))
+	if (atomic_load(&look->found))
 		return 1;
-	loaded.adds = atomic_load_explicit(&look->adds, memory_order_relaxed);
+	loaded.adds = atomic_load(&look->adds);
 	dl_iterate_phdr(library_look, &loaded);
 	if (loaded.found)
-		atomic_store_explicit(&look->found, 1, memory_order_relaxed);
-	atomic_store_explicit(&look->adds, loaded.adds, memory_order_relaxed);
+		atomic_store(&look->found, 1);
+	atomic_store(&look->adds, loaded.adds);
 	return loaded.found;
 }
 

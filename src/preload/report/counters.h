@@ -39,6 +39,7 @@ enum pl_counter {
 		PL_COUNT_COUNT
 };
 
+/* atomic: relaxed: each is a sum, and nothing is read after it. */
 extern _Atomic uint64_t pl_counters[PL_COUNT_COUNT];
 
 #define PL_COUNT(name, n)                                                    \

@@ -65,9 +65,7 @@ pl_fault_note(int result)
 	char all[32], away[32];
 
 	if (!sl_cuda_result_is_lost(result) || result == CU_ERROR_DEINITIALIZED ||
-	    !pl_active() ||
-	    atomic_load_explicit(&pl_low, memory_order_relaxed) == UINT64_MAX ||
-	    atomic_exchange(&told, 1))
+	    !pl_active() || atomic_load(&pl_low) == UINT64_MAX || atomic_exchange(&told, 1))
 		return;
 	pl_enter();
 	pl_gpus_walk(ranges_collect, &list);

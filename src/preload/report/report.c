@@ -57,7 +57,7 @@ seconds_since(const struct timespec *then)
 uint64_t
 pl_counter(enum pl_counter counter)
 {
-	return atomic_load_explicit(&pl_counters[counter], memory_order_relaxed);
+	return atomic_load(&pl_counters[counter]);
 }
 
 int

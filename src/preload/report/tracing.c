@@ -302,7 +302,7 @@ uses_fill(struct sl_record_use *to, const struct pl_use *uses, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct pl_block *block = uses[i].block;
-		int fresh = !atomic_load_explicit(&block->touched, memory_order_relaxed) &&
+		int fresh = !atomic_load(&block->touched) &&
 			    uses[i].intent != SLUICE_USE_READ;
 
 		to[i] = (struct sl_record_use){.tensor = tensor_of(block)};
@@ -317,7 +317,7 @@ uses_fill(struct sl_record_use *to, const struct pl_use *uses, size_t n)
 		}
 	}
 	for (size_t i = 0; i < n; i++)
-		atomic_store_explicit(&uses[i].block->touched, 1, memory_order_relaxed);
+		atomic_store(&uses[i].block->touched, 1);
 }
 
 /* A copy from (1) or to (0) the host; -1: work on the device. */

@@ -24,7 +24,8 @@ enum pl_tracing {
 	PL_TRACING_FULL /* as many launches as are wanted: written when the last of them is done */
 };
 
-extern _Atomic int pl_tracing_state; /* enum pl_tracing */
+/* enum pl_tracing. atomic: pairs with the stores of tracing.c: whoever sees ON sees the trace. */
+extern _Atomic int pl_tracing_state;
 
 static inline int
 pl_tracing(void)

@@ -56,7 +56,7 @@ pl_capture_restore_now(int token)
 int
 pl_captures_running(void)
 {
-	return (int)atomic_load_explicit(&pl_captures, memory_order_acquire);
+	return (int)atomic_load(&pl_captures);
 }
 
 int
@@ -65,7 +65,7 @@ pl_stream_captures(struct cu_stream *stream, enum pl_default_stream flavour)
 	int status = CU_CAPTURE_NONE;
 	int result;
 
-	if (!atomic_load_explicit(&pl_captures, memory_order_relaxed))
+	if (!atomic_load(&pl_captures))
 		return 0;
 	result = PL_REAL(cuStreamIsCapturing)(pl_stream_handle(stream, flavour), &status);
 	return result == CU_ERROR_STREAM_CAPTURE_IMPLICIT ||

@@ -11,7 +11,8 @@
 
 #include "preload/api/driver_api.h"
 
-/* Captures that were begun and not ended, as far as known. */
+/* Captures that were begun and not ended, as far as known. atomic: relaxed: pl_capture_relax() asks
+ * for the program's captures, which it orders itself. */
 extern _Atomic unsigned pl_captures;
 
 /* Whether work enqueued on the stream would go into a graph, or must not be enqueued because of a

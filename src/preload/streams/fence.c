@@ -176,14 +176,14 @@ pl_event_passed(struct pl_event *event)
 {
 	int pushed, result;
 
-	if (atomic_load_explicit(&event->passed, memory_order_acquire))
+	if (atomic_load(&event->passed))
 		return 1;
 	pushed = pl_context_push(event->context);
 	result = pushed < 0 ? 0 : PL_REAL(cuEventQuery)(event->handle);
 	pl_context_pop(pushed);
 	if (result && !result_is_end(result))
 		return 0;
-	atomic_store_explicit(&event->passed, 1, memory_order_release);
+	atomic_store(&event->passed, 1);
 	return 1;
 }
 
@@ -197,7 +197,7 @@ fence_event_await(struct pl_event *event)
 	pl_context_pop(pushed);
 	if (result && !result_is_end(result))
 		return result;
-	atomic_store_explicit(&event->passed, 1, memory_order_release);
+	atomic_store(&event->passed, 1);
 	return CU_SUCCESS;
 }
 
@@ -501,7 +501,7 @@ pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
 		struct pl_event *event = fence->parts[i].event;
 
 		if (!event || !(mask >> fence->parts[i].ref.bit & 1) ||
-		    atomic_load_explicit(&event->passed, memory_order_acquire))
+		    atomic_load(&event->passed))
 			continue;
 		if (PL_REAL(cuStreamWaitEvent)(handle, event->handle, 0))
 			result = fence_event_await(event);

@@ -110,7 +110,7 @@ stream_hash_slot(struct stream_table *table, const struct cu_stream *handle)
 static int
 state_of(const struct pl_stream *stream)
 {
-	return atomic_load_explicit(&stream->state, memory_order_acquire);
+	return atomic_load(&stream->state);
 }
 
 /* ---- threads ---- */
@@ -182,7 +182,7 @@ record_free(struct stream_table *table, struct pl_stream *s)
 	while (*slot != s)
 		slot = &(*slot)->hash_next;
 	*slot = s->hash_next;
-	atomic_store_explicit(&s->state, PL_STREAM_FREE, memory_order_release);
+	atomic_store(&s->state, PL_STREAM_FREE);
 	if (!--table->on_bit[s->bit])
 		atomic_fetch_and(&table->mask, ~(UINT64_C(1) << s->bit));
 	atomic_fetch_sub(&table->n_active, 1);
@@ -221,7 +221,7 @@ record_new(struct stream_table *table, const struct pl_stream *like)
 	table->on_bit[bit]++;
 	atomic_fetch_or(&table->mask, UINT64_C(1) << bit);
 	atomic_fetch_add(&table->n_active, 1);
-	atomic_store_explicit(&s->state, PL_STREAM_LIVE, memory_order_release);
+	atomic_store(&s->state, PL_STREAM_LIVE);
 	return s;
 }
 
@@ -365,7 +365,7 @@ pl_stream_bit(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_default_stre
 	uintptr_t key = (uintptr_t)handle;
 	struct cached *at = &cache[(key ^ key >> 5 ^ key >> 12) % CACHE_SIZE];
 	struct cu_context *context = NULL;
-	unsigned now = atomic_load_explicit(&epoch, memory_order_acquire);
+	unsigned now = atomic_load(&epoch);
 	struct pl_stream_ref known;
 	uint64_t bit;
 
@@ -388,8 +388,7 @@ pl_streams_active(struct pl_gpu *gpu, uint64_t *mask)
 	struct stream_table *table = table_of(gpu);
 	unsigned n;
 
-	if (atomic_load_explicit(&table->n_gone, memory_order_relaxed) &&
-	    !table_trylock(table)) {
+	if (atomic_load(&table->n_gone) && !table_trylock(table)) {
 		records_reap(table);
 		table_unlock(table);
 	}

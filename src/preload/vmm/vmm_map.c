@@ -279,7 +279,7 @@ pl_room_show(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes)
 			record_wear(range, right);
 		used_set(arena, range, addr, bytes);
 		arena->live_bytes += bytes;
-		atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
+		atomic_fetch_add(&arena->generation, 1);
 	} else if (record && !left) {
 		pl_record_put(&arena->records, record);
 	}
@@ -343,7 +343,7 @@ block_cut(struct pl_vmm_range *range, struct pl_record *record, uint64_t from, u
 		pl_record_put(&arena->records, record);
 	}
 	arena->live_bytes -= to - from;
-	atomic_fetch_add_explicit(&arena->generation, 1, memory_order_release);
+	atomic_fetch_add(&arena->generation, 1);
 	pl_arena_unlock(arena);
 	return pinned ? pin_change(range->gpu, base, end, 0) : 0;
 }
