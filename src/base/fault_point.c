@@ -38,9 +38,9 @@ struct fault_spec {
  */
 static struct fault_spec specs[SPECS_MAX];
 static unsigned n_specs;
-static _Atomic uint64_t spec_calls[SPECS_MAX];
-static _Atomic uint64_t fired;
-static _Atomic int armed; /* atomic: pairs with the caller's own exclusion, hence relaxed */
+static _Atomic uint64_t spec_calls[SPECS_MAX]; /* atomic: relaxed: a count */
+static _Atomic uint64_t fired;                 /* atomic: relaxed: a count */
+static _Atomic int armed;                      /* atomic: relaxed: the caller excludes */
 
 static int
 spec_fires(const struct fault_spec *spec, uint64_t call)

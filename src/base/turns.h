@@ -29,7 +29,8 @@
 
 #define SL_TURNS_NEVER UINT64_MAX
 
-/* Threads in use of turns, in the whole process. lock.c and clock.c look at it first. */
+/* Threads in use of turns, in the whole process. lock.c and clock.c look at it first.
+ * atomic: relaxed: a thread that takes turns counted itself. */
 extern _Atomic uint32_t sl_turns_threads;
 
 int sl_turns_mine(void); /* 1: the calling thread takes turns */

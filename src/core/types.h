@@ -437,7 +437,9 @@ struct sluice_space {
 	struct {
 		struct sl_early_eviction *ring; /* chunks that are to leave: early_queue.c */
 		uint32_t head, tail, max;       /* count up; max: a power of two */
-		_Atomic int waiting; /* 1: the end of a launch is of interest */
+		/* 1: the end of a launch is of interest. atomic: relaxed: only under the space's
+		 * lock, which orders it; all others use the plain form. */
+		_Atomic int waiting;
 		int await; /* a launch that lacks room waits for them: sl_early_evict_await() */
 		int late; /* a prefetch has waited for them in vain, and nothing left since */
 	} early_evict;

@@ -164,8 +164,9 @@ struct sl_device_events {
 struct sl_device_progress {
 	/* Copies to the device [0] and out of it [1]: see device_async.h. The number of the last
 	 * one enqueued, and of the last one done. Equal, and not counted at all, where calls wait
-	 * for their copies. Stored with release order. */
+	 * for their copies. */
 	struct sl_timeline {
+		/* atomic: pairs with the acquire loads of device_async.h. */
 		_Atomic uint64_t issued, done;
 	} queue[2];
 	uint64_t move_retries; /* atomic: moves the system refused at first */

@@ -23,12 +23,13 @@
 #include "store/store.h"
 
 struct sl_disk_file {
-	int fd;               /* buffered; -1: not open */
-	int direct_fd;        /* -1: none */
-	int is_block_device;  /* set once */
-	atomic_int direct_on; /* 1: use direct_fd; goes to 0 once */
-	uint64_t size_bytes;  /* length when opened */
-	const char *name;     /* the store's, for texts */
+	int fd;              /* buffered; -1: not open */
+	int direct_fd;       /* -1: none */
+	int is_block_device; /* set once */
+	/* 1: use direct_fd; goes to 0 once. atomic: relaxed: both values are right at any time. */
+	atomic_int direct_on;
+	uint64_t size_bytes; /* length when opened */
+	const char *name;    /* the store's, for texts */
 };
 
 /* One system call's worth of a request. */

@@ -7,7 +7,7 @@
 # - a static function has a name of its own in src/, or is on the list below;
 # - a declaration in the header of a storey of src/core stands under the file that defines it;
 # - an atomic that is used with a memory order says at its declaration which use it pairs with, or why
-#   relaxed is enough (src/preload);
+#   relaxed is enough;
 # - docs/design/locking.md names every rank of src/base/lock.h, in its order.
 # Each check is tried on a planted fault, too.
 set -euo pipefail
@@ -146,13 +146,13 @@ orders_check()
 	local bad=0 n=0 name
 	while read -r name; do
 		n=$((n + 1))
-		grep -rhE --include='*.[ch]' -B3 "_Atomic.*[ *]$name(\[[^]]*\])?( = [^;]*)?[;,]" "$1" |
+		grep -rhE --include='*.[ch]' -B3 "(_Atomic|atomic_u?int\\b).*[ *]$name(\[[^]]*\])?( = [^;]*)?[;,]" "$1" |
 			grep -qE 'atomic: (pairs with|relaxed:)' || {
 			echo "$1: $name has a memory order, and its declaration does not say why"
 			bad=1
 		}
 	done < <(grep -rhoE --include='*.[ch]' '_explicit\(&[^,]*,' "$1" |
-		sed -E 's/\[.*\],$/,/; s/.*[&.>]([A-Za-z_0-9]+),$/\1/' | sort -u)
+		sed -E 's/\[[^]]*,$/,/; s/\[[^]]*\],$/,/; s/.*[&.>]([A-Za-z_0-9]+),$/\1/' | sort -u)
 	[ "$n" -ge 1 ] || {
 		echo "$1: no memory orders were read"
 		return 1
@@ -177,7 +177,9 @@ statics_check "$root/src" || failed=1
 for storey in state transfer launch api; do
 	headings_check "$root/src/core/$storey/$storey.h" "$root/src/core/$storey" || failed=1
 done
-orders_check "$root/src/preload" || failed=1
+for part in base core device preload store; do
+	orders_check "$root/src/$part" || failed=1
+done
 ranks_check "$root/src/base/lock.h" "$root/docs/design/locking.md" || failed=1
 
 # planted <what> <command ...>: it must fail.

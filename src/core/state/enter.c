@@ -11,7 +11,7 @@
 #include "core/state/state.h"
 
 /* How often this process image has been forked off its parent: spaces do not cross that. */
-static atomic_uint fork_count;
+static atomic_uint fork_count; /* atomic: relaxed: changed in a child with one thread */
 
 static void
 fork_child(void)

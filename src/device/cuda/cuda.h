@@ -140,9 +140,10 @@ struct cuda_hash {
 	uint64_t key[4]; /* set once ready, as the next */
 	struct cu_stream *stream;
 	struct cuda_hash_job *jobs, *free;
-	void *parts;           /* pinned; of all jobs */
-	uint64_t issued;       /* number of the last one on the stream */
-	_Atomic uint64_t done; /* number of the last one that has ended; pairs with hash_wait */
+	void *parts;     /* pinned; of all jobs */
+	uint64_t issued; /* number of the last one on the stream */
+	/* Number of the last one that has ended. atomic: pairs with the acquire of sl_cuda_hash_wait(). */
+	_Atomic uint64_t done;
 	struct cuda_queue queue, arrivals; /* of the completer streams */
 };
 

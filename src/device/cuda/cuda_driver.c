@@ -20,11 +20,13 @@
 #include <string.h>
 
 static struct sl_cuda_driver the_driver; /* open_lock until published, then constant */
-static _Atomic(const struct sl_cuda_driver *) published; /* release after filling */
+/* atomic: pairs with the acquire of the readers: whoever sees it sees the_driver filled. */
+static _Atomic(const struct sl_cuda_driver *) published;
 /* Plain, not an sl_mutex: loading a driver runs foreign code of unknown length under it,
  * which belongs at no place in the lock order. No lock is taken inside. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(void *) given_library; /* released behind its path */
+/* atomic: pairs with the acquire of the one that opens: it sees given_path. */
+static _Atomic(void *) given_library;
 static const char *given_path;
 
 /* ---- results ---- */

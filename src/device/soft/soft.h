@@ -103,11 +103,11 @@ struct soft_grid {
 	struct sluice_grid size;
 	uint64_t serial;
 	uint64_t total;
-	_Atomic uint64_t next_block;
+	_Atomic uint64_t next_block; /* atomic: relaxed: pool->lock orders the blocks' work */
 	unsigned refs; /* pool->lock: threads in a block or serving a touch of one */
 	struct sl_cond done; /* pool->lock: refs went to 0 and no block is left */
 	_Atomic int failing; /* first to set it writes rc and text */
-	_Atomic int stop;    /* no further block is started */
+	_Atomic int stop;    /* no further block is started. atomic: relaxed: a hint */
 	int rc;              /* by who set failing, before its ref goes; read at refs 0 */
 	char text[SL_ERROR_TEXT_BYTES];
 };
@@ -145,8 +145,8 @@ struct soft_touch {
 	pthread_t threads[SL_SOFT_HANDLERS_MAX];
 	_Atomic unsigned n_threads; /* grows; published after threads[] is written */
 	_Atomic unsigned n_busy;
-	/* Counts attach(): release there, acquire before a touch is served. A touch comes after
-	 * its attach by way of the kernel, which the language does not see. */
+	/* Counts attach(). A touch comes after its attach by way of the kernel, which the language
+	 * does not see. atomic: pairs with the acquire before a touch is served. */
 	_Atomic unsigned n_attached;
 	_Atomic int growing;       /* one thread at a time starts another */
 	_Atomic uintptr_t refused; /* last touch of host code that was: address plus thread */
@@ -166,9 +166,13 @@ struct soft {
 	int pagemap_fd; /* set once */
 	void *mapping;  /* what munmap() gets */
 	size_t mapping_bytes;
-	_Atomic(void *) spare_maps; /* see spare_maps.c; NULL: given back to the process */
-	char *zeros;                /* SL_SPAN_BYTES, read only */
-	_Atomic uint16_t *piece;    /* n_pieces */
+	/* See spare_maps.c; NULL: given back to the process. atomic: relaxed: an address, and nothing
+	 * behind it is read. */
+	_Atomic(void *) spare_maps;
+	char *zeros; /* SL_SPAN_BYTES, read only */
+	/* n_pieces. atomic: pairs with itself: a mover's release and a refusal's acquire, and the
+	 * other way round (range.c). */
+	_Atomic uint16_t *piece;
 	size_t n_pieces;
 	struct soft_frames frames;
 	struct soft_pool pool;

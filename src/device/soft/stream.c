@@ -31,16 +31,16 @@ struct sl_stream {
 	struct soft *soft; /* set once */
 	pthread_t thread;  /* set once */
 	struct sl_mutex lock;
-	struct sl_cond work;            /* a task came, or stopping */
-	struct sl_cond settled;         /* a task is done, or there is room */
-	struct sl_task *first, *last;   /* lock */
-	const struct sl_task *doing;    /* lock: taken from the queue and not over */
-	unsigned n_queued;              /* lock */
-	unsigned n_waiting;             /* lock: threads in cond_wait on settled */
-	int sleeping;                   /* lock: the thread waits on work */
-	int stopping;                   /* lock */
-	_Atomic uint64_t n_submitted;   /* changed under lock, looked at without */
-	_Atomic uint64_t n_done;        /* changed under lock, looked at without */
+	struct sl_cond work;          /* a task came, or stopping */
+	struct sl_cond settled;       /* a task is done, or there is room */
+	struct sl_task *first, *last; /* lock */
+	const struct sl_task *doing;  /* lock: taken from the queue and not over */
+	unsigned n_queued;            /* lock */
+	unsigned n_waiting;           /* lock: threads in cond_wait on settled */
+	int sleeping;                 /* lock: the thread waits on work */
+	int stopping;                 /* lock */
+	/* Changed under lock, looked at without. atomic: pairs with the acquire of count_spin(). */
+	_Atomic uint64_t n_submitted, n_done;
 	int rc;                         /* lock: first error since the last synchronize */
 	char text[SL_ERROR_TEXT_BYTES]; /* lock: of rc */
 };
@@ -48,8 +48,9 @@ struct sl_stream {
 struct sl_event {
 	struct sl_mutex lock;
 	struct sl_cond completed;
-	uint64_t n_recorded;          /* lock */
-	_Atomic uint64_t n_completed; /* changed under lock, looked at without */
+	uint64_t n_recorded; /* lock */
+	/* Changed under lock, looked at without. atomic: pairs with the acquire of the query. */
+	_Atomic uint64_t n_completed;
 };
 
 struct event_task {

@@ -59,9 +59,9 @@
 
 /* A device that the handlers know; a free one has soft NULL. */
 struct listed_device {
-	_Atomic uintptr_t base; /* written before soft */
-	_Atomic uintptr_t end;
-	_Atomic(struct soft *) soft; /* atomic: acquire in handlers, release in list_add */
+	/* atomic: relaxed: written before soft, which orders them. */
+	_Atomic uintptr_t base, end;
+	_Atomic(struct soft *) soft; /* atomic: pairs with the acquire of the handlers */
 };
 
 static struct listed_device listed[DEVICES_MAX];
@@ -69,7 +69,8 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf: changes o
 static pid_t list_pid; /* process that installed the handlers; under list_lock, then constant */
 static struct sigaction before_segv, before_bus; /* set once, before the handlers stand */
 /* On a page that fork clears: not 0 in the process that list_pid names. NULL: the system has
- * no such pages. Under list_lock; read in handlers. */
+ * no such pages. Changed under list_lock.
+ * atomic: pairs with the acquire of the handlers. */
 static _Atomic(_Atomic int *) list_mark;
 
 /*
