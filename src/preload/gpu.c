@@ -13,6 +13,7 @@
  * books.lock are scope.c's.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -99,7 +100,7 @@ chunk_for(uint64_t device_budget)
 	return chunk;
 }
 
-static int
+static bool
 is_set(const char *name)
 {
 	const char *value = getenv(name);
@@ -369,7 +370,7 @@ pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes)
 		PL_COUNT(foreign_bytes, (uint64_t)bytes);
 }
 
-int
+bool
 pl_gpu_shrink_budget(int *tries, uint64_t bytes)
 {
 	struct pl_gpu *gpu;
@@ -377,10 +378,10 @@ pl_gpu_shrink_budget(int *tries, uint64_t bytes)
 	int device, rc;
 
 	if (!pl_active() || real_ctx_device(&device))
-		return 0;
+		return false;
 	gpu = pl_gpu_of_device(device);
 	if (!gpu || ++*tries > ROOM_TRIES)
-		return 0;
+		return false;
 	pl_enter();
 	pl_gpu_press(gpu, PL_OVERSUBSCRIBED);
 	/* Not under the lock that a scope of another thread may want, which holds what is waited for. */

@@ -8,6 +8,7 @@
 #define SL_PRELOAD_GPU_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,7 +46,7 @@ struct pl_gpu {
  * address of a space only after both were stored (gpu.c). */
 extern _Atomic uint64_t pl_low, pl_high;
 
-static inline int
+static inline bool
 pl_maybe_ours(uint64_t addr)
 {
 	uint64_t low = atomic_load_explicit(&pl_low, memory_order_relaxed); /* once: it may fall */
@@ -75,7 +76,7 @@ uint64_t pl_gpu_virtual_bytes(const struct pl_gpu *gpu);
  *     do result = real(); while (result == CU_ERROR_OUT_OF_MEMORY && pl_gpu_shrink_budget(&tries, bytes));
  * with int tries = 0. Blocks on copies.
  */
-int pl_gpu_shrink_budget(int *tries, uint64_t bytes);
+bool pl_gpu_shrink_budget(int *tries, uint64_t bytes);
 /* Device memory that the program took past us (+) or gave back (-); gpu NULL: that GPU has no space yet.
  * Only counted: where it becomes short, pl_gpu_shrink_budget() takes it off the budget. */
 void pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes);
@@ -92,7 +93,7 @@ int pl_gpu_drain(struct pl_gpu *gpu) SL_MUST_CHECK;
  * atomic: pairs with the stores of gpu.c and tracing.c. */
 extern _Atomic int pl_watch;
 
-static inline int
+static inline bool
 pl_watching(void)
 {
 	return atomic_load_explicit(&pl_watch, memory_order_acquire);

@@ -38,6 +38,7 @@
 #define SL_PRELOAD_PRELOAD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,7 +65,7 @@ extern void *pl_real[SL_API_COUNT];
 	}
 
 /* 1: the driver has that name. */
-int pl_real_has(enum sl_api name);
+bool pl_real_has(enum sl_api name);
 
 enum pl_phase {
 	PL_ASLEEP, /* cuInit() has not succeeded yet */
@@ -81,7 +82,7 @@ extern _Atomic int pl_forked;
 extern _Thread_local int pl_depth __attribute__((tls_model("initial-exec")));
 
 /* Whether a wrapper is to do its part. */
-static inline int
+static inline bool
 pl_active(void)
 {
 	return atomic_load_explicit(&pl_phase, memory_order_acquire) == PL_AWAKE && !pl_depth;

@@ -15,6 +15,7 @@
  * Threads: any.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -305,22 +306,22 @@ pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream, enum pl_default_stre
 static _Thread_local unsigned own_unpinned; /* of the scopes that count as such */
 
 /* At ease nothing is pinned: whoever comes under pressure waits for the calls that go on from here. */
-static int
+static bool
 scope_is_pressed(struct pl_scope *scope, struct pl_gpu *gpu)
 {
 	if (atomic_load_explicit(&gpu->pressure, memory_order_acquire) == PL_OVERSUBSCRIBED)
-		return 1;
+		return true;
 	atomic_fetch_add(&gpu->unpinned, 1);
 	if (atomic_load(&gpu->pressure) == PL_OVERSUBSCRIBED) {
 		atomic_fetch_sub(&gpu->unpinned, 1);
-		return 1;
+		return true;
 	}
 	scope->unpinned = gpu;
 	own_unpinned++;
-	return 0;
+	return false;
 }
 
-int
+bool
 pl_scopes_unpinned(const struct pl_gpu *gpu)
 {
 	return atomic_load(&gpu->unpinned) > own_unpinned;
@@ -421,20 +422,20 @@ pl_scope_end(struct pl_scope *scope)
 	scope->launch = scope->all = NULL;
 }
 
-int
+bool
 pl_use_of(uint64_t addr, uint64_t bytes, enum sluice_intent intent, struct pl_use *use)
 {
 	struct pl_block *block;
 	uint64_t left;
 
 	if (!bytes || !pl_maybe_ours(addr))
-		return 0;
+		return false;
 	block = pl_block_find(addr);
 	if (!block)
-		return 0;
+		return false;
 	left = block->base + block->bytes - addr;
 	*use = (struct pl_use){block, addr, bytes < left ? bytes : left, intent};
-	return 1;
+	return true;
 }
 
 /* ---- held on the device ---- */

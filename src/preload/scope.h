@@ -7,6 +7,7 @@
 #ifndef SL_PRELOAD_SCOPE_H
 #define SL_PRELOAD_SCOPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,11 +61,11 @@ int pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 		   unsigned flags) SL_MUST_CHECK;
 void pl_scope_end(struct pl_scope *scope);
 /* Are there scopes of other threads that began at ease, so that nothing is pinned for them? */
-int pl_scopes_unpinned(const struct pl_gpu *gpu);
+bool pl_scopes_unpinned(const struct pl_gpu *gpu);
 
 /* The use of [addr, addr + bytes) by a copy or a fill. 1: ours, *use is filled. bytes may go beyond
  * the block's end: cut. */
-int pl_use_of(uint64_t addr, uint64_t bytes, enum sluice_intent intent, struct pl_use *use);
+bool pl_use_of(uint64_t addr, uint64_t bytes, enum sluice_intent intent, struct pl_use *use);
 
 /*
  * Hold a block on the device until it is freed, and wait until its contents are there: what uses it

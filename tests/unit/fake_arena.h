@@ -255,7 +255,7 @@ pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out)
 	return 0;
 }
 
-int
+bool
 pl_fence_passed(struct pl_fence *fence)
 {
 	for (unsigned i = 0; i < STREAMS; i++)
@@ -280,7 +280,7 @@ pl_fence_put(struct pl_fence *fence)
 		free(fence);
 }
 
-int
+bool
 pl_fence_is_whole(const struct pl_fence *fence)
 {
 	(void)fence;

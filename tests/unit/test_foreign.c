@@ -46,7 +46,7 @@ pl_gpu_foreign(struct pl_gpu *g, int64_t bytes)
 		elsewhere += bytes;
 }
 
-int
+bool
 pl_room_made(int result, int *tries, uint64_t bytes)
 {
 	if (result != CU_ERROR_OUT_OF_MEMORY || ++*tries > 2)

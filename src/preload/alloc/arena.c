@@ -34,6 +34,7 @@
  * driver or stream.c under lock.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/bitmap.h"
@@ -89,7 +90,7 @@ struct got {
 	int unpopulated; /* 1: some chunk is not resident yet */
 };
 
-static int
+static bool
 size_is_small(uint64_t bytes)
 {
 	return bytes < SMALL_LIMIT;

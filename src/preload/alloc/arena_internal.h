@@ -5,6 +5,8 @@
 #ifndef SL_PRELOAD_ARENA_INTERNAL_H
 #define SL_PRELOAD_ARENA_INTERNAL_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/lock.h"
 #include "preload/alloc/arena.h"
@@ -103,16 +105,16 @@ int pl_arena_populate(struct pl_arena *arena, const struct pl_zone *zone,
 /* ---- reuse.c ---- */
 
 /* The mask is of one stream, or none: work is in the order in which it was queued. */
-int pl_reuse_is_one_stream(uint64_t mask);
+bool pl_reuse_is_one_stream(uint64_t mask);
 /* Class of room that was freed in the order of one stream. */
 unsigned pl_reuse_class(uint64_t bit);
 /* These streams are active. Without locks. */
 void pl_reuse_streams_look(struct pl_arena *arena, uint64_t mask);
 /* See what fences have passed, and make the next. wait: until one has. 1: room became anybody's.
  * Without locks. */
-int pl_reuse_reclaim(struct pl_arena *arena, int wait);
+bool pl_reuse_reclaim(struct pl_arena *arena, int wait);
 /* 1: room may be given out that streams still owe. Without locks. */
-int pl_reuse_lends(struct pl_arena *arena);
+bool pl_reuse_lends(struct pl_arena *arena);
 /* Room that streams of owed may still use has become this block, which nobody knows yet. 0, or it has no
  * lien: -EBUSY, -ENOMEM. Without locks. */
 int pl_reuse_lend(struct pl_arena *arena, struct pl_block *block, uint64_t owed) SL_MUST_CHECK;

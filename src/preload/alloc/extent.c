@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/bitmap.h"
@@ -468,7 +469,7 @@ pl_zone_release(struct pl_zone *zone, struct pl_extent *extent)
 	run_put(zone, extent, extent->class, extent->mask, seq);
 }
 
-static int
+static bool
 extent_any_used(const struct pl_zone *zone, const struct pl_extent *extent)
 {
 	size_t first = chunk_of(zone, extent->area, extent->addr);
@@ -478,7 +479,7 @@ extent_any_used(const struct pl_zone *zone, const struct pl_extent *extent)
 }
 
 /* Whether a chunk that is wholly in the run was used. */
-static int
+static bool
 run_any_used(const struct pl_zone *zone, const struct pl_extent *run)
 {
 	size_t first = chunk_of(zone, run->area, run->addr + zone->chunk_bytes - 1);
@@ -504,7 +505,7 @@ pl_zone_hold_runs(struct pl_zone *zone)
 	}
 }
 
-int
+bool
 pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *extent, uint64_t bytes)
 {
 	size_t first = chunk_of(zone, extent->area, extent->addr), end = first + 1;

@@ -16,6 +16,7 @@
 #ifndef SL_PRELOAD_EXTENT_H
 #define SL_PRELOAD_EXTENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -117,8 +118,8 @@ void pl_zone_suspect(struct pl_zone *zone, unsigned class, uint64_t mask, uint64
 
 /* Whether the chunks that so many bytes at the extent's begin lie in were all handed out once; not in a
  * packed zone: the first. */
-int pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *extent,
-		       uint64_t bytes);
+bool pl_extent_was_used(const struct pl_zone *zone, const struct pl_extent *extent,
+			uint64_t bytes);
 
 /* Walk of all invariants: order, sums, merging. 0, or -EINVAL with a text. Free bytes of each kind. */
 int pl_zone_check(const struct pl_zone *zone, uint64_t *piece_bytes,

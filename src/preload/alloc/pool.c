@@ -15,6 +15,7 @@
 #include "preload/gpu.h"
 #include "preload/preload.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 struct pool {
@@ -105,16 +106,16 @@ pl_pool_current(int device)
 	return pl_pool_is_ours(handle, NULL) ? handle : NULL;
 }
 
-int
+bool
 pl_pool_is_ours(const struct cu_pool *handle, int *device)
 {
 	struct pool *pool = handle ? pool_find(handle) : NULL;
 
 	if (!pool || !atomic_load(&pool->ours))
-		return 0;
+		return false;
 	if (device)
 		*device = atomic_load(&pool->device);
-	return 1;
+	return true;
 }
 
 void

@@ -6,6 +6,8 @@
 #ifndef SL_PRELOAD_POOL_H
 #define SL_PRELOAD_POOL_H
 
+#include <stdbool.h>
+
 #include "preload/api/api_alloc.h"
 
 /*
@@ -15,7 +17,7 @@
 struct cu_pool *pl_pool_current(int device);
 
 /* Whether we serve this pool's allocations; its device in *device. Wait-free. */
-int pl_pool_is_ours(const struct cu_pool *pool, int *device);
+bool pl_pool_is_ours(const struct cu_pool *pool, int *device);
 
 /* An allocation of the pool came or went. pool may be NULL. */
 void pl_pool_count(const struct cu_pool *pool, uint64_t bytes, int came);

@@ -22,6 +22,7 @@
  * else; no call of the core, the driver or stream.c under lock.
  */
 #include <errno.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 #include "core/interpose.h"
@@ -37,7 +38,7 @@
 
 /* ---- who owes ---- */
 
-int
+bool
 pl_reuse_is_one_stream(uint64_t streams)
 {
 	return !(streams & (streams - 1)) && !(streams >> PL_STREAMS_MAX);
@@ -183,7 +184,7 @@ fence_drop(struct pl_arena *arena, uint64_t *seq)
  * See what fences have passed, and make the next. wait: until one has. 1: room became anybody's.
  * Without locks.
  */
-int
+bool
 pl_reuse_reclaim(struct pl_arena *arena, int wait)
 {
 	uint64_t seq = 0;
@@ -192,7 +193,7 @@ pl_reuse_reclaim(struct pl_arena *arena, int wait)
 	if (wait)
 		sl_mutex_lock(&arena->fence_lock);
 	else if (sl_mutex_trylock(&arena->fence_lock))
-		return 0;
+		return false;
 	pl_enter();
 	while (atomic_load(&arena->n_fences) && pl_fence_passed(arena->fences[0].fence))
 		fence_drop(arena, &seq);
@@ -218,18 +219,18 @@ pl_reuse_reclaim(struct pl_arena *arena, int wait)
 
 /* ---- lending ---- */
 
-int
+bool
 pl_reuse_lends(struct pl_arena *arena)
 {
 	if (atomic_load(&pl_captures) || atomic_load(&arena->gpu->pressure) < PL_TRACKING)
-		return 0;
+		return false;
 	if (__atomic_load_n(&arena->lends, __ATOMIC_RELAXED))
-		return 1;
+		return true;
 	pl_arena_lock(arena);
 	arena->zones[PL_ZONE_SMALL].lends = arena->zones[PL_ZONE_BIG].lends = 1;
 	__atomic_store_n(&arena->lends, 1, __ATOMIC_RELAXED);
 	pl_arena_unlock(arena);
-	return 1;
+	return true;
 }
 
 int

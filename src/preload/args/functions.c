@@ -6,6 +6,7 @@
  *
  * Threads: any. Buckets are lists that only grow at their head, under make_lock.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ name_ask(const void *handle, int is_kernel, const char **name)
 }
 
 /* Whether the handle is a function, or (is_kernel) a kernel, as far as the driver tells. */
-static int
+static bool
 handle_is(const void *handle, int is_kernel, const char **name)
 {
 	size_t offset, bytes;

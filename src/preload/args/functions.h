@@ -8,6 +8,7 @@
 #define SL_PRELOAD_FUNCTIONS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,7 +51,7 @@ struct pl_function {
 struct pl_function *pl_function_find(const void *handle);
 
 /* mangled.c: whether a C++ name, mangled, has a pointer to a pointer among its types. */
-int pl_name_is_indirect(const char *name);
+bool pl_name_is_indirect(const char *name);
 
 /* policies.c: what the person who started the program knows of a function; PL_UNKNOWN: nothing. */
 enum pl_knowledge pl_policy_of(const char *name);
@@ -86,7 +87,7 @@ size_t pl_launch_look(void *function, void **params, void **extra, struct pl_use
 		      unsigned *flags, uint64_t *at, size_t *n_at);
 
 /* 1: not enough is known of the function, and peeking may tell. */
-static inline int
+static inline bool
 pl_function_is_new(const struct pl_function *f)
 {
 	return atomic_load_explicit(&f->knowledge, memory_order_relaxed) == PL_UNKNOWN &&
@@ -94,7 +95,7 @@ pl_function_is_new(const struct pl_function *f)
 }
 
 /* The same at its n-th launch (0: not counted), where enough seemed to be known. */
-static inline int
+static inline bool
 pl_function_is_due(const struct pl_function *f, uint64_t n)
 {
 	return pl_function_is_new(f) ||

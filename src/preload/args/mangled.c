@@ -11,6 +11,7 @@
  *
  * Threads: any; no state.
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "preload/args/functions.h"
@@ -61,7 +62,7 @@ take(struct reader *r, char c)
 	return 1;
 }
 
-static int
+static bool
 is_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -452,13 +453,13 @@ type_read(struct reader *r)
 	return is_pointer;
 }
 
-int
+bool
 pl_name_is_indirect(const char *name)
 {
 	struct reader r = {.at = name + 2};
 
 	if (name[0] != '_' || name[1] != 'Z')
-		return 0;
+		return false;
 	encoding_read(&r);
 	return r.found;
 }

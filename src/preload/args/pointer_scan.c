@@ -14,6 +14,7 @@
  * Bounded: SLOTS copies under way; a launch without a free slot is peeked into another time.
  * Threads: any; one lock, held across driver calls that wait for nothing.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,7 +146,7 @@ out:
 }
 
 /* Whether what was copied holds addresses. */
-static int
+static bool
 slot_is_table(const struct slot *slot, const char *bytes)
 {
 	uint32_t first = (uint32_t)(-slot->addr & 7);
@@ -158,9 +159,9 @@ slot_is_table(const struct slot *slot, const char *bytes)
 		if (!pl_maybe_ours(word) || !pl_block_find(word))
 			continue;
 		if (!slot->is_pool || k == first || ++n == 2)
-			return 1;
+			return true;
 	}
-	return 0;
+	return false;
 }
 
 SL_REQUIRES(lock) static void group_look(struct group *group)

@@ -17,6 +17,7 @@
  *
  * Threads: any. One lock; launches take it only for blocks that have PL_BLOCK_TABLE.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,7 +201,7 @@ struct gather {
 	uint64_t stamp;
 };
 
-static int
+static bool
 addr_is_in(const struct pl_block *block, uint64_t addr)
 {
 	return block && addr - block->base < block->bytes;

@@ -19,6 +19,7 @@
  *
  * Threads: any.
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/lock.h"
@@ -129,18 +130,18 @@ map_remember(const struct cu_tensor_map *map, uint64_t addr, uint64_t bytes)
 	sl_mutex_unlock(&entries_lock);
 }
 
-int
+bool
 pl_tensor_map_find(const void *map128, struct pl_use *use)
 {
 	uint64_t words[MAP_WORDS], addr, bytes;
 	int word;
 
 	if (!atomic_load_explicit(&n_maps, memory_order_acquire))
-		return 0;
+		return false;
 	memcpy(words, map128, sizeof(words));
 	word = atomic_load_explicit(&address_word, memory_order_relaxed);
 	if (word >= 0 && word < MAP_WORDS && !pl_maybe_ours(words[word]))
-		return 0;
+		return false;
 	return map_lookup(map_hash(words), &addr, &bytes) &&
 	       pl_use_of(addr, bytes, SLUICE_USE_READ_WRITE, use);
 }

@@ -10,6 +10,8 @@
  *
  * Threads: any.
  */
+#include <stdbool.h>
+
 #include "preload/api/api_copy.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu.h"
@@ -161,7 +163,7 @@ pl_box_bytes(const struct pl_side *side, uint64_t width, uint64_t height, uint64
 	return bytes;
 }
 
-int
+bool
 pl_box_is_dense(const struct pl_side *side, uint64_t width, uint64_t height, uint64_t depth)
 {
 	return (height == 1 || side->pitch == width) &&

@@ -12,6 +12,8 @@
  *
  * Threads: any.
  */
+#include <stdbool.h>
+
 #include "preload/api/api_copy.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu.h"
@@ -193,13 +195,13 @@ batch_note(const struct batch *b)
 			pl_host_note(b->to[i], (void *)(uintptr_t)b->from[i], b->bytes[i]);
 }
 
-static int
+static bool
 batch_is_ours(const struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++)
 		if (pl_maybe_ours(b->to[i]) || pl_maybe_ours(b->from[i]))
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 static int
@@ -276,7 +278,7 @@ side_of(const struct cu_operand *operand, const struct cu_batch_3d *copy)
 	return side;
 }
 
-static int
+static bool
 has_array(const struct cu_batch_3d *copy)
 {
 	return copy->to.type != CU_OPERAND_POINTER || copy->from.type != CU_OPERAND_POINTER;
@@ -379,7 +381,7 @@ boxes_part(const struct boxes *b)
 	return result;
 }
 
-static int
+static bool
 operand_is_ours(const struct cu_operand *operand)
 {
 	return operand->type == CU_OPERAND_POINTER && pl_maybe_ours(operand->pointer.addr);

@@ -6,6 +6,8 @@
 #ifndef SL_PRELOAD_FOREIGN_H
 #define SL_PRELOAD_FOREIGN_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "preload/api/driver_api.h"
 
@@ -17,7 +19,7 @@
  * begins at 0. Nothing but a comparison unless it was out of memory. A program whose thread is captured
  * in a graph is not helped: making room waits for copies.
  */
-int pl_room_made(int result, int *tries, uint64_t bytes);
+bool pl_room_made(int result, int *tries, uint64_t bytes);
 
 /* cuMemCreate() and its like of the driver's memory, which is counted. CUresults. */
 int pl_foreign_create(uint64_t *handle, size_t bytes, const struct cu_allocation *what,

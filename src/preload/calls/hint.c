@@ -15,6 +15,7 @@
 #include "preload/gpu.h"
 #include "sluice/sluice.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -40,13 +41,13 @@ target_of(uint64_t addr, size_t bytes, struct pl_block **out)
 	return TARGET_OURS;
 }
 
-static int
+static bool
 is_pressed(const struct pl_block *block)
 {
 	return atomic_load(&block->gpu->pressure) >= PL_OVERSUBSCRIBED;
 }
 
-static int
+static bool
 is_host(const struct cu_location *location)
 {
 	return location->type != CU_LOCATION_DEVICE;

@@ -10,6 +10,7 @@
  *
  * Threads: any. Blocks on nothing.
  */
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "preload/alloc/block.h"
@@ -17,7 +18,7 @@
 #include "preload/gpu.h"
 #include "preload/preload.h"
 
-static int
+static bool
 is_ours(uint64_t addr)
 {
 	return pl_active() && pl_maybe_ours(addr) && pl_block_find(addr);

@@ -13,6 +13,7 @@
  * the graph is instantiated.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -224,17 +225,17 @@ launch_peek(struct pl_function *f, uint64_t n, struct cu_stream *stream,
 }
 
 /* Nobody looks at launches yet: but which streams have been used is known from the first one on. */
-static int
+static bool
 launch_is_at_ease(struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_gpu *gpu;
 
 	if (__builtin_expect(pl_watching(), 0))
-		return 0;
+		return false;
 	gpu = pl_gpu_here();
 	if (gpu)
 		(void)pl_stream_bit(gpu, stream, flavour);
-	return 1;
+	return true;
 }
 
 /* Addresses of another GPU's blocks: this one cannot reach them (peer_gpu.c), so nothing is done for them. How

@@ -8,6 +8,8 @@
  *
  * Threads: any. Blocks the first time for a block, on copies.
  */
+#include <stdbool.h>
+
 #include "preload/alloc/block.h"
 #include "preload/api/api_memop.h"
 #include "preload/calls/touch.h"
@@ -45,7 +47,7 @@ word_64(__typeof__(&cuStreamWaitValue64) real, struct cu_stream *stream, uint64_
 	return result ? result : real(stream, addr, value, flags);
 }
 
-static int
+static bool
 memop_has_address(const struct cu_memop *op)
 {
 	return op->type == CU_MEMOP_WAIT_32 || op->type == CU_MEMOP_WRITE_32 ||

@@ -17,6 +17,8 @@
  * Threads: any.
  */
 
+#include <stdbool.h>
+
 #include "base/lock.h"
 #include "preload/alloc/block.h"
 #include "preload/calls/touch.h"
@@ -38,7 +40,7 @@ static struct relay relays[PL_GPUS_MAX]; /* relays_lock; each set once */
 static struct sl_mutex relays_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_SCOPES);
 static _Atomic int n_devices; /* 0: not asked for yet */
 
-int
+bool
 pl_device_is_only_one(void)
 {
 	int n = atomic_load(&n_devices);
@@ -53,7 +55,7 @@ pl_device_is_only_one(void)
 	return n == 1;
 }
 
-int
+bool
 pl_peer_is_needed(const struct pl_gpu *gpu)
 {
 	return !pl_device_is_only_one() && pl_gpu_here() != gpu;

@@ -10,16 +10,18 @@
  *
  * Threads: any. Block on copies when there is no memory.
  */
+#include <stdbool.h>
+
 #include "preload/api/api_foreign.h"
 #include "preload/calls/foreign.h"
 #include "preload/gpu.h"
 #include "preload/preload.h"
 
-int
+bool
 pl_room_made(int result, int *tries, uint64_t bytes)
 {
 	if (__builtin_expect(result != CU_ERROR_OUT_OF_MEMORY, 1) || !pl_active())
-		return 0;
+		return false;
 	return pl_gpu_shrink_budget(tries, bytes);
 }
 

@@ -10,10 +10,12 @@
  *
  * Threads: any.
  */
-#include "preload/calls/touch.h"
+#include <stdbool.h>
+
 #include "preload/alloc/block.h"
 #include "preload/args/functions.h"
 #include "preload/args/pointer_table.h"
+#include "preload/calls/touch.h"
 #include "preload/gpu.h"
 #include "preload/preload.h"
 #include "preload/report/counters.h"
@@ -57,7 +59,7 @@ uses_sort(struct pl_use *uses, size_t n)
 }
 
 /* Old contents that are read by the same call are of use: the core refuses the contradiction. Sorted. */
-static int
+static bool
 uses_contradict(const struct pl_use *uses, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -67,9 +69,9 @@ uses_contradict(const struct pl_use *uses, size_t n)
 			if (uses[k].intent != uses[i].intent &&
 			    (uses[i].intent == SLUICE_USE_WRITE_ALL ||
 			     uses[k].intent == SLUICE_USE_WRITE_ALL))
-				return 1;
+				return true;
 	}
-	return 0;
+	return false;
 }
 
 static void
@@ -164,13 +166,13 @@ pl_touch_look(struct pl_touch *touch)
 	return touch_open(touch);
 }
 
-int
+bool
 pl_touch_look_again(struct pl_touch *touch, int result)
 {
 	int rc = 0;
 
 	if (touch->flags & PL_SCOPE_AWAY || !pl_touch_is_split(touch, result))
-		return 0;
+		return false;
 	pl_touch_end(touch);
 	touch->flags |= PL_SCOPE_AWAY;
 	pl_enter();
@@ -279,14 +281,14 @@ pl_pieces(const struct pl_side *to, const struct pl_side *from, uint64_t width,
 
 /* Whether host code may read there: not so at addresses of the device, which some programs give where a
  * host pointer is due. */
-static int
+static bool
 host_is_readable(const void *host)
 {
 	int (*ask)(void *, int, uint64_t) = pl_real[SL_API_cuPointerGetAttribute];
 	int type = 0;
 
 	if (!host || pl_maybe_ours((uintptr_t)host))
-		return 0;
+		return false;
 	return ask(&type, CU_POINTER_MEMORY_TYPE, (uintptr_t)host) != CU_SUCCESS ||
 	       type == CU_MEMORY_HOST;
 }

@@ -10,6 +10,8 @@
 #ifndef SL_PRELOAD_TOUCH_H
 #define SL_PRELOAD_TOUCH_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "preload/api/driver_api.h"
 #include "preload/gpu.h"
@@ -55,13 +57,13 @@ int pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream,
 int pl_touch_look(struct pl_touch *touch);
 /* The driver refused that with this result because not all had room there: now each use is in host memory as a
  * whole, if that has room. 1: worth another try. Once. */
-int pl_touch_look_again(struct pl_touch *touch, int result);
+bool pl_touch_look_again(struct pl_touch *touch, int result);
 void pl_touch_end(struct pl_touch *touch);
 
 /* ---- peer_gpu.c: memory of another GPU than the stream's ---- */
 
 /* Whether this GPU is not that of the calling thread's context. */
-int pl_peer_is_needed(const struct pl_gpu *gpu);
+bool pl_peer_is_needed(const struct pl_gpu *gpu);
 /* As pl_scope_begin() and end, with uses of such a GPU; the stream is one of the calling thread's
  * context. Driver calls. */
 int pl_peer_begin(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
@@ -126,8 +128,8 @@ void pl_box_generalize(struct cu_copy_3d *copy);
 uint64_t pl_box_bytes(const struct pl_side *side, uint64_t width, uint64_t height,
 		      uint64_t depth);
 /* Whether all of these bytes are in the box. */
-int pl_box_is_dense(const struct pl_side *side, uint64_t width, uint64_t height,
-		    uint64_t depth);
+bool pl_box_is_dense(const struct pl_side *side, uint64_t width, uint64_t height,
+		     uint64_t depth);
 
 /* ---- touch.c ---- */
 
@@ -136,6 +138,6 @@ int pl_box_is_dense(const struct pl_side *side, uint64_t width, uint64_t height,
 void pl_host_note(uint64_t addr, const void *host, size_t bytes);
 
 /* peer_gpu.c. Whether the process sees one GPU only. A load but for the first time. */
-int pl_device_is_only_one(void);
+bool pl_device_is_only_one(void);
 
 #endif

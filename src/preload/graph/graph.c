@@ -16,6 +16,7 @@
  * Threads: any. lock is held for the table and its entries; not across calls of the driver,
  * except those that read a graph.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -276,7 +277,7 @@ exec_note(struct cu_graph_exec *handle, struct cu_graph *graph, int from_device)
 
 /* ---- launches ---- */
 
-static int
+static bool
 block_is_named(const struct pl_block *block, uint64_t stamp)
 {
 	return atomic_load(&block->last_launch) == stamp;

@@ -10,6 +10,8 @@
  *
  * Threads: any. Blocks on copies under pressure.
  */
+#include <stdbool.h>
+
 #include "preload/calls/touch.h"
 #include "preload/graph/graphs.h"
 #include "preload/preload.h"
@@ -40,7 +42,7 @@ pl_graph_place_begin(struct pl_graph_place *place, const struct cu_copy_3d *copy
 	return touch->n ? pl_touch_look(touch) : CU_SUCCESS;
 }
 
-int
+bool
 pl_graph_place_again(struct pl_graph_place *place, int result)
 {
 	return place->touch.n && pl_touch_look_again(&place->touch, result);

@@ -6,6 +6,8 @@
 #ifndef SL_PRELOAD_GRAPHS_H
 #define SL_PRELOAD_GRAPHS_H
 
+#include <stdbool.h>
+
 #include "preload/api/api_graph.h"
 #include "preload/calls/touch.h"
 
@@ -58,7 +60,7 @@ struct pl_graph_place {
  * call is not made. again: the call returned result: 1, make it once more. end: in any case. */
 int pl_graph_place_begin(struct pl_graph_place *place, const struct cu_copy_3d *copy,
 			 const struct cu_memset_node *fill);
-int pl_graph_place_again(struct pl_graph_place *place, int result);
+bool pl_graph_place_again(struct pl_graph_place *place, int result);
 void pl_graph_place_end(struct pl_graph_place *place);
 
 /* The same of any node: what is inside of params is exchanged for the call, and put back at the end. */

@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +120,7 @@ static const struct lacking {
 
 /* ---- the driver ---- */
 
-int
+bool
 pl_real_has(enum sl_api name)
 {
 	pl_driver_open();
@@ -323,7 +324,7 @@ awaken(void)
 			seen ? "" : " linking");
 }
 
-int
+bool
 pl_driver_was_used(void)
 {
 	return atomic_load(&awake_said);

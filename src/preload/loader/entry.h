@@ -9,6 +9,8 @@
 #ifndef SL_PRELOAD_ENTRY_H
 #define SL_PRELOAD_ENTRY_H
 
+#include <stdbool.h>
+
 #include "preload/preload.h"
 
 /* ---- entry.c ---- */
@@ -16,7 +18,7 @@
 /* Open the driver if that was not tried yet. Blocks on loading it. */
 void pl_driver_open(void);
 /* Has a cuInit() of this process succeeded? */
-int pl_driver_was_used(void);
+bool pl_driver_was_used(void);
 /* From trampoline.c: the first call of that name. The function to go on with. */
 void *pl_first_call(unsigned api) __attribute__((visibility("hidden")));
 /* Functions of this library that wrap a name; NULL: it is not wrapped. */

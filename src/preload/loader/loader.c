@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,7 +71,7 @@ pl_own_path(void)
  * "libcuda.so", "libcuda.so.1", or the file that those lead to, which has the driver's version: numbers with
  * points between them. In whatever folder.
  */
-static int
+static bool
 name_is_driver(const char *path)
 {
 	const char *name = strrchr(path, '/');
@@ -78,30 +79,30 @@ name_is_driver(const char *path)
 
 	name = name ? name + 1 : path;
 	if (strncmp(name, DRIVER_NAME, 10) != 0)
-		return 0;
+		return false;
 	name += 10;
 	if (!*name || !strcmp(name, ".1"))
-		return 1;
+		return true;
 	for (int numbers = 0; *name == '.'; name += chars, numbers++) {
 		chars = 1 + strspn(name + 1, "0123456789");
 		if (chars == 1)
-			return 0;
+			return false;
 		if (!name[chars])
 			return numbers > 0;
 	}
-	return 0;
+	return false;
 }
 
 /* By its name, or as a link of another name. */
-static int
+static bool
 path_is_driver(const char *path)
 {
 	char target[PATH_MAX];
 
 	if (!path)
-		return 0;
+		return false;
 	if (name_is_driver(path))
-		return 1;
+		return true;
 	/* Nearly all that is opened is no link: one call then. */
 	return strchr(path, '/') && readlink(path, target, sizeof(target)) > 0 &&
 	       realpath(path, target) && name_is_driver(target);

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ export_find(const char *symbol, const void *function)
 }
 
 /* Whether the driver has had that ABI since the table's version. */
-static int
+static bool
 is_old(const char *symbol, const void *function, uint64_t flags)
 {
 	void *then = NULL;
@@ -112,9 +113,9 @@ is_old(const char *symbol, const void *function, uint64_t flags)
 
 	if (pl_real_has(SL_API_cuGetProcAddress_v2)) {
 		if (PL_REAL(cuGetProcAddress_v2)(symbol, &then, PL_API_VERSION, flags, &status))
-			return 0;
+			return false;
 	} else if (PL_REAL(cuGetProcAddress)(symbol, &then, PL_API_VERSION, flags)) {
-		return 0;
+		return false;
 	}
 	return then == function;
 }

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +116,7 @@ lists_open(int defaults, char *path)
 	return handle;
 }
 
-static int
+static bool
 text_is_inside(const char *file, size_t bytes, uint32_t offset)
 {
 	return offset < bytes && memchr(file + offset, '\0', bytes - offset);

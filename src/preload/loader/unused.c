@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,7 +23,7 @@
 #include "preload/preload.h"
 
 /* Has this process started others? Whoever ignores the end of its children leaves no trace of them. */
-static int
+static bool
 has_had_children(void)
 {
 	struct sigaction action;
@@ -30,10 +31,10 @@ has_had_children(void)
 	siginfo_t info;
 
 	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD)
-		return 1;
+		return true;
 	if (sigaction(SIGCHLD, NULL, &action) || (action.sa_flags & SA_NOCLDWAIT) ||
 	    (!(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_IGN))
-		return 1;
+		return true;
 	return getrusage(RUSAGE_CHILDREN, &usage) || usage.ru_maxrss;
 }
 

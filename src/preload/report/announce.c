@@ -12,6 +12,7 @@
  * Threads: any. Blocks on the loader's lock.
  */
 #include <link.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "preload/calls/touch.h"
@@ -101,7 +102,7 @@ is_loaded(struct look *look)
 	return loaded.found;
 }
 
-int
+bool
 pl_meminfo_physical(void)
 {
 	static struct look look = {sizers, sizeof(sizers) / sizeof(sizers[0]), 0, 0};

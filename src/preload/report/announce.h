@@ -7,11 +7,13 @@
 #ifndef SL_PRELOAD_ANNOUNCE_H
 #define SL_PRELOAD_ANNOUNCE_H
 
+#include <stdbool.h>
+
 #include "preload/loader/settings.h"
 
 /* What memory queries tell: 1 physical, 0 virtual size. In auto by the libraries that are
  * loaded. */
-int pl_meminfo_physical(void);
+bool pl_meminfo_physical(void);
 /* The setting, auto decided: ALL once the process has loaded JAX and where there is one GPU (kernels of
  * several reach each other's memory, which ours is not for), else OURS. */
 enum pl_mapped pl_mapped(void);

@@ -30,6 +30,7 @@
 #include "sluice/sluice.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static _Atomic unsigned flying;                      /* begun, and not collected
 
 /* ---- tensors ---- */
 
-static int
+static bool
 is_small(uint64_t bytes)
 {
 	return bytes < PL_TRACE_SMALL;

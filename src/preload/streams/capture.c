@@ -15,12 +15,14 @@
  * Threads: any.
  */
 
-#include "preload/streams/capture.h"
+#include <stdbool.h>
+
 #include "base/lock.h"
 #include "core/interpose.h"
 #include "preload/api/api_stream.h"
 #include "preload/gpu.h"
 #include "preload/preload.h"
+#include "preload/streams/capture.h"
 #include "preload/streams/stream.h"
 #include "preload/streams/stream_internal.h"
 
@@ -59,14 +61,14 @@ pl_captures_running(void)
 	return (int)atomic_load(&pl_captures);
 }
 
-int
+bool
 pl_stream_captures(struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	int status = CU_CAPTURE_NONE;
 	int result;
 
 	if (!atomic_load(&pl_captures))
-		return 0;
+		return false;
 	result = PL_REAL(cuStreamIsCapturing)(pl_stream_handle(stream, flavour), &status);
 	return result == CU_ERROR_STREAM_CAPTURE_IMPLICIT ||
 	       (!result && status != CU_CAPTURE_NONE);

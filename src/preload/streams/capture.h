@@ -8,6 +8,7 @@
 #define SL_PRELOAD_CAPTURE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "preload/api/driver_api.h"
 
@@ -17,7 +18,7 @@ extern _Atomic unsigned pl_captures;
 
 /* Whether work enqueued on the stream would go into a graph, or must not be enqueued because of a
  * capture (legacy stream). One driver call, none while nothing in the process captures. */
-int pl_stream_captures(struct cu_stream *stream, enum pl_default_stream flavour);
+bool pl_stream_captures(struct cu_stream *stream, enum pl_default_stream flavour);
 /* Number of captures going on in the process. A load. */
 int pl_captures_running(void);
 int pl_capture_relax_now(void);

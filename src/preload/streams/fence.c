@@ -16,6 +16,7 @@
  * Threads: any. The callers have begun pl_enter().
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/fault_point.h"
@@ -171,20 +172,20 @@ result_is_end(int result)
 	return sl_cuda_result_is_lost(result);
 }
 
-int
+bool
 pl_event_passed(struct pl_event *event)
 {
 	int pushed, result;
 
 	if (atomic_load(&event->passed))
-		return 1;
+		return true;
 	pushed = pl_context_push(event->context);
 	result = pushed < 0 ? 0 : PL_REAL(cuEventQuery)(event->handle);
 	pl_context_pop(pushed);
 	if (result && !result_is_end(result))
-		return 0;
+		return false;
 	atomic_store(&event->passed, 1);
-	return 1;
+	return true;
 }
 
 /* Until the event has passed. CUresult. */
@@ -205,14 +206,14 @@ fence_event_await(struct pl_event *event)
 
 /* The stream is being captured, or is the legacy one, which must not be used while another is. Its
  * context is current. */
-static int
+static bool
 stream_is_captured(const struct pl_stream *s)
 {
 	int status = CU_CAPTURE_NONE;
 	int result;
 
 	if (!atomic_load(&pl_captures))
-		return 0;
+		return false;
 	result = PL_REAL(cuStreamIsCapturing)(s->handle, &status);
 	return result == CU_ERROR_STREAM_CAPTURE_IMPLICIT ||
 	       (!result && status != CU_CAPTURE_NONE);
@@ -351,20 +352,20 @@ part_record(struct fence_part *part)
 }
 
 /* 1: passed. */
-static int
+static bool
 part_passed(struct fence_part *part)
 {
 	if (part->ref.stream)
 		(void)part_record(part);
 	if (part->ref.stream)
-		return 0;
+		return false;
 	if (!part->event)
-		return 1;
+		return true;
 	if (!pl_event_passed(part->event))
-		return 0;
+		return false;
 	pl_event_put(part->event);
 	part->event = NULL;
-	return 1;
+	return true;
 }
 
 static void
@@ -410,7 +411,7 @@ pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out)
 	return 0;
 }
 
-int
+bool
 pl_fence_passed(struct pl_fence *fence)
 {
 	int token = pl_capture_relax();
@@ -421,9 +422,9 @@ pl_fence_passed(struct pl_fence *fence)
 	pl_leave();
 	pl_capture_restore(token);
 	if (fence->n)
-		return 0;
+		return false;
 	fence_free(fence);
-	return 1;
+	return true;
 }
 
 /* Until the part has passed. 0, or -EBUSY. */
@@ -480,13 +481,13 @@ pl_fence_put(struct pl_fence *fence)
 		fence_free(fence);
 }
 
-int
+bool
 pl_fence_is_whole(const struct pl_fence *fence)
 {
 	for (size_t i = 0; i < fence->n; i++)
 		if (fence->parts[i].ref.stream)
-			return 0;
-	return 1;
+			return false;
+	return true;
 }
 
 int

@@ -7,6 +7,7 @@
 #ifndef SL_PRELOAD_FENCE_H
 #define SL_PRELOAD_FENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -23,7 +24,7 @@ struct pl_gpu;
  */
 struct pl_fence;
 int pl_fence_make(struct pl_gpu *gpu, uint64_t mask, struct pl_fence **out) SL_MUST_CHECK;
-int pl_fence_passed(struct pl_fence *fence);
+bool pl_fence_passed(struct pl_fence *fence);
 int pl_fence_wait(struct pl_fence *fence) SL_MUST_CHECK;
 /*
  * The same fence for several holders; it stands still: neither passed nor wait. is_whole: no stream of it is
@@ -32,7 +33,7 @@ int pl_fence_wait(struct pl_fence *fence) SL_MUST_CHECK;
  */
 struct pl_fence *pl_fence_hold(struct pl_fence *fence);
 void pl_fence_put(struct pl_fence *fence);
-int pl_fence_is_whole(const struct pl_fence *fence);
+bool pl_fence_is_whole(const struct pl_fence *fence);
 int pl_fence_follow(const struct pl_fence *fence, struct cu_stream *stream,
 		    enum pl_default_stream flavour, uint64_t mask) SL_MUST_CHECK;
 int pl_fence_await(const struct pl_fence *fence) SL_MUST_CHECK;

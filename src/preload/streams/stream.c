@@ -18,6 +18,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/fault_point.h"
@@ -93,7 +94,7 @@ table_unlock(struct stream_table *table)
 	sl_mutex_unlock(&table->lock);
 }
 
-static int
+static bool
 handle_is_special(const struct cu_stream *handle)
 {
 	return handle == CU_LEGACY_STREAM || handle == CU_PER_THREAD_STREAM;

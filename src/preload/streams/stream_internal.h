@@ -15,6 +15,8 @@
 #ifndef SL_PRELOAD_STREAM_INTERNAL_H
 #define SL_PRELOAD_STREAM_INTERNAL_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/lock.h"
 #include "preload/api/driver_api.h"
@@ -109,7 +111,7 @@ enum pl_record_result {
 enum pl_record_result pl_stream_record(const struct pl_stream_ref *ref,
 				       struct pl_event **out);
 /* 1: done. */
-int pl_event_passed(struct pl_event *event);
+bool pl_event_passed(struct pl_event *event);
 struct pl_event *pl_event_hold(struct pl_event *event);
 void pl_event_put(struct pl_event *event);
 void pl_event_context_gone(struct cu_context *context);

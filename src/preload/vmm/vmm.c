@@ -18,6 +18,7 @@
  * Threads: any.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -39,13 +40,13 @@
 /* The thread's last handle was the driver's. */
 static _Thread_local int made_native __attribute__((tls_model("initial-exec")));
 
-static int
+static bool
 is_served(void)
 {
 	return pl_active() && pl_settings()->mapped != PL_MAPPED_DRIVER;
 }
 
-static int
+static bool
 is_granular(uint64_t n)
 {
 	return n && n % PL_GRANULE_BYTES == 0;
@@ -249,7 +250,7 @@ target_check(const struct target *t, size_t offset, unsigned long long flags)
 }
 
 /* Both sides ours, and nothing that would need the driver. */
-static int
+static bool
 target_is_paged(const struct target *t)
 {
 	return t->handle && t->range && !t->handle->native && !t->handle->mappings &&

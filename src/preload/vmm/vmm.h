@@ -27,6 +27,8 @@
 #ifndef SL_PRELOAD_VMM_H
 #define SL_PRELOAD_VMM_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/lock.h"
 #include "preload/api/driver_api.h"
@@ -77,7 +79,7 @@ extern struct sl_mutex pl_vmm_lock; /* SL_RANK_PL_MAPPINGS */
 /* ---- vmm_state.c: what there is. All need pl_vmm_lock; adds: 1, 0: no memory ---- */
 
 /* A number that no handle of the driver's has. */
-int pl_vmm_id_is_ours(uint64_t id);
+bool pl_vmm_id_is_ours(uint64_t id);
 int pl_vmm_handle_add(struct pl_vmm_handle *handle) PL_VMM_HELD SL_MUST_CHECK; /* gives it its id */
 void pl_vmm_handle_remove(const struct pl_vmm_handle *handle) PL_VMM_HELD;
 struct pl_vmm_handle *pl_vmm_handle_find(uint64_t id) PL_VMM_HELD;
@@ -114,7 +116,7 @@ int pl_room_hide(struct pl_vmm_range *range, uint64_t addr,
 /* Its contents are dead. Chunks with nothing else in them leave the device, under pressure when their
  * room is needed. in_use: as pl_vmm_in_use(). */
 void pl_room_drop(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes,
-		  int (*in_use)(uint64_t addr, uint64_t bytes)) PL_VMM_HELD;
+		  bool (*in_use)(uint64_t addr, uint64_t bytes)) PL_VMM_HELD;
 /* Nothing of the core's is mapped in it from here on; nothing in it is shown. 0 or -errno. Blocks
  * until launches that use it have ended. */
 int pl_room_empty(struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;
@@ -125,7 +127,7 @@ int pl_room_populate(struct pl_gpu *gpu, int zone, struct pl_area *area, uint64_
 /* ---- vmm_native.c: contents, and what becomes the driver's. CUresults ---- */
 
 /* Something is mapped in it, or is some handle's home. */
-int pl_vmm_in_use(uint64_t addr, uint64_t bytes) PL_VMM_HELD;
+bool pl_vmm_in_use(uint64_t addr, uint64_t bytes) PL_VMM_HELD;
 /* A handle that is mapped nowhere keeps its contents here. */
 int pl_vmm_home_set(struct pl_vmm_handle *handle, uint64_t addr,
 		    struct pl_vmm_range *range) PL_VMM_HELD SL_MUST_CHECK;

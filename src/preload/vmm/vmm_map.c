@@ -19,6 +19,7 @@
  * and no call of the core is made under it.
  */
 #include <errno.h>
+#include <stdbool.h>
 
 #include "base/bitmap.h"
 #include "base/error.h"
@@ -215,7 +216,7 @@ record_at(const struct pl_vmm_range *range, uint64_t addr)
 	return (struct pl_record *)pl_block_find(addr); /* its first member */
 }
 
-static int
+static bool
 record_is_pinned(const struct pl_record *record)
 {
 	return record && atomic_load(&record->block.flags) & PL_BLOCK_PINNED;
@@ -417,7 +418,7 @@ chunks_evict(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes)
 
 void
 pl_room_drop(struct pl_vmm_range *range, uint64_t addr, uint64_t bytes,
-	     int (*in_use)(uint64_t addr, uint64_t bytes))
+	     bool (*in_use)(uint64_t addr, uint64_t bytes))
 {
 	struct pl_arena *arena = pl_arena_of(range->gpu);
 	uint64_t chunk = arena->zones[range->zone].chunk_bytes;

@@ -12,6 +12,7 @@
  * still use them.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -41,7 +42,7 @@ result_of(int rc)
 
 /* ---- contents ---- */
 
-int
+bool
 pl_vmm_in_use(uint64_t addr, uint64_t bytes)
 {
 	return pl_vmm_mapping_in(addr, bytes) || pl_vmm_home_in(addr, bytes);

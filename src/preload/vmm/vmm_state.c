@@ -8,6 +8,8 @@
  *
  * Threads: pl_vmm_lock.
  */
+#include <stdbool.h>
+
 #include "preload/calls/ranges.h"
 #include "preload/vmm/vmm.h"
 
@@ -30,7 +32,7 @@ found(int is, const struct pl_range *range)
 
 /* ---- handles ---- */
 
-int
+bool
 pl_vmm_id_is_ours(uint64_t id)
 {
 	return id >> ID_TAG_SHIFT == ID_TAG;
