@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A device with no role: minimal_device.c. For the contract suite and test_minimal_space.c. */
 #ifndef TESTS_CONTRACT_MINIMAL_DEVICE_H
 #define TESTS_CONTRACT_MINIMAL_DEVICE_H
 

@@ -25,7 +25,7 @@ mru_create(struct sluice_space *s)
 }
 
 /* The later a chunk is used, the smaller is its stamp: it leaves first. */
-static int
+SL_HELD static int
 mru_stamp(struct sluice_launch *l)
 {
 	uint64_t uses = l->space->clock - MRU_CLOCK; /* so far */
