@@ -17,8 +17,8 @@
  *             room; the contents are in the frame or the store, or they are zeros.
  *   SYNCING   as DEVICE; a snapshot of it is being taken or written to the store.
  *   EVICTING  leaving the device; touches wait.
- *   VIEWING   as HOST, and spans are on their way between the frame and host code's view of the
- *             addresses (devices with hostmap): touches wait.
+ *   MAPPING   as HOST, and its mapping changes: spans are on their way between the frame and the
+ *             host map (devices with hostmap), or kernels are to reach it: touches wait.
  *   POISONED  a write to the store failed: what the store has is unknown; the frame has the
  *             contents and is kept until a later write succeeds.
  * In every state that is in flight one thread or one request owns the chunk; the others wait on it.
@@ -38,7 +38,7 @@
 	S(DEVICE,   0,         1) \
 	S(SYNCING,  1,         1) \
 	S(EVICTING, 1,         0) \
-	S(VIEWING,  1,         0) \
+	S(MAPPING,  1,         0) \
 	S(POISONED, 0,         0)
 
 /*
@@ -70,12 +70,12 @@
 	M(WRITING,  HOST,     write_done, "the store is up to date") \
 	M(WRITING,  STORE,    write_done, "the store is up to date and the frame was let go") \
 	M(WRITING,  POISONED, write_done | sl_write_begin, "the effect is unknown, or there is no place: the frame is kept") \
-	M(EMPTY,    VIEWING,  sl_host_zero, "host code's first touch: zeros in a frame") \
-	M(HOST,     VIEWING,  view_show | view_written | view_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
-	M(POISONED, VIEWING,  view_show | view_written | view_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
-	M(VIEWING,  EMPTY,    sl_host_zero, "no frame: as before") \
-	M(VIEWING,  HOST,     sl_host_zero | view_show | view_written | view_hide | reach_change, "zeros, shown, reachable by kernels, or back in the frame") \
-	M(VIEWING,  POISONED, view_show | view_written | view_hide | reach_change, "shown, reachable by kernels, or back in the frame") \
+	M(EMPTY,    MAPPING,  sl_host_zero, "host code's first touch: zeros in a frame") \
+	M(HOST,     MAPPING,  span_show | span_written | spans_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
+	M(POISONED, MAPPING,  span_show | span_written | spans_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
+	M(MAPPING,  EMPTY,    sl_host_zero, "no frame: as before") \
+	M(MAPPING,  HOST,     sl_host_zero | span_show | span_written | spans_hide | reach_change, "zeros, shown, reachable by kernels, or back in the frame") \
+	M(MAPPING,  POISONED, span_show | span_written | spans_hide | reach_change, "shown, reachable by kernels, or back in the frame") \
 	M(HOST,     STORE,    sl_host_let_go, "clean frame let go") \
 	M(HOST,     EMPTY,    copies_discard, "contents declared dead") \
 	M(POISONED, EMPTY,    copies_discard, "contents declared dead") \

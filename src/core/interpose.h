@@ -12,11 +12,11 @@
 
 /*
  * As sluice_space_create() for a CUDA device, but in this context (a CUcontext; NULL: the GPU's
- * primary one), and where the system refuses host code a view of its own (userfaultfd), without one:
- * *has_view then is 0, and host code must not touch what it gets.
+ * primary one), and where the system refuses host code a mapping of its own (userfaultfd), without one:
+ * *has_hostmap then is 0, and host code must not touch what it gets.
  */
 int sl_space_create_in(const struct sluice_config *config, void *context,
-		       struct sluice_space **out, int *has_view) SL_MUST_CHECK;
+		       struct sluice_space **out, int *has_hostmap) SL_MUST_CHECK;
 
 /* Addresses of the space, from first to behind the last. */
 void sl_space_addresses(const struct sluice_space *space, uint64_t *base, uint64_t *end);

@@ -19,8 +19,8 @@
  *     still be there; it is removed when it comes to the top. No other is.
  *  I5 a settled frame is on exactly one host list, the one host_list_of() names.
  *  I6 region->ready[] counts its chunks by readiness.
- *  I7 host code's view shows spans only of chunks in HOST, POISONED or VIEWING; view.bytes is
- *     the sum of their chunk sizes.
+ *  I7 the host map shows spans only of chunks in HOST, POISONED or MAPPING; hostmap.bytes is the
+ *     sum of their chunk sizes.
  */
 #ifndef SL_CORE_TYPES_H
 #define SL_CORE_TYPES_H
@@ -172,11 +172,11 @@ struct sl_chunk {
 	uint32_t heap_slot;       /* SL_HEAP_NONE: not in the heap */
 	uint32_t mark;            /* dedup within one launch */
 	uint32_t pins; /* uses by launches prepared and not finished; rules: victim.h */
-	uint32_t reach_users; /* uses by such launches that reach it in the host tier */
-	uint32_t view;        /* spans that host code's view shows (bit k: span k) */
-	uint32_t view_dirty;  /* of them: may be newer than the frame */
-	uint16_t user_pins;   /* sluice_pin(); rules: victim.h */
-	uint16_t flags;       /* enum sl_chunk_flag */
+	uint32_t reach_users;   /* uses by such launches that reach it in the host tier */
+	uint32_t hostmap;       /* spans that the host map shows (bit k: span k) */
+	uint32_t hostmap_dirty; /* of them: may be newer than the frame */
+	uint16_t user_pins;     /* sluice_pin(); rules: victim.h */
+	uint16_t flags;         /* enum sl_chunk_flag */
 	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
@@ -398,11 +398,11 @@ struct sluice_space {
 		struct sl_host_queue list[SL_HOST_LIST_COUNT];
 	} host;
 	struct {
-		uint64_t limit_bytes; /* set once: of chunks with a view at once */
+		uint64_t limit_bytes; /* set once: of chunks with shown spans at once */
 		uint64_t bytes;
 		struct sl_chunk **chunks; /* oldest first */
 		uint32_t n, max;
-	} view;
+	} hostmap;
 	struct {
 		int ready;        /* the device can hash */
 		uint32_t running; /* hashes under way */

@@ -217,7 +217,7 @@ space_make(struct sluice_config *config, struct pl_gpu *gpu)
 	int rc;
 
 	for (;;) {
-		rc = sl_space_create_in(config, gpu->context, &gpu->space, &gpu->has_view);
+		rc = sl_space_create_in(config, gpu->context, &gpu->space, &gpu->has_hostmap);
 		if (rc != -ENOMEM || is_set("SLUICE_ADDRESS") ||
 		    config->address_bytes / 2 < ADDRESS_BYTES_MIN)
 			return rc;

@@ -38,7 +38,7 @@ struct pl_gpu {
 	_Atomic uint64_t allocated_bytes; /* live blocks, as they count against the virtual size */
 	struct pl_arena *arena;
 	struct pl_gpu_internal *books; /* gpu.c's and scope.c's */
-	int has_view;                  /* host code may touch what it is given */
+	int has_hostmap;               /* host code may touch what it is given */
 	void *context; /* CUcontext the space stands in; the program cannot end it (context.c) */
 };
 

@@ -108,9 +108,9 @@ span_addr(const struct core *core, int i)
 	return (char *)core->dev->base + (size_t)i * core->span_bytes;
 }
 
-/* Host code's view is shown by spans of the smallest size. */
+/* The host map is shown by spans of the smallest size. */
 static int
-view_show(struct core *core, char *addr, const char *src, int guard)
+hostmap_show(struct core *core, char *addr, const char *src, int guard)
 {
 	size_t at;
 	int rc = 0;
@@ -134,7 +134,7 @@ host_show(struct core *core, char *addr, struct sl_frame *frame, unsigned flags)
 	if (!core->dev->hostmap)
 		return core->dev->ops->present(core->dev, addr, core->span_bytes, frame,
 					       flags);
-	rc = view_show(core, addr, frame ? frame->data : NULL, (flags & guards) != 0);
+	rc = hostmap_show(core, addr, frame ? frame->data : NULL, (flags & guards) != 0);
 	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
 		core->dev->ops->frame_put(core->dev, frame);
 	return rc;

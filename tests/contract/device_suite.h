@@ -11,7 +11,7 @@
  * leaves the test out and says so.
  *
  * Where host code sees no present span (hostmap), contents are read and written by copies
- * (device_peek(), device_poke()), and the core serves touches by what host code's view is shown.
+ * (device_peek(), device_poke()), and the core serves touches by what the host map is shown.
  *
  * A test is a function named as the sentence it shows. Programs are plain: 0 pass, 1 fail, 77 when
  * the system refuses every device, with the reason. With an argument they run only the tests whose
@@ -155,7 +155,7 @@ struct sl_frame *frame_get(struct core *core);
 void span_hold(struct core *core, int i, int value);
 /*
  * Make an absent span usable by host code with the contents of frame (NULL: zeros): presented, or
- * shown where host code has a view of its own; and take it away again, its contents into frame (NULL:
+ * shown in the host map, if there is one; and take it away again, its contents into frame (NULL:
  * they are lost). flags as present()'s; kept: nobody wrote to it since.
  */
 int host_show(struct core *core, char *addr, struct sl_frame *frame, unsigned flags);

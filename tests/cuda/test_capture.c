@@ -358,7 +358,7 @@ a_graph_finds_its_data_wherever_they_were(void)
 				{p + g * EACH + N * WORDS, TILE, SLUICE_USE_WRITE_ALL},
 			};
 
-			if (round == 2) /* from the host tier and host code's view */
+			if (round == 2) /* from the host tier and the host map */
 				CHECK(p[g * EACH + 3] == 3 * K + g * 10 + 2);
 			if (round == 3)
 				CHECK_OK(sluice_evict(s, p + g * EACH, EACH * 8,

@@ -85,7 +85,7 @@ main(void)
 	MUST(DRIVER(cuMemAlloc_v2)(&first, 512));
 	MUST(DRIVER(cuMemAllocManaged)(&addr, 3 * MIB, CU_ATTACH_GLOBAL));
 	if (!attribute(CU_POINTER_IS_MANAGED, addr)) {
-		printf("SKIP: host code has no view of a space here (userfaultfd)\n");
+		printf("SKIP: host code has no mapping of a space here (userfaultfd)\n");
 		return 77;
 	}
 	CHECK(attribute(CU_POINTER_HOST_POINTER, addr + 5) == addr + 5);

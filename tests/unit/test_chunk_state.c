@@ -21,7 +21,7 @@ static const char *const matrix[SL_CHUNK_STATE_COUNT] = {
 	/* DEVICE   */ "-------xx--",
 	/* SYNCING  */ "------x----",
 	/* EVICTING */ "xx-x--x----",
-	/* VIEWING  */ "x--x------x",
+	/* MAPPING  */ "x--x------x",
 	/* POISONED */ "x---xx---x-",
 };
 

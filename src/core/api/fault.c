@@ -75,15 +75,15 @@ chunk_recall(struct sl_chunk *c, const struct sl_touch *touch)
 	return sl_evict(c, SL_EVICT_REQUEST);
 }
 
-/* A touch by host code that has a view of its own. Drops. */
+/* A touch by host code that has a host map. Drops. */
 SL_HELD static int
-view_serve(struct sl_chunk *c, const struct sl_touch *touch)
+hostmap_serve(struct sl_chunk *c, const struct sl_touch *touch)
 {
 	int rc;
 
 	sl_check_host(c, touch);
 	do {
-		rc = sl_view_touch(c, touch);
+		rc = sl_hostmap_touch(c, touch);
 		if (rc != -EINPROGRESS)
 			return rc;
 		rc = chunk_recall(c, touch);
@@ -109,7 +109,7 @@ touch_serve(struct sl_region *r, const struct sl_touch *touch)
 		sl_check_touch(c, touch);
 	if (s->device->hostmap) {
 		sl_count(s, SLUICE_COUNTER_CPU_FAULTS, !touch->guarded);
-		return view_serve(c, touch);
+		return hostmap_serve(c, touch);
 	}
 	if (touch->guarded && !c->pages)
 		return chunk_written(c, touch);

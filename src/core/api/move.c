@@ -170,17 +170,17 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 
 		while (!rc &&
 		       (c->state == SL_CHUNK_FILLING || c->state == SL_CHUNK_EVICTING ||
-			c->state == SL_CHUNK_VIEWING ||
+			c->state == SL_CHUNK_MAPPING ||
 			(tier != SLUICE_TIER_HOST &&
-			 (c->view || ((c->flags & SL_ZEROCOPY) && !c->reach_users))) ||
+			 (c->hostmap || ((c->flags & SL_ZEROCOPY) && !c->reach_users))) ||
 			c->state == SL_CHUNK_SYNCING || c->state == SL_CHUNK_READING ||
 			(c->state == SL_CHUNK_DEVICE && !c->user_pins && !sl_chunk_pins(c)))) {
 			if (c->state == SL_CHUNK_DEVICE)
 				rc = sl_evict(c, SL_EVICT_REQUEST);
-			else if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING)
+			else if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_MAPPING)
 				rc = sl_zerocopy_unmap(c);
-			else if (c->view && c->state != SL_CHUNK_VIEWING)
-				rc = sl_view_fold(c);
+			else if (c->hostmap && c->state != SL_CHUNK_MAPPING)
+				rc = sl_hostmap_hide(c);
 			else
 				sl_chunk_wait(c);
 		}
@@ -210,7 +210,7 @@ range_evict(struct sl_region *r, uint64_t begin, uint64_t end, enum sluice_tier 
 			r->write_error = 0; /* reported now */
 		}
 		/* Shown to host code since the lock was dropped: it stays, as what a launch reaches. */
-		if (c->state == SL_CHUNK_HOST && !c->view &&
+		if (c->state == SL_CHUNK_HOST && !c->hostmap &&
 		    !(c->flags & (SL_DIRTY_HOST | SL_ZEROCOPY)))
 			sl_host_let_go(c);
 	}
@@ -631,7 +631,7 @@ residency_add(const struct sl_chunk *c, uint64_t from, uint64_t to,
 
 	if (c->user_pins)
 		out->pinned_bytes += bytes;
-	if ((sl_chunk_in_flight(c) && c->state != SL_CHUNK_VIEWING) ||
+	if ((sl_chunk_in_flight(c) && c->state != SL_CHUNK_MAPPING) ||
 	    (c->state == SL_CHUNK_DEVICE && !sl_chunk_is_ready(c)))
 		out->in_flight_bytes += bytes;
 	if (c->state == SL_CHUNK_STORE || c->state == SL_CHUNK_READING) {

@@ -17,7 +17,7 @@
 
 #define ENGINE_DEPTH 64u
 
-/* context: of a CUDA device, NULL: its primary one; then host code's view is a must. */
+/* context: of a CUDA device, NULL: its primary one; then the host map is a must. */
 static int
 device_create(struct sluice_space *s, void *context)
 {
@@ -81,7 +81,7 @@ space_free(struct sluice_space *s)
 	sl_lru_fini(s);
 	if (s->policy->destroy)
 		s->policy->destroy(s);
-	free(s->view.chunks);
+	free(s->hostmap.chunks);
 	free(s->early_evict.ring);
 	free(s->regions);
 	free(s);
@@ -147,7 +147,7 @@ space_create(const struct sluice_config *resolved, const struct sl_policy *polic
 	s->dev.budget_bytes = resolved->device_budget_bytes;
 	s->host.budget_bytes = resolved->host_budget_bytes;
 	s->host.staging_bytes = resolved->staging_bytes;
-	s->view.limit_bytes = resolved->staging_bytes / 4;
+	s->hostmap.limit_bytes = resolved->staging_bytes / 4;
 	sl_mutex_init(&s->lock, SL_RANK_SPACE);
 	for (int i = 0; i < SL_WAIT_BUCKETS; i++)
 		sl_cond_init(&s->chunk_wake[i]);
@@ -187,7 +187,7 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 
 int
 sl_space_create_in(const struct sluice_config *config, void *context,
-		   struct sluice_space **out, int *has_view)
+		   struct sluice_space **out, int *has_hostmap)
 {
 	struct sluice_config resolved = *config;
 	int rc = sl_config_resolve(&resolved);
@@ -195,7 +195,7 @@ sl_space_create_in(const struct sluice_config *config, void *context,
 	if (!rc)
 		rc = space_create(&resolved, NULL, NULL, NULL, context, out);
 	if (!rc)
-		*has_view = (*out)->device->hostmap != NULL;
+		*has_hostmap = (*out)->device->hostmap != NULL;
 	return rc;
 }
 

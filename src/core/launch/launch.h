@@ -130,7 +130,7 @@ void sl_scope_close(struct sluice_launch *l);
 /* check_mode.c: checking mode. Drops. */
 void sl_check_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 int sl_check_prepare(struct sluice_launch *l) SL_HELD SL_MUST_CHECK; /* instead of bringing in. Drops */
-/* The same for host code's view. Drops. */
+/* The same for the host map. Drops. */
 void sl_check_host(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD;
 
 #endif

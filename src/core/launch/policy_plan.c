@@ -517,7 +517,7 @@ range_prefetch(const struct moving *m, const struct sl_next_use *use)
 	for (uint64_t i = 0; i < range_chunks(range); i++) {
 		struct sl_chunk *c = range_chunk(range, i);
 
-		if (!chunk_is_outside(c) || (c->flags & SL_ZEROCOPY) || c->view)
+		if (!chunk_is_outside(c) || (c->flags & SL_ZEROCOPY) || c->hostmap)
 			continue;
 		if (room_make(m, r->chunk_bytes, number))
 			return;

@@ -8,7 +8,8 @@
 #include "core/state/state.h"
 
 struct sums {
-	uint64_t device, settled, staging, spilled, pinned, heap, discarded, read_ahead, view;
+	uint64_t device, settled, staging, spilled, pinned, heap, discarded, read_ahead,
+		hostmap;
 };
 
 static int
@@ -64,7 +65,7 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 	if (in_list != discarded)
 		return broken(c, "wrongly in or out of the discarded list (I4)");
 	if ((c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_POISONED ||
-	     c->state == SL_CHUNK_WRITING || (c->state == SL_CHUNK_VIEWING && c->view)) &&
+	     c->state == SL_CHUNK_WRITING || (c->state == SL_CHUNK_MAPPING && c->hostmap)) &&
 	    !c->host)
 		return broken(c, "has no frame (I3)");
 	if (c->state == SL_CHUNK_STORE && !(c->flags & SL_STORE_VALID))
@@ -85,12 +86,12 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 	if (c->measured && !present && c->state != SL_CHUNK_FILLING &&
 	    c->state != SL_CHUNK_EVICTING)
 		return broken(c, "measured, but not on the device");
-	if (c->view && c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED &&
-	    c->state != SL_CHUNK_VIEWING)
+	if (c->hostmap && c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED &&
+	    c->state != SL_CHUNK_MAPPING)
 		return broken(c, "is shown to host code, but has left its frame (I7)");
-	if (c->view_dirty & ~c->view)
-		return broken(c, "newer in a view that does not show it (I7)");
-	sums->view += c->view ? c->region->chunk_bytes : 0;
+	if (c->hostmap_dirty & ~c->hostmap)
+		return broken(c, "newer in a host map that does not show it (I7)");
+	sums->hostmap += c->hostmap ? c->region->chunk_bytes : 0;
 	if (c->host) {
 		struct sl_host *h = c->host;
 
@@ -192,10 +193,10 @@ check_space(const struct sluice_space *s)
 		return sl_fail(-EINVAL, "check: pinned bytes: %llu in chunks, %llu counted",
 			       (unsigned long long)sums.pinned,
 			       (unsigned long long)s->dev.pinned_bytes);
-	if (sums.view != s->view.bytes)
-		return sl_fail(-EINVAL, "check: views of %llu bytes, counted %llu (I7)",
-			       (unsigned long long)sums.view,
-			       (unsigned long long)s->view.bytes);
+	if (sums.hostmap != s->hostmap.bytes)
+		return sl_fail(-EINVAL, "check: host map of %llu bytes, counted %llu (I7)",
+			       (unsigned long long)sums.hostmap,
+			       (unsigned long long)s->hostmap.bytes);
 	if (sums.heap != s->dev.heap_n)
 		return sl_fail(-EINVAL, "check: %llu chunks in a heap of %u",
 			       (unsigned long long)sums.heap, s->dev.heap_n);

@@ -67,8 +67,8 @@ host_list_of(const struct sl_chunk *c)
 		return host_list_kept(c, clean);
 	if (c->state == SL_CHUNK_WRITING)
 		return h->settled ? SL_HOST_CLEAN : SL_HOST_LIST_NONE;
-	/* A frame with a view is to be folded first; bounded by view.limit_bytes. */
-	if (c->state != SL_CHUNK_HOST || c->view)
+	/* What is shown of it is to be hidden first; bounded by hostmap.limit_bytes. */
+	if (c->state != SL_CHUNK_HOST || c->hostmap)
 		return SL_HOST_LIST_NONE;
 	if (c->flags & SL_ZEROCOPY)
 		return SL_HOST_REACHED;

@@ -61,8 +61,8 @@ copies_discard(struct sl_chunk *c, enum sl_discard_how how)
 			return 0; /* a launch still uses it */
 		return sl_zerocopy_unmap(c) == 0;
 	}
-	if (c->view)
-		return sl_view_forget(c) == 0; /* what is still shown lives on */
+	if (c->hostmap)
+		return sl_hostmap_discard(c) == 0; /* what is still shown lives on */
 	sl_dirty_hash_forget(c);
 	free(c->pages);
 	c->pages = NULL;

@@ -213,8 +213,8 @@ fill_from_frame(struct sl_chunk *c, const struct sl_fill *fill)
 
 	if (c->flags & SL_ZEROCOPY)
 		return sl_zerocopy_unmap(c);
-	if (c->view)
-		return dead ? sl_view_forget(c) : sl_view_fold(c);
+	if (c->hostmap)
+		return dead ? sl_hostmap_discard(c) : sl_hostmap_hide(c);
 	if (c->state == SL_CHUNK_POISONED && c->pages)
 		return pages_write(c);
 	return fill_move(c, fill);

@@ -96,10 +96,10 @@ chunk_flush(struct sl_chunk *c, int keep)
 	int rc = 0, done = 0;
 
 	while (!rc && !done) {
-		if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING && !keep)
+		if ((c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_MAPPING && !keep)
 			rc = sl_zerocopy_unmap(c);
-		else if (c->view && c->state != SL_CHUNK_VIEWING)
-			rc = sl_view_fold(c);
+		else if (c->hostmap && c->state != SL_CHUNK_MAPPING)
+			rc = sl_hostmap_hide(c);
 		else if (c->state == SL_CHUNK_DEVICE)
 			rc = device_flush(c, keep, &done);
 		else if (c->state == SL_CHUNK_POISONED ||

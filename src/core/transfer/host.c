@@ -442,7 +442,7 @@ sl_host_zero(struct sl_chunk *c, int any)
 
 	if (rc)
 		return rc;
-	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
 	rc = sl_host_get(c, SL_STAGING_READ, &h);
 	if (rc) {
 		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
@@ -510,8 +510,8 @@ shrink_unlisted(struct sluice_space *s)
 				return sl_evict(c, SL_EVICT_REQUEST) == 0;
 			if (c->state == SL_CHUNK_HOST && (c->flags & SL_ZEROCOPY))
 				return sl_zerocopy_unmap(c) == 0;
-			if (c->state == SL_CHUNK_HOST && c->view)
-				return sl_view_fold(c) == 0;
+			if (c->state == SL_CHUNK_HOST && c->hostmap)
+				return sl_hostmap_hide(c) == 0;
 			if (c->state != SL_CHUNK_HOST) {
 				sl_chunk_wait(c);
 				return 1;

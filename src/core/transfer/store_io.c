@@ -238,7 +238,7 @@ spill_worth(const struct sl_chunk *c)
 	    !(c->flags & (SL_SNAPSHOT | SL_DISCARDED)))
 		return c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST) ? WORTH_NOTHING
 								    : WORTH_A_COPY;
-	if (c->state == SL_CHUNK_HOST && !c->pages && !c->view && c->host->settled &&
+	if (c->state == SL_CHUNK_HOST && !c->pages && !c->hostmap && c->host->settled &&
 	    !(c->flags & SL_ZEROCOPY))
 		return c->flags & SL_DIRTY_HOST ? WORTH_NOTHING : WORTH_A_COPY;
 	return WORTH_ALL;
@@ -323,13 +323,13 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 	uint64_t offset;
 	int rc = 0;
 
-	while (!rc && (c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_VIEWING)
+	while (!rc && (c->flags & SL_ZEROCOPY) && c->state != SL_CHUNK_MAPPING)
 		rc = sl_zerocopy_unmap(c);
 	if (!rc)
-		rc = sl_view_fold(c);
+		rc = sl_hostmap_hide(c);
 
 	if (rc || (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED))
-		return rc; /* the fold dropped the lock, and somebody was faster */
+		return rc; /* hiding dropped the lock, and somebody was faster */
 	h = c->host;
 	io = &h->io;
 	r->busy++;

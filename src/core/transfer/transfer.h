@@ -199,14 +199,14 @@ void sl_read_ahead(struct sl_region *r, uint64_t first, uint64_t last) SL_HELD;
 /* Held, or r is known to nobody else yet. */
 void sl_read_ahead_reset(struct sl_region *r);
 
-/* view.c: host code's view (devices with hostmap) */
+/* hostmap.c: host code's mapping (devices with hostmap) */
 /* Serve a touch of c by host code. Drops. -EINPROGRESS: it is on the device, or launches access its frame;
  * wait for them and evict it, then try again. */
-int sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD SL_MUST_CHECK;
-/* Hide what is shown of c (HOST or POISONED), its newest contents in the frame. forget: they are
+int sl_hostmap_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD SL_MUST_CHECK;
+/* Hide what is shown of c (HOST or POISONED), its newest contents in the frame. discard: they are
  * dead. Drop; on failure nothing is lost. */
-int sl_view_fold(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
-int sl_view_forget(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+int sl_hostmap_hide(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+int sl_hostmap_discard(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 
 /* zerocopy.c: chunks that kernels reach in the host tier (devices with zerocopy) */
 /* Make c reachable by the launch being prepared, unless it is on the device; counts a user. Drops.

@@ -13,7 +13,7 @@
  */
 #include "core/transfer/transfer.h"
 
-/* Map or unmap, outside the lock; the chunk is VIEWING meanwhile. */
+/* Map or unmap, outside the lock; the chunk is MAPPING meanwhile. */
 SL_HELD static int
 reach_change(struct sl_chunk *c, int reach)
 {
@@ -21,7 +21,7 @@ reach_change(struct sl_chunk *c, int reach)
 	enum sl_chunk_state back = c->state;
 	int rc;
 
-	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
 	sl_space_unlock(s);
 	rc = reach ? s->device->zerocopy->map(s->device, sl_chunk_addr(c),
 					      c->region->chunk_bytes, c->host->frame)
@@ -67,8 +67,8 @@ reach_frame(struct sl_chunk *c)
 	const struct sluice_space *s = c->region->space;
 	int rc;
 
-	if (c->view)
-		return sl_view_fold(c);
+	if (c->hostmap)
+		return sl_hostmap_hide(c);
 	if (c->host->settled)
 		return reach_change(c, 1);
 	rc = sl_host_settle(c, SL_SETTLE_WRITE);
@@ -114,12 +114,12 @@ sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent)
 	c->region->busy++;
 	while (!rc && !sl_chunk_on_device(c) && !(c->flags & SL_ZEROCOPY))
 		rc = reach_step(c, &waited_read);
-	while (!rc && c->state == SL_CHUNK_VIEWING)
+	while (!rc && c->state == SL_CHUNK_MAPPING)
 		sl_chunk_wait(c);
 	if (!rc && (c->flags & SL_ZEROCOPY)) {
 		c->reach_users++;
-		if (c->view)
-			rc = sl_view_fold(c);
+		if (c->hostmap)
+			rc = sl_hostmap_hide(c);
 		if (intent != SLUICE_USE_READ) {
 			c->flags |= SL_DIRTY_HOST;
 			sl_dirty_hash_forget(c);

@@ -204,7 +204,7 @@ cuMemAllocManaged(uint64_t *addr, size_t bytes, unsigned flags)
 	if (pl_active() && pl_settings()->own_managed &&
 	    (flags == CU_ATTACH_GLOBAL || flags == CU_ATTACH_HOST))
 		gpu = serving_gpu(addr, bytes);
-	if (gpu && !gpu->has_view)
+	if (gpu && !gpu->has_hostmap)
 		gpu = NULL;
 	if (gpu) /* what host code touches leaves the device: launches must bring it back */
 		pl_gpu_press(gpu, PL_OVERSUBSCRIBED);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host code's view, on devices where host code has page tables of its own at the same addresses
- * (devices with hostmap). A touch by host code takes the chunk to the host tier, and shows the
+ * The host map: host code's mapping on devices where it has page tables of its own at the same
+ * addresses (devices with hostmap). A touch by host code takes the chunk to the host tier, and shows the
  * touched span of 2 MiB: its bytes are copied from the frame to host code's memory. A span that
  * is only read is shown guarded, so that the first write to it is known. A written one may be
- * newer than the frame. Before the chunk leaves HOST the view is folded: every span of it is
- * hidden, and newer bytes go back into the frame.
+ * newer than the frame. Before the chunk leaves HOST every span of it is hidden: newer
+ * bytes go back into the frame.
  *
  * So both sides always see the newest contents, at the same boundaries as managed memory without
  * concurrent access. A launch sees host code's earlier writes. Host code sees the writes of
@@ -13,7 +13,8 @@
  * the touching thread itself holds the launch by sluice_launch_begin(), the touch cannot be
  * served.
  *
- * Memory: chunks with a view count to view.limit_bytes at most; the oldest is folded for room.
+ * Memory: chunks with shown spans count to hostmap.limit_bytes at most; the oldest is hidden for
+ * room.
  * LOCKING: as in state.h.
  */
 #include <string.h>
@@ -32,49 +33,49 @@ span_addr(const struct sl_chunk *c, uint32_t span)
 	return sl_chunk_addr(c) + (size_t)span * SL_SPAN_BYTES;
 }
 
-/* Room for another chunk on the list of those with a view. Held. */
+/* Room for another chunk on the list of those with shown spans. Held. */
 SL_HELD static int
-viewed_grow(struct sluice_space *s)
+hostmap_list_grow(struct sluice_space *s)
 {
-	uint32_t max = s->view.max ? s->view.max * 2 : 64;
+	uint32_t max = s->hostmap.max ? s->hostmap.max * 2 : 64;
 	struct sl_chunk **chunks = sl_calloc(max, sizeof(struct sl_chunk *));
 
 	if (!chunks)
-		return sl_fail(-ENOMEM, "view: out of memory");
-	if (s->view.n)
-		memcpy(chunks, s->view.chunks, s->view.n * sizeof(struct sl_chunk *));
-	free(s->view.chunks);
-	s->view.chunks = chunks;
-	s->view.max = max;
+		return sl_fail(-ENOMEM, "host map: out of memory");
+	if (s->hostmap.n)
+		memcpy(chunks, s->hostmap.chunks, s->hostmap.n * sizeof(struct sl_chunk *));
+	free(s->hostmap.chunks);
+	s->hostmap.chunks = chunks;
+	s->hostmap.max = max;
 	return 0;
 }
 
-/* On the list of chunks with a view. Held. */
+/* On the list of chunks with shown spans. Held. */
 SL_HELD static int
-viewed_add(struct sl_chunk *c)
+hostmap_list_add(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
-	int rc = s->view.n == s->view.max ? viewed_grow(s) : 0;
+	int rc = s->hostmap.n == s->hostmap.max ? hostmap_list_grow(s) : 0;
 
 	if (rc)
 		return rc;
-	s->view.chunks[s->view.n++] = c;
-	s->view.bytes += c->region->chunk_bytes;
+	s->hostmap.chunks[s->hostmap.n++] = c;
+	s->hostmap.bytes += c->region->chunk_bytes;
 	return 0;
 }
 
 SL_HELD static void
-viewed_remove(struct sl_chunk *c)
+hostmap_list_remove(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	uint32_t i = 0;
 
-	while (s->view.chunks[i] != c)
+	while (s->hostmap.chunks[i] != c)
 		i++;
-	memmove(&s->view.chunks[i], &s->view.chunks[i + 1],
-		(s->view.n - i - 1) * sizeof(s->view.chunks[0]));
-	s->view.n--;
-	s->view.bytes -= c->region->chunk_bytes;
+	memmove(&s->hostmap.chunks[i], &s->hostmap.chunks[i + 1],
+		(s->hostmap.n - i - 1) * sizeof(s->hostmap.chunks[0]));
+	s->hostmap.n--;
+	s->hostmap.bytes -= c->region->chunk_bytes;
 }
 
 /*
@@ -82,55 +83,55 @@ viewed_remove(struct sl_chunk *c)
  * On failure what was hidden so far is in the frame, and the rest is shown as before.
  */
 SL_HELD static int
-view_hide(struct sl_chunk *c, int keep)
+spans_hide(struct sl_chunk *c, int keep)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
 	int rc = 0;
 
-	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
-	for (uint32_t span = 0; c->view && !rc; span++) {
+	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
+	for (uint32_t span = 0; c->hostmap && !rc; span++) {
 		uint32_t bit = 1u << span;
 		char *dst = NULL;
 
-		if (!(c->view & bit))
+		if (!(c->hostmap & bit))
 			continue;
-		if (keep && (c->view_dirty & bit))
+		if (keep && (c->hostmap_dirty & bit))
 			dst = (char *)c->host->frame->data + (size_t)span * SL_SPAN_BYTES;
 		sl_space_unlock(s);
 		rc = s->device->hostmap->hide(s->device, span_addr(c, span), dst);
 		sl_space_lock(s);
 		if (rc)
 			break;
-		c->view &= ~bit;
-		c->view_dirty &= ~bit;
+		c->hostmap &= ~bit;
+		c->hostmap_dirty &= ~bit;
 	}
-	if (!c->view)
-		viewed_remove(c);
+	if (!c->hostmap)
+		hostmap_list_remove(c);
 	sl_chunk_set_state(c, back);
 	return rc;
 }
 
 int
-sl_view_fold(struct sl_chunk *c)
+sl_hostmap_hide(struct sl_chunk *c)
 {
-	return c->view ? view_hide(c, 1) : 0;
+	return c->hostmap ? spans_hide(c, 1) : 0;
 }
 
 int
-sl_view_forget(struct sl_chunk *c)
+sl_hostmap_discard(struct sl_chunk *c)
 {
-	return c->view ? view_hide(c, 0) : 0;
+	return c->hostmap ? spans_hide(c, 0) : 0;
 }
 
 /* A chunk that nobody shows any more, with a frame in staging: settle it or write it. Drops. */
 SL_HELD static void
-view_settle(struct sl_chunk *c)
+hostmap_settle(struct sl_chunk *c)
 {
-	if (c->state != SL_CHUNK_HOST || c->view || !c->host || c->host->settled ||
+	if (c->state != SL_CHUNK_HOST || c->hostmap || !c->host || c->host->settled ||
 	    sl_host_settle(c, SL_SETTLE_WRITE) == 0)
 		return;
-	if (c->state != SL_CHUNK_HOST || c->view || !c->host || c->host->settled)
+	if (c->state != SL_CHUNK_HOST || c->hostmap || !c->host || c->host->settled)
 		return;
 	if (c->flags & SL_DIRTY_HOST)
 		sl_ignore(sl_write_begin(c, SL_IO_WRITEBACK,
@@ -142,24 +143,25 @@ view_settle(struct sl_chunk *c)
 		sl_host_let_go(c);
 }
 
-/* Fold the oldest views until one more chunk of c's size may be shown. Drops. */
+/* Hide the oldest chunks until one more chunk of c's size may be shown. Drops. */
 SL_HELD static int
-view_room(struct sl_chunk *c)
+hostmap_room(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 
-	while (s->view.n && s->view.bytes + c->region->chunk_bytes > s->view.limit_bytes) {
-		struct sl_chunk *oldest = s->view.chunks[0];
+	while (s->hostmap.n &&
+	       s->hostmap.bytes + c->region->chunk_bytes > s->hostmap.limit_bytes) {
+		struct sl_chunk *oldest = s->hostmap.chunks[0];
 		int rc;
 
-		if (oldest->state == SL_CHUNK_VIEWING) {
+		if (oldest->state == SL_CHUNK_MAPPING) {
 			sl_chunk_wait(oldest);
 			continue;
 		}
 		oldest->region->busy++;
-		rc = view_hide(oldest, 1);
+		rc = spans_hide(oldest, 1);
 		if (!rc)
-			view_settle(oldest);
+			hostmap_settle(oldest);
 		sl_region_leave(oldest->region);
 		if (rc)
 			return rc;
@@ -169,24 +171,24 @@ view_room(struct sl_chunk *c)
 
 /* HOST or POISONED: show the span. Drops. */
 SL_HELD static int
-view_show(struct sl_chunk *c, uint32_t span, int write)
+span_show(struct sl_chunk *c, uint32_t span, int write)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
 	uint32_t bit = 1u << span;
-	int rc = c->view ? 0 : viewed_add(c);
+	int rc = c->hostmap ? 0 : hostmap_list_add(c);
 
 	if (rc)
 		return rc;
-	c->view |= bit; /* also keeps its frame off the host lists */
+	c->hostmap |= bit; /* also keeps its frame off the host lists */
 	if (write) {
-		c->view_dirty |= bit;
+		c->hostmap_dirty |= bit;
 		c->flags |= SL_DIRTY_HOST;
 		sl_dirty_hash_forget(c);
 		sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
 				(uint64_t)(span + 1) * SL_SPAN_BYTES);
 	}
-	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
 	sl_read_ahead_release(c);
 	sl_space_unlock(s);
 	rc = s->device->hostmap->show(s->device, span_addr(c, span),
@@ -195,10 +197,10 @@ view_show(struct sl_chunk *c, uint32_t span, int write)
 				      !write);
 	sl_space_lock(s);
 	if (rc) {
-		c->view &= ~bit;
-		c->view_dirty &= ~bit;
-		if (!c->view)
-			viewed_remove(c);
+		c->hostmap &= ~bit;
+		c->hostmap_dirty &= ~bit;
+		if (!c->hostmap)
+			hostmap_list_remove(c);
 	}
 	sl_chunk_set_state(c, back);
 	return rc;
@@ -206,20 +208,20 @@ view_show(struct sl_chunk *c, uint32_t span, int write)
 
 /* The span is shown; its first write. Drops. */
 SL_HELD static int
-view_written(struct sl_chunk *c, uint32_t span)
+span_written(struct sl_chunk *c, uint32_t span)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
 	int rc;
 
-	if (!(c->view_dirty & (1u << span)))
+	if (!(c->hostmap_dirty & (1u << span)))
 		sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
-	c->view_dirty |= 1u << span;
+	c->hostmap_dirty |= 1u << span;
 	c->flags |= SL_DIRTY_HOST;
 	sl_dirty_hash_forget(c);
 	sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
 			(uint64_t)(span + 1) * SL_SPAN_BYTES);
-	sl_chunk_set_state(c, SL_CHUNK_VIEWING);
+	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
 	sl_space_unlock(s);
 	rc = s->device->hostmap->unguard(s->device, span_addr(c, span));
 	sl_space_lock(s);
@@ -227,28 +229,29 @@ view_written(struct sl_chunk *c, uint32_t span)
 	return rc;
 }
 
-/* HOST, POISONED: show the span, once there is room for views. *done: it is shown. Drops. */
+/* HOST, POISONED: show the span, once there is room for it. *done: it is shown. Drops. */
 SL_HELD static int
-view_step(struct sl_chunk *c, uint32_t span, int write, int *done)
+hostmap_step(struct sl_chunk *c, uint32_t span, int write, int *done)
 {
 	const struct sluice_space *s = c->region->space;
 	int rc;
 
-	if (!c->view && s->view.bytes + c->region->chunk_bytes > s->view.limit_bytes) {
-		rc = view_room(c);
-		if (rc || s->view.n)
+	if (!c->hostmap &&
+	    s->hostmap.bytes + c->region->chunk_bytes > s->hostmap.limit_bytes) {
+		rc = hostmap_room(c);
+		if (rc || s->hostmap.n)
 			return rc; /* the lock was dropped: look again */
 		if (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED)
 			return 0;
 	}
 	*done = 1;
-	if (c->view & (1u << span))
-		return write ? view_written(c, span) : 0;
-	return view_show(c, span, write);
+	if (c->hostmap & (1u << span))
+		return write ? span_written(c, span) : 0;
+	return span_show(c, span, write);
 }
 
 int
-sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
+sl_hostmap_touch(struct sl_chunk *c, const struct sl_touch *touch)
 {
 	uint32_t span = span_of(c, touch->addr);
 	int write = touch->access == SL_ACCESS_WRITE, waited_read = 0, done = 0;
@@ -270,7 +273,7 @@ sl_view_touch(struct sl_chunk *c, const struct sl_touch *touch)
 						   SLUICE_COUNTER_STORE_READ_DEMAND,
 						   SL_STAGING_READ);
 		} else {
-			rc = view_step(c, span, write, &done);
+			rc = hostmap_step(c, span, write, &done);
 		}
 	}
 	return rc;
