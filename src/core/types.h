@@ -19,7 +19,7 @@
  *     still be there; it is removed when it comes to the top. No other is.
  *  I5 a settled frame is on exactly one host list, the one host_list_of() names.
  *  I6 region->ready[] counts its chunks by readiness.
- *  I7 the host map shows spans only of chunks in HOST, POISONED or MAPPING; hostmap.bytes is the
+ *  I7 the host map shows granules only of chunks in HOST, POISONED or MAPPING; hostmap.bytes is the
  *     sum of their chunk sizes.
  */
 #ifndef SL_CORE_TYPES_H
@@ -173,7 +173,7 @@ struct sl_chunk {
 	uint32_t mark;            /* dedup within one launch */
 	uint32_t pins; /* uses by launches prepared and not finished; rules: victim.h */
 	uint32_t reach_users;   /* uses by such launches that reach it in the host tier */
-	uint32_t hostmap;       /* spans that the host map shows (bit k: span k) */
+	uint32_t hostmap;       /* granules that the host map shows (bit k: granule k) */
 	uint32_t hostmap_dirty; /* of them: may be newer than the frame */
 	uint16_t user_pins;     /* sluice_pin(); rules: victim.h */
 	uint16_t flags;         /* enum sl_chunk_flag */
@@ -369,7 +369,7 @@ struct sluice_space {
 		uint64_t bytes, align;
 	} search;
 	size_t slots_bytes;
-	struct sl_region **slots; /* by (address - base) / SL_SPAN_BYTES; NULL: none */
+	struct sl_region **slots; /* by granule; NULL: none */
 
 	struct {
 		uint64_t budget_bytes, used_bytes, peak_bytes, pinned_bytes;
@@ -398,7 +398,7 @@ struct sluice_space {
 		struct sl_host_queue list[SL_HOST_LIST_COUNT];
 	} host;
 	struct {
-		uint64_t limit_bytes; /* set once: of chunks with shown spans at once */
+		uint64_t limit_bytes; /* set once: of chunks with shown granules at once */
 		uint64_t bytes;
 		struct sl_chunk **chunks; /* oldest first */
 		uint32_t n, max;

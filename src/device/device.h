@@ -14,8 +14,9 @@
  *                     frames of host memory
  * tests/contract/minimal_device.c is a device without any role.
  *
- * A *chunk* is an aligned piece of the address range, a multiple of 2 MiB. A *frame* is a
- * chunk-sized, SL_STORE_ALIGN-aligned piece of host memory; I/O can target it.
+ * A *granule* is an aligned 2 MiB of the address range: the unit of its tables and the smallest
+ * chunk. A *chunk* is a power of two of granules. It becomes present and absent as a whole. A
+ * *frame* is a chunk-sized, SL_STORE_ALIGN-aligned piece of host memory; I/O can target it.
  *
  * Core never moves one chunk on two threads at once, and never while a frame lent to it is in
  * I/O. A frame that core *keeps* while its contents are on the device (SL_PRESENT_KEEP) stays
@@ -35,8 +36,8 @@
 #include "base/error.h"
 #include "sluice/launch.h"
 
-#define SL_SPAN_BYTES (2u << 20) /* smallest chunk */
-#define SL_PAGE_BYTES 4096u
+#define SL_GRANULE_BYTES (2u << 20)
+#define SL_PAGE_BYTES    4096u
 
 struct sl_device;
 struct sl_stream; /* the device's part of a sluice_stream */

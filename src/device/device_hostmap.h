@@ -11,9 +11,9 @@
 
 #include "device/device.h"
 
-/* Role: host code's mapping, by pieces of SL_SPAN_BYTES. */
+/* Role: host code's mapping, by granules. */
 struct sl_device_hostmap {
-	/* An absent piece gets the contents of src (NULL: zeros). guard: its first write is a
+	/* An absent granule gets the contents of src (NULL: zeros). guard: its first write is a
 	 * touch (WRITE, guarded), until unguard(). */
 	int (*show)(struct sl_device *dev, void *addr, const void *src, int guard);
 	int (*unguard)(struct sl_device *dev, void *addr);

@@ -50,11 +50,11 @@ struct replay_launch {
 	uint32_t period, launch; /* LOAD: launch is that, and period the tensor */
 };
 
-/* In whole spans: the virtual store knows nothing smaller. */
+/* In whole chunks: the virtual store knows nothing smaller. */
 static uint64_t
 tensor_bytes(const struct replay *r, uint32_t tensor)
 {
-	return sl_round_up(r->work.trace->tensors[tensor].size_bytes, SL_SPAN_BYTES);
+	return sl_round_up(r->work.trace->tensors[tensor].size_bytes, SL_GRANULE_BYTES);
 }
 
 /* ---- on the stream's thread ---- */
@@ -282,10 +282,11 @@ tensors_alloc(struct replay *r)
 static uint64_t
 addresses_needed(const struct sl_trace *trace)
 {
-	uint64_t bytes = 16 * SL_SPAN_BYTES;
+	uint64_t bytes = 16 * SL_GRANULE_BYTES;
 
 	for (uint32_t t = 0; t < trace->n_tensors; t++)
-		bytes += (trace->tensors[t].size_bytes / SL_SPAN_BYTES + 2) * SL_SPAN_BYTES;
+		bytes += (trace->tensors[t].size_bytes / SL_GRANULE_BYTES + 2) *
+			 SL_GRANULE_BYTES;
 	return bytes;
 }
 
@@ -306,7 +307,7 @@ replay_space_make(struct replay *r, enum sluice_policy policy)
 	config.store_budget_bytes = machine->store_bytes ? machine->store_bytes : UINT64_MAX;
 	config.staging_bytes = STAGING_BYTES;
 	config.address_bytes = addresses_needed(r->work.trace);
-	config.chunk_bytes = config.large_chunk_bytes = SL_SPAN_BYTES;
+	config.chunk_bytes = config.large_chunk_bytes = SL_GRANULE_BYTES;
 	config.readahead_chunks = 8;
 	config.writeback_bytes = UINT64_MAX;
 	config.population = SLUICE_POPULATE_CHUNK;
@@ -314,7 +315,8 @@ replay_space_make(struct replay *r, enum sluice_policy policy)
 	snprintf(config.spill_dirs, sizeof(config.spill_dirs), "drive");
 
 	rc = sl_virtual_device_create(&r->v, config.address_bytes,
-				      machine->device_bytes / SL_SPAN_BYTES * SL_SPAN_BYTES,
+				      machine->device_bytes / SL_GRANULE_BYTES *
+					      SL_GRANULE_BYTES,
 				      &r->device);
 	if (rc)
 		return rc;

@@ -6,7 +6,7 @@
  * in the order of the calls; a copy in also waits until the memory that it goes to has been left.
  * At most AHEAD_BYTES wait for the link; present() then blocks. Clearing memory is a line of its own.
  *
- * Spans are SL_SPAN_BYTES, moved whole. There are no touches: kernels use what their launches
+ * Chunks are SL_GRANULE_BYTES, moved whole. There are no touches: kernels use what their launches
  * declare, and what they find absent, or write behind a guard, is a failure of the machine's.
  *
  * Threads: the completer; calls come from all others. They take turns: only the queue of the
@@ -22,7 +22,7 @@
 #define AHEAD_BYTES (64ull << 20)
 #define ALIGN_BYTES ((uint64_t)1 << 30)
 
-struct span {
+struct chunk {
 	uint64_t version;
 	uint64_t arrives; /* tick */
 	uint8_t attached, present, guarded;
@@ -48,8 +48,8 @@ struct vdev {
 	struct sl_virtual *v;               /* set once */
 	void *mapping;                      /* set once */
 	size_t mapping_bytes;               /* set once */
-	struct span *spans;
-	struct left *left; /* ascending, n_left from first_left; room for each span of memory */
+	struct chunk *chunks;
+	struct left *left; /* ascending, n_left from first_left; room for each chunk of memory */
 	size_t first_left, n_left;
 	uint64_t memory_bytes; /* set once */
 	uint64_t used_bytes;   /* not in left */
@@ -67,21 +67,21 @@ vdev_of(struct sl_device *dev)
 	return (struct vdev *)dev;
 }
 
-static struct span *
-span_at(struct vdev *d, const void *addr)
+static struct chunk *
+chunk_at(struct vdev *d, const void *addr)
 {
-	return &d->spans[((const char *)addr - (const char *)d->dev.base) / SL_SPAN_BYTES];
+	return &d->chunks[((const char *)addr - (const char *)d->dev.base) / SL_GRANULE_BYTES];
 }
 
-/* One attached span, present or not as wanted. */
+/* One attached chunk, present or not as wanted. */
 static int
-span_check(struct vdev *d, const char *call, const void *addr, uint64_t bytes, int present)
+chunk_check(struct vdev *d, const char *call, const void *addr, uint64_t bytes, int present)
 {
-	const struct span *s = span_at(d, addr);
+	const struct chunk *s = chunk_at(d, addr);
 
-	if (bytes == SL_SPAN_BYTES && s->attached && s->present == present)
+	if (bytes == SL_GRANULE_BYTES && s->attached && s->present == present)
 		return 0;
-	sl_virtual_fail(d->v, "device: %s: %llu bytes of a span that is %s", call,
+	sl_virtual_fail(d->v, "device: %s: %llu bytes of a chunk that is %s", call,
 			(unsigned long long)bytes,
 			!s->attached ? "not attached"
 			: s->present ? "present"
@@ -159,16 +159,16 @@ memory_take(struct vdev *d, uint64_t bytes)
 	return tick;
 }
 
-/* ---- spans and frames ---- */
+/* ---- chunks and frames ---- */
 
 static int
 vdev_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
 {
-	struct span *s = span_at(vdev_of(dev), addr);
+	struct chunk *s = chunk_at(vdev_of(dev), addr);
 
 	(void)delivery; /* nothing touches */
-	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
-		s[i] = (struct span){.attached = 1};
+	for (size_t i = 0; i < bytes / SL_GRANULE_BYTES; i++)
+		s[i] = (struct chunk){.attached = 1};
 	return 0;
 }
 
@@ -176,12 +176,13 @@ static void
 vdev_detach(struct sl_device *dev, void *addr, size_t bytes)
 {
 	struct vdev *d = vdev_of(dev);
-	struct span *s = span_at(d, addr);
+	struct chunk *s = chunk_at(d, addr);
 
-	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++) {
+	for (size_t i = 0; i < bytes / SL_GRANULE_BYTES; i++) {
 		if (s[i].present)
-			sl_virtual_fail(d->v, "device: a region ends with spans present");
-		s[i] = (struct span){0};
+			sl_virtual_fail(d->v,
+					"device: a region ends with chunks present");
+		s[i] = (struct chunk){0};
 	}
 }
 
@@ -242,8 +243,8 @@ vdev_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 {
 	struct vdev *d = vdev_of(dev);
 	const struct sl_machine *machine = d->v->machine;
-	struct span *s = span_at(d, addr);
-	int rc = span_check(d, "present", addr, bytes, 0);
+	struct chunk *s = chunk_at(d, addr);
+	int rc = chunk_check(d, "present", addr, bytes, 0);
 	uint64_t from;
 
 	if (rc)
@@ -272,7 +273,7 @@ vdev_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 
 /* Put a copy out on the link; returns when it is over. The number-th may be one to lose. */
 static uint64_t
-copy_out(struct vdev *d, const struct span *s, const struct sl_token *token,
+copy_out(struct vdev *d, const struct chunk *s, const struct sl_token *token,
 	 uint64_t bytes, uint64_t *version)
 {
 	uint64_t from = later(later(sl_turns_now(), s->arrives), token->busy_until);
@@ -287,9 +288,9 @@ vdev_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *
 	    enum sl_absent_how how)
 {
 	struct vdev *d = vdev_of(dev);
-	struct span *s = span_at(d, addr);
+	struct chunk *s = chunk_at(d, addr);
 	uint64_t left_tick, version;
-	int rc = span_check(d, "absent", addr, bytes, 1);
+	int rc = chunk_check(d, "absent", addr, bytes, 1);
 
 	if (rc)
 		return rc;
@@ -306,7 +307,7 @@ vdev_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *
 			sl_virtual_fail(
 				d->v,
 				"device: a frame was kept as launch %llu left it; it is "
-				"taken for clean, but launch %llu wrote the span",
+				"taken for clean, but launch %llu wrote the chunk",
 				(unsigned long long)frame_token(frame)->version,
 				(unsigned long long)s->version);
 		break;
@@ -323,10 +324,10 @@ vdev_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		  struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
 {
 	struct vdev *d = vdev_of(dev);
-	struct span *s = span_at(d, addr);
+	struct chunk *s = chunk_at(d, addr);
 	struct copy *copy;
 	uint64_t end;
-	int rc = span_check(d, "absent", addr, bytes, 1);
+	int rc = chunk_check(d, "absent", addr, bytes, 1);
 
 	if (rc)
 		return rc;
@@ -372,37 +373,37 @@ static int
 vdev_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl_frame *frame)
 {
 	struct vdev *d = vdev_of(dev);
-	int rc = span_check(d, "snapshot", addr, bytes, 1);
+	int rc = chunk_check(d, "snapshot", addr, bytes, 1);
 	uint64_t version, end;
 
 	if (rc)
 		return rc;
-	end = copy_out(d, span_at(d, addr), frame_token(frame), bytes, &version);
+	end = copy_out(d, chunk_at(d, addr), frame_token(frame), bytes, &version);
 	sl_turns_sleep_until(end + sl_virtual_latency(d->v, d->v->machine->link_ns));
 	frame_token(frame)->version = version;
 	return 0;
 }
 
 static void
-spans_guard(struct vdev *d, const void *addr, uint64_t bytes, int guarded)
+chunks_guard(struct vdev *d, const void *addr, uint64_t bytes, int guarded)
 {
-	struct span *s = span_at(d, addr);
+	struct chunk *s = chunk_at(d, addr);
 
-	for (uint64_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
+	for (uint64_t i = 0; i < bytes / SL_GRANULE_BYTES; i++)
 		s[i].guarded = (uint8_t)(guarded && s[i].present);
 }
 
 static int
 vdev_guard(struct sl_device *dev, void *addr, uint64_t bytes)
 {
-	spans_guard(vdev_of(dev), addr, bytes, 1);
+	chunks_guard(vdev_of(dev), addr, bytes, 1);
 	return 0;
 }
 
 static int
 vdev_unguard(struct sl_device *dev, void *addr, uint64_t bytes)
 {
-	spans_guard(vdev_of(dev), addr, bytes, 0);
+	chunks_guard(vdev_of(dev), addr, bytes, 0);
 	return 0;
 }
 
@@ -451,19 +452,19 @@ vdev_grid_run(struct sl_device *dev, sluice_kernel kernel, struct sluice_grid gr
 }
 
 static uint64_t
-spans_of(uint64_t bytes)
+chunk_count(uint64_t bytes)
 {
-	return (bytes + SL_SPAN_BYTES - 1) / SL_SPAN_BYTES;
+	return (bytes + SL_GRANULE_BYTES - 1) / SL_GRANULE_BYTES;
 }
 
 uint64_t
 sl_virtual_arrival(struct sl_device *dev, const void *addr, uint64_t bytes, const char *who)
 {
 	struct vdev *d = vdev_of(dev);
-	const struct span *s = span_at(d, addr);
+	const struct chunk *s = chunk_at(d, addr);
 	uint64_t arrival = 0;
 
-	for (uint64_t i = 0; i < spans_of(bytes); i++) {
+	for (uint64_t i = 0; i < chunk_count(bytes); i++) {
 		if (!s[i].present)
 			sl_virtual_fail(d->v, "%s: chunk %llu is absent", who,
 					(unsigned long long)i);
@@ -477,9 +478,9 @@ sl_virtual_read(struct sl_device *dev, const void *addr, uint64_t bytes, uint64_
 		const char *who)
 {
 	struct vdev *d = vdev_of(dev);
-	const struct span *s = span_at(d, addr);
+	const struct chunk *s = chunk_at(d, addr);
 
-	for (uint64_t i = 0; i < spans_of(bytes); i++)
+	for (uint64_t i = 0; i < chunk_count(bytes); i++)
 		if (s[i].version != version)
 			sl_virtual_fail(d->v, "%s: chunk %llu is as launch %lld left it, not launch %llu",
 					who, (unsigned long long)i, (long long)s[i].version,
@@ -491,9 +492,9 @@ sl_virtual_write(struct sl_device *dev, void *addr, uint64_t bytes, uint64_t ver
 		 const char *who)
 {
 	struct vdev *d = vdev_of(dev);
-	struct span *s = span_at(d, addr);
+	struct chunk *s = chunk_at(d, addr);
 
-	for (uint64_t i = 0; i < spans_of(bytes); i++) {
+	for (uint64_t i = 0; i < chunk_count(bytes); i++) {
 		if (s[i].guarded)
 			sl_virtual_fail(d->v, "%s: chunk %llu is guarded against writes",
 					who, (unsigned long long)i);
@@ -509,7 +510,7 @@ vdev_free(struct vdev *d)
 	free(d->left);
 	if (d->mapping)
 		munmap(d->mapping, d->mapping_bytes);
-	free(d->spans);
+	free(d->chunks);
 	sl_cond_fini(&d->work);
 	sl_mutex_fini(&d->lock);
 	free(d);
@@ -599,13 +600,13 @@ sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes,
 	d->dev.workers = 1;
 	sl_mutex_init(&d->lock, SL_RANK_STREAM);
 	sl_cond_init(&d->work);
-	d->spans = calloc(address_bytes / SL_SPAN_BYTES, sizeof(*d->spans));
-	d->left = calloc(memory_bytes / SL_SPAN_BYTES + 1, sizeof(*d->left));
-	if (d->spans && d->left)
+	d->chunks = calloc(address_bytes / SL_GRANULE_BYTES, sizeof(*d->chunks));
+	d->left = calloc(memory_bytes / SL_GRANULE_BYTES + 1, sizeof(*d->left));
+	if (d->chunks && d->left)
 		rc = vdev_reserve(d, address_bytes);
 	else
-		rc = sl_fail(-ENOMEM, "device: out of memory for %llu spans",
-			     (unsigned long long)(address_bytes / SL_SPAN_BYTES));
+		rc = sl_fail(-ENOMEM, "device: out of memory for %llu chunks",
+			     (unsigned long long)(address_bytes / SL_GRANULE_BYTES));
 	if (!rc) {
 		memory_leave(d, 0, memory_bytes);
 		rc = sl_thread_start(&d->completer, vdev_completer_main, d);

@@ -18,7 +18,7 @@
 struct file {
 	struct sl_store store; /* first */
 	struct engine *engine;
-	uint64_t *versions; /* by SL_SPAN_BYTES */
+	uint64_t *versions; /* by SL_GRANULE_BYTES */
 	uint64_t n_versions;
 };
 
@@ -46,7 +46,7 @@ struct engine {
 static void
 versions_reserve(struct file *f, uint64_t end)
 {
-	uint64_t n = (end + SL_SPAN_BYTES - 1) / SL_SPAN_BYTES, max;
+	uint64_t n = (end + SL_GRANULE_BYTES - 1) / SL_GRANULE_BYTES, max;
 	uint64_t *grown;
 
 	if (n <= f->n_versions)
@@ -65,12 +65,12 @@ versions_reserve(struct file *f, uint64_t end)
 static int
 contents_move(struct sl_virtual *v, const struct sl_io *io)
 {
-	uint64_t first = io->offset / SL_SPAN_BYTES, n = io->bytes / SL_SPAN_BYTES;
+	uint64_t first = io->offset / SL_GRANULE_BYTES, n = io->bytes / SL_GRANULE_BYTES;
 	const struct file *f = (const struct file *)io->store;
 	struct sl_token *token = io->buf;
 
-	if (io->offset % SL_SPAN_BYTES || io->bytes % SL_SPAN_BYTES) {
-		sl_virtual_fail(v, "store: %llu bytes at %llu are no whole spans",
+	if (io->offset % SL_GRANULE_BYTES || io->bytes % SL_GRANULE_BYTES) {
+		sl_virtual_fail(v, "store: %llu bytes at %llu are no whole chunks",
 				(unsigned long long)io->bytes,
 				(unsigned long long)io->offset);
 		return -EIO;
@@ -143,7 +143,7 @@ file_extend(struct sl_store *store, uint64_t bytes)
 	struct file *f = (struct file *)store;
 
 	versions_reserve(f, bytes);
-	if (bytes > f->n_versions * SL_SPAN_BYTES)
+	if (bytes > f->n_versions * SL_GRANULE_BYTES)
 		return sl_fail(-ENOMEM, "%s: out of memory", store->name);
 	if (store->size_bytes < bytes)
 		store->size_bytes = bytes;
@@ -154,8 +154,8 @@ static void
 file_trim(struct sl_store *store, uint64_t offset, uint64_t bytes)
 {
 	struct file *f = (struct file *)store;
-	uint64_t first = (offset + SL_SPAN_BYTES - 1) / SL_SPAN_BYTES;
-	uint64_t end = (offset + bytes) / SL_SPAN_BYTES;
+	uint64_t first = (offset + SL_GRANULE_BYTES - 1) / SL_GRANULE_BYTES;
+	uint64_t end = (offset + bytes) / SL_GRANULE_BYTES;
 
 	for (uint64_t i = first; i < end && i < f->n_versions; i++)
 		f->versions[i] = SL_VERSION_ANY;

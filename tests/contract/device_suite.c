@@ -103,25 +103,25 @@ static const struct device_row device_rows[] = {
 const enum sl_delivery deliveries[2] = {SL_DELIVER_THREAD, SL_DELIVER_SIGNAL};
 
 char *
-span_addr(const struct core *core, int i)
+chunk_addr(const struct core *core, int i)
 {
-	return (char *)core->dev->base + (size_t)i * core->span_bytes;
+	return (char *)core->dev->base + (size_t)i * core->chunk_bytes;
 }
 
-/* The host map is shown by spans of the smallest size. */
+/* The host map is shown by granules. */
 static int
 hostmap_show(struct core *core, char *addr, const char *src, int guard)
 {
 	size_t at;
 	int rc = 0;
 
-	for (at = 0; at < core->span_bytes && !rc; at += SPAN)
+	for (at = 0; at < core->chunk_bytes && !rc; at += CHUNK)
 		rc = core->dev->hostmap->show(core->dev, addr + at, src ? src + at : NULL,
 					      guard);
 	if (rc)
-		for (at -= SPAN; at; at -= SPAN)
-			CHECK(core->dev->hostmap->hide(core->dev, addr + at - SPAN, NULL) ==
-			      0);
+		for (at -= CHUNK; at; at -= CHUNK)
+			CHECK(core->dev->hostmap->hide(core->dev, addr + at - CHUNK,
+						       NULL) == 0);
 	return rc;
 }
 
@@ -132,7 +132,7 @@ host_show(struct core *core, char *addr, struct sl_frame *frame, unsigned flags)
 	int rc;
 
 	if (!core->dev->hostmap)
-		return core->dev->ops->present(core->dev, addr, core->span_bytes, frame,
+		return core->dev->ops->present(core->dev, addr, core->chunk_bytes, frame,
 					       flags);
 	rc = hostmap_show(core, addr, frame ? frame->data : NULL, (flags & guards) != 0);
 	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
@@ -148,11 +148,11 @@ host_hide(struct core *core, char *addr, struct sl_frame *frame, int kept)
 	int rc = 0;
 
 	if (!core->dev->hostmap)
-		return ops->absent(core->dev, addr, core->span_bytes, frame,
+		return ops->absent(core->dev, addr, core->chunk_bytes, frame,
 				   kept    ? SL_ABSENT_KEPT
 				   : frame ? SL_ABSENT_COPY
 					   : SL_ABSENT_DISCARD);
-	for (size_t at = 0; at < core->span_bytes && !rc; at += SPAN)
+	for (size_t at = 0; at < core->chunk_bytes && !rc; at += CHUNK)
 		rc = core->dev->hostmap->hide(core->dev, addr + at, to ? to + at : NULL);
 	return rc;
 }
@@ -163,8 +163,8 @@ host_unguard(struct core *core, char *addr)
 	int rc = 0;
 
 	if (!core->dev->hostmap)
-		return core->dev->guards->unguard(core->dev, addr, core->span_bytes);
-	for (size_t at = 0; at < core->span_bytes && !rc; at += SPAN)
+		return core->dev->guards->unguard(core->dev, addr, core->chunk_bytes);
+	for (size_t at = 0; at < core->chunk_bytes && !rc; at += CHUNK)
 		rc = core->dev->hostmap->unguard(core->dev, addr + at);
 	return rc;
 }
@@ -208,41 +208,41 @@ device_poke(struct core *core, void *addr, const void *from, size_t bytes)
 }
 
 int
-serve_span(struct core *core, const struct sl_touch *touch)
+serve_chunk(struct core *core, const struct sl_touch *touch)
 {
-	size_t i = ((uintptr_t)touch->addr - (uintptr_t)core->dev->base) / core->span_bytes;
-	struct span *span = &core->span[i];
+	size_t i = ((uintptr_t)touch->addr - (uintptr_t)core->dev->base) / core->chunk_bytes;
+	struct chunk *chunk = &core->chunk[i];
 	int rc = 0;
 
-	if (i >= SPANS)
+	if (i >= CHUNKS)
 		return sl_fail(-EFAULT, "test core: %p", touch->addr);
 	pthread_mutex_lock(&core->lock);
-	while (span->state == SPAN_BUSY)
+	while (chunk->state == CHUNK_BUSY)
 		pthread_cond_wait(&core->changed, &core->lock);
 	if (core->closed) {
 		pthread_mutex_unlock(&core->lock);
 		return sl_fail(-ENOENT, "test core: closed");
 	}
-	if (span->state == SPAN_ABSENT) {
-		span->state = SPAN_BUSY;
+	if (chunk->state == CHUNK_ABSENT) {
+		chunk->state = CHUNK_BUSY;
 		pthread_mutex_unlock(&core->lock);
-		rc = host_show(core, span_addr(core, (int)i), span->frame,
+		rc = host_show(core, chunk_addr(core, (int)i), chunk->frame,
 			       core->present_flags);
 		pthread_mutex_lock(&core->lock);
-		span->state = rc ? SPAN_ABSENT : SPAN_PRESENT;
-		span->dirty = 0;
-		span->guarded = core->present_flags & SL_PRESENT_GUARD_STRICT;
+		chunk->state = rc ? CHUNK_ABSENT : CHUNK_PRESENT;
+		chunk->dirty = 0;
+		chunk->guarded = core->present_flags & SL_PRESENT_GUARD_STRICT;
 		if (!rc && !(core->present_flags & SL_PRESENT_KEEP))
-			span->frame = NULL;
+			chunk->frame = NULL;
 		pthread_cond_broadcast(&core->changed);
-	} else if (touch->guarded && span->guarded) {
-		span->state = SPAN_BUSY;
+	} else if (touch->guarded && chunk->guarded) {
+		chunk->state = CHUNK_BUSY;
 		pthread_mutex_unlock(&core->lock);
-		rc = host_unguard(core, span_addr(core, (int)i));
+		rc = host_unguard(core, chunk_addr(core, (int)i));
 		pthread_mutex_lock(&core->lock);
-		span->guarded = 0;
-		span->dirty = 1;
-		span->state = SPAN_PRESENT;
+		chunk->guarded = 0;
+		chunk->dirty = 1;
+		chunk->state = CHUNK_PRESENT;
 		pthread_cond_broadcast(&core->changed);
 	}
 	pthread_mutex_unlock(&core->lock);
@@ -283,20 +283,21 @@ device_create(struct core *core, struct sl_device **out)
 }
 
 void
-core_init(struct core *core, size_t span_bytes, enum sl_delivery delivery)
+core_init(struct core *core, size_t chunk_bytes, enum sl_delivery delivery)
 {
 	int rc;
 
 	memset(core, 0, sizeof(*core));
 	pthread_mutex_init(&core->lock, NULL);
 	pthread_cond_init(&core->changed, NULL);
-	core->span_bytes = span_bytes;
-	core->serve = serve_span;
+	core->chunk_bytes = chunk_bytes;
+	core->serve = serve_chunk;
 	rc = device_create(core, &core->dev);
 	CHECK(rc == 0);
 	if (rc)
 		exit(1);
-	rc = core->dev->ops->attach(core->dev, core->dev->base, SPANS * span_bytes, delivery);
+	rc = core->dev->ops->attach(core->dev, core->dev->base, CHUNKS * chunk_bytes,
+				    delivery);
 	CHECK(rc == 0);
 }
 
@@ -306,14 +307,14 @@ core_fini(struct core *core)
 	/* A handler thread may still serve a touch whose thread was woken by another one's. */
 	pthread_mutex_lock(&core->lock);
 	core->closed = 1;
-	for (int i = 0; i < SPANS; i++) {
-		while (core->span[i].state == SPAN_BUSY)
+	for (int i = 0; i < CHUNKS; i++) {
+		while (core->chunk[i].state == CHUNK_BUSY)
 			pthread_cond_wait(&core->changed, &core->lock);
-		if (core->span[i].frame)
-			core->dev->ops->frame_put(core->dev, core->span[i].frame);
+		if (core->chunk[i].frame)
+			core->dev->ops->frame_put(core->dev, core->chunk[i].frame);
 	}
 	pthread_mutex_unlock(&core->lock);
-	core->dev->ops->detach(core->dev, core->dev->base, SPANS * core->span_bytes);
+	core->dev->ops->detach(core->dev, core->dev->base, CHUNKS * core->chunk_bytes);
 	core->dev->ops->destroy(core->dev);
 	pthread_cond_destroy(&core->changed);
 	pthread_mutex_destroy(&core->lock);
@@ -324,18 +325,18 @@ frame_get(struct core *core)
 {
 	struct sl_frame *frame = NULL;
 
-	CHECK(core->dev->ops->frame_get(core->dev, core->span_bytes, &frame) == 0);
+	CHECK(core->dev->ops->frame_get(core->dev, core->chunk_bytes, &frame) == 0);
 	return frame;
 }
 
 void
-span_hold(struct core *core, int i, int value)
+chunk_hold(struct core *core, int i, int value)
 {
 	struct sl_frame *frame = frame_get(core);
 
 	memset(frame->data, value, frame->bytes);
 	pthread_mutex_lock(&core->lock);
-	core->span[i].frame = frame;
+	core->chunk[i].frame = frame;
 	pthread_mutex_unlock(&core->lock);
 }
 
@@ -406,52 +407,52 @@ device_all_zero(struct core *core, const void *addr, size_t bytes)
 }
 
 volatile uint64_t *
-span_counter(struct core *core, int span, int i)
+chunk_counter(struct core *core, int chunk, int i)
 {
-	return (volatile uint64_t *)(span_addr(core, span) + (size_t)(i * 100 + 3) * PAGE);
+	return (volatile uint64_t *)(chunk_addr(core, chunk) + (size_t)(i * 100 + 3) * PAGE);
 }
 
 static void
-counters_store(struct core *core, int span, int clean)
+counters_store(struct core *core, int chunk, int clean)
 {
-	char *data = core->span[span].frame->data;
+	char *data = core->chunk[chunk].frame->data;
 
 	for (int i = 0; i < COUNTERS; i++) {
-		ptrdiff_t at = (char *)(uintptr_t)span_counter(core, span, i) -
-			       span_addr(core, span);
+		ptrdiff_t at = (char *)(uintptr_t)chunk_counter(core, chunk, i) -
+			       chunk_addr(core, chunk);
 
 		if (clean)
-			memcpy(data + at, &core->span[span].stored[i], sizeof(uint64_t));
+			memcpy(data + at, &core->chunk[chunk].stored[i], sizeof(uint64_t));
 		else
-			memcpy(&core->span[span].stored[i], data + at, sizeof(uint64_t));
+			memcpy(&core->chunk[chunk].stored[i], data + at, sizeof(uint64_t));
 	}
 }
 
 void
-span_evict(struct core *core, int i)
+chunk_evict(struct core *core, int i)
 {
-	struct span *span = &core->span[i];
+	struct chunk *chunk = &core->chunk[i];
 	int strict = (core->present_flags & SL_PRESENT_GUARD_STRICT) != 0;
 	int clean;
 	int rc;
 
 	pthread_mutex_lock(&core->lock);
-	while (span->state == SPAN_BUSY)
+	while (chunk->state == CHUNK_BUSY)
 		pthread_cond_wait(&core->changed, &core->lock);
-	if (span->state != SPAN_PRESENT) {
+	if (chunk->state != CHUNK_PRESENT) {
 		pthread_mutex_unlock(&core->lock);
 		return;
 	}
-	span->state = SPAN_BUSY;
-	clean = strict && !span->dirty;
+	chunk->state = CHUNK_BUSY;
+	clean = strict && !chunk->dirty;
 	pthread_mutex_unlock(&core->lock);
-	if (!span->frame) /* ours while busy */
-		span->frame = frame_get(core);
-	rc = host_hide(core, span_addr(core, i), span->frame, clean);
+	if (!chunk->frame) /* ours while busy */
+		chunk->frame = frame_get(core);
+	rc = host_hide(core, chunk_addr(core, i), chunk->frame, clean);
 	CHECK(rc == 0);
 	counters_store(core, i, clean);
 	pthread_mutex_lock(&core->lock);
-	span->state = SPAN_ABSENT;
+	chunk->state = CHUNK_ABSENT;
 	pthread_cond_broadcast(&core->changed);
 	pthread_mutex_unlock(&core->lock);
 }
@@ -460,7 +461,7 @@ int
 serve_refuse(struct core *core, const struct sl_touch *touch)
 {
 	if (!core->armed)
-		return serve_span(core, touch);
+		return serve_chunk(core, touch);
 	return sl_fail(-EIO, "test core: %p is on a broken disk", touch->addr);
 }
 

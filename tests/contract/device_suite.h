@@ -3,14 +3,14 @@
  * What the tests of the contract of device.h share (test_device_*.c): the table of devices, a small
  * core, and the runner.
  *
- * The core is a table of spans whose states change under one lock, as the real core's do; it serves
- * touches by presenting the frame that it holds for a span. Tests that need something else replace
+ * The core is a table of chunks whose states change under one lock, as the real core's do; it serves
+ * touches by presenting the frame that it holds for a chunk. Tests that need something else replace
  * its serve function. Each test makes a device of its own and runs over every row of the table that
  * has what the test needs: a new back end is a row in device_suite.c. What a test needs beyond the
  * contract of every device it names as roles (enum device_role); a device that lacks one
  * leaves the test out and says so.
  *
- * Where host code sees no present span (hostmap), contents are read and written by copies
+ * Where host code sees no present chunk (hostmap), contents are read and written by copies
  * (device_peek(), device_poke()), and the core serves touches by what the host map is shown.
  *
  * A test is a function named as the sentence it shows. Programs are plain: 0 pass, 1 fail, 77 when
@@ -34,12 +34,12 @@
 #include "device/device_fault.h"
 #include "device/device_hostmap.h"
 
-#define SPANS         8
-#define SPAN          ((size_t)SL_SPAN_BYTES)
+#define CHUNKS        8
+#define CHUNK         ((size_t)SL_GRANULE_BYTES)
 #define PAGE          ((size_t)SL_PAGE_BYTES)
 #define ADDRESS_BYTES (1ul << 30)
 #define WORKERS       3u
-#define COUNTERS      3 /* words of a span that span_evict() carries over */
+#define COUNTERS      3 /* words of a chunk that chunk_evict() carries over */
 
 #if defined(__SANITIZE_THREAD__)
 #define SANITIZES_THREADS 1
@@ -117,10 +117,10 @@ void device_check_failed(int line, const char *what);
 
 /* ---- The test core ---- */
 
-enum span_state { SPAN_ABSENT, SPAN_BUSY, SPAN_PRESENT };
+enum chunk_state { CHUNK_ABSENT, CHUNK_BUSY, CHUNK_PRESENT };
 
-struct span {
-	enum span_state state;
+struct chunk {
+	enum chunk_state state;
 	struct sl_frame *frame; /* contents while absent; kept while present with KEEP */
 	int guarded;
 	int dirty;
@@ -129,10 +129,10 @@ struct span {
 
 struct core {
 	struct sl_device *dev;
-	pthread_mutex_t lock; /* spans */
+	pthread_mutex_t lock; /* chunks */
 	pthread_cond_t changed;
-	struct span span[SPANS];
-	size_t span_bytes;
+	struct chunk chunk[CHUNKS];
+	size_t chunk_bytes;
 	unsigned present_flags;
 	int closed; /* lock: touches come too late */
 	int (*_Atomic serve)(struct core *core, const struct sl_touch *touch);
@@ -144,17 +144,17 @@ struct core {
 
 extern const enum sl_delivery deliveries[2];
 
-char *span_addr(const struct core *core, int i);
+char *chunk_addr(const struct core *core, int i);
 /* A device of the running test's row with this core; 0 or what create() returned. */
 int device_create(struct core *core, struct sl_device **out);
-/* The same with SPANS spans attached; ends the program where that fails. */
-void core_init(struct core *core, size_t span_bytes, enum sl_delivery delivery);
+/* The same with CHUNKS chunks attached; ends the program where that fails. */
+void core_init(struct core *core, size_t chunk_bytes, enum sl_delivery delivery);
 void core_fini(struct core *core);
 struct sl_frame *frame_get(struct core *core);
-/* The contents of an absent span: every byte is value. */
-void span_hold(struct core *core, int i, int value);
+/* The contents of an absent chunk: every byte is value. */
+void chunk_hold(struct core *core, int i, int value);
 /*
- * Make an absent span usable by host code with the contents of frame (NULL: zeros): presented, or
+ * Make an absent chunk usable by host code with the contents of frame (NULL: zeros): presented, or
  * shown in the host map, if there is one; and take it away again, its contents into frame (NULL:
  * they are lost). flags as present()'s; kept: nobody wrote to it since.
  */
@@ -167,13 +167,13 @@ void device_poke(struct core *core, void *addr, const void *from, size_t bytes);
 void device_pattern_write(struct core *core, void *addr, size_t bytes, uint64_t seed);
 int device_pattern_is(struct core *core, const void *addr, size_t bytes, uint64_t seed);
 int device_all_zero(struct core *core, const void *addr, size_t bytes);
-/* The address of a span's counter: each in a page of its own, far apart. */
-volatile uint64_t *span_counter(struct core *core, int span, int i);
-/* Make a present span absent: a clean one is dropped, a dirty one copied, its counters kept in stored. */
-void span_evict(struct core *core, int i);
+/* The address of a chunk's counter: each in a page of its own, far apart. */
+volatile uint64_t *chunk_counter(struct core *core, int chunk, int i);
+/* Make a present chunk absent: a clean one is dropped, a dirty one copied, its counters kept in stored. */
+void chunk_evict(struct core *core, int i);
 
 /* Serve functions. As a pager does: present what is absent, unguard and note dirty what is guarded. */
-int serve_span(struct core *core, const struct sl_touch *touch);
+int serve_chunk(struct core *core, const struct sl_touch *touch);
 /* The same unless armed: then the touch is refused. */
 int serve_refuse(struct core *core, const struct sl_touch *touch);
 

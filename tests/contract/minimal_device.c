@@ -20,12 +20,16 @@
 
 #define FREE_FRAMES_MAX 8u
 
-enum piece { PIECE_OUTSIDE, PIECE_ABSENT, PIECE_PRESENT }; /* of SL_SPAN_BYTES */
+enum granule {
+	GRANULE_OUTSIDE,
+	GRANULE_ABSENT,
+	GRANULE_PRESENT
+}; /* of SL_GRANULE_BYTES */
 
 struct minimal {
 	struct sl_device dev; /* first */
 	struct sl_device_progress progress;
-	unsigned char *pieces; /* enum piece */
+	unsigned char *granules; /* enum granule */
 	pthread_mutex_t lock;
 	struct sl_frame *free[FREE_FRAMES_MAX]; /* lock, as the next */
 	unsigned n_free;
@@ -42,38 +46,38 @@ minimal_of(struct sl_device *dev)
 	return (struct minimal *)dev;
 }
 
-/* The pieces of a range, all of which are as wanted; NULL with text: they are not. */
+/* The granules of a range, all of which are as wanted; NULL with text: they are not. */
 static unsigned char *
-pieces_find(struct minimal *m, const void *addr, uint64_t bytes, enum piece wanted)
+pieces_find(struct minimal *m, const void *addr, uint64_t bytes, enum granule wanted)
 {
 	uint64_t at = (uint64_t)((const char *)addr - (const char *)m->dev.base);
-	unsigned char *pieces = m->pieces + at / SL_SPAN_BYTES;
+	unsigned char *granules = m->granules + at / SL_GRANULE_BYTES;
 
-	if (at % SL_SPAN_BYTES || at > m->dev.bytes || bytes > m->dev.bytes - at) {
+	if (at % SL_GRANULE_BYTES || at > m->dev.bytes || bytes > m->dev.bytes - at) {
 		sl_fail(-EINVAL, "minimal: %p: no chunks of the device", addr);
 		return NULL;
 	}
-	for (uint64_t i = 0; i < bytes / SL_SPAN_BYTES; i++) {
-		if (pieces[i] == wanted)
+	for (uint64_t i = 0; i < bytes / SL_GRANULE_BYTES; i++) {
+		if (granules[i] == wanted)
 			continue;
 		sl_fail(-EINVAL, "minimal: %p is %s", addr,
-			pieces[i] == PIECE_PRESENT  ? "present"
-			: pieces[i] == PIECE_ABSENT ? "absent"
-						    : "not attached");
+			granules[i] == GRANULE_PRESENT  ? "present"
+			: granules[i] == GRANULE_ABSENT ? "absent"
+							: "not attached");
 		return NULL;
 	}
-	return pieces;
+	return granules;
 }
 
 static int
 range_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery delivery)
 {
-	unsigned char *pieces = pieces_find(minimal_of(dev), addr, bytes, PIECE_OUTSIDE);
+	unsigned char *granules = pieces_find(minimal_of(dev), addr, bytes, GRANULE_OUTSIDE);
 
 	(void)delivery; /* of touches, which there are none of */
-	if (!pieces)
+	if (!granules)
 		return -EINVAL;
-	memset(pieces, PIECE_ABSENT, bytes / SL_SPAN_BYTES);
+	memset(granules, GRANULE_ABSENT, bytes / SL_GRANULE_BYTES);
 	return 0;
 }
 
@@ -89,10 +93,10 @@ static void
 range_detach(struct sl_device *dev, void *addr, size_t bytes)
 {
 	struct minimal *m = minimal_of(dev);
-	size_t first = (size_t)((char *)addr - (char *)dev->base) / SL_SPAN_BYTES;
+	size_t first = (size_t)((char *)addr - (char *)dev->base) / SL_GRANULE_BYTES;
 
 	range_clear(addr, bytes);
-	memset(m->pieces + first, PIECE_OUTSIDE, bytes / SL_SPAN_BYTES);
+	memset(m->granules + first, GRANULE_OUTSIDE, bytes / SL_GRANULE_BYTES);
 }
 
 static void
@@ -108,7 +112,7 @@ frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 	struct minimal *m = minimal_of(dev);
 	struct sl_frame *frame = NULL;
 
-	if (!bytes || bytes % SL_SPAN_BYTES || (bytes & (bytes - 1)))
+	if (!bytes || bytes % SL_GRANULE_BYTES || (bytes & (bytes - 1)))
 		return sl_fail(-EINVAL, "minimal: frame of %llu bytes: no chunk size",
 			       (unsigned long long)bytes);
 	pthread_mutex_lock(&m->lock);
@@ -155,15 +159,15 @@ chunk_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame
 	      unsigned flags)
 {
 	struct minimal *m = minimal_of(dev);
-	unsigned char *pieces = pieces_find(m, addr, bytes, PIECE_ABSENT);
+	unsigned char *granules = pieces_find(m, addr, bytes, GRANULE_ABSENT);
 
-	if (!pieces)
-		return pieces_find(m, addr, bytes, PIECE_PRESENT) ? -EEXIST : -EINVAL;
+	if (!granules)
+		return pieces_find(m, addr, bytes, GRANULE_PRESENT) ? -EEXIST : -EINVAL;
 	if (mprotect(addr, bytes, PROT_READ | PROT_WRITE)) /* its pages are zeros now */
 		return sl_fail(-ENOMEM, "minimal: no memory for %p", addr);
 	if (frame)
 		memcpy(addr, frame->data, bytes);
-	memset(pieces, PIECE_PRESENT, bytes / SL_SPAN_BYTES);
+	memset(granules, GRANULE_PRESENT, bytes / SL_GRANULE_BYTES);
 	if (frame && !(flags & SL_PRESENT_KEEP))
 		frame_put(dev, frame);
 	return 0; /* without guards their flags say nothing */
@@ -172,7 +176,7 @@ chunk_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame
 static int
 chunk_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes, struct sl_frame *frame)
 {
-	if (!pieces_find(minimal_of(dev), addr, bytes, PIECE_PRESENT))
+	if (!pieces_find(minimal_of(dev), addr, bytes, GRANULE_PRESENT))
 		return -EINVAL;
 	memcpy(frame->data, addr, bytes);
 	return 0;
@@ -182,14 +186,14 @@ static int
 chunk_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
 	     enum sl_absent_how how)
 {
-	unsigned char *pieces = pieces_find(minimal_of(dev), addr, bytes, PIECE_PRESENT);
+	unsigned char *granules = pieces_find(minimal_of(dev), addr, bytes, GRANULE_PRESENT);
 
-	if (!pieces)
+	if (!granules)
 		return -EINVAL;
 	if (how == SL_ABSENT_COPY)
 		memcpy(frame->data, addr, bytes);
 	range_clear(addr, bytes); /* a frame that was kept has the contents still */
-	memset(pieces, PIECE_ABSENT, bytes / SL_SPAN_BYTES);
+	memset(granules, GRANULE_ABSENT, bytes / SL_GRANULE_BYTES);
 	return 0;
 }
 
@@ -240,7 +244,7 @@ minimal_destroy(struct sl_device *dev)
 		frame_free(m->free[--m->n_free]);
 	munmap(m->dev.base, m->dev.bytes);
 	pthread_mutex_destroy(&m->lock);
-	free(m->pieces);
+	free(m->granules);
 	free(m);
 }
 
@@ -265,23 +269,23 @@ minimal_device_create(const struct sl_device_config *config, struct sl_device **
 {
 	size_t bytes = config->address_bytes;
 	struct minimal *m = calloc(1, sizeof(*m));
-	unsigned char *pieces = calloc(bytes / SL_SPAN_BYTES, 1);
-	char *p = mmap(NULL, bytes + SL_SPAN_BYTES, PROT_NONE,
+	unsigned char *granules = calloc(bytes / SL_GRANULE_BYTES, 1);
+	char *p = mmap(NULL, bytes + SL_GRANULE_BYTES, PROT_NONE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	size_t gap = (SL_SPAN_BYTES - (uintptr_t)p % SL_SPAN_BYTES) % SL_SPAN_BYTES;
+	size_t gap = (SL_GRANULE_BYTES - (uintptr_t)p % SL_GRANULE_BYTES) % SL_GRANULE_BYTES;
 
-	if (!m || !pieces || p == MAP_FAILED) {
+	if (!m || !granules || p == MAP_FAILED) {
 		if (p != MAP_FAILED)
-			munmap(p, bytes + SL_SPAN_BYTES);
-		free(pieces);
+			munmap(p, bytes + SL_GRANULE_BYTES);
+		free(granules);
 		free(m);
 		return sl_fail(-ENOMEM, "minimal: out of memory");
 	}
 	if (gap)
 		munmap(p, gap);
-	munmap(p + gap + bytes, SL_SPAN_BYTES - gap);
+	munmap(p + gap + bytes, SL_GRANULE_BYTES - gap);
 	pthread_mutex_init(&m->lock, NULL);
-	m->pieces = pieces;
+	m->granules = granules;
 	m->dev.ops = &minimal_ops;
 	m->dev.progress = &m->progress;
 	m->dev.base = p + gap;

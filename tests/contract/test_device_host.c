@@ -19,10 +19,10 @@ refused_host_touches_are_the_programs_sigbus(void)
 		struct core core;
 		char *addr;
 
-		core_init(&core, SPAN, deliveries[d]);
+		core_init(&core, CHUNK, deliveries[d]);
 		core.serve = serve_refuse;
 		core.armed = 1;
-		addr = span_addr(&core, 1) + 77;
+		addr = chunk_addr(&core, 1) + 77;
 		host_touch(addr, SIGBUS);
 		CHECK(((uintptr_t)host_fault_addr & ~(PAGE - 1)) ==
 		      ((uintptr_t)addr & ~(PAGE - 1)));
@@ -39,10 +39,10 @@ foreign_faults_reach_the_programs_handler(void)
 	struct core core;
 	char *page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	core_init(&core, SPAN, SL_DELIVER_SIGNAL);
+	core_init(&core, CHUNK, SL_DELIVER_SIGNAL);
 	host_touch(page + 5, SIGSEGV);
 	CHECK(host_fault_addr == page + 5);
-	host_touch(span_addr(&core, SPANS), SIGSEGV); /* outside regions: ordinary */
+	host_touch(chunk_addr(&core, CHUNKS), SIGSEGV); /* outside regions: ordinary */
 	CHECK(core.n_touches == 0);
 	core_fini(&core);
 	host_touch(page + 6, SIGSEGV);
@@ -55,7 +55,7 @@ static _Atomic unsigned alarm_count;
 static void
 on_alarm(int sig)
 {
-	volatile char *addr = span_addr(alarm_core, (int)(alarm_count++ % SPANS));
+	volatile char *addr = chunk_addr(alarm_core, (int)(alarm_count++ % CHUNKS));
 
 	(void)sig;
 	addr[200 * PAGE]++;
@@ -79,16 +79,16 @@ signals_during_faults_may_touch_too(void)
 			       "with every signal blocked\n");
 			continue;
 		}
-		core_init(&core, SPAN, deliveries[d]);
+		core_init(&core, CHUNK, deliveries[d]);
 		alarm_core = &core;
 		alarm_count = 0;
-		for (int i = 0; i < SPANS; i++) {
-			span_hold(&core, i, 0);
+		for (int i = 0; i < CHUNKS; i++) {
+			chunk_hold(&core, i, 0);
 		}
 		sigaction(SIGALRM, &action, &before);
 		setitimer(ITIMER_REAL, &often, NULL);
 		for (int i = 0; i < 600; i++) {
-			volatile char *addr = span_addr(&core, i % SPANS);
+			volatile char *addr = chunk_addr(&core, i % CHUNKS);
 
 			addr[PAGE * (size_t)(i % 100)]++;
 			touches++;
@@ -99,7 +99,7 @@ signals_during_faults_may_touch_too(void)
 				sigemptyset(&alarm_only);
 				sigaddset(&alarm_only, SIGALRM);
 				pthread_sigmask(SIG_BLOCK, &alarm_only, NULL);
-				span_evict(&core, i % SPANS);
+				chunk_evict(&core, i % CHUNKS);
 				pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
 			}
 		}
@@ -107,9 +107,9 @@ signals_during_faults_may_touch_too(void)
 			usleep(1000);
 		setitimer(ITIMER_REAL, &never, NULL);
 		sigaction(SIGALRM, &before, NULL);
-		for (int i = 0; i < SPANS; i++)
+		for (int i = 0; i < CHUNKS; i++)
 			for (size_t p = 0; p < 100; p++)
-				sum += (unsigned char)span_addr(&core, i)[p * PAGE];
+				sum += (unsigned char)chunk_addr(&core, i)[p * PAGE];
 		CHECK(sum == touches); /* at most 15 each: no wrap-around */
 		CHECK(alarm_count >= 3);
 		core_fini(&core);
@@ -124,15 +124,15 @@ a_forked_child_has_nothing_of_it(void)
 	int status = 0;
 	pid_t pid;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
-	addr = span_addr(&core, 0);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
+	addr = chunk_addr(&core, 0);
 	addr[0] = 11;
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
 		unsigned char resident;
 
-		/* Neither present nor absent spans are there, and no frame. */
+		/* Neither present nor absent chunks are there, and no frame. */
 		if (!mincore((void *)addr, PAGE, &resident) || errno != ENOMEM)
 			_exit(1);
 		host_touch(addr, SIGSEGV);
@@ -141,7 +141,7 @@ a_forked_child_has_nothing_of_it(void)
 	CHECK(waitpid(pid, &status, 0) == pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	CHECK(addr[0] == 11);
-	addr[SPAN] = 5;
+	addr[CHUNK] = 5;
 	CHECK(core.n_touches == 2);
 	core_fini(&core);
 }

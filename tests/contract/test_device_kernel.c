@@ -18,12 +18,12 @@ a_grid_runs_every_block_once_and_serves_its_touches(void)
 	for (int d = 0; d < 2; d++) {
 		struct core core;
 		struct kernel_args args = {0};
-		struct sluice_grid grid = {8, 4, 64}; /* 2048 pages: 4 spans */
+		struct sluice_grid grid = {8, 4, 64}; /* 2048 pages: 4 chunks */
 
-		core_init(&core, SPAN, deliveries[d]);
+		core_init(&core, CHUNK, deliveries[d]);
 		for (int i = 0; i < 4; i++)
-			span_hold(&core, i, i + 1);
-		args.addr = span_addr(&core, 0);
+			chunk_hold(&core, i, i + 1);
+		args.addr = chunk_addr(&core, 0);
 		CHECK(core.dev->kernels->run(core.dev, kernel_sum_pages, grid, &args,
 					     &cookie) == 0);
 		CHECK(args.blocks == 2048);
@@ -48,8 +48,8 @@ kernels_that_touch_outside_regions_end_with_efault(void)
 		struct kernel_args args = {0};
 		char text[64];
 
-		core_init(&core, SPAN, deliveries[d]);
-		args.addr = span_addr(&core, SPANS) + 123;
+		core_init(&core, CHUNK, deliveries[d]);
+		args.addr = chunk_addr(&core, CHUNKS) + 123;
 		CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid, &args,
 					     NULL) == -EFAULT);
 		snprintf(text, sizeof(text), "%p", (void *)args.addr);
@@ -61,7 +61,7 @@ kernels_that_touch_outside_regions_end_with_efault(void)
 		CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid, &args,
 					     NULL) == -EFAULT);
 		CHECK(core.n_touches == 0);
-		args.addr = span_addr(&core, 0);
+		args.addr = chunk_addr(&core, 0);
 		CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid, &args,
 					     NULL) == 0);
 		CHECK(core.n_touches == 1);
@@ -79,10 +79,10 @@ a_refused_touch_ends_the_kernel_and_nothing_else(void)
 			struct core core;
 			struct kernel_args args = {0};
 
-			core_init(&core, SPAN, deliveries[d]);
+			core_init(&core, CHUNK, deliveries[d]);
 			core.serve = serve_refuse;
 			core.armed = 1;
-			args.addr = span_addr(&core, 1) + 5;
+			args.addr = chunk_addr(&core, 1) + 5;
 			CHECK(core.dev->kernels->run(core.dev, kernel_touch_addr, grid,
 						     &args, NULL) == -EIO);
 			CHECK(strstr(sluice_last_error(), "broken disk") != NULL);
@@ -129,9 +129,9 @@ system_calls_may_touch_with_thread_delivery_only(void)
 		struct kernel_args args = {.fd = fd};
 		int may;
 
-		core_init(&core, SPAN, deliveries[d]);
+		core_init(&core, CHUNK, deliveries[d]);
 		may = deliveries[d] == SL_DELIVER_THREAD && core.dev->kernel_touches;
-		args.addr = span_addr(&core, 0);
+		args.addr = chunk_addr(&core, 0);
 		CHECK(core.dev->kernels->run(core.dev, kernel_read_file, grid, &args,
 					     NULL) == 0);
 		CHECK(args.sum == (may ? 3 : 0));
@@ -141,7 +141,7 @@ system_calls_may_touch_with_thread_delivery_only(void)
 		/* A system call whose touch is refused: the kernel has failed. */
 		core.serve = serve_refuse;
 		core.armed = 1;
-		args.addr = span_addr(&core, 1);
+		args.addr = chunk_addr(&core, 1);
 		CHECK(core.dev->kernels->run(core.dev, kernel_read_file, grid, &args,
 					     NULL) == (may ? -EIO : 0));
 		core_fini(&core);

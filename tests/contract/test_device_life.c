@@ -21,20 +21,21 @@ ranges_are_attached_and_detached(void)
 	const struct sl_device_ops *ops;
 	char *other;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
-	other = span_addr(&core, SPANS + 1);
-	CHECK(ops->attach(core.dev, other + PAGE, SPAN, SL_DELIVER_SIGNAL) == -EINVAL);
-	CHECK(ops->attach(core.dev, span_addr(&core, 2), SPAN, SL_DELIVER_SIGNAL) == -EINVAL);
-	CHECK(ops->attach(core.dev, (char *)core.dev->base + ADDRESS_BYTES, SPAN,
+	other = chunk_addr(&core, CHUNKS + 1);
+	CHECK(ops->attach(core.dev, other + PAGE, CHUNK, SL_DELIVER_SIGNAL) == -EINVAL);
+	CHECK(ops->attach(core.dev, chunk_addr(&core, 2), CHUNK, SL_DELIVER_SIGNAL) ==
+	      -EINVAL);
+	CHECK(ops->attach(core.dev, (char *)core.dev->base + ADDRESS_BYTES, CHUNK,
 			  SL_DELIVER_SIGNAL) == -EINVAL);
-	CHECK(ops->present(core.dev, other, SPAN, NULL, 0) == -EINVAL);
+	CHECK(ops->present(core.dev, other, CHUNK, NULL, 0) == -EINVAL);
 	for (int i = 0; i < 20; i++) {
-		CHECK(ops->attach(core.dev, other, SPAN, deliveries[i % 2]) == 0);
-		CHECK(ops->present(core.dev, other, SPAN, NULL, 0) == 0);
-		CHECK(device_all_zero(&core, other, SPAN)); /* nothing left of the one before */
-		device_pattern_write(&core, other, SPAN, 1);
-		ops->detach(core.dev, other, SPAN);
+		CHECK(ops->attach(core.dev, other, CHUNK, deliveries[i % 2]) == 0);
+		CHECK(ops->present(core.dev, other, CHUNK, NULL, 0) == 0);
+		CHECK(device_all_zero(&core, other, CHUNK)); /* nothing left of the one before */
+		device_pattern_write(&core, other, CHUNK, 1);
+		ops->detach(core.dev, other, CHUNK);
 	}
 	host_touch(other, SIGSEGV);
 	CHECK(core.n_touches == 0);
@@ -49,16 +50,16 @@ two_devices_do_not_meet(void)
 	volatile char *in_a;
 	volatile char *in_b;
 
-	core_init(&a, SPAN, SL_DELIVER_SIGNAL);
-	core_init(&b, SPAN, SL_DELIVER_SIGNAL);
-	in_a = span_addr(&a, 0);
-	in_b = span_addr(&b, 0);
+	core_init(&a, CHUNK, SL_DELIVER_SIGNAL);
+	core_init(&b, CHUNK, SL_DELIVER_SIGNAL);
+	in_a = chunk_addr(&a, 0);
+	in_b = chunk_addr(&b, 0);
 	*in_a = 1;
 	*in_b = 2;
 	CHECK(a.n_touches == 1 && b.n_touches == 1);
 	CHECK(*in_a == 1 && *in_b == 2);
 	core_fini(&a);
-	in_b[SPAN] = 1;
+	in_b[CHUNK] = 1;
 	CHECK(b.n_touches == 2);
 	core_fini(&b);
 }
@@ -72,25 +73,25 @@ injected_failures_change_nothing(void)
 	struct sl_frame *none = NULL;
 	char *addr;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
-	addr = span_addr(&core, 0);
+	addr = chunk_addr(&core, 0);
 	frame = frame_get(&core);
-	pattern_write(frame->data, SPAN, 1);
+	pattern_write(frame->data, CHUNK, 1);
 
 	CHECK(sl_fault_point_set("device.present:1,device.absent:1,frame.get:1:ENOMEM,"
 				 "device.page:1,device.guard:1,device.map:1:ENOMEM,"
 				 "thread.create:1:EAGAIN") == 0);
-	CHECK(ops->present(core.dev, addr, SPAN, frame, 0) == -EIO);
-	CHECK(pattern_is(frame->data, SPAN, 1));
-	CHECK(ops->present(core.dev, addr, SPAN, frame, SL_PRESENT_KEEP) == 0);
-	CHECK(ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_KEPT) == -EIO);
-	CHECK(pattern_is(addr, SPAN, 1));
-	CHECK(ops->frame_get(core.dev, SPAN, &none) == -ENOMEM && !none);
-	CHECK(core.dev->faults->page_fill(core.dev, span_addr(&core, 1), PAGE, NULL, 0) ==
+	CHECK(ops->present(core.dev, addr, CHUNK, frame, 0) == -EIO);
+	CHECK(pattern_is(frame->data, CHUNK, 1));
+	CHECK(ops->present(core.dev, addr, CHUNK, frame, SL_PRESENT_KEEP) == 0);
+	CHECK(ops->absent(core.dev, addr, CHUNK, frame, SL_ABSENT_KEPT) == -EIO);
+	CHECK(pattern_is(addr, CHUNK, 1));
+	CHECK(ops->frame_get(core.dev, CHUNK, &none) == -ENOMEM && !none);
+	CHECK(core.dev->faults->page_fill(core.dev, chunk_addr(&core, 1), PAGE, NULL, 0) ==
 	      -EIO);
-	CHECK(core.dev->guards->guard(core.dev, addr, SPAN) == -EIO);
-	CHECK(ops->attach(core.dev, span_addr(&core, SPANS), SPAN, SL_DELIVER_THREAD) ==
+	CHECK(core.dev->guards->guard(core.dev, addr, CHUNK) == -EIO);
+	CHECK(ops->attach(core.dev, chunk_addr(&core, CHUNKS), CHUNK, SL_DELIVER_THREAD) ==
 	      -ENOMEM);
 	{
 		struct sl_stream *stream = NULL;
@@ -99,8 +100,8 @@ injected_failures_change_nothing(void)
 	}
 	CHECK(sl_fault_point_fired() == 7);
 	CHECK(sl_fault_point_set(NULL) == 0);
-	CHECK(ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_KEPT) == 0);
-	CHECK(pattern_is(frame->data, SPAN, 1));
+	CHECK(ops->absent(core.dev, addr, CHUNK, frame, SL_ABSENT_KEPT) == 0);
+	CHECK(pattern_is(frame->data, CHUNK, 1));
 	CHECK(core.n_touches == 0);
 	ops->frame_put(core.dev, frame);
 	core_fini(&core);
@@ -143,19 +144,20 @@ the_delay_wrapper_is_never_faster_than_its_link(void)
 	uint64_t start_ns;
 	int rc;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
-	rc = sl_device_wrap_delay(core.dev, 1000000, SPAN * 500, &slow); /* 2 ms a span */
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
+	rc = sl_device_wrap_delay(core.dev, 1000000, CHUNK * 500, &slow); /* 2 ms a chunk */
 	CHECK(rc == 0);
 	core.dev = slow;
 	ops = slow->ops;
 	frame = frame_get(&core);
-	memset(frame->data, 1, SPAN);
+	memset(frame->data, 1, CHUNK);
 	start_ns = sl_now_ns();
-	CHECK(ops->present(core.dev, span_addr(&core, 0), SPAN, frame, SL_PRESENT_KEEP) == 0);
-	CHECK(ops->absent(core.dev, span_addr(&core, 0), SPAN, frame, SL_ABSENT_COPY) == 0);
+	CHECK(ops->present(core.dev, chunk_addr(&core, 0), CHUNK, frame, SL_PRESENT_KEEP) ==
+	      0);
+	CHECK(ops->absent(core.dev, chunk_addr(&core, 0), CHUNK, frame, SL_ABSENT_COPY) == 0);
 	CHECK(sl_now_ns() - start_ns >= 4000000);
 	start_ns = sl_now_ns();
-	CHECK(core.dev->faults->page_fill(core.dev, span_addr(&core, 1), PAGE,
+	CHECK(core.dev->faults->page_fill(core.dev, chunk_addr(&core, 1), PAGE,
 					  frame->data, 0) == 0);
 	CHECK(sl_now_ns() - start_ns >= 1000000);
 	ops->frame_put(core.dev, frame);
@@ -195,8 +197,8 @@ works_without_privilege_or_says_why_not(void)
 			_exit(5);
 		}
 		dev->ops->destroy(dev);
-		core_init(&core, SPAN, SL_DELIVER_THREAD);
-		args.addr = span_addr(&core, 0);
+		core_init(&core, CHUNK, SL_DELIVER_THREAD);
+		args.addr = chunk_addr(&core, 0);
 		CHECK(core.dev->kernels->run(core.dev, kernel_sum_pages, grid, &args,
 					     NULL) == 0);
 		CHECK(core.n_touches >= 1);

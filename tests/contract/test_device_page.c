@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guards, and pages within a span. See device_suite.h.
+ * Guards, and pages within a chunk. See device_suite.h.
  */
 #include <errno.h>
 
@@ -14,14 +14,14 @@ a_guard_reports_exactly_one_write(void)
 			struct core core;
 			volatile char *addr;
 
-			core_init(&core, SPAN, deliveries[d]);
-			span_hold(&core, 0, 3);
+			core_init(&core, CHUNK, deliveries[d]);
+			chunk_hold(&core, 0, 3);
 			pthread_mutex_lock(&core.lock);
-			core.span[0].state = SPAN_PRESENT;
-			core.span[0].guarded = 1;
+			core.chunk[0].state = CHUNK_PRESENT;
+			core.chunk[0].guarded = 1;
 			pthread_mutex_unlock(&core.lock);
-			addr = span_addr(&core, 0);
-			CHECK(host_show(&core, (char *)addr, core.span[0].frame,
+			addr = chunk_addr(&core, 0);
+			CHECK(host_show(&core, (char *)addr, core.chunk[0].frame,
 					SL_PRESENT_KEEP | (strict ? SL_PRESENT_GUARD_STRICT
 								  : SL_PRESENT_GUARD)) == 0);
 			CHECK(addr[17] == 3);
@@ -33,7 +33,7 @@ a_guard_reports_exactly_one_write(void)
 			CHECK(((uintptr_t)core.last_addr & ~(PAGE - 1)) ==
 			      (uintptr_t)addr + PAGE);
 			CHECK(core.n_in_thread == (deliveries[d] == SL_DELIVER_SIGNAL));
-			for (size_t i = 0; i < SPAN; i += PAGE)
+			for (size_t i = 0; i < CHUNK; i += PAGE)
 				addr[i] = 5;
 			CHECK(core.n_touches == 1);
 			core_fini(&core);
@@ -48,11 +48,11 @@ absent_touches_say_read_or_write(void)
 		struct core core;
 		volatile char *addr;
 
-		core_init(&core, SPAN, deliveries[d]);
-		addr = span_addr(&core, 0);
+		core_init(&core, CHUNK, deliveries[d]);
+		addr = chunk_addr(&core, 0);
 		CHECK(addr[99] == 0);
 		CHECK(core.last_access == SL_ACCESS_READ);
-		addr = span_addr(&core, 1);
+		addr = chunk_addr(&core, 1);
 		addr[99] = 1;
 		CHECK(core.last_access == SL_ACCESS_WRITE);
 		CHECK(core.n_writes_guarded == 0);
@@ -82,9 +82,9 @@ pages_are_filled_one_by_one_and_written_once(void)
 		struct core core;
 		volatile char *addr;
 
-		core_init(&core, SPAN, deliveries[d]);
+		core_init(&core, CHUNK, deliveries[d]);
 		core.serve = serve_page;
-		addr = span_addr(&core, 4);
+		addr = chunk_addr(&core, 4);
 		for (size_t i = 0; i < 16; i++)
 			CHECK(addr[i * PAGE] == 8);
 		CHECK(core.n_touches == 16);
@@ -102,25 +102,25 @@ static void
 page_fill_skips_present_pages(void)
 {
 	struct core core;
-	char *src = malloc(SPAN);
+	char *src = malloc(CHUNK);
 	char *addr;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
-	addr = span_addr(&core, 0);
-	memset(src, 1, SPAN);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
+	addr = chunk_addr(&core, 0);
+	memset(src, 1, CHUNK);
 	CHECK(core.dev->faults->page_fill(core.dev, addr, PAGE, src, 0) == 0);
 	CHECK(core.dev->faults->page_fill(core.dev, addr + 7 * PAGE, 2 * PAGE, src, 0) == 0);
-	CHECK(core.dev->faults->page_fill(core.dev, addr + SPAN - PAGE, PAGE, src, 0) == 0);
-	memset(src, 2, SPAN);
-	CHECK(core.dev->faults->page_fill(core.dev, addr, SPAN, src, 0) == 0);
-	for (size_t i = 0; i < SPAN / PAGE; i++) {
-		int early = i == 0 || i == 7 || i == 8 || i == SPAN / PAGE - 1;
+	CHECK(core.dev->faults->page_fill(core.dev, addr + CHUNK - PAGE, PAGE, src, 0) == 0);
+	memset(src, 2, CHUNK);
+	CHECK(core.dev->faults->page_fill(core.dev, addr, CHUNK, src, 0) == 0);
+	for (size_t i = 0; i < CHUNK / PAGE; i++) {
+		int early = i == 0 || i == 7 || i == 8 || i == CHUNK / PAGE - 1;
 
 		CHECK(addr[i * PAGE] == (early ? 1 : 2));
 	}
-	CHECK(core.dev->faults->page_drop(core.dev, addr, SPAN) == 0);
-	CHECK(core.dev->faults->page_fill(core.dev, addr, SPAN, NULL, 0) == 0);
-	CHECK(all_zero(addr, SPAN));
+	CHECK(core.dev->faults->page_drop(core.dev, addr, CHUNK) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr, CHUNK, NULL, 0) == 0);
+	CHECK(all_zero(addr, CHUNK));
 	CHECK(core.n_touches == 0);
 	free(src);
 	core_fini(&core);
@@ -135,29 +135,29 @@ absent_pages_leave_their_part_of_the_frame(void)
 	char page[3 * PAGE];
 	char *addr;
 
-	core_init(&core, 2 * SPAN, SL_DELIVER_SIGNAL);
+	core_init(&core, 2 * CHUNK, SL_DELIVER_SIGNAL);
 	ops = core.dev->ops;
-	addr = span_addr(&core, 0);
+	addr = chunk_addr(&core, 0);
 	memset(page, 1, sizeof(page));
 	CHECK(core.dev->faults->page_fill(core.dev, addr + 10 * PAGE, 3 * PAGE, page, 0) == 0);
-	CHECK(core.dev->faults->page_fill(core.dev, addr + SPAN, PAGE, page, 1) == 0);
+	CHECK(core.dev->faults->page_fill(core.dev, addr + CHUNK, PAGE, page, 1) == 0);
 	frame = frame_get(&core);
 	memset(frame->data, 2, frame->bytes);
-	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
-	for (size_t i = 0; i < 2 * SPAN / PAGE; i++) {
-		int was = (i >= 10 && i < 13) || i == SPAN / PAGE;
+	CHECK(ops->absent(core.dev, addr, 2 * CHUNK, frame, SL_ABSENT_COPY) == 0);
+	for (size_t i = 0; i < 2 * CHUNK / PAGE; i++) {
+		int was = (i >= 10 && i < 13) || i == CHUNK / PAGE;
 
 		CHECK(((char *)frame->data)[i * PAGE + 5] == (was ? 1 : 2));
 	}
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0); /* all absent again */
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, frame, 0) == 0); /* all absent again */
 	CHECK(addr[10 * PAGE] == 1 && addr[0] == 2);
-	/* A whole span in small pages goes out as well, and its frame in again. */
+	/* A whole chunk in small pages goes out as well, and its frame in again. */
 	CHECK(core.dev->guards->guard(core.dev, addr + PAGE, PAGE) == 0);
 	frame = frame_get(&core);
-	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
+	CHECK(ops->absent(core.dev, addr, 2 * CHUNK, frame, SL_ABSENT_COPY) == 0);
 	CHECK(((char *)frame->data)[10 * PAGE] == 1 && ((char *)frame->data)[0] == 2);
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0);
-	CHECK(addr[SPAN] == 1 && addr[SPAN + PAGE] == 2);
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, frame, 0) == 0);
+	CHECK(addr[CHUNK] == 1 && addr[CHUNK + PAGE] == 2);
 	CHECK(core.n_touches == 0);
 	core_fini(&core);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that touch the same spans at once. They increment counters while their spans are taken out and
+ * Threads that touch the same chunks at once. They increment counters while their chunks are taken out and
  * come back: no increment may be lost, whatever the delivery and the guard. And blocks of launches that run
  * side by side touch one page together: every touch tells the launch that made it. See device_suite.h.
  */
@@ -15,7 +15,7 @@
 struct racer {
 	struct core *core;
 	int number;
-	uint64_t counted[SPANS]; /* increments this thread made, by span */
+	uint64_t counted[CHUNKS]; /* increments this thread made, by chunk */
 };
 
 static _Atomic int race_over;
@@ -28,13 +28,13 @@ race_run(void *arg)
 
 	sl_rng_init(&rng, (uint64_t)racer->number + 1);
 	while (!race_over) {
-		int span = (int)sl_rng_below(&rng, SPANS);
-		volatile uint64_t *counter = span_counter(racer->core, span, racer->number);
+		int chunk = (int)sl_rng_below(&rng, CHUNKS);
+		volatile uint64_t *counter = chunk_counter(racer->core, chunk, racer->number);
 		uint64_t n = 1 + sl_rng_below(&rng, 64);
 
 		for (uint64_t i = 0; i < n; i++)
 			++*counter;
-		racer->counted[span] += n;
+		racer->counted[chunk] += n;
 	}
 	return NULL;
 }
@@ -50,12 +50,12 @@ race(enum sl_delivery delivery, unsigned flags)
 	unsigned rounds = 0;
 	struct core core;
 
-	core_init(&core, SPAN, delivery);
+	core_init(&core, CHUNK, delivery);
 	core.present_flags = flags;
 	memset(racers, 0, sizeof(racers));
 	race_over = 0;
-	for (int i = 0; i < SPANS; i++) {
-		span_hold(&core, i, 0);
+	for (int i = 0; i < CHUNKS; i++) {
+		chunk_hold(&core, i, 0);
 	}
 	for (int i = 0; i < COUNTERS; i++) {
 		racers[i].core = &core;
@@ -64,7 +64,7 @@ race(enum sl_delivery delivery, unsigned flags)
 	}
 	end_ns = sl_now_ns() + RACE_NS;
 	while (sl_now_ns() < end_ns) {
-		span_evict(&core, (int)(rounds++ % SPANS));
+		chunk_evict(&core, (int)(rounds++ % CHUNKS));
 		if (rounds % 16 == 0)
 			usleep(200); /* let them get at something */
 	}
@@ -72,8 +72,8 @@ race(enum sl_delivery delivery, unsigned flags)
 	for (int i = 0; i < COUNTERS; i++)
 		pthread_join(threads[i], NULL);
 	for (int i = 0; i < COUNTERS; i++) {
-		for (int s = 0; s < SPANS; s++) {
-			uint64_t have = *span_counter(&core, s, i);
+		for (int s = 0; s < CHUNKS; s++) {
+			uint64_t have = *chunk_counter(&core, s, i);
 
 			total += racers[i].counted[s];
 			lost += racers[i].counted[s] - have;
@@ -105,7 +105,7 @@ racing_writes_are_never_lost(void)
 
 struct launcher {
 	struct core *core;
-	int span; /* its launches touch this one only; its own address is their cookie */
+	int chunk; /* its launches touch this one only; its own address is their cookie */
 };
 
 static struct launcher launchers[LAUNCHERS];
@@ -114,11 +114,11 @@ static _Atomic unsigned n_blamed; /* touches that came with a launch that never 
 static int
 serve_blame(struct core *core, const struct sl_touch *touch)
 {
-	size_t i = ((uintptr_t)touch->addr - (uintptr_t)core->dev->base) / core->span_bytes;
+	size_t i = ((uintptr_t)touch->addr - (uintptr_t)core->dev->base) / core->chunk_bytes;
 
 	if (i >= LAUNCHERS || touch->launch != &launchers[i])
 		n_blamed++;
-	return serve_span(core, touch);
+	return serve_chunk(core, touch);
 }
 
 /* All blocks touch one page: whoever is served first wakes the others, whose touches were noticed already. */
@@ -136,13 +136,13 @@ launcher_run(void *arg)
 {
 	struct launcher *own = arg;
 	struct sl_device *dev = own->core->dev;
-	struct kernel_args args = {.addr = span_addr(own->core, own->span)};
+	struct kernel_args args = {.addr = chunk_addr(own->core, own->chunk)};
 
 	for (unsigned round = 0; round < LAUNCH_ROUNDS; round++) {
 		CHECK(dev->kernels->run(dev, kernel_touch_together,
 					(struct sluice_grid){2 * WORKERS, 1, 1}, &args,
 					own) == 0);
-		span_evict(own->core, own->span);
+		chunk_evict(own->core, own->chunk);
 	}
 	CHECK(args.blocks == LAUNCH_ROUNDS * 2 * WORKERS);
 	return NULL;
@@ -155,12 +155,12 @@ every_touch_comes_with_the_launch_that_made_it(void)
 		pthread_t threads[LAUNCHERS];
 		struct core core;
 
-		core_init(&core, SPAN, deliveries[d]);
+		core_init(&core, CHUNK, deliveries[d]);
 		core.serve = serve_blame;
 		n_blamed = 0;
 		for (unsigned i = 0; i < LAUNCHERS; i++) {
 			launchers[i] = (struct launcher){&core, (int)i};
-			span_hold(&core, (int)i, 0);
+			chunk_hold(&core, (int)i, 0);
 		}
 		for (unsigned i = 0; i < LAUNCHERS; i++)
 			CHECK(pthread_create(&threads[i], NULL, launcher_run,

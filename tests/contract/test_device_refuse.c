@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls that touch refused addresses, while the span is moved and touched by others.
+ * System calls that touch refused addresses, while the chunk is moved and touched by others.
  * Poison at the page refuses a call for a moment. It must stop no move, remove no moved page and
  * meet no other thread. It must not be set for a call that waits for something else. Bounded by
  * rounds, not by time. See device_suite.h.
@@ -78,7 +78,7 @@ serve_refuse_caller(struct core *core, const struct sl_touch *touch)
 		return touch->guarded ? 0
 				      : sl_fail(-EIO, "test core: %p is on a broken disk",
 						touch->addr);
-	return serve_span(core, touch);
+	return serve_chunk(core, touch);
 }
 
 /* System calls of THREAD delivery wait for what they touch, where the system allows it. */
@@ -98,11 +98,11 @@ refused_calls_stop_no_move_and_take_no_data(void)
 	struct core core;
 	char *addr;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	core.serve = serve_refuse_caller;
-	addr = span_addr(&core, 1);
+	addr = chunk_addr(&core, 1);
 	frame = frame_get(&core);
-	memset(frame->data, 0, SPAN);
+	memset(frame->data, 0, CHUNK);
 	if (calls_wait(&core)) {
 		caller_start(addr + 7 * PAGE);
 		for (uint64_t i = 1; i <= ROUNDS && !device_failed(); i++) {
@@ -111,12 +111,13 @@ refused_calls_stop_no_move_and_take_no_data(void)
 
 			caller_wait_refused(); /* it is met there in any stage of it */
 			usleep(i % 5 * 300);
-			CHECK(ops->present(core.dev, addr, SPAN, frame, SL_PRESENT_KEEP) == 0);
+			CHECK(ops->present(core.dev, addr, CHUNK, frame, SL_PRESENT_KEEP) ==
+			      0);
 			CHECK(*word == i - 1);
 			*word = i;
 			usleep(i % 3 * 2000);
 			CHECK(*word == i);
-			CHECK(ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_COPY) == 0);
+			CHECK(ops->absent(core.dev, addr, CHUNK, frame, SL_ABSENT_COPY) == 0);
 			CHECK(*(uint64_t *)(void *)((char *)frame->data + 7 * PAGE) == i);
 		}
 		CHECK(caller.n_refused >= ROUNDS);
@@ -132,9 +133,9 @@ refused_calls_take_no_page_that_was_filled(void)
 	struct core core;
 	char *page;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	core.serve = serve_refuse_caller;
-	page = span_addr(&core, 2) + 9 * PAGE;
+	page = chunk_addr(&core, 2) + 9 * PAGE;
 	if (calls_wait(&core)) {
 		caller_start(page);
 		for (uint64_t i = 1; i <= ROUNDS && !device_failed(); i++) {
@@ -160,24 +161,24 @@ refused_calls_meet_no_other_thread(void)
 	struct core core;
 	char *page;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	core.serve = serve_refuse_caller;
-	page = span_addr(&core, 3) + 11 * PAGE;
-	span_hold(&core, 3, 0);
+	page = chunk_addr(&core, 3) + 11 * PAGE;
+	chunk_hold(&core, 3, 0);
 	if (calls_wait(&core)) {
 		caller_start(page);
 		for (unsigned i = 1; i <= ROUNDS && !device_failed(); i++) {
 			unsigned until = caller.n_refused + 1;
 
-			/* A touch of ours that was served too late brings the span once more. */
+			/* A touch of ours that was served too late brings the chunk once more. */
 			while (caller.n_refused < until) {
-				span_evict(&core, 3);
+				chunk_evict(&core, 3);
 				usleep(50);
 			}
 			usleep(i % 5 * 300);
 			page[0]++; /* a SIGBUS ends the test program */
 			CHECK((unsigned char)page[0] == (unsigned char)i);
-			span_evict(&core, 3);
+			chunk_evict(&core, 3);
 		}
 		caller_stop();
 	}
@@ -193,7 +194,7 @@ static int
 serve_late(struct core *core, const struct sl_touch *touch)
 {
 	if (!atomic_exchange(&core->armed, 0))
-		return serve_span(core, touch);
+		return serve_chunk(core, touch);
 	late_arrived = 1;
 	while (!late_go)
 		usleep(50);
@@ -226,28 +227,28 @@ a_touch_refused_too_late_disturbs_nobody(void)
 		struct core core;
 		pthread_t thread;
 
-		core_init(&core, SPAN, SL_DELIVER_THREAD);
+		core_init(&core, CHUNK, SL_DELIVER_THREAD);
 		late_arrived = late_go = 0;
 		core.serve = serve_late;
 		core.armed = 1;
-		goer.page = span_addr(&core, 4) + 13 * PAGE;
-		span_hold(&core, 4, 0);
+		goer.page = chunk_addr(&core, 4) + 13 * PAGE;
+		chunk_hold(&core, 4, 0);
 		CHECK(pipe(goer.pipe) == 0);
 		CHECK(pthread_create(&thread, NULL, goer_run, &goer) == 0);
 		while (!late_arrived)
 			usleep(50);
-		/* Somebody else's touch brings the span: the thread goes on, and waits for what is no
+		/* Somebody else's touch brings the chunk: the thread goes on, and waits for what is no
 		 * memory at all, as one soon does. */
-		span_addr(&core, 4)[0] = 1;
+		chunk_addr(&core, 4)[0] = 1;
 		while (!goer.touched)
 			usleep(50);
 		usleep(5000);
-		span_evict(&core, 4);
+		chunk_evict(&core, 4);
 		late_go = 1;
 		for (int i = 0; i < 200 && !device_failed(); i++) {
 			goer.page[0]++; /* a SIGBUS ends the test program */
 			CHECK((unsigned char)goer.page[0] == (unsigned char)(i + 2));
-			span_evict(&core, 4);
+			chunk_evict(&core, 4);
 		}
 		CHECK(write(goer.pipe[1], "", 1) == 1);
 		pthread_join(thread, NULL);

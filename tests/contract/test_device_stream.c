@@ -97,7 +97,7 @@ a_stream_runs_its_tasks_in_order(void)
 	_Atomic int order = 0;
 	struct core core;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	CHECK(core.dev->ops->stream_create(core.dev, &stream) == 0);
 	for (int i = 0; i < N; i++) {
 		notes[i].order = &order;
@@ -119,7 +119,7 @@ an_error_sticks_until_synchronize_and_skips_what_may_be_skipped(void)
 	_Atomic int order = 0;
 	struct core core;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	CHECK(core.dev->ops->stream_create(core.dev, &stream) == 0);
 	memset(notes, 0, sizeof(notes));
 	notes[1].rc = -EIO;
@@ -156,7 +156,7 @@ events_order_streams(void)
 	_Atomic int gate = 0;
 	struct core core;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
 	CHECK(ops->stream_create(core.dev, &a) == 0);
 	CHECK(ops->stream_create(core.dev, &b) == 0);
@@ -204,7 +204,7 @@ an_event_is_destroyed_as_soon_as_it_was_waited_for(void)
 	struct sl_stream *stream;
 	struct core core;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
 	CHECK(ops->stream_create(core.dev, &stream) == 0);
 	for (int i = 0; i < EVENTS; i++) {
@@ -253,11 +253,11 @@ streams_run_grids_at_once_on_the_same_workers(void)
 		struct kernel_args args = {0};
 		struct core core;
 
-		core_init(&core, SPAN, deliveries[d]);
-		for (int i = 0; i < SPANS; i++) {
-			span_hold(&core, i, 1);
+		core_init(&core, CHUNK, deliveries[d]);
+		for (int i = 0; i < CHUNKS; i++) {
+			chunk_hold(&core, i, 1);
 		}
-		args.addr = span_addr(&core, 0);
+		args.addr = chunk_addr(&core, 0);
 		for (int i = 0; i < STREAMS; i++)
 			CHECK(core.dev->ops->stream_create(core.dev, &streams[i]) == 0);
 		for (int i = 0; i < STREAMS * GRIDS; i++) {
@@ -270,7 +270,7 @@ streams_run_grids_at_once_on_the_same_workers(void)
 			g->grid = (struct sluice_grid){1 + (uint32_t)i % 40, 2, 5};
 			core.dev->ops->stream_submit(streams[i % STREAMS], &g->task);
 			if (i % 7 == 0)
-				span_evict(&core, 0);
+				chunk_evict(&core, 0);
 		}
 		for (int i = 0; i < STREAMS; i++) {
 			CHECK(core.dev->ops->stream_synchronize(streams[i]) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans that are touched all the time while they are moved in and out. Each move succeeds, and
+ * Chunks that are touched all the time while they are moved in and out. Each move succeeds, and
  * no page of the contents stays behind. The contents were in one huge page, in small ones, or
  * zeros, which the system may keep in one page for all. Bounded by rounds, not by time. See
  * device_suite.h.
@@ -15,7 +15,7 @@
 #define SPIN_MAX 3000u /* turns: some times what a move takes */
 #define COUNTER  (9 * PAGE + 8)
 
-/* Touches the span once a round, some time before, while or after it is moved in. */
+/* Touches the chunk once a round, some time before, while or after it is moved in. */
 struct toucher {
 	pthread_t thread;
 	char *addr;
@@ -25,7 +25,7 @@ struct toucher {
 
 static struct toucher toucher;
 
-/* Nobody is served: a touch is made again until the span is there. */
+/* Nobody is served: a touch is made again until the chunk is there. */
 static int
 serve_nothing(struct core *core, const struct sl_touch *touch)
 {
@@ -62,49 +62,50 @@ touch_run(void *arg)
 static void
 marks_set(char *data, uint64_t value)
 {
-	for (size_t at = 0; at < SPAN; at += PAGE)
+	for (size_t at = 0; at < CHUNK; at += PAGE)
 		*(volatile uint64_t *)(void *)(data + at) = value;
 }
 
 static int
 marks_are(const char *data, uint64_t value)
 {
-	for (size_t at = 0; at < SPAN; at += PAGE)
+	for (size_t at = 0; at < CHUNK; at += PAGE)
 		if (*(const volatile uint64_t *)(const void *)(data + at) != value)
 			return 0;
 	return 1;
 }
 
 static void
-whole_spans(enum sl_delivery delivery, int zeros)
+whole_chunks(enum sl_delivery delivery, int zeros)
 {
 	struct sl_frame *frame;
 	struct sl_rng rng;
 	struct core core;
 
-	core_init(&core, SPAN, delivery);
+	core_init(&core, CHUNK, delivery);
 	core.serve = serve_nothing;
 	sl_rng_init(&rng, 1);
 	memset(&toucher, 0, sizeof(toucher));
-	toucher.addr = span_addr(&core, 1);
+	toucher.addr = chunk_addr(&core, 1);
 	CHECK(pthread_create(&toucher.thread, NULL, touch_run, &toucher) == 0);
 	for (uint64_t i = 1; i <= ROUNDS && !device_failed(); i++) {
 		const struct sl_device_ops *ops = core.dev->ops;
 		uint64_t value = zeros ? 0 : i;
 
 		frame = frame_get(&core); /* memory in a huge page: what was split is not kept */
-		memset(frame->data, 0, SPAN);
+		memset(frame->data, 0, CHUNK);
 		marks_set(frame->data, value);
 		toucher.spin = (unsigned)sl_rng_below(&rng, SPIN_MAX);
 		toucher.round = i;
 		while (toucher.begun != i)
 			sched_yield();
 		spin((unsigned)sl_rng_below(&rng, SPIN_MAX));
-		CHECK(ops->present(core.dev, toucher.addr, SPAN, frame, SL_PRESENT_KEEP) == 0);
+		CHECK(ops->present(core.dev, toucher.addr, CHUNK, frame, SL_PRESENT_KEEP) ==
+		      0);
 		while (!device_failed() && toucher.seen != i)
 			sched_yield();
 		CHECK(marks_are(toucher.addr, value));
-		CHECK(ops->absent(core.dev, toucher.addr, SPAN, frame, SL_ABSENT_COPY) == 0);
+		CHECK(ops->absent(core.dev, toucher.addr, CHUNK, frame, SL_ABSENT_COPY) == 0);
 		CHECK(marks_are(frame->data, value));
 		CHECK(*(uint64_t *)(void *)((char *)frame->data + COUNTER) == 1);
 		ops->frame_put(core.dev, frame);
@@ -118,16 +119,16 @@ whole_spans(enum sl_delivery delivery, int zeros)
 }
 
 static void
-a_span_that_is_touched_while_it_moves_comes_and_goes_whole(void)
+a_chunk_that_is_touched_while_it_moves_comes_and_goes_whole(void)
 {
 	for (int d = 0; d < 2; d++) {
-		whole_spans(deliveries[d], 0);
-		whole_spans(deliveries[d], 1);
+		whole_chunks(deliveries[d], 0);
+		whole_chunks(deliveries[d], 1);
 	}
 }
 
 static const struct device_test tests[] = {
-	TEST_NEEDS(a_span_that_is_touched_while_it_moves_comes_and_goes_whole,
+	TEST_NEEDS(a_chunk_that_is_touched_while_it_moves_comes_and_goes_whole,
 		   DEVICE_USERFAULT),
 };
 

@@ -38,22 +38,22 @@ a_wrapper_knows_how_far_moves_are(void)
 	struct sl_frame *frame;
 	uint64_t before, moves;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	wrap_fault(&core);
 	wrap_fault(&core); /* wrappers in wrappers */
 	ops = core.dev->ops;
-	for (int i = 0; i < SPANS; i++) {
+	for (int i = 0; i < CHUNKS; i++) {
 		frame = frame_get(&core);
-		pattern_write(frame->data, SPAN, (uint64_t)i);
+		pattern_write(frame->data, CHUNK, (uint64_t)i);
 		before = sl_fence_newest(core.dev, SL_COPIES_IN).value;
-		CHECK(ops->present(core.dev, span_addr(&core, i), SPAN, frame, 0) == 0);
+		CHECK(ops->present(core.dev, chunk_addr(&core, i), CHUNK, frame, 0) == 0);
 		moves = sl_fence_newest(core.dev, SL_COPIES_IN).value - before;
 		CHECK(moves == (core.dev->async ? 1 : 0));
 	}
 	moves_end(&core);
-	for (int i = 0; i < SPANS; i++) {
-		CHECK(device_pattern_is(&core, span_addr(&core, i), SPAN, (uint64_t)i));
-		CHECK(ops->absent(core.dev, span_addr(&core, i), SPAN, NULL,
+	for (int i = 0; i < CHUNKS; i++) {
+		CHECK(device_pattern_is(&core, chunk_addr(&core, i), CHUNK, (uint64_t)i));
+		CHECK(ops->absent(core.dev, chunk_addr(&core, i), CHUNK, NULL,
 				  SL_ABSENT_DISCARD) == 0);
 	}
 	core_fini(&core);
@@ -106,50 +106,50 @@ an_injected_failure_has_done_nothing(void)
 	_Atomic int ended = 0;
 	char *at;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	wrap_fault(&core);
-	at = span_addr(&core, 1);
-	INJECTED("frame.get", ops->frame_get(core.dev, SPAN, &none));
+	at = chunk_addr(&core, 1);
+	INJECTED("frame.get", ops->frame_get(core.dev, CHUNK, &none));
 	CHECK(!none);
 	frame = frame_get(&core);
-	pattern_write(frame->data, SPAN, 5);
-	INJECTED("device.present", ops->present(core.dev, at, SPAN, frame, 0));
+	pattern_write(frame->data, CHUNK, 5);
+	INJECTED("device.present", ops->present(core.dev, at, CHUNK, frame, 0));
 	INJECTED("device.present",
-		 ops->present(core.dev, at, SPAN, NULL, SL_PRESENT_UNDEFINED));
-	CHECK(core.dev->ops->present(core.dev, at, SPAN, frame, SL_PRESENT_KEEP) == 0);
+		 ops->present(core.dev, at, CHUNK, NULL, SL_PRESENT_UNDEFINED));
+	CHECK(core.dev->ops->present(core.dev, at, CHUNK, frame, SL_PRESENT_KEEP) == 0);
 	moves_end(&core);
-	INJECTED("device.absent", ops->absent(core.dev, at, SPAN, frame, SL_ABSENT_COPY));
-	INJECTED("device.absent", ops->snapshot(core.dev, at, SPAN, frame));
+	INJECTED("device.absent", ops->absent(core.dev, at, CHUNK, frame, SL_ABSENT_COPY));
+	INJECTED("device.absent", ops->snapshot(core.dev, at, CHUNK, frame));
 	if (core.dev->guards) {
-		INJECTED("device.guard", guards->guard(core.dev, at, SPAN));
-		INJECTED("device.guard", guards->unguard(core.dev, at, SPAN));
+		INJECTED("device.guard", guards->guard(core.dev, at, CHUNK));
+		INJECTED("device.guard", guards->unguard(core.dev, at, CHUNK));
 	}
 	if (core.dev->hash) {
 		INJECTED("device.guard", hash->prepare(core.dev));
 		INJECTED("device.guard",
-			 hash->start(core.dev, at, SPAN, SL_HASH_NOW, hash_done, NULL));
+			 hash->start(core.dev, at, CHUNK, SL_HASH_NOW, hash_done, NULL));
 	}
 	if (core.dev->async) {
-		INJECTED("device.absent", async->absent_start(core.dev, at, SPAN, frame,
+		INJECTED("device.absent", async->absent_start(core.dev, at, CHUNK, frame,
 							      out_done, (void *)&ended));
 		CHECK(!atomic_load(&ended));
 	}
-	CHECK(device_pattern_is(&core, at, SPAN, 5));
-	memset(frame->data, 0, SPAN);
-	CHECK(core.dev->ops->absent(core.dev, at, SPAN, frame, SL_ABSENT_COPY) == 0);
-	CHECK(pattern_is(frame->data, SPAN, 5));
+	CHECK(device_pattern_is(&core, at, CHUNK, 5));
+	memset(frame->data, 0, CHUNK);
+	CHECK(core.dev->ops->absent(core.dev, at, CHUNK, frame, SL_ABSENT_COPY) == 0);
+	CHECK(pattern_is(frame->data, CHUNK, 5));
 	if (core.dev->zerocopy) {
-		INJECTED("device.map", zerocopy->map(core.dev, at, SPAN, frame));
-		CHECK(core.dev->zerocopy->map(core.dev, at, SPAN, frame) == 0);
-		INJECTED("device.map", zerocopy->unmap(core.dev, at, SPAN));
-		CHECK(core.dev->zerocopy->unmap(core.dev, at, SPAN) == 0);
+		INJECTED("device.map", zerocopy->map(core.dev, at, CHUNK, frame));
+		CHECK(core.dev->zerocopy->map(core.dev, at, CHUNK, frame) == 0);
+		INJECTED("device.map", zerocopy->unmap(core.dev, at, CHUNK));
+		CHECK(core.dev->zerocopy->unmap(core.dev, at, CHUNK) == 0);
 	}
 	if (core.dev->hostmap) {
 		INJECTED("device.page", hostmap->show(core.dev, at, frame->data, 1));
 		CHECK(core.dev->hostmap->show(core.dev, at, frame->data, 1) == 0);
 		INJECTED("device.guard", hostmap->unguard(core.dev, at));
 		INJECTED("device.page", hostmap->hide(core.dev, at, NULL));
-		CHECK(pattern_is(at, SPAN, 5));
+		CHECK(pattern_is(at, CHUNK, 5));
 		CHECK(core.dev->hostmap->hide(core.dev, at, NULL) == 0);
 	}
 	core.dev->ops->frame_put(core.dev, frame);
@@ -166,27 +166,27 @@ a_copy_out_behind_a_slow_link_is_told_late_and_whole(void)
 	_Atomic int ended = 0;
 	uint64_t start_ns;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	if (!core.dev->async) {
 		core_fini(&core);
 		return;
 	}
-	CHECK(sl_device_wrap_delay(core.dev, 1000000, SPAN * 500, &slow) == 0); /* 2 ms a span */
+	CHECK(sl_device_wrap_delay(core.dev, 1000000, CHUNK * 500, &slow) == 0); /* 2 ms a chunk */
 	core.dev = slow;
 	ops = slow->ops;
 	frame = frame_get(&core);
-	for (int i = 0; i < SPANS; i++) {
-		pattern_write(frame->data, SPAN, (uint64_t)i);
-		CHECK(ops->present(slow, span_addr(&core, i), SPAN, frame,
+	for (int i = 0; i < CHUNKS; i++) {
+		pattern_write(frame->data, CHUNK, (uint64_t)i);
+		CHECK(ops->present(slow, chunk_addr(&core, i), CHUNK, frame,
 				   SL_PRESENT_KEEP) == 0);
 		start_ns = sl_now_ns();
-		CHECK(core.dev->async->absent_start(slow, span_addr(&core, i), SPAN,
+		CHECK(core.dev->async->absent_start(slow, chunk_addr(&core, i), CHUNK,
 						    frame, out_done, (void *)&ended) == 0);
 		CHECK(out_wait(&ended) == 1);
 		CHECK(sl_now_ns() - start_ns >= 2000000); /* a link is never faster than it is */
-		CHECK(pattern_is(frame->data, SPAN, (uint64_t)i));
+		CHECK(pattern_is(frame->data, CHUNK, (uint64_t)i));
 	}
-	CHECK(core.dev->async->absent_start(slow, span_addr(&core, 0), SPAN, frame,
+	CHECK(core.dev->async->absent_start(slow, chunk_addr(&core, 0), CHUNK, frame,
 					    out_done, (void *)&ended) ==
 	      -EINVAL); /* it is absent: nobody is told */
 	CHECK(!atomic_load(&ended));

@@ -18,8 +18,8 @@
 #include "device/device_fault.h"
 
 #define K     0x9e3779b97f4a7c15ull
-#define SPAN  ((uint64_t)SL_SPAN_BYTES)
-#define LONG  (16 * SPAN)
+#define CHUNK ((uint64_t)SL_GRANULE_BYTES)
+#define LONG  (16 * CHUNK)
 #define TRIES 5 /* of what a busy machine may spoil */
 
 static struct cuda_test t;
@@ -76,9 +76,9 @@ words_are(const uint64_t *words, uint64_t bytes, uint64_t seed)
 	return 1;
 }
 
-/* Whether a present span has these words: behind its own move, and waiting for nothing else. */
+/* Whether a present chunk has these words: behind its own move, and waiting for nothing else. */
 static int
-span_is(const void *addr, uint64_t bytes, uint64_t seed)
+chunk_is(const void *addr, uint64_t bytes, uint64_t seed)
 {
 	uint64_t *words = malloc(bytes);
 	struct sl_stream *stream;
@@ -162,14 +162,14 @@ both_directions_are_under_way_at_once(void)
 
 	device_open(512 * MIB);
 	for (int try = 0; try < TRIES && !(in_first && out_first); try++) {
-		struct sl_frame *to = frame_with(LONG, 0), *small = frame_with(SPAN, 3);
+		struct sl_frame *to = frame_with(LONG, 0), *small = frame_with(CHUNK, 3);
 		struct sl_fence move;
 
 		/* A long copy out: a short one in, begun later, is done before it. */
 		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 1), 0));
 		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 		CHECK_OK(dev->async->absent_start(dev, base, LONG, to, out_done, &out));
-		CHECK_OK(dev->ops->present(dev, base + 128 * MIB, SPAN, small, 0));
+		CHECK_OK(dev->ops->present(dev, base + 128 * MIB, CHUNK, small, 0));
 		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 		in_first |= !out_is_done(&out);
 		out_await(&out);
@@ -177,13 +177,13 @@ both_directions_are_under_way_at_once(void)
 		/* And the other way round. */
 		CHECK_OK(dev->ops->present(dev, base, LONG, to, 0));
 		move = sl_fence_newest(dev, SL_COPIES_IN);
-		small = frame_with(SPAN, 0);
-		CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, SPAN, small,
+		small = frame_with(CHUNK, 0);
+		CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, CHUNK, small,
 						  out_done, &out));
 		out_await(&out);
 		out_first |= !sl_fence_is_done(dev, move);
-		CHECK(words_are(small->data, SPAN, 3));
-		CHECK(span_is(base, LONG, 1));
+		CHECK(words_are(small->data, CHUNK, 3));
+		CHECK(chunk_is(base, LONG, 1));
 		CHECK(dev->progress->queue[SL_COPIES_IN].done <=
 		      sl_fence_newest(dev, SL_COPIES_IN).value);
 		dev->ops->frame_put(dev, small);
@@ -211,59 +211,59 @@ copy_in_waits_for_the_copy_out_of_its_slab(void)
 
 	device_open(512 * MIB);
 	for (int round = 0; round < 2; round++) {
-		struct sl_frame *to = frame_with(SPAN, 0), *long_to;
+		struct sl_frame *to = frame_with(CHUNK, 0), *long_to;
 		char *a = base + 128 * MIB, *b = base + 160 * MIB;
 
-		CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 11), 0));
+		CHECK_OK(dev->ops->present(dev, a, CHUNK, frame_with(CHUNK, 11), 0));
 		out_is_kept_busy(&long_out, &long_to);
-		CHECK_OK(dev->async->absent_start(dev, a, SPAN, to, out_done, &out));
+		CHECK_OK(dev->async->absent_start(dev, a, CHUNK, to, out_done, &out));
 		/* The only free slab is the one that is on its way out. */
 		if (t.standin)
 			t.standin->calls_reset();
 		if (round)
-			CHECK_OK(dev->ops->present(dev, b, SPAN, NULL, 0));
+			CHECK_OK(dev->ops->present(dev, b, CHUNK, NULL, 0));
 		else
-			CHECK_OK(dev->ops->present(dev, b, SPAN, frame_with(SPAN, 12), 0));
+			CHECK_OK(dev->ops->present(dev, b, CHUNK, frame_with(CHUNK, 12), 0));
 		if (t.standin && !round)
 			CHECK(t.standin->calls("cuStreamWaitEvent") >= 1);
 		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 		out_await(&out);
-		CHECK(words_are(to->data, SPAN, 11));
+		CHECK(words_are(to->data, CHUNK, 11));
 		if (!round)
-			CHECK(span_is(b, SPAN, 12));
+			CHECK(chunk_is(b, CHUNK, 12));
 		out_await(&long_out);
 		CHECK(words_are(long_to->data, LONG, 5));
 		dev->ops->frame_put(dev, to);
 		dev->ops->frame_put(dev, long_to);
-		CHECK_OK(dev->ops->absent(dev, b, SPAN, NULL, SL_ABSENT_DISCARD));
+		CHECK_OK(dev->ops->absent(dev, b, CHUNK, NULL, SL_ABSENT_DISCARD));
 	}
 	device_close();
 }
 
 static void
-span_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
+chunk_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
 {
 	struct out long_out = OUT, out = OUT;
 	struct sl_frame *to, *long_to;
 	struct sl_stream *stream;
 
 	device_open(512 * MIB);
-	to = frame_with(SPAN, 0);
-	CHECK_OK(dev->ops->present(dev, base + 128 * MIB, SPAN, frame_with(SPAN, 21), 0));
+	to = frame_with(CHUNK, 0);
+	CHECK_OK(dev->ops->present(dev, base + 128 * MIB, CHUNK, frame_with(CHUNK, 21), 0));
 	out_is_kept_busy(&long_out, &long_to);
-	CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, SPAN, to, out_done, &out));
-	CHECK_OK(dev->ops->present(dev, base + 160 * MIB, SPAN, NULL, SL_PRESENT_UNDEFINED));
+	CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, CHUNK, to, out_done, &out));
+	CHECK_OK(dev->ops->present(dev, base + 160 * MIB, CHUNK, NULL, SL_PRESENT_UNDEFINED));
 	/* On a GPU the copies may be over by now. */
 	CHECK(!t.standin ||
 	      dev->async->ready_at(dev, base + 160 * MIB).queue == SL_COPIES_OUT);
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
 	CHECK_OK(dev->native->gate(stream, dev->async->ready_at(dev, base + 160 * MIB)));
 	cuda_test_launch_on(&t, dev->native->handle(stream), TEST_FILL,
-			    (uintptr_t)base + 160 * MIB, SPAN / 8, 22);
+			    (uintptr_t)base + 160 * MIB, CHUNK / 8, 22);
 	CHECK_OK(dev->ops->stream_synchronize(stream));
 	out_await(&out);
-	CHECK(words_are(to->data, SPAN, 21));
-	CHECK(span_is(base + 160 * MIB, SPAN, 22));
+	CHECK(words_are(to->data, CHUNK, 21));
+	CHECK(chunk_is(base + 160 * MIB, CHUNK, 22));
 	out_await(&long_out);
 	dev->ops->stream_destroy(stream);
 	dev->ops->frame_put(dev, to);
@@ -271,25 +271,25 @@ span_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
 	device_close();
 }
 
-/* A kernel behind what the span has to wait for writes it; its words stay, whatever was under way. */
+/* A kernel behind what the chunk has to wait for writes it; its words stay, whatever was under way. */
 static void
-span_is_written_and_stays_so(char *addr, uint64_t seed)
+chunk_is_written_and_stays_so(char *addr, uint64_t seed)
 {
 	struct sl_stream *stream;
 
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
 	CHECK_OK(dev->native->gate(stream, dev->async->ready_at(dev, addr)));
 	cuda_test_launch_on(&t, dev->native->handle(stream), TEST_FILL, (uintptr_t)addr,
-			    SPAN / 8, seed);
+			    CHUNK / 8, seed);
 	CHECK_OK(dev->ops->stream_synchronize(stream));
 	dev->ops->stream_destroy(stream);
 	fence_await(sl_fence_newest(dev, SL_COPIES_IN));
-	CHECK(span_is(addr, SPAN, seed));
+	CHECK(chunk_is(addr, CHUNK, seed));
 }
 
 /* Dropped before it had come: its slab is still being filled, and may even have left once more since. */
 static void
-span_of_any_contents_waits_for_the_copy_in_to_its_slab(int leaves_once_more)
+chunk_of_any_contents_waits_for_the_copy_in_to_its_slab(int leaves_once_more)
 {
 	char *a, *b, *c;
 	struct sl_frame *kept, *to;
@@ -299,32 +299,32 @@ span_of_any_contents_waits_for_the_copy_in_to_its_slab(int leaves_once_more)
 	a = base + 128 * MIB;
 	b = base + 160 * MIB;
 	c = base + 192 * MIB;
-	kept = frame_with(SPAN, 24);
-	to = frame_with(SPAN, 0);
+	kept = frame_with(CHUNK, 24);
+	to = frame_with(CHUNK, 0);
 	CHECK_OK(dev->ops->present(dev, base, LONG, NULL, 0)); /* its slab takes no room later */
-	CHECK_OK(dev->ops->present(dev, a, SPAN, NULL,
+	CHECK_OK(dev->ops->present(dev, a, CHUNK, NULL,
 				   SL_PRESENT_UNDEFINED)); /* a copy out that is over says nothing */
-	CHECK_OK(dev->async->absent_start(dev, a, SPAN, to, out_done, &out));
+	CHECK_OK(dev->async->absent_start(dev, a, CHUNK, to, out_done, &out));
 	out_await(&out);
 	CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
 	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 23), 0));
-	CHECK_OK(dev->ops->present(dev, a, SPAN, kept, SL_PRESENT_KEEP));
-	CHECK_OK(dev->ops->absent(dev, a, SPAN, kept, SL_ABSENT_KEPT));
+	CHECK_OK(dev->ops->present(dev, a, CHUNK, kept, SL_PRESENT_KEEP));
+	CHECK_OK(dev->ops->absent(dev, a, CHUNK, kept, SL_ABSENT_KEPT));
 	/* The only free slab is the one that is still on its way in. */
-	CHECK_OK(dev->ops->present(dev, b, SPAN, NULL, SL_PRESENT_UNDEFINED));
+	CHECK_OK(dev->ops->present(dev, b, CHUNK, NULL, SL_PRESENT_UNDEFINED));
 	CHECK(!t.standin || (dev->async->ready_at(dev, b).queue == SL_COPIES_IN &&
 			     dev->async->ready_at(dev, b).value ==
 				     sl_fence_newest(dev, SL_COPIES_IN).value));
 	if (leaves_once_more) {
-		CHECK_OK(dev->async->absent_start(dev, b, SPAN, to, out_done, &out));
-		CHECK_OK(dev->ops->present(dev, c, SPAN, NULL, SL_PRESENT_UNDEFINED));
-		span_is_written_and_stays_so(c, 26);
+		CHECK_OK(dev->async->absent_start(dev, b, CHUNK, to, out_done, &out));
+		CHECK_OK(dev->ops->present(dev, c, CHUNK, NULL, SL_PRESENT_UNDEFINED));
+		chunk_is_written_and_stays_so(c, 26);
 		out_await(&out);
 	} else {
-		span_is_written_and_stays_so(b, 25);
+		chunk_is_written_and_stays_so(b, 25);
 	}
-	CHECK(span_is(base, LONG, 23));
-	CHECK(words_are(kept->data, SPAN, 24));
+	CHECK(chunk_is(base, LONG, 23));
+	CHECK(words_are(kept->data, CHUNK, 24));
 	dev->ops->frame_put(dev, kept);
 	dev->ops->frame_put(dev, to);
 	device_close();
@@ -341,24 +341,24 @@ frame_that_was_given_back_is_not_written_while_a_copy_reads_it(uint64_t cache_by
 	for (uint64_t round = 0; round < 3; round++) {
 		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 31), 0));
 		/* Behind the long one: consumed at once, read later. */
-		CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 32 + round), 0));
+		CHECK_OK(dev->ops->present(dev, a, CHUNK, frame_with(CHUNK, 32 + round), 0));
 		for (int i = 0; i < 4; i++)
-			frames[i] = frame_with(SPAN, 99);
+			frames[i] = frame_with(CHUNK, 99);
 		for (int i = 0; i < 4; i++)
 			dev->ops->frame_put(dev, frames[i]);
-		CHECK(span_is(a, SPAN, 32 + round));
-		CHECK(span_is(base, LONG, 31));
+		CHECK(chunk_is(a, CHUNK, 32 + round));
+		CHECK(chunk_is(base, LONG, 31));
 		/* Kept: it is ours again behind the copy in, and a copy out may have it. */
 		CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
-		CHECK_OK(dev->ops->absent(dev, a, SPAN, NULL, SL_ABSENT_DISCARD));
+		CHECK_OK(dev->ops->absent(dev, a, CHUNK, NULL, SL_ABSENT_DISCARD));
 		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 41), 0));
-		frame = frame_with(SPAN, 42);
-		CHECK_OK(dev->ops->present(dev, a, SPAN, frame, SL_PRESENT_KEEP));
-		CHECK_OK(dev->ops->absent(dev, a, SPAN, frame, SL_ABSENT_COPY));
-		CHECK(words_are(frame->data, SPAN, 42));
-		CHECK_OK(dev->ops->present(dev, a, SPAN, frame, SL_PRESENT_KEEP));
-		CHECK_OK(dev->ops->absent(dev, a, SPAN, frame, SL_ABSENT_KEPT));
-		CHECK(words_are(frame->data, SPAN, 42));
+		frame = frame_with(CHUNK, 42);
+		CHECK_OK(dev->ops->present(dev, a, CHUNK, frame, SL_PRESENT_KEEP));
+		CHECK_OK(dev->ops->absent(dev, a, CHUNK, frame, SL_ABSENT_COPY));
+		CHECK(words_are(frame->data, CHUNK, 42));
+		CHECK_OK(dev->ops->present(dev, a, CHUNK, frame, SL_PRESENT_KEEP));
+		CHECK_OK(dev->ops->absent(dev, a, CHUNK, frame, SL_ABSENT_KEPT));
+		CHECK(words_are(frame->data, CHUNK, 42));
 		dev->ops->frame_put(dev, frame);
 		CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
 	}
@@ -366,7 +366,7 @@ frame_that_was_given_back_is_not_written_while_a_copy_reads_it(uint64_t cache_by
 }
 
 static void
-slab_of_a_span_that_went_before_it_had_come_is_clean(void)
+slab_of_a_chunk_that_went_before_it_had_come_is_clean(void)
 {
 	char *a, *b;
 
@@ -374,12 +374,12 @@ slab_of_a_span_that_went_before_it_had_come_is_clean(void)
 	a = base + 128 * MIB;
 	b = base + 160 * MIB;
 	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 1), 0));
-	CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 2), 0));
-	CHECK_OK(dev->ops->absent(dev, a, SPAN, NULL, SL_ABSENT_DISCARD));
-	CHECK_OK(dev->ops->present(dev, b, SPAN, frame_with(SPAN, 3), 0));
-	CHECK_OK(dev->ops->present(dev, a, SPAN, frame_with(SPAN, 4), 0));
-	CHECK(span_is(b, SPAN, 3));
-	CHECK(span_is(a, SPAN, 4));
+	CHECK_OK(dev->ops->present(dev, a, CHUNK, frame_with(CHUNK, 2), 0));
+	CHECK_OK(dev->ops->absent(dev, a, CHUNK, NULL, SL_ABSENT_DISCARD));
+	CHECK_OK(dev->ops->present(dev, b, CHUNK, frame_with(CHUNK, 3), 0));
+	CHECK_OK(dev->ops->present(dev, a, CHUNK, frame_with(CHUNK, 4), 0));
+	CHECK(chunk_is(b, CHUNK, 3));
+	CHECK(chunk_is(a, CHUNK, 4));
 	device_close();
 }
 
@@ -387,33 +387,33 @@ slab_of_a_span_that_went_before_it_had_come_is_clean(void)
 static void
 many_moves_end_once_each_with_their_contents(void)
 {
-	enum { SPANS = 6, MOVES = 300 };
-	struct out out[SPANS] = {OUT, OUT, OUT, OUT, OUT, OUT};
-	struct sl_frame *frame[SPANS];
-	uint64_t seed[SPANS];
+	enum { CHUNKS = 6, MOVES = 300 };
+	struct out out[CHUNKS] = {OUT, OUT, OUT, OUT, OUT, OUT};
+	struct sl_frame *frame[CHUNKS];
+	uint64_t seed[CHUNKS];
 
 	device_open(64 * MIB);
-	for (int i = 0; i < SPANS; i++)
-		frame[i] = frame_with(SPAN, seed[i] = (uint64_t)i);
+	for (int i = 0; i < CHUNKS; i++)
+		frame[i] = frame_with(CHUNK, seed[i] = (uint64_t)i);
 	for (int n = 0; n < MOVES; n++) {
-		int i = n % SPANS;
-		char *addr = base + (uint64_t)i * SPAN;
+		int i = n % CHUNKS;
+		char *addr = base + (uint64_t)i * CHUNK;
 
-		if (n >= SPANS)
+		if (n >= CHUNKS)
 			out_await(&out[i]);
 		if (n % 37 == 0)
-			CHECK(words_are(frame[i]->data, SPAN, seed[i]));
+			CHECK(words_are(frame[i]->data, CHUNK, seed[i]));
 		if (n % 97 == 5) {
 			dev->ops->frame_put(dev, frame[i]);
-			frame[i] = frame_with(SPAN, seed[i] = (uint64_t)n);
+			frame[i] = frame_with(CHUNK, seed[i] = (uint64_t)n);
 		}
-		CHECK_OK(dev->ops->present(dev, addr, SPAN, frame[i], SL_PRESENT_KEEP));
-		CHECK_OK(dev->async->absent_start(dev, addr, SPAN, frame[i], out_done,
+		CHECK_OK(dev->ops->present(dev, addr, CHUNK, frame[i], SL_PRESENT_KEEP));
+		CHECK_OK(dev->async->absent_start(dev, addr, CHUNK, frame[i], out_done,
 						  &out[i]));
 	}
-	for (int i = 0; i < SPANS; i++) {
+	for (int i = 0; i < CHUNKS; i++) {
 		out_await(&out[i]);
-		CHECK(words_are(frame[i]->data, SPAN, seed[i]));
+		CHECK(words_are(frame[i]->data, CHUNK, seed[i]));
 		dev->ops->frame_put(dev, frame[i]);
 	}
 	CHECK(sl_fence_newest(dev, SL_COPIES_IN).value == MOVES);
@@ -608,12 +608,12 @@ run(void)
 	cuda_test_open(&t);
 	both_directions_are_under_way_at_once();
 	copy_in_waits_for_the_copy_out_of_its_slab();
-	span_of_any_contents_waits_for_the_copy_out_of_its_slab();
-	span_of_any_contents_waits_for_the_copy_in_to_its_slab(0);
-	span_of_any_contents_waits_for_the_copy_in_to_its_slab(1);
+	chunk_of_any_contents_waits_for_the_copy_out_of_its_slab();
+	chunk_of_any_contents_waits_for_the_copy_in_to_its_slab(0);
+	chunk_of_any_contents_waits_for_the_copy_in_to_its_slab(1);
 	frame_that_was_given_back_is_not_written_while_a_copy_reads_it(512 * MIB);
 	frame_that_was_given_back_is_not_written_while_a_copy_reads_it(2 * MIB);
-	slab_of_a_span_that_went_before_it_had_come_is_clean();
+	slab_of_a_chunk_that_went_before_it_had_come_is_clean();
 	many_moves_end_once_each_with_their_contents();
 	launch_behind_a_prefetch_waits_for_its_copies();
 	launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes();

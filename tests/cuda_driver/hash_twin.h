@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The C twin of the library's own kernel, which hashes a span (device/cuda/hash.h). The blocks
+ * The C twin of the library's own kernel, which hashes a chunk (device/cuda/hash.h). The blocks
  * of the grid share the units, and each writes its two sums to its own place. For the stand-in,
  * which knows it without registration, and for tests that replace it.
  *
@@ -16,7 +16,7 @@
 
 #define HASH_TWIN_PIECE 512u /* units that are asked for at once */
 
-/* A span may be written while it is hashed: then the hash is of no use, and nobody uses it. */
+/* A chunk may be written while it is hashed: then the hash is of no use, and nobody uses it. */
 __attribute__((noinline, no_sanitize("thread"))) static void
 hash_twin_read(uint64_t *to, const volatile uint64_t *from, uint64_t n)
 {

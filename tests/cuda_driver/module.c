@@ -60,16 +60,16 @@ kernel_register(const struct sl_standin_kernel *kernel)
 }
 
 static void
-span_hash(const struct sl_standin_block *block, void *const *params)
+chunk_hash(const struct sl_standin_block *block, void *const *params)
 {
 	hash_twin(block, params, kernel_ptr);
 }
 
 /* The library's own: known to all programs. */
-static const struct sl_standin_kernel span_hash_kernel = {SL_CUDA_HASH_KERNEL,
-							  span_hash,
-							  SL_CUDA_HASH_PARAMS,
-							  {8, 8, 8, 8, 8, 8, 8}};
+static const struct sl_standin_kernel chunk_hash_kernel = {SL_CUDA_HASH_KERNEL,
+							   chunk_hash,
+							   SL_CUDA_HASH_PARAMS,
+							   {8, 8, 8, 8, 8, 8, 8}};
 
 static const struct sl_standin_kernel *
 kernel_find(const char *name)
@@ -77,7 +77,7 @@ kernel_find(const char *name)
 	for (size_t i = n_kernels; i-- > 0;)
 		if (!strcmp(kernels[i]->name, name))
 			return kernels[i];
-	return strcmp(span_hash_kernel.name, name) ? NULL : &span_hash_kernel;
+	return strcmp(chunk_hash_kernel.name, name) ? NULL : &chunk_hash_kernel;
 }
 
 /* ---- modules ---- */

@@ -26,17 +26,17 @@ fake_space_make(uint64_t n_chunks)
 		abort();
 	f->region.space = &f->space;
 	f->region.base = (char *)(uintptr_t)0x100000000;
-	f->region.chunk_bytes = SL_SPAN_BYTES;
+	f->region.chunk_bytes = SL_GRANULE_BYTES;
 	f->region.chunk_shift = 21;
 	f->region.n_chunks = n_chunks;
-	f->region.size_bytes = n_chunks * SL_SPAN_BYTES;
+	f->region.size_bytes = n_chunks * SL_GRANULE_BYTES;
 	f->region.chunks = f->chunks;
 	f->region.ready[SL_READY_NOT] = n_chunks;
 	for (uint64_t i = 0; i < n_chunks; i++) {
 		f->chunks[i].region = &f->region;
 		f->chunks[i].heap_slot = SL_HEAP_NONE;
 	}
-	if (sl_lru_reserve(&f->space, SL_SPAN_BYTES, n_chunks))
+	if (sl_lru_reserve(&f->space, SL_GRANULE_BYTES, n_chunks))
 		abort();
 	return f;
 }

@@ -35,7 +35,7 @@ no_mask_is_an_address_where_the_driver_chose(void **state)
 	assert_true(masks_inside(base, bytes) > 0);
 	assert_int_equal(masks_inside(base + unused, bytes - unused), 0);
 	assert_true(unused < bytes / 2);
-	assert_int_equal(unused % SL_SPAN_BYTES, 0);
+	assert_int_equal(unused % SL_GRANULE_BYTES, 0);
 }
 
 static void

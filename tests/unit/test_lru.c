@@ -265,10 +265,10 @@ large_region(struct fake_space *f, struct sl_chunk *chunks, uint64_t n)
 	struct sl_region *r = calloc(1, sizeof(*r));
 
 	assert_non_null(r);
-	f->space.config.chunk_bytes = SL_SPAN_BYTES;
+	f->space.config.chunk_bytes = SL_GRANULE_BYTES;
 	r->space = &f->space;
 	r->base = (char *)(uintptr_t)0x200000000;
-	r->chunk_bytes = 16 * SL_SPAN_BYTES;
+	r->chunk_bytes = 16 * SL_GRANULE_BYTES;
 	r->chunk_shift = 25;
 	r->n_chunks = n;
 	r->size_bytes = n * r->chunk_bytes;
@@ -279,7 +279,7 @@ large_region(struct fake_space *f, struct sl_chunk *chunks, uint64_t n)
 		chunks[i].region = r;
 		chunks[i].heap_slot = SL_HEAP_NONE;
 	}
-	assert_int_equal(sl_lru_reserve(&f->space, SL_SPAN_BYTES, f->region.n_chunks), 0);
+	assert_int_equal(sl_lru_reserve(&f->space, SL_GRANULE_BYTES, f->region.n_chunks), 0);
 	assert_int_equal(sl_lru_reserve(&f->space, r->chunk_bytes, n), 0);
 	return r;
 }
@@ -290,7 +290,7 @@ room_for_a_chunk_takes_one_of_its_size_where_it_is_nearly_as_cold(void **state)
 	struct fake_space *f = fake_space_make(2);
 	struct sl_chunk large[2];
 	struct sl_region *r = large_region(f, large, 2);
-	const uint64_t of_small = SL_SPAN_BYTES, of_large = r->chunk_bytes;
+	const uint64_t of_small = SL_GRANULE_BYTES, of_large = r->chunk_bytes;
 
 	(void)state;
 	f->space.clock = 1000;
@@ -360,21 +360,21 @@ heap_grows_and_refuses_what_it_cannot_number(void **state)
 	struct sluice_space space = {0};
 
 	(void)state;
-	space.config.chunk_bytes = SL_SPAN_BYTES;
-	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 10), 0);
+	space.config.chunk_bytes = SL_GRANULE_BYTES;
+	assert_int_equal(sl_lru_reserve(&space, SL_GRANULE_BYTES, 10), 0);
 	assert_int_equal(space.dev.heap[0].max, 15);
-	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 5), 0);
+	assert_int_equal(sl_lru_reserve(&space, SL_GRANULE_BYTES, 5), 0);
 	assert_int_equal(space.dev.heap[0].max, 15);
-	sl_lru_release(&space, SL_SPAN_BYTES, 10);
-	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 10), 0);
+	sl_lru_release(&space, SL_GRANULE_BYTES, 10);
+	assert_int_equal(sl_lru_reserve(&space, SL_GRANULE_BYTES, 10), 0);
 	assert_int_equal(space.dev.heap[0].max, 15);
-	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, 1), 0);
+	assert_int_equal(sl_lru_reserve(&space, SL_GRANULE_BYTES, 1), 0);
 	assert_int_equal(space.dev.heap[0].max, 24);
 	assert_int_equal(space.dev.heap[1].max, 0);
-	assert_int_equal(sl_lru_reserve(&space, 2 * SL_SPAN_BYTES, 3), 0);
+	assert_int_equal(sl_lru_reserve(&space, 2 * SL_GRANULE_BYTES, 3), 0);
 	assert_int_equal(space.dev.heap[0].max, 24);
 	assert_int_equal(space.dev.heap[1].max, 4);
-	assert_int_equal(sl_lru_reserve(&space, SL_SPAN_BYTES, UINT32_MAX - 16), -EFBIG);
+	assert_int_equal(sl_lru_reserve(&space, SL_GRANULE_BYTES, UINT32_MAX - 16), -EFBIG);
 	assert_int_equal(space.dev.heap[0].n_reserved, 16);
 	sl_lru_fini(&space);
 }

@@ -18,7 +18,7 @@ record_of_a_chunk_is_small(void **state)
 	(void)state;
 	print_message("a chunk of 2 MiB costs %zu bytes and %zu in the heap: %.4f %%\n",
 		      sizeof(struct sl_chunk), heap,
-		      100.0 * (double)(sizeof(struct sl_chunk) + heap) / SL_SPAN_BYTES);
+		      100.0 * (double)(sizeof(struct sl_chunk) + heap) / SL_GRANULE_BYTES);
 	assert_true(sizeof(struct sl_chunk) <= CHUNK_RECORD_BYTES_MAX);
 }
 
@@ -42,13 +42,13 @@ addresses_and_indices_of_chunks_agree(void **state)
 	struct fake_space *f = fake_space_make(5);
 
 	(void)state;
-	f->region.size_bytes = 4 * (uint64_t)SL_SPAN_BYTES + 77;
+	f->region.size_bytes = 4 * (uint64_t)SL_GRANULE_BYTES + 77;
 	for (uint64_t i = 0; i < 5; i++) {
 		assert_int_equal(sl_chunk_index(&f->chunks[i]), i);
 		assert_ptr_equal(sl_chunk_addr(&f->chunks[i]),
-				 f->region.base + i * SL_SPAN_BYTES);
+				 f->region.base + i * SL_GRANULE_BYTES);
 		assert_int_equal(sl_chunk_valid_bytes(&f->chunks[i]),
-				 i < 4 ? SL_SPAN_BYTES : 77);
+				 i < 4 ? SL_GRANULE_BYTES : 77);
 	}
 	fake_space_free(f);
 }

@@ -19,9 +19,9 @@ device_make(void)
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		fake_chunk_place(&f->chunks[i], SL_CHUNK_DEVICE);
 		sl_chunk_touch(&f->chunks[i]);
-		f->chunks[i].device_bytes = SL_SPAN_BYTES;
+		f->chunks[i].device_bytes = SL_GRANULE_BYTES;
 	}
-	f->space.dev.used_bytes = f->space.dev.budget_bytes = CHUNKS * SL_SPAN_BYTES;
+	f->space.dev.used_bytes = f->space.dev.budget_bytes = CHUNKS * SL_GRANULE_BYTES;
 	return f;
 }
 
@@ -43,7 +43,8 @@ flags_add(struct fake_space *f, int chunk, unsigned flags)
 static int
 victim_of(struct fake_space *f, enum sl_room_mode mode)
 {
-	const struct sl_victim_request request = {.mode = mode, .chunk_bytes = SL_SPAN_BYTES};
+	const struct sl_victim_request request = {.mode = mode,
+						  .chunk_bytes = SL_GRANULE_BYTES};
 	struct sl_victim v = sl_victim_pick(&f->space, &request);
 
 	assert_int_equal(v.mode, mode);
@@ -389,8 +390,8 @@ limit_spares_what_was_used_since_but_not_what_is_dead(void **state)
 	assert_ptr_equal(sl_victim_pick(&f->space, &request).chunk, &f->chunks[0]);
 	request.before = f->chunks[0].stamp;
 	assert_null(sl_victim_pick(&f->space, &request).chunk);
-	assert_false(sl_victim_is_colder(&f->space, SL_SPAN_BYTES, f->chunks[0].stamp));
-	assert_true(sl_victim_is_colder(&f->space, SL_SPAN_BYTES, f->chunks[0].stamp + 1));
+	assert_false(sl_victim_is_colder(&f->space, SL_GRANULE_BYTES, f->chunks[0].stamp));
+	assert_true(sl_victim_is_colder(&f->space, SL_GRANULE_BYTES, f->chunks[0].stamp + 1));
 	flags_add(f, 7, SL_DISCARDED);
 	assert_ptr_equal(sl_victim_pick(&f->space, &request).chunk, &f->chunks[7]);
 	device_free(f);
@@ -405,10 +406,10 @@ spare_room_is_free_or_dead_and_in_no_launchs_use(void **state)
 	assert_true(sl_room_spare(&f->space, 0));
 	assert_false(sl_room_spare(&f->space, 1));
 	flags_add(f, 3, SL_DISCARDED);
-	assert_true(sl_room_spare(&f->space, SL_SPAN_BYTES));
-	assert_false(sl_room_spare(&f->space, SL_SPAN_BYTES + 1));
+	assert_true(sl_room_spare(&f->space, SL_GRANULE_BYTES));
+	assert_false(sl_room_spare(&f->space, SL_GRANULE_BYTES + 1));
 	f->space.dev.wanted_bytes = 1;
-	assert_false(sl_room_spare(&f->space, SL_SPAN_BYTES));
+	assert_false(sl_room_spare(&f->space, SL_GRANULE_BYTES));
 	f->space.dev.wanted_bytes = 0;
 	f->chunks[3].pins = 1;
 	assert_false(sl_room_spare(&f->space, 1));

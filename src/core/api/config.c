@@ -225,17 +225,17 @@ sluice_config_init(struct sluice_config *config)
 {
 	uint64_t memory = sl_memory_available();
 	const char *tmp = getenv("TMPDIR");
-	uint64_t quarter = memory / 4 / SL_SPAN_BYTES * SL_SPAN_BYTES;
+	uint64_t quarter = memory / 4 / SL_GRANULE_BYTES * SL_GRANULE_BYTES;
 
 	memset(config, 0, sizeof(*config));
 	config->struct_bytes = sizeof(*config);
-	config->device_budget_bytes = quarter > 2 * SL_SPAN_BYTES ? quarter
-								  : 2 * SL_SPAN_BYTES;
+	config->device_budget_bytes = quarter > 2 * SL_GRANULE_BYTES ? quarter
+								     : 2 * SL_GRANULE_BYTES;
 	config->host_budget_bytes = quarter;
 	config->store_budget_bytes = UINT64_MAX;
 	config->staging_bytes = 64u << 20;
 	config->address_bytes = (uint64_t)1 << 40;
-	config->chunk_bytes = SL_SPAN_BYTES;
+	config->chunk_bytes = SL_GRANULE_BYTES;
 	config->readahead_chunks = 8;
 	config->writeback_bytes = UINT64_MAX;
 	snprintf(config->spill_dirs, sizeof(config->spill_dirs), "%s",
@@ -285,7 +285,7 @@ sl_config_round(struct sluice_config *c)
 		return sl_fail(
 			-EINVAL,
 			"config: not filled by sluice_config_init() of this version");
-	if (chunk < SL_SPAN_BYTES || chunk > SL_CHUNK_BYTES_MAX || (chunk & (chunk - 1)))
+	if (chunk < SL_GRANULE_BYTES || chunk > SL_CHUNK_BYTES_MAX || (chunk & (chunk - 1)))
 		return sl_fail(-EINVAL,
 			       "config: chunk of %llu bytes: must be 2 MiB times a power "
 			       "of two, "

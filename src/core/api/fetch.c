@@ -374,7 +374,7 @@ sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks,
 	sl_mutex_init(&f->lock, SL_RANK_BASE);
 	sl_cond_init(&f->wake);
 	f->slot = sl_calloc(n_blocks, sizeof(*f->slot));
-	rc = f->slot ? space->device->ops->frame_get(space->device, SL_SPAN_BYTES, &f->frame)
+	rc = f->slot ? space->device->ops->frame_get(space->device, SL_GRANULE_BYTES, &f->frame)
 		     : sl_fail(-ENOMEM, "fetch: out of memory");
 	if (!rc) {
 		f->box = f->frame->data;

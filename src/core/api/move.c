@@ -418,7 +418,7 @@ sluice_prefetch_index(struct sluice_space *space, const void *base, size_t eleme
 	if (!element_bytes || (n && !index) || n > SIZE_MAX / 2 / sizeof(uint64_t))
 		return sl_fail(-EINVAL,
 			       "prefetch_index: element size 0 or no indices given");
-	if (element_bytes > SL_SPAN_BYTES)
+	if (element_bytes > SL_GRANULE_BYTES)
 		return sl_fail(
 			-EINVAL,
 			"prefetch_index: elements of %zu bytes: at most 2 MiB; prefetch "

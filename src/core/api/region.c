@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions: mapping files, allocating, finding the region of an address, sync, flags, unmap. The
- * sorted list of regions gives the free addresses. A gap of one span follows each region that is
- * larger than one span, so that an access past its end is seen.
+ * sorted list of regions gives the free addresses. A gap of one granule follows each region that is
+ * larger than one granule, so that an access past its end is seen.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 
 /* ---- addresses -------------------------------------------------------------------------- */
 
-/* The gap behind a region of so many bytes. One span has none, so that the system joins the mappings
- * of neighbours: a process may have 65530. */
+/* The gap behind a region of so many bytes. One granule has none, so that the system joins the
+ * mappings of neighbours: a process may have 65530. */
 static uint64_t
 gap_behind(uint64_t bytes)
 {
-	return bytes > SL_SPAN_BYTES ? SL_SPAN_BYTES : 0;
+	return bytes > SL_GRANULE_BYTES ? SL_GRANULE_BYTES : 0;
 }
 
 /*
@@ -68,8 +68,8 @@ static void
 slots_set(struct sl_region *r, struct sl_region *value)
 {
 	struct sluice_space *s = r->space;
-	uint64_t first = (uint64_t)(r->base - (char *)s->device->base) / SL_SPAN_BYTES;
-	uint64_t n = r->n_chunks * r->chunk_bytes / SL_SPAN_BYTES;
+	uint64_t first = (uint64_t)(r->base - (char *)s->device->base) / SL_GRANULE_BYTES;
+	uint64_t n = r->n_chunks * r->chunk_bytes / SL_GRANULE_BYTES;
 
 	for (uint64_t i = 0; i < n; i++)
 		s->slots[first + i] = value;
@@ -365,8 +365,8 @@ sluice_alloc(struct sluice_space *space, size_t size_bytes, unsigned flags, void
 int
 sl_region_alloc(struct sluice_space *space, size_t bytes, uint64_t chunk_bytes, void **addr)
 {
-	if (!bytes || chunk_bytes < SL_SPAN_BYTES || chunk_bytes > SL_CHUNK_BYTES_MAX ||
-	    chunk_bytes & (chunk_bytes - 1))
+	if (!bytes || chunk_bytes < SL_GRANULE_BYTES ||
+	    chunk_bytes > SL_CHUNK_BYTES_MAX || chunk_bytes & (chunk_bytes - 1))
 		return sl_fail(-EINVAL, "alloc: %zu bytes in chunks of %llu", bytes,
 			       (unsigned long long)chunk_bytes);
 	return region_create(space, "allocation", NULL, 0, bytes, chunk_bytes,

@@ -96,7 +96,7 @@ space_start(struct sluice_space *s, void *context)
 	if (rc)
 		return rc;
 	s->config.workers = s->device->workers;
-	s->slots_bytes = s->device->bytes / SL_SPAN_BYTES * sizeof(struct sl_region *);
+	s->slots_bytes = s->device->bytes / SL_GRANULE_BYTES * sizeof(struct sl_region *);
 	s->slots = mmap(NULL, s->slots_bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->slots == MAP_FAILED) {

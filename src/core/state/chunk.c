@@ -116,7 +116,7 @@ static unsigned
 chunk_bucket(const struct sl_chunk *c)
 {
 	/* Not by where malloc put c: who wakes whom in vain should repeat as well. */
-	return (unsigned)((uintptr_t)sl_chunk_addr(c) / SL_SPAN_BYTES % SL_WAIT_BUCKETS);
+	return (unsigned)((uintptr_t)sl_chunk_addr(c) / SL_GRANULE_BYTES % SL_WAIT_BUCKETS);
 }
 
 void

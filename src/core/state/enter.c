@@ -63,7 +63,7 @@ sl_region_at(struct sluice_space *s, const void *addr)
 
 	if ((const char *)addr < (const char *)s->device->base || offset >= s->device->bytes)
 		return NULL;
-	return s->slots[offset / SL_SPAN_BYTES];
+	return s->slots[offset / SL_GRANULE_BYTES];
 }
 
 int

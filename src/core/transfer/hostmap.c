@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host map: host code's mapping on devices where it has page tables of its own at the same
- * addresses (devices with hostmap). A touch by host code takes the chunk to the host tier, and shows the
- * touched span of 2 MiB: its bytes are copied from the frame to host code's memory. A span that
- * is only read is shown guarded, so that the first write to it is known. A written one may be
- * newer than the frame. Before the chunk leaves HOST every span of it is hidden: newer
+ * addresses (devices with hostmap). A touch by host code takes the chunk to the host tier, and
+ * shows the touched granule: its bytes are copied from the frame to host code's memory. A granule
+ * that is only read is shown guarded, so that the first write to it is known. A written one may
+ * be newer than the frame. Before the chunk leaves HOST every granule of it is hidden: newer
  * bytes go back into the frame.
  *
  * So both sides always see the newest contents, at the same boundaries as managed memory without
@@ -13,8 +13,8 @@
  * the touching thread itself holds the launch by sluice_launch_begin(), the touch cannot be
  * served.
  *
- * Memory: chunks with shown spans count to hostmap.limit_bytes at most; the oldest is hidden for
- * room.
+ * Memory: chunks with shown granules count to hostmap.limit_bytes at most; the oldest is hidden
+ * for room.
  * LOCKING: as in state.h.
  */
 #include <string.h>
@@ -22,18 +22,18 @@
 #include "core/transfer/transfer.h"
 
 static uint32_t
-span_of(const struct sl_chunk *c, const void *addr)
+granule_number(const struct sl_chunk *c, const void *addr)
 {
-	return (uint32_t)((size_t)((const char *)addr - sl_chunk_addr(c)) / SL_SPAN_BYTES);
+	return (uint32_t)((size_t)((const char *)addr - sl_chunk_addr(c)) / SL_GRANULE_BYTES);
 }
 
 static char *
-span_addr(const struct sl_chunk *c, uint32_t span)
+granule_addr(const struct sl_chunk *c, uint32_t granule)
 {
-	return sl_chunk_addr(c) + (size_t)span * SL_SPAN_BYTES;
+	return sl_chunk_addr(c) + (size_t)granule * SL_GRANULE_BYTES;
 }
 
-/* Room for another chunk on the list of those with shown spans. Held. */
+/* Room for another chunk on the list of those with shown granules. Held. */
 SL_HELD static int
 hostmap_list_grow(struct sluice_space *s)
 {
@@ -50,7 +50,7 @@ hostmap_list_grow(struct sluice_space *s)
 	return 0;
 }
 
-/* On the list of chunks with shown spans. Held. */
+/* On the list of chunks with shown granules. Held. */
 SL_HELD static int
 hostmap_list_add(struct sl_chunk *c)
 {
@@ -79,27 +79,28 @@ hostmap_list_remove(struct sl_chunk *c)
 }
 
 /*
- * Hide every span of c. keep: what may be newer goes into the frame; else the contents are dead.
+ * Hide every granule of c. keep: what may be newer goes into the frame; else the contents are dead.
  * On failure what was hidden so far is in the frame, and the rest is shown as before.
  */
 SL_HELD static int
-spans_hide(struct sl_chunk *c, int keep)
+granules_hide(struct sl_chunk *c, int keep)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
 	int rc = 0;
 
 	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
-	for (uint32_t span = 0; c->hostmap && !rc; span++) {
-		uint32_t bit = 1u << span;
+	for (uint32_t granule = 0; c->hostmap && !rc; granule++) {
+		uint32_t bit = 1u << granule;
 		char *dst = NULL;
 
 		if (!(c->hostmap & bit))
 			continue;
 		if (keep && (c->hostmap_dirty & bit))
-			dst = (char *)c->host->frame->data + (size_t)span * SL_SPAN_BYTES;
+			dst = (char *)c->host->frame->data +
+			      (size_t)granule * SL_GRANULE_BYTES;
 		sl_space_unlock(s);
-		rc = s->device->hostmap->hide(s->device, span_addr(c, span), dst);
+		rc = s->device->hostmap->hide(s->device, granule_addr(c, granule), dst);
 		sl_space_lock(s);
 		if (rc)
 			break;
@@ -115,13 +116,13 @@ spans_hide(struct sl_chunk *c, int keep)
 int
 sl_hostmap_hide(struct sl_chunk *c)
 {
-	return c->hostmap ? spans_hide(c, 1) : 0;
+	return c->hostmap ? granules_hide(c, 1) : 0;
 }
 
 int
 sl_hostmap_discard(struct sl_chunk *c)
 {
-	return c->hostmap ? spans_hide(c, 0) : 0;
+	return c->hostmap ? granules_hide(c, 0) : 0;
 }
 
 /* A chunk that nobody shows any more, with a frame in staging: settle it or write it. Drops. */
@@ -159,7 +160,7 @@ hostmap_room(struct sl_chunk *c)
 			continue;
 		}
 		oldest->region->busy++;
-		rc = spans_hide(oldest, 1);
+		rc = granules_hide(oldest, 1);
 		if (!rc)
 			hostmap_settle(oldest);
 		sl_region_leave(oldest->region);
@@ -169,13 +170,13 @@ hostmap_room(struct sl_chunk *c)
 	return 0;
 }
 
-/* HOST or POISONED: show the span. Drops. */
+/* HOST or POISONED: show the granule. Drops. */
 SL_HELD static int
-span_show(struct sl_chunk *c, uint32_t span, int write)
+granule_show(struct sl_chunk *c, uint32_t granule, int write)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
-	uint32_t bit = 1u << span;
+	uint32_t bit = 1u << granule;
 	int rc = c->hostmap ? 0 : hostmap_list_add(c);
 
 	if (rc)
@@ -185,15 +186,15 @@ span_show(struct sl_chunk *c, uint32_t span, int write)
 		c->hostmap_dirty |= bit;
 		c->flags |= SL_DIRTY_HOST;
 		sl_dirty_hash_forget(c);
-		sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
-				(uint64_t)(span + 1) * SL_SPAN_BYTES);
+		sl_chunk_revive(c, (uint64_t)granule * SL_GRANULE_BYTES,
+				(uint64_t)(granule + 1) * SL_GRANULE_BYTES);
 	}
 	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
 	sl_read_ahead_release(c);
 	sl_space_unlock(s);
-	rc = s->device->hostmap->show(s->device, span_addr(c, span),
+	rc = s->device->hostmap->show(s->device, granule_addr(c, granule),
 				      (char *)c->host->frame->data +
-					      (size_t)span * SL_SPAN_BYTES,
+					      (size_t)granule * SL_GRANULE_BYTES,
 				      !write);
 	sl_space_lock(s);
 	if (rc) {
@@ -206,32 +207,32 @@ span_show(struct sl_chunk *c, uint32_t span, int write)
 	return rc;
 }
 
-/* The span is shown; its first write. Drops. */
+/* The granule is shown; its first write. Drops. */
 SL_HELD static int
-span_written(struct sl_chunk *c, uint32_t span)
+granule_written(struct sl_chunk *c, uint32_t granule)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
 	int rc;
 
-	if (!(c->hostmap_dirty & (1u << span)))
+	if (!(c->hostmap_dirty & (1u << granule)))
 		sl_count(s, SLUICE_COUNTER_WRITE_FAULTS, 1);
-	c->hostmap_dirty |= 1u << span;
+	c->hostmap_dirty |= 1u << granule;
 	c->flags |= SL_DIRTY_HOST;
 	sl_dirty_hash_forget(c);
-	sl_chunk_revive(c, (uint64_t)span * SL_SPAN_BYTES,
-			(uint64_t)(span + 1) * SL_SPAN_BYTES);
+	sl_chunk_revive(c, (uint64_t)granule * SL_GRANULE_BYTES,
+			(uint64_t)(granule + 1) * SL_GRANULE_BYTES);
 	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
 	sl_space_unlock(s);
-	rc = s->device->hostmap->unguard(s->device, span_addr(c, span));
+	rc = s->device->hostmap->unguard(s->device, granule_addr(c, granule));
 	sl_space_lock(s);
 	sl_chunk_set_state(c, back);
 	return rc;
 }
 
-/* HOST, POISONED: show the span, once there is room for it. *done: it is shown. Drops. */
+/* HOST, POISONED: show the granule, once there is room for it. *done: it is shown. Drops. */
 SL_HELD static int
-hostmap_step(struct sl_chunk *c, uint32_t span, int write, int *done)
+hostmap_step(struct sl_chunk *c, uint32_t granule, int write, int *done)
 {
 	const struct sluice_space *s = c->region->space;
 	int rc;
@@ -245,15 +246,15 @@ hostmap_step(struct sl_chunk *c, uint32_t span, int write, int *done)
 			return 0;
 	}
 	*done = 1;
-	if (c->hostmap & (1u << span))
-		return write ? span_written(c, span) : 0;
-	return span_show(c, span, write);
+	if (c->hostmap & (1u << granule))
+		return write ? granule_written(c, granule) : 0;
+	return granule_show(c, granule, write);
 }
 
 int
 sl_hostmap_touch(struct sl_chunk *c, const struct sl_touch *touch)
 {
-	uint32_t span = span_of(c, touch->addr);
+	uint32_t granule = granule_number(c, touch->addr);
 	int write = touch->access == SL_ACCESS_WRITE, waited_read = 0, done = 0;
 	int rc = 0;
 
@@ -273,7 +274,7 @@ sl_hostmap_touch(struct sl_chunk *c, const struct sl_touch *touch)
 						   SLUICE_COUNTER_STORE_READ_DEMAND,
 						   SL_STAGING_READ);
 		} else {
-			rc = hostmap_step(c, span, write, &done);
+			rc = hostmap_step(c, granule, write, &done);
 		}
 	}
 	return rc;

@@ -17,8 +17,8 @@
 #include "base/size.h"
 #include "device/cuda/cuda.h"
 
-/* Addresses are reserved aligned to the largest span. */
-#define ALIGN ((size_t)SL_SPAN_BYTES << (SL_CUDA_CLASSES - 1))
+/* Addresses are reserved aligned to the largest chunk. */
+#define ALIGN ((size_t)SL_GRANULE_BYTES << (SL_CUDA_CLASSES - 1))
 
 /* Above where programs are loaded, below where the system puts libraries, stacks and mappings. */
 #define WISH_BEGIN UINT64_C(0x5db300000000)
@@ -77,20 +77,20 @@ sl_cuda_addresses_create(struct cuda *cuda, const struct sl_device_config *confi
 	void *p;
 	int rc;
 
-	if (!config->address_bytes || config->address_bytes % SL_SPAN_BYTES)
+	if (!config->address_bytes || config->address_bytes % SL_GRANULE_BYTES)
 		return sl_fail(-EINVAL, "device: address range of %zu bytes: must be a multiple of %u",
-			       config->address_bytes, SL_SPAN_BYTES);
+			       config->address_bytes, SL_GRANULE_BYTES);
 	rc = addresses_reserve(cuda, config->address_bytes);
 	if (rc)
 		return rc;
-	cuda->spans_bytes = cuda->dev.bytes / SL_SPAN_BYTES *
-			    (sizeof(*cuda->spans) + sizeof(*cuda->attached));
-	p = mmap(NULL, cuda->spans_bytes, PROT_READ | PROT_WRITE,
+	cuda->chunks_bytes = cuda->dev.bytes / SL_GRANULE_BYTES *
+			     (sizeof(*cuda->chunks) + sizeof(*cuda->attached));
+	p = mmap(NULL, cuda->chunks_bytes, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		return sl_fail(-ENOMEM, "device: out of memory for its table of spans");
-	cuda->spans = p;
-	cuda->attached = (unsigned char *)(cuda->spans + cuda->dev.bytes / SL_SPAN_BYTES);
+		return sl_fail(-ENOMEM, "device: out of memory for its table of chunks");
+	cuda->chunks = p;
+	cuda->attached = (unsigned char *)(cuda->chunks + cuda->dev.bytes / SL_GRANULE_BYTES);
 	hostmap.address_base = cuda->dev.base;
 	hostmap.address_bytes = cuda->dev.bytes;
 	hostmap.workers = 1; /* it runs no kernels */
@@ -107,6 +107,6 @@ sl_cuda_addresses_destroy(struct cuda *cuda)
 		cuda->hostmap->ops->destroy(cuda->hostmap);
 	if (cuda->reserved)
 		(void)cuda->driver->cuMemAddressFree(cuda->reserved, cuda->reserved_bytes);
-	if (cuda->spans)
-		munmap(cuda->spans, cuda->spans_bytes);
+	if (cuda->chunks)
+		munmap(cuda->chunks, cuda->chunks_bytes);
 }

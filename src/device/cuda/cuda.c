@@ -107,27 +107,27 @@ cuda_destroy(struct sl_device *dev)
 	free(cuda);
 }
 
-/* First span of a range of addresses, or -1: not all of the space. */
+/* First granule of a range of addresses, or -1: not all of the space. */
 static int64_t
-span_index(const struct cuda *cuda, const void *addr, uint64_t bytes)
+granule_index(const struct cuda *cuda, const void *addr, uint64_t bytes)
 {
 	uint64_t offset = (uint64_t)((const char *)addr - (const char *)cuda->dev.base);
 
-	if ((const char *)addr < (const char *)cuda->dev.base || offset % SL_SPAN_BYTES ||
+	if ((const char *)addr < (const char *)cuda->dev.base || offset % SL_GRANULE_BYTES ||
 	    bytes > cuda->dev.bytes || offset > cuda->dev.bytes - bytes)
 		return -1;
-	return (int64_t)(offset / SL_SPAN_BYTES);
+	return (int64_t)(offset / SL_GRANULE_BYTES);
 }
 
 int
 sl_cuda_attached(struct cuda *cuda, const void *addr, uint64_t bytes)
 {
-	int64_t first = span_index(cuda, addr, bytes);
+	int64_t first = granule_index(cuda, addr, bytes);
 
 	if (first >= 0 && cuda->attached[first] &&
-	    cuda->attached[first + (int64_t)((bytes - 1) / SL_SPAN_BYTES)])
+	    cuda->attached[first + (int64_t)((bytes - 1) / SL_GRANULE_BYTES)])
 		return 0;
-	return sl_fail(-EINVAL, "device: %p, %llu bytes: no spans of an attached range",
+	return sl_fail(-EINVAL, "device: %p, %llu bytes: no chunks of an attached range",
 		       addr, (unsigned long long)bytes);
 }
 
@@ -140,8 +140,8 @@ cuda_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery de
 			 : 0;
 
 	if (!rc)
-		memset(cuda->attached + span_index(cuda, addr, bytes), 1,
-		       bytes / SL_SPAN_BYTES);
+		memset(cuda->attached + granule_index(cuda, addr, bytes), 1,
+		       bytes / SL_GRANULE_BYTES);
 	return rc;
 }
 
@@ -151,11 +151,12 @@ cuda_detach(struct sl_device *dev, void *addr, size_t bytes)
 	struct cuda *cuda = sl_cuda_of(dev);
 
 	if (!sl_cuda_enter(cuda)) {
-		for (size_t at = 0; at < bytes; at += SL_SPAN_BYTES)
-			sl_cuda_span_clear(cuda, (char *)addr + at);
+		for (size_t at = 0; at < bytes; at += SL_GRANULE_BYTES)
+			sl_cuda_chunk_clear(cuda, (char *)addr + at);
 		sl_cuda_leave(cuda);
 	}
-	memset(cuda->attached + span_index(cuda, addr, bytes), 0, bytes / SL_SPAN_BYTES);
+	memset(cuda->attached + granule_index(cuda, addr, bytes), 0,
+	       bytes / SL_GRANULE_BYTES);
 	if (cuda->hostmap)
 		cuda->hostmap->ops->detach(cuda->hostmap, addr, bytes);
 }
@@ -200,12 +201,12 @@ hostmap_show(struct sl_device *dev, void *addr, const void *src, int guard)
 	int rc;
 
 	if (src) {
-		rc = soft->ops->frame_get(soft, SL_SPAN_BYTES, &frame);
+		rc = soft->ops->frame_get(soft, SL_GRANULE_BYTES, &frame);
 		if (rc)
 			return rc;
-		memcpy(frame->data, src, SL_SPAN_BYTES);
+		memcpy(frame->data, src, SL_GRANULE_BYTES);
 	}
-	rc = soft->ops->present(soft, addr, SL_SPAN_BYTES, frame, flags);
+	rc = soft->ops->present(soft, addr, SL_GRANULE_BYTES, frame, flags);
 	if (rc && frame)
 		soft->ops->frame_put(soft, frame);
 	return rc;
@@ -216,7 +217,7 @@ hostmap_unguard(struct sl_device *dev, void *addr)
 {
 	struct sl_device *soft = sl_cuda_of(dev)->hostmap;
 
-	return soft->guards->unguard(soft, addr, SL_SPAN_BYTES);
+	return soft->guards->unguard(soft, addr, SL_GRANULE_BYTES);
 }
 
 static int
@@ -227,13 +228,14 @@ hostmap_hide(struct sl_device *dev, void *addr, void *dst)
 	int rc;
 
 	if (!dst)
-		return soft->ops->absent(soft, addr, SL_SPAN_BYTES, NULL, SL_ABSENT_DISCARD);
-	rc = soft->ops->frame_get(soft, SL_SPAN_BYTES, &frame);
+		return soft->ops->absent(soft, addr, SL_GRANULE_BYTES, NULL,
+					 SL_ABSENT_DISCARD);
+	rc = soft->ops->frame_get(soft, SL_GRANULE_BYTES, &frame);
 	if (rc)
 		return rc;
-	rc = soft->ops->absent(soft, addr, SL_SPAN_BYTES, frame, SL_ABSENT_COPY);
+	rc = soft->ops->absent(soft, addr, SL_GRANULE_BYTES, frame, SL_ABSENT_COPY);
 	if (!rc)
-		memcpy(dst, frame->data, SL_SPAN_BYTES);
+		memcpy(dst, frame->data, SL_GRANULE_BYTES);
 	soft->ops->frame_put(soft, frame);
 	return rc;
 }

@@ -7,9 +7,9 @@
  *   addresses.c  the place of the space's addresses
  *   frame.c      slabs of device memory, frames of host memory, their pools
  *   ahead.c      frames made ahead
- *   span.c       slab or frame at an address; present, absent, snapshot, zerocopy
+ *   chunk.c      slab or frame at an address; present, absent, snapshot, zerocopy
  *   move.c       the two copy streams, numbers of moves, waits among them
- *   hash.c       hashes of spans, for dirty detection
+ *   hash.c       hashes of chunks, for dirty detection
  *   complete.c   threads that wait for events and call back
  *   stream.c     streams and events of the public API
  *
@@ -20,7 +20,7 @@
  * can be filled or drained whatever the program's address of it.
  *
  * Locks: cuda->pools (rank FRAMES) for the lists; cuda->moves.lock (rank MOVES) for enqueuing
- * copies; a completer's and a stream's lock (rank STREAM). Spans have none: core moves one span
+ * copies; a completer's and a stream's lock (rank STREAM). Chunks have none: core moves one chunk
  * at a time from one thread.
  */
 #ifndef SL_DEVICE_CUDA_CUDA_H
@@ -36,14 +36,14 @@
 #include "device/device_fault.h"
 #include "device/device_hostmap.h"
 
-/* Span sizes are SL_SPAN_BYTES << class. */
+/* Chunk sizes are SL_GRANULE_BYTES << class. */
 #define SL_CUDA_CLASSES 6
 /* Moves enqueued and not done, at most: present() waits for the oldest beyond that. */
 #define SL_CUDA_MOVES   256u
 
 struct cuda;
 
-/* A span-sized piece of device memory. On a free list (pools) or at one span. */
+/* A chunk-sized piece of device memory. On a free list (pools) or at one chunk. */
 struct cuda_slab {
 	struct cuda_slab *next;
 	uint64_t handle;
@@ -56,7 +56,7 @@ struct cuda_slab {
 	uint64_t hash_number; /* of the hash that was enqueued last; 0: none (hash.lock) */
 };
 
-/* A span-sized piece of pinned host memory; frame.private points here. */
+/* A chunk-sized piece of pinned host memory; frame.private points here. */
 struct cuda_frame {
 	struct sl_frame frame;
 	struct cuda_frame *next;
@@ -66,7 +66,7 @@ struct cuda_frame {
 	_Atomic uint64_t in_move; /* last copy in that reads it: nobody writes before its end */
 };
 
-struct cuda_span {
+struct cuda_chunk {
 	struct cuda_slab *slab;     /* present */
 	struct cuda_frame *reached; /* absent, mapped to this frame */
 	struct sl_fence after;      /* what is done before it is used: ready_at() */
@@ -157,9 +157,9 @@ struct cuda {
 	struct sl_device *hostmap; /* what host code sees; owned; NULL: nothing */
 	uint64_t reserved; /* base of what is reserved; 0: none. dev.base may lie behind it */
 	uint64_t reserved_bytes;
-	struct cuda_span *spans; /* one for every SL_SPAN_BYTES; a span uses its first */
-	unsigned char *attached; /* the same; behind them */
-	size_t spans_bytes;      /* of both */
+	struct cuda_chunk *chunks; /* one for every granule; a chunk uses its first */
+	unsigned char *attached;   /* the same; behind them */
+	size_t chunks_bytes;       /* of both */
 	struct {
 		struct sl_mutex lock; /* rank FRAMES */
 		struct cuda_slab *slab_head[SL_CUDA_CLASSES], *slab_tail[SL_CUDA_CLASSES];
@@ -190,10 +190,10 @@ sl_cuda_of(struct sl_device *dev)
 /* Whether all of [addr, addr + bytes) is attached; 0 or -EINVAL with text. */
 int sl_cuda_attached(struct cuda *cuda, const void *addr, uint64_t bytes) SL_MUST_CHECK;
 
-static inline struct cuda_span *
-sl_cuda_span(struct cuda *cuda, const void *addr)
+static inline struct cuda_chunk *
+sl_cuda_chunk(struct cuda *cuda, const void *addr)
 {
-	return &cuda->spans[(size_t)((const char *)addr - (char *)cuda->dev.base) / SL_SPAN_BYTES];
+	return &cuda->chunks[(size_t)((const char *)addr - (char *)cuda->dev.base) / SL_GRANULE_BYTES];
 }
 
 /*
@@ -211,7 +211,7 @@ void sl_cuda_pop(struct cuda *cuda);
 int sl_cuda_rc(struct cuda *cuda, int result, const char *call);
 #define CUDA_TRY(cuda, call, ...) \
 	sl_cuda_rc(cuda, (cuda)->driver->call(__VA_ARGS__), #call)
-/* The class of a span size, or -EINVAL with text. */
+/* The class of a chunk size, or -EINVAL with text. */
 int sl_cuda_class(uint64_t bytes);
 
 /* addresses.c. The space's addresses, their tables and host code's mapping; context entered. A half-made one is
@@ -238,7 +238,7 @@ struct cuda_frame *sl_cuda_frame_pop(struct cuda *cuda, int class);
 static inline uint64_t
 sl_cuda_class_bytes(int class)
 {
-	return (uint64_t)SL_SPAN_BYTES << class;
+	return (uint64_t)SL_GRANULE_BYTES << class;
 }
 
 /* ahead.c */
@@ -256,7 +256,7 @@ void sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks,
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 
-/* span.c */
+/* chunk.c */
 int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
 struct sl_fence sl_cuda_ready_at(struct sl_device *dev, const void *addr);
@@ -270,7 +270,7 @@ int sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 int sl_cuda_zerocopy_map(struct sl_device *dev, void *addr, uint64_t bytes,
 			 struct sl_frame *frame);
 int sl_cuda_zerocopy_unmap(struct sl_device *dev, void *addr, uint64_t bytes);
-void sl_cuda_span_clear(struct cuda *cuda, void *addr); /* detach: whatever stands there */
+void sl_cuda_chunk_clear(struct cuda *cuda, void *addr); /* detach: whatever stands there */
 
 /* move.c. Context entered in all of them. */
 int sl_cuda_moves_start(struct cuda *cuda) SL_MUST_CHECK;

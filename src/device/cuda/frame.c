@@ -33,7 +33,7 @@ sl_cuda_class(uint64_t bytes)
 	}
 	return sl_fail(
 		-EINVAL,
-		"device: a span of %llu bytes: must be 2 MiB times a power of two up "
+		"device: a chunk of %llu bytes: must be 2 MiB times a power of two up "
 		"to %llu",
 		(unsigned long long)bytes,
 		(unsigned long long)sl_cuda_class_bytes(SL_CUDA_CLASSES - 1));

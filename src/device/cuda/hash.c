@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes of spans; hash.h has the function. A hash is one kernel and one event. Each of the
+ * Hashes of chunks; hash.h has the function. A hash is one kernel and one event. Each of the
  * kernel's few blocks writes its sums to pinned host memory, so no copy has to queue for an
  * engine. The completer of streams adds them up and calls back. A hash that is needed now runs
  * on a stream of its own, ahead of the program's kernels. A hash of data as they arrived runs on
  * the stream of copies in.
  *
- * The kernel is PTX text. The driver compiles and loads it before the first span is hashed. So
+ * The kernel is PTX text. The driver compiles and loads it before the first chunk is hashed. So
  * neither nvcc nor a binary for each GPU is needed. If the driver refuses (-ENOTSUP or its own
  * error), that is remembered and nothing is hashed. Hashes use no device memory beside the
  * budget.
@@ -392,7 +392,7 @@ job_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cu_stream *stre
 	    const struct cuda_slab *slab, uint64_t bytes)
 {
 	uint64_t units = bytes / SL_CUDA_HASH_UNIT;
-	/* A span has 2^17 units times a power of two: every thread has as many rounds. */
+	/* A chunk has 2^17 units times a power of two: every thread has as many rounds. */
 	uint64_t blocks = units / (SL_CUDA_HASH_THREADS * SL_CUDA_HASH_UNROLL);
 	int rc;
 
@@ -406,28 +406,28 @@ job_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cu_stream *stre
 	return rc;
 }
 
-/* What the span holds once the copy in that fills it is done. */
+/* What the chunk holds once the copy in that fills it is done. */
 static int
-now_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *span,
+now_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_chunk *chunk,
 	    uint64_t bytes)
 {
 	struct cuda_hash *hash = &cuda->hash;
 	int rc;
 
 	sl_mutex_lock(&hash->lock);
-	rc = sl_cuda_fence_gate(cuda, hash->stream, span->after);
+	rc = sl_cuda_fence_gate(cuda, hash->stream, chunk->after);
 	if (!rc)
-		rc = job_enqueue(cuda, job, hash->stream, span->slab, bytes);
+		rc = job_enqueue(cuda, job, hash->stream, chunk->slab, bytes);
 	job->number = rc ? 0 : ++hash->issued;
 	if (!rc)
-		span->slab->hash_number = job->number;
+		chunk->slab->hash_number = job->number;
 	sl_mutex_unlock(&hash->lock);
 	return rc;
 }
 
 /* As sl_cuda_move_in(), with a hash for a copy. */
 static int
-arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *span,
+arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_chunk *chunk,
 		uint64_t bytes)
 {
 	struct sl_timeline *in = &cuda->progress.queue[SL_COPIES_IN];
@@ -441,7 +441,7 @@ arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *
 	if (number > SL_CUDA_MOVES)
 		rc = sl_cuda_move_wait(cuda, number - SL_CUDA_MOVES);
 	if (!rc)
-		rc = job_enqueue(cuda, job, moves->in, span->slab, bytes);
+		rc = job_enqueue(cuda, job, moves->in, chunk->slab, bytes);
 	if (!rc) {
 		rc = CUDA_TRY(cuda, cuEventRecord,
 			      moves->in_event[number % SL_CUDA_MOVES], moves->in);
@@ -450,8 +450,8 @@ arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_span *
 	}
 	if (!rc) {
 		atomic_store_explicit(&in->issued, number, memory_order_release);
-		span->slab->in_move = number;
-		span->slab->last = sl_fence_make(SL_COPIES_IN, number);
+		chunk->slab->in_move = number;
+		chunk->slab->last = sl_fence_make(SL_COPIES_IN, number);
 	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;
@@ -462,12 +462,12 @@ sl_cuda_hash(struct sl_device *dev, const void *addr, uint64_t bytes, enum sl_ha
 	     void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
 	struct cuda_hash *hash = &cuda->hash;
 	struct cuda_hash_job *job = NULL;
 	int rc;
 
-	if (!span->slab)
+	if (!chunk->slab)
 		return sl_fail(-EINVAL, "device: %p is not present", addr);
 	rc = sl_cuda_enter(cuda);
 	if (rc)
@@ -481,8 +481,8 @@ sl_cuda_hash(struct sl_device *dev, const void *addr, uint64_t bytes, enum sl_ha
 		job->pending = (struct cuda_pending){.event = job->event, .done = job_done};
 		job->done = done;
 		job->cookie = cookie;
-		rc = what == SL_HASH_ARRIVED ? arrival_enqueue(cuda, job, span, bytes)
-					     : now_enqueue(cuda, job, span, bytes);
+		rc = what == SL_HASH_ARRIVED ? arrival_enqueue(cuda, job, chunk, bytes)
+					     : now_enqueue(cuda, job, chunk, bytes);
 	}
 	sl_cuda_leave(cuda);
 	if (rc) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hash for dirty detection, as plain C: the function of the kernel in hash.c, and its
- * replacement where there is no GPU. It has two sums of 64 bits over a span's units of 16 bytes.
+ * replacement where there is no GPU. It has two sums of 64 bits over a chunk's units of 16 bytes.
  *
  * For unit number i with words x, y, and the key k0, k1 (any), m0, m1 (odd):
  *     a = mix(x + k0 + i * m0)
@@ -23,7 +23,7 @@
 
 #include <stdint.h>
 
-#define SL_CUDA_HASH_KERNEL  "sl_span_hash"
+#define SL_CUDA_HASH_KERNEL  "sl_chunk_hash"
 #define SL_CUDA_HASH_THREADS 256u
 #define SL_CUDA_HASH_UNROLL  4u   /* units of a thread in one round */
 #define SL_CUDA_HASH_BLOCKS  128u /* at most: few, which find room among the program's */

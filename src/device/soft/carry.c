@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves and copies of a span's contents: in, out, and back to the source. span.c chooses between
+ * Moves and copies of a chunk's contents: in, out, and back to the source. chunk.c chooses between
  * them, and decides about frames.
  *
  * A move is all or nothing. The part that a failed call has moved goes back in the same way, as
@@ -31,7 +31,7 @@
 
 /*
  * Copy bytes that other threads may be writing. The race is part of the contract
- * (snapshot() of a guarded span whose guard somebody lifts meanwhile is copied again),
+ * (snapshot() of a guarded chunk whose guard somebody lifts meanwhile is copied again),
  * hence hidden from ThreadSanitizer, which would report it.
  */
 void
@@ -52,9 +52,9 @@ static int
 pages_count_moved(const struct soft *soft, const char *dst, const char *src, size_t bytes,
 		  size_t *n_moved)
 {
-	size_t look = bytes < SL_SPAN_BYTES ? bytes : SL_SPAN_BYTES;
-	uint64_t at_dst[SL_BITMAP_WORDS(SL_SOFT_SPAN_PAGES)];
-	uint64_t at_src[SL_BITMAP_WORDS(SL_SOFT_SPAN_PAGES)];
+	size_t look = bytes < SL_GRANULE_BYTES ? bytes : SL_GRANULE_BYTES;
+	uint64_t at_dst[SL_BITMAP_WORDS(SL_SOFT_GRANULE_PAGES)];
+	uint64_t at_src[SL_BITMAP_WORDS(SL_SOFT_GRANULE_PAGES)];
 	size_t n = look / SL_PAGE_BYTES;
 	size_t have;
 	size_t left;
@@ -99,10 +99,10 @@ sl_soft_range_move(struct soft *soft, int fd, void *dst, void *src, size_t bytes
 }
 
 int
-sl_soft_span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes,
-		     const void *src, int guard)
+sl_soft_chunk_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes,
+		      const void *src, int guard)
 {
-	size_t step = src ? bytes : SL_SPAN_BYTES;
+	size_t step = src ? bytes : SL_GRANULE_BYTES;
 	uint64_t filled = 0;
 	size_t done;
 	int rc = 0;
@@ -121,7 +121,7 @@ sl_soft_span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes,
 		 * grants. */
 		if (filled)
 			sl_soft_range_drop(addr, filled);
-		return sl_soft_span_fail(rc, "present", addr, bytes, "copy");
+		return sl_soft_chunk_fail(rc, "present", addr, bytes, "copy");
 	}
 	return 0;
 }
@@ -133,7 +133,7 @@ sl_soft_span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes,
  * lost to the caller.
  */
 static void
-span_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
+chunk_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
 {
 	for (int tries = 0; bytes && tries < RETURN_TRIES; tries++) {
 		size_t back;
@@ -155,8 +155,8 @@ span_return(struct soft *soft, int fd, void *home, void *src, size_t bytes)
 }
 
 int
-sl_soft_span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes,
-		     void *src, int guard)
+sl_soft_chunk_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes,
+		      void *src, int guard)
 {
 	const char *step = "move";
 	unsigned races = 0;
@@ -197,25 +197,25 @@ sl_soft_span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t 
 			sl_uffd_wake(fd, addr, bytes);
 		return 0;
 	}
-	span_return(soft, soft->arena_fd, src, addr, done);
-	return sl_soft_span_fail(rc, "present", addr, bytes, step);
+	chunk_return(soft, soft->arena_fd, src, addr, done);
+	return sl_soft_chunk_fail(rc, "present", addr, bytes, step);
 }
 
 /*
- * Copy the pages that src has back to the span that they were moved from, guarded: which of
+ * Copy the pages that src has back to the chunk that they were moved from, guarded: which of
  * them were guarded is forgotten, and one more event harms nobody while one less loses a
  * write. Pages that cannot be copied (no memory) are moved, unguarded. src is empty then.
  */
 void
-sl_soft_span_return_guarded(struct soft *soft, int fd, char *home, char *src, size_t bytes)
+sl_soft_chunk_return_guarded(struct soft *soft, int fd, char *home, char *src, size_t bytes)
 {
 	for (size_t at = 0, step; at < bytes; at += step) {
-		uint64_t map[SL_BITMAP_WORDS(SL_SOFT_SPAN_PAGES)];
+		uint64_t map[SL_BITMAP_WORDS(SL_SOFT_GRANULE_PAGES)];
 		size_t end = 0;
 		size_t n;
 		int rc;
 
-		step = bytes - at < SL_SPAN_BYTES ? bytes - at : SL_SPAN_BYTES;
+		step = bytes - at < SL_GRANULE_BYTES ? bytes - at : SL_GRANULE_BYTES;
 		n = step / SL_PAGE_BYTES;
 		rc = sl_soft_pages_present(soft, src + at, step, map);
 		while (!rc) {
@@ -233,14 +233,14 @@ sl_soft_span_return_guarded(struct soft *soft, int fd, char *home, char *src, si
 				sl_soft_range_drop(src + offset, done);
 		}
 		if (rc)
-			span_return(soft, fd, home + at, src + at, step);
+			chunk_return(soft, fd, home + at, src + at, step);
 	}
 	if (bytes)
 		sl_soft_range_set_small(soft, home, bytes, 1);
 }
 
 int
-sl_soft_span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, void *dst)
+sl_soft_chunk_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, void *dst)
 {
 	size_t done;
 	int rc = sl_soft_range_move(soft, soft->arena_fd, dst, addr, bytes,
@@ -249,8 +249,8 @@ sl_soft_span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, voi
 
 	if (!rc)
 		return 0;
-	sl_soft_span_return_guarded(soft, fd, addr, dst, done);
-	return sl_soft_span_fail(
+	sl_soft_chunk_return_guarded(soft, fd, addr, dst, done);
+	return sl_soft_chunk_fail(
 		rc, "absent", addr, bytes,
 		rc == -EBUSY ? "pinned by direct I/O, try again when it is done" : "move");
 }
@@ -258,19 +258,19 @@ sl_soft_span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes, voi
 int
 sl_soft_pages_copy(const struct soft *soft, char *dst, const char *src, uint64_t bytes)
 {
-	for (uint64_t at = 0; at < bytes; at += SL_SPAN_BYTES) {
-		uint64_t map[SL_BITMAP_WORDS(SL_SOFT_SPAN_PAGES)];
+	for (uint64_t at = 0; at < bytes; at += SL_GRANULE_BYTES) {
+		uint64_t map[SL_BITMAP_WORDS(SL_SOFT_GRANULE_PAGES)];
 		size_t first;
 		size_t end = 0;
-		int rc = sl_soft_pages_present(soft, src + at, SL_SPAN_BYTES, map);
+		int rc = sl_soft_pages_present(soft, src + at, SL_GRANULE_BYTES, map);
 
 		if (rc)
 			return rc;
 		for (;;) {
-			first = sl_bitmap_next_set(map, end, SL_SOFT_SPAN_PAGES);
-			if (first == SL_SOFT_SPAN_PAGES)
+			first = sl_bitmap_next_set(map, end, SL_SOFT_GRANULE_PAGES);
+			if (first == SL_SOFT_GRANULE_PAGES)
 				break;
-			end = sl_bitmap_next_clear(map, first, SL_SOFT_SPAN_PAGES);
+			end = sl_bitmap_next_clear(map, first, SL_SOFT_GRANULE_PAGES);
 			sl_soft_racing_copy(dst + at + first * SL_PAGE_BYTES,
 					    src + at + first * SL_PAGE_BYTES,
 					    (end - first) * SL_PAGE_BYTES);

@@ -2,8 +2,8 @@
 /*
  * Frames: the arena that I/O reads into and writes from.
  *
- * The arena grows in segments, each carved into slots of one span size. A slot is an address;
- * its memory comes and goes. It is moved to a span that is made present, and back, or to another
+ * The arena grows in segments, each carved into slots of one chunk size. A slot is an address;
+ * its memory comes and goes. It is moved to a chunk that is made present, and back, or to another
  * slot, later. Clearing a fresh huge page costs some 50 times more than moving a used one. So
  * free memory is kept on the full lists, up to a limit given by core.
  *
@@ -72,7 +72,7 @@ static int
 class_of(uint64_t bytes)
 {
 	for (int class = 0; class < SL_SOFT_CLASSES; class ++)
-		if (bytes == (uint64_t)SL_SPAN_BYTES << class)
+		if (bytes == (uint64_t)SL_GRANULE_BYTES << class)
 			return class;
 	return -1;
 }
@@ -105,12 +105,12 @@ segment_fail(const char *what, uint64_t bytes)
 static int
 segment_try(struct soft *soft, int class)
 {
-	uint64_t frame_bytes = (uint64_t)SL_SPAN_BYTES << class;
+	uint64_t frame_bytes = (uint64_t)SL_GRANULE_BYTES << class;
 	unsigned n = SEGMENT_BYTES / frame_bytes > SEGMENT_SLOTS_MIN
 			     ? (unsigned)(SEGMENT_BYTES / frame_bytes)
 			     : SEGMENT_SLOTS_MIN;
 	size_t table_bytes = sizeof(struct soft_segment) + n * sizeof(struct soft_frame);
-	size_t bytes = n * frame_bytes + SL_SPAN_BYTES;
+	size_t bytes = n * frame_bytes + SL_GRANULE_BYTES;
 	struct soft_segment *segment;
 	void *arena;
 
@@ -128,8 +128,8 @@ segment_try(struct soft *soft, int class)
 	segment->mapping_bytes = bytes;
 	segment->table_bytes = table_bytes;
 	segment->n_slots = n;
-	segment->arena = (char *)(((uintptr_t)arena + SL_SPAN_BYTES - 1) &
-				  ~(uintptr_t)(SL_SPAN_BYTES - 1));
+	segment->arena = (char *)(((uintptr_t)arena + SL_GRANULE_BYTES - 1) &
+				  ~(uintptr_t)(SL_GRANULE_BYTES - 1));
 	(void)madvise(arena, bytes, MADV_HUGEPAGE); /* small pages work too, slower */
 	(void)madvise(arena, bytes, MADV_UNMERGEABLE);
 	if (madvise(arena, bytes, MADV_DONTFORK) ||
@@ -203,7 +203,7 @@ clear_ask_locked(struct soft_frames *frames, int class, int had)
 	unsigned *target = &frames->target[class];
 	uint64_t next = *target ? *target * 2 : 1;
 
-	if (!had && next <= CLEAR_MAX && (next << class) * SL_SPAN_BYTES <= CLEAR_BYTES_MAX)
+	if (!had && next <= CLEAR_MAX && (next << class) * SL_GRANULE_BYTES <= CLEAR_BYTES_MAX)
 		*target = (unsigned)next;
 	else if (!*target)
 		*target = 1;
@@ -260,7 +260,7 @@ sl_soft_frame_take(struct soft *soft, uint64_t bytes, enum soft_take what,
 
 	if (class < 0)
 		return sl_fail(-EINVAL, "device: frame of %llu bytes: must be %u times a power of two",
-			       (unsigned long long)bytes, SL_SPAN_BYTES);
+			       (unsigned long long)bytes, SL_GRANULE_BYTES);
 	for (;;) {
 		int rc;
 
@@ -329,7 +329,7 @@ sl_soft_frame_give(struct soft *soft, struct soft_frame *frame)
 	struct soft_frame *dropped = NULL;
 
 	if (frame->memory == SOFT_MEMORY_LENT)
-		frame->memory = SOFT_MEMORY_NONE; /* it is the span's now */
+		frame->memory = SOFT_MEMORY_NONE; /* it is the chunk's now */
 	if (frame->small) {
 		memory_drop(frame); /* also lets the kernel drop the page table */
 		sl_soft_frame_give_scratch(soft, frame);
@@ -412,7 +412,7 @@ clear_class_locked(const struct soft_frames *frames)
 static struct soft_frame *
 clear_pick_locked(struct soft_frames *frames, int class)
 {
-	uint64_t bytes = (uint64_t)SL_SPAN_BYTES << class;
+	uint64_t bytes = (uint64_t)SL_GRANULE_BYTES << class;
 	struct soft_frame *frame = full_pop_locked(frames, class);
 
 	if (!frame && frames->full_bytes + bytes <= frames->limit_bytes)

@@ -36,8 +36,8 @@ sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void 
 		uint64_t run = bytes - at;
 		size_t done;
 
-		if (!src && run > SL_SPAN_BYTES)
-			run = SL_SPAN_BYTES;
+		if (!src && run > SL_GRANULE_BYTES)
+			run = SL_GRANULE_BYTES;
 		rc = sl_uffd_copy(fd, (char *)addr + at,
 				  src ? (const char *)src + at : soft->zeros, run,
 				  (guard ? SL_UFFD_GUARD : 0u) |
@@ -62,7 +62,7 @@ int
 sl_soft_page_drop(struct sl_device *dev, void *addr, uint64_t bytes)
 {
 	struct soft *soft = sl_soft_of(dev);
-	int whole = (uintptr_t)addr % SL_SPAN_BYTES == 0 && bytes % SL_SPAN_BYTES == 0;
+	int whole = (uintptr_t)addr % SL_GRANULE_BYTES == 0 && bytes % SL_GRANULE_BYTES == 0;
 	int fd;
 	int rc = sl_soft_range_fd(soft, "page drop", addr, bytes, &fd, NULL);
 
@@ -84,7 +84,7 @@ sl_soft_page_drop(struct sl_device *dev, void *addr, uint64_t bytes)
 int
 sl_soft_pages_present(const struct soft *soft, const void *addr, uint64_t bytes, uint64_t *map)
 {
-	uint64_t entries[SL_SPAN_BYTES / SL_PAGE_BYTES];
+	uint64_t entries[SL_GRANULE_BYTES / SL_PAGE_BYTES];
 	size_t n = bytes / SL_PAGE_BYTES;
 	off_t offset = (off_t)((uintptr_t)addr / SL_PAGE_BYTES * sizeof(entries[0]));
 	ssize_t got = pread(soft->pagemap_fd, entries, n * sizeof(entries[0]), offset);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attached ranges: delivery of their faults, permission to change their pages, and the page
- * tables and huge pages behind them. span.c has whole spans, page.c single pages.
+ * tables and huge pages behind them. chunk.c has whole chunks, page.c single pages.
  *
  * Tables. A touch of absent memory costs something before it becomes an event. Where small pages
  * are allowed it leaves an empty page table. Where huge ones are, a write allocates and clears a
  * huge page for nothing (50 to 90 us). A huge page that is moved to a place with a page table is
  * split into 512. So the device uses small pages, and drops the table just before the move. That
  * needs a kernel which frees empty tables (6.14, sl_soft_tables_probe()); others get huge pages.
- * A touch in between can still cost the huge page. That is detected, so that the pieces are not
+ * A touch in between can still cost the huge page. That is detected, so that the granules are not
  * kept.
  *
  * Movers and refusals. Core never moves in one range twice at once, and no lock is held here
- * across a call. One other thread may change pages of a span: a handler that refuses the touch
+ * across a call. One other thread may change pages of a chunk: a handler that refuses the touch
  * of a system call (touch.c). It poisons a page for a moment. The poison must not stop a move,
  * and its removal must not drop moved pages. So a refusal gives way to movers, and movers wait
  * for the end of a refusal: move_begin(), refuse_begin().
@@ -46,9 +46,9 @@ struct scan_region {
 #define REFUSAL_POLL_NS 50000
 
 static size_t
-piece_of(const struct soft *soft, const void *addr)
+granule_of(const struct soft *soft, const void *addr)
 {
-	return ((uintptr_t)addr - (uintptr_t)soft->dev.base) / SL_SPAN_BYTES;
+	return ((uintptr_t)addr - (uintptr_t)soft->dev.base) / SL_GRANULE_BYTES;
 }
 
 int
@@ -62,31 +62,32 @@ sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr,
 	    offset % SL_PAGE_BYTES || bytes % SL_PAGE_BYTES)
 		return sl_fail(-EINVAL, "%s: %p, %llu bytes: not pages of the space",
 			       call, addr, (unsigned long long)bytes);
-	first = atomic_load_explicit(&soft->piece[offset / SL_SPAN_BYTES],
+	first = atomic_load_explicit(&soft->granule[offset / SL_GRANULE_BYTES],
 				     memory_order_relaxed);
-	if (!(first & (SL_SOFT_PIECE_THREAD | SL_SOFT_PIECE_SIGNAL)))
+	if (!(first & (SL_SOFT_GRANULE_THREAD | SL_SOFT_GRANULE_SIGNAL)))
 		return sl_fail(-EINVAL, "%s: %p, %llu bytes: not attached", call, addr,
 			       (unsigned long long)bytes);
-	*fd = first & SL_SOFT_PIECE_SIGNAL ? soft->signal_fd : soft->thread_fd;
+	*fd = first & SL_SOFT_GRANULE_SIGNAL ? soft->signal_fd : soft->thread_fd;
 	if (waits)
-		*waits = !(first & SL_SOFT_PIECE_SIGNAL);
+		*waits = !(first & SL_SOFT_GRANULE_SIGNAL);
 	return 0;
 }
 
 void
 sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int small)
 {
-	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+	size_t last = granule_of(soft, (const char *)addr + bytes - 1);
 
-	for (size_t i = piece_of(soft, addr); i <= last; i++) {
-		uint16_t piece = atomic_load_explicit(&soft->piece[i], memory_order_relaxed);
+	for (size_t i = granule_of(soft, addr); i <= last; i++) {
+		uint16_t granule = atomic_load_explicit(&soft->granule[i],
+							memory_order_relaxed);
 
-		if (small && !(piece & SL_SOFT_PIECE_SMALL))
-			atomic_fetch_or_explicit(&soft->piece[i], SL_SOFT_PIECE_SMALL,
+		if (small && !(granule & SL_SOFT_GRANULE_SMALL))
+			atomic_fetch_or_explicit(&soft->granule[i], SL_SOFT_GRANULE_SMALL,
 						 memory_order_relaxed);
-		else if (!small && (piece & SL_SOFT_PIECE_SMALL))
-			atomic_fetch_and_explicit(&soft->piece[i],
-						  (uint16_t)~SL_SOFT_PIECE_SMALL,
+		else if (!small && (granule & SL_SOFT_GRANULE_SMALL))
+			atomic_fetch_and_explicit(&soft->granule[i],
+						  (uint16_t)~SL_SOFT_GRANULE_SMALL,
 						  memory_order_relaxed);
 	}
 }
@@ -94,11 +95,11 @@ sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int
 int
 sl_soft_range_is_small(const struct soft *soft, const void *addr, uint64_t bytes)
 {
-	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+	size_t last = granule_of(soft, (const char *)addr + bytes - 1);
 
-	for (size_t i = piece_of(soft, addr); i <= last; i++)
-		if (atomic_load_explicit(&soft->piece[i], memory_order_relaxed) &
-		    SL_SOFT_PIECE_SMALL)
+	for (size_t i = granule_of(soft, addr); i <= last; i++)
+		if (atomic_load_explicit(&soft->granule[i], memory_order_relaxed) &
+		    SL_SOFT_GRANULE_SMALL)
 			return 1;
 	return 0;
 }
@@ -118,23 +119,24 @@ refusal_poll(void)
 void
 sl_soft_move_begin(struct soft *soft, const void *addr, uint64_t bytes)
 {
-	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+	size_t last = granule_of(soft, (const char *)addr + bytes - 1);
 
-	for (size_t i = piece_of(soft, addr); i <= last; i++) {
-		uint16_t piece = atomic_load_explicit(&soft->piece[i], memory_order_relaxed);
+	for (size_t i = granule_of(soft, addr); i <= last; i++) {
+		uint16_t granule = atomic_load_explicit(&soft->granule[i],
+							memory_order_relaxed);
 
-		if (!(piece & SL_SOFT_PIECE_THREAD))
+		if (!(granule & SL_SOFT_GRANULE_THREAD))
 			continue;
 		for (;;) {
-			if (piece & SL_SOFT_PIECE_REFUSED) {
+			if (granule & SL_SOFT_GRANULE_REFUSED) {
 				refusal_poll();
-				piece = atomic_load_explicit(&soft->piece[i],
-							     memory_order_relaxed);
+				granule = atomic_load_explicit(&soft->granule[i],
+							       memory_order_relaxed);
 				continue;
 			}
 			if (atomic_compare_exchange_weak_explicit(
-				    &soft->piece[i], &piece,
-				    (uint16_t)(piece + SL_SOFT_PIECE_MOVER),
+				    &soft->granule[i], &granule,
+				    (uint16_t)(granule + SL_SOFT_GRANULE_MOVER),
 				    memory_order_acquire, memory_order_relaxed))
 				break;
 		}
@@ -144,32 +146,32 @@ sl_soft_move_begin(struct soft *soft, const void *addr, uint64_t bytes)
 void
 sl_soft_move_end(struct soft *soft, const void *addr, uint64_t bytes)
 {
-	size_t last = piece_of(soft, (const char *)addr + bytes - 1);
+	size_t last = granule_of(soft, (const char *)addr + bytes - 1);
 
-	for (size_t i = piece_of(soft, addr); i <= last; i++)
-		if (atomic_load_explicit(&soft->piece[i], memory_order_relaxed) &
-		    SL_SOFT_PIECE_THREAD)
-			atomic_fetch_sub_explicit(&soft->piece[i], SL_SOFT_PIECE_MOVER,
+	for (size_t i = granule_of(soft, addr); i <= last; i++)
+		if (atomic_load_explicit(&soft->granule[i], memory_order_relaxed) &
+		    SL_SOFT_GRANULE_THREAD)
+			atomic_fetch_sub_explicit(&soft->granule[i], SL_SOFT_GRANULE_MOVER,
 						  memory_order_release);
 }
 
 int
 sl_soft_refuse_begin(struct soft *soft, const void *page)
 {
-	_Atomic uint16_t *at = &soft->piece[piece_of(soft, page)];
-	uint16_t piece = atomic_load_explicit(at, memory_order_relaxed);
+	_Atomic uint16_t *at = &soft->granule[granule_of(soft, page)];
+	uint16_t granule = atomic_load_explicit(at, memory_order_relaxed);
 
 	for (int tries = 0; tries < REFUSE_TRIES;) {
-		if (piece & SL_SOFT_PIECE_REFUSED) {
+		if (granule & SL_SOFT_GRANULE_REFUSED) {
 			refusal_poll();
 			tries++;
-			piece = atomic_load_explicit(at, memory_order_relaxed);
+			granule = atomic_load_explicit(at, memory_order_relaxed);
 			continue;
 		}
-		if (!(piece & SL_SOFT_PIECE_THREAD) || piece >= SL_SOFT_PIECE_MOVER)
+		if (!(granule & SL_SOFT_GRANULE_THREAD) || granule >= SL_SOFT_GRANULE_MOVER)
 			return 0;
-		if (atomic_compare_exchange_weak_explicit(at, &piece,
-							  piece | SL_SOFT_PIECE_REFUSED,
+		if (atomic_compare_exchange_weak_explicit(at, &granule,
+							  granule | SL_SOFT_GRANULE_REFUSED,
 							  memory_order_acquire,
 							  memory_order_relaxed))
 			return 1;
@@ -180,8 +182,8 @@ sl_soft_refuse_begin(struct soft *soft, const void *page)
 void
 sl_soft_refuse_end(struct soft *soft, const void *page)
 {
-	atomic_fetch_and_explicit(&soft->piece[piece_of(soft, page)],
-				  (uint16_t)~SL_SOFT_PIECE_REFUSED, memory_order_release);
+	atomic_fetch_and_explicit(&soft->granule[granule_of(soft, page)],
+				  (uint16_t)~SL_SOFT_GRANULE_REFUSED, memory_order_release);
 }
 
 /* Drop the pages of a range; what stands there is lost. Cannot fail for an attached range. */
@@ -247,7 +249,7 @@ sl_soft_tables_drop(const struct soft *soft, void *addr, uint64_t bytes)
 int
 sl_soft_tables_probe(const struct soft *soft)
 {
-	size_t room = 2 * SL_SPAN_BYTES;
+	size_t room = 2 * SL_GRANULE_BYTES;
 	char *map = mmap(NULL, room, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int huge = 0;
@@ -255,13 +257,13 @@ sl_soft_tables_probe(const struct soft *soft)
 
 	if (map == MAP_FAILED)
 		return 0;
-	p = map + (-(uintptr_t)map & (SL_SPAN_BYTES - 1));
-	if (!madvise(p, SL_SPAN_BYTES, MADV_NOHUGEPAGE)) {
+	p = map + (-(uintptr_t)map & (SL_GRANULE_BYTES - 1));
+	if (!madvise(p, SL_GRANULE_BYTES, MADV_NOHUGEPAGE)) {
 		*(volatile char *)p = 1; /* makes a table */
-		sl_soft_range_drop(p, SL_SPAN_BYTES);
-		if (!madvise(p, SL_SPAN_BYTES, MADV_HUGEPAGE)) {
+		sl_soft_range_drop(p, SL_GRANULE_BYTES);
+		if (!madvise(p, SL_GRANULE_BYTES, MADV_HUGEPAGE)) {
 			*(volatile char *)p = 1; /* huge only where no table is left */
-			huge = sl_soft_range_is_huge(soft, p, SL_SPAN_BYTES);
+			huge = sl_soft_range_is_huge(soft, p, SL_GRANULE_BYTES);
 		}
 	}
 	munmap(map, room);
@@ -273,17 +275,17 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 {
 	struct soft *soft = sl_soft_of(dev);
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)dev->base;
-	uint16_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_PIECE_SIGNAL
-						      : SL_SOFT_PIECE_THREAD;
+	uint16_t kind = delivery == SL_DELIVER_SIGNAL ? SL_SOFT_GRANULE_SIGNAL
+						      : SL_SOFT_GRANULE_THREAD;
 	const char *step;
 	int rc;
 
-	if (!bytes || offset % SL_SPAN_BYTES || bytes % SL_SPAN_BYTES ||
+	if (!bytes || offset % SL_GRANULE_BYTES || bytes % SL_GRANULE_BYTES ||
 	    offset >= dev->bytes || bytes > dev->bytes - offset)
-		return sl_fail(-EINVAL, "attach: %p, %zu bytes: not spans of the space",
+		return sl_fail(-EINVAL, "attach: %p, %zu bytes: not chunks of the space",
 			       addr, bytes);
-	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
-		if (soft->piece[offset / SL_SPAN_BYTES + i])
+	for (size_t i = 0; i < bytes / SL_GRANULE_BYTES; i++)
+		if (soft->granule[offset / SL_GRANULE_BYTES + i])
 			return sl_fail(-EINVAL, "attach: %p, %zu bytes: in use", addr, bytes);
 
 	step = "spare mappings";
@@ -320,8 +322,8 @@ sl_soft_attach(struct sl_device *dev, void *addr, size_t bytes, enum sl_delivery
 			       rc == -ENOMEM ? " (raise vm.max_map_count, or free memory)"
 					     : "");
 	}
-	for (size_t i = 0; i < bytes / SL_SPAN_BYTES; i++)
-		atomic_store_explicit(&soft->piece[offset / SL_SPAN_BYTES + i], kind,
+	for (size_t i = 0; i < bytes / SL_GRANULE_BYTES; i++)
+		atomic_store_explicit(&soft->granule[offset / SL_GRANULE_BYTES + i], kind,
 				      memory_order_relaxed);
 	atomic_fetch_add_explicit(&soft->touch.n_attached, 1, memory_order_release);
 	return 0;
@@ -338,8 +340,8 @@ sl_soft_detach(struct sl_device *dev, void *addr, size_t bytes)
 	assert(!rc);
 	/* Without an end: a refusal that comes too late finds a range that is not attached. */
 	sl_soft_move_begin(soft, addr, bytes);
-	for (size_t i = piece_of(soft, addr), n = bytes / SL_SPAN_BYTES; n > 0; i++, n--)
-		atomic_store_explicit(&soft->piece[i], 0, memory_order_relaxed);
+	for (size_t i = granule_of(soft, addr), n = bytes / SL_GRANULE_BYTES; n > 0; i++, n--)
+		atomic_store_explicit(&soft->granule[i], 0, memory_order_relaxed);
 	rc = range_close(addr, bytes);
 	if (rc) {
 		/* No addresses are gained, but the memory is given back and faults go on being

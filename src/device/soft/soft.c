@@ -67,9 +67,9 @@ soft_destroy(struct sl_device *dev)
 	sl_soft_frames_fini(soft);
 	sl_soft_spare_maps_give(soft);
 	if (soft->zeros)
-		munmap(soft->zeros, SL_SPAN_BYTES);
-	if (soft->piece)
-		munmap((void *)soft->piece, soft->n_pieces * sizeof(*soft->piece));
+		munmap(soft->zeros, SL_GRANULE_BYTES);
+	if (soft->granule)
+		munmap((void *)soft->granule, soft->n_granules * sizeof(*soft->granule));
 	if (soft->thread_fd >= 0)
 		close(soft->thread_fd);
 	if (soft->signal_fd >= 0)
@@ -128,9 +128,9 @@ soft_reserve(struct soft *soft, void *base, size_t bytes)
 	uintptr_t start;
 	void *p;
 
-	if (!bytes || bytes % SL_SPAN_BYTES || bytes > SIZE_MAX / 2)
+	if (!bytes || bytes % SL_GRANULE_BYTES || bytes > SIZE_MAX / 2)
 		return sl_fail(-EINVAL, "device: address range of %zu bytes: must be a multiple of %u",
-			       bytes, SL_SPAN_BYTES);
+			       bytes, SL_GRANULE_BYTES);
 	if (base)
 		p = mmap(base, bytes, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -151,14 +151,14 @@ soft_reserve(struct soft *soft, void *base, size_t bytes)
 	soft->dev.base = (void *)start;
 	soft->dev.bytes = bytes;
 
-	soft->n_pieces = bytes / SL_SPAN_BYTES;
-	p = mmap(NULL, soft->n_pieces * sizeof(*soft->piece), PROT_READ | PROT_WRITE,
+	soft->n_granules = bytes / SL_GRANULE_BYTES;
+	p = mmap(NULL, soft->n_granules * sizeof(*soft->granule), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		return sl_fail(-ENOMEM, "device: table of %zu spans: %s", soft->n_pieces,
-			       sl_errno_name(errno));
-	soft->piece = p;
-	p = mmap(NULL, SL_SPAN_BYTES, PROT_READ,
+		return sl_fail(-ENOMEM, "device: table of %zu granules: %s",
+			       soft->n_granules, sl_errno_name(errno));
+	soft->granule = p;
+	p = mmap(NULL, SL_GRANULE_BYTES, PROT_READ,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return sl_fail(-ENOMEM, "device: page of zeros: %s", sl_errno_name(errno));

@@ -5,7 +5,7 @@
  *   soft.c    create, destroy, the table of operations
  *   uffd.c    userfaultfd: opening, ioctls
  *   range.c   attached ranges: attach, detach, permission to change pages, page tables
- *   span.c    present, absent, snapshot, guard: whole spans
+ *   chunk.c   present, absent, snapshot, guard: whole chunks
  *   carry.c   moving and copying their contents, all or nothing
  *   page.c    fill and drop single pages; which pages of a range are present
  *   frame.c   the arena of frames and its cache
@@ -15,15 +15,15 @@
  *   stream.c  streams and events
  *
  * "Device memory" is ordinary memory at an address of the space. A frame is the same memory at
- * an address of the arena. Making a span present moves the memory from arena to space
+ * an address of the arena. Making a chunk present moves the memory from arena to space
  * (UFFDIO_MOVE: a page table entry, no byte is copied). Making it absent moves it back. Both are
  * atomic for every thread that reads or writes meanwhile. Kernels before 6.8 cannot move. The
  * same calls then copy, under write protection where a racing write could be lost.
  * SLUICE_SOFT_MOVE=copy in the environment asks for copies, so that tests reach that path.
  *
- * One limit of copies: the program's direct I/O into a span that is being made absent. Write
+ * One limit of copies: the program's direct I/O into a chunk that is being made absent. Write
  * protection does not stop DMA. Data that arrive after the copy are lost. Moves refuse such a
- * span.
+ * chunk.
  */
 #ifndef SL_DEVICE_SOFT_SOFT_H
 #define SL_DEVICE_SOFT_SOFT_H
@@ -38,29 +38,29 @@
 #include "device/device.h"
 #include "device/device_fault.h"
 
-/* Span sizes are SL_SPAN_BYTES << class. */
+/* Chunk sizes are SL_GRANULE_BYTES << class. */
 #define SL_SOFT_CLASSES      16
 #define SL_SOFT_WORKERS_MAX  1024u
 #define SL_SOFT_HANDLERS_MIN 2u
 #define SL_SOFT_HANDLERS_MAX 64u
 
-/* What is known of each SL_SPAN_BYTES of the address range; bits of soft->piece[]. The first three
- * are written by attach, detach and the movers of a span; read by anyone (relaxed: an address
+/* What is known of each granule of the address range; bits of soft->granule[]. The first three
+ * are written by attach, detach and the movers of a chunk; read by anyone (relaxed: an address
  * comes to a reader through core, which orders it). The others keep apart who changes pages:
  * movers, which core sends, and refusals of system calls, of which core knows nothing. */
 enum {
-	SL_SOFT_PIECE_THREAD = 1, /* attached, faults go to handler threads */
-	SL_SOFT_PIECE_SIGNAL = 2, /* attached, faults are signals */
-	SL_SOFT_PIECE_SMALL = 4,  /* may hold 4 KiB pages, or only some of them */
-	SL_SOFT_PIECE_REFUSED = 8, /* a handler has put something at a page, and takes it away */
-	SL_SOFT_PIECE_MOVER = 16 /* one for each mover there; to the last bit */
+	SL_SOFT_GRANULE_THREAD = 1, /* attached, faults go to handler threads */
+	SL_SOFT_GRANULE_SIGNAL = 2, /* attached, faults are signals */
+	SL_SOFT_GRANULE_SMALL = 4,  /* may hold 4 KiB pages, or only some of them */
+	SL_SOFT_GRANULE_REFUSED = 8, /* a handler has put something at a page, and takes it away */
+	SL_SOFT_GRANULE_MOVER = 16 /* one for each mover there; to the last bit */
 };
 
 /* Where the memory of a frame is. */
 enum soft_memory {
 	SOFT_MEMORY_NONE, /* there is none; a touch of the frame makes zeros */
 	SOFT_MEMORY_OWN, /* at the frame's own address (pages never touched may be missing) */
-	SOFT_MEMORY_LENT, /* at a span; nothing may touch the frame's address */
+	SOFT_MEMORY_LENT, /* at a chunk; nothing may touch the frame's address */
 	SOFT_MEMORY_COUNT
 };
 
@@ -169,11 +169,11 @@ struct soft {
 	/* See spare_maps.c; NULL: given back to the process. atomic: relaxed: an address, and nothing
 	 * behind it is read. */
 	_Atomic(void *) spare_maps;
-	char *zeros; /* SL_SPAN_BYTES, read only */
-	/* n_pieces. atomic: pairs with itself: a mover's release and a refusal's acquire, and the
+	char *zeros; /* SL_GRANULE_BYTES, read only */
+	/* n_granules. atomic: pairs with itself: a mover's release and a refusal's acquire, and the
 	 * other way round (range.c). */
-	_Atomic uint16_t *piece;
-	size_t n_pieces;
+	_Atomic uint16_t *granule;
+	size_t n_granules;
 	struct soft_frames frames;
 	struct soft_pool pool;
 	struct soft_touch touch;
@@ -189,11 +189,12 @@ sl_soft_of(struct sl_device *dev)
 int sl_soft_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
 			 const char *name) SL_MUST_CHECK;
 
-/* What a call says of a span when a step of it fails. */
+/* What a call says of a chunk when a step of it fails. */
 static inline int
-sl_soft_span_fail(int rc, const char *call, const void *addr, uint64_t bytes, const char *step)
+sl_soft_chunk_fail(int rc, const char *call, const void *addr, uint64_t bytes,
+		   const char *step)
 {
-	return sl_fail(rc, "%s: span %p, %llu bytes: %s: %s", call, addr,
+	return sl_fail(rc, "%s: chunk %p, %llu bytes: %s: %s", call, addr,
 		       (unsigned long long)bytes, step, sl_errno_name(rc));
 }
 
@@ -211,7 +212,7 @@ void sl_soft_range_drop(void *addr, uint64_t bytes);
  * the range is not page-aligned or not attached. *delivery may be NULL. */
 int sl_soft_range_fd(const struct soft *soft, const char *call, const void *addr,
 		     uint64_t bytes, int *fd, int *waits) SL_MUST_CHECK;
-/* Set or clear SL_SOFT_PIECE_SMALL on the pieces that the range touches. */
+/* Set or clear SL_SOFT_GRANULE_SMALL on the granules that the range touches. */
 void sl_soft_range_set_small(struct soft *soft, const void *addr, uint64_t bytes, int small);
 /* Whether one of them has it. */
 int sl_soft_range_is_small(const struct soft *soft, const void *addr, uint64_t bytes);
@@ -230,30 +231,30 @@ int sl_soft_refuse_begin(struct soft *soft, const void *page) SL_MUST_CHECK;
 void sl_soft_refuse_end(struct soft *soft, const void *page);
 
 /* carry.c: within sl_soft_move_begin() and end */
-#define SL_SOFT_SPAN_PAGES (SL_SPAN_BYTES / SL_PAGE_BYTES)
+#define SL_SOFT_GRANULE_PAGES (SL_GRANULE_BYTES / SL_PAGE_BYTES)
 /* As sl_uffd_move(), but *done is right. Nothing is at dst or, holes or not, everything is at src. */
 int sl_soft_range_move(struct soft *soft, int fd, void *dst, void *src, size_t bytes,
 		       unsigned flags, size_t *done) SL_MUST_CHECK;
-/* Bring src (NULL: zeros) to the absent span by copies. The pages are guarded until all are there, and
+/* Bring src (NULL: zeros) to the absent chunk by copies. The pages are guarded until all are there, and
  * after if guard. Wakes nobody. */
-int sl_soft_span_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes,
-			 const void *src, int guard) SL_MUST_CHECK;
-/* Move src, which has all its memory or holes that were never touched, to the absent span. */
-int sl_soft_span_move_in(struct soft *soft, int fd, int waits, void *addr, uint64_t bytes,
-			 void *src, int guard) SL_MUST_CHECK;
-/* Move what the span has to dst, where nothing is. -EBUSY: I/O has pages pinned. */
-int sl_soft_span_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes,
-			  void *dst) SL_MUST_CHECK;
+int sl_soft_chunk_copy_in(struct soft *soft, int fd, void *addr, uint64_t bytes,
+			  const void *src, int guard) SL_MUST_CHECK;
+/* Move src, which has all its memory or holes that were never touched, to the absent chunk. */
+int sl_soft_chunk_move_in(struct soft *soft, int fd, int waits, void *addr,
+			  uint64_t bytes, void *src, int guard) SL_MUST_CHECK;
+/* Move what the chunk has to dst, where nothing is. -EBUSY: I/O has pages pinned. */
+int sl_soft_chunk_move_out(struct soft *soft, int fd, void *addr, uint64_t bytes,
+			   void *dst) SL_MUST_CHECK;
 /* What src has back to home, which it was moved out from; src is empty then. */
-void sl_soft_span_return_guarded(struct soft *soft, int fd, char *home, char *src,
-				 size_t bytes);
+void sl_soft_chunk_return_guarded(struct soft *soft, int fd, char *home, char *src,
+				  size_t bytes);
 /* Copy the pages that are present at src to dst. */
 int sl_soft_pages_copy(const struct soft *soft, char *dst, const char *src,
 		       uint64_t bytes) SL_MUST_CHECK;
 /* Copy bytes that other threads may be writing. */
 void sl_soft_racing_copy(void *dst, const void *src, size_t bytes);
 
-/* span.c */
+/* chunk.c */
 int sl_soft_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
 int sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes,
@@ -267,7 +268,7 @@ int sl_soft_unguard(struct sl_device *dev, void *addr, uint64_t bytes);
 int sl_soft_page_fill(struct sl_device *dev, void *addr, uint64_t bytes, const void *src,
 		      int guard);
 int sl_soft_page_drop(struct sl_device *dev, void *addr, uint64_t bytes);
-/* Bitmap (one bit a page, SL_SPAN_BYTES at most) of the pages that hold data. */
+/* Bitmap (one bit a page, SL_GRANULE_BYTES at most) of the pages that hold data. */
 int sl_soft_pages_present(const struct soft *soft, const void *addr, uint64_t bytes,
 			  uint64_t *map) SL_MUST_CHECK;
 
@@ -288,7 +289,7 @@ int sl_soft_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **o
 void sl_soft_frame_put(struct sl_device *dev, struct sl_frame *frame);
 /*
  * Take a slot. FULL prefers memory, whatever is in it; CLEAR prefers memory that is all zeros
- * (frame.dirty_memory tells), then any; the others have none. -ENOMEM, -EINVAL (no span size).
+ * (frame.dirty_memory tells), then any; the others have none. -ENOMEM, -EINVAL (no chunk size).
  */
 int sl_soft_frame_take(struct soft *soft, uint64_t bytes, enum soft_take what,
 		       struct soft_frame **out) SL_MUST_CHECK;

@@ -22,7 +22,7 @@
  *
  * A message may be read just before another touch's move wakes its thread. It is served all the
  * same, for the launch that made it (message_read()); that launch does not end before. Core
- * finds the page present and does nothing. The touch may be refused because span or region have
+ * finds the page present and does nothing. The touch may be refused because chunk or region have
  * gone. Then the thread is elsewhere, perhaps in a system call that touches nothing. If the
  * kernel tells that it sleeps in one, it is left alone.
  *
@@ -257,10 +257,11 @@ process_is_ours(void)
 }
 
 static uint16_t
-piece_at(const struct soft *soft, uintptr_t addr)
+granule_at(const struct soft *soft, uintptr_t addr)
 {
-	return atomic_load_explicit(&soft->piece[(addr - (uintptr_t)soft->dev.base) / SL_SPAN_BYTES],
-				    memory_order_relaxed);
+	return atomic_load_explicit(
+		&soft->granule[(addr - (uintptr_t)soft->dev.base) / SL_GRANULE_BYTES],
+		memory_order_relaxed);
 }
 
 /* A SIGBUS in a range with SIGNAL delivery. 0: served. */
@@ -293,7 +294,7 @@ poison_met(const struct soft *soft, uintptr_t addr)
 		met_addr = addr;
 		met_n = 0;
 	}
-	if (piece_at(soft, addr) & SL_SOFT_PIECE_REFUSED) {
+	if (granule_at(soft, addr) & SL_SOFT_GRANULE_REFUSED) {
 		met_n = 0;
 		nanosleep(&pause, NULL);
 		return 1;
@@ -340,7 +341,7 @@ on_signal(int sig, siginfo_t *info, void *context)
 		worker = NULL;
 
 	soft = info->si_code > 0 ? device_of(addr) : NULL;
-	if (soft && sig == SIGBUS && (piece_at(soft, addr) & SL_SOFT_PIECE_SIGNAL)) {
+	if (soft && sig == SIGBUS && (granule_at(soft, addr) & SL_SOFT_GRANULE_SIGNAL)) {
 		rc = signal_serve(soft, worker, info, context);
 		if (!rc)
 			goto out;
@@ -350,7 +351,8 @@ on_signal(int sig, siginfo_t *info, void *context)
 		}
 		sl_log(SL_ERROR, "device", "touch of %p by host code cannot be served: %s",
 		       info->si_addr, sluice_last_error());
-	} else if (soft && sig == SIGBUS && (piece_at(soft, addr) & SL_SOFT_PIECE_THREAD) &&
+	} else if (soft && sig == SIGBUS &&
+		   (granule_at(soft, addr) & SL_SOFT_GRANULE_THREAD) &&
 		   poison_met(soft, addr)) {
 		goto out;
 	} else if (worker && info->si_code > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The contents of an address in the GPU's mapping: nothing, a slab (present), or a frame of host
- * memory (zero-copy). Streams do not order mapping and unmapping. A span is mapped while its
+ * memory (zero-copy). Streams do not order mapping and unmapping. A chunk is mapped while its
  * contents are still on their way: no work uses it before it has passed gate(). It is unmapped
  * when core has seen the end of the last launch that uses it.
  */
@@ -19,7 +19,7 @@ gpu_address(const void *addr)
 }
 
 static int
-span_map(struct cuda *cuda, void *addr, uint64_t bytes, uint64_t handle)
+chunk_map(struct cuda *cuda, void *addr, uint64_t bytes, uint64_t handle)
 {
 	struct cu_access access = {{CU_LOCATION_DEVICE, cuda->info.device},
 				   CU_ACCESS_READ_WRITE};
@@ -34,16 +34,16 @@ span_map(struct cuda *cuda, void *addr, uint64_t bytes, uint64_t handle)
 }
 
 static int
-span_unmap(struct cuda *cuda, void *addr, uint64_t bytes)
+chunk_unmap(struct cuda *cuda, void *addr, uint64_t bytes)
 {
 	return CUDA_TRY(cuda, cuMemUnmap, gpu_address(addr), bytes);
 }
 
 /* zero: clear it when there is no frame. */
 static int
-span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *frame, int zero)
+chunk_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *frame, int zero)
 {
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
 	struct cuda_slab *slab;
 	uint64_t move = 0;
 	int rc = sl_cuda_attached(cuda, addr, bytes);
@@ -53,26 +53,26 @@ span_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fra
 				   "device: the context was lost");
 	if (rc)
 		return rc;
-	if (span->slab || span->reached)
+	if (chunk->slab || chunk->reached)
 		return sl_fail(-EEXIST, "device: %p is %s already", addr,
-			       span->slab ? "present" : "reached");
+			       chunk->slab ? "present" : "reached");
 	rc = sl_cuda_slab_get(cuda, bytes, &slab);
 	if (rc)
 		return rc;
-	rc = span_map(cuda, addr, bytes, slab->handle);
+	rc = chunk_map(cuda, addr, bytes, slab->handle);
 	if (rc)
 		goto fail;
 	if (frame || zero)
 		rc = sl_cuda_move_in(cuda, slab, frame ? frame->data : NULL, bytes, &move);
 	if (rc) {
-		(void)span_unmap(cuda, addr, bytes);
+		(void)chunk_unmap(cuda, addr, bytes);
 		goto fail;
 	}
-	span->slab = slab;
-	/* What a slab held before is of this space: a span whose contents do not matter may have it,
+	chunk->slab = slab;
+	/* What a slab held before is of this space: a chunk whose contents do not matter may have it,
 	 * but is used only once the last copy of it has ended, the one out, or one in that nobody waited for.
 	 * Not behind other copies in: what is new has no reason to wait for them. */
-	span->after = slab->last;
+	chunk->after = slab->last;
 	if (frame)
 		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
 	return 0;
@@ -90,7 +90,7 @@ sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fra
 
 	if (rc)
 		return rc;
-	rc = span_present(cuda, addr, bytes, frame, !(flags & SL_PRESENT_UNDEFINED));
+	rc = chunk_present(cuda, addr, bytes, frame, !(flags & SL_PRESENT_UNDEFINED));
 	sl_cuda_leave(cuda);
 	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
 		sl_cuda_frame_put(dev, frame);
@@ -100,13 +100,13 @@ sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fra
 struct sl_fence
 sl_cuda_ready_at(struct sl_device *dev, const void *addr)
 {
-	struct sl_fence after = sl_cuda_span(sl_cuda_of(dev), addr)->after;
+	struct sl_fence after = sl_cuda_chunk(sl_cuda_of(dev), addr)->after;
 
 	return sl_fence_is_done(dev, after) ? sl_fence_make(SL_COPIES_IN, 0) : after;
 }
 
 /* A copy out that somebody waits for, or is told of. */
-struct span_out {
+struct chunk_out {
 	struct cuda_pending pending; /* first */
 	struct cuda *cuda;
 	void (*done)(void *cookie, int rc);
@@ -130,7 +130,7 @@ out_ended(struct cuda *cuda, uint64_t number)
 static void
 out_done(struct cuda_pending *pending, int rc)
 {
-	struct span_out *out = (struct span_out *)pending;
+	struct chunk_out *out = (struct chunk_out *)pending;
 
 	out_ended(out->cuda, pending->number);
 	if (rc)
@@ -144,9 +144,9 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		     struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
-	struct cuda_slab *slab = span->slab;
-	struct span_out *out;
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
+	struct cuda_slab *slab = chunk->slab;
+	struct chunk_out *out;
 	int rc;
 
 	if (!slab)
@@ -164,11 +164,11 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		return rc;
 	}
 	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
-	rc = span_unmap(cuda, addr, bytes);
+	rc = chunk_unmap(cuda, addr, bytes);
 	if (!rc) {
-		rc = sl_cuda_move_out(cuda, slab, frame->data, bytes, span->after,
+		rc = sl_cuda_move_out(cuda, slab, frame->data, bytes, chunk->after,
 				      &out->pending);
-		if (rc && span_map(cuda, addr, bytes, slab->handle))
+		if (rc && chunk_map(cuda, addr, bytes, slab->handle))
 			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
 	}
 	sl_cuda_leave(cuda);
@@ -176,7 +176,7 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		free(out);
 		return rc;
 	}
-	span->slab = NULL;
+	chunk->slab = NULL;
 	sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
 	sl_cuda_slab_put(cuda, slab);
 	return 0;
@@ -229,22 +229,22 @@ sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 	       enum sl_absent_how how)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
 	int rc;
 
-	if (!span->slab)
+	if (!chunk->slab)
 		return sl_fail(-EINVAL, "device: %p is not present", addr);
 	if (how == SL_ABSENT_COPY)
 		return absent_copy(dev, addr, bytes, frame);
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = span_unmap(cuda, addr, bytes);
+	rc = chunk_unmap(cuda, addr, bytes);
 	sl_cuda_leave(cuda);
 	if (rc && !atomic_load(&cuda->lost)) /* a lost context has no mappings */
 		return rc;
-	sl_cuda_slab_put(cuda, span->slab); /* whoever gets it waits for a copy in under way */
-	span->slab = NULL;
+	sl_cuda_slab_put(cuda, chunk->slab); /* whoever gets it waits for a copy in under way */
+	chunk->slab = NULL;
 	return 0;
 }
 
@@ -253,16 +253,16 @@ sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 		 struct sl_frame *frame)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
 	struct cuda_pending pending = {0};
 	int rc;
 
-	if (!span->slab)
+	if (!chunk->slab)
 		return sl_fail(-EINVAL, "device: %p is not present", addr);
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = sl_cuda_move_out(cuda, span->slab, frame->data, bytes, span->after, &pending);
+	rc = sl_cuda_move_out(cuda, chunk->slab, frame->data, bytes, chunk->after, &pending);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuEventSynchronize, pending.event);
 	if (!rc)
@@ -275,13 +275,13 @@ int
 sl_cuda_zerocopy_map(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *given)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
 	struct cuda_frame *frame = given->private;
 	int rc;
 
-	if (span->slab || span->reached)
+	if (chunk->slab || chunk->reached)
 		return sl_fail(-EEXIST, "device: %p is %s already", addr,
-			       span->slab ? "present" : "reached");
+			       chunk->slab ? "present" : "reached");
 	if (!frame->handle)
 		return sl_fail(-ENOTSUP,
 			       "device: this driver has no host-located memory: kernels "
@@ -289,10 +289,10 @@ sl_cuda_zerocopy_map(struct sl_device *dev, void *addr, uint64_t bytes, struct s
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = span_map(cuda, addr, bytes, frame->handle);
+	rc = chunk_map(cuda, addr, bytes, frame->handle);
 	sl_cuda_leave(cuda);
 	if (!rc)
-		span->reached = frame;
+		chunk->reached = frame;
 	return rc;
 }
 
@@ -300,35 +300,37 @@ int
 sl_cuda_zerocopy_unmap(struct sl_device *dev, void *addr, uint64_t bytes)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
 	int rc;
 
-	if (!span->reached)
+	if (!chunk->reached)
 		return sl_fail(-EINVAL, "device: %p is not reached", addr);
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = span_unmap(cuda, addr, bytes);
+	rc = chunk_unmap(cuda, addr, bytes);
 	sl_cuda_leave(cuda);
 	if (rc && atomic_load(&cuda->lost))
 		rc = 0; /* no kernel runs any more */
 	if (!rc)
-		span->reached = NULL;
+		chunk->reached = NULL;
 	return rc;
 }
 
 void
-sl_cuda_span_clear(struct cuda *cuda, void *addr)
+sl_cuda_chunk_clear(struct cuda *cuda, void *addr)
 {
-	struct cuda_span *span = sl_cuda_span(cuda, addr);
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
 
-	if (span->slab) {
+	if (chunk->slab) {
 		(void)cuda->driver->cuMemUnmap(gpu_address(addr),
-					       (uint64_t)SL_SPAN_BYTES << span->slab->class);
-		sl_cuda_slab_put(cuda, span->slab);
-	} else if (span->reached) {
-		(void)cuda->driver->cuMemUnmap(gpu_address(addr), span->reached->frame.bytes);
+					       (uint64_t)SL_GRANULE_BYTES
+						       << chunk->slab->class);
+		sl_cuda_slab_put(cuda, chunk->slab);
+	} else if (chunk->reached) {
+		(void)cuda->driver->cuMemUnmap(gpu_address(addr),
+					       chunk->reached->frame.bytes);
 	}
-	span->slab = NULL;
-	span->reached = NULL;
+	chunk->slab = NULL;
+	chunk->reached = NULL;
 }

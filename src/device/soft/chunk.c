@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole spans: present, absent, snapshot, guard. This file chooses between moving and copying,
+ * Whole chunks: present, absent, snapshot, guard. This file chooses between moving and copying,
  * and the frame's memory. carry.c does it; range.c knows the addresses.
  *
- * - A span that cannot be moved *in* is copied.
- * - A span that cannot be moved *out*, because I/O has its pages pinned, is not copied: the I/O
- *   may still write to it. The caller gets -EBUSY after about 0.2 s, and the span stays.
+ * - A chunk that cannot be moved *in* is copied.
+ * - A chunk that cannot be moved *out*, because I/O has its pages pinned, is not copied: the I/O
+ *   may still write to it. The caller gets -EBUSY after about 0.2 s, and the chunk stays.
  * - Without moves, copying out is: protect, copy, drop.
- * - A span with small pages, or with only some of its pages (SL_SOFT_PIECE_SMALL), is moved out
+ * - A chunk with small pages, or with only some of its pages (SL_SOFT_GRANULE_SMALL), is moved out
  *   to an empty scratch slot, and copied from there into the frame. The frame keeps its huge
  *   page and, where pages were missing, its contents.
  *
- * Threads: any. Core never calls two of these for one span at once. No lock is held across a
+ * Threads: any. Core never calls two of these for one chunk at once. No lock is held across a
  * call.
  */
 #include <errno.h>
@@ -27,18 +27,18 @@ pages_whole(const struct soft *soft, const void *addr, uint64_t bytes, int *whol
 {
 	*whole = 1;
 	*none = 1;
-	for (uint64_t at = 0; at < bytes; at += SL_SPAN_BYTES) {
-		uint64_t map[SL_BITMAP_WORDS(SL_SOFT_SPAN_PAGES)];
+	for (uint64_t at = 0; at < bytes; at += SL_GRANULE_BYTES) {
+		uint64_t map[SL_BITMAP_WORDS(SL_SOFT_GRANULE_PAGES)];
 		size_t n;
 		int rc = sl_soft_pages_present(soft, (const char *)addr + at,
-					       SL_SPAN_BYTES, map);
+					       SL_GRANULE_BYTES, map);
 
 		if (rc)
 			return rc;
-		n = sl_bitmap_count(map, 0, SL_SOFT_SPAN_PAGES);
+		n = sl_bitmap_count(map, 0, SL_SOFT_GRANULE_PAGES);
 		if (n)
 			*none = 0;
-		if (n < SL_SOFT_SPAN_PAGES)
+		if (n < SL_SOFT_GRANULE_PAGES)
 			*whole = 0;
 	}
 	return 0;
@@ -66,16 +66,16 @@ frame_present(struct soft *soft, void *addr, uint64_t bytes, struct soft_frame *
 		if (rc)
 			return rc;
 		if (!none)
-			return sl_soft_span_fail(-EEXIST, "present", addr, bytes,
-						 "pages are present");
+			return sl_soft_chunk_fail(-EEXIST, "present", addr, bytes,
+						  "pages are present");
 	}
 	*moved = 0;
 	if (soft->can_move && !(flags & SL_PRESENT_GUARD_STRICT)) {
 		int huge = soft->drops_tables &&
 			   sl_soft_range_is_huge(soft, frame->frame.data, bytes);
 
-		rc = sl_soft_span_move_in(soft, fd, waits, addr, bytes, frame->frame.data,
-					  guard);
+		rc = sl_soft_chunk_move_in(soft, fd, waits, addr, bytes,
+					   frame->frame.data, guard);
 		if (!rc) {
 			if (huge && !sl_soft_range_is_huge(soft, addr, bytes))
 				frame->small = 1;
@@ -86,7 +86,7 @@ frame_present(struct soft *soft, void *addr, uint64_t bytes, struct soft_frame *
 		if (rc != -EBUSY && rc != -EAGAIN)
 			return rc;
 	}
-	rc = sl_soft_span_copy_in(soft, fd, addr, bytes, frame->frame.data, guard);
+	rc = sl_soft_chunk_copy_in(soft, fd, addr, bytes, frame->frame.data, guard);
 	if (!rc && waits)
 		sl_uffd_wake(fd, addr, bytes);
 	return rc;
@@ -106,9 +106,9 @@ present_own(struct soft *soft, void *addr, uint64_t bytes, unsigned flags)
 	if (rc)
 		return rc;
 	if (!soft->can_move || (flags & SL_PRESENT_GUARD_STRICT)) {
-		rc = sl_soft_span_copy_in(soft, fd, addr, bytes, NULL,
-					  (flags & (SL_PRESENT_GUARD |
-						    SL_PRESENT_GUARD_STRICT)) != 0);
+		rc = sl_soft_chunk_copy_in(soft, fd, addr, bytes, NULL,
+					   (flags & (SL_PRESENT_GUARD |
+						     SL_PRESENT_GUARD_STRICT)) != 0);
 		if (!rc && waits)
 			sl_uffd_wake(fd, addr, bytes);
 		return rc;
@@ -135,7 +135,7 @@ present_frame(struct soft *soft, void *addr, uint64_t bytes, struct sl_frame *fr
 
 	if (frame->bytes != bytes || slot->memory == SOFT_MEMORY_LENT)
 		return sl_fail(-EINVAL,
-			       "present: span %p, %llu bytes: frame of %llu bytes, %s", addr,
+			       "present: chunk %p, %llu bytes: frame of %llu bytes, %s", addr,
 			       (unsigned long long)bytes, (unsigned long long)frame->bytes,
 			       slot->memory == SOFT_MEMORY_LENT ? "lent already" : "free");
 	rc = frame_present(soft, addr, bytes, slot, flags, &moved);
@@ -185,12 +185,12 @@ absent_by_scratch(struct soft *soft, int fd, void *addr, uint64_t bytes,
 
 	if (rc)
 		return rc;
-	rc = sl_soft_span_move_out(soft, fd, addr, bytes, scratch->frame.data);
+	rc = sl_soft_chunk_move_out(soft, fd, addr, bytes, scratch->frame.data);
 	if (!rc) {
 		rc = sl_soft_pages_copy(soft, frame->frame.data, scratch->frame.data, bytes);
 		if (rc)
-			sl_soft_span_return_guarded(soft, fd, addr, scratch->frame.data,
-						    bytes);
+			sl_soft_chunk_return_guarded(soft, fd, addr, scratch->frame.data,
+						     bytes);
 		else
 			frame->memory = SOFT_MEMORY_OWN;
 	}
@@ -201,7 +201,7 @@ absent_by_scratch(struct soft *soft, int fd, void *addr, uint64_t bytes,
 
 /*
  * All pages, to a frame that has memory of its own or may have: to an empty slot, which the frame
- * then takes for its own. So the frame still has its contents if the span refuses to go, and
+ * then takes for its own. So the frame still has its contents if the chunk refuses to go, and
  * its memory is free for others without being moved.
  */
 static int
@@ -212,7 +212,7 @@ absent_by_slot(struct soft *soft, int fd, void *addr, uint64_t bytes, struct sof
 
 	if (rc)
 		return rc;
-	rc = sl_soft_span_move_out(soft, fd, addr, bytes, slot->frame.data);
+	rc = sl_soft_chunk_move_out(soft, fd, addr, bytes, slot->frame.data);
 	if (!rc) {
 		void *data = slot->frame.data;
 
@@ -243,7 +243,7 @@ absent_by_move(struct soft *soft, int fd, void *addr, uint64_t bytes, struct sof
 	} else {
 		rc = -EEXIST;
 		if (frame->memory != SOFT_MEMORY_OWN)
-			rc = sl_soft_span_move_out(soft, fd, addr, bytes, frame->frame.data);
+			rc = sl_soft_chunk_move_out(soft, fd, addr, bytes, frame->frame.data);
 		if (rc == -EEXIST) /* or taken hollow, and touched since */
 			rc = absent_by_slot(soft, fd, addr, bytes, frame);
 		if (!rc) {
@@ -266,7 +266,7 @@ absent_by_copy(struct soft *soft, int fd, void *addr, uint64_t bytes, struct sof
 	int rc = sl_uffd_protect(fd, addr, bytes, SL_UFFD_GUARD);
 
 	if (rc)
-		return sl_soft_span_fail(rc, "absent", addr, bytes, "write protection");
+		return sl_soft_chunk_fail(rc, "absent", addr, bytes, "write protection");
 	/* On failure from here it stays guarded: one more event, nothing lost. */
 	rc = sl_soft_pages_copy(soft, frame->frame.data, addr, bytes);
 	if (rc)
@@ -300,13 +300,13 @@ absent_discard(struct soft *soft, void *addr, uint64_t bytes)
 }
 
 static int
-span_absent(struct soft *soft, int fd, void *addr, uint64_t bytes, struct sl_frame *frame,
-	    enum sl_absent_how how)
+chunk_absent(struct soft *soft, int fd, void *addr, uint64_t bytes,
+	     struct sl_frame *frame, enum sl_absent_how how)
 {
 	struct soft_frame *slot;
 
 	if (how == SL_ABSENT_DISCARD ? frame != NULL : !frame || frame->bytes != bytes)
-		return sl_fail(-EINVAL, "absent: span %p, %llu bytes: frame does not fit",
+		return sl_fail(-EINVAL, "absent: chunk %p, %llu bytes: frame does not fit",
 			       addr, (unsigned long long)bytes);
 	if (how == SL_ABSENT_DISCARD) {
 		absent_discard(soft, addr, bytes);
@@ -334,7 +334,7 @@ sl_soft_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 	if (rc)
 		return rc;
 	sl_soft_move_begin(soft, addr, bytes);
-	rc = span_absent(soft, fd, addr, bytes, frame, how);
+	rc = chunk_absent(soft, fd, addr, bytes, frame, how);
 	sl_soft_move_end(soft, addr, bytes);
 	return rc;
 }
@@ -351,7 +351,7 @@ sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 	if (rc)
 		return rc;
 	if (frame->bytes != bytes || slot->memory == SOFT_MEMORY_LENT)
-		return sl_fail(-EINVAL, "snapshot: span %p, %llu bytes: frame does not fit or is lent",
+		return sl_fail(-EINVAL, "snapshot: chunk %p, %llu bytes: frame does not fit or is lent",
 			       addr, (unsigned long long)bytes);
 	sl_soft_racing_copy(frame->data, addr, bytes);
 	slot->memory = SOFT_MEMORY_OWN;
@@ -360,14 +360,14 @@ sl_soft_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 
 /* Guarding a part of a huge page makes it 512 small ones. */
 static void
-pieces_split(struct soft *soft, void *addr, uint64_t bytes)
+granules_split(struct soft *soft, void *addr, uint64_t bytes)
 {
 	uintptr_t from = (uintptr_t)addr;
 	uintptr_t to = from + bytes;
 
-	if (from % SL_SPAN_BYTES)
+	if (from % SL_GRANULE_BYTES)
 		sl_soft_range_set_small(soft, addr, 1, 1);
-	if (to % SL_SPAN_BYTES)
+	if (to % SL_GRANULE_BYTES)
 		sl_soft_range_set_small(soft, (char *)addr + bytes - 1, 1, 1);
 }
 
@@ -380,9 +380,9 @@ sl_soft_guard(struct sl_device *dev, void *addr, uint64_t bytes)
 
 	if (rc)
 		return rc;
-	pieces_split(soft, addr, bytes);
+	granules_split(soft, addr, bytes);
 	rc = sl_uffd_protect(fd, addr, bytes, SL_UFFD_GUARD);
-	return rc ? sl_soft_span_fail(rc, "guard", addr, bytes, "write protection") : 0;
+	return rc ? sl_soft_chunk_fail(rc, "guard", addr, bytes, "write protection") : 0;
 }
 
 int
@@ -395,7 +395,7 @@ sl_soft_unguard(struct sl_device *dev, void *addr, uint64_t bytes)
 
 	if (rc)
 		return rc;
-	pieces_split(soft, addr, bytes);
+	granules_split(soft, addr, bytes);
 	rc = sl_uffd_protect(fd, addr, bytes, waits ? 0 : SL_UFFD_NO_WAKE);
-	return rc ? sl_soft_span_fail(rc, "unguard", addr, bytes, "write protection") : 0;
+	return rc ? sl_soft_chunk_fail(rc, "unguard", addr, bytes, "write protection") : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole spans and frames: contents on every way in and out, refused calls, and moves of a page
+ * Whole chunks and frames: contents on every way in and out, refused calls, and moves of a page
  * that I/O has pinned. See device_suite.h.
  */
 #include <errno.h>
@@ -27,7 +27,7 @@ contents_survive_every_way_in_and_out(void)
 			for (int g = 0; g < 6; g++) {
 				unsigned keep = g < 3 ? 0 : SL_PRESENT_KEEP;
 				struct sl_frame *frame = frame_get(&core);
-				char *addr = span_addr(&core, g % 2);
+				char *addr = chunk_addr(&core, g % 2);
 				uint64_t seed = (uint64_t)g * 77 + 5;
 
 				pattern_write(frame->data, frame->bytes, seed);
@@ -55,16 +55,17 @@ a_kept_frame_is_overwritten_by_absent_copy(void)
 	struct sl_frame *frame;
 	char *addr;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	frame = frame_get(&core);
-	addr = span_addr(&core, 3);
+	addr = chunk_addr(&core, 3);
 	for (uint64_t round = 0; round < 3; round++) {
 		pattern_write(frame->data, frame->bytes, round);
-		CHECK(core.dev->ops->present(core.dev, addr, SPAN, frame,
+		CHECK(core.dev->ops->present(core.dev, addr, CHUNK, frame,
 					     SL_PRESENT_KEEP) == 0);
-		device_pattern_write(&core, addr, SPAN, round + 77);
-		CHECK(core.dev->ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_COPY) == 0);
-		CHECK(pattern_is(frame->data, SPAN, round + 77));
+		device_pattern_write(&core, addr, CHUNK, round + 77);
+		CHECK(core.dev->ops->absent(core.dev, addr, CHUNK, frame, SL_ABSENT_COPY) ==
+		      0);
+		CHECK(pattern_is(frame->data, CHUNK, round + 77));
 	}
 	CHECK(core.n_touches == 0);
 	core.dev->ops->frame_put(core.dev, frame);
@@ -79,18 +80,19 @@ a_kept_frame_is_overwritten_by_what_faults_wrote(void)
 		struct sl_frame *frame;
 		char *addr;
 
-		core_init(&core, SPAN, SL_DELIVER_SIGNAL);
+		core_init(&core, CHUNK, SL_DELIVER_SIGNAL);
 		frame = frame_get(&core);
 		pattern_write(frame->data, frame->bytes, 1);
 		pthread_mutex_lock(&core.lock);
 		core.present_flags = SL_PRESENT_KEEP | (g ? SL_PRESENT_GUARD_STRICT : 0u);
-		core.span[3].frame = frame;
+		core.chunk[3].frame = frame;
 		pthread_mutex_unlock(&core.lock);
-		addr = span_addr(&core, 3);
-		pattern_write(addr, SPAN, 2); /* by faults */
+		addr = chunk_addr(&core, 3);
+		pattern_write(addr, CHUNK, 2); /* by faults */
 		CHECK(core.n_touches == (g ? 2u : 1u));
-		CHECK(core.dev->ops->absent(core.dev, addr, SPAN, frame, SL_ABSENT_COPY) == 0);
-		CHECK(pattern_is(frame->data, SPAN, 2));
+		CHECK(core.dev->ops->absent(core.dev, addr, CHUNK, frame, SL_ABSENT_COPY) ==
+		      0);
+		CHECK(pattern_is(frame->data, CHUNK, 2));
 		core_fini(&core);
 	}
 }
@@ -101,25 +103,25 @@ no_frame_gives_zeros_whatever_the_cache_holds(void)
 	struct core core;
 	const struct sl_device_ops *ops;
 
-	core_init(&core, 2 * SPAN, SL_DELIVER_THREAD);
+	core_init(&core, 2 * CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
 	for (int round = 0; round < 3; round++) {
 		for (unsigned guard = 0; guard <= SL_PRESENT_GUARD_STRICT; guard += 2) {
-			char *addr = span_addr(&core, 0);
+			char *addr = chunk_addr(&core, 0);
 
-			CHECK(ops->present(core.dev, addr, 2 * SPAN, NULL, guard) == 0);
-			CHECK(device_all_zero(&core, addr, 2 * SPAN));
+			CHECK(ops->present(core.dev, addr, 2 * CHUNK, NULL, guard) == 0);
+			CHECK(device_all_zero(&core, addr, 2 * CHUNK));
 			CHECK(!core.dev->guards ||
-			      core.dev->guards->unguard(core.dev, addr, 2 * SPAN) == 0);
-			device_pattern_write(&core, addr, 2 * SPAN, 9);
-			CHECK(ops->absent(core.dev, addr, 2 * SPAN, NULL,
+			      core.dev->guards->unguard(core.dev, addr, 2 * CHUNK) == 0);
+			device_pattern_write(&core, addr, 2 * CHUNK, 9);
+			CHECK(ops->absent(core.dev, addr, 2 * CHUNK, NULL,
 					  SL_ABSENT_DISCARD) == 0);
 		}
-		CHECK(ops->present(core.dev, span_addr(&core, 1), 2 * SPAN, NULL,
+		CHECK(ops->present(core.dev, chunk_addr(&core, 1), 2 * CHUNK, NULL,
 				   SL_PRESENT_UNDEFINED) == 0);
-		device_pattern_write(&core, span_addr(&core, 1), 2 * SPAN, 3);
-		CHECK(device_pattern_is(&core, span_addr(&core, 1), 2 * SPAN, 3));
-		CHECK(ops->absent(core.dev, span_addr(&core, 1), 2 * SPAN, NULL,
+		device_pattern_write(&core, chunk_addr(&core, 1), 2 * CHUNK, 3);
+		CHECK(device_pattern_is(&core, chunk_addr(&core, 1), 2 * CHUNK, 3));
+		CHECK(ops->absent(core.dev, chunk_addr(&core, 1), 2 * CHUNK, NULL,
 				  SL_ABSENT_DISCARD) == 0);
 	}
 	CHECK(core.n_touches == 0);
@@ -127,18 +129,18 @@ no_frame_gives_zeros_whatever_the_cache_holds(void)
 }
 
 static void
-discarded_span_is_absent(void)
+discarded_chunk_is_absent(void)
 {
 	for (int d = 0; d < 2; d++) {
 		struct core core;
 		volatile char *addr;
 
-		core_init(&core, SPAN, deliveries[d]);
-		addr = span_addr(&core, 0);
-		CHECK(core.dev->ops->present(core.dev, (void *)addr, SPAN, NULL, 0) == 0);
+		core_init(&core, CHUNK, deliveries[d]);
+		addr = chunk_addr(&core, 0);
+		CHECK(core.dev->ops->present(core.dev, (void *)addr, CHUNK, NULL, 0) == 0);
 		addr[PAGE] = 5;
 		CHECK(core.n_touches == 0);
-		CHECK(core.dev->ops->absent(core.dev, (void *)addr, SPAN, NULL,
+		CHECK(core.dev->ops->absent(core.dev, (void *)addr, CHUNK, NULL,
 					    SL_ABSENT_DISCARD) == 0);
 		CHECK(addr[PAGE] == 0); /* served with zeros */
 		CHECK(core.n_touches == 1);
@@ -147,26 +149,26 @@ discarded_span_is_absent(void)
 }
 
 static void
-presenting_over_a_present_span_is_refused_and_loses_nothing(void)
+presenting_over_a_present_chunk_is_refused_and_loses_nothing(void)
 {
 	struct core core;
 	const struct sl_device_ops *ops;
 	struct sl_frame *frame;
 	char *addr;
 
-	core_init(&core, 2 * SPAN, SL_DELIVER_THREAD);
+	core_init(&core, 2 * CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
-	addr = span_addr(&core, 2);
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, NULL, 0) == 0);
-	device_pattern_write(&core, addr, 2 * SPAN, 11);
+	addr = chunk_addr(&core, 2);
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, NULL, 0) == 0);
+	device_pattern_write(&core, addr, 2 * CHUNK, 11);
 	frame = frame_get(&core);
 	pattern_write(frame->data, frame->bytes, 4);
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == -EEXIST);
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, frame, 0) == -EEXIST);
 	CHECK(pattern_is(frame->data, frame->bytes, 4));
-	CHECK(device_pattern_is(&core, addr, 2 * SPAN, 11));
-	CHECK(ops->absent(core.dev, addr, 2 * SPAN, NULL, SL_ABSENT_DISCARD) == 0);
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0);
-	CHECK(device_pattern_is(&core, addr, 2 * SPAN, 4));
+	CHECK(device_pattern_is(&core, addr, 2 * CHUNK, 11));
+	CHECK(ops->absent(core.dev, addr, 2 * CHUNK, NULL, SL_ABSENT_DISCARD) == 0);
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, frame, 0) == 0);
+	CHECK(device_pattern_is(&core, addr, 2 * CHUNK, 4));
 	CHECK(core.n_touches == 0);
 	core_fini(&core);
 }
@@ -180,41 +182,41 @@ presenting_over_present_pages_is_refused_and_loses_nothing(void)
 	char *addr;
 	char page[PAGE];
 
-	core_init(&core, 2 * SPAN, SL_DELIVER_THREAD);
+	core_init(&core, 2 * CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
-	addr = span_addr(&core, 2);
+	addr = chunk_addr(&core, 2);
 	memset(page, 7, PAGE);
-	CHECK(core.dev->faults->page_fill(core.dev, addr + SPAN + 5 * PAGE, PAGE, page,
+	CHECK(core.dev->faults->page_fill(core.dev, addr + CHUNK + 5 * PAGE, PAGE, page,
 					  0) == 0);
 	frame = frame_get(&core);
 	pattern_write(frame->data, frame->bytes, 4);
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == -EEXIST);
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, frame, 0) == -EEXIST);
 	CHECK(pattern_is(frame->data, frame->bytes, 4));
-	CHECK(addr[SPAN + 5 * PAGE] == 7);
-	CHECK(core.dev->faults->page_drop(core.dev, addr + SPAN + 5 * PAGE, PAGE) == 0);
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, frame, 0) == 0);
-	CHECK(pattern_is(addr, 2 * SPAN, 4));
+	CHECK(addr[CHUNK + 5 * PAGE] == 7);
+	CHECK(core.dev->faults->page_drop(core.dev, addr + CHUNK + 5 * PAGE, PAGE) == 0);
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, frame, 0) == 0);
+	CHECK(pattern_is(addr, 2 * CHUNK, 4));
 	core_fini(&core);
 }
 
 static void
-snapshot_copies_and_leaves_the_span_present(void)
+snapshot_copies_and_leaves_the_chunk_present(void)
 {
 	struct core core;
 	const struct sl_device_ops *ops;
 	struct sl_frame *frame;
 	char *addr;
 
-	core_init(&core, SPAN, SL_DELIVER_SIGNAL);
+	core_init(&core, CHUNK, SL_DELIVER_SIGNAL);
 	ops = core.dev->ops;
-	addr = span_addr(&core, 1);
-	CHECK(ops->present(core.dev, addr, SPAN, NULL, 0) == 0);
-	device_pattern_write(&core, addr, SPAN, 6);
+	addr = chunk_addr(&core, 1);
+	CHECK(ops->present(core.dev, addr, CHUNK, NULL, 0) == 0);
+	device_pattern_write(&core, addr, CHUNK, 6);
 	frame = frame_get(&core);
-	CHECK(!core.dev->guards || core.dev->guards->guard(core.dev, addr, SPAN) == 0);
-	CHECK(ops->snapshot(core.dev, addr, SPAN, frame) == 0);
-	CHECK(pattern_is(frame->data, SPAN, 6));
-	CHECK(device_pattern_is(&core, addr, SPAN, 6));
+	CHECK(!core.dev->guards || core.dev->guards->guard(core.dev, addr, CHUNK) == 0);
+	CHECK(ops->snapshot(core.dev, addr, CHUNK, frame) == 0);
+	CHECK(pattern_is(frame->data, CHUNK, 6));
+	CHECK(device_pattern_is(&core, addr, CHUNK, 6));
 	CHECK(core.n_touches == 0);
 	ops->frame_put(core.dev, frame);
 	core_fini(&core);
@@ -228,7 +230,7 @@ frames_are_reused(void)
 	void *seen[4] = {NULL};
 	int n_seen = 0;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
 	for (int i = 0; i < 200; i++) {
 		struct sl_frame *in = frame_get(&core);
@@ -242,10 +244,10 @@ frames_are_reused(void)
 		CHECK((uintptr_t)in->data % PAGE == 0);
 		if (i > 2)
 			CHECK(in->dirty_memory);
-		memset(in->data, i, SPAN);
-		CHECK(ops->present(core.dev, span_addr(&core, 0), SPAN, in, 0) == 0);
+		memset(in->data, i, CHUNK);
+		CHECK(ops->present(core.dev, chunk_addr(&core, 0), CHUNK, in, 0) == 0);
 		out = frame_get(&core);
-		CHECK(ops->absent(core.dev, span_addr(&core, 0), SPAN, out,
+		CHECK(ops->absent(core.dev, chunk_addr(&core, 0), CHUNK, out,
 				  SL_ABSENT_COPY) == 0);
 		CHECK(((char *)out->data)[12345] == (char)i);
 		ops->frame_put(core.dev, out);
@@ -255,13 +257,13 @@ frames_are_reused(void)
 }
 
 static void
-frame_sizes_that_are_no_span_are_refused(void)
+frame_sizes_that_are_no_chunk_are_refused(void)
 {
 	struct core core;
 	struct sl_frame *frame = NULL;
 
-	core_init(&core, SPAN, SL_DELIVER_THREAD);
-	CHECK(core.dev->ops->frame_get(core.dev, 3 * SPAN, &frame) == -EINVAL);
+	core_init(&core, CHUNK, SL_DELIVER_THREAD);
+	CHECK(core.dev->ops->frame_get(core.dev, 3 * CHUNK, &frame) == -EINVAL);
 	CHECK(core.dev->ops->frame_get(core.dev, 4096, &frame) == -EINVAL);
 	CHECK(frame == NULL);
 	core_fini(&core);
@@ -287,7 +289,7 @@ page_pin(void *page)
 }
 
 static void
-a_span_pinned_by_direct_io_stays_whole(void)
+a_chunk_pinned_by_direct_io_stays_whole(void)
 {
 	struct core core;
 	const struct sl_device_ops *ops;
@@ -295,36 +297,36 @@ a_span_pinned_by_direct_io_stays_whole(void)
 	char *addr;
 	int fd;
 
-	core_init(&core, 2 * SPAN, SL_DELIVER_THREAD);
+	core_init(&core, 2 * CHUNK, SL_DELIVER_THREAD);
 	ops = core.dev->ops;
-	addr = span_addr(&core, 0);
-	CHECK(ops->present(core.dev, addr, 2 * SPAN, NULL, 0) == 0);
-	pattern_write(addr, 2 * SPAN, 8);
-	fd = page_pin(addr + SPAN + 9 * PAGE); /* the first half moves, the second does not */
+	addr = chunk_addr(&core, 0);
+	CHECK(ops->present(core.dev, addr, 2 * CHUNK, NULL, 0) == 0);
+	pattern_write(addr, 2 * CHUNK, 8);
+	fd = page_pin(addr + CHUNK + 9 * PAGE); /* the first half moves, the second does not */
 	if (fd < 0) {
 		printf("  io_uring refused: pinned pages not tested\n");
 		core_fini(&core);
 		return;
 	}
-	CHECK(core.dev->guards->guard(core.dev, addr, 2 * SPAN) == 0);
+	CHECK(core.dev->guards->guard(core.dev, addr, 2 * CHUNK) == 0);
 	frame = frame_get(&core);
-	pattern_write(frame->data, 2 * SPAN, 3);
-	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == -EBUSY);
+	pattern_write(frame->data, 2 * CHUNK, 3);
+	CHECK(ops->absent(core.dev, addr, 2 * CHUNK, frame, SL_ABSENT_COPY) == -EBUSY);
 	CHECK(core.dev->progress->move_retries > 0);
-	CHECK(pattern_is(addr, 2 * SPAN, 8));
-	CHECK(pattern_is(frame->data, 2 * SPAN, 3));
+	CHECK(pattern_is(addr, 2 * CHUNK, 8));
+	CHECK(pattern_is(frame->data, 2 * CHUNK, 3));
 	CHECK(core.n_touches == 0);
 	/* And it is guarded still, where it was moved and came back too. */
 	pthread_mutex_lock(&core.lock);
-	core.span[0].state = SPAN_PRESENT;
-	core.span[0].guarded = 1;
+	core.chunk[0].state = CHUNK_PRESENT;
+	core.chunk[0].guarded = 1;
 	pthread_mutex_unlock(&core.lock);
 	*(volatile char *)addr = *(volatile char *)addr;
 	CHECK(core.n_writes_guarded == 1);
 	CHECK(syscall(SYS_io_uring_register, fd, IORING_UNREGISTER_BUFFERS, NULL, 0) == 0);
 	close(fd);
-	CHECK(ops->absent(core.dev, addr, 2 * SPAN, frame, SL_ABSENT_COPY) == 0);
-	CHECK(pattern_is(frame->data, 2 * SPAN, 8));
+	CHECK(ops->absent(core.dev, addr, 2 * CHUNK, frame, SL_ABSENT_COPY) == 0);
+	CHECK(pattern_is(frame->data, 2 * CHUNK, 8));
 	ops->frame_put(core.dev, frame);
 	core_fini(&core);
 }
@@ -334,13 +336,13 @@ static const struct device_test tests[] = {
 	TEST(a_kept_frame_is_overwritten_by_absent_copy),
 	TEST(no_frame_gives_zeros_whatever_the_cache_holds),
 	TEST_ROLES(a_kept_frame_is_overwritten_by_what_faults_wrote, ROLE_FAULTS | ROLE_GUARDS),
-	TEST_ROLES(discarded_span_is_absent, ROLE_FAULTS),
-	TEST(presenting_over_a_present_span_is_refused_and_loses_nothing),
+	TEST_ROLES(discarded_chunk_is_absent, ROLE_FAULTS),
+	TEST(presenting_over_a_present_chunk_is_refused_and_loses_nothing),
 	TEST_ROLES(presenting_over_present_pages_is_refused_and_loses_nothing, ROLE_FAULTS),
-	TEST(snapshot_copies_and_leaves_the_span_present),
+	TEST(snapshot_copies_and_leaves_the_chunk_present),
 	TEST(frames_are_reused),
-	TEST(frame_sizes_that_are_no_span_are_refused),
-	TEST_NEEDS(a_span_pinned_by_direct_io_stays_whole, DEVICE_SEES_PINS),
+	TEST(frame_sizes_that_are_no_chunk_are_refused),
+	TEST_NEEDS(a_chunk_pinned_by_direct_io_stays_whole, DEVICE_SEES_PINS),
 };
 
 DEVICE_MAIN(tests)
