@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planners and policies of `sluice plan`. A new policy is a line here, one in sim/sim.c and one
- * in sluice-plan(1).
+ * The planners and policies of `sluice plan`. A new policy is a line here and one in
+ * sluice-plan(1).
  *
  * Threads: constant data.
  */

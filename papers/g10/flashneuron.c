@@ -115,7 +115,7 @@ offloads_choose(const struct sl_g10_view *view, uint64_t device_bytes, uint32_t 
 			 rest, room);
 		return 1;
 	}
-	sl_plan_sort(plan);
+	g10_plan_sort(plan);
 	return 0;
 }
 

@@ -7,7 +7,10 @@
  */
 #include "g10/replica.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "sim/core_run.h"
 
 static const char *const variant_names[G10_VARIANT_COUNT] = {"g10", "g10-gds", "g10-host"};
 
@@ -33,6 +36,39 @@ g10_plan(const struct sl_trace *trace, const struct sl_machine *machine,
 	};
 
 	return sl_g10_plan(trace, machine, &rules, out);
+}
+
+/* Stable: the order of steps within a launch is part of the plan. */
+void
+g10_plan_sort(struct sl_plan *plan)
+{
+	uint32_t n = plan->n_steps, *count;
+	struct sl_plan_step *sorted;
+
+	/* A counting sort needs two arrays; without memory for them the slow way does. */
+	count = calloc((size_t)plan->n_launches + 1, sizeof(*count));
+	sorted = malloc(((size_t)n + 1) * sizeof(*sorted));
+	if (!count || !sorted) {
+		for (uint32_t i = 1; i < n; i++) {
+			struct sl_plan_step step = plan->steps[i];
+			uint32_t at = i;
+
+			for (; at > 0 && plan->steps[at - 1].launch > step.launch; at--)
+				plan->steps[at] = plan->steps[at - 1];
+			plan->steps[at] = step;
+		}
+	} else {
+		for (uint32_t i = 0; i < n; i++)
+			count[plan->steps[i].launch + 1]++;
+		for (uint32_t k = 0; k < plan->n_launches; k++)
+			count[k + 1] += count[k];
+		for (uint32_t i = 0; i < n; i++)
+			sorted[count[plan->steps[i].launch]++] = plan->steps[i];
+		if (n)
+			memcpy(plan->steps, sorted, n * sizeof(*sorted));
+	}
+	free(count);
+	free(sorted);
 }
 
 static int
@@ -63,8 +99,11 @@ static const struct sl_planner planners[] = {
 };
 
 static const struct sl_sim_policy *const policies[] = {
-	&g10_policy_uvm,         &g10_policy_deepum, &g10_policy_g10,  &g10_policy_plan,
-	&g10_policy_flashneuron, &g10_policy_gds,    &g10_policy_host,
+	&g10_policy_uvm,   &g10_policy_deepum,      &g10_policy_g10,
+	&g10_policy_plan,  &g10_policy_flashneuron, &g10_policy_gds,
+	&g10_policy_host,  &sl_sim_ideal,           &sl_sim_lru,
+	&sl_sim_core_lru,  &sl_sim_core_dragon,     &sl_sim_core_uvm,
+	&sl_sim_core_plan,
 };
 
 const struct sl_planner *
@@ -82,5 +121,5 @@ g10_policy_find(const char *name)
 	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
 		if (strcmp(policies[i]->name, name) == 0)
 			return policies[i];
-	return sl_sim_policy_find(name);
+	return NULL;
 }

@@ -31,6 +31,8 @@ int g10_plan(const struct sl_trace *trace, const struct sl_machine *machine,
  * that is no order gives some order, never a wild access. */
 void g10_sort(uint32_t *index, uint32_t n, sl_g10_before before, const void *context);
 
+void g10_plan_sort(struct sl_plan *plan); /* by launch, stable */
+
 /* Those of the replica, then those of src; NULL: none of that name. Here "g10" looks at
  * as_published, and "plan" with it is carried out by g10's rules. */
 const struct sl_planner *g10_planner_find(const char *name);

@@ -75,9 +75,6 @@ void sl_g10_view_fini(struct sl_g10_view *view);
 /* Bytes of all tensors the kernel uses. */
 uint64_t sl_g10_kernel_bytes(const struct sl_g10_view *view, uint32_t kernel);
 
-/* Whether a use reads what was there before, and whether it leaves something. */
-int sl_g10_use_reads(enum sluice_intent intent);
-
 /*
  * Make the plan. Errors: -ENOMEM, -EINVAL (machine or trace), -ENOSPC: the text names the launch
  * whose tensors do not fit and the least memory. An estimate that stays above the memory is not an

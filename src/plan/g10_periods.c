@@ -16,8 +16,9 @@
 
 #include "plan/g10.h"
 
-int
-sl_g10_use_reads(enum sluice_intent intent)
+/* Whether a use reads what was there before. */
+static int
+use_reads(enum sluice_intent intent)
 {
 	switch (intent) {
 	case SLUICE_USE_READ:
@@ -96,7 +97,7 @@ g10_lives_make(struct sl_g10_view *view)
 
 			if (tensor->birth == UINT32_MAX)
 				tensor->birth = k;
-			if (sl_g10_use_reads(use->intent)) {
+			if (use_reads(use->intent)) {
 				tensor->is_read = 1;
 				tensor->death = k + 1;
 			}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan in memory: made empty for a trace, filled step by step, put in order.
+ * A plan in memory: made empty for a trace, filled step by step.
  *
- * Leaves the meaning of a plan to plan_check.c (its invariants) and to whoever carries it out,
- * its form as a file to plan_file.c, and who makes it to planners.c. Threads: plain data.
+ * Leaves the meaning of a plan to whoever carries it out, its form as a file to plan_file.c, and
+ * who makes it to planners.c. Threads: plain data.
  */
 #include "plan/plan.h"
 
@@ -80,37 +80,4 @@ sl_plan_add(struct sl_plan *plan, uint32_t launch, enum sl_plan_verb verb, uint3
 	}
 	plan->steps[plan->n_steps++] = (struct sl_plan_step){launch, verb, tensor};
 	return 0;
-}
-
-/* Stable: the order of steps within a launch is part of the plan. */
-void
-sl_plan_sort(struct sl_plan *plan)
-{
-	uint32_t n = plan->n_steps, *count;
-	struct sl_plan_step *sorted;
-
-	/* A counting sort needs two arrays; without memory for them the slow way does. */
-	count = calloc((size_t)plan->n_launches + 1, sizeof(*count));
-	sorted = malloc(((size_t)n + 1) * sizeof(*sorted));
-	if (!count || !sorted) {
-		for (uint32_t i = 1; i < n; i++) {
-			struct sl_plan_step step = plan->steps[i];
-			uint32_t at = i;
-
-			for (; at > 0 && plan->steps[at - 1].launch > step.launch; at--)
-				plan->steps[at] = plan->steps[at - 1];
-			plan->steps[at] = step;
-		}
-	} else {
-		for (uint32_t i = 0; i < n; i++)
-			count[plan->steps[i].launch + 1]++;
-		for (uint32_t k = 0; k < plan->n_launches; k++)
-			count[k + 1] += count[k];
-		for (uint32_t i = 0; i < n; i++)
-			sorted[count[plan->steps[i].launch]++] = plan->steps[i];
-		if (n)
-			memcpy(plan->steps, sorted, n * sizeof(*sorted));
-	}
-	free(count);
-	free(sorted);
 }

@@ -66,25 +66,14 @@ const struct sl_planner *sl_planner_find(const char *name); /* NULL: none of tha
 const char *sl_plan_verb_name(enum sl_plan_verb verb);
 
 /*
- * An empty plan for one period of the trace; add appends a step; sort puts the steps in
- * order of launches, keeping the order within a launch. destroy takes NULL. Errors: -ENOMEM;
- * add also -EINVAL (launch, tensor or verb out of range) and -E2BIG.
+ * An empty plan for one period of the trace; add appends a step. destroy takes NULL. Errors:
+ * -ENOMEM; add also -EINVAL (launch, tensor or verb out of range) and -E2BIG.
  */
 int sl_plan_create(const struct sl_trace *trace, const char *planner,
 		   struct sl_plan **out) SL_MUST_CHECK;
 void sl_plan_destroy(struct sl_plan *plan);
 int sl_plan_add(struct sl_plan *plan, uint32_t launch, enum sl_plan_verb verb,
 		uint32_t tensor) SL_MUST_CHECK;
-void sl_plan_sort(struct sl_plan *plan); /* by launch, stable */
-
-/*
- * The invariants of a plan over one repeated period of the trace: with every step carried
- * out at its launch, no launch sees more than machine->device_bytes, every use is present,
- * nothing dirty is dropped while it is needed, nothing is used after its free. -EINVAL, the
- * text names launch and tensor. (What time does to it, the simulator says.)
- */
-int sl_plan_check(const struct sl_plan *plan, const struct sl_trace *trace,
-		  const struct sl_machine *machine) SL_MUST_CHECK;
 
 int sl_plan_write(const struct sl_plan *plan, const char *path) SL_MUST_CHECK;
 int sl_plan_read(const char *path, struct sl_plan **out) SL_MUST_CHECK;

@@ -114,7 +114,4 @@ void sl_runs_refresh(struct sl_runs *runs, uint32_t tensor);
 /* Begin a launch: awaited counts the queued pages of the tensors named. */
 void sl_runs_await(struct sl_runs *runs, const uint32_t *tensors, uint32_t n);
 
-/* Walks everything: links, covers, counts. 0, or -EINVAL with a text. For tests. */
-int sl_runs_check(const struct sl_runs *runs) SL_MUST_CHECK;
-
 #endif

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator's policies by name, and the ideal: every launch at its own time with
- * unlimited memory.
+ * The ideal: every launch at its own time with unlimited memory.
  *
- * The policies: paging.c (lru, plan), core_run.c (core-lru and others: the pager itself). Those
- * of the papers are in papers/g10. Threads: nothing is kept.
+ * The other policies: paging.c (lru, plan), core_run.c (core-lru and others: the pager itself).
+ * Those of the papers are in papers/g10. Threads: nothing is kept.
  */
-#include "sim/core_run.h"
 #include "sim/internal.h"
-
-#include <string.h>
 
 static int
 ideal_run(const struct sl_trace *trace, const struct sl_machine *machine,
@@ -51,19 +47,3 @@ ideal_run(const struct sl_trace *trace, const struct sl_machine *machine,
 }
 
 const struct sl_sim_policy sl_sim_ideal = {"ideal", ideal_run};
-
-const struct sl_sim_policy *const sl_sim_policies[] = {
-	&sl_sim_ideal,       &sl_sim_lru,      &sl_sim_plan,      &sl_sim_core_lru,
-	&sl_sim_core_dragon, &sl_sim_core_uvm, &sl_sim_core_plan, NULL,
-};
-
-const struct sl_sim_policy *
-sl_sim_policy_find(const char *name)
-{
-	const struct sl_sim_policy *const *policy;
-
-	for (policy = sl_sim_policies; *policy; policy++)
-		if (!strcmp((*policy)->name, name))
-			return *policy;
-	return NULL;
-}

@@ -84,7 +84,5 @@ struct sl_sim_policy {
 		   struct sl_sim_result *out);
 };
 extern const struct sl_sim_policy sl_sim_ideal, sl_sim_lru, sl_sim_plan;
-const struct sl_sim_policy *sl_sim_policy_find(const char *name);
-extern const struct sl_sim_policy *const sl_sim_policies[]; /* ended by NULL */
 
 #endif

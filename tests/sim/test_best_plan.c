@@ -6,6 +6,7 @@
  * move them, but not the bound of all.
  */
 #include "plan/bound.h"
+#include "plan_check.h"
 #include "sim/best_plan.h"
 #include "sim_test.h"
 

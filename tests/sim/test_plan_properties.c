@@ -9,6 +9,7 @@
 #include "g10/replica.h"
 #include "plan/bound.h"
 #include "plan/plan.h"
+#include "plan_check.h"
 #include "sim_test.h"
 
 #define SEEDS   80

@@ -53,13 +53,106 @@ order_check(const struct sl_runs *runs, int queue)
 	CHECK_EQ(n, in_model);
 }
 
+static int
+runs_are_alike(const struct sl_runs *runs, uint32_t a, uint32_t b)
+{
+	const struct sl_run *x = &runs->runs[a], *y = &runs->runs[b];
+
+	if (x->where != y->where || x->queue != y->queue || x->stored != y->stored)
+		return 0;
+	if (x->where == SL_WHERE_DEVICE && x->younger != b)
+		return 0;
+	return x->queue == SL_QUEUE_NONE || x->behind == b;
+}
+
+static int
+list_check(const struct sl_runs *runs, const struct sl_run_list *list, int queue)
+{
+	uint32_t run, last = SL_RUN_NONE, n = 0;
+
+	for (run = list->head; run != SL_RUN_NONE;) {
+		const struct sl_run *r = &runs->runs[run];
+
+		if (++n > runs->n_runs)
+			return sl_fail(-EINVAL, "runs: list %d goes round", queue);
+		if (queue ? r->queue != queue : r->where != SL_WHERE_DEVICE)
+			return sl_fail(-EINVAL, "runs: run %u is in list %d, but not of it",
+				       run, queue);
+		if ((queue ? r->ahead : r->older) != last)
+			return sl_fail(-EINVAL, "runs: list %d: run %u links back wrong",
+				       queue, run);
+		last = run;
+		run = queue ? r->behind : r->younger;
+	}
+	if (list->tail != last)
+		return sl_fail(-EINVAL, "runs: list %d: its tail is not its end", queue);
+	return 0;
+}
+
+static int
+tensor_check(const struct sl_runs *runs, uint32_t tensor, uint64_t used[SL_WHERE_COUNT])
+{
+	uint32_t run, last = SL_RUN_NONE, next_page = 0, ready = 0, queued = 0;
+
+	for (run = runs->tensor_first[tensor]; run != SL_RUN_NONE;
+	     run = runs->runs[run].after) {
+		const struct sl_run *r = &runs->runs[run];
+
+		if (r->tensor != tensor || r->before != last || r->first != next_page ||
+		    !r->pages)
+			return sl_fail(-EINVAL, "runs: tensor %u is not covered at page %u",
+				       tensor, next_page);
+		/* In a list, two may have become neighbours when what was between them left. */
+		if (last != SL_RUN_NONE && r->queue == SL_QUEUE_NONE &&
+		    r->where != SL_WHERE_DEVICE && runs_are_alike(runs, last, run))
+			return sl_fail(-EINVAL,
+				       "runs: tensor %u: two runs at page %u are one",
+				       tensor, next_page);
+		next_page += r->pages;
+		last = run;
+		if (r->queue != SL_QUEUE_NONE)
+			queued += r->pages;
+		else if (r->where == SL_WHERE_DEVICE)
+			ready += r->pages;
+		used[r->where] += r->pages;
+	}
+	if (next_page != runs->tensor_pages[tensor] ||
+	    ready != runs->tensor_ready[tensor] || queued != runs->tensor_queued[tensor])
+		return sl_fail(-EINVAL, "runs: tensor %u: counts are wrong", tensor);
+	return 0;
+}
+
+static int
+runs_check(const struct sl_runs *runs)
+{
+	uint64_t used[SL_WHERE_COUNT] = {0}, awaited = 0;
+	uint32_t tensor;
+	int queue, rc;
+
+	rc = list_check(runs, &runs->arrival, 0);
+	for (queue = 1; queue < SL_QUEUE_COUNT && !rc; queue++)
+		rc = list_check(runs, &runs->queue[queue], queue);
+	for (tensor = 0; tensor < runs->n_tensors && !rc; tensor++) {
+		rc = tensor_check(runs, tensor, used);
+		if (runs->stamp[tensor] == runs->stamp_now)
+			awaited += runs->tensor_queued[tensor];
+	}
+	if (rc)
+		return rc;
+	if (used[SL_WHERE_DEVICE] != runs->device_used ||
+	    used[SL_WHERE_HOST] != runs->host_used ||
+	    used[SL_WHERE_STORE] != runs->store_used || awaited != runs->awaited)
+		return sl_fail(-EINVAL, "runs: totals are wrong");
+	return 0;
+}
+
 static void
 model_check(const struct sl_runs *runs)
 {
 	uint32_t tensor, run, i;
 	int queue;
 
-	CHECK(!sl_runs_check(runs));
+	CHECK(!runs_check(runs));
 	for (tensor = 0; tensor < TENSORS; tensor++)
 		for (run = runs->tensor_first[tensor]; run != SL_RUN_NONE;
 		     run = runs->runs[run].after)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans: in memory, as files, and their invariants (src/plan/plan.c, plan_file.c,
- * plan_check.c). The trace is small enough to follow by hand:
+ * Plans: in memory, as files (src/plan/plan.c, plan_file.c), and their invariants
+ * (tests/plan_check.c). The trace is small enough to follow by hand:
  *
  *	launch 0: reads weight, writes a
  *	launch 1: reads a, writes b
@@ -13,7 +13,9 @@
 #include <errno.h>
 
 #include "cmocka_all.h"
+#include "g10/replica.h"
 #include "plan/plan.h"
+#include "plan_check.h"
 #include "sluice/sluice.h"
 
 #define MIB (1u << 20)
@@ -121,7 +123,7 @@ steps_are_sorted_by_launch_and_keep_their_order_within_one(void **state)
 	step(plan, 3, SL_PLAN_PREFETCH, 0);
 	step(plan, 0, SL_PLAN_ALLOC, 1);
 	step(plan, 1, SL_PLAN_ALLOC, 2);
-	sl_plan_sort(plan);
+	g10_plan_sort(plan);
 	assert_int_equal(plan->steps[0].launch, 0);
 	assert_int_equal(plan->steps[1].verb, SL_PLAN_EVICT_STORE);
 	assert_int_equal(plan->steps[2].verb, SL_PLAN_ALLOC);

@@ -9,6 +9,7 @@
 #include "plan/bound.h"
 #include "plan/plan.h"
 #include "plan/sluice.h"
+#include "plan_check.h"
 #include "sluice/sluice.h"
 
 #define MIB    (UINT64_C(1) << 20)

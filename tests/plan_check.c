@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "plan/sluice.h"
+#include "plan_check.h"
 
 struct checker {
 	const struct sl_plan *plan;
