@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the writer and the readers of trace files: versions, the records of the binary form,
- * and the rules for a record in either form (trace_read.c). sluice-trace(5) describes the forms.
+ * Shared by the writer and the readers of trace files: versions, and the
+ * table of records (trace_read.c), which drives both forms. sluice-trace(5) describes the forms.
  *
  *   trace_write.c        both forms
- *   trace_read.c         the choice of form; the rules of each record; the end
+ *   trace_read.c         the choice of form; the table and the rules of each record
  *   trace_read_text.c    lines and words
  *   trace_read_binary.c  tags and varints
  *
@@ -22,23 +22,22 @@
 #define SL_TRACE_MAGIC_BYTES 7u
 #define SL_TRACE_FILE_MAX    ((size_t)4 << 30)
 
-/* Records of the binary form; numbers are part of the format. */
+/* The records of both forms. Their numbers are the tags of the binary form. */
 enum sl_trace_tag {
-	SL_TAG_END = 0,     /* launches, tensors, uses; then the CRC */
-	SL_TAG_CLOCK = 1,   /* Hz */
-	SL_TAG_SOURCE = 2,  /* string */
-	SL_TAG_FORWARD = 3, /* launches */
-	SL_TAG_TENSOR = 4,  /* bytes, kind, name */
-	SL_TAG_ALLOC = 5,   /* tensor */
-	SL_TAG_FREE = 6,    /* tensor */
-	SL_TAG_COPY_IN = 7, /* tensor, bytes */
+	SL_TAG_END = 0, /* behind it the CRC */
+	SL_TAG_CLOCK = 1,
+	SL_TAG_SOURCE = 2,
+	SL_TAG_FORWARD = 3,
+	SL_TAG_TENSOR = 4,
+	SL_TAG_ALLOC = 5,
+	SL_TAG_FREE = 6,
+	SL_TAG_COPY_IN = 7,
 	SL_TAG_COPY_OUT = 8,
 	SL_TAG_PERIOD = 9,
-	SL_TAG_LAUNCH = 10, /* gap, ticks, fault output, fault all, name, uses */
-};
-
-struct sl_trace_totals {
-	uint64_t launches, tensors, uses;
+	SL_TAG_LAUNCH = 10, /* the start is a distance from the launch before; behind it the uses */
+	SL_TAG_COUNT,
+	SL_RECORD_USE = SL_TAG_COUNT, /* a record of the text form only */
+	SL_RECORD_COUNT
 };
 
 /* A trace on its way in: which records came. */
@@ -51,24 +50,35 @@ struct sl_trace_reader {
 	int ended;
 };
 
-/* The rules of each record; -EINVAL with a text that the caller puts its place before. */
-int sl_trace_reader_clock(struct sl_trace_reader *r, uint64_t hz) SL_MUST_CHECK;
-int sl_trace_reader_source(struct sl_trace_reader *r, const char *source) SL_MUST_CHECK;
-int sl_trace_reader_forward(struct sl_trace_reader *r, uint64_t launches) SL_MUST_CHECK;
-int sl_trace_reader_tensor(struct sl_trace_reader *r, uint64_t size_bytes, uint64_t kind,
-			   const char *name) SL_MUST_CHECK;
-int sl_trace_reader_alloc(struct sl_trace_reader *r, uint64_t tensor) SL_MUST_CHECK;
-int sl_trace_reader_free(struct sl_trace_reader *r, uint64_t tensor) SL_MUST_CHECK;
-int sl_trace_reader_copy(struct sl_trace_reader *r, uint64_t tensor, int to_device,
-			 uint64_t bytes) SL_MUST_CHECK;
-int sl_trace_reader_period(struct sl_trace_reader *r) SL_MUST_CHECK;
-int sl_trace_reader_launch(struct sl_trace_reader *r, uint64_t start_ticks,
-			   uint64_t ticks, uint64_t fault_output_ticks,
-			   uint64_t fault_all_ticks, const char *name) SL_MUST_CHECK;
-int sl_trace_reader_use(struct sl_trace_reader *r, uint64_t tensor,
-			uint64_t intent) SL_MUST_CHECK;
-int sl_trace_reader_end(struct sl_trace_reader *r,
-			const struct sl_trace_totals *totals) SL_MUST_CHECK;
+#define SL_TRACE_FIELDS_MAX 4
+
+/* What came with a record. */
+struct sl_trace_values {
+	uint64_t fields[SL_TRACE_FIELDS_MAX];
+	const char *text; /* source or name; "": none */
+};
+
+/* A number of a record. */
+struct sl_trace_field {
+	const char *what; /* for errors; NULL: there is none */
+	/* The text form has a word for each value; NULL: it has the number. */
+	const char *(*word)(unsigned value);
+	unsigned n_words;
+	const char *unknown; /* the error about another word: what it is not, what there is */
+};
+
+/* What a record has, in this order. */
+struct sl_trace_record {
+	const char *word;
+	/* The text form numbers these records: what the number is, and the next. NULL: it does not. */
+	const char *numbered;
+	uint32_t (*next)(const struct sl_trace_reader *r);
+	struct sl_trace_field fields[SL_TRACE_FIELDS_MAX];
+	int has_source, has_name; /* a text; a name, which may be missing */
+	/* Its rules. -EINVAL with a text that the caller puts its place before. */
+	int (*take)(struct sl_trace_reader *r, const struct sl_trace_values *v);
+};
+extern const struct sl_trace_record sl_trace_records[SL_RECORD_COUNT];
 
 /* Where the launch before ends; 0 before the first. */
 uint64_t sl_trace_reader_now(const struct sl_trace_reader *r);

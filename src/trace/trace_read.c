@@ -44,9 +44,11 @@ tensor_alive(const struct sl_trace_reader *r, uint64_t tensor, const char *what)
 	return rc;
 }
 
-int
-sl_trace_reader_clock(struct sl_trace_reader *r, uint64_t hz)
+static int
+clock_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
+	uint64_t hz = v->fields[0];
+
 	if (r->has_clock)
 		return sl_fail(-EINVAL, "a second clock");
 	if (hz == 0 || hz > SL_TRACE_CLOCK_MAX)
@@ -64,20 +66,21 @@ clock_needed(const struct sl_trace_reader *r)
 	return r->has_clock ? 0 : sl_fail(-EINVAL, "the first record must be the clock");
 }
 
-int
-sl_trace_reader_source(struct sl_trace_reader *r, const char *source)
+static int
+source_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
 	int rc = clock_needed(r);
 
 	if (!rc && r->has_source)
 		rc = sl_fail(-EINVAL, "a second source");
 	r->has_source = 1;
-	return rc ? rc : sl_trace_set_source(r->trace, source);
+	return rc ? rc : sl_trace_set_source(r->trace, v->text);
 }
 
-int
-sl_trace_reader_forward(struct sl_trace_reader *r, uint64_t launches)
+static int
+forward_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
+	uint64_t launches = v->fields[0];
 	int rc = clock_needed(r);
 
 	if (!rc && r->has_forward)
@@ -92,10 +95,10 @@ sl_trace_reader_forward(struct sl_trace_reader *r, uint64_t launches)
 	return 0;
 }
 
-int
-sl_trace_reader_tensor(struct sl_trace_reader *r, uint64_t size_bytes, uint64_t kind,
-		       const char *name)
+static int
+tensor_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
+	uint64_t kind = v->fields[1];
 	int rc = clock_needed(r);
 
 	if (rc)
@@ -112,13 +115,14 @@ sl_trace_reader_tensor(struct sl_trace_reader *r, uint64_t size_bytes, uint64_t 
 		r->used = grown;
 		r->max_used = more;
 	}
-	return sl_trace_add_tensor(r->trace, size_bytes, (enum sl_tensor_kind)kind, name,
-				   NULL);
+	return sl_trace_add_tensor(r->trace, v->fields[0], (enum sl_tensor_kind)kind,
+				   v->text, NULL);
 }
 
-int
-sl_trace_reader_alloc(struct sl_trace_reader *r, uint64_t tensor)
+static int
+alloc_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
+	uint64_t tensor = v->fields[0];
 	int rc = tensor_alive(r, tensor, "an alloc");
 
 	if (rc)
@@ -132,9 +136,10 @@ sl_trace_reader_alloc(struct sl_trace_reader *r, uint64_t tensor)
 	return 0;
 }
 
-int
-sl_trace_reader_free(struct sl_trace_reader *r, uint64_t tensor)
+static int
+free_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
+	uint64_t tensor = v->fields[0];
 	int rc = tensor_known(r, tensor, "a free");
 
 	if (rc)
@@ -151,22 +156,36 @@ sl_trace_reader_free(struct sl_trace_reader *r, uint64_t tensor)
 	return 0;
 }
 
-int
-sl_trace_reader_copy(struct sl_trace_reader *r, uint64_t tensor, int to_device, uint64_t bytes)
+static int
+copy_take(struct sl_trace_reader *r, const struct sl_trace_values *v, int to_device)
 {
+	uint64_t tensor = v->fields[0];
 	int rc = tensor_alive(r, tensor, "a copy");
 
 	if (rc)
 		return rc;
 	r->used[tensor] = 1;
-	return sl_trace_add_copy(r->trace, (uint32_t)tensor, to_device, bytes);
+	return sl_trace_add_copy(r->trace, (uint32_t)tensor, to_device, v->fields[1]);
 }
 
-int
-sl_trace_reader_period(struct sl_trace_reader *r)
+static int
+copy_in_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
+{
+	return copy_take(r, v, 1);
+}
+
+static int
+copy_out_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
+{
+	return copy_take(r, v, 0);
+}
+
+static int
+period_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
 	int rc = clock_needed(r);
 
+	(void)v;
 	if (rc)
 		return rc;
 	if (r->n_periods == 0 && r->trace->n_launches > 0)
@@ -189,11 +208,11 @@ sl_trace_reader_now(const struct sl_trace_reader *r)
 	return last->start_ticks + last->ticks;
 }
 
-int
-sl_trace_reader_launch(struct sl_trace_reader *r, uint64_t start_ticks, uint64_t ticks,
-		       uint64_t fault_output_ticks, uint64_t fault_all_ticks,
-		       const char *name)
+static int
+launch_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
+	uint64_t ticks = v->fields[1], fault_output_ticks = v->fields[2],
+		 fault_all_ticks = v->fields[3];
 	struct sl_trace_launch *launch;
 	int rc;
 
@@ -207,7 +226,7 @@ sl_trace_reader_launch(struct sl_trace_reader *r, uint64_t start_ticks, uint64_t
 			       " and %" PRIu64
 			       ": they must not fall, and be at most 2^56",
 			       ticks, fault_output_ticks, fault_all_ticks);
-	rc = sl_trace_add_launch_at(r->trace, start_ticks, ticks, name, NULL);
+	rc = sl_trace_add_launch_at(r->trace, v->fields[0], ticks, v->text, NULL);
 	if (rc)
 		return rc;
 	launch = &r->trace->launches[r->trace->n_launches - 1];
@@ -216,9 +235,10 @@ sl_trace_reader_launch(struct sl_trace_reader *r, uint64_t start_ticks, uint64_t
 	return 0;
 }
 
-int
-sl_trace_reader_use(struct sl_trace_reader *r, uint64_t tensor, uint64_t intent)
+static int
+use_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
+	uint64_t tensor = v->fields[0], intent = v->fields[1];
 	const struct sl_trace *trace = r->trace;
 	const struct sl_trace_launch *launch;
 	int rc = tensor_alive(r, tensor, "a use");
@@ -242,22 +262,100 @@ sl_trace_reader_use(struct sl_trace_reader *r, uint64_t tensor, uint64_t intent)
 	return sl_trace_add_use(r->trace, (uint32_t)tensor, (enum sluice_intent)intent);
 }
 
-int
-sl_trace_reader_end(struct sl_trace_reader *r, const struct sl_trace_totals *totals)
+static int
+end_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
 	const struct sl_trace *trace = r->trace;
 
-	if (totals->launches != trace->n_launches ||
-	    totals->tensors != trace->n_tensors || totals->uses != trace->n_uses)
+	if (v->fields[0] != trace->n_launches || v->fields[1] != trace->n_tensors ||
+	    v->fields[2] != trace->n_uses)
 		return sl_fail(-EINVAL,
 			       "the end states %" PRIu64 " launches, %" PRIu64
 			       " tensors and %" PRIu64
 			       " uses; %u, %u and %u came before it",
-			       totals->launches, totals->tensors, totals->uses,
+			       v->fields[0], v->fields[1], v->fields[2],
 			       trace->n_launches, trace->n_tensors, trace->n_uses);
 	r->ended = 1;
 	return 0;
 }
+
+/* ---- the table ---- */
+
+static const char *
+kind_word(unsigned kind)
+{
+	return sl_tensor_kind_name((enum sl_tensor_kind)kind);
+}
+
+static const char *
+intent_word(unsigned intent)
+{
+	return sl_trace_intent_name((enum sluice_intent)intent);
+}
+
+static uint32_t
+tensor_next(const struct sl_trace_reader *r)
+{
+	return r->trace->n_tensors;
+}
+
+static uint32_t
+period_next(const struct sl_trace_reader *r)
+{
+	return r->n_periods;
+}
+
+static uint32_t
+launch_next(const struct sl_trace_reader *r)
+{
+	return r->trace->n_launches;
+}
+
+#define NUMBER(is)           \
+	{                    \
+		.what = (is) \
+	}
+
+const struct sl_trace_record sl_trace_records[SL_RECORD_COUNT] = {
+	[SL_TAG_END] = {"end",
+			.fields = {NUMBER("the number of launches"),
+				   NUMBER("the number of tensors"),
+				   NUMBER("the number of uses")},
+			.take = end_take},
+	[SL_TAG_CLOCK] = {"clock", .fields = {NUMBER("the clock's rate")}, .take = clock_take},
+	[SL_TAG_SOURCE] = {"source", .has_source = 1, .take = source_take},
+	[SL_TAG_FORWARD] = {"forward", .fields = {NUMBER("the number of forward launches")},
+			    .take = forward_take},
+	[SL_TAG_TENSOR] = {"tensor", .numbered = "the tensor's number", .next = tensor_next,
+			   .fields = {NUMBER("the tensor's size"),
+				      {"the kind", kind_word, SL_TENSOR_KIND_COUNT,
+				       "kind of tensor; there are global, local and "
+				       "workspace"}},
+			   .has_name = 1, .take = tensor_take},
+	[SL_TAG_ALLOC] = {"alloc", .fields = {NUMBER("the tensor")}, .take = alloc_take},
+	[SL_TAG_FREE] = {"free", .fields = {NUMBER("the tensor")}, .take = free_take},
+	[SL_TAG_COPY_IN] = {"copy-in",
+			    .fields = {NUMBER("the tensor"),
+				       NUMBER("the number of bytes")},
+			    .take = copy_in_take},
+	[SL_TAG_COPY_OUT] = {"copy-out",
+			     .fields = {NUMBER("the tensor"),
+					NUMBER("the number of bytes")},
+			     .take = copy_out_take},
+	[SL_TAG_PERIOD] = {"period", .numbered = "the period's number",
+			   .next = period_next, .take = period_take},
+	[SL_TAG_LAUNCH] = {"launch", .numbered = "the launch's number", .next = launch_next,
+			   .fields = {NUMBER("the start"), NUMBER("the duration"),
+				      NUMBER("the duration with outputs faulting"),
+				      NUMBER("the duration with all faulting")},
+			   .has_name = 1, .take = launch_take},
+	[SL_RECORD_USE] = {"use",
+			   .fields = {NUMBER("the tensor"),
+				      {"the intent", intent_word, SLUICE_USE_COUNT,
+				       "intent; there are read, write, read-write, "
+				       "write-all and scratch"}},
+			   .take = use_take},
+};
 
 /* ---- files ---- */
 

@@ -56,16 +56,6 @@ varint_take(struct binary *b, uint64_t *out)
 	return sl_fail(-EINVAL, "a number above 2^64");
 }
 
-static int
-varints_take(struct binary *b, uint64_t *out, unsigned n)
-{
-	int rc = 0;
-
-	for (unsigned i = 0; !rc && i < n; i++)
-		rc = varint_take(b, &out[i]);
-	return rc;
-}
-
 /* A string into b->text. */
 static int
 string_take(struct binary *b)
@@ -128,23 +118,6 @@ name_keep(struct binary *b, uint32_t name)
 }
 
 static int
-tensor_take(struct binary *b)
-{
-	struct sl_trace *trace = b->reader->trace;
-	uint64_t fields[2]; /* bytes, kind */
-	int is_new = 0;
-	int rc = varints_take(b, fields, 2);
-
-	if (!rc)
-		rc = name_take(b, &is_new);
-	if (!rc)
-		rc = sl_trace_reader_tensor(b->reader, fields[0], fields[1], b->text);
-	if (!rc && is_new)
-		rc = name_keep(b, trace->tensors[trace->n_tensors - 1].name);
-	return rc;
-}
-
-static int
 uses_take(struct binary *b, uint64_t n)
 {
 	uint64_t tensor = 0, field;
@@ -158,47 +131,19 @@ uses_take(struct binary *b, uint64_t n)
 		tensor += field >> 3;
 		if (tensor > SL_TRACE_TENSORS_MAX)
 			return sl_fail(-EINVAL, "a use of tensor %" PRIu64, tensor);
-		rc = sl_trace_reader_use(b->reader, tensor, field & 7);
+		rc = sl_trace_records[SL_RECORD_USE].take(
+			b->reader, &(struct sl_trace_values){{tensor, field & 7}, ""});
 	}
 	return rc;
 }
 
+/* Behind the last record: the CRC of all before it. */
 static int
-launch_take(struct binary *b)
+crc_take(struct binary *b)
 {
-	struct sl_trace *trace = b->reader->trace;
-	uint64_t fields[4]; /* gap, ticks, fault output, fault all */
-	uint64_t start, n_uses;
-	int is_new = 0;
-	int rc = varints_take(b, fields, 4);
-
-	if (!rc)
-		rc = name_take(b, &is_new);
-	if (!rc)
-		rc = varint_take(b, &n_uses);
-	if (rc)
-		return rc;
-	if (__builtin_add_overflow(sl_trace_reader_now(b->reader), fields[0], &start))
-		return sl_fail(-EINVAL, "a launch %" PRIu64 " ticks after the one before",
-			       fields[0]);
-	rc = sl_trace_reader_launch(b->reader, start, fields[1], fields[2], fields[3],
-				    b->text);
-	if (!rc && is_new)
-		rc = name_keep(b, trace->launches[trace->n_launches - 1].name);
-	return rc ? rc : uses_take(b, n_uses);
-}
-
-static int
-end_take(struct binary *b)
-{
-	uint64_t fields[3];
-	size_t covered;
+	size_t covered = b->at;
 	uint32_t crc;
-	int rc = varints_take(b, fields, 3);
 
-	if (rc)
-		return rc;
-	covered = b->at;
 	if (b->bytes - b->at < 4)
 		return truncated();
 	crc = (uint32_t)b->data[b->at] | (uint32_t)b->data[b->at + 1] << 8 |
@@ -206,50 +151,53 @@ end_take(struct binary *b)
 	b->at += 4;
 	if (crc != sl_trace_crc(0, b->data, covered))
 		return sl_fail(-EINVAL, "the CRC does not match: the file is damaged");
-	return sl_trace_reader_end(b->reader, &(struct sl_trace_totals){fields[0], fields[1],
-									fields[2]});
+	return 0;
+}
+
+/* A launch: its start is stated as a distance; the number of its uses. */
+static int
+launch_fields(struct binary *b, uint64_t *fields, uint64_t *n_uses)
+{
+	uint64_t gap = fields[0];
+	int rc = varint_take(b, n_uses);
+
+	if (!rc && __builtin_add_overflow(sl_trace_reader_now(b->reader), gap, &fields[0]))
+		rc = sl_fail(-EINVAL, "a launch %" PRIu64 " ticks after the one before", gap);
+	return rc;
 }
 
 static int
 record_take(struct binary *b)
 {
-	uint64_t tag, fields[2];
+	const struct sl_trace *trace = b->reader->trace;
+	const struct sl_trace_record *record;
+	struct sl_trace_values v = {.text = b->text};
+	uint64_t tag, n_uses = 0;
+	int is_new = 0;
 	int rc = varint_take(b, &tag);
 
 	if (rc)
 		return rc;
-	switch (tag) {
-	case SL_TAG_END:
-		return end_take(b);
-	case SL_TAG_CLOCK:
-		rc = varint_take(b, fields);
-		return rc ? rc : sl_trace_reader_clock(b->reader, fields[0]);
-	case SL_TAG_SOURCE:
+	if (tag >= SL_TAG_COUNT)
+		return sl_fail(-EINVAL, "a record of type %" PRIu64 ", which is none", tag);
+	record = &sl_trace_records[tag];
+	for (int i = 0; !rc && i < SL_TRACE_FIELDS_MAX && record->fields[i].what; i++)
+		rc = varint_take(b, &v.fields[i]);
+	if (!rc && record->has_source)
 		rc = string_take(b);
-		return rc ? rc : sl_trace_reader_source(b->reader, b->text);
-	case SL_TAG_FORWARD:
-		rc = varint_take(b, fields);
-		return rc ? rc : sl_trace_reader_forward(b->reader, fields[0]);
-	case SL_TAG_TENSOR:
-		return tensor_take(b);
-	case SL_TAG_ALLOC:
-		rc = varint_take(b, fields);
-		return rc ? rc : sl_trace_reader_alloc(b->reader, fields[0]);
-	case SL_TAG_FREE:
-		rc = varint_take(b, fields);
-		return rc ? rc : sl_trace_reader_free(b->reader, fields[0]);
-	case SL_TAG_COPY_IN:
-	case SL_TAG_COPY_OUT:
-		rc = varints_take(b, fields, 2);
-		return rc ? rc
-			  : sl_trace_reader_copy(b->reader, fields[0],
-						 tag == SL_TAG_COPY_IN, fields[1]);
-	case SL_TAG_PERIOD:
-		return sl_trace_reader_period(b->reader);
-	case SL_TAG_LAUNCH:
-		return launch_take(b);
-	}
-	return sl_fail(-EINVAL, "a record of type %" PRIu64 ", which is none", tag);
+	if (!rc && record->has_name)
+		rc = name_take(b, &is_new);
+	if (!rc && tag == SL_TAG_LAUNCH)
+		rc = launch_fields(b, v.fields, &n_uses);
+	if (!rc && tag == SL_TAG_END)
+		rc = crc_take(b);
+	if (!rc)
+		rc = record->take(b->reader, &v);
+	if (!rc && is_new)
+		rc = name_keep(b, tag == SL_TAG_LAUNCH
+					  ? trace->launches[trace->n_launches - 1].name
+					  : trace->tensors[trace->n_tensors - 1].name);
+	return rc ? rc : uses_take(b, n_uses);
 }
 
 int

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text form of a trace: one record a line, words separated by blanks, '#' begins a
- * comment line. For people and tests; the same records as the binary form. Rules of
- * records: trace_read.c.
+ * comment line. For people and tests; the same records as the binary form. Their table and
+ * rules: trace_read.c.
  *
  * Errors name the line.
  *
@@ -94,175 +94,41 @@ next_take(struct text *t, const char *what, uint32_t expected)
 	return rc;
 }
 
-/* One number, then the end of the line. */
+/* A number, or the word that stands for it. */
 static int
-number_line(struct text *t, const char *what, uint64_t *out)
+field_take(struct text *t, const struct sl_trace_field *field, uint64_t *out)
 {
-	int rc = number_take(t, what, out);
-
-	return rc ? rc : line_end(t);
-}
-
-static int
-clock_line(struct text *t)
-{
-	uint64_t hz;
-	int rc = number_line(t, "the clock's rate", &hz);
-
-	return rc ? rc : sl_trace_reader_clock(t->reader, hz);
-}
-
-static int
-source_line(struct text *t)
-{
-	return sl_trace_reader_source(t->reader, rest_take(t));
-}
-
-static int
-forward_line(struct text *t)
-{
-	uint64_t launches;
-	int rc = number_line(t, "the number of forward launches", &launches);
-
-	return rc ? rc : sl_trace_reader_forward(t->reader, launches);
-}
-
-static int
-tensor_line(struct text *t)
-{
-	uint64_t size_bytes;
 	const char *word;
-	unsigned kind = 0;
-	int rc = next_take(t, "the tensor's number", t->reader->trace->n_tensors);
+	unsigned value = 0;
 
-	if (!rc)
-		rc = number_take(t, "the tensor's size", &size_bytes);
-	if (rc)
-		return rc;
+	if (!field->word)
+		return number_take(t, field->what, out);
 	word = word_take(t);
-	while (kind < SL_TENSOR_KIND_COUNT &&
-	       strcmp(word, sl_tensor_kind_name((enum sl_tensor_kind)kind)) != 0)
-		kind++;
-	if (kind == SL_TENSOR_KIND_COUNT)
-		return sl_fail(-EINVAL,
-			       "\"%.40s\" is no kind of tensor; there are global, "
-			       "local and workspace",
-			       word);
-	return sl_trace_reader_tensor(t->reader, size_bytes, kind, rest_take(t));
+	while (value < field->n_words && strcmp(word, field->word(value)) != 0)
+		value++;
+	if (value == field->n_words)
+		return sl_fail(-EINVAL, "\"%.40s\" is no %s", word, field->unknown);
+	*out = value;
+	return 0;
 }
 
+/* What follows the word of a record. */
 static int
-alloc_line(struct text *t)
+record_parse(struct text *t, const struct sl_trace_record *record)
 {
-	uint64_t tensor;
-	int rc = number_line(t, "the tensor", &tensor);
+	struct sl_trace_values v = {.text = ""};
+	int rc = 0;
 
-	return rc ? rc : sl_trace_reader_alloc(t->reader, tensor);
-}
-
-static int
-free_line(struct text *t)
-{
-	uint64_t tensor;
-	int rc = number_line(t, "the tensor", &tensor);
-
-	return rc ? rc : sl_trace_reader_free(t->reader, tensor);
-}
-
-static int
-copy_line(struct text *t, int to_device)
-{
-	uint64_t tensor, bytes;
-	int rc = number_take(t, "the tensor", &tensor);
-
-	if (!rc)
-		rc = number_line(t, "the number of bytes", &bytes);
-	return rc ? rc : sl_trace_reader_copy(t->reader, tensor, to_device, bytes);
-}
-
-static int
-copy_in_line(struct text *t)
-{
-	return copy_line(t, 1);
-}
-
-static int
-copy_out_line(struct text *t)
-{
-	return copy_line(t, 0);
-}
-
-static int
-period_line(struct text *t)
-{
-	int rc = next_take(t, "the period's number", t->reader->n_periods);
-
-	if (!rc)
+	if (record->numbered)
+		rc = next_take(t, record->numbered, record->next(t->reader));
+	for (int i = 0; !rc && i < SL_TRACE_FIELDS_MAX && record->fields[i].what; i++)
+		rc = field_take(t, &record->fields[i], &v.fields[i]);
+	if (!rc && (record->has_source || record->has_name))
+		v.text = rest_take(t);
+	else if (!rc)
 		rc = line_end(t);
-	return rc ? rc : sl_trace_reader_period(t->reader);
+	return rc ? rc : record->take(t->reader, &v);
 }
-
-static int
-launch_line(struct text *t)
-{
-	static const char *const whats[] = {"the start", "the duration",
-					    "the duration with outputs faulting",
-					    "the duration with all faulting"};
-	uint64_t fields[4];
-	int rc = next_take(t, "the launch's number", t->reader->trace->n_launches);
-
-	for (unsigned i = 0; !rc && i < 4; i++)
-		rc = number_take(t, whats[i], &fields[i]);
-	return rc ? rc
-		  : sl_trace_reader_launch(t->reader, fields[0], fields[1], fields[2],
-					   fields[3], rest_take(t));
-}
-
-static int
-use_line(struct text *t)
-{
-	uint64_t tensor;
-	const char *word;
-	unsigned intent = 0;
-	int rc = number_take(t, "the tensor", &tensor);
-
-	if (rc)
-		return rc;
-	word = word_take(t);
-	while (intent < SLUICE_USE_COUNT &&
-	       strcmp(word, sl_trace_intent_name((enum sluice_intent)intent)) != 0)
-		intent++;
-	if (intent == SLUICE_USE_COUNT)
-		return sl_fail(-EINVAL,
-			       "\"%.40s\" is no intent; there are read, write, "
-			       "read-write, write-all and scratch",
-			       word);
-	rc = line_end(t);
-	return rc ? rc : sl_trace_reader_use(t->reader, tensor, intent);
-}
-
-static int
-end_lines(struct text *t)
-{
-	struct sl_trace_totals totals = {0};
-	int rc = number_take(t, "the number of launches", &totals.launches);
-
-	if (!rc)
-		rc = number_take(t, "the number of tensors", &totals.tensors);
-	if (!rc)
-		rc = number_line(t, "the number of uses", &totals.uses);
-	return rc ? rc : sl_trace_reader_end(t->reader, &totals);
-}
-
-static const struct line_row {
-	const char *word;
-	int (*take)(struct text *t);
-} line_rows[] = {
-	{"use", use_line},           {"launch", launch_line},   {"tensor", tensor_line},
-	{"alloc", alloc_line},       {"free", free_line},       {"copy-in", copy_in_line},
-	{"copy-out", copy_out_line}, {"period", period_line},   {"clock", clock_line},
-	{"source", source_line},     {"forward", forward_line}, {"end", end_lines},
-};
 
 /* One line that is in t->line. */
 static int
@@ -276,9 +142,9 @@ line_read(struct text *t)
 		return 0;
 	if (t->reader->ended)
 		return sl_fail(-EINVAL, "a record behind the end");
-	for (size_t i = 0; i < sizeof(line_rows) / sizeof(line_rows[0]); i++)
-		if (strcmp(line_rows[i].word, word) == 0)
-			return line_rows[i].take(t);
+	for (int i = 0; i < SL_RECORD_COUNT; i++)
+		if (strcmp(sl_trace_records[i].word, word) == 0)
+			return record_parse(t, &sl_trace_records[i]);
 	return sl_fail(-EINVAL, "\"%.40s\" begins no record", word);
 }
 
@@ -292,7 +158,9 @@ version_read(struct text *t)
 	t->at = t->line;
 	if (strcmp(word_take(t), SL_TRACE_WORD) != 0)
 		return sl_fail(-EINVAL, "the first word must be %s", SL_TRACE_WORD);
-	rc = number_line(t, "the version", &version);
+	rc = number_take(t, "the version", &version);
+	if (!rc)
+		rc = line_end(t);
 	if (!rc && version != SL_TRACE_VERSION)
 		rc = sl_fail(-ENOTSUP,
 			     "version %" PRIu64 " of the trace format; this program "

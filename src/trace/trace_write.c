@@ -96,16 +96,53 @@ name_put(struct writer *w, uint32_t name)
 	}
 }
 
-/* " NAME", or nothing. */
+/* ---- records ---- */
+
 static void
-name_print(struct writer *w, uint32_t name)
+record_print(struct writer *w, const struct sl_trace_record *record, uint32_t number,
+	     const uint64_t *fields, uint32_t name)
 {
-	if (name != SL_TRACE_NONE)
+	fputs(record->word, w->file);
+	if (record->numbered)
+		fprintf(w->file, " %u", number);
+	for (int i = 0; i < SL_TRACE_FIELDS_MAX && record->fields[i].what; i++)
+		if (record->fields[i].word)
+			fprintf(w->file, " %s", record->fields[i].word((unsigned)fields[i]));
+		else
+			fprintf(w->file, " %" PRIu64, fields[i]);
+	if (record->has_source)
+		fprintf(w->file, " %s", w->trace->source);
+	if (record->has_name && name != SL_TRACE_NONE)
 		fprintf(w->file, " %s", sl_trace_name(w->trace, name));
 	fputc('\n', w->file);
 }
 
-/* ---- records ---- */
+/* number: of a record that the text form numbers. name: of a record that has one. */
+static void
+record_put(struct writer *w, enum sl_trace_tag tag, uint32_t number,
+	   const uint64_t *fields, uint32_t name)
+{
+	const struct sl_trace_record *record = &sl_trace_records[tag];
+
+	if (w->is_text) {
+		record_print(w, record, number, fields, name);
+		return;
+	}
+	varint_put(w, tag);
+	for (int i = 0; i < SL_TRACE_FIELDS_MAX && record->fields[i].what; i++)
+		varint_put(w, fields[i]);
+	if (record->has_source)
+		string_put(w, w->trace->source);
+	if (record->has_name)
+		name_put(w, name);
+}
+
+/* A record of at most two numbers. */
+static void
+numbers_write(struct writer *w, enum sl_trace_tag tag, uint64_t first, uint64_t second)
+{
+	record_put(w, tag, 0, (uint64_t[]){first, second}, SL_TRACE_NONE);
+}
 
 static void
 head_write(struct writer *w)
@@ -113,26 +150,16 @@ head_write(struct writer *w)
 	const struct sl_trace *trace = w->trace;
 
 	if (w->is_text) {
-		fprintf(w->file, "%s %u\nclock %" PRIu64 "\n", SL_TRACE_WORD,
-			SL_TRACE_VERSION, trace->clock_hz);
-		if (trace->source && trace->source[0])
-			fprintf(w->file, "source %s\n", trace->source);
-		if (trace->n_forward != SL_TRACE_NONE)
-			fprintf(w->file, "forward %u\n", trace->n_forward);
-		return;
+		fprintf(w->file, "%s %u\n", SL_TRACE_WORD, SL_TRACE_VERSION);
+	} else {
+		bytes_put(w, SL_TRACE_MAGIC, SL_TRACE_MAGIC_BYTES);
+		varint_put(w, SL_TRACE_VERSION);
 	}
-	bytes_put(w, SL_TRACE_MAGIC, SL_TRACE_MAGIC_BYTES);
-	varint_put(w, SL_TRACE_VERSION);
-	varint_put(w, SL_TAG_CLOCK);
-	varint_put(w, trace->clock_hz);
-	if (trace->source && trace->source[0]) {
-		varint_put(w, SL_TAG_SOURCE);
-		string_put(w, trace->source);
-	}
-	if (trace->n_forward != SL_TRACE_NONE) {
-		varint_put(w, SL_TAG_FORWARD);
-		varint_put(w, trace->n_forward);
-	}
+	numbers_write(w, SL_TAG_CLOCK, trace->clock_hz, 0);
+	if (trace->source && trace->source[0])
+		numbers_write(w, SL_TAG_SOURCE, 0, 0);
+	if (trace->n_forward != SL_TRACE_NONE)
+		numbers_write(w, SL_TAG_FORWARD, trace->n_forward, 0);
 }
 
 static void
@@ -143,35 +170,9 @@ tensors_write(struct writer *w)
 	for (uint32_t t = 0; t < w->trace->n_tensors; t++) {
 		const struct sl_tensor *tensor = &w->trace->tensors[t];
 
-		if (w->is_text) {
-			fprintf(w->file, "tensor %u %" PRIu64 " %s", t,
-				tensor->size_bytes, sl_tensor_kind_name(tensor->kind));
-			name_print(w, tensor->name);
-			continue;
-		}
-		varint_put(w, SL_TAG_TENSOR);
-		varint_put(w, tensor->size_bytes);
-		varint_put(w, tensor->kind);
-		name_put(w, tensor->name);
+		record_put(w, SL_TAG_TENSOR, t,
+			   (uint64_t[]){tensor->size_bytes, tensor->kind}, tensor->name);
 	}
-}
-
-/* A record of tags and one or two numbers. */
-static void
-numbers_write(struct writer *w, enum sl_trace_tag tag, const char *word, uint64_t first,
-	      const uint64_t *second)
-{
-	if (w->is_text) {
-		fprintf(w->file, "%s %" PRIu64, word, first);
-		if (second)
-			fprintf(w->file, " %" PRIu64, *second);
-		fputc('\n', w->file);
-		return;
-	}
-	varint_put(w, tag);
-	varint_put(w, first);
-	if (second)
-		varint_put(w, *second);
 }
 
 static void
@@ -180,7 +181,7 @@ allocs_write(struct writer *w, uint32_t k)
 	for (; w->next_alloc < w->n_allocs &&
 	       w->trace->tensors[w->allocs[w->next_alloc]].alloc_at == k;
 	     w->next_alloc++)
-		numbers_write(w, SL_TAG_ALLOC, "alloc", w->allocs[w->next_alloc], NULL);
+		numbers_write(w, SL_TAG_ALLOC, w->allocs[w->next_alloc], 0);
 }
 
 static void
@@ -191,12 +192,8 @@ copies_write(struct writer *w, uint32_t k)
 	     w->next_copy++) {
 		const struct sl_trace_copy *copy = &w->trace->copies[w->next_copy];
 
-		if (copy->to_device)
-			numbers_write(w, SL_TAG_COPY_IN, "copy-in", copy->tensor,
-				      &copy->bytes);
-		else
-			numbers_write(w, SL_TAG_COPY_OUT, "copy-out", copy->tensor,
-				      &copy->bytes);
+		numbers_write(w, copy->to_device ? SL_TAG_COPY_IN : SL_TAG_COPY_OUT,
+			      copy->tensor, copy->bytes);
 	}
 }
 
@@ -206,16 +203,7 @@ frees_write(struct writer *w, uint32_t k)
 	for (; w->next_free < w->n_frees &&
 	       w->trace->tensors[w->frees[w->next_free]].free_at == k;
 	     w->next_free++)
-		numbers_write(w, SL_TAG_FREE, "free", w->frees[w->next_free], NULL);
-}
-
-static void
-period_write(struct writer *w, uint32_t period)
-{
-	if (w->is_text)
-		fprintf(w->file, "period %u\n", period);
-	else
-		varint_put(w, SL_TAG_PERIOD);
+		numbers_write(w, SL_TAG_FREE, w->frees[w->next_free], 0);
 }
 
 static void
@@ -224,26 +212,22 @@ launch_write(struct writer *w, uint32_t k, uint64_t now_ticks)
 	const struct sl_trace_launch *launch = &w->trace->launches[k];
 	const struct sl_trace_use *uses = &w->trace->uses[launch->first_use];
 
-	if (w->is_text) {
-		fprintf(w->file, "launch %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-			k, launch->start_ticks, launch->ticks, launch->fault_output_ticks,
-			launch->fault_all_ticks);
-		name_print(w, launch->name);
-		for (uint32_t i = 0; i < launch->n_uses; i++)
-			fprintf(w->file, "\tuse %u %s\n", uses[i].tensor,
-				sl_trace_intent_name(uses[i].intent));
-		return;
-	}
-	varint_put(w, SL_TAG_LAUNCH);
-	varint_put(w, launch->start_ticks - now_ticks);
-	varint_put(w, launch->ticks);
-	varint_put(w, launch->fault_output_ticks);
-	varint_put(w, launch->fault_all_ticks);
-	name_put(w, launch->name);
-	varint_put(w, launch->n_uses);
-	for (uint32_t i = 0; i < launch->n_uses; i++)
+	record_put(w, SL_TAG_LAUNCH, k,
+		   (uint64_t[]){launch->start_ticks - (w->is_text ? 0 : now_ticks),
+				launch->ticks, launch->fault_output_ticks,
+				launch->fault_all_ticks},
+		   launch->name);
+	if (!w->is_text)
+		varint_put(w, launch->n_uses);
+	for (uint32_t i = 0; i < launch->n_uses; i++) {
+		if (w->is_text) {
+			fputc('\t', w->file);
+			numbers_write(w, SL_RECORD_USE, uses[i].tensor, uses[i].intent);
+			continue;
+		}
 		varint_put(w, (uint64_t)(uses[i].tensor - (i ? uses[i - 1].tensor : 0)) << 3 |
 				      (uint64_t)uses[i].intent);
+	}
 }
 
 static void
@@ -252,15 +236,11 @@ end_write(struct writer *w)
 	const struct sl_trace *trace = w->trace;
 	uint32_t crc;
 
-	if (w->is_text) {
-		fprintf(w->file, "end %u %u %u\n", trace->n_launches, trace->n_tensors,
-			trace->n_uses);
+	record_put(w, SL_TAG_END, 0,
+		   (uint64_t[]){trace->n_launches, trace->n_tensors, trace->n_uses},
+		   SL_TRACE_NONE);
+	if (w->is_text)
 		return;
-	}
-	varint_put(w, SL_TAG_END);
-	varint_put(w, trace->n_launches);
-	varint_put(w, trace->n_tensors);
-	varint_put(w, trace->n_uses);
 	crc = w->crc;
 	bytes_put(w,
 		  (const uint8_t[]){(uint8_t)crc, (uint8_t)(crc >> 8),
@@ -283,7 +263,7 @@ records_write(struct writer *w)
 		      w->file);
 	for (uint32_t k = 0; k <= trace->n_launches; k++) {
 		if (k < trace->n_launches && trace->period_first[period] == k)
-			period_write(w, period++);
+			record_put(w, SL_TAG_PERIOD, period++, NULL, SL_TRACE_NONE);
 		allocs_write(w, k);
 		copies_write(w, k);
 		frees_write(w, k);
