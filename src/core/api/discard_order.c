@@ -51,7 +51,6 @@ SL_HELD static int
 discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	       struct sluice_stream *stream)
 {
-	struct sluice_space *s = r->space;
 	struct discard_task *d = sl_calloc(1, sizeof(*d));
 
 	if (!d)
@@ -59,16 +58,12 @@ discard_submit(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	d->task.run = ordered_discard_run;
 	d->task.at_turn = 1;
 	d->task.done = ordered_discard_done;
-	d->stream = sl_stream_of(s, stream);
+	d->stream = sl_stream_of(r->space, stream);
 	d->region = r;
 	d->begin = begin;
 	d->end = end;
 	d->eager = eager;
-	r->busy++;
-	sl_inflight_begin(s, &d->work, NULL, r);
-	sl_space_unlock(s);
-	sl_stream_submit(d->stream, &d->task);
-	sl_space_lock(s);
+	sl_inflight_submit(r, &d->work, d->stream, &d->task);
 	return 0;
 }
 

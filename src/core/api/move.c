@@ -259,7 +259,6 @@ move_done(struct sl_task *task, int rc)
 SL_HELD static int
 move_submit(struct sl_region *r, const struct move_task *what)
 {
-	struct sluice_space *s = r->space;
 	struct move_task *t = sl_malloc(sizeof(*t));
 
 	if (!t) {
@@ -272,12 +271,8 @@ move_submit(struct sl_region *r, const struct move_task *what)
 	t->task.at_turn = 1;
 	t->task.done = move_done;
 	t->region = r;
-	r->busy++;
 	r->launches++;
-	sl_inflight_begin(s, &t->work, NULL, r);
-	sl_space_unlock(s);
-	sl_stream_submit(t->stream, &t->task);
-	sl_space_lock(s);
+	sl_inflight_submit(r, &t->work, t->stream, &t->task);
 	return 0;
 }
 

@@ -63,6 +63,19 @@ sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
 }
 
 void
+sl_inflight_submit(struct sl_region *r, struct sl_inflight *work,
+		   struct sluice_stream *stream, struct sl_task *task)
+{
+	struct sluice_space *s = r->space;
+
+	r->busy++;
+	sl_inflight_begin(s, work, NULL, r);
+	sl_space_unlock(s);
+	sl_stream_submit(stream, task);
+	sl_space_lock(s);
+}
+
+void
 sl_inflight_end(struct sluice_space *s, struct sl_inflight *work)
 {
 	if (work->prev)

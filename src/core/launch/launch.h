@@ -63,6 +63,9 @@ int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
  * discard of that region; neither: a callback. */
 void sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
 		       const struct sluice_launch *l, const struct sl_region *r) SL_HELD;
+/* Begin work on r, which is busy from now on, and submit its task to the stream. Drops. */
+void sl_inflight_submit(struct sl_region *r, struct sl_inflight *work,
+			struct sluice_stream *stream, struct sl_task *task) SL_HELD;
 void sl_inflight_end(struct sluice_space *s, struct sl_inflight *work) SL_HELD;
 /* The system's number of this thread; asked for once. Any lock. */
 pid_t sl_thread_number(const struct sluice_space *s);

@@ -121,13 +121,9 @@ sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 	d->end = end;
 	d->eager = eager;
 	d->queued = 1;
-	r->busy++;
 	r->launches++;
-	sl_inflight_begin(s, &d->work, NULL, r);
 	sl_request_add(s, &s->calls, &d->request);
-	sl_space_unlock(s);
-	sl_stream_submit(stream, &d->task);
-	sl_space_lock(s);
+	sl_inflight_submit(r, &d->work, stream, &d->task);
 	return 0;
 }
 

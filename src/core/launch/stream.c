@@ -59,25 +59,32 @@ sl_stream_make(struct sluice_space *s, void *const *native, struct sluice_stream
 	return 0;
 }
 
+/* A call that needs no lock: errors as sl_space_enter(). */
+SL_NOT_HELD static int
+space_enterable(struct sluice_space *s)
+{
+	int rc = sl_space_enter(s);
+
+	if (!rc)
+		sl_space_unlock(s);
+	return rc;
+}
+
 int
 sluice_stream_create(struct sluice_space *space, struct sluice_stream **out)
 {
-	int rc = sl_space_enter(space);
+	int rc = space_enterable(space);
 
-	if (rc)
-		return rc;
-	sl_space_unlock(space);
-	return sl_stream_make(space, NULL, out);
+	return rc ? rc : sl_stream_make(space, NULL, out);
 }
 
 int
 sluice_stream_wrap(struct sluice_space *space, void *native, struct sluice_stream **out)
 {
-	int rc = sl_space_enter(space);
+	int rc = space_enterable(space);
 
 	if (rc)
 		return rc;
-	sl_space_unlock(space);
 	if (!space->device->native)
 		return sl_fail(-ENOTSUP,
 			       "stream: the %s device has no streams of its own to wrap",
@@ -242,11 +249,10 @@ int
 sluice_event_create(struct sluice_space *space, struct sluice_event **out)
 {
 	struct sluice_event *event;
-	int rc = sl_space_enter(space);
+	int rc = space_enterable(space);
 
 	if (rc)
 		return rc;
-	sl_space_unlock(space);
 	if (!space->device->events)
 		return sl_fail(-ENOTSUP, "event: the %s device has no events",
 			       space->device->ops->name);
@@ -279,12 +285,10 @@ sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
 {
 	int rc = sl_stream_own(space, stream);
 
+	if (!rc)
+		rc = space_enterable(space);
 	if (rc)
 		return rc;
-	rc = sl_space_enter(space);
-	if (rc)
-		return rc;
-	sl_space_unlock(space);
 	return space->device->events->record(sl_stream_of(space, stream)->stream,
 					     event->event);
 }
@@ -295,12 +299,10 @@ sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
 {
 	int rc = sl_stream_own(space, stream);
 
+	if (!rc)
+		rc = space_enterable(space);
 	if (rc)
 		return rc;
-	rc = sl_space_enter(space);
-	if (rc)
-		return rc;
-	sl_space_unlock(space);
 	return space->device->events->wait(sl_stream_of(space, stream)->stream, event->event);
 }
 
