@@ -62,8 +62,9 @@ level_name(enum level level)
 	return "?";
 }
 
-struct finding *
-finding_add(struct doctor *doctor, enum level level, const char *name, const char *fmt, ...)
+void
+finding_add(struct doctor *doctor, enum level level, const char *name, const char *advice,
+	    const char *fmt, ...)
 {
 	struct finding *finding;
 	va_list args;
@@ -72,22 +73,11 @@ finding_add(struct doctor *doctor, enum level level, const char *name, const cha
 	if (doctor->finding_n == FINDING_MAX)
 		doctor->finding_n--;
 	finding = &doctor->findings[doctor->finding_n++];
-	memset(finding, 0, sizeof(*finding));
 	finding->level = level;
+	finding->advice = advice;
 	snprintf(finding->name, sizeof(finding->name), "%s", name);
 	va_start(args, fmt);
 	vsnprintf(finding->text, sizeof(finding->text), fmt, args);
-	va_end(args);
-	return finding;
-}
-
-void
-finding_advise(struct finding *finding, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(finding->advice, sizeof(finding->advice), fmt, args);
 	va_end(args);
 }
 
@@ -147,7 +137,6 @@ check_device(struct doctor *doctor)
 {
 	struct sluice_config config = doctor->config;
 	struct sluice_space *space;
-	struct finding *finding;
 	void *addr = NULL;
 	int rc;
 
@@ -166,28 +155,25 @@ check_device(struct doctor *doctor)
 			rc = sluice_space_destroy(space);
 	}
 	if (!rc) {
-		finding_add(doctor, LEVEL_OK, "software device",
+		finding_add(doctor, LEVEL_OK, "software device", NULL,
 			    "a kernel ran over 16 MiB with 8 MiB of device memory");
 		return;
 	}
 	doctor->usable = 0;
-	finding = finding_add(doctor, LEVEL_MISSING, "software device", "%s",
-			      sluice_last_error());
-	finding_advise(finding, "see the findings above");
+	finding_add(doctor, LEVEL_MISSING, "software device", "see the findings above",
+		    "%s", sluice_last_error());
 }
 
 static void
 check_config(struct doctor *doctor)
 {
-	struct finding *finding;
-
 	doctor->config_ok = sluice_config_init(&doctor->config) == 0;
 	if (doctor->config_ok)
 		return;
 	doctor->usable = 0;
-	finding = finding_add(doctor, LEVEL_MISSING, "configuration", "%s",
-			      sluice_last_error());
-	finding_advise(finding, "correct or unset the variable: see sluice(7)");
+	finding_add(doctor, LEVEL_MISSING, "configuration",
+		    "correct or unset the variable: see sluice(7)", "%s",
+		    sluice_last_error());
 }
 
 /* ---- output ---- */
@@ -203,9 +189,8 @@ json_findings(struct json *json, const struct doctor *doctor)
 		json_string(json, "name", finding->name);
 		json_string(json, "status", level_name(finding->level));
 		json_string(json, "text", finding->text);
-		if (finding->advice[0]) {
+		if (finding->advice)
 			json_string(json, "advice", finding->advice);
-		}
 		json_close(json);
 	}
 	json_close(json);
@@ -240,7 +225,7 @@ lines_findings(const struct doctor *doctor, size_t counts[LEVEL_COUNT])
 		counts[finding->level]++;
 		printf("%-8s %-*s  %s\n", level_name(finding->level), width,
 		       finding->name, finding->text);
-		if (finding->advice[0])
+		if (finding->advice)
 			printf("%-8s %-*s  -> %s\n", "", width, "", finding->advice);
 	}
 }

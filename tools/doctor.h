@@ -32,7 +32,7 @@ struct finding {
 	char name[48];
 	enum level level;
 	char text[320];
-	char advice[320]; /* "" when there is nothing to do */
+	const char *advice; /* NULL: there is nothing to do */
 };
 
 struct doctor {
@@ -47,12 +47,9 @@ struct doctor {
 	int usable;               /* 0: the software device cannot work */
 };
 
-/* Add a finding without advice; name is cut to fit. Valid as long as doctor is. */
-struct finding *finding_add(struct doctor *doctor, enum level level, const char *name,
-			    const char *fmt, ...) SL_PRINTF(4, 5);
-
-/* What to do about it. */
-void finding_advise(struct finding *finding, const char *fmt, ...) SL_PRINTF(2, 3);
+/* Add a finding; name is cut to fit. advice: what to do about it, a constant, or NULL. */
+void finding_add(struct doctor *doctor, enum level level, const char *name,
+		 const char *advice, const char *fmt, ...) SL_PRINTF(5, 6);
 
 /* First line of a file, without its newline. 0 or -errno. */
 int doctor_line_read(const char *path, char *buf, size_t buf_bytes);

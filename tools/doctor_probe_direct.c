@@ -42,20 +42,17 @@ void
 doctor_check_direct(struct doctor *doctor)
 {
 	const struct sl_cuda_driver *driver;
-	struct finding *finding;
 
 	if (!doctor->dir_n || sl_cuda_driver_open(&driver))
 		return; /* the line on the GPU has said so */
 	setenv("CUFILE_LOGFILE_PATH", "/dev/null", 0); /* else a file in the current directory */
 	if (!direct_try(driver, doctor->dirs[0])) {
-		finding_add(doctor, LEVEL_OK,
-			    "direct store to device", "cuFile takes files in %.100s; Sluice reads through pinned host memory",
+		finding_add(doctor, LEVEL_OK, "direct store to device",
+			    NULL, "cuFile takes files in %.100s; Sluice reads through pinned host memory",
 			    doctor->dirs[0]);
 		return;
 	}
-	finding = finding_add(doctor, LEVEL_LIMITED, "direct store to device",
-			      "%.200s: files go through pinned host memory",
-			      sluice_last_error());
-	finding_advise(finding,
-		       "nothing: pinned host memory takes files at the disk's rate");
+	finding_add(doctor, LEVEL_LIMITED, "direct store to device",
+		    "nothing: pinned host memory takes files at the disk's rate",
+		    "%.200s: files go through pinned host memory", sluice_last_error());
 }

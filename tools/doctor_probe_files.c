@@ -134,7 +134,8 @@ doctor_check_uring(struct doctor *doctor)
 	static const char text[] = "read through a ring";
 	char disabled[32] = "", got[sizeof(text)] = "";
 	struct sl_engine *engine = NULL;
-	struct finding *finding;
+	const char *advice = "allow io_uring_setup, io_uring_enter and io_uring_register "
+			     "in the container's seccomp profile";
 	struct ring ring;
 	int rc;
 	SL_CLEANUP(close) int file = -1;
@@ -143,20 +144,14 @@ doctor_check_uring(struct doctor *doctor)
 			       sizeof(disabled));
 	rc = ring_init(&ring);
 	if (rc) {
-		finding = finding_add(
-			doctor, LEVEL_MISSING, "io_uring",
-			"refused: %s%s%s; files are read by threads instead", strerror(-rc),
-			disabled[0] ? ", kernel.io_uring_disabled is " : "", disabled);
 		if (rc == -ENOSYS)
-			finding_advise(finding,
-				       "use a kernel built with CONFIG_IO_URING");
+			advice = "use a kernel built with CONFIG_IO_URING";
 		else if (disabled[0] && disabled[0] != '0')
-			finding_advise(finding, "set sysctl kernel.io_uring_disabled=0");
-		else
-			finding_advise(finding,
-				       "allow io_uring_setup, io_uring_enter and "
-				       "io_uring_register in the container's seccomp "
-				       "profile");
+			advice = "set sysctl kernel.io_uring_disabled=0";
+		finding_add(doctor, LEVEL_MISSING, "io_uring", advice,
+			    "refused: %s%s%s; files are read by threads instead",
+			    strerror(-rc),
+			    disabled[0] ? ", kernel.io_uring_disabled is " : "", disabled);
 		ring_fini(&ring);
 		return;
 	}
@@ -177,25 +172,24 @@ doctor_check_uring(struct doctor *doctor)
 		rc = ring_read(&ring, file, got, sizeof(got));
 	ring_fini(&ring);
 	if (rc != (int)sizeof(text) || strcmp(got, text) != 0) {
-		finding = finding_add(doctor, LEVEL_MISSING, "io_uring",
-				      "a read through a ring: %s",
-				      rc < 0 ? strerror(-rc)
-					     : "other bytes than were written");
-		finding_advise(finding,
-			       "set SLUICE_STORE_IO=file to read files by threads");
+		finding_add(doctor, LEVEL_MISSING, "io_uring",
+			    "set SLUICE_STORE_IO=file to read files by threads",
+			    "a read through a ring: %s",
+			    rc < 0 ? strerror(-rc) : "other bytes than were written");
 		return;
 	}
 	/* The kernel has it; whether this build can use it is the library's to say. */
 	rc = sl_engine_create("uring", 4, &engine);
 	sl_engine_destroy(engine);
 	if (!rc) {
-		finding_add(doctor, LEVEL_OK, "io_uring", "a file was read through a ring");
+		finding_add(doctor, LEVEL_OK, "io_uring", NULL,
+			    "a file was read through a ring");
 		return;
 	}
-	finding = finding_add(doctor, LEVEL_LIMITED, "io_uring",
-			      "the kernel has it, but: %s; files are read by threads",
-			      sluice_last_error());
-	finding_advise(finding, "build with liburing's development package installed");
+	finding_add(doctor, LEVEL_LIMITED, "io_uring",
+		    "build with liburing's development package installed",
+		    "the kernel has it, but: %s; files are read by threads",
+		    sluice_last_error());
 }
 
 /* ---- directories ---- */
@@ -264,7 +258,6 @@ static void
 check_directory(struct doctor *doctor, const char *dir)
 {
 	char name[48], type[64], free_text[32];
-	struct finding *finding;
 	struct statvfs fs;
 	struct stat st;
 	uint64_t free_bytes;
@@ -274,14 +267,14 @@ check_directory(struct doctor *doctor, const char *dir)
 	snprintf(name, sizeof(name), "files in %s%s", strlen(dir) > 38 ? ".." : "",
 		 strlen(dir) > 38 ? dir + strlen(dir) - 36 : dir);
 	if (stat(dir, &st) || statvfs(dir, &fs)) {
-		finding = finding_add(doctor, LEVEL_MISSING, name, "%s", strerror(errno));
-		finding_advise(finding,
-			       "make the directory, or name another one with --dir");
+		finding_add(doctor, LEVEL_MISSING, name,
+			    "make the directory, or name another one with --dir", "%s",
+			    strerror(errno));
 		return;
 	}
 	if (!S_ISDIR(st.st_mode)) {
-		finding = finding_add(doctor, LEVEL_MISSING, name, "not a directory");
-		finding_advise(finding, "name a directory");
+		finding_add(doctor, LEVEL_MISSING, name, "name a directory",
+			    "not a directory");
 		return;
 	}
 	filesystem_type(dir, type, sizeof(type));
@@ -291,37 +284,32 @@ check_directory(struct doctor *doctor, const char *dir)
 
 	plain = probe_open(dir);
 	if (plain < 0) {
-		finding = finding_add(doctor, LEVEL_MISSING, name,
-				      "%s, files cannot be made here: %s",
-				      type[0] ? type : "unknown file system",
-				      strerror(-plain));
-		finding_advise(finding,
-			       "set SLUICE_SPILL_DIRS to directories that this user may "
-			       "write");
+		finding_add(doctor, LEVEL_MISSING, name,
+			    "set SLUICE_SPILL_DIRS to directories that this user may "
+			    "write",
+			    "%s, files cannot be made here: %s",
+			    type[0] ? type : "unknown file system", strerror(-plain));
 		return;
 	}
 	close(plain);
 	rc = direct_try(dir);
 	if (in_memory) {
-		finding = finding_add(doctor, LEVEL_LIMITED, name,
-				      "%s: its files are memory themselves, %s free",
-				      type, free_text);
-		finding_advise(finding, "keep data and spill files on a disk");
+		finding_add(doctor, LEVEL_LIMITED, name,
+			    "keep data and spill files on a disk",
+			    "%s: its files are memory themselves, %s free", type, free_text);
 	} else if (rc) {
-		finding = finding_add(
-			doctor, LEVEL_LIMITED, name,
-			"%s refuses O_DIRECT (%s): buffered, the page cache competes "
-			"for memory; %s free",
-			type, strerror(-rc), free_text);
-		finding_advise(finding,
-			       "use a directory on ext4, xfs or btrfs on a local disk");
+		finding_add(doctor, LEVEL_LIMITED, name,
+			    "use a directory on ext4, xfs or btrfs on a local disk",
+			    "%s refuses O_DIRECT (%s): buffered, the page cache competes "
+			    "for memory; %s free",
+			    type, strerror(-rc), free_text);
 	} else if (free_bytes < 1024 * MIB) {
-		finding = finding_add(doctor, LEVEL_LIMITED, name,
-				      "%s, O_DIRECT works, only %s free", type, free_text);
-		finding_advise(finding, "free space: spilled data and results need it");
+		finding_add(doctor, LEVEL_LIMITED, name,
+			    "free space: spilled data and results need it",
+			    "%s, O_DIRECT works, only %s free", type, free_text);
 	} else {
-		finding_add(doctor, LEVEL_OK, name, "%s, O_DIRECT works, %s free", type,
-			    free_text);
+		finding_add(doctor, LEVEL_OK, name, NULL, "%s, O_DIRECT works, %s free",
+			    type, free_text);
 	}
 }
 

@@ -30,25 +30,22 @@ void
 doctor_check_huge_pages(struct doctor *doctor)
 {
 	char line[128];
-	struct finding *finding;
 	int rc = doctor_line_read("/sys/kernel/mm/transparent_hugepage/enabled", line,
 				  sizeof(line));
 
 	if (rc) {
-		finding = finding_add(
-			doctor, LEVEL_LIMITED, "huge pages",
-			"setting unreadable (%s); chunks may be moved in 4 KiB pages",
-			strerror(-rc));
-		finding_advise(finding,
-			       "use a kernel built with CONFIG_TRANSPARENT_HUGEPAGE");
+		finding_add(doctor, LEVEL_LIMITED, "huge pages",
+			    "use a kernel built with CONFIG_TRANSPARENT_HUGEPAGE",
+			    "setting unreadable (%s); chunks may be moved in 4 KiB pages",
+			    strerror(-rc));
 	} else if (strstr(line, "[never]")) {
-		finding = finding_add(
-			doctor, LEVEL_LIMITED, "huge pages",
-			"switched off: chunks are moved in 4 KiB pages, slower");
-		finding_advise(finding, "echo madvise > "
-					"/sys/kernel/mm/transparent_hugepage/enabled");
+		finding_add(doctor, LEVEL_LIMITED, "huge pages",
+			    "echo madvise > "
+			    "/sys/kernel/mm/transparent_hugepage/enabled",
+			    "switched off: chunks are moved in 4 KiB pages, slower");
 	} else {
-		finding_add(doctor, LEVEL_OK, "huge pages", "transparent huge pages: %s",
+		finding_add(doctor, LEVEL_OK, "huge pages", NULL,
+			    "transparent huge pages: %s",
 			    strstr(line, "[always]") ? "always" : "madvise");
 	}
 }
@@ -56,52 +53,47 @@ doctor_check_huge_pages(struct doctor *doctor)
 void
 doctor_check_memlock(struct doctor *doctor)
 {
-	struct finding *finding;
 	struct rlimit limit;
 	char text[32];
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit)) {
-		finding_add(doctor, LEVEL_LIMITED, "memlock limit", "%s", strerror(errno));
+		finding_add(doctor, LEVEL_LIMITED, "memlock limit", NULL, "%s",
+			    strerror(errno));
 		return;
 	}
 	if (limit.rlim_cur == RLIM_INFINITY || geteuid() == 0) {
-		finding_add(doctor, LEVEL_OK, "memlock limit", "%s",
+		finding_add(doctor, LEVEL_OK, "memlock limit", NULL, "%s",
 			    limit.rlim_cur == RLIM_INFINITY ? "none" : "does not bind root");
 		return;
 	}
 	sl_size_format(limit.rlim_cur, text, sizeof(text));
 	if (limit.rlim_cur >= 64 * MIB) {
-		finding_add(doctor, LEVEL_OK, "memlock limit", "%s", text);
+		finding_add(doctor, LEVEL_OK, "memlock limit", NULL, "%s", text);
 		return;
 	}
-	finding = finding_add(
-		doctor, LEVEL_LIMITED, "memlock limit",
-		"%s: buffers may not be registered for I/O; a little slower", text);
-	finding_advise(finding,
-		       "ulimit -l unlimited, or memlock in /etc/security/limits.conf");
+	finding_add(doctor, LEVEL_LIMITED, "memlock limit",
+		    "ulimit -l unlimited, or memlock in /etc/security/limits.conf",
+		    "%s: buffers may not be registered for I/O; a little slower", text);
 }
 
 void
 doctor_check_map_count(struct doctor *doctor)
 {
-	struct finding *finding;
 	uint64_t count;
 	char line[64];
 
 	if (doctor_line_read("/proc/sys/vm/max_map_count", line, sizeof(line)) ||
 	    command_number(line, 0, UINT64_MAX, &count)) {
-		finding_add(doctor, LEVEL_LIMITED, "max_map_count", "unreadable");
+		finding_add(doctor, LEVEL_LIMITED, "max_map_count", NULL, "unreadable");
 		return;
 	}
 	if (count >= 65530) {
-		finding_add(doctor, LEVEL_OK, "max_map_count", "%" PRIu64, count);
+		finding_add(doctor, LEVEL_OK, "max_map_count", NULL, "%" PRIu64, count);
 		return;
 	}
-	finding = finding_add(doctor, LEVEL_LIMITED, "max_map_count",
-			      "%" PRIu64
-			      ": many regions may use up the process's mappings",
-			      count);
-	finding_advise(finding, "set sysctl vm.max_map_count=65530 or more");
+	finding_add(doctor, LEVEL_LIMITED, "max_map_count",
+		    "set sysctl vm.max_map_count=65530 or more",
+		    "%" PRIu64 ": many regions may use up the process's mappings", count);
 }
 
 void
@@ -109,13 +101,12 @@ doctor_check_cgroup(struct doctor *doctor)
 {
 	char limit_text[32], left_text[32];
 	struct cgroup_memory memory;
-	struct finding *finding;
 	uint64_t want;
 
 	cgroup_memory_read(&memory);
 	doctor->limit_bytes = memory.left_bytes;
 	if (memory.left_bytes == UINT64_MAX) {
-		finding_add(doctor, LEVEL_OK, "cgroup memory", "%s",
+		finding_add(doctor, LEVEL_OK, "cgroup memory", NULL, "%s",
 			    memory.seen ? "no limit" : "no memory controller: no limit");
 		return;
 	}
@@ -126,17 +117,15 @@ doctor_check_cgroup(struct doctor *doctor)
 					   doctor->config.staging_bytes
 				 : 0;
 	if (want <= memory.left_bytes) {
-		finding_add(doctor, LEVEL_OK, "cgroup memory", "limit %s at %.200s, %s left",
-			    limit_text, memory.at, left_text);
+		finding_add(doctor, LEVEL_OK, "cgroup memory", NULL,
+			    "limit %s at %.200s, %s left", limit_text, memory.at, left_text);
 		return;
 	}
-	finding =
-		finding_add(doctor, LEVEL_LIMITED, "cgroup memory",
-			    "limit %s at %.200s, %s left: less than the default budgets",
-			    limit_text, memory.at, left_text);
-	finding_advise(finding,
-		       "set SLUICE_DEVICE_BUDGET and SLUICE_HOST_BUDGET to fit, or raise "
-		       "the limit");
+	finding_add(doctor, LEVEL_LIMITED, "cgroup memory",
+		    "set SLUICE_DEVICE_BUDGET and SLUICE_HOST_BUDGET to fit, or raise "
+		    "the limit",
+		    "limit %s at %.200s, %s left: less than the default budgets",
+		    limit_text, memory.at, left_text);
 }
 
 void
@@ -144,7 +133,6 @@ doctor_check_memory(struct doctor *doctor)
 {
 	char line[128], total_text[32] = "?", available_text[32], want_text[32];
 	uint64_t kib, want;
-	struct finding *finding;
 	FILE *file = fopen("/proc/meminfo", "re");
 
 	if (file) {
@@ -157,12 +145,13 @@ doctor_check_memory(struct doctor *doctor)
 		fclose(file);
 	}
 	if (!doctor->available_bytes) {
-		finding_add(doctor, LEVEL_LIMITED, "memory", "/proc/meminfo: unreadable");
+		finding_add(doctor, LEVEL_LIMITED, "memory", NULL,
+			    "/proc/meminfo: unreadable");
 		return;
 	}
 	sl_size_format(doctor->available_bytes, available_text, sizeof(available_text));
 	if (!doctor->config_ok) {
-		finding_add(doctor, LEVEL_OK, "memory", "%s of %s available",
+		finding_add(doctor, LEVEL_OK, "memory", NULL, "%s of %s available",
 			    available_text, total_text);
 		return;
 	}
@@ -170,15 +159,15 @@ doctor_check_memory(struct doctor *doctor)
 	       doctor->config.staging_bytes;
 	sl_size_format(want, want_text, sizeof(want_text));
 	if (want <= doctor->available_bytes) {
-		finding_add(doctor, LEVEL_OK, "memory",
+		finding_add(doctor, LEVEL_OK, "memory", NULL,
 			    "%s of %s available; the default budgets take %s",
 			    available_text, total_text, want_text);
 		return;
 	}
-	finding = finding_add(doctor, LEVEL_LIMITED, "memory",
-			      "%s of %s available, less than the budgets in force (%s)",
-			      available_text, total_text, want_text);
-	finding_advise(finding, "set SLUICE_DEVICE_BUDGET and SLUICE_HOST_BUDGET lower");
+	finding_add(doctor, LEVEL_LIMITED, "memory",
+		    "set SLUICE_DEVICE_BUDGET and SLUICE_HOST_BUDGET lower",
+		    "%s of %s available, less than the budgets in force (%s)",
+		    available_text, total_text, want_text);
 }
 
 /* ---- machine ---- */
@@ -186,29 +175,27 @@ doctor_check_memory(struct doctor *doctor)
 void
 doctor_check_kernel(struct doctor *doctor)
 {
-	struct finding *finding;
 	unsigned major = 0, minor = 0;
 	struct utsname name;
 
 	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2) {
-		finding_add(doctor, LEVEL_LIMITED, "kernel", "version unreadable");
+		finding_add(doctor, LEVEL_LIMITED, "kernel", NULL, "version unreadable");
 		return;
 	}
 	if (major > 6 || (major == 6 && minor >= 8)) {
-		finding_add(doctor, LEVEL_OK, "kernel", "Linux %s %s", name.release,
+		finding_add(doctor, LEVEL_OK, "kernel", NULL, "Linux %s %s", name.release,
 			    name.machine);
 		return;
 	}
 	if (major > 5 || (major == 5 && minor >= 7)) {
-		finding = finding_add(doctor, LEVEL_LIMITED, "kernel",
-				      "Linux %s %s: works, moves by copying",
-				      name.release, name.machine);
-		finding_advise(finding, "use 6.8 or later for full speed");
+		finding_add(doctor, LEVEL_LIMITED, "kernel",
+			    "use 6.8 or later for full speed",
+			    "Linux %s %s: works, moves by copying", name.release,
+			    name.machine);
 		return;
 	}
-	finding = finding_add(doctor, LEVEL_MISSING, "kernel", "Linux %s %s is too old",
-			      name.release, name.machine);
-	finding_advise(finding, "use 5.7 or later, 6.8 for full speed");
+	finding_add(doctor, LEVEL_MISSING, "kernel", "use 5.7 or later, 6.8 for full speed",
+		    "Linux %s %s is too old", name.release, name.machine);
 }
 
 void
@@ -220,7 +207,7 @@ doctor_check_cpus(struct doctor *doctor)
 
 	if (!may)
 		may = online; /* more CPUs than the set holds */
-	finding_add(doctor, may > 1 ? LEVEL_OK : LEVEL_LIMITED, "cpus",
+	finding_add(doctor, may > 1 ? LEVEL_OK : LEVEL_LIMITED, "cpus", NULL,
 		    "%d of %d may be used%s", may, online,
 		    may > 1 ? "" : ": kernels and moves share one");
 }
@@ -231,12 +218,11 @@ doctor_check_gpu(struct doctor *doctor)
 	const struct sl_cuda_driver *driver;
 	struct sl_cuda_device_info info;
 	char names[256] = "", memory[32];
-	struct finding *finding;
 	int rc = sl_cuda_driver_open(&driver);
 
 	/* Both failures say themselves what to do, and that the software device remains. */
 	if (rc) {
-		finding_add(doctor, LEVEL_MISSING, "gpu", "%s", sluice_last_error());
+		finding_add(doctor, LEVEL_MISSING, "gpu", NULL, "%s", sluice_last_error());
 		return;
 	}
 	for (int i = 0; i < driver->n_devices && i < 8; i++) {
@@ -244,24 +230,25 @@ doctor_check_gpu(struct doctor *doctor)
 
 		rc = sl_cuda_device_probe(driver, i, &info);
 		if (rc) {
-			finding_add(doctor, LEVEL_MISSING, "gpu", "%s", sluice_last_error());
+			finding_add(doctor, LEVEL_MISSING, "gpu", NULL, "%s",
+				    sluice_last_error());
 			return;
 		}
 		sl_size_format(info.memory_bytes, memory, sizeof(memory));
 		snprintf(names + used, sizeof(names) - used, "%s%s, %s", i ? "; " : "",
 			 info.name, memory);
 		if (!info.host_vmm) {
-			finding = finding_add(
+			finding_add(
 				doctor, LEVEL_LIMITED, "gpu",
+				"use a driver for CUDA 12.2 or later on x86-64",
 				"device %d (%s) cannot map host memory at addresses of "
 				"ours: launches must fit its memory",
 				i, info.name);
-			finding_advise(finding,
-				       "use a driver for CUDA 12.2 or later on x86-64");
 			return;
 		}
 	}
-	finding_add(doctor, LEVEL_OK, "gpu", "%d device%s (%.200s), driver for CUDA %d.%d",
-		    driver->n_devices, driver->n_devices == 1 ? "" : "s", names,
-		    driver->version / 1000, driver->version % 1000 / 10);
+	finding_add(doctor, LEVEL_OK, "gpu", NULL,
+		    "%d device%s (%.200s), driver for CUDA %d.%d", driver->n_devices,
+		    driver->n_devices == 1 ? "" : "s", names, driver->version / 1000,
+		    driver->version % 1000 / 10);
 }

@@ -90,13 +90,28 @@ uffd_move_try(int fd, char *area, size_t page_bytes)
 	return area[page_bytes] == 42 ? 0 : -EIO;
 }
 
+/* Features that the kernel lists and that no try can show. */
+static const struct {
+	uint64_t feature;
+	const char *name, *ok, *without, *advice;
+} listed[] = {
+	{DOCTOR_FEATURE_SIGBUS, "userfaultfd sigbus",
+	 "faults can be served in the faulting thread", "faults=signal cannot be used",
+	 "use kernel 4.14 or later"},
+	{DOCTOR_FEATURE_THREAD_ID, "userfaultfd thread id",
+	 "a fault names its thread, so a launch's misses are its own",
+	 "misses cannot be told by launch", "use kernel 4.14 or later"},
+	{DOCTOR_FEATURE_POISON, "userfaultfd poison",
+	 "a touch that cannot be served ends at once",
+	 "failed touches are ended by signal", "use kernel 6.6 or later"},
+};
+
 /* One line for each feature. Returns 1 when what must be there is. */
 static int
 uffd_features(struct doctor *doctor, int fd, uint64_t features)
 {
 	struct uffdio_register registration = {0};
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	struct finding *finding;
 	int missing_ok, wp_ok, rc;
 	char *area;
 
@@ -104,8 +119,8 @@ uffd_features(struct doctor *doctor, int fd, uint64_t features)
 	area = mmap(NULL, 2 * page_bytes, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (area == MAP_FAILED) {
-		finding_add(doctor, LEVEL_MISSING, "userfaultfd missing", "mmap: %s",
-			    strerror(errno));
+		finding_add(doctor, LEVEL_MISSING, "userfaultfd missing", NULL,
+			    "mmap: %s", strerror(errno));
 		return 0;
 	}
 	registration.range.start = (uint64_t)(uintptr_t)(area + page_bytes);
@@ -113,10 +128,10 @@ uffd_features(struct doctor *doctor, int fd, uint64_t features)
 	registration.mode = UFFDIO_REGISTER_MODE_MISSING;
 	missing_ok = ioctl(fd, UFFDIO_REGISTER, &registration) == 0;
 	if (missing_ok)
-		finding_add(doctor, LEVEL_OK, "userfaultfd missing",
+		finding_add(doctor, LEVEL_OK, "userfaultfd missing", NULL,
 			    "absent pages are reported");
 	else
-		finding_add(doctor, LEVEL_MISSING, "userfaultfd missing",
+		finding_add(doctor, LEVEL_MISSING, "userfaultfd missing", NULL,
 			    "registering a range: %s", strerror(errno));
 
 	registration.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP;
@@ -125,55 +140,35 @@ uffd_features(struct doctor *doctor, int fd, uint64_t features)
 		ioctl(fd, UFFDIO_REGISTER, &registration) == 0 &&
 		(registration.ioctls & (UINT64_C(1) << _UFFDIO_WRITEPROTECT));
 	if (wp_ok) {
-		finding_add(doctor, LEVEL_OK, "userfaultfd wp", "first writes are reported");
+		finding_add(doctor, LEVEL_OK, "userfaultfd wp", NULL,
+			    "first writes are reported");
 	} else {
-		finding = finding_add(doctor, LEVEL_MISSING, "userfaultfd wp",
-				      "this kernel cannot report first writes to pages");
-		finding_advise(finding,
-			       "use kernel 5.7 or later built with "
-			       "CONFIG_HAVE_ARCH_USERFAULTFD_WP (x86-64, arm64)");
+		finding_add(doctor, LEVEL_MISSING, "userfaultfd wp",
+			    "use kernel 5.7 or later built with "
+			    "CONFIG_HAVE_ARCH_USERFAULTFD_WP (x86-64, arm64)",
+			    "this kernel cannot report first writes to pages");
 	}
 
 	/* The registration of missing pages is enough for a move into them. */
 	rc = features & DOCTOR_FEATURE_MOVE ? uffd_move_try(fd, area, page_bytes) : -ENOTSUP;
 	if (!rc) {
-		finding_add(doctor, LEVEL_OK, "userfaultfd move",
+		finding_add(doctor, LEVEL_OK, "userfaultfd move", NULL,
 			    "pages are moved, not copied (tried)");
 	} else {
-		finding = finding_add(
-			doctor, LEVEL_LIMITED, "userfaultfd move",
-			"%s; data are copied in and out: about half the speed",
-			rc == -ENOTSUP ? "needs kernel 6.8" : strerror(-rc));
-		finding_advise(finding, "use kernel 6.8 or later");
+		finding_add(doctor, LEVEL_LIMITED, "userfaultfd move",
+			    "use kernel 6.8 or later",
+			    "%s; data are copied in and out: about half the speed",
+			    rc == -ENOTSUP ? "needs kernel 6.8" : strerror(-rc));
 	}
 	munmap(area, 2 * page_bytes);
 
-	if (features & DOCTOR_FEATURE_SIGBUS) {
-		finding_add(doctor, LEVEL_OK, "userfaultfd sigbus",
-			    "faults can be served in the faulting thread");
-	} else {
-		finding = finding_add(doctor, LEVEL_LIMITED, "userfaultfd sigbus",
-				      "not in this kernel; faults=signal cannot be used");
-		finding_advise(finding, "use kernel 4.14 or later");
-	}
-	if (features & DOCTOR_FEATURE_THREAD_ID) {
-		finding_add(doctor, LEVEL_OK, "userfaultfd thread id",
-			    "a fault names its thread, so a launch's misses are its own");
-	} else {
-		finding = finding_add(
-			doctor, LEVEL_LIMITED, "userfaultfd thread id",
-			"not in this kernel; misses cannot be told by launch");
-		finding_advise(finding, "use kernel 4.14 or later");
-	}
-	if (features & DOCTOR_FEATURE_POISON) {
-		finding_add(doctor, LEVEL_OK, "userfaultfd poison",
-			    "a touch that cannot be served ends at once");
-	} else {
-		finding = finding_add(
-			doctor, LEVEL_LIMITED, "userfaultfd poison",
-			"not in this kernel; failed touches are ended by signal");
-		finding_advise(finding, "use kernel 6.6 or later");
-	}
+	for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++)
+		if (features & listed[i].feature)
+			finding_add(doctor, LEVEL_OK, listed[i].name, NULL, "%s",
+				    listed[i].ok);
+		else
+			finding_add(doctor, LEVEL_LIMITED, listed[i].name, listed[i].advice,
+				    "not in this kernel; %s", listed[i].without);
 	return missing_ok && wp_ok;
 }
 
@@ -182,7 +177,6 @@ doctor_check_userfaultfd(struct doctor *doctor)
 {
 	/* No feature asked for: the answer lists all there are. */
 	struct uffdio_api api = {.api = UFFD_API, .features = 0};
-	struct finding *finding;
 	const char *how;
 	int user_mode_only;
 	char sysctl[32] = "?";
@@ -192,39 +186,27 @@ doctor_check_userfaultfd(struct doctor *doctor)
 			       sizeof(sysctl));
 	if (fd < 0) {
 		doctor->usable = 0;
-		finding = finding_add(doctor, LEVEL_MISSING, "userfaultfd",
-				      "refused: %s (vm.unprivileged_userfaultfd is %s)",
-				      strerror(-fd), sysctl);
-		if (fd == -ENOSYS)
-			finding_advise(finding,
-				       "the kernel was built without "
-				       "CONFIG_USERFAULTFD, or a container's seccomp "
-				       "filter hides it: allow userfaultfd there");
-		else
-			finding_advise(
-				finding,
-				"allow userfaultfd in the container's seccomp profile, "
-				"give "
-				"this user read and write on /dev/userfaultfd, or set "
-				"sysctl vm.unprivileged_userfaultfd=1");
+		finding_add(doctor, LEVEL_MISSING,
+			    "userfaultfd", fd == -ENOSYS ? "the kernel was built without CONFIG_USERFAULTFD, or a container's seccomp filter hides it: allow userfaultfd there" : "allow userfaultfd in the container's seccomp profile, give this user read and write on /dev/userfaultfd, or set sysctl vm.unprivileged_userfaultfd=1",
+			    "refused: %s (vm.unprivileged_userfaultfd is %s)",
+			    strerror(-fd), sysctl);
 		return;
 	}
 	if (ioctl(fd, UFFDIO_API, &api)) {
 		doctor->usable = 0;
-		finding_add(doctor, LEVEL_MISSING, "userfaultfd", "handshake: %s",
+		finding_add(doctor, LEVEL_MISSING, "userfaultfd", NULL, "handshake: %s",
 			    strerror(errno));
 		return;
 	}
 	if (user_mode_only) {
-		finding = finding_add(
-			doctor, LEVEL_LIMITED, "userfaultfd",
-			"user mode only: a system call (read, write) given an absent "
-			"managed address fails with EFAULT");
-		finding_advise(finding, "give this user read and write on "
-					"/dev/userfaultfd, or set sysctl "
-					"vm.unprivileged_userfaultfd=1, or run as root");
+		finding_add(doctor, LEVEL_LIMITED, "userfaultfd",
+			    "give this user read and write on "
+			    "/dev/userfaultfd, or set sysctl "
+			    "vm.unprivileged_userfaultfd=1, or run as root",
+			    "user mode only: a system call (read, write) given an absent "
+			    "managed address fails with EFAULT");
 	} else {
-		finding_add(doctor, LEVEL_OK, "userfaultfd", "full (%s)", how);
+		finding_add(doctor, LEVEL_OK, "userfaultfd", NULL, "full (%s)", how);
 	}
 	if (!uffd_features(doctor, fd, api.features))
 		doctor->usable = 0;

@@ -340,39 +340,36 @@ static void
 find_driver(struct doctor *doctor, const struct used *used)
 {
 	char have[32], table[32];
-	struct finding *f;
 
 	version_text(used->driver_version, have, sizeof(have));
 	version_text(used->table_version, table, sizeof(table));
 	if (!used->has_driver) {
-		f = finding_add(
-			doctor, LEVEL_MISSING, "driver",
+		finding_add(
+			doctor, LEVEL_MISSING, "driver", "try again on a machine with a GPU",
 			"the program asks for one (%s), and there is none here: the way "
 			"to the driver is covered, the rest could not be seen",
 			used->road);
-		finding_advise(f, "try again on a machine with a GPU");
 	} else if (!used->init_ok) {
-		f = finding_add(doctor, LEVEL_MISSING, "driver",
-				"reached by %s; cuInit() fails with %" PRIu64, used->road,
-				used->init_result);
-		finding_advise(f, "see that the program runs without sluice");
+		finding_add(doctor, LEVEL_MISSING, "driver",
+			    "see that the program runs without sluice",
+			    "reached by %s; cuInit() fails with %" PRIu64, used->road,
+			    used->init_result);
 	} else if (used->driver_version > used->table_version) {
-		f = finding_add(
-			doctor, LEVEL_LIMITED, "driver",
+		finding_add(
+			doctor, LEVEL_LIMITED, "driver", "watch for unknown functions below",
 			"for CUDA %s, newer than this version knows (%s): functions that "
 			"are new pass through",
 			have, table);
-		finding_advise(f, "watch for unknown functions below");
 	} else {
-		finding_add(doctor, LEVEL_OK, "driver",
+		finding_add(doctor, LEVEL_OK, "driver", NULL,
 			    "for CUDA %s, reached by %s first in %s", have, used->road,
 			    used->program);
 	}
 	if (used->unknown_names) {
-		f = finding_add(doctor, LEVEL_LIMITED, "functions",
-				"%" PRIu64 " that are not in the table were asked for",
-				used->unknown_names);
-		finding_advise(f, "sluice run --verbose names them");
+		finding_add(doctor, LEVEL_LIMITED, "functions",
+			    "sluice run --verbose names them",
+			    "%" PRIu64 " that are not in the table were asked for",
+			    used->unknown_names);
 	}
 }
 
@@ -380,7 +377,6 @@ static void
 find_memory(struct doctor *doctor, const struct used *used)
 {
 	char text[32], mapped[128] = "";
-	struct finding *f;
 
 	sl_size_format(used->foreign_bytes, text, sizeof(text));
 	if (used->mapped_native)
@@ -392,51 +388,46 @@ find_memory(struct doctor *doctor, const struct used *used)
 		snprintf(mapped, sizeof(mapped),
 			 " (%" PRIu64 " mapped by the program itself)", used->mapped);
 	if (!used->allocations) {
-		f = finding_add(doctor, used->foreign_bytes ? LEVEL_MISSING : LEVEL_LIMITED,
-				"allocations",
-				"none was served; %s went past the library", text);
-		finding_advise(
-			f, used->foreign_bytes
-				   ? "the program makes device memory to share it: that "
-				     "is paged with --vmm-memory all alone"
-				   : "let the program do its work in this run");
+		finding_add(doctor, used->foreign_bytes ? LEVEL_MISSING : LEVEL_LIMITED,
+			    "allocations",
+			    used->foreign_bytes
+				    ? "the program makes device memory to share it: that "
+				      "is paged with --vmm-memory all alone"
+				    : "let the program do its work in this run",
+			    "none was served; %s went past the library", text);
 	} else if (used->foreign_bytes) {
-		f = finding_add(doctor, LEVEL_LIMITED, "allocations",
-				"%" PRIu64
-				" served%s; %s went past the library: memory to be "
-				"shared, arrays, imported or managed memory",
-				used->allocations, mapped, text);
-		finding_advise(f,
-			       "that part must fit the GPU (memory that could be shared "
-			       "is paged with --vmm-memory all)");
+		finding_add(doctor, LEVEL_LIMITED, "allocations",
+			    "that part must fit the GPU (memory that could be shared "
+			    "is paged with --vmm-memory all)",
+			    "%" PRIu64
+			    " served%s; %s went past the library: memory to be "
+			    "shared, arrays, imported or managed memory",
+			    used->allocations, mapped, text);
 	} else {
-		finding_add(doctor, LEVEL_OK, "allocations", "%" PRIu64 ", all served%s",
-			    used->allocations, mapped);
+		finding_add(doctor, LEVEL_OK, "allocations", NULL,
+			    "%" PRIu64 ", all served%s", used->allocations, mapped);
 	}
 }
 
 static void
 find_launches(struct doctor *doctor, const struct used *used)
 {
-	struct finding *f;
-
 	if (used->launches_opaque) {
-		f = finding_add(doctor, LEVEL_LIMITED, "kernels",
-				"%" PRIu64 " launches, of %" PRIu64
-				" the arguments could not be "
-				"read: %s%s%s%s%s",
-				used->launches, used->launches_opaque, used->opaque[0],
-				used->opaque_n > 1 ? ", " : "", used->opaque[1],
-				used->opaque_n > 2 ? ", " : "", used->opaque[2]);
-		finding_advise(f,
-			       "these take everything for used, which is slow and right");
+		finding_add(doctor, LEVEL_LIMITED, "kernels",
+			    "these take everything for used, which is slow and right",
+			    "%" PRIu64 " launches, of %" PRIu64
+			    " the arguments could not be "
+			    "read: %s%s%s%s%s",
+			    used->launches, used->launches_opaque, used->opaque[0],
+			    used->opaque_n > 1 ? ", " : "", used->opaque[1],
+			    used->opaque_n > 2 ? ", " : "", used->opaque[2]);
 	} else {
-		finding_add(doctor, LEVEL_OK, "kernels",
+		finding_add(doctor, LEVEL_OK, "kernels", NULL,
 			    "%" PRIu64 " launches, %" PRIu64 " taken to use everything",
 			    used->launches, used->launches_all);
 	}
 	if (used->graph_launches)
-		finding_add(doctor, LEVEL_OK, "graphs",
+		finding_add(doctor, LEVEL_OK, "graphs", NULL,
 			    "%" PRIu64 " launched: what their nodes name is brought in",
 			    used->graph_launches);
 }
@@ -445,35 +436,32 @@ static void
 find_processes(struct doctor *doctor, const struct used *used, const struct past *past,
 	       int status)
 {
-	struct finding *f;
-
 	if (past->n) {
-		f = finding_add(doctor, LEVEL_MISSING, "processes",
-				"%zu with the driver and without the library: %s (%d)%s",
-				past->n, past->name, (int)past->pids[0],
-				past->n > 1 ? " and others" : "");
-		finding_advise(
-			f, "they were started without LD_PRELOAD, statically, or with "
-			   "other rights");
+		finding_add(doctor, LEVEL_MISSING, "processes",
+			    "they were started without LD_PRELOAD, statically, or with "
+			    "other rights",
+			    "%zu with the driver and without the library: %s (%d)%s",
+			    past->n, past->name, (int)past->pids[0],
+			    past->n > 1 ? " and others" : "");
 	} else if (used->unfinished) {
-		f = finding_add(doctor, LEVEL_LIMITED, "processes",
-				"%" PRIu64 " used CUDA, %" PRIu64
-				" did not end by exit(): what "
-				"they did is not counted",
-				used->processes, used->unfinished);
-		finding_advise(f, "--stats of sluice run has the same gap");
+		finding_add(doctor, LEVEL_LIMITED, "processes",
+			    "--stats of sluice run has the same gap",
+			    "%" PRIu64 " used CUDA, %" PRIu64
+			    " did not end by exit(): what "
+			    "they did is not counted",
+			    used->processes, used->unfinished);
 	} else {
-		finding_add(doctor, LEVEL_OK, "processes", "%" PRIu64 " used CUDA",
+		finding_add(doctor, LEVEL_OK, "processes", NULL, "%" PRIu64 " used CUDA",
 			    used->processes);
 	}
 	if (WIFSIGNALED(status)) {
-		f = finding_add(doctor, LEVEL_LIMITED, "end", "killed by signal %d",
-				WTERMSIG(status));
-		finding_advise(f, "see that the program runs without sluice");
+		finding_add(doctor, LEVEL_LIMITED, "end",
+			    "see that the program runs without sluice",
+			    "killed by signal %d", WTERMSIG(status));
 	} else if (WEXITSTATUS(status)) {
-		f = finding_add(doctor, LEVEL_LIMITED, "end", "exit code %d",
-				WEXITSTATUS(status));
-		finding_advise(f, "see that the program runs without sluice");
+		finding_add(doctor, LEVEL_LIMITED, "end",
+			    "see that the program runs without sluice", "exit code %d",
+			    WEXITSTATUS(status));
 	}
 }
 
@@ -504,7 +492,6 @@ doctor_program(struct doctor *doctor, char **argv, enum program_cover *out)
 	struct used used = {0};
 	struct past past = {0};
 	enum run_loads loads;
-	struct finding *f;
 	int rc, status = 0;
 
 	rc = run_program_find(argv[0], program);
@@ -512,12 +499,12 @@ doctor_program(struct doctor *doctor, char **argv, enum program_cover *out)
 		return rc;
 	loads = run_program_look(program, file);
 	if (loads != RUN_LOADS && loads != RUN_LOADS_UNKNOWN) {
-		finding_add(doctor, LEVEL_MISSING, "program", "%.300s",
+		finding_add(doctor, LEVEL_MISSING, "program", NULL, "%.300s",
 			    run_loads_text(loads, file, text, sizeof(text)));
 		*out = PROGRAM_NOT_COVERED;
 		return 0;
 	}
-	finding_add(doctor, LEVEL_OK, "program", "%.300s", file);
+	finding_add(doctor, LEVEL_OK, "program", NULL, "%.300s", file);
 	snprintf(dir, sizeof(dir), "%s/sluice-doctor-XXXXXX",
 		 tmp && *tmp && strlen(tmp) < 200 ? tmp : "/tmp");
 	if (!mkdtemp(dir))
@@ -541,9 +528,9 @@ doctor_program(struct doctor *doctor, char **argv, enum program_cover *out)
 			find_launches(doctor, &used);
 		}
 	} else if (!past.n) {
-		f = finding_add(doctor, LEVEL_LIMITED, "driver",
-				"no process called it: nothing can be said of this run");
-		finding_advise(f, "run the program so that it uses the GPU");
+		finding_add(doctor, LEVEL_LIMITED, "driver",
+			    "run the program so that it uses the GPU",
+			    "no process called it: nothing can be said of this run");
 	}
 	find_processes(doctor, &used, &past, status);
 	*out = verdict(doctor, &used);
