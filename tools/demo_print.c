@@ -4,8 +4,8 @@
  * object.
  *
  * Both take all they print from struct demo and change nothing in it; ratios of the measured
- * times are made in one place for both. Rows of the table are functions that give one program's
- * cell; bytes moved get one row for each cause that moved any.
+ * times are made in one place for both. One function gives a program's cell of each row. Bytes
+ * moved get one row for each cause that moved any.
  *
  * Leaves flushing, and noticing that stdout cannot be written, to cmd_demo.c.
  *
@@ -37,129 +37,103 @@ speedup(const struct program *program)
 }
 
 static double
+files_s(const struct program *program)
+{
+	return seconds(program->ours.generate_ns + program->mmap.generate_ns);
+}
+
+static double
 disk_fraction(const struct program *program)
 {
 	return program->ours.total_ns ? program->disk_s / seconds(program->ours.total_ns)
 				      : 0;
 }
 
+/* Rows of the table that are not of a counter. */
+enum row {
+	ROW_FOOTPRINT,
+	ROW_OVER_DEVICE,
+	ROW_OVER_BOTH,
+	ROW_TIME,
+	ROW_MMAP_TIME,
+	ROW_SPEEDUP,
+	ROW_SAME,
+	ROW_DISK,
+	ROW_MISSES,
+	ROW_FILES,
+	ROW_COMPARE,
+};
+
+/* One program's cell of a row. */
 static void
-print_row(const struct demo *demo, const char *name,
-	  void (*value)(const struct demo *demo, const struct program *program,
-			char *text, size_t text_bytes))
+cell_text(const struct demo *demo, const struct program *program, enum row row,
+	  char *text, size_t bytes)
+{
+	double footprint = (double)program->plan.footprint_bytes;
+	uint64_t memory = demo->device_bytes + demo->host_bytes;
+
+	switch (row) {
+	case ROW_FOOTPRINT:
+		sl_size_format(program->plan.footprint_bytes, text, bytes);
+		return;
+	case ROW_OVER_DEVICE:
+		snprintf(text, bytes, "%.1f x", footprint / (double)demo->device_bytes);
+		return;
+	case ROW_OVER_BOTH:
+		snprintf(text, bytes, "%.1f x", footprint / (double)memory);
+		return;
+	case ROW_TIME:
+		snprintf(text, bytes, "%.2f s", seconds(program->ours.total_ns));
+		return;
+	case ROW_MMAP_TIME:
+		if (program->mmap_rc)
+			snprintf(text, bytes, "failed");
+		else
+			snprintf(text, bytes, "%.2f s", seconds(program->mmap.total_ns));
+		return;
+	case ROW_SPEEDUP:
+		if (program->mmap_rc)
+			snprintf(text, bytes, "-");
+		else
+			snprintf(text, bytes, "%.2f x", speedup(program));
+		return;
+	case ROW_SAME:
+		snprintf(text, bytes, "%s",
+			 !program->compared ? "not compared"
+			 : program->same    ? "yes"
+					    : "NO");
+		return;
+	case ROW_DISK:
+		/* The disk's rate is a sample: a faster program has reached it. */
+		if (disk_fraction(program) >= 1)
+			snprintf(text, bytes, "at the disk's rate");
+		else
+			snprintf(text, bytes, "%.0f %%", 100 * disk_fraction(program));
+		return;
+	case ROW_MISSES:
+		snprintf(text, bytes, "%" PRIu64,
+			 program->ours.after.counter[SLUICE_COUNTER_MISSES]);
+		return;
+	case ROW_FILES:
+		snprintf(text, bytes, "%.2f s", files_s(program));
+		return;
+	case ROW_COMPARE:
+		snprintf(text, bytes, "%.2f s", seconds(program->compare_ns));
+		return;
+	}
+}
+
+static void
+print_row(const struct demo *demo, const char *name, enum row row)
 {
 	char text[64];
 
 	printf("%-34s", name);
 	for (size_t i = 0; i < PROGRAM_N; i++) {
-		value(demo, &demo->programs[i], text, sizeof(text));
+		cell_text(demo, &demo->programs[i], row, text, sizeof(text));
 		printf(" %18s", text);
 	}
 	putchar('\n');
-}
-
-static void
-value_footprint(const struct demo *demo, const struct program *program, char *text,
-		size_t text_bytes)
-{
-	(void)demo;
-	sl_size_format(program->plan.footprint_bytes, text, text_bytes);
-}
-
-static void
-value_times_device(const struct demo *demo, const struct program *program, char *text,
-		   size_t text_bytes)
-{
-	snprintf(text, text_bytes, "%.1f x",
-		 (double)program->plan.footprint_bytes / (double)demo->device_bytes);
-}
-
-static void
-value_times_both(const struct demo *demo, const struct program *program, char *text,
-		 size_t text_bytes)
-{
-	snprintf(text, text_bytes, "%.1f x",
-		 (double)program->plan.footprint_bytes /
-			 (double)(demo->device_bytes + demo->host_bytes));
-}
-
-static void
-value_time(const struct demo *demo, const struct program *program, char *text,
-	   size_t text_bytes)
-{
-	(void)demo;
-	snprintf(text, text_bytes, "%.2f s", seconds(program->ours.total_ns));
-}
-
-static void
-value_mmap_time(const struct demo *demo, const struct program *program, char *text,
-		size_t text_bytes)
-{
-	(void)demo;
-	if (program->mmap_rc)
-		snprintf(text, text_bytes, "failed");
-	else
-		snprintf(text, text_bytes, "%.2f s", seconds(program->mmap.total_ns));
-}
-
-static void
-value_speedup(const struct demo *demo, const struct program *program, char *text,
-	      size_t text_bytes)
-{
-	(void)demo;
-	if (program->mmap_rc)
-		snprintf(text, text_bytes, "-");
-	else
-		snprintf(text, text_bytes, "%.2f x", speedup(program));
-}
-
-static void
-value_same(const struct demo *demo, const struct program *program, char *text,
-	   size_t text_bytes)
-{
-	(void)demo;
-	snprintf(text, text_bytes, "%s",
-		 !program->compared ? "not compared"
-		 : program->same    ? "yes"
-				    : "NO");
-}
-
-static void
-value_disk(const struct demo *demo, const struct program *program, char *text,
-	   size_t text_bytes)
-{
-	(void)demo;
-	/* The disk's rate is a sample: what comes out faster than it has reached it. */
-	if (disk_fraction(program) >= 1)
-		snprintf(text, text_bytes, "at the disk's rate");
-	else
-		snprintf(text, text_bytes, "%.0f %%", 100 * disk_fraction(program));
-}
-
-static void
-value_files(const struct demo *demo, const struct program *program, char *text,
-	    size_t text_bytes)
-{
-	(void)demo;
-	snprintf(text, text_bytes, "%.2f s",
-		 seconds(program->ours.generate_ns + program->mmap.generate_ns));
-}
-
-static void
-value_compare(const struct demo *demo, const struct program *program, char *text,
-	      size_t text_bytes)
-{
-	(void)demo;
-	snprintf(text, text_bytes, "%.2f s", seconds(program->compare_ns));
-}
-
-static void
-value_misses(const struct demo *demo, const struct program *program, char *text,
-	     size_t text_bytes)
-{
-	(void)demo;
-	snprintf(text, text_bytes, "%" PRIu64,
-		 program->ours.after.counter[SLUICE_COUNTER_MISSES]);
 }
 
 /* Bytes moved, one row for each cause that moved any. */
@@ -213,27 +187,27 @@ demo_print_table(const struct demo *demo)
 	for (size_t i = 0; i < PROGRAM_N; i++)
 		printf(" %18s", demo->programs[i].workload->name);
 	putchar('\n');
-	print_row(demo, "data in files", value_footprint);
-	print_row(demo, "  over device memory", value_times_device);
-	print_row(demo, "  over device and host memory", value_times_both);
-	print_row(demo, "time with Sluice", value_time);
+	print_row(demo, "data in files", ROW_FOOTPRINT);
+	print_row(demo, "  over device memory", ROW_OVER_DEVICE);
+	print_row(demo, "  over device and host memory", ROW_OVER_BOTH);
+	print_row(demo, "time with Sluice", ROW_TIME);
 	if (demo->limited) {
-		print_row(demo, "time with mmap", value_mmap_time);
-		print_row(demo, "time with mmap over Sluice's", value_speedup);
+		print_row(demo, "time with mmap", ROW_MMAP_TIME);
+		print_row(demo, "time with mmap over Sluice's", ROW_SPEEDUP);
 	} else {
-		print_row(demo, "time with mmap and all memory", value_mmap_time);
+		print_row(demo, "time with mmap and all memory", ROW_MMAP_TIME);
 	}
-	print_row(demo, "same result, byte for byte", value_same);
-	print_row(demo, "fraction of the disk's rate", value_disk);
-	print_row(demo, "misses", value_misses);
+	print_row(demo, "same result, byte for byte", ROW_SAME);
+	print_row(demo, "fraction of the disk's rate", ROW_DISK);
+	print_row(demo, "misses", ROW_MISSES);
 	puts("bytes by cause");
 	print_moves(demo);
 	putchar('\n');
 	puts("seconds of each step");
-	print_row(demo, "  making the files", value_files);
-	print_row(demo, "  with Sluice", value_time);
-	print_row(demo, "  with mmap", value_mmap_time);
-	print_row(demo, "  comparing the results", value_compare);
+	print_row(demo, "  making the files", ROW_FILES);
+	print_row(demo, "  with Sluice", ROW_TIME);
+	print_row(demo, "  with mmap", ROW_MMAP_TIME);
+	print_row(demo, "  comparing the results", ROW_COMPARE);
 	printf("  measuring the disk %.2f s, everything %.2f s\n\n",
 	       seconds(demo->disk_ns), seconds(sl_now_ns() - demo->begin_ns));
 	for (size_t i = 0; i < PROGRAM_N; i++)
@@ -264,8 +238,7 @@ json_program(struct json *json, const struct program *program)
 	else
 		json_null(json, "same_result");
 	json_double(json, "disk_fraction", disk_fraction(program));
-	json_double(json, "files_s",
-		    seconds(program->ours.generate_ns + program->mmap.generate_ns));
+	json_double(json, "files_s", files_s(program));
 	json_double(json, "compare_s", seconds(program->compare_ns));
 	json_u64(json, "device_peak_bytes",
 		 program->ours.after.resident_peak_bytes[SLUICE_TIER_DEVICE]);
@@ -304,10 +277,9 @@ demo_print_json(const struct demo *demo)
 	json_close(&json);
 	json_double(&json, "measure_s", seconds(demo->disk_ns));
 	json_double(&json, "all_s", seconds(sl_now_ns() - demo->begin_ns));
-	if (demo->picture_rc) {
+	if (demo->picture_rc)
 		json_string(&json, "picture_error", demo->picture_error);
-	} else {
+	else
 		json_string(&json, "picture", demo->picture);
-	}
 	json_end(&json);
 }
