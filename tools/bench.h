@@ -27,7 +27,7 @@ struct bench {
 	struct workload_params params;
 	struct workload_plan plan;
 	uint64_t repeat;
-	int json;
+	int json, list;
 
 	/* Kinds of memory to run with, in this order; the first one's results are told in full. */
 	enum workload_memory memory[WORKLOAD_MEMORY_COUNT];
@@ -65,9 +65,9 @@ bench_is_cuda(const struct bench *bench)
 
 /*
  * Read the command line into bench, which is all zeros but for the defaults of cmd_bench(). Also
- * does what --help and --list ask for. 0: go on and run; 1: done, *code is the exit code.
+ * does what --help and --list ask for. 0: go on and run; -1: done; else the exit code.
  */
-int bench_arguments_read(struct bench *bench, int argc, char **argv, int *code);
+int bench_arguments_read(struct bench *bench, int argc, char **argv);
 
 /*
  * Print the results on stdout, as tables or as one JSON object: repeat of the first kind of memory,

@@ -89,54 +89,34 @@ static const char bench_help[] =
 	"Exit codes: 0 done, 1 a run failed, 2 wrong command line, 3 wrong results.\n";
 
 enum {
-	OPT_LIST = 256,
-	OPT_FOOTPRINT,
+	OPT_FOOTPRINT = 256,
 	OPT_SEED,
 	OPT_TILE,
 	OPT_PRESENCE,
-	OPT_DEVICE,
 	OPT_MEMORY,
-	OPT_DEVICE_MEMORY,
-	OPT_HOST_MEMORY,
-	OPT_HOST_RESERVE,
-	OPT_CHUNK,
-	OPT_POLICY,
-	OPT_POPULATION,
-	OPT_THREADS,
-	OPT_READAHEAD,
 	OPT_SET,
-	OPT_DIR,
 	OPT_FILES,
 	OPT_REPEAT,
-	OPT_VERIFY,
-	OPT_KEEP,
-	OPT_JSON,
-	OPT_WORKLOAD /* and up: the options of all workloads */
+	OPT_SPACE,         /* and up: space_options */
+	OPT_WORKLOAD = 512 /* and up: the options of all workloads */
 };
 
+#define TO(name) COMMAND_MEMBER(struct bench, name)
+
 static const struct option bench_options[] = {
-	{"list", no_argument, NULL, OPT_LIST},
+	{"list", no_argument, NULL, TO(list)},
 	{"footprint", required_argument, NULL, OPT_FOOTPRINT},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"tile", required_argument, NULL, OPT_TILE},
 	{"presence", required_argument, NULL, OPT_PRESENCE},
-	{"device", required_argument, NULL, OPT_DEVICE},
 	{"memory", required_argument, NULL, OPT_MEMORY},
-	{"device-memory", required_argument, NULL, OPT_DEVICE_MEMORY},
-	{"host-memory", required_argument, NULL, OPT_HOST_MEMORY},
-	{"host-reserve", required_argument, NULL, OPT_HOST_RESERVE},
-	{"chunk", required_argument, NULL, OPT_CHUNK},
-	{"policy", required_argument, NULL, OPT_POLICY},
-	{"population", required_argument, NULL, OPT_POPULATION},
-	{"threads", required_argument, NULL, OPT_THREADS},
-	{"readahead", required_argument, NULL, OPT_READAHEAD},
 	{"set", required_argument, NULL, OPT_SET},
-	{"dir", required_argument, NULL, OPT_DIR},
+	{"dir", required_argument, NULL, TO(params.dir)},
 	{"files", required_argument, NULL, OPT_FILES},
 	{"repeat", required_argument, NULL, OPT_REPEAT},
-	{"verify", no_argument, NULL, OPT_VERIFY},
-	{"keep", no_argument, NULL, OPT_KEEP},
-	{"json", no_argument, NULL, OPT_JSON},
+	{"verify", no_argument, NULL, TO(params.verify)},
+	{"keep", no_argument, NULL, TO(params.keep)},
+	{"json", no_argument, NULL, TO(json)},
 	{"help", no_argument, NULL, 'h'},
 };
 
@@ -144,19 +124,20 @@ static const struct option bench_options[] = {
 
 /* Options that are settings of the space. */
 static const struct {
-	int opt;
 	const char *option, *key;
 } space_options[] = {
-	{OPT_DEVICE, "--device", "device"},
-	{OPT_DEVICE_MEMORY, "--device-memory", "device_budget"},
-	{OPT_HOST_MEMORY, "--host-memory", "host_budget"},
-	{OPT_HOST_RESERVE, "--host-reserve", "host_reserve"},
-	{OPT_CHUNK, "--chunk", "chunk"},
-	{OPT_POLICY, "--policy", "policy"},
-	{OPT_POPULATION, "--population", "population"},
-	{OPT_THREADS, "--threads", "workers"},
-	{OPT_READAHEAD, "--readahead", "readahead_chunks"},
+	{"--device", "device"},
+	{"--device-memory", "device_budget"},
+	{"--host-memory", "host_budget"},
+	{"--host-reserve", "host_reserve"},
+	{"--chunk", "chunk"},
+	{"--policy", "policy"},
+	{"--population", "population"},
+	{"--threads", "workers"},
+	{"--readahead", "readahead_chunks"},
 };
+
+#define SPACE_OPTION_N (sizeof(space_options) / sizeof(space_options[0]))
 
 const char *const bench_presence_names[WORKLOAD_PRESENCE_COUNT] = {
 	[WORKLOAD_PRESENCE_LAUNCH] = "launch",
@@ -189,6 +170,9 @@ option_table_make(struct option *table)
 
 	for (i = 0; i < BENCH_OPTION_N; i++)
 		table[n++] = bench_options[i];
+	for (i = 0; i < SPACE_OPTION_N; i++)
+		table[n++] = (struct option){space_options[i].option + strlen("--"),
+					     required_argument, NULL, OPT_SPACE + (int)i};
 	for (w = workloads_list; *w; w++) {
 		for (i = 0; i < (*w)->n_options && n + 1 < OPTIONS_MAX; i++) {
 			const char *name = (*w)->options[i].name;
@@ -398,18 +382,17 @@ presence_read(const char *text, enum workload_presence *out)
 }
 
 static int
-option_take(struct bench *bench, const struct option *option)
+option_take(const struct option *option, void *into)
 {
+	struct bench *bench = into;
 	int code = option->val;
 	struct workload_params *params = &bench->params;
-	unsigned i;
 
 	if (code >= OPT_WORKLOAD)
 		return extra_add(bench, option, optarg);
-	for (i = 0; i < sizeof(space_options) / sizeof(space_options[0]); i++)
-		if (space_options[i].opt == code)
-			return pair_add(bench, space_options[i].option,
-					space_options[i].key, optarg);
+	if (code >= OPT_SPACE)
+		return pair_add(bench, space_options[code - OPT_SPACE].option,
+				space_options[code - OPT_SPACE].key, optarg);
 	switch (code) {
 	case OPT_FOOTPRINT:
 		return size_read("--footprint", optarg, &params->footprint_bytes);
@@ -424,9 +407,6 @@ option_take(struct bench *bench, const struct option *option)
 		return memory_read(bench, optarg);
 	case OPT_SET:
 		return pair_add(bench, "--set", optarg, NULL);
-	case OPT_DIR:
-		params->dir = optarg;
-		return 0;
 	case OPT_FILES:
 		params->cached = strcmp(optarg, "cached") == 0;
 		if (!params->cached && strcmp(optarg, "direct") != 0)
@@ -434,17 +414,10 @@ option_take(struct bench *bench, const struct option *option)
 		return 0;
 	case OPT_REPEAT:
 		return number_read("--repeat", optarg, 1, REPEAT_MAX, &bench->repeat);
-	case OPT_VERIFY:
-		params->verify = 1;
-		return 0;
-	case OPT_KEEP:
-		params->keep = 1;
-		return 0;
-	case OPT_JSON:
-		bench->json = 1;
-		return 0;
+	default: /* 'h' */
+		printf(bench_help, command_program_name(), command_program_name());
+		return -1;
 	}
-	return command_usage("bench", "unknown option");
 }
 
 /* The budgets that a benchmark wants where nothing else says so: out of core by default. */
@@ -645,42 +618,22 @@ list_print(void)
 			puts(")");
 		}
 	}
-	return SL_EXIT_OK;
+	return -1;
 }
 
 int
-bench_arguments_read(struct bench *bench, int argc, char **argv, int *code)
+bench_arguments_read(struct bench *bench, int argc, char **argv)
 {
 	struct option table[OPTIONS_MAX];
-	int c, at = 0, list = 0;
+	const struct command_syntax syntax = {"bench", ":h", NULL, table, option_take};
+	int rc;
 
 	option_table_make(table);
-	opterr = 0;
-	optind = 1;
-	*code = SL_EXIT_OK;
-	while ((c = getopt_long(argc, argv, ":h", table, &at)) != -1) {
-		if (c == 'h') {
-			printf(bench_help, command_program_name(), command_program_name());
-			return 1;
-		}
-		if (c == OPT_LIST) {
-			list = 1;
-			continue;
-		}
-		if (c == '?' || c == ':')
-			*code = command_bad_option("bench", table, c, argv);
-		else
-			*code = option_take(bench, &table[at]);
-		if (*code)
-			return 1;
-	}
-	if (list) {
-		*code = optind < argc ? command_usage("bench", "--list takes no workload")
-				      : list_print();
-		return 1;
-	}
-	*code = workload_choose(bench, argc, argv);
-	if (!*code)
-		*code = options_apply(bench);
-	return *code != 0;
+	rc = command_options_read(&syntax, argc, argv, bench);
+	if (!rc && bench->list)
+		return optind < argc ? command_usage("bench", "--list takes no workload")
+				     : list_print();
+	if (!rc)
+		rc = workload_choose(bench, argc, argv);
+	return rc ? rc : options_apply(bench);
 }

@@ -135,8 +135,9 @@ cmd_bench(int argc, char **argv)
 		return command_fail("bench", "out of memory");
 	bench->repeat = 1;
 	bench->params.seed = UINT64_MAX; /* not given */
-	if (!bench_arguments_read(bench, argc, argv, &code))
+	code = bench_arguments_read(bench, argc, argv);
+	if (!code)
 		code = bench_run(bench);
 	free(bench);
-	return code;
+	return code < 0 ? SL_EXIT_OK : code;
 }

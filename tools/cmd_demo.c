@@ -162,50 +162,41 @@ demo_run(const struct options *options, const char *dir)
 }
 
 static int
+option_take(const struct option *option, void *into)
+{
+	struct options *options = into;
+
+	if (option->val == 's') {
+		if (sl_size_parse(optarg, &options->size_bytes) ||
+		    options->size_bytes < FOOTPRINT_LEAST)
+			return command_usage("demo", "--size '%s': a size of at least 192M",
+					     optarg);
+		return 0;
+	}
+	if (!*optarg)
+		return command_usage("demo", "--picture: not a file name");
+	options->picture = optarg;
+	return 0;
+}
+
+static int
 options_read(int argc, char **argv, struct options *options)
 {
 	static const struct option table[] = {
-		{"dir", required_argument, NULL, 'd'},
-		{"quick", no_argument, NULL, 'q'},
+		{"dir", required_argument, NULL, COMMAND_MEMBER(struct options, dir)},
+		{"quick", no_argument, NULL, COMMAND_MEMBER(struct options, quick)},
 		{"size", required_argument, NULL, 's'},
 		{"picture", required_argument, NULL, 'p'},
-		{"json", no_argument, NULL, 'j'},
+		{"json", no_argument, NULL, COMMAND_MEMBER(struct options, as_json)},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	int c;
+	static const struct command_syntax syntax = {"demo", ":h", demo_help, table,
+						     option_take};
+	int rc = command_options_read(&syntax, argc, argv, options);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
-		switch (c) {
-		case 'd':
-			options->dir = optarg;
-			break;
-		case 'q':
-			options->quick = 1;
-			break;
-		case 's':
-			if (sl_size_parse(optarg, &options->size_bytes) ||
-			    options->size_bytes < FOOTPRINT_LEAST)
-				return command_usage("demo", "--size '%s': a size of at least 192M",
-						     optarg);
-			break;
-		case 'p':
-			if (!*optarg)
-				return command_usage("demo",
-						     "--picture: not a file name");
-			options->picture = optarg;
-			break;
-		case 'j':
-			options->as_json = 1;
-			break;
-		case 'h':
-			fputs(demo_help, stdout);
-			return -1;
-		default:
-			return command_bad_option("demo", table, c, argv);
-		}
-	}
+	if (rc)
+		return rc;
 	if (optind < argc)
 		return command_usage("demo", "'%s' is one argument too many", argv[optind]);
 	if (options->quick && options->size_bytes)

@@ -262,7 +262,7 @@ cover_name(enum program_cover cover)
 }
 
 static int
-program_check(struct doctor *doctor, char **argv, int as_json)
+program_check(struct doctor *doctor, char **argv)
 {
 	size_t counts[LEVEL_COUNT] = {0};
 	enum program_cover cover;
@@ -270,7 +270,7 @@ program_check(struct doctor *doctor, char **argv, int as_json)
 
 	if (doctor_program(doctor, argv, &cover))
 		return command_fail("doctor", "%s", sluice_last_error());
-	if (as_json) {
+	if (doctor->as_json) {
 		json_begin(&json, stdout);
 		json_object(&json, NULL);
 		json_string(&json, "version", sluice_version());
@@ -298,44 +298,40 @@ dirs_default(struct doctor *doctor, char *spill_dirs)
 	doctor->dirs[doctor->dir_n++] = ".";
 }
 
+static int
+dir_take(const struct option *option, void *into)
+{
+	struct doctor *doctor = into;
+
+	(void)option; /* --dir */
+	if (doctor->dir_n == DIR_MAX)
+		return command_usage("doctor", "more than %d directories", DIR_MAX);
+	doctor->dirs[doctor->dir_n++] = optarg;
+	return 0;
+}
+
 int
 cmd_doctor(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"dir", required_argument, NULL, 'd'},
-		{"json", no_argument, NULL, 'j'},
+		{"json", no_argument, NULL, COMMAND_MEMBER(struct doctor, as_json)},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
+	static const struct command_syntax syntax = {"doctor", "+:h", doctor_help,
+						     options, dir_take};
 	struct doctor doctor = {.usable = 1, .limit_bytes = UINT64_MAX};
 	char spill_dirs[sizeof(doctor.config.spill_dirs)];
-	int as_json = 0;
-	int c;
+	int rc = command_options_read(&syntax, argc, argv, &doctor);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
-		switch (c) {
-		case 'd':
-			if (doctor.dir_n == DIR_MAX)
-				return command_usage("doctor", "more than %d directories",
-						     DIR_MAX);
-			doctor.dirs[doctor.dir_n++] = optarg;
-			break;
-		case 'j':
-			as_json = 1;
-			break;
-		case 'h':
-			fputs(doctor_help, stdout);
-			return SL_EXIT_OK;
-		default:
-			return command_bad_option("doctor", options, c, argv);
-		}
-	}
+	if (rc)
+		return rc < 0 ? SL_EXIT_OK : rc;
 	if (optind < argc && strcmp(argv[optind - 1], "--") == 0) {
 		if (doctor.dir_n)
 			return command_usage("doctor",
 					     "--dir does not go with a program");
-		return program_check(&doctor, argv + optind, as_json);
+		return program_check(&doctor, argv + optind);
 	}
 	if (optind < argc)
 		return command_usage("doctor",
@@ -361,7 +357,7 @@ cmd_doctor(int argc, char **argv)
 	doctor_check_gpu(&doctor);
 	doctor_check_direct(&doctor);
 	check_device(&doctor);
-	if (as_json)
+	if (doctor.as_json)
 		print_json(&doctor);
 	else
 		print_lines(&doctor);

@@ -79,16 +79,13 @@ enum {
 	OPT_PERIOD,
 	OPT_PLANNER,
 	OPT_POLICY,
-	OPT_PLAN,
-	OPT_PUBLISHED,
-	OPT_SWEEP,
-	OPT_KEEP,
-	OPT_SVG,
-	OPT_JSON
+	OPT_KEEP
 };
 
+#define TO(name) COMMAND_MEMBER(struct plan_job, name)
+
 static const struct option long_options[] = {
-	{"as-published", no_argument, NULL, OPT_PUBLISHED}, /* first: only if published */
+	{"as-published", no_argument, NULL, TO(as_published)}, /* first: only if published */
 	{"device-memory", required_argument, NULL, OPT_DEVICE},
 	{"host-memory", required_argument, NULL, OPT_HOST},
 	{"link", required_argument, NULL, OPT_LINK},
@@ -97,12 +94,12 @@ static const struct option long_options[] = {
 	{"period", required_argument, NULL, OPT_PERIOD},
 	{"planner", required_argument, NULL, OPT_PLANNER},
 	{"policy", required_argument, NULL, OPT_POLICY},
-	{"plan", required_argument, NULL, OPT_PLAN},
+	{"plan", required_argument, NULL, TO(plan_path)},
 	{"output", required_argument, NULL, 'o'},
-	{"sweep", required_argument, NULL, OPT_SWEEP},
+	{"sweep", required_argument, NULL, TO(sweep)},
 	{"keep", required_argument, NULL, OPT_KEEP},
-	{"svg", required_argument, NULL, OPT_SVG},
-	{"json", no_argument, NULL, OPT_JSON},
+	{"svg", required_argument, NULL, TO(svg)},
+	{"json", no_argument, NULL, TO(as_json)},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -221,12 +218,20 @@ machine_option(int c, struct sl_machine *machine)
 }
 
 static int
-option_take(int c, struct plan_job *job)
+option_take(const struct option *option, void *into)
 {
+	struct plan_job *job = into;
 	uint64_t number;
 	char *end;
 
-	switch (c) {
+	if (option->val >= OPT_DEVICE && option->val <= OPT_GPUS)
+		return machine_option(option->val, &job->machine);
+	switch (option->val) {
+	case 'h':
+		printf(help_machine, command_program_name(), command_program_name(),
+		       plan_models.planner_help, plan_models.policy_help);
+		printf("%s%s", plan_models.publishes ? help_published : "", help_rest);
+		return -1;
 	case 'o':
 		job->output = optarg;
 		break;
@@ -247,26 +252,11 @@ option_take(int c, struct plan_job *job)
 		if (!job->policy->policy)
 			return command_usage("plan", "--policy: no policy '%s'", optarg);
 		break;
-	case OPT_PLAN:
-		job->plan_path = optarg;
-		break;
-	case OPT_PUBLISHED:
-		job->as_published = 1;
-		break;
-	case OPT_SWEEP:
-		job->sweep = optarg;
-		break;
 	case OPT_KEEP:
 		job->keep = strtod(optarg, &end);
 		if (end == optarg || *end || !(job->keep > 0 && job->keep <= 1))
 			return command_usage("plan", "--keep %s is not a share of 0 to 1",
 					     optarg);
-		break;
-	case OPT_SVG:
-		job->svg = optarg;
-		break;
-	case OPT_JSON:
-		job->as_json = 1;
 		break;
 	}
 	return SL_EXIT_OK;
@@ -305,61 +295,35 @@ machine_options_check(const struct sl_machine *machine)
 	return SL_EXIT_OK;
 }
 
-/* 0: go on; else the exit code is in *code. */
+/* 0: go on; -1: help was printed; else the exit code. */
 static int
-arguments_read(int argc, char **argv, struct plan_job *job, int *code)
+arguments_read(int argc, char **argv, struct plan_job *job)
 {
-	const struct option *options = long_options + !plan_models.publishes;
-	int c;
+	const struct command_syntax syntax = {"plan", ":ho:", NULL,
+					      long_options + !plan_models.publishes,
+					      option_take};
+	int rc = command_options_read(&syntax, argc, argv, job);
 
-	opterr = 0;
-	optind = 0;
-	while ((c = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
-		if (c == 'h') {
-			printf(help_machine, command_program_name(), command_program_name(),
-			       plan_models.planner_help, plan_models.policy_help);
-			printf("%s%s", plan_models.publishes ? help_published : "",
-			       help_rest);
-			*code = SL_EXIT_OK;
-			return 1;
-		}
-		if (c == '?' || c == ':')
-			*code = command_bad_option("plan", options, c, argv);
-		else if (c >= OPT_DEVICE && c <= OPT_GPUS)
-			*code = machine_option(c, &job->machine);
-		else
-			*code = option_take(c, job);
-		if (*code)
-			return 1;
-	}
-	if (argc - optind != 1) {
-		*code = command_usage("plan", optind == argc ? "which trace?"
-							     : "one trace at a time");
-		return 1;
-	}
+	if (rc)
+		return rc;
+	if (argc - optind != 1)
+		return command_usage("plan", optind == argc ? "which trace?"
+							    : "one trace at a time");
 	job->trace_path = argv[optind];
-	*code = machine_options_check(&job->machine);
-	if (*code)
-		return 1;
-	if (job->sweep && (job->plan_path || job->output)) {
-		*code = command_usage(
+	rc = machine_options_check(&job->machine);
+	if (rc)
+		return rc;
+	if (job->sweep && (job->plan_path || job->output))
+		return command_usage(
 			"plan", "--sweep goes neither with --plan nor with --output");
-		return 1;
-	}
-	if (job->sweep && job->policy != plan_models.policies) {
-		*code = command_usage("plan", "--sweep goes with --policy plan only");
-		return 1;
-	}
-	if (job->keep > 0 && !job->sweep) {
-		*code = command_usage(
-			"plan", "--keep is of --sweep: one machine has no smallest");
-		return 1;
-	}
-	if (!job->policy->plans && (job->plan_path || job->output)) {
-		*code = command_usage("plan", "--policy %s carries out no plan: neither --plan nor --output",
-				      job->policy->policy->name);
-		return 1;
-	}
+	if (job->sweep && job->policy != plan_models.policies)
+		return command_usage("plan", "--sweep goes with --policy plan only");
+	if (job->keep > 0 && !job->sweep)
+		return command_usage("plan",
+				     "--keep is of --sweep: one machine has no smallest");
+	if (!job->policy->plans && (job->plan_path || job->output))
+		return command_usage("plan", "--policy %s carries out no plan: neither --plan nor --output",
+				     job->policy->policy->name);
 	if (job->keep <= 0)
 		job->keep = KEEP_DEFAULT;
 	return 0;
@@ -449,11 +413,12 @@ cmd_plan(int argc, char **argv)
 			       .period = SL_TRACE_NONE};
 	struct plan_outcome outcome = {0};
 	struct sl_trace *trace = NULL;
-	int rc, code = SL_EXIT_OK;
+	int rc, code;
 
 	sl_machine_g10(&job.machine);
-	if (arguments_read(argc, argv, &job, &code))
-		return code;
+	code = arguments_read(argc, argv, &job);
+	if (code)
+		return code < 0 ? SL_EXIT_OK : code;
 	rc = sl_trace_read(job.trace_path, &trace);
 	if (!rc)
 		rc = period_take(&job, &trace);

@@ -77,72 +77,49 @@ static const char run_help[] =
 	"Exit codes: the program's; 125 failed before it ran, 126 it cannot be\n"
 	"executed, 127 it was not found.\n";
 
-enum option_id {
-	OPTION_DEVICE = 256,
-	OPTION_HOST,
-	OPTION_STORE,
-	OPTION_SPILL,
-	OPTION_BASELINE,
-	OPTION_KERNEL_ARGS,
-	OPTION_REPORT_MEMORY,
-	OPTION_MANAGED,
-	OPTION_VMM_MEMORY,
-	OPTION_PREFETCH,
-	OPTION_NO_FOLLOW,
-	OPTION_KERNEL_RULES,
-	OPTION_SET,
-	OPTION_KEEP,
-	OPTION_NO_FRAMEWORK,
-	OPTION_EXPLAIN,
-	OPTION_STATS,
-	OPTION_RECORD,
-	OPTION_RECORD_LAUNCHES,
-	OPTION_QUIET,
-	OPTION_VERBOSE,
-	OPTION_DRY_RUN,
-	OPTION_JSON,
-	OPTION_LIBRARY
-};
-
-static const struct option option_table[] = {
-	{"device-memory", required_argument, NULL, OPTION_DEVICE},
-	{"host-memory", required_argument, NULL, OPTION_HOST},
-	{"store-memory", required_argument, NULL, OPTION_STORE},
-	{"spill-dir", required_argument, NULL, OPTION_SPILL},
-	{"prefetch", required_argument, NULL, OPTION_PREFETCH},
-	{"kernel-args", required_argument, NULL, OPTION_KERNEL_ARGS},
-	{"kernel-rules", required_argument, NULL, OPTION_KERNEL_RULES},
-	{"report-memory", required_argument, NULL, OPTION_REPORT_MEMORY},
-	{"managed", required_argument, NULL, OPTION_MANAGED},
-	{"vmm-memory", required_argument, NULL, OPTION_VMM_MEMORY},
-	{"baseline", required_argument, NULL, OPTION_BASELINE},
-	{"set", required_argument, NULL, OPTION_SET},
-	{"keep-frameworks", no_argument, NULL, OPTION_KEEP},
-	{"no-framework", required_argument, NULL, OPTION_NO_FRAMEWORK},
-	{"explain", no_argument, NULL, OPTION_EXPLAIN},
-	{"stats", required_argument, NULL, OPTION_STATS},
-	{"record", required_argument, NULL, OPTION_RECORD},
-	{"record-launches", required_argument, NULL, OPTION_RECORD_LAUNCHES},
-	{"quiet", no_argument, NULL, OPTION_QUIET},
-	{"verbose", no_argument, NULL, OPTION_VERBOSE},
-	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"library", required_argument, NULL, OPTION_LIBRARY},
-	{"help", no_argument, NULL, 'h'},
-	/* Earlier names: they go on working, undocumented. */
-	{"mode", required_argument, NULL, OPTION_BASELINE},
-	{"arguments", required_argument, NULL, OPTION_KERNEL_ARGS},
-	{"meminfo", required_argument, NULL, OPTION_REPORT_MEMORY},
-	{"mapped", required_argument, NULL, OPTION_VMM_MEMORY},
-	{"follow", required_argument, NULL, OPTION_PREFETCH},
-	{"no-follow", no_argument, NULL, OPTION_NO_FOLLOW},
-	{"policies", required_argument, NULL, OPTION_KERNEL_RULES},
-	{NULL, 0, NULL, 0},
-};
-
 struct command_line {
 	struct run_options options;
-	int dry_run, json, help;
+	int dry_run, json;
+};
+
+enum option_id { OPTION_SPILL = 256, OPTION_SET, OPTION_NO_FRAMEWORK, OPTION_NO_FOLLOW };
+
+#define LINE(name) COMMAND_MEMBER(struct command_line, name)
+
+static const struct option option_table[] = {
+	{"device-memory", required_argument, NULL, LINE(options.device_memory)},
+	{"host-memory", required_argument, NULL, LINE(options.host_memory)},
+	{"store-memory", required_argument, NULL, LINE(options.store_memory)},
+	{"spill-dir", required_argument, NULL, OPTION_SPILL},
+	{"prefetch", required_argument, NULL, LINE(options.prefetch)},
+	{"kernel-args", required_argument, NULL, LINE(options.kernel_args)},
+	{"kernel-rules", required_argument, NULL, LINE(options.kernel_rules)},
+	{"report-memory", required_argument, NULL, LINE(options.report_memory)},
+	{"managed", required_argument, NULL, LINE(options.managed)},
+	{"vmm-memory", required_argument, NULL, LINE(options.vmm_memory)},
+	{"baseline", required_argument, NULL, LINE(options.baseline)},
+	{"set", required_argument, NULL, OPTION_SET},
+	{"keep-frameworks", no_argument, NULL, LINE(options.keep_frameworks)},
+	{"no-framework", required_argument, NULL, OPTION_NO_FRAMEWORK},
+	{"explain", no_argument, NULL, LINE(options.explain)},
+	{"stats", required_argument, NULL, LINE(options.stats)},
+	{"record", required_argument, NULL, LINE(options.record)},
+	{"record-launches", required_argument, NULL, LINE(options.record_launches)},
+	{"quiet", no_argument, NULL, LINE(options.quiet)},
+	{"verbose", no_argument, NULL, LINE(options.verbose)},
+	{"dry-run", no_argument, NULL, LINE(dry_run)},
+	{"json", no_argument, NULL, LINE(json)},
+	{"library", required_argument, NULL, LINE(options.library)},
+	{"help", no_argument, NULL, 'h'},
+	/* Earlier names: they go on working, undocumented. */
+	{"mode", required_argument, NULL, LINE(options.baseline)},
+	{"arguments", required_argument, NULL, LINE(options.kernel_args)},
+	{"meminfo", required_argument, NULL, LINE(options.report_memory)},
+	{"mapped", required_argument, NULL, LINE(options.vmm_memory)},
+	{"follow", required_argument, NULL, LINE(options.prefetch)},
+	{"no-follow", no_argument, NULL, OPTION_NO_FOLLOW},
+	{"policies", required_argument, NULL, LINE(options.kernel_rules)},
+	{NULL, 0, NULL, 0},
 };
 
 /* A wrong command line: the form of all commands, the exit code of this one. */
@@ -158,108 +135,37 @@ list_add(const char **list, size_t *n, size_t max, const char *option, const cha
 	return 0;
 }
 
-/* 0, or the exit code after what is wrong was said. */
 static int
-option_take(struct command_line *line, int c, char **argv)
+option_take(const struct option *option, void *into)
 {
-	struct run_options *o = &line->options;
+	struct run_options *o = &((struct command_line *)into)->options;
 
-	switch (c) {
-	case OPTION_DEVICE:
-		o->device_memory = optarg;
-		return 0;
-	case OPTION_HOST:
-		o->host_memory = optarg;
-		return 0;
-	case OPTION_STORE:
-		o->store_memory = optarg;
-		return 0;
+	switch (option->val) {
 	case OPTION_SPILL:
 		return list_add(o->spill_dirs, &o->spill_dir_n, RUN_DIRS_MAX,
 				"--spill-dir", optarg);
-	case OPTION_BASELINE:
-		o->baseline = optarg;
-		return 0;
-	case OPTION_KERNEL_ARGS:
-		o->kernel_args = optarg;
-		return 0;
-	case OPTION_REPORT_MEMORY:
-		o->report_memory = optarg;
-		return 0;
-	case OPTION_MANAGED:
-		o->managed = optarg;
-		return 0;
-	case OPTION_VMM_MEMORY:
-		o->vmm_memory = optarg;
-		return 0;
-	case OPTION_PREFETCH:
-		o->prefetch = optarg;
-		return 0;
-	case OPTION_NO_FOLLOW:
-		o->prefetch = "off";
-		return 0;
-	case OPTION_KERNEL_RULES:
-		o->kernel_rules = optarg;
-		return 0;
 	case OPTION_SET:
 		return list_add(o->sets, &o->set_n, RUN_SETS_MAX, "--set", optarg);
-	case OPTION_KEEP:
-		o->keep_frameworks = 1;
-		return 0;
 	case OPTION_NO_FRAMEWORK:
 		return list_add(o->refused, &o->refused_n, RUN_SETS_MAX, "--no-framework",
 				optarg);
-	case OPTION_EXPLAIN:
-		o->explain = 1;
+	default: /* OPTION_NO_FOLLOW */
+		o->prefetch = "off";
 		return 0;
-	case OPTION_STATS:
-		o->stats = optarg;
-		return 0;
-	case OPTION_RECORD:
-		o->record = optarg;
-		return 0;
-	case OPTION_RECORD_LAUNCHES:
-		o->record_launches = optarg;
-		return 0;
-	case OPTION_QUIET:
-		o->quiet = 1;
-		return 0;
-	case OPTION_VERBOSE:
-		o->verbose = 1;
-		return 0;
-	case OPTION_DRY_RUN:
-		line->dry_run = 1;
-		return 0;
-	case OPTION_JSON:
-		line->json = 1;
-		return 0;
-	case OPTION_LIBRARY:
-		o->library = optarg;
-		return 0;
-	case 'h':
-		line->help = 1;
-		return 0;
-	default:
-		(void)command_bad_option("run", option_table, c, argv);
-		return RUN_EXIT_FAILED;
 	}
 }
 
-/* 0, or the exit code after what is wrong was said. */
+/* 0; -1: help was printed; or the exit code after what is wrong was said. */
 static int
 command_line_read(struct command_line *line, int argc, char **argv)
 {
-	int c, rc;
-
-	opterr = 0;
 	/* '+': the first word that is no option is the program. */
-	while ((c = getopt_long(argc, argv, "+:h", option_table, NULL)) != -1) {
-		rc = option_take(line, c, argv);
-		if (rc)
-			return rc;
-		if (line->help)
-			return 0;
-	}
+	static const struct command_syntax syntax = {"run", "+:h", run_help, option_table,
+						     option_take};
+	int rc = command_options_read(&syntax, argc, argv, line);
+
+	if (rc)
+		return rc < 0 ? rc : RUN_EXIT_FAILED;
 	if (line->options.quiet && line->options.verbose)
 		return run_usage("--quiet and --verbose together");
 	if (line->json && !line->dry_run)
@@ -360,11 +266,7 @@ cmd_run(int argc, char **argv)
 	int rc = command_line_read(&line, argc, argv);
 
 	if (rc)
-		return rc;
-	if (line.help) {
-		fputs(run_help, stdout);
-		return SL_EXIT_OK;
-	}
+		return rc < 0 ? SL_EXIT_OK : rc;
 	rc = run_plan_make(&plan, &line.options);
 	if (rc) {
 		(void)command_fail("run", "%s", sluice_last_error());

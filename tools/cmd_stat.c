@@ -777,44 +777,40 @@ process_watch(const struct options *options)
 }
 
 static int
+option_take(const struct option *option, void *into)
+{
+	struct options *options = into;
+	char *end;
+
+	if (option->val == 'c')
+		return command_number(optarg, 1, UINT64_MAX, &options->count)
+			       ? command_usage("stat", "--count '%s': a number from 1", optarg)
+			       : 0;
+	options->interval_s = strtod(optarg, &end);
+	if (end == optarg || *end || !(options->interval_s >= 0.1) ||
+	    !(options->interval_s <= INTERVAL_MAX_S))
+		return command_usage("stat", "--interval '%s': seconds from 0.1 to 86400",
+				     optarg);
+	return 0;
+}
+
+static int
 options_read(int argc, char **argv, struct options *options)
 {
 	static const struct option table[] = {
-		{"json", no_argument, NULL, 'j'},
+		{"json", no_argument, NULL, COMMAND_MEMBER(struct options, as_json)},
 		{"interval", required_argument, NULL, 'i'},
 		{"count", required_argument, NULL, 'c'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
+	static const struct command_syntax syntax = {"stat", ":h", stat_help, table,
+						     option_take};
 	uint64_t number;
-	char *end;
-	int c;
+	int rc = command_options_read(&syntax, argc, argv, options);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			options->as_json = 1;
-			break;
-		case 'i':
-			options->interval_s = strtod(optarg, &end);
-			if (end == optarg || *end || !(options->interval_s >= 0.1) ||
-			    !(options->interval_s <= INTERVAL_MAX_S))
-				return command_usage("stat", "--interval '%s': seconds from 0.1 to 86400",
-						     optarg);
-			break;
-		case 'c':
-			if (command_number(optarg, 1, UINT64_MAX, &options->count))
-				return command_usage("stat", "--count '%s': a number from 1",
-						     optarg);
-			break;
-		case 'h':
-			fputs(stat_help, stdout);
-			return -1;
-		default:
-			return command_bad_option("stat", table, c, argv);
-		}
-	}
+	if (rc)
+		return rc;
 	if (optind < argc) {
 		if (command_number(argv[optind], 1, INT32_MAX, &number))
 			return command_usage("stat", "'%s' is not a process id",

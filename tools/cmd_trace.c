@@ -79,8 +79,10 @@ is_given(const struct trace_options *options, char c)
 }
 
 static int
-option_take(int c, struct trace_options *options)
+option_take(const struct option *option, void *into)
 {
+	struct trace_options *options = into;
+	int c = option->val;
 	uint64_t number = 0;
 
 	switch (c) {
@@ -308,21 +310,13 @@ part_run(const struct part *part, int n, char **words, const struct trace_option
 int
 cmd_trace(int argc, char **argv)
 {
+	static const struct command_syntax syntax = {"trace", ":o:h", trace_help,
+						     long_options, option_take};
 	struct trace_options options = {0};
-	int c, rc;
+	int rc = command_options_read(&syntax, argc, argv, &options);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(trace_help, stdout);
-			return SL_EXIT_OK;
-		}
-		if (c == '?' || c == ':')
-			return command_bad_option("trace", long_options, c, argv);
-		rc = option_take(c, &options);
-		if (rc)
-			return rc;
-	}
+	if (rc)
+		return rc < 0 ? SL_EXIT_OK : rc;
 	if (optind == argc)
 		return command_usage("trace", "show, check, period or vitality?");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)

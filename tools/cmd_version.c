@@ -23,28 +23,18 @@ static const char version_help[] = "Usage: sluice version [--json]\n"
 int
 cmd_version(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
+	static const struct option table[] = {
+		{"json", no_argument, NULL, COMMAND_MEMBERS},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
+	static const struct command_syntax syntax = {"version", ":h", version_help, table,
+						     NULL};
 	struct json json;
-	int as_json = 0;
-	int c;
+	int as_json = 0, rc = command_options_read(&syntax, argc, argv, &as_json);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			as_json = 1;
-			break;
-		case 'h':
-			fputs(version_help, stdout);
-			return SL_EXIT_OK;
-		default:
-			return command_bad_option("version", options, c, argv);
-		}
-	}
+	if (rc)
+		return rc < 0 ? SL_EXIT_OK : rc;
 	if (optind < argc)
 		return command_usage("version", "'%s' is one argument too many",
 				     argv[optind]);

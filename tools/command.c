@@ -133,6 +133,36 @@ command_bad_option(const char *command, const struct option *table, int c, char 
 }
 
 int
+command_options_read(const struct command_syntax *syntax, int argc, char **argv, void *into)
+{
+	int c, rc = 0;
+
+	opterr = 0;
+	optind = 0;
+	while (!rc &&
+	       (c = getopt_long(argc, argv, syntax->letters, syntax->options, NULL)) != -1) {
+		const struct option *option = syntax->options;
+		char *member = (char *)into + (c - COMMAND_MEMBERS);
+
+		while (option->name && option->val != c)
+			option++;
+		if (c == '?' || c == ':') {
+			rc = command_bad_option(syntax->name, syntax->options, c, argv);
+		} else if (c == 'h' && syntax->help) {
+			fputs(syntax->help, stdout);
+			rc = -1;
+		} else if (c < COMMAND_MEMBERS) {
+			rc = syntax->take(option, into);
+		} else if (option->has_arg) {
+			memcpy(member, &optarg, sizeof(optarg));
+		} else {
+			*(int *)(void *)member = 1;
+		}
+	}
+	return rc;
+}
+
+int
 command_fail(const char *command, const char *fmt, ...)
 {
 	va_list args;

@@ -64,6 +64,23 @@ int cmd_version(int argc, char **argv);
  */
 int command_usage(const char *command, const char *fmt, ...) SL_PRINTF(2, 3);
 
+/* The options of a command. */
+struct command_syntax {
+	const char *name, *letters; /* as getopt_long() takes them; ':' comes first */
+	const char *help;           /* NULL: take() prints it */
+	const struct option *options;
+	/* Each option that has no member, its value in optarg. 0, or the exit code; NULL: none. */
+	int (*take)(const struct option *option, void *into);
+};
+
+/* The val of an option: its text goes to this member, or 1 to an int if it takes no value. */
+#define COMMAND_MEMBERS            0x10000
+#define COMMAND_MEMBER(type, name) (COMMAND_MEMBERS + (int)offsetof(type, name))
+
+/* Read all options into *into. 0: go on at optind; -1: help was printed; else the exit code. */
+int command_options_read(const struct command_syntax *syntax, int argc, char **argv,
+			 void *into) SL_MUST_CHECK;
+
 /*
  * For getopt_long() with opterr = 0 and a short option string that starts with ':': report what
  * it answered with c = '?' (unknown option) or ':' (value missing), and the option of table that

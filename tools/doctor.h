@@ -40,6 +40,7 @@ struct doctor {
 	size_t finding_n;
 	const char *dirs[DIR_MAX];
 	size_t dir_n;
+	int as_json;
 	struct sluice_config config; /* what a program would get */
 	int config_ok;
 	uint64_t available_bytes; /* memory that can be had; 0: unknown */

@@ -177,6 +177,10 @@ doctor_check_userfaultfd(struct doctor *doctor)
 {
 	/* No feature asked for: the answer lists all there are. */
 	struct uffdio_api api = {.api = UFFD_API, .features = 0};
+	const char *advice =
+		"allow userfaultfd in the container's seccomp profile, give this user "
+		"read and write on /dev/userfaultfd, or set sysctl "
+		"vm.unprivileged_userfaultfd=1";
 	const char *how;
 	int user_mode_only;
 	char sysctl[32] = "?";
@@ -186,8 +190,11 @@ doctor_check_userfaultfd(struct doctor *doctor)
 			       sizeof(sysctl));
 	if (fd < 0) {
 		doctor->usable = 0;
-		finding_add(doctor, LEVEL_MISSING,
-			    "userfaultfd", fd == -ENOSYS ? "the kernel was built without CONFIG_USERFAULTFD, or a container's seccomp filter hides it: allow userfaultfd there" : "allow userfaultfd in the container's seccomp profile, give this user read and write on /dev/userfaultfd, or set sysctl vm.unprivileged_userfaultfd=1",
+		if (fd == -ENOSYS)
+			advice = "the kernel was built without CONFIG_USERFAULTFD, or a "
+				 "container's seccomp filter hides it: allow userfaultfd "
+				 "there";
+		finding_add(doctor, LEVEL_MISSING, "userfaultfd", advice,
 			    "refused: %s (vm.unprivileged_userfaultfd is %s)",
 			    strerror(-fd), sysctl);
 		return;
