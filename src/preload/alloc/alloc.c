@@ -19,6 +19,7 @@
 #include "preload/alloc/arena.h"
 #include "preload/alloc/block.h"
 #include "preload/api/api_alloc.h"
+#include "preload/calls/foreign.h"
 #include "preload/gpu.h"
 #include "preload/loader/settings.h"
 #include "preload/streams/capture.h"
@@ -35,17 +36,12 @@
 
 /* ---- the driver's own ---- */
 
-/* The same call again as long as room for it can be made (rule O). */
-#define FORWARD(result, bytes, call)                                        \
-	do {                                                                \
-		int tries_ = 0;                                             \
-                                                                            \
-		do                                                          \
-			(result) = (call);                                  \
-		while ((result) == CU_ERROR_OUT_OF_MEMORY && pl_active() && \
-		       pl_gpu_shrink_budget(&tries_, (bytes)));             \
-		if (!(result) && pl_active())                               \
-			foreign_count(bytes);                               \
+/* The driver's memory is counted. */
+#define FORWARD(result, bytes, call)               \
+	do {                                       \
+		PL_WITH_ROOM(result, bytes, call); \
+		if (!(result) && pl_active())      \
+			foreign_count(bytes);      \
 	} while (0)
 
 /* No space is made for it: who has none has no use for one. */
@@ -258,8 +254,8 @@ stream_gpu(const uint64_t *addr, size_t bytes, struct cu_pool **pool,
 }
 
 static int
-alloc_async(uint64_t *addr, size_t bytes, struct cu_stream *stream,
-	    enum pl_default_stream flavour)
+alloc_async(__typeof__(&cuMemAllocAsync) real, enum pl_default_stream flavour,
+	    uint64_t *addr, size_t bytes, struct cu_stream *stream)
 {
 	struct cu_pool *pool = NULL;
 	struct pl_gpu *gpu = stream_gpu(addr, bytes, &pool, stream, flavour);
@@ -268,27 +264,13 @@ alloc_async(uint64_t *addr, size_t bytes, struct cu_stream *stream,
 	result = serve(gpu, addr, bytes, PL_BORN_ASYNC, pool, stream, flavour);
 	if (result != NOT_SERVED)
 		return result;
-	FORWARD(result, bytes,
-		flavour == PL_PER_THREAD ? PL_REAL(cuMemAllocAsync_ptsz)(addr, bytes, stream)
-					 : PL_REAL(cuMemAllocAsync)(addr, bytes, stream));
+	FORWARD(result, bytes, real(addr, bytes, stream));
 	return result;
 }
 
-int
-cuMemAllocAsync(uint64_t *addr, size_t bytes, struct cu_stream *stream)
-{
-	return alloc_async(addr, bytes, stream, PL_LEGACY);
-}
-
-int
-cuMemAllocAsync_ptsz(uint64_t *addr, size_t bytes, struct cu_stream *stream)
-{
-	return alloc_async(addr, bytes, stream, PL_PER_THREAD);
-}
-
 static int
-alloc_from_pool(uint64_t *addr, size_t bytes, struct cu_pool *pool,
-		struct cu_stream *stream, enum pl_default_stream flavour)
+alloc_from_pool(__typeof__(&cuMemAllocFromPoolAsync) real, enum pl_default_stream flavour,
+		uint64_t *addr, size_t bytes, struct cu_pool *pool, struct cu_stream *stream)
 {
 	struct cu_pool *from = pool;
 	struct pl_gpu *gpu = pool ? stream_gpu(addr, bytes, &from, stream, flavour) : NULL;
@@ -297,29 +279,13 @@ alloc_from_pool(uint64_t *addr, size_t bytes, struct cu_pool *pool,
 	result = serve(gpu, addr, bytes, PL_BORN_ASYNC, pool, stream, flavour);
 	if (result != NOT_SERVED)
 		return result;
-	FORWARD(result, bytes,
-		flavour == PL_PER_THREAD
-			? PL_REAL(cuMemAllocFromPoolAsync_ptsz)(addr, bytes, pool, stream)
-			: PL_REAL(cuMemAllocFromPoolAsync)(addr, bytes, pool, stream));
+	FORWARD(result, bytes, real(addr, bytes, pool, stream));
 	return result;
 }
 
-int
-cuMemAllocFromPoolAsync(uint64_t *addr, size_t bytes, struct cu_pool *pool,
-			struct cu_stream *stream)
-{
-	return alloc_from_pool(addr, bytes, pool, stream, PL_LEGACY);
-}
-
-int
-cuMemAllocFromPoolAsync_ptsz(uint64_t *addr, size_t bytes, struct cu_pool *pool,
-			     struct cu_stream *stream)
-{
-	return alloc_from_pool(addr, bytes, pool, stream, PL_PER_THREAD);
-}
-
 static int
-free_async(uint64_t addr, struct cu_stream *stream, enum pl_default_stream flavour)
+free_async(__typeof__(&cuMemFreeAsync) real, enum pl_default_stream flavour,
+	   uint64_t addr, struct cu_stream *stream)
 {
 	struct pl_block *block = block_at(addr);
 	int captured = 0;
@@ -331,22 +297,17 @@ free_async(uint64_t addr, struct cu_stream *stream, enum pl_default_stream flavo
 	}
 	/* A graph frees only what it has allocated: the driver refuses ours there. */
 	if (!block || captured)
-		return free_forwarded(flavour == PL_PER_THREAD
-					      ? PL_REAL(cuMemFreeAsync_ptsz)(addr, stream)
-					      : PL_REAL(cuMemFreeAsync)(addr, stream),
-				      addr);
+		return free_forwarded(real(addr, stream), addr);
 	release(block, 1, stream, flavour);
 	return CU_SUCCESS;
 }
 
-int
-cuMemFreeAsync(uint64_t addr, struct cu_stream *stream)
-{
-	return free_async(addr, stream, PL_LEGACY);
-}
-
-int
-cuMemFreeAsync_ptsz(uint64_t addr, struct cu_stream *stream)
-{
-	return free_async(addr, stream, PL_PER_THREAD);
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuMemAllocAsync, ptsz, alloc_async,
+	       (uint64_t *addr, size_t bytes, struct cu_stream *stream), addr, bytes, stream)
+PL_DEFINE_BOTH(cuMemAllocFromPoolAsync, ptsz, alloc_from_pool,
+	       (uint64_t *addr, size_t bytes, struct cu_pool *pool, struct cu_stream *stream),
+	       addr, bytes, pool, stream)
+PL_DEFINE_BOTH(cuMemFreeAsync, ptsz, free_async, (uint64_t addr, struct cu_stream *stream),
+	       addr, stream)
+/* clang-format on */

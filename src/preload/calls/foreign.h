@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory of the driver's own, which is counted (pl_gpu_foreign()), and rule O. Used by room.c,
- * foreign.c, graph.c and vmm*.c.
+ * Device memory of the driver's own, which is counted (pl_gpu_foreign()), and rule O. Used by alloc.c,
+ * room.c, foreign.c, graph.c and vmm*.c.
  */
 #ifndef SL_PRELOAD_FOREIGN_H
 #define SL_PRELOAD_FOREIGN_H
@@ -20,6 +20,16 @@
  * in a graph is not helped: making room waits for copies.
  */
 bool pl_room_made(int result, int *tries, uint64_t bytes);
+
+/* result = call, and again as rule O says. */
+#define PL_WITH_ROOM(result, bytes, call)                         \
+	do {                                                      \
+		int tries_ = 0;                                   \
+                                                                  \
+		do                                                \
+			(result) = (call);                        \
+		while (pl_room_made((result), &tries_, (bytes))); \
+	} while (0)
 
 /* cuMemCreate() and its like of the driver's memory, which is counted. CUresults. */
 int pl_foreign_create(uint64_t *handle, size_t bytes, const struct cu_allocation *what,

@@ -31,12 +31,10 @@ pl_room_made(int result, int *tries, uint64_t bytes)
 	int                                                                \
 	name parameters                                                    \
 	{                                                                  \
-		int tries = 0, result;                                     \
+		int result;                                                \
                                                                            \
-		do                                                         \
-			/* NOLINTNEXTLINE(bugprone-macro-parentheses) */   \
-			result = PL_REAL(name) arguments;                  \
-		while (pl_room_made(result, &tries, PL_ROOM_BYTES));       \
+		/* NOLINTNEXTLINE(bugprone-macro-parentheses) */           \
+		PL_WITH_ROOM(result, PL_ROOM_BYTES, PL_REAL(name) arguments); \
 		return result;                                             \
 	}
 /* clang-format on */

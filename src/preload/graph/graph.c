@@ -409,18 +409,10 @@ done:
 	return n;
 }
 
-static int
-graph_launch_real(struct cu_graph_exec *exec, struct cu_stream *stream,
-		  enum pl_default_stream flavour)
-{
-	return flavour == PL_PER_THREAD ? PL_REAL(cuGraphLaunch_ptsz)(exec, stream)
-					: PL_REAL(cuGraphLaunch)(exec, stream);
-}
-
 /* With its scopes; *refused: they could not be opened. */
 static int
-graph_launch_scoped(struct cu_graph_exec *exec, struct cu_stream *stream,
-		    enum pl_default_stream flavour, int *refused)
+graph_launch_scoped(__typeof__(&cuGraphLaunch) real, enum pl_default_stream flavour,
+		    struct cu_graph_exec *exec, struct cu_stream *stream, int *refused)
 {
 	struct pl_use uses[PL_USES_MAX];
 	struct pl_peers relays = {.n = 0};
@@ -443,21 +435,21 @@ graph_launch_scoped(struct cu_graph_exec *exec, struct cu_stream *stream,
 	if (!result && (flags || !(number & (number - 1))))
 		graph_peek(exec, number, stream, flavour);
 	if (!result)
-		result = pl_fault_seen(graph_launch_real(exec, stream, flavour));
+		result = pl_fault_seen(real(exec, stream));
 	pl_peers_end(&relays, stream, flavour);
 	pl_scope_end(&scope);
 	return result;
 }
 
 static int
-graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream,
-	     enum pl_default_stream flavour)
+graph_launch(__typeof__(&cuGraphLaunch) real, enum pl_default_stream flavour,
+	     struct cu_graph_exec *exec, struct cu_stream *stream)
 {
 	int tries = 0, refused = 0, result;
 	struct pl_gpu *gpu;
 
 	if (!pl_active())
-		return graph_launch_real(exec, stream, flavour);
+		return real(exec, stream);
 	PL_COUNT(graph_launches, 1);
 	if (!pl_watching()) {
 		gpu = pl_gpu_here();
@@ -467,46 +459,33 @@ graph_launch(struct cu_graph_exec *exec, struct cu_stream *stream,
 	/* Room is made without scopes: what they hold on the device would be waited for. */
 	do
 		result = pl_watching()
-				 ? graph_launch_scoped(exec, stream, flavour, &refused)
-				 : graph_launch_real(exec, stream, flavour);
+				 ? graph_launch_scoped(real, flavour, exec, stream, &refused)
+				 : real(exec, stream);
 	while (!refused && pl_room_made(result, &tries, PL_ROOM_BYTES));
 	return result;
 }
 
-int
-cuGraphLaunch(struct cu_graph_exec *exec, struct cu_stream *stream)
-{
-	return graph_launch(exec, stream, PL_LEGACY);
-}
-
-int
-cuGraphLaunch_ptsz(struct cu_graph_exec *exec, struct cu_stream *stream)
-{
-	return graph_launch(exec, stream, PL_PER_THREAD);
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuGraphLaunch, ptsz, graph_launch,
+	       (struct cu_graph_exec *exec, struct cu_stream *stream), exec, stream)
+/* clang-format on */
 
 /* Uploading moves the graph's own data; what its nodes touch is touched by the launch. */
-int
-cuGraphUpload(struct cu_graph_exec *exec, struct cu_stream *stream)
+static int
+graph_upload(__typeof__(&cuGraphUpload) real, enum pl_default_stream flavour,
+	     struct cu_graph_exec *exec, struct cu_stream *stream)
 {
-	int tries = 0, result;
+	int result;
 
-	do
-		result = PL_REAL(cuGraphUpload)(exec, stream);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
+	(void)flavour;
+	PL_WITH_ROOM(result, PL_ROOM_BYTES, real(exec, stream));
 	return result;
 }
 
-int
-cuGraphUpload_ptsz(struct cu_graph_exec *exec, struct cu_stream *stream)
-{
-	int tries = 0, result;
-
-	do
-		result = PL_REAL(cuGraphUpload_ptsz)(exec, stream);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
-	return result;
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuGraphUpload, ptsz, graph_upload,
+	       (struct cu_graph_exec *exec, struct cu_stream *stream), exec, stream)
+/* clang-format on */
 
 /* ---- instantiating ---- */
 
@@ -519,65 +498,63 @@ graph_instantiated(int result, struct cu_graph_exec *const *exec, struct cu_grap
 	return result;
 }
 
+/* The first and the second ABI: the same arguments. */
+static int
+graph_instantiate(__typeof__(&cuGraphInstantiate) real, struct cu_graph_exec **exec,
+		  struct cu_graph *graph, struct cu_graph_node **failed, char *log,
+		  size_t log_bytes)
+{
+	int result;
+
+	PL_WITH_ROOM(result, PL_ROOM_BYTES, real(exec, graph, failed, log, log_bytes));
+	return graph_instantiated(result, exec, graph, 0);
+}
+
 int
 cuGraphInstantiate(struct cu_graph_exec **exec, struct cu_graph *graph,
 		   struct cu_graph_node **failed, char *log, size_t log_bytes)
 {
-	int tries = 0, result;
-
-	do
-		result = PL_REAL(cuGraphInstantiate)(exec, graph, failed, log, log_bytes);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
-	return graph_instantiated(result, exec, graph, 0);
+	return graph_instantiate(PL_REAL(cuGraphInstantiate), exec, graph, failed, log,
+				 log_bytes);
 }
 
 int
 cuGraphInstantiate_v2(struct cu_graph_exec **exec, struct cu_graph *graph,
 		      struct cu_graph_node **failed, char *log, size_t log_bytes)
 {
-	int tries = 0, result;
-
-	do
-		result = PL_REAL(cuGraphInstantiate_v2)(exec, graph, failed, log, log_bytes);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
-	return graph_instantiated(result, exec, graph, 0);
+	return graph_instantiate(PL_REAL(cuGraphInstantiate_v2), exec, graph, failed, log,
+				 log_bytes);
 }
 
 int
 cuGraphInstantiateWithFlags(struct cu_graph_exec **exec, struct cu_graph *graph,
 			    unsigned long long flags)
 {
-	int tries = 0, result;
+	int result;
 
-	do
-		result = PL_REAL(cuGraphInstantiateWithFlags)(exec, graph, flags);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
+	PL_WITH_ROOM(result, PL_ROOM_BYTES,
+		     PL_REAL(cuGraphInstantiateWithFlags)(exec, graph, flags));
 	return graph_instantiated(result, exec, graph, flags);
 }
 
-int
-cuGraphInstantiateWithParams(struct cu_graph_exec **exec, struct cu_graph *graph,
-			     struct cu_instantiate_params *params)
+static int
+graph_instantiate_params(__typeof__(&cuGraphInstantiateWithParams) real,
+			 enum pl_default_stream flavour, struct cu_graph_exec **exec,
+			 struct cu_graph *graph, struct cu_instantiate_params *params)
 {
-	int tries = 0, result;
+	int result;
 
-	do
-		result = PL_REAL(cuGraphInstantiateWithParams)(exec, graph, params);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
+	(void)flavour;
+	PL_WITH_ROOM(result, PL_ROOM_BYTES, real(exec, graph, params));
 	return graph_instantiated(result, exec, graph, result ? 0 : params->flags);
 }
 
-int
-cuGraphInstantiateWithParams_ptsz(struct cu_graph_exec **exec, struct cu_graph *graph,
-				  struct cu_instantiate_params *params)
-{
-	int tries = 0, result;
-
-	do
-		result = PL_REAL(cuGraphInstantiateWithParams_ptsz)(exec, graph, params);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
-	return graph_instantiated(result, exec, graph, result ? 0 : params->flags);
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuGraphInstantiateWithParams, ptsz, graph_instantiate_params,
+	       (struct cu_graph_exec **exec, struct cu_graph *graph,
+		struct cu_instantiate_params *params),
+	       exec, graph, params)
+/* clang-format on */
 
 int
 cuGraphExecDestroy(struct cu_graph_exec *exec)
@@ -611,22 +588,19 @@ int
 cuGraphExecUpdate(struct cu_graph_exec *exec, struct cu_graph *graph,
 		  struct cu_graph_node **failed, int *why)
 {
-	int tries = 0, result;
+	int result;
 
-	do
-		result = PL_REAL(cuGraphExecUpdate)(exec, graph, failed, why);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
+	PL_WITH_ROOM(result, PL_ROOM_BYTES,
+		     PL_REAL(cuGraphExecUpdate)(exec, graph, failed, why));
 	return exec_updated(result, exec, graph);
 }
 
 int
 cuGraphExecUpdate_v2(struct cu_graph_exec *exec, struct cu_graph *graph, void *why)
 {
-	int tries = 0, result;
+	int result;
 
-	do
-		result = PL_REAL(cuGraphExecUpdate_v2)(exec, graph, why);
-	while (pl_room_made(result, &tries, PL_ROOM_BYTES));
+	PL_WITH_ROOM(result, PL_ROOM_BYTES, PL_REAL(cuGraphExecUpdate_v2)(exec, graph, why));
 	return exec_updated(result, exec, graph);
 }
 

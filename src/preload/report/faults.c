@@ -110,29 +110,12 @@ cuCtxSynchronize_v2(struct cu_context *context)
 	return pl_fault_seen(PL_REAL(cuCtxSynchronize_v2)(context));
 }
 
-int
-cuStreamSynchronize(struct cu_stream *stream)
-{
-	return pl_fault_seen(PL_REAL(cuStreamSynchronize)(stream));
-}
+#define SEEN(real, flavour, stream) pl_fault_seen(real(stream))
 
-int
-cuStreamSynchronize_ptsz(struct cu_stream *stream)
-{
-	return pl_fault_seen(PL_REAL(cuStreamSynchronize_ptsz)(stream));
-}
-
-int
-cuStreamQuery(struct cu_stream *stream)
-{
-	return pl_fault_seen(PL_REAL(cuStreamQuery)(stream));
-}
-
-int
-cuStreamQuery_ptsz(struct cu_stream *stream)
-{
-	return pl_fault_seen(PL_REAL(cuStreamQuery_ptsz)(stream));
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuStreamSynchronize, ptsz, SEEN, (struct cu_stream *stream), stream)
+PL_DEFINE_BOTH(cuStreamQuery, ptsz, SEEN, (struct cu_stream *stream), stream)
+/* clang-format on */
 
 int
 cuEventSynchronize(struct cu_event *event)

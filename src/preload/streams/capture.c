@@ -153,106 +153,36 @@ pl_capture_stream_gone(struct cu_stream *handle)
 
 /* ---- wrappers ---- */
 
-static int
-capture_begin_v1(struct cu_stream *stream, enum pl_default_stream flavour)
-{
-	struct cu_stream *handle = pl_stream_handle(stream, flavour);
+/* arguments: parenthesized; stream is one, and becomes the handle that both forms know. */
+/* clang-format off */
+#define BEGIN(real, flavour, stream, arguments)                           \
+	(pl_active() ? ((stream) = pl_stream_handle(stream, flavour),     \
+			capture_begins(stream),                           \
+			capture_begun(stream, real arguments))            \
+		     : real arguments)
 
-	if (!pl_active())
-		return flavour == PL_PER_THREAD ? PL_REAL(cuStreamBeginCapture_ptsz)(stream)
-						: PL_REAL(cuStreamBeginCapture)(stream);
-	capture_begins(handle);
-	return capture_begun(handle, PL_REAL(cuStreamBeginCapture)(handle));
-}
-
-int
-cuStreamBeginCapture(struct cu_stream *stream)
-{
-	return capture_begin_v1(stream, PL_LEGACY);
-}
-
-int
-cuStreamBeginCapture_ptsz(struct cu_stream *stream)
-{
-	return capture_begin_v1(stream, PL_PER_THREAD);
-}
-
-static int
-capture_begin_v2(struct cu_stream *stream, int mode, enum pl_default_stream flavour)
-{
-	struct cu_stream *handle = pl_stream_handle(stream, flavour);
-
-	if (!pl_active())
-		return flavour == PL_PER_THREAD
-			       ? PL_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode)
-			       : PL_REAL(cuStreamBeginCapture_v2)(stream, mode);
-	capture_begins(handle);
-	return capture_begun(handle, PL_REAL(cuStreamBeginCapture_v2)(handle, mode));
-}
-
-int
-cuStreamBeginCapture_v2(struct cu_stream *stream, int mode)
-{
-	return capture_begin_v2(stream, mode, PL_LEGACY);
-}
-
-int
-cuStreamBeginCapture_v2_ptsz(struct cu_stream *stream, int mode)
-{
-	return capture_begin_v2(stream, mode, PL_PER_THREAD);
-}
-
-static int
-capture_begin_to_graph(struct cu_stream *stream, struct cu_graph *graph,
-		       struct cu_graph_node *const *dependencies, const void *edges,
-		       size_t n, int mode, enum pl_default_stream flavour)
-{
-	struct cu_stream *handle = pl_stream_handle(stream, flavour);
-
-	if (!pl_active())
-		return flavour == PL_PER_THREAD
-			       ? PL_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph,
-									   dependencies,
-									   edges, n, mode)
-			       : PL_REAL(cuStreamBeginCaptureToGraph)(stream, graph,
-								      dependencies, edges,
-								      n, mode);
-	capture_begins(handle);
-	return capture_begun(handle, PL_REAL(cuStreamBeginCaptureToGraph)(handle, graph,
-									  dependencies,
-									  edges, n, mode));
-}
-
-int
-cuStreamBeginCaptureToGraph(struct cu_stream *stream, struct cu_graph *graph,
-			    struct cu_graph_node *const *dependencies, const void *edges,
-			    size_t n, int mode)
-{
-	return capture_begin_to_graph(stream, graph, dependencies, edges, n, mode, PL_LEGACY);
-}
-
-int
-cuStreamBeginCaptureToGraph_ptsz(struct cu_stream *stream, struct cu_graph *graph,
-				 struct cu_graph_node *const *dependencies,
-				 const void *edges, size_t n, int mode)
-{
-	return capture_begin_to_graph(stream, graph, dependencies, edges, n, mode,
-				      PL_PER_THREAD);
-}
+PL_DEFINE_BOTH(cuStreamBeginCapture, ptsz, BEGIN, (struct cu_stream *stream), stream, (stream))
+PL_DEFINE_BOTH(cuStreamBeginCapture_v2, ptsz, BEGIN, (struct cu_stream *stream, int mode),
+	       stream, (stream, mode))
+PL_DEFINE_BOTH(cuStreamBeginCaptureToGraph, ptsz, BEGIN,
+	       (struct cu_stream *stream, struct cu_graph *graph,
+		struct cu_graph_node *const *dependencies, const void *edges, size_t n,
+		int mode),
+	       stream, (stream, graph, dependencies, edges, n, mode))
+/* clang-format on */
 
 /* Failing to end leaves a capture on (by another thread than may) or not (spoilt, not joined): the
  * driver is asked. */
 static int
-capture_end(struct cu_stream *stream, struct cu_graph **graph, enum pl_default_stream flavour)
+capture_end(__typeof__(&cuStreamEndCapture) real, enum pl_default_stream flavour,
+	    struct cu_stream *stream, struct cu_graph **graph)
 {
 	struct cu_stream *handle = pl_stream_handle(stream, flavour);
 	int result;
 
 	if (!pl_active())
-		return flavour == PL_PER_THREAD
-			       ? PL_REAL(cuStreamEndCapture_ptsz)(stream, graph)
-			       : PL_REAL(cuStreamEndCapture)(stream, graph);
-	result = PL_REAL(cuStreamEndCapture)(handle, graph);
+		return real(stream, graph);
+	result = real(handle, graph);
 	if (result && pl_stream_captures(handle, flavour))
 		return result;
 	if (origin_remove(handle)) {
@@ -262,14 +192,7 @@ capture_end(struct cu_stream *stream, struct cu_graph **graph, enum pl_default_s
 	return result;
 }
 
-int
-cuStreamEndCapture(struct cu_stream *stream, struct cu_graph **graph)
-{
-	return capture_end(stream, graph, PL_LEGACY);
-}
-
-int
-cuStreamEndCapture_ptsz(struct cu_stream *stream, struct cu_graph **graph)
-{
-	return capture_end(stream, graph, PL_PER_THREAD);
-}
+/* clang-format off */
+PL_DEFINE_BOTH(cuStreamEndCapture, ptsz, capture_end,
+	       (struct cu_stream *stream, struct cu_graph **graph), stream, graph)
+/* clang-format on */
