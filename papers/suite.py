@@ -12,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 import common
 import suite_bars
@@ -19,6 +20,7 @@ from chart import Chart, Series
 from suite_bars import MIB, OVERS, RATIOS, RESERVES, TABLES, TITLES, ratio
 
 FORMAT = "sluice suite rows, format 1"
+COLUMNS = 100  # of the text of the page
 WORKLOADS = ("vectorAdd", "hotspot", "pathfinder", "srad_v2", "fir", "train", "backprop", "binomialOptions",
              "BlackScholes", "lavaMD", "radixSort", "hashJoin", "minibatch", "network")
 # Figure 3's applications, in the paper's order, and what its text or its picture says of them.
@@ -59,11 +61,16 @@ class Page:
     def put(self, *lines):
         self.lines += lines
 
+    def paragraph(self, text):
+        self.put(*textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False))
+
     def picture(self, name, *chart, **options):
         self.put(*Chart(*chart, **options).embed(self.folder, self.link, name))
 
     def bars(self, rows):
-        self.put("", f"## How near, on {rows.title}", "", rows.machine, "", "| what | bar | rows | verdict | |",
+        self.put("", f"## How near, on {rows.title}", "")
+        self.paragraph(rows.machine)
+        self.put("", "| what | bar | rows | verdict | |",
                  "|---|---|---|---|---|")
         for bar in suite_bars.judge(rows):
             verdict = "not judged" if not bar.n else "reported" if bar.reported else "pass" if bar.passed else "not met"
@@ -95,28 +102,28 @@ class Page:
     def figure3(self, rows):
         if not rows.of("fig3"):
             return
-        self.put("", f"## DRAGON, figure 3, on {rows.title}", "",
-                 "Data from 1/3 to 64/3 of the device's memory, host memory 16/3 of it. Seconds from mapping or",
-                 "reading the files to results on the medium; bytes (MiB) are those of launch intents. *: a line",
-                 "through the measured times, because host memory does not hold the files. Who reads, then copies,",
-                 "knows what each launch uses, where the paper's relies on faults.", "")
+        self.put("", f"## DRAGON, figure 3, on {rows.title}", "")
+        self.paragraph("Data from 1/3 to 64/3 of the device's memory, host memory 16/3 of it. Seconds run "
+                       "from mapping or reading the files to results on the medium. Bytes (MiB) are those "
+                       "of launch intents. *: a line through the measured times, because host memory does "
+                       "not hold the files. A program that reads, then copies, knows what each launch "
+                       "uses. The paper's relies on faults.")
+        self.put("")
         if rows.cuda:
-            self.put("Times are of a process that has its context and kernels. \"read(2), then copy\" is the paper's "
-                     "kind of",
-                     "baseline, and what launch intents are compared with: files through the page cache, which is "
-                     "empty, as",
-                     "a whole to memory that is not pinned; what does not fit the device's budget goes through it piece "
-                     "by piece. The",
-                     "other variants read past the page cache, to pinned memory, and \"read, then copy\" has the whole "
-                     "card,",
-                     "whatever the budget: the most that can be had without overlap. Nothing that reads the same bytes",
-                     "once can be faster than the disk.", "")
+            self.paragraph("Times are of a process that has its context and kernels. \"read(2), then copy\" "
+                           "is the paper's kind of baseline, and launch intents are compared with it. It "
+                           "reads whole files through the page cache, which is empty, to memory that is "
+                           "not pinned. Data that exceed the device budget go through it piece by piece. "
+                           "The other variants read past the page cache, to pinned memory. \"read, then "
+                           "copy\" has the whole card, whatever the budget. Without overlap nothing can be "
+                           "faster. Nothing that reads the same bytes once can be faster than the disk.")
         else:
-            self.put("Kernels of the software device reach host memory without a link between: mapped host memory",
-                     "is a GPU's alone, and `mmap` stands for it. There binomialOptions walks trees of 8 steps and",
-                     "lavaMD has one partner a box, for with the published numbers nothing but kernels would show; a "
-                     "launch",
-                     "of pathfinder goes down 16 rows, for one of them is a few KiB.", "")
+            self.paragraph("Kernels of the software device reach host memory without a link between. Only "
+                           "a GPU has mapped host memory; `mmap` stands for it. There binomialOptions "
+                           "walks trees of 8 steps, and lavaMD has one partner a box. With the published "
+                           "numbers only kernels would show. A launch of pathfinder goes down 16 rows, "
+                           "because one row is a few KiB.")
+        self.put("")
         self.figure3_summary(rows)
         for workload in WORKLOADS:
             if rows.of("fig3", workload):
@@ -187,9 +194,10 @@ class Page:
                 self.figure6_application(rows, workload)
 
     def figure6_application(self, rows, workload):
-        self.put("", f"## DRAGON, figure 6: host memory kept from volatile data, {workload} on {rows.title}", "",
-                 "Data of 16/3 of the device, host memory of 16/3, of which volatile data leave the reserve",
-                 "free. The paper's text: up to 43.5 % more time without a host tier. Bytes in MiB.", "",
+        self.put("", f"## DRAGON, figure 6: host memory kept from volatile data, {workload} on {rows.title}", "")
+        self.paragraph("Data of 16/3 of the device, host memory of 16/3, of which volatile data leave the reserve free. "
+                       "The paper's text: up to 43.5 % more time without a host tier. Bytes in MiB.")
+        self.put("",
                  "| application | variant | reserve of the host budget | s | spilled | read | written |",
                  "|---|---|---|---|---|---|---|")
         series = []
@@ -225,17 +233,16 @@ class Page:
             return row.traffic * table.gb[0][0] / row.input_bytes
 
         numbers = f", tables {table.time_number} and {table.bytes_number}" if table.bytes_number else ""
-        lines = [f"Footprint {common.size_text(found.footprint_bytes)}, chunks of {common.size_text(found.chunk)}, "
-                 "room in host memory for everything"]
+        text = (f"Footprint {common.size_text(found.footprint_bytes)}, chunks of {common.size_text(found.chunk)}, "
+                "room in host memory for everything")
         if rows.cuda:
-            lines[0] += ", data there at first."
+            text += ", data there at first."
         elif found.link_bytes_per_s:
-            lines[0] += (", files in memory, a modelled link of "
-                         f"{common.size_text(found.link_bytes_per_s)}/s each way.")
+            text += f", files in memory, a modelled link of {common.size_text(found.link_bytes_per_s)}/s each way."
         else:
-            lines[0] += ", files in memory, no link modelled: times"
-            lines.append("are those of moving pages within this machine's memory.")
-        self.put("", f"## UVM Discard{numbers}: {table.title} on {rows.title}", "", *lines)
+            text += ", files in memory, no link modelled: times are those of moving pages within this machine's memory."
+        self.put("", f"## UVM Discard{numbers}: {table.title} on {rows.title}", "")
+        self.paragraph(text)
         heads = (("runtime, published (PCIe 3/4): ours" if table.time_number else "runtime"),
                  ("GB at the paper's size, published: ours" if table.bytes_number else "GB"))
         for what, head in enumerate(heads):
@@ -278,10 +285,11 @@ class Page:
                                                          row.read_bytes / MIB))
 
     def every(self, rows):
-        self.put("", f"## Every row on {rows.title}", "",
-                 "Sizes: footprint, device budget, host budget. Seconds: from mapping (or reading) the files",
-                 "to results on the medium / kernels and moves alone. Bytes by cause in MiB, %s."
-                 % ("of the pass that begins with all data in host memory" if rows.cuda else "to the end"), "",
+        self.put("", f"## Every row on {rows.title}", "")
+        self.paragraph("Sizes: footprint, device budget, host budget. Seconds: from mapping (or reading) the files to "
+                       "results on the medium / kernels and moves alone. Bytes by cause in MiB, %s."
+                       % ("of the pass that begins with all data in host memory" if rows.cuda else "to the end"))
+        self.put("",
                  "| part | workload | point | variant | sizes | s |%s result |"
                  % "".join(f" {title} |" for title, _ in CAUSES), "|---" * 12 + "|")
         for row in rows.all:
@@ -296,12 +304,13 @@ class Page:
                 causes_text(row, direction) for direction in range(len(CAUSES))), verdict))
 
     def text(self):
-        self.put("# The evaluations of DRAGON, UVM Discard and DRAGON-DIRECT", "",
-                 "Made by `papers/suite.py --update`. Every row is a process of its own over real files,",
-                 "with the same inputs, tiles, kernels and memory limit for every variant, and pages of inputs",
-                 "dropped from the page cache before. Results are compared with a reference that shares nothing",
-                 "with the pager. Published values stand beside ours; their machines had a P100 of 12 GiB (DRAGON) and",
-                 "a 3080 Ti of 11.77 GB (UVM Discard). See [papers](../papers/README.md).")
+        self.put("# The evaluations of DRAGON, UVM Discard and DRAGON-DIRECT", "")
+        self.paragraph("Made by `papers/suite.py --update`. Every row is a process of its own over real "
+                       "files. All variants have the same inputs, tiles, kernels and memory limit. Pages "
+                       "of inputs are dropped from the page cache before. Results are compared with a "
+                       "reference that shares nothing with the pager. Published values stand beside ours. "
+                       "Their machines had a P100 of 12 GiB (DRAGON) and a 3080 Ti of 11.77 GB (UVM "
+                       "Discard). See [papers](../papers/README.md).")
         for rows in self.devices:
             self.bars(rows)
         for rows in self.devices:
