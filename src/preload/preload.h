@@ -47,7 +47,8 @@
 #include "preload/api/driver_api.h"
 
 /* The driver's functions by SL_API_ number; until the driver is open each starts it first. Never
- * NULL: a name that the driver lacks returns CU_ERROR_NOT_FOUND. */
+ * NULL: a name that the driver lacks returns CU_ERROR_NOT_FOUND.
+ * atomic: relaxed: pairs with none, as both values of an entry lead to the same function. */
 extern void *pl_real[SL_API_COUNT];
 
 /* The driver's own function of this exported name, with the type of our wrapper. */

@@ -39,13 +39,17 @@ struct pl_arena {
 	uint64_t promised_bytes; /* of chunks that threads are making resident */
 	/* By the program, in the zones for that. */
 	uint64_t reserved_bytes[PL_ZONE_COUNT];
-	uint64_t streams;   /* bits of all that were ever active */
+	/* Bits of all streams that were ever active. Stored under the lock. atomic: relaxed: pairs with
+	 * the look of pl_reuse_streams_look(), which takes the lock where a bit is new. */
+	uint64_t streams;
 	uint64_t seq;       /* of the last free */
 	uint64_t clean_seq; /* frees up to this are owed nothing */
 	uint64_t owed_mask; /* by frees since the last fence was made */
 	uint64_t owed_frees, owed_bytes;
 	int pressed;
-	int lends; /* users of blocks are seen: room that streams owe is given out (reuse.c) */
+	/* Users of blocks are seen: room that streams owe is given out (reuse.c). Becomes 1 once, under
+	 * the lock. atomic: relaxed: pairs with the looks of reuse.c; who sees 0 late takes the lock. */
+	int lends;
 	uint64_t lent;         /* blocks made of owed room */
 	struct pl_fence *lien; /* the last one made for them: behind what any of them owes */
 	int recycled;          /* room was reused while there was one stream */

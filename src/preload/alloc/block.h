@@ -31,10 +31,11 @@ enum pl_block_flag {
 /* One allocation of the program. Records are reused and never given back, so that one which is
  * looked at while it is freed stays readable. */
 struct pl_block {
-	uint64_t base;  /* first address */
-	uint64_t bytes; /* as asked for */
-	uint64_t room;  /* as taken */
-	uint64_t id;    /* unique in the process */
+	/* First address, and bytes as asked for; 0 bytes: no block. atomic: bytes is stored last, with
+	 * release, and pairs with record_holds(), which loads it first. */
+	uint64_t base, bytes;
+	uint64_t room; /* as taken */
+	uint64_t id;   /* unique in the process */
 	struct pl_gpu *gpu;
 	void *context; /* CUcontext current at birth */
 	void *pool;    /* CUmemoryPool it counts to, or NULL */

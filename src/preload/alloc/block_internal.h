@@ -19,7 +19,7 @@ struct pl_record {
 	struct pl_block block; /* first: callers see only this */
 	struct pl_area *area;
 	uint32_t number;
-	int live;
+	int live; /* atomic: pairs with itself: of two threads that free, one reads 1 */
 	struct pl_record *next_free;
 };
 

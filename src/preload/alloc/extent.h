@@ -32,7 +32,9 @@ struct pl_area {
 	uint64_t base, bytes; /* whole chunks */
 	uint64_t *used;       /* bitmap by chunk: something in it was handed out once */
 	uint64_t *populated; /* bitmap by chunk: resident, as far as this library saw to it */
-	size_t used_end;     /* chunks from here on were never handed out */
+	/* Chunks from here on were never handed out. Only grows, under the arena's lock. atomic: relaxed:
+	 * pairs with the look of held_used_bytes(). */
+	size_t used_end;
 	struct pl_area *next; /* by address */
 };
 

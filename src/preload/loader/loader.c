@@ -24,7 +24,8 @@
 
 #define DRIVER_NAME "libcuda.so.1"
 
-/* All set once, to the same values by whoever comes first. Read by assembly. */
+/* All set once, to the same values by whoever comes first. Read by assembly.
+ * atomic: pl_next_dlsym is stored last, with release; pairs with the load of pl_next_find(). */
 void *(*pl_next_dlopen)(const char *path, int flags);
 void *(*pl_next_dlmopen)(long namespace, const char *path, int flags);
 void *(*pl_next_dlsym)(void *handle, const char *name);
