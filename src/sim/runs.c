@@ -180,9 +180,8 @@ count_where(struct sl_runs *runs, enum sl_where from, enum sl_where to, uint32_t
 	}
 }
 
-/* Are a and the run behind it in page order one run? */
-static int
-runs_are_alike(const struct sl_runs *runs, uint32_t a, uint32_t b)
+int
+sl_runs_are_alike(const struct sl_runs *runs, uint32_t a, uint32_t b)
 {
 	const struct sl_run *x = &runs->runs[a], *y = &runs->runs[b];
 
@@ -217,9 +216,9 @@ run_join_around(struct sl_runs *runs, uint32_t run)
 {
 	uint32_t before = runs->runs[run].before, after = runs->runs[run].after;
 
-	if (after != SL_RUN_NONE && runs_are_alike(runs, run, after))
+	if (after != SL_RUN_NONE && sl_runs_are_alike(runs, run, after))
 		run_join(runs, run, after);
-	if (before != SL_RUN_NONE && runs_are_alike(runs, before, run))
+	if (before != SL_RUN_NONE && sl_runs_are_alike(runs, before, run))
 		run_join(runs, before, run);
 }
 
@@ -372,7 +371,7 @@ sl_runs_enqueue(struct sl_runs *runs, uint32_t run, enum sl_queue queue)
 	assert(r->queue == SL_QUEUE_NONE && queue != SL_QUEUE_NONE);
 	count_queued(runs, r, r->pages);
 	queue_append(runs, run, queue);
-	if (r->before != SL_RUN_NONE && runs_are_alike(runs, r->before, run))
+	if (r->before != SL_RUN_NONE && sl_runs_are_alike(runs, r->before, run))
 		run_join(runs, r->before, run);
 }
 
@@ -471,7 +470,7 @@ tensor_join(struct sl_runs *runs, uint32_t tensor)
 	while (run != SL_RUN_NONE) {
 		uint32_t after = runs->runs[run].after;
 
-		if (after != SL_RUN_NONE && runs_are_alike(runs, run, after))
+		if (after != SL_RUN_NONE && sl_runs_are_alike(runs, run, after))
 			run_join(runs, run, after);
 		else
 			run = after;

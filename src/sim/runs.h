@@ -111,6 +111,8 @@ void sl_runs_recall(struct sl_runs *runs, uint32_t tensor);
 /* What a tensor has on the device becomes the youngest there, in page order. */
 void sl_runs_refresh(struct sl_runs *runs, uint32_t tensor);
 
+/* Are a and the run behind it in page order one run? */
+int sl_runs_are_alike(const struct sl_runs *runs, uint32_t a, uint32_t b);
 /* Begin a launch: awaited counts the queued pages of the tensors named. */
 void sl_runs_await(struct sl_runs *runs, const uint32_t *tensors, uint32_t n);
 

@@ -54,18 +54,6 @@ order_check(const struct sl_runs *runs, int queue)
 }
 
 static int
-runs_are_alike(const struct sl_runs *runs, uint32_t a, uint32_t b)
-{
-	const struct sl_run *x = &runs->runs[a], *y = &runs->runs[b];
-
-	if (x->where != y->where || x->queue != y->queue || x->stored != y->stored)
-		return 0;
-	if (x->where == SL_WHERE_DEVICE && x->younger != b)
-		return 0;
-	return x->queue == SL_QUEUE_NONE || x->behind == b;
-}
-
-static int
 list_check(const struct sl_runs *runs, const struct sl_run_list *list, int queue)
 {
 	uint32_t run, last = SL_RUN_NONE, n = 0;
@@ -104,7 +92,7 @@ tensor_check(const struct sl_runs *runs, uint32_t tensor, uint64_t used[SL_WHERE
 				       tensor, next_page);
 		/* In a list, two may have become neighbours when what was between them left. */
 		if (last != SL_RUN_NONE && r->queue == SL_QUEUE_NONE &&
-		    r->where != SL_WHERE_DEVICE && runs_are_alike(runs, last, run))
+		    r->where != SL_WHERE_DEVICE && sl_runs_are_alike(runs, last, run))
 			return sl_fail(-EINVAL,
 				       "runs: tensor %u: two runs at page %u are one",
 				       tensor, next_page);
