@@ -330,6 +330,7 @@ struct sluice_launch {
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
 	uint64_t room_deadline_ns;
 	uint64_t patience_ns; /* until when it waits for what is to leave; 0: it has not begun to */
+	int again;            /* it gave its pins back, and is prepared a second time */
 	int moved;            /* something of it had to be brought in, or is reached */
 	int embedded;  /* of a program that knows nothing of us: interpose.h */
 	int reach_all; /* it may touch what it does not declare: uses cover every region */

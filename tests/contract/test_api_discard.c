@@ -799,7 +799,90 @@ discard_behind_a_launch_that_lost_its_room_waits_for_it(void)
 	space_end(s);
 }
 
+static void
+kernel_write(const struct sluice_block *block, void *args)
+{
+	(void)block;
+	**(volatile uint64_t **)args = 43;
+}
+
+/*
+ * A scratch launch waits behind a callback. A launch behind it writes the same data and needs its room:
+ * it takes that, since nothing runs. The scratch launch is brought in again, beside the other.
+ */
+static void
+scratch_that_gave_its_room_back_leaves_what_a_later_launch_writes(void)
+{
+	struct sluice_space *s = space_make("device_budget=10M,host_budget=32M");
+	struct sluice_grid grid = {1, 1, 1};
+	struct sluice_stream *a;
+	struct gate gate;
+	char *pinned = region_alloc(s, CHUNK);
+	volatile uint64_t *data = region_alloc(s, CHUNK);
+	struct sluice_use first[] = {{(void *)data, CHUNK, SLUICE_USE_SCRATCH},
+				     {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ}};
+	struct sluice_use second[] = {{(void *)data, CHUNK, SLUICE_USE_READ_WRITE},
+				      {region_alloc(s, 3 * CHUNK), 3 * CHUNK,
+				       SLUICE_USE_READ}};
+	uint64_t evictions;
+
+	CHECK(sluice_stream_create(s, &a) == 0);
+	*data = 42;
+	CHECK(sluice_pin(s, pinned, CHUNK) == 0);
+	CHECK(pipe(gate.ends) == 0);
+	CHECK(sluice_stream_callback(s, a, gate_wait, &gate) == 0);
+	CHECK(sluice_launch(s, a, kernel_nothing, grid, NULL, 0, first, 2) == 0);
+	counter_wait(s, SLUICE_COUNTER_DISCARDS, CHUNK);
+	evictions = counter(s, SLUICE_COUNTER_EVICTIONS);
+	CHECK(sluice_launch(s, a, kernel_write, grid, &data, sizeof(data), second, 2) == 0);
+	counter_wait(s, SLUICE_COUNTER_EVICTIONS, evictions + 1);
+	CHECK(sluice_unpin(s, pinned, CHUNK) == 0);
+	gate_open(&gate);
+	CHECK(sluice_stream_synchronize(s, a) == 0);
+	CHECK(sluice_evict(s, (void *)data, CHUNK, SLUICE_TIER_HOST, NULL) == 0);
+	CHECK_EQ(*data, 43);
+	sluice_stream_destroy(a);
+	space_end(s);
+}
+
+/* The same, and a launch behind it overwrites the data. That one gets its room first. */
+static void
+overwriting_behind_a_launch_that_lost_its_room_waits_for_it(void)
+{
+	struct sluice_space *s = space_make("device_budget=4M,host_budget=32M");
+	struct sluice_grid grid = {1, 1, 1};
+	struct gate gate;
+	struct sluice_stream *a, *b;
+	volatile uint64_t *data = region_alloc(s, CHUNK), *more = region_alloc(s, CHUNK);
+	struct sluice_use x = {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ};
+	struct sluice_use y = {(void *)data, CHUNK, SLUICE_USE_READ};
+	struct sluice_use z = {(void *)data, CHUNK, SLUICE_USE_WRITE_ALL};
+	uint64_t seen = 0, none = 1;
+	struct reading reading = {data, &seen}, miss = {more, &none};
+
+	CHECK(sluice_stream_create(s, &a) == 0);
+	CHECK(sluice_stream_create(s, &b) == 0);
+	*data = 42;
+	CHECK(pipe(gate.ends) == 0);
+	CHECK(sluice_launch(s, a, kernel_gate, grid, &gate, sizeof(gate), &x, 1) == 0);
+	CHECK(sluice_launch(s, a, kernel_read, grid, &reading, sizeof(reading), &y, 1) == 0);
+	CHECK(sluice_launch(s, b, kernel_read, grid, &miss, sizeof(miss), &x, 1) == 0);
+	CHECK(sluice_stream_synchronize(s, b) == 0);
+	CHECK_EQ(none, 0);
+	CHECK(sluice_launch(s, a, kernel_write, grid, &data, sizeof(data), &z, 1) == 0);
+	usleep(20000);
+	gate_open(&gate);
+	CHECK(sluice_stream_synchronize(s, a) == 0);
+	CHECK_EQ(seen, 42);
+	CHECK_EQ(*data, 43);
+	sluice_stream_destroy(a);
+	sluice_stream_destroy(b);
+	space_end(s);
+}
+
 static const struct api_case cases[] = {
+	CASE(overwriting_behind_a_launch_that_lost_its_room_waits_for_it),
+	CASE(scratch_that_gave_its_room_back_leaves_what_a_later_launch_writes),
 	CASE(pin_revives_what_was_lazily_discarded),
 	CASE(pinned_data_stay_when_they_are_lazily_discarded),
 	CASE(chunk_with_dead_pages_comes_back_in_order),

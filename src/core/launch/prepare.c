@@ -20,10 +20,8 @@ use_fill(const struct sl_launch_use *u, uint64_t index)
 	return fill;
 }
 
-/*
- * As use_fill(); but what an earlier launch may still read is brought in, whatever the intent: one
- * that declared nothing, a callback, or one that has given its pins back and waits again.
- */
+/* As use_fill(); but what an earlier launch or callback without uses may still read is brought in,
+ * whatever the intent. */
 static struct sl_fill
 launch_fill(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t index)
 {
@@ -34,7 +32,7 @@ launch_fill(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t ind
 	fill.room = l->fetch               ? SL_ROOM_FETCH
 		    : s->early_evict.await ? SL_ROOM_INTERPOSED
 					   : SL_ROOM_LAUNCH;
-	if (s->undeclared || (s->calls.head && s->calls.head->number < l->request.number))
+	if (s->undeclared)
 		fill.partial = 1;
 	return fill;
 }
@@ -299,7 +297,7 @@ sl_launch_prepare(struct sluice_launch *l)
 	}
 	if (rc)
 		sl_launch_unpin(l);
-	else
+	else if (!l->again) /* else what was called later may be prepared, and need what it writes */
 		sl_launch_dispose(l);
 	return rc;
 }

@@ -141,6 +141,41 @@ sl_overwrite_is_pending(const struct sl_chunk *c)
 	return 0;
 }
 
+/* Whether it may use c, and was called before that number. */
+SL_HELD static int
+launch_wants(const struct sluice_launch *l, const struct sl_chunk *c, uint64_t number)
+{
+	uint64_t index = sl_chunk_index(c);
+
+	if (!l || l->request.number >= number)
+		return 0;
+	for (size_t k = 0; k < l->n_uses; k++) {
+		if (l->uses[k].region == c->region && l->uses[k].first <= index &&
+		    index <= l->uses[k].last)
+			return 1;
+	}
+	return !l->n_uses && l->kernel;
+}
+
+int
+sl_chunk_is_wanted_before(const struct sl_chunk *c, uint64_t number)
+{
+	const struct sluice_space *s = c->region->space;
+
+	if (launch_wants(sl_request_launch(s->serving), c, number))
+		return 1;
+	for (struct sl_request *q = s->calls.head; q && q->number < number; q = q->next) {
+		if (launch_wants(sl_request_launch(q), c, number))
+			return 1;
+	}
+	for (const struct sluice_launch *l = s->device->faults ? s->scopes : NULL; l;
+	     l = l->next) {
+		if (l->unpinned && launch_wants(l, c, number))
+			return 1;
+	}
+	return 0;
+}
+
 /* A launch that gave its pins back comes before what was called later. */
 void
 sl_request_add(struct sluice_space *s, struct sl_request_queue *queue, struct sl_request *q)

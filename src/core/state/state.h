@@ -176,6 +176,9 @@ void sl_launch_wake(struct sluice_space *s) SL_HELD;
 /* First error of a launch, with text. */
 void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_HELD
 	SL_PRINTF(3, 4);
+/* Whether a launch called before that number is still to use c and has no pins: it waits to be prepared, or
+ * gave them back. */
+int sl_chunk_is_wanted_before(const struct sl_chunk *c, uint64_t number) SL_HELD;
 uint32_t sl_scopes_count(const struct sluice_space *s) SL_HELD; /* host scopes whose pins stand */
 /* 1: a sluice_launch_begin() holds c, and its end may wait for the very launch that wants room. */
 int sl_scope_holds(const struct sl_chunk *c);

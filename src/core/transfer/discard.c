@@ -33,21 +33,6 @@ pages_die(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	return sl_bitmap_next_clear(c->dead, 0, n_pages) == n_pages;
 }
 
-/* Whether a launch with at most this number is still to be prepared, or again. */
-SL_HELD static int
-launches_are_queued(const struct sluice_space *s, uint64_t number)
-{
-	struct sl_request *q = s->serving;
-
-	if (q && q->kind == SL_REQUEST_LAUNCH && q->number <= number)
-		return 1;
-	for (q = s->calls.head; q && q->number <= number; q = q->next) {
-		if (q->kind == SL_REQUEST_LAUNCH)
-			return 1;
-	}
-	return 0;
-}
-
 /* Copies that are not on the device go. 1: look again. Drops. */
 SL_HELD static int
 copies_discard(struct sl_chunk *c, enum sl_discard_how how)
@@ -126,8 +111,8 @@ chunk_is_moving(const struct sl_chunk *c)
 
 /*
  * The whole chunk is dead, but for launches called before: up to number `before`. Held, drops. Waits
- * for moves of it, not for launches. While it waits, such a launch can lose its pins, and then needs
- * the contents again: the discard is forgotten.
+ * for moves of it, not for launches. Such a launch can lose its pins, before or meanwhile, and then
+ * needs the contents again: the discard is forgotten.
  */
 void
 sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before)
@@ -136,7 +121,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before)
 
 	for (int waited = 0; again; waited = 1) {
 		if (waited && how != SL_DISCARD_UNMAP && !(c->flags & SL_DISCARDED) &&
-		    launches_are_queued(c->region->space, before))
+		    sl_chunk_is_wanted_before(c, before + 1))
 			return;
 		if (c->state == SL_CHUNK_EMPTY) {
 			c->flags &= (uint16_t)~SL_LOST;
@@ -220,7 +205,8 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		/* Such a launch may come while the chunk is waited for: wait first, then look. */
 		while (late && chunk_is_moving(c) && !sl_chunk_pins(c))
 			sl_chunk_wait(c);
-		if (late && sl_chunk_pins(c))
+		if (late ? sl_chunk_pins(c) != 0
+			 : !s->device->native && sl_chunk_is_wanted_before(c, before + 1))
 			continue;
 		if (chunk_stays(c, eager))
 			continue;

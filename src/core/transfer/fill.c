@@ -20,10 +20,13 @@ intent_writes(enum sluice_intent intent)
  * The old contents do not matter: nothing is read. A launch that never runs leaves them as they were
  * (overwrite.c): so an only copy that would fill up staging meanwhile is moved in after all.
  */
-static int
+SL_HELD static int
 fill_is_total(const struct sl_chunk *c, const struct sl_fill *fill)
 {
 	if (fill->partial)
+		return 0;
+	if (fill->launch && (sl_chunk_pins(c) > 1 || /* a fault took it from another launch */
+			     sl_chunk_is_wanted_before(c, fill->launch->request.number)))
 		return 0;
 	return fill->intent == SLUICE_USE_SCRATCH ||
 	       (fill->intent == SLUICE_USE_WRITE_ALL &&
@@ -137,6 +140,11 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 	rc = sl_room_make(c, bytes, fill);
 	if (rc)
 		goto fail;
+	if (total && !fill_is_total(c, fill)) { /* an earlier launch has lost its pins meanwhile */
+		sl_room_give(s, bytes);
+		sl_chunk_set_state(c, from);
+		return 0;
+	}
 	rc = fill_present(c, fill, total);
 	if (rc) {
 		sl_room_give(s, bytes);

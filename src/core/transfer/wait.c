@@ -140,6 +140,30 @@ sl_launches_go_on(const struct sluice_space *s)
 	return 0;
 }
 
+/* A launch gives its pins back, and has yet to see what was discarded after it: that lives again. Held. */
+SL_HELD static void
+launch_keep_contents(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+		uint64_t bytes = u->region->chunk_bytes;
+
+		for (uint64_t i = u->first; i <= u->last; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+			uint64_t base = i * bytes;
+
+			if (c->flags & SL_DISCARDED) {
+				c->flags |= SL_DIRTY_DEVICE; /* its other copies went with the discard */
+				c->unwritten = 0;
+			}
+			if ((c->flags & SL_DISCARDED) || c->dead)
+				sl_chunk_revive(c, u->begin > base ? u->begin - base : 0,
+						u->end - base < bytes ? u->end - base
+								      : bytes);
+		}
+	}
+}
+
 /*
  * An ended scope keeps its pins until its stream comes to it, and the stream may wait for the very
  * launch that wants room. Its kernels can do without: they fault. Held; 1 if pins went.
@@ -153,6 +177,7 @@ scope_preempt(struct sluice_space *s)
 		l = l->next;
 	if (!l)
 		return 0;
+	launch_keep_contents(l);
 	sl_launch_unpin(l);
 	l->unpinned = 1;
 	return 1;
@@ -169,19 +194,8 @@ sl_launch_preempt(struct sluice_space *s, const struct sluice_launch *except)
 		return scope_preempt(s);
 	sl_launch_list_remove(&s->prepared, l);
 	sl_launch_unpin(l);
-	for (size_t k = 0; k < l->n_uses; k++) { /* it has yet to see what was discarded after it */
-		struct sl_launch_use *u = &l->uses[k];
-
-		for (uint64_t i = u->first; i <= u->last; i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-
-			if (!(c->flags & SL_DISCARDED))
-				continue;
-			c->flags |= SL_DIRTY_DEVICE; /* its other copies went with the discard */
-			c->unwritten = 0;
-			sl_chunk_revive(c, 0, 0);
-		}
-	}
+	launch_keep_contents(l);
+	l->again = 1;
 	l->moved = 1; /* counted as resident at most once */
 	l->state = SL_LAUNCH_QUEUED;
 	sl_request_add(s, &s->calls, &l->request);
