@@ -37,6 +37,9 @@
  * move. Larger: what stays is taken from one part of the period, and the link idles there. */
 #define GROUP (UINT64_C(256) << 20)
 
+/* Launches that are looked at for what comes next, at once. More: a launch takes longer, some 10 ns each. */
+#define EXPECTED_MAX 1024u
+
 /* A key and the number of its newest use + 1; a newer key takes the place of another. */
 struct last {
 	uint64_t block, use;
@@ -575,6 +578,30 @@ strategy_find(struct following *f)
 		p->span_hits = p->hits;
 	}
 	return sl_autotune_step(&p->tune, f->number, period, f->now->ns);
+}
+
+void
+sl_predict_expected(struct sl_predict *p, const struct sl_predict_launch *launch,
+		    int (*take)(void *arg, const struct sl_predict_use *use), void *arg)
+{
+	uint64_t at = p->cursor;
+
+	if (!p->following || !sl_past_has(&p->past, at) ||
+	    launch_at(p, at)->what != sl_hash_add(launch->n_uses, launch->what))
+		return;
+	for (at++; at < p->past.head && at <= p->cursor + EXPECTED_MAX; at++) {
+		const struct sl_past_launch *e = launch_at(p, at);
+
+		for (uint32_t i = 0; i < e->n; i++) {
+			const struct sl_past_use *u = use_of(p, e, i);
+			const struct sl_predict_use use = {.block = u->block,
+							   .addr = u->addr,
+							   .bytes = u->bytes};
+
+			if (take(arg, &use))
+				return;
+		}
+	}
 }
 
 struct sl_predict_answer

@@ -91,6 +91,12 @@ struct sl_predict_answer sl_predict_follow(struct sl_predict *p,
 					   const struct sl_predict_launch *launch,
 					   const struct sl_predict_now *now,
 					   const struct sl_predict_moves *moves);
+/*
+ * The uses of the launches that are expected behind this one, in their order, until take returns 1. Nothing,
+ * if this launch is not the one that is expected next. Its uses are not looked at, only their number.
+ */
+void sl_predict_expected(struct sl_predict *p, const struct sl_predict_launch *launch,
+			 int (*take)(void *arg, const struct sl_predict_use *use), void *arg);
 /* What sl_predict_follow() times: the period in launches, and its last two times. For logs. */
 const struct sl_autotune *sl_predict_autotune(const struct sl_predict *p);
 

@@ -17,12 +17,17 @@
 #include "core/interpose.h"
 #include "predict/predict.h"
 #include "preload/alloc/block.h"
+#include "preload/args/parts.h"
 #include "preload/gpu.h"
 #include "preload/gpu_internal.h"
 #include "preload/loader/settings.h"
 #include "preload/report/counters.h"
 #include "preload/scope.h"
 #include "sluice/sluice.h"
+
+/* Part of the device budget that a launch of parts brings in at once. Kernels of the block stand still
+ * meanwhile, so each window costs some 50 us. Larger: it takes the room of what would stay. */
+#define WINDOW_SHARE 16u
 
 struct pl_learner {
 	struct sl_mutex lock;
@@ -57,14 +62,22 @@ learner_get(struct pl_gpu *gpu)
 	return l;
 }
 
+/* The block is still there, and what is to be fetched is inside of it. */
+static bool
+use_is_valid(const struct sl_predict_use *use)
+{
+	const struct pl_block *block = pl_block_find(use->addr);
+
+	return block && pl_part_id(use->addr) == use->block &&
+	       use->addr + use->bytes <= block->base + block->room;
+}
+
 static int
 range_fetch(void *arg, const struct sl_predict_use *use, int spare)
 {
 	const struct pl_gpu *gpu = arg;
-	const struct pl_block *block = pl_block_find(use->addr);
 
-	if (!block || block->id != use->block ||
-	    use->addr + use->bytes > block->base + block->room)
+	if (!use_is_valid(use))
 		return -ENOENT;
 	return sl_ahead(gpu->space, (void *)(uintptr_t)use->addr, use->bytes, spare);
 }
@@ -91,6 +104,65 @@ strategy_set(struct pl_gpu *gpu, struct pl_learner *l, enum sl_strategy strategy
 	l->strategy = strategy;
 }
 
+/* ---- parts of large blocks ---- */
+
+/* A window of parts that a launch brings in with its own. */
+struct window {
+	struct sluice_use *uses;
+	size_t n;
+	uint64_t left; /* bytes */
+};
+
+/* 1: the window is full. */
+static int
+window_add(void *arg, const struct sl_predict_use *use)
+{
+	const struct pl_block *block = pl_block_find(use->addr);
+	struct window *w = arg;
+
+	if (!block || !pl_block_has_parts(block) || !use->bytes || !use_is_valid(use))
+		return 0;
+	for (size_t i = 0; i < w->n; i++)
+		if ((uintptr_t)w->uses[i].addr == use->addr)
+			return 0;
+	if (w->n == PL_USES_MAX || use->bytes > w->left)
+		return 1;
+	w->left -= use->bytes;
+	w->uses[w->n++] = (struct sluice_use){(void *)(uintptr_t)use->addr, use->bytes,
+					      SLUICE_USE_READ};
+	return 0;
+}
+
+static int
+uses_are_resident(const struct pl_gpu *gpu, const struct sluice_use *uses, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct sluice_residency at;
+
+		if (sluice_residency(gpu->space, uses[i].addr, uses[i].size_bytes, &at) ||
+		    at.tier_bytes[SLUICE_TIER_DEVICE] < uses[i].size_bytes)
+			return 0;
+	}
+	return 1;
+}
+
+size_t
+pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size_t n)
+{
+	const struct sl_predict_launch launch = {what, NULL, n};
+	struct window w = {uses, n, gpu->device_budget / WINDOW_SHARE};
+	struct pl_learner *l = learner_get(gpu);
+
+	if (!l || uses_are_resident(gpu, uses, n) || sl_mutex_trylock(&l->lock))
+		return n;
+	if (l->strategy == SL_STRATEGY_PLAIN)
+		w.n = 0;
+	else
+		sl_predict_expected(l->predict, &launch, window_add, &w);
+	sl_mutex_unlock(&l->lock);
+	return w.n;
+}
+
 void
 pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses, size_t n,
 	       const struct sluice_launch *launch)
@@ -107,12 +179,11 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 	if (!l || !n || sl_mutex_trylock(&l->lock))
 		return;
 	for (size_t i = 0; i < n; i++) {
-		const struct pl_block *block = pl_block_find((uintptr_t)uses[i].addr);
-
-		to[i] = (struct sl_predict_use){.block = block ? block->id : 0,
+		to[i] = (struct sl_predict_use){.block = pl_part_id((uintptr_t)uses[i].addr),
 						.addr = (uintptr_t)uses[i].addr,
 						.bytes = uses[i].size_bytes,
-						.fetched = sl_launch_fetched(launch, i) != 0};
+						.fetched = launch &&
+							   sl_launch_fetched(launch, i)};
 	}
 	answer = sl_predict_follow(l->predict, &noted, &now, &moves);
 	if (answer.strategy != l->strategy)

@@ -35,6 +35,7 @@
 #include "preload/streams/stream.h"
 #include "sluice/sluice.h"
 
+#define RESTS_MAX 8u /* blocks of parts in a launch */
 #define BESIDE_MAX \
 	65000u /* ranges; the core takes a few more uses than that in a launch */
 
@@ -232,37 +233,86 @@ scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
 	return 0;
 }
 
+/* What a scope opens. */
+struct wanted {
+	struct sluice_use named[PL_USES_MAX]; /* to be on the device */
+	size_t n;
+	struct sluice_use rest[RESTS_MAX]; /* blocks of parts: to be mapped, wherever they are */
+	size_t n_rest;
+};
+
+/* Without room for it the launch takes everything. */
+static void
+rest_add(struct wanted *w, const struct pl_block *block, unsigned *flags)
+{
+	for (size_t i = 0; i < w->n_rest; i++)
+		if ((uintptr_t)w->rest[i].addr == block->base)
+			return;
+	if (w->n_rest == RESTS_MAX)
+		*flags |= PL_SCOPE_ALL;
+	else
+		w->rest[w->n_rest++] = (struct sluice_use){(void *)(uintptr_t)block->base,
+							   block->bytes,
+							   SLUICE_USE_READ_WRITE};
+}
+
+/* captured: what is captured touches nothing yet. */
+static void
+wanted_fill(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *uses,
+	    size_t n, int captured, unsigned *flags)
+{
+	w->n = w->n_rest = 0;
+	for (size_t i = 0; i < n && w->n < PL_USES_MAX; i++) {
+		/* Another GPU's memory is that GPU's business: it is used where it lies. */
+		if (uses[i].block->gpu != gpu)
+			continue;
+		if (uses[i].open)
+			rest_add(w, uses[i].block, flags);
+		if (uses[i].bytes)
+			w->named[w->n++] = (struct sluice_use){(void *)(uintptr_t)uses[i].addr,
+							       uses[i].bytes,
+							       captured ? SLUICE_USE_READ
+									: uses[i].intent};
+	}
+	if (*flags & PL_SCOPE_ALL)
+		w->n_rest = 0; /* it is in all */
+}
+
 /*
  * The core prepares launches in the order in which they are begun. Who holds what a first one has brought in
  * and begins a second must not find others before it that wait for that room: they would for ever. So
  * scopes of two launches are opened alone.
  */
 static int
-scope_open(struct pl_scope *scope, struct sluice_stream *stream,
-	   const struct sluice_use *uses, size_t n, unsigned flags)
+scope_open(struct pl_scope *scope, struct sluice_stream *stream, const struct wanted *w,
+	   unsigned flags)
 {
 	struct pl_gpu *gpu = scope->gpu;
+	size_t n = w->n;
 	int rc = 0;
 
-	if (n && (flags & PL_SCOPE_ALL))
+	if (n && (flags & PL_SCOPE_ALL || w->n_rest))
 		sl_rwlock_write(&gpu->books->opening);
 	else
 		sl_rwlock_read(&gpu->books->opening);
 	/* What is on the device stays and is used there, the rest is used where it is. */
 	if (n && (flags & PL_SCOPE_AWAY || pl_settings()->mode == PL_MODE_NAIVE))
-		rc = sl_launch_begin_optional(gpu->space, stream, NULL, 0, uses, n,
+		rc = sl_launch_begin_optional(gpu->space, stream, NULL, 0, w->named, n,
 					      &scope->launch);
 	else if (n)
-		rc = sl_launch_begin_optional(gpu->space, stream, uses, n, NULL, 0,
+		rc = sl_launch_begin_optional(gpu->space, stream, w->named, n, NULL, 0,
 					      &scope->launch);
 	/* In this order: what is named has the device, what else there is must only be mapped. */
 	if (!rc && (flags & PL_SCOPE_ALL))
 		rc = scope_open_all(scope, stream);
+	else if (!rc && w->n_rest)
+		rc = sl_launch_begin_optional(gpu->space, stream, NULL, 0, w->rest,
+					      w->n_rest, &scope->all);
 	sl_rwlock_unlock(&gpu->books->opening);
-	if (rc && scope->launch) {
+	if (rc && scope->launch)
 		sluice_launch_end(scope->launch);
-		scope->launch = NULL;
-	}
+	if (rc)
+		scope->launch = scope->all = NULL;
 	if (!scope->launch && !scope->all)
 		scope->gpu = NULL;
 	return rc;
@@ -331,11 +381,11 @@ static int
 scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour,
 	    const struct pl_use *uses, size_t n, unsigned flags)
 {
-	struct sluice_use all[PL_USES_MAX];
 	struct sluice_stream *wrapped;
 	struct pl_gpu *gpu = NULL;
-	size_t n_all = 0;
-	int rc, captured;
+	struct wanted wanted;
+	int rc, captured, follows;
+	size_t n_named;
 
 	scope->gpu = scope->unpinned = NULL;
 	scope->launch = scope->all = NULL;
@@ -359,25 +409,20 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
 		return CU_SUCCESS;
 	pl_gpu_settled_wait(gpu);
-	for (size_t i = 0; i < n && n_all < PL_USES_MAX; i++) {
-		/* Another GPU's memory is that GPU's business: it is used where it lies. */
-		if (uses[i].block->gpu != gpu || !uses[i].bytes)
-			continue;
-		/* What is captured touches nothing yet. */
-		all[n_all++] = (struct sluice_use){(void *)(uintptr_t)uses[i].addr,
-						   uses[i].bytes,
-						   captured ? SLUICE_USE_READ
-							    : uses[i].intent};
-	}
+	wanted_fill(&wanted, gpu, uses, n, captured, &flags);
+	n_named = wanted.n;
+	follows = n_named && pl_settings()->follow && !(flags & PL_SCOPE_AWAY) &&
+		  pl_settings()->mode == PL_MODE_PAGED;
 	pl_enter();
 	wrapped = captured ? aside_find(gpu, &rc)
 			   : pl_wrapped_find(gpu, stream, flavour, &rc);
 	scope->gpu = gpu;
+	if (follows && wanted.n_rest)
+		wanted.n = pl_ahead_window(gpu, scope->what, wanted.named, n_named);
 	if (!rc)
-		rc = scope_open(scope, wrapped, all, n_all, flags);
-	if (!rc && scope->launch && pl_settings()->follow && !(flags & PL_SCOPE_AWAY) &&
-	    pl_settings()->mode == PL_MODE_PAGED)
-		pl_ahead_scope(gpu, scope->what, all, n_all, scope->launch);
+		rc = scope_open(scope, wrapped, &wanted, flags);
+	if (!rc && follows)
+		pl_ahead_scope(gpu, scope->what, wanted.named, n_named, scope->launch);
 	pl_leave();
 	if (!rc)
 		return CU_SUCCESS;
@@ -434,7 +479,10 @@ pl_use_of(uint64_t addr, uint64_t bytes, enum sluice_intent intent, struct pl_us
 	if (!block)
 		return false;
 	left = block->base + block->bytes - addr;
-	*use = (struct pl_use){block, addr, bytes < left ? bytes : left, intent};
+	*use = (struct pl_use){.block = block,
+			       .addr = addr,
+			       .bytes = bytes < left ? bytes : left,
+			       .intent = intent};
 	return true;
 }
 

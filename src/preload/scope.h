@@ -26,6 +26,7 @@ struct pl_use {
 	uint64_t addr; /* inside the block */
 	uint64_t bytes;
 	enum sluice_intent intent;
+	int open; /* a kernel's, of a block that has parts (args/parts.h): it may use the rest as well */
 };
 
 enum pl_scope_flag {

@@ -13,6 +13,23 @@
 #include "preload/args/pointer_table.c"
 /* NOLINTEND(bugprone-suspicious-include) */
 
+/* No block here is so large. */
+bool
+pl_block_has_parts(const struct pl_block *block)
+{
+	(void)block;
+	return false;
+}
+
+size_t
+pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n)
+{
+	(void)block;
+	(void)addr;
+	(void)uses;
+	return n;
+}
+
 #define BASE     ((uint64_t)0x200000000000)
 #define MIB      ((uint64_t)1 << 20)
 #define VARIABLE ((uint64_t)0x100000) /* of a module: in no block */

@@ -243,8 +243,8 @@ prefetch_step(struct sluice_space *s)
 	if (p->spare)
 		s->dev.spare_bytes -= p->region->chunk_bytes;
 	c = &p->region->chunks[p->chunks[p->done++]];
-	if (p->tier == SLUICE_TIER_DEVICE && sl_chunk_stamp(c) > p->clock)
-		return; /* the use that it was for has come already */
+	if (p->tier == SLUICE_TIER_DEVICE && (sl_chunk_stamp(c) > p->clock || c->reach_users))
+		return; /* the use that it was for has come already, or does not move for a while */
 	if (p->tier == SLUICE_TIER_HOST) {
 		prefetch_to_host(c);
 		return;

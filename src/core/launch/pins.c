@@ -70,12 +70,13 @@ sl_launch_pin(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 	int own = s->policy->stamp && s->policy->stamp(l);
-	int stamp = s->policy->stamp_on_hit && !own;
+	int stamps = s->policy->stamp_on_hit && !own;
 
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
 		struct sl_region *r = u->region;
-
+		/* What is only to be reachable does not become warmer. */
+		int stamp = stamps && !u->reach;
 		uint64_t now = ++s->clock - u->lag;
 
 		if (u->whole) {

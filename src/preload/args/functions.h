@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "preload/alloc/block.h"
+#include "preload/args/parts.h"
 #include "preload/scope.h"
 
 /* Launches of a function that are peeked into before it counts as naming all. */
@@ -110,16 +111,22 @@ void pl_pointer_scan(struct pl_function *function, struct cu_stream *stream,
 /* Look at what earlier peeks have brought. Cheap when there is nothing. */
 void pl_pointer_scans_look(void);
 
-/* Add the whole block, read and written, if it has not been added with this stamp; uses has room for
- * PL_USES_MAX. Returns their new number. */
+/* Add the whole block, read and written, if it has not been added with this stamp; or, of a block that has
+ * parts, that from addr on. uses has room for PL_USES_MAX. Returns their new number. */
 static inline size_t
-pl_block_use(struct pl_block *block, struct pl_use *uses, size_t n, uint64_t stamp)
+pl_block_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n,
+	     uint64_t stamp)
 {
 	if (n >= PL_USES_MAX ||
 	    atomic_load_explicit(&block->last_launch, memory_order_relaxed) == stamp)
 		return n;
+	if (pl_block_has_parts(block))
+		return pl_part_use(block, addr, uses, n);
 	atomic_store_explicit(&block->last_launch, stamp, memory_order_relaxed);
-	uses[n] = (struct pl_use){block, block->base, block->bytes, SLUICE_USE_READ_WRITE};
+	uses[n] = (struct pl_use){.block = block,
+				  .addr = block->base,
+				  .bytes = block->bytes,
+				  .intent = SLUICE_USE_READ_WRITE};
 	return n + 1;
 }
 

@@ -52,7 +52,7 @@ pl_word_use(uint64_t word, struct pl_use *uses, size_t n, uint64_t stamp)
 
 	if (!block)
 		return n;
-	with = pl_block_use(block, uses, n, stamp);
+	with = pl_block_use(block, word, uses, n, stamp);
 	if ((with > n || block->bytes > PL_POOL_BYTES) &&
 	    atomic_load_explicit(&block->flags, memory_order_relaxed) & PL_BLOCK_TABLE)
 		with = pl_pointer_table_uses(block, word, uses, with, stamp);

@@ -14,6 +14,7 @@
 
 #include "preload/alloc/block.h"
 #include "preload/args/functions.h"
+#include "preload/args/parts.h"
 #include "preload/args/pointer_table.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu.h"
@@ -42,7 +43,7 @@ pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes, enum sluice_
 {
 	if (touch->n < touch->room && bytes && pl_maybe_ours(addr) &&
 	    pl_use_of(addr, bytes, intent, &touch->uses[touch->n]))
-		touch->n++;
+		pl_part_note(&touch->uses[touch->n++]);
 }
 
 static void

@@ -99,7 +99,7 @@ words_keep(struct pl_graph_node *node, const uint64_t *at, size_t n)
 	struct pl_use uses[PL_WORDS_MAX];
 
 	for (size_t i = 0; i < n; i++)
-		uses[i] = (struct pl_use){NULL, at[i], 0, SLUICE_USE_READ_WRITE};
+		uses[i] = (struct pl_use){.addr = at[i], .intent = SLUICE_USE_READ_WRITE};
 	node_keep(node, uses, n, PL_GRAPH_NAMED);
 	node->n_at = node->n;
 }

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where parts begin. For each large block there is a sorted list of the addresses in it that the
+ * program has passed: arguments of kernels, and both ends of copies and fills. A part reaches from
+ * one of them to the next.
+ *
+ *   - An address counts from its second launch on. Some programs pass another one at each launch,
+ *     such as a place in a cache that grows.
+ *   - The ends of a large copy count at once: programs load their weights so.
+ *   - A part is a guess. The launch may use all of the block: the rest of it is mapped in host memory
+ *     or stays on the device (scope.c). So a part that is too short costs time, never the result.
+ *   - A part that has no end yet, or takes more than the share below, is not brought in.
+ *
+ * Lists are kept by the identities of blocks, so those of freed blocks are taken for others.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault_point.h"
+#include "base/hash.h"
+#include "base/lock.h"
+#include "preload/alloc/block.h"
+#include "preload/args/parts.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/scope.h"
+
+/* A block of more than this part of the device budget has parts. Smaller: tensors of programs without an
+ * allocator of their own are cut at views into them. Larger: a block displaces all others. */
+#define LARGE_SHARE 2u
+/* A copy of so many bytes begins and ends where tensors do; smaller ones are parts of tensors. */
+#define COPY_BYTES  (UINT64_C(1) << 20)
+/* Blocks with lists, and addresses of one. More than that are not known: parts are longer. */
+#define LISTS_MAX   32u
+#define CUTS_MAX    65536u
+
+struct cut {
+	uint64_t offset;
+	uint64_t seen; /* launches, counted to 2 */
+};
+
+struct list {
+	uint64_t block; /* its identity; 0: free */
+	uint64_t used;  /* when it was looked at last */
+	struct cut *cuts;
+	size_t n, max;
+};
+
+static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
+static struct list lists[LISTS_MAX];
+static uint64_t clock_now;
+
+bool
+pl_block_has_parts(const struct pl_block *block)
+{
+	return block->bytes > atomic_load(&block->gpu->device_budget) / LARGE_SHARE;
+}
+
+SL_REQUIRES(lock)
+static struct list *
+list_get(const struct pl_block *block)
+{
+	struct list *oldest = lists;
+
+	clock_now++;
+	for (struct list *l = lists; l < lists + LISTS_MAX; l++) {
+		if (l->block == block->id) {
+			l->used = clock_now;
+			return l;
+		}
+		if (l->used < oldest->used)
+			oldest = l;
+	}
+	oldest->block = block->id;
+	oldest->used = clock_now;
+	oldest->n = 0;
+	return oldest;
+}
+
+/* The first cut at or behind offset. */
+static size_t
+cut_at(const struct list *l, uint64_t offset)
+{
+	size_t low = 0, high = l->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (l->cuts[middle].offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Something begins there, seen so many times more. Without memory it is not noted. */
+SL_REQUIRES(lock)
+static void
+cut_note(struct list *l, uint64_t offset, uint64_t seen)
+{
+	size_t i = cut_at(l, offset);
+
+	if (i < l->n && l->cuts[i].offset == offset) {
+		l->cuts[i].seen += seen;
+		return;
+	}
+	if (l->n == CUTS_MAX)
+		return;
+	if (l->n == l->max) {
+		size_t max = l->max ? 2 * l->max : 256;
+		struct cut *more = sl_realloc(l->cuts, max * sizeof(*more));
+
+		if (!more)
+			return;
+		l->cuts = more;
+		l->max = max;
+	}
+	memmove(&l->cuts[i + 1], &l->cuts[i], (l->n - i) * sizeof(*l->cuts));
+	l->cuts[i] = (struct cut){offset, seen};
+	l->n++;
+}
+
+size_t
+pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n)
+{
+	uint64_t offset = addr - block->base, end = block->bytes;
+	struct list *l;
+
+	for (size_t i = 0; i < n; i++)
+		if (uses[i].addr == addr && uses[i].block == block)
+			return n;
+	if (n >= PL_USES_MAX)
+		return n;
+	sl_mutex_lock(&lock);
+	l = list_get(block);
+	cut_note(l, offset, 1);
+	for (size_t i = cut_at(l, offset + 1); i < l->n; i++) {
+		if (l->cuts[i].seen > 1) {
+			end = l->cuts[i].offset;
+			break;
+		}
+	}
+	sl_mutex_unlock(&lock);
+	if (end - offset > atomic_load(&block->gpu->device_budget) / LARGE_SHARE)
+		end = offset;
+	uses[n] = (struct pl_use){.block = block,
+				  .addr = addr,
+				  .bytes = end - offset,
+				  .intent = SLUICE_USE_READ_WRITE,
+				  .open = 1};
+	return n + 1;
+}
+
+void
+pl_part_note(const struct pl_use *use)
+{
+	uint64_t seen = use->bytes < COPY_BYTES ? 1 : 2;
+	uint64_t offset = use->addr - use->block->base;
+	struct list *l;
+
+	if (!pl_block_has_parts(use->block))
+		return;
+	sl_mutex_lock(&lock);
+	l = list_get(use->block);
+	cut_note(l, offset, seen);
+	if (use->bytes < use->block->bytes - offset)
+		cut_note(l, offset + use->bytes, seen);
+	sl_mutex_unlock(&lock);
+}
+
+uint64_t
+pl_part_id(uint64_t addr)
+{
+	const struct pl_block *block = pl_block_find(addr);
+
+	if (!block)
+		return 0;
+	if (!pl_block_has_parts(block))
+		return block->id;
+	return sl_hash_add(block->id, addr - block->base) | 1; /* not 0 */
+}

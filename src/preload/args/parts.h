@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of large blocks (parts.c). A program with an allocator of its own has few large blocks; a
+ * kernel uses a part of such a block. A part reaches from an address that the program passes to the
+ * next one that it passes.
+ *
+ * Threads: any.
+ */
+#ifndef SL_PRELOAD_PARTS_H
+#define SL_PRELOAD_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pl_block;
+struct pl_use;
+
+/* Kernels use parts of this block: it takes so much of the device that a launch cannot have all of it. */
+bool pl_block_has_parts(const struct pl_block *block);
+
+/*
+ * Add the part from addr on, read and written, if the array does not have it. *use is open (scope.h).
+ * Without a known end it has 0 bytes. Returns the new number of uses. For such blocks only.
+ */
+size_t pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n);
+
+/* The use is a copy's or a fill's: something begins and ends there. Any block. */
+void pl_part_note(const struct pl_use *use);
+
+/* What the learner knows the part at addr by; of other blocks, the block. 0: no block is there. */
+uint64_t pl_part_id(uint64_t addr);
+
+#endif

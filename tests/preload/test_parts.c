@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of a large block, under the preload library: a program keeps its data in one block of more
+ * than the device's memory. Kernels that use the part at their address, kernels that go far beyond
+ * it, and addresses that never come again all give the right words.
+ */
+#include "work.h"
+
+#define MIB    ((uint64_t)1 << 20)
+#define N      (2 * MIB / sizeof(uint64_t)) /* elements of a part */
+#define PARTS  40u
+#define ROUNDS 12u
+
+static struct work w;
+static uint64_t expected[PARTS];
+static uint64_t block;
+
+static uint64_t
+part_at(unsigned i)
+{
+	return block + i * N * sizeof(uint64_t);
+}
+
+/* A kernel that adds v to so many parts from part i on. */
+static void
+parts_add(unsigned i, unsigned n, uint64_t v)
+{
+	work_launch(&w, WORK_ADD, NULL, part_at(i), n * N, v);
+	for (unsigned k = i; k < i + n; k++)
+		expected[k] += v;
+}
+
+/* In the same order each time; some kernels go beyond what is taken for their part. */
+static void
+round_run(unsigned round)
+{
+	for (unsigned i = 0; i < PARTS; i++) {
+		parts_add(i, 1, round + 1);
+		if (round > 2 && i % 7 == 0)
+			parts_add(i, PARTS - i < 5 ? PARTS - i : 5, 3);
+	}
+	/* A place that moves: one element, added to and taken back. */
+	work_launch(&w, WORK_ADD, NULL, part_at(3) + (round + 1) * 512, 1, 1);
+	work_launch(&w, WORK_ADD, NULL, part_at(3) + (round + 1) * 512, 1, UINT64_MAX);
+}
+
+int
+main(void)
+{
+	CHECK(!setenv("SLUICE_RUN", "quiet=1,arguments=trust", 1));
+	work_start(&w, 32, 256);
+	block = work_alloc(&w, PARTS * N, 7);
+	for (unsigned i = 0; i < PARTS; i++)
+		expected[i] = 7;
+	for (unsigned round = 0; round < ROUNDS; round++)
+		round_run(round);
+	OK(w.cuCtxSynchronize());
+	for (unsigned i = 0; i < PARTS; i++)
+		work_expect(&w, part_at(i), N, expected[i]);
+	OK(w.cuMemFree_v2(block));
+	OK(w.cuModuleUnload(w.module));
+	work_end(&w);
+	return 0;
+}
