@@ -767,36 +767,70 @@ kernel_read(const struct sluice_block *block, void *args)
 	*r->to = *r->from;
 }
 
-/* A kernel that touches more than it declared takes the room of a launch that has not begun. */
+/* A launch on stream a, behind a kernel that waits for the gate: it reads data, and has lost its room. */
+struct lost {
+	struct sluice_space *space;
+	struct gate gate;
+	struct sluice_stream *a, *b;
+	volatile uint64_t *data;
+	uint64_t seen; /* by that launch */
+};
+
+/* A kernel that touches more than it declared takes the room. */
 static void
-discard_behind_a_launch_that_lost_its_room_waits_for_it(void)
+lost_begin(struct lost *lost, enum sluice_intent intent)
 {
 	struct sluice_space *s = space_make("device_budget=4M,host_budget=32M");
 	struct sluice_grid grid = {1, 1, 1};
-	struct gate gate;
-	struct sluice_stream *a, *b;
 	volatile uint64_t *data = region_alloc(s, CHUNK), *more = region_alloc(s, CHUNK);
 	struct sluice_use x = {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ};
-	struct sluice_use y = {(void *)data, CHUNK, SLUICE_USE_READ_WRITE};
-	uint64_t seen = 0, none = 1;
-	struct reading reading = {data, &seen}, miss = {more, &none};
+	struct sluice_use y = {(void *)data, CHUNK, intent};
+	uint64_t none = 1;
+	struct reading reading = {data, &lost->seen}, miss = {more, &none};
 
-	CHECK(sluice_stream_create(s, &a) == 0);
-	CHECK(sluice_stream_create(s, &b) == 0);
+	lost->space = s;
+	lost->data = data;
+	lost->seen = 0;
+	CHECK(sluice_stream_create(s, &lost->a) == 0);
+	CHECK(sluice_stream_create(s, &lost->b) == 0);
 	*data = 42;
-	CHECK(pipe(gate.ends) == 0);
-	CHECK(sluice_launch(s, a, kernel_gate, grid, &gate, sizeof(gate), &x, 1) == 0);
-	CHECK(sluice_launch(s, a, kernel_read, grid, &reading, sizeof(reading), &y, 1) == 0);
-	CHECK(sluice_launch(s, b, kernel_read, grid, &miss, sizeof(miss), &x, 1) == 0);
-	CHECK(sluice_stream_synchronize(s, b) == 0);
+	CHECK(pipe(lost->gate.ends) == 0);
+	CHECK(sluice_launch(s, lost->a, kernel_gate, grid, &lost->gate,
+			    sizeof(lost->gate), &x, 1) == 0);
+	CHECK(sluice_launch(s, lost->a, kernel_read, grid, &reading, sizeof(reading), &y,
+			    1) == 0);
+	CHECK(sluice_launch(s, lost->b, kernel_read, grid, &miss, sizeof(miss), &x, 1) == 0);
+	CHECK(sluice_stream_synchronize(s, lost->b) == 0);
 	CHECK_EQ(none, 0);
-	CHECK(sluice_discard(s, (void *)data, CHUNK, SLUICE_DISCARD_EAGER, a) == 0);
-	gate_open(&gate);
-	CHECK(sluice_stream_synchronize(s, a) == 0);
-	CHECK_EQ(seen, 42);
-	sluice_stream_destroy(a);
-	sluice_stream_destroy(b);
-	space_end(s);
+}
+
+/* It still sees what was there before it. */
+static void
+lost_run(struct lost *lost)
+{
+	gate_open(&lost->gate);
+	CHECK(sluice_stream_synchronize(lost->space, lost->a) == 0);
+	CHECK_EQ(lost->seen, 42);
+}
+
+static void
+lost_end(struct lost *lost)
+{
+	sluice_stream_destroy(lost->a);
+	sluice_stream_destroy(lost->b);
+	space_end(lost->space);
+}
+
+static void
+discard_behind_a_launch_that_lost_its_room_waits_for_it(void)
+{
+	struct lost lost;
+
+	lost_begin(&lost, SLUICE_USE_READ_WRITE);
+	CHECK(sluice_discard(lost.space, (void *)lost.data, CHUNK, SLUICE_DISCARD_EAGER,
+			     lost.a) == 0);
+	lost_run(&lost);
+	lost_end(&lost);
 }
 
 static void
@@ -845,39 +879,22 @@ scratch_that_gave_its_room_back_leaves_what_a_later_launch_writes(void)
 	space_end(s);
 }
 
-/* The same, and a launch behind it overwrites the data. That one gets its room first. */
+/* The launch behind it gets its room first. */
 static void
 overwriting_behind_a_launch_that_lost_its_room_waits_for_it(void)
 {
-	struct sluice_space *s = space_make("device_budget=4M,host_budget=32M");
 	struct sluice_grid grid = {1, 1, 1};
-	struct gate gate;
-	struct sluice_stream *a, *b;
-	volatile uint64_t *data = region_alloc(s, CHUNK), *more = region_alloc(s, CHUNK);
-	struct sluice_use x = {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ};
-	struct sluice_use y = {(void *)data, CHUNK, SLUICE_USE_READ};
-	struct sluice_use z = {(void *)data, CHUNK, SLUICE_USE_WRITE_ALL};
-	uint64_t seen = 0, none = 1;
-	struct reading reading = {data, &seen}, miss = {more, &none};
+	struct sluice_use z;
+	struct lost lost;
 
-	CHECK(sluice_stream_create(s, &a) == 0);
-	CHECK(sluice_stream_create(s, &b) == 0);
-	*data = 42;
-	CHECK(pipe(gate.ends) == 0);
-	CHECK(sluice_launch(s, a, kernel_gate, grid, &gate, sizeof(gate), &x, 1) == 0);
-	CHECK(sluice_launch(s, a, kernel_read, grid, &reading, sizeof(reading), &y, 1) == 0);
-	CHECK(sluice_launch(s, b, kernel_read, grid, &miss, sizeof(miss), &x, 1) == 0);
-	CHECK(sluice_stream_synchronize(s, b) == 0);
-	CHECK_EQ(none, 0);
-	CHECK(sluice_launch(s, a, kernel_write, grid, &data, sizeof(data), &z, 1) == 0);
+	lost_begin(&lost, SLUICE_USE_READ);
+	z = (struct sluice_use){(void *)lost.data, CHUNK, SLUICE_USE_WRITE_ALL};
+	CHECK(sluice_launch(lost.space, lost.a, kernel_write, grid, &lost.data,
+			    sizeof(lost.data), &z, 1) == 0);
 	usleep(20000);
-	gate_open(&gate);
-	CHECK(sluice_stream_synchronize(s, a) == 0);
-	CHECK_EQ(seen, 42);
-	CHECK_EQ(*data, 43);
-	sluice_stream_destroy(a);
-	sluice_stream_destroy(b);
-	space_end(s);
+	lost_run(&lost);
+	CHECK_EQ(*lost.data, 43);
+	lost_end(&lost);
 }
 
 static const struct api_case cases[] = {

@@ -157,15 +157,12 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 	for (uint64_t i = u->first; i <= u->last; i++) {
 		struct sl_chunk *c = &r->chunks[i];
 		struct sl_fill fill = launch_fill(l, u, i);
-		uint64_t base = i * r->chunk_bytes;
 
 		if (ahead->use < k || (ahead->use == k && ahead->chunk < i))
 			*ahead = (struct cursor){k, i};
 		launch_read_on(l, ahead);
 		if (u->intent != SLUICE_USE_READ && (c->dead || (c->flags & SL_DISCARDED)))
-			sl_chunk_revive(c, u->begin > base ? u->begin - base : 0,
-					u->end - base < r->chunk_bytes ? u->end - base
-								       : r->chunk_bytes);
+			sl_use_revive(u, c);
 		if (!l->space->policy->stamp_on_hit &&
 		    (c->state != SL_CHUNK_DEVICE || c->pages))
 			c->stamp = l->space->clock;

@@ -205,6 +205,15 @@ sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	sl_chunk_update(c);
 }
 
+void
+sl_use_revive(const struct sl_launch_use *u, struct sl_chunk *c)
+{
+	uint64_t bytes = u->region->chunk_bytes, base = sl_chunk_index(c) * bytes;
+
+	sl_chunk_revive(c, u->begin > base ? u->begin - base : 0,
+			u->end - base < bytes ? u->end - base : bytes);
+}
+
 /*
  * The unmapping of an eager discard failed: a later write would not be seen, so the contents live
  * on. Copies outside the device are gone already. Held.

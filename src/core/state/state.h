@@ -76,6 +76,8 @@ void sl_chunk_restamp(struct sl_chunk *c, uint64_t stamp) SL_HELD;
 int sl_chunk_is_held(const struct sl_chunk *c) SL_HELD;
 /* Bytes [begin, end) of c are about to be written: they live again. */
 void sl_chunk_revive(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD;
+/* The same of the bytes of c that the use covers. */
+void sl_use_revive(const struct sl_launch_use *u, struct sl_chunk *c) SL_HELD;
 /* Eagerly discarded, but unmapping failed: not discarded after all. */
 void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
 /* c was used, or its frame goes: it counts to the share of read-ahead no more. */

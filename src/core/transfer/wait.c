@@ -146,20 +146,16 @@ launch_keep_contents(struct sluice_launch *l)
 {
 	for (size_t k = 0; k < l->n_uses; k++) {
 		struct sl_launch_use *u = &l->uses[k];
-		uint64_t bytes = u->region->chunk_bytes;
 
 		for (uint64_t i = u->first; i <= u->last; i++) {
 			struct sl_chunk *c = &u->region->chunks[i];
-			uint64_t base = i * bytes;
 
 			if (c->flags & SL_DISCARDED) {
 				c->flags |= SL_DIRTY_DEVICE; /* its other copies went with the discard */
 				c->unwritten = 0;
 			}
 			if ((c->flags & SL_DISCARDED) || c->dead)
-				sl_chunk_revive(c, u->begin > base ? u->begin - base : 0,
-						u->end - base < bytes ? u->end - base
-								      : bytes);
+				sl_use_revive(u, c);
 		}
 	}
 }

@@ -36,7 +36,7 @@
 
 struct cut {
 	uint64_t offset;
-	uint64_t seen; /* launches, counted to 2 */
+	uint64_t seen; /* by so many launches; a large copy counts for two */
 };
 
 struct list {
