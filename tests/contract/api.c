@@ -468,3 +468,51 @@ use(struct sluice_space *space, const void *addr, uint64_t size, enum sluice_int
 
 	CHECK(launch_uses(space, &one, 1) == 0);
 }
+
+void
+gate_make(struct gate *gate)
+{
+	CHECK(pipe(gate->ends) == 0);
+}
+
+void
+gate_close(struct gate *gate, struct sluice_space *s, struct sluice_stream *stream)
+{
+	gate_make(gate);
+	CHECK(sluice_stream_callback(s, stream, gate_wait, gate) == 0);
+}
+
+void
+gate_wait(void *gate)
+{
+	char byte;
+
+	CHECK(read(((struct gate *)gate)->ends[0], &byte, 1) == 1);
+}
+
+void
+kernel_gate(const struct sluice_block *block, void *gate)
+{
+	(void)block;
+	gate_wait(gate);
+}
+
+void
+gate_open(struct gate *gate)
+{
+	CHECK(write(gate->ends[1], "x", 1) == 1);
+}
+
+char *
+pressure_make(struct sluice_space *s)
+{
+	return region_map(s, file_make("pressure", 16 * CHUNK, 88), 0, 0, SLUICE_READ);
+}
+
+void
+press(struct sluice_space *s, char *pressure, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		use(s, at_chunk(pressure, i), CHUNK, SLUICE_USE_READ);
+	space_sync(s);
+}

@@ -134,6 +134,21 @@ int launch_uses(struct sluice_space *space, const struct sluice_use *uses, size_
 void use(struct sluice_space *space, const void *addr, uint64_t size,
 	 enum sluice_intent intent);
 
+/* A stream, or a kernel, that stands still until it is let go. */
+struct gate {
+	int ends[2];
+};
+void gate_make(struct gate *gate); /* of a kernel: launch kernel_gate() with the gate as argument */
+void gate_close(struct gate *gate, struct sluice_space *space, struct sluice_stream *stream);
+void gate_wait(void *gate); /* a callback */
+void kernel_gate(const struct sluice_block *block, void *gate);
+void gate_open(struct gate *gate); /* one wait ends */
+
+/* Something to put everything else under pressure with: 16 chunks that are only read. */
+char *pressure_make(struct sluice_space *space);
+/* Use n chunks of it, one after the other. */
+void press(struct sluice_space *space, char *pressure, uint64_t n);
+
 /* Chunk i of a region of 2 MiB chunks. */
 static inline char *
 at_chunk(void *base, uint64_t i)

@@ -161,7 +161,7 @@ fill_word(uint64_t addr, uint32_t value)
 }
 
 _Atomic uint32_t *
-gate_close(struct cu_stream *on)
+cu_gate_close(struct cu_stream *on)
 {
 	_Atomic uint32_t *gate = pinned(4096);
 
@@ -170,7 +170,7 @@ gate_close(struct cu_stream *on)
 }
 
 void
-gate_open(_Atomic uint32_t *gate)
+cu_gate_open(_Atomic uint32_t *gate)
 {
 	atomic_store_explicit(gate, 1, memory_order_release);
 }

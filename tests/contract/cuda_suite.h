@@ -61,8 +61,8 @@ void *pinned(size_t bytes);
 uint32_t word_at(uint64_t addr);
 void fill_word(uint64_t addr, uint32_t value);
 /* A word in pinned memory that holds a stream back until it is opened. */
-_Atomic uint32_t *gate_close(struct cu_stream *on);
-void gate_open(_Atomic uint32_t *gate);
+_Atomic uint32_t *cu_gate_close(struct cu_stream *on);
+void cu_gate_open(_Atomic uint32_t *gate);
 /* In a child that ends with 1 if a check failed: its exit status, -1 if it was killed. */
 int child_status(void (*run)(void));
 

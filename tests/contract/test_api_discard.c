@@ -10,22 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Something to put everything else under pressure with: 16 chunks that are only read. */
-static char *
-pressure_make(struct sluice_space *s)
-{
-	return region_map(s, file_make("pressure", 16 * CHUNK, 88), 0, 0, SLUICE_READ);
-}
-
-/* Use n chunks of it, one after the other. */
-static void
-press(struct sluice_space *s, char *q, uint64_t n)
-{
-	for (uint64_t i = 0; i < n; i++)
-		use(s, at_chunk(q, i), CHUNK, SLUICE_USE_READ);
-	space_sync(s);
-}
-
 static void
 discarded_data_are_copied_nowhere(void)
 {
@@ -265,87 +249,6 @@ write_to_an_eagerly_discarded_page_keeps_its_chunk_alive(void)
 	}
 }
 
-struct gate {
-	int ends[2];
-};
-
-static void
-gate_wait(void *arg)
-{
-	char byte;
-
-	CHECK(read(((struct gate *)arg)->ends[0], &byte, 1) == 1);
-}
-
-static void
-gate_open(struct gate *gate)
-{
-	CHECK(write(gate->ends[1], "x", 1) == 1);
-}
-
-static void
-kernel_gate(const struct sluice_block *block, void *args)
-{
-	(void)block;
-	gate_wait(args);
-}
-
-/*
- * Chunks are written as a whole and used up half by half, as by partitions that end within a chunk.
- * behind: the first halves are discarded before the launches that wrote them have run. Returns the
- * bytes copied out.
- */
-static uint64_t
-halves_run(enum sluice_discard_mode mode, int behind)
-{
-	struct sluice_space *s = space_make("host_budget=16M");
-	char *p = region_alloc(s, 4 * CHUNK), *q = pressure_make(s);
-	struct sluice_grid grid = {1, 1, 1};
-	struct sluice_use first = {q, CHUNK, SLUICE_USE_READ};
-	struct sluice_stream *stream;
-	struct gate gate;
-	uint64_t bytes;
-
-	CHECK(pipe(gate.ends) == 0 && sluice_stream_create(s, &stream) == 0);
-	/* A kernel, not a callback: behind that discards would wait for their turn. */
-	CHECK(sluice_launch(s, stream, kernel_gate, grid, &gate, sizeof(gate), &first, 1) ==
-	      0);
-	if (!behind)
-		gate_open(&gate);
-	for (uint64_t i = 0; i < 4; i++) {
-		struct kernel_args fill = {at_chunk(p, i), CHUNK, i, KERNEL_FILL};
-		struct sluice_use use = {at_chunk(p, i), CHUNK, SLUICE_USE_WRITE_ALL};
-
-		CHECK(sluice_launch(s, stream, kernel_range, grid, &fill, sizeof(fill),
-				    &use, 1) == 0);
-		CHECK(sluice_discard(s, at_chunk(p, i), CHUNK / 2, mode, stream) == 0);
-	}
-	if (behind)
-		gate_open(&gate);
-	CHECK(sluice_stream_synchronize(s, stream) == 0);
-	for (uint64_t i = 0; i < 4; i++) {
-		launch(s, KERNEL_ADD, at_chunk(p, i) + CHUNK / 2, CHUNK / 2,
-		       SLUICE_USE_READ_WRITE, 1);
-		CHECK(sluice_discard(s, at_chunk(p, i) + CHUNK / 2, CHUNK / 2, mode,
-				     NULL) == 0);
-	}
-	press(s, at_chunk(q, 1), 15);
-	CHECK_EQ(residency(s, p, 4 * CHUNK).empty_bytes, 4 * CHUNK);
-	bytes = d2h(s);
-	sluice_stream_destroy(stream);
-	space_end(s);
-	return bytes;
-}
-
-static void
-eager_discard_of_parts_saves_what_lazy_does(void)
-{
-	for (int behind = 0; behind < 2; behind++) {
-		CHECK_EQ(halves_run(SLUICE_DISCARD_LAZY, behind), 0);
-		CHECK_EQ(halves_run(SLUICE_DISCARD_EAGER, behind), 0);
-	}
-}
-
 /* A launch writes the living half, on the device or brought back to it; then host code a dead page. */
 static void
 write_to_an_eagerly_discarded_page_counts_behind_a_launch_on_the_others(void)
@@ -371,18 +274,8 @@ write_to_an_eagerly_discarded_page_counts_behind_a_launch_on_the_others(void)
 }
 
 struct copy_args {
-	const char *from;
-	char *to;
+	char *from, *to;
 };
-
-static void
-kernel_copy(const struct sluice_block *block, void *args)
-{
-	const struct copy_args *a = args;
-
-	(void)block;
-	memcpy(a->to, a->from, CHUNK);
-}
 
 /* Eight words only: each may cost a chunk's move in and out. */
 static void
@@ -394,69 +287,6 @@ kernel_pick(const struct sluice_block *block, void *args)
 	for (int i = 0; i < 8; i++)
 		((volatile uint64_t *)(void *)a->to)[i] =
 			((const volatile uint64_t *)(const void *)a->from)[i];
-}
-
-static void
-discard_keeps_the_order_of_its_stream(void)
-{
-	for (int lazy = 0; lazy < 2; lazy++) {
-		enum sluice_discard_mode mode = lazy ? SLUICE_DISCARD_LAZY
-						     : SLUICE_DISCARD_EAGER;
-		struct sluice_space *s = space_make("host_budget=16M");
-		char *p = region_alloc(s, CHUNK), *copy = region_alloc(s, CHUNK);
-		char *q = pressure_make(s);
-		struct copy_args args = {p, copy};
-		struct sluice_use uses[2] = {{p, CHUNK, SLUICE_USE_READ},
-					     {copy, CHUNK, SLUICE_USE_WRITE_ALL}};
-		struct kernel_args fill = {p, CHUNK, 1, KERNEL_FILL};
-		struct sluice_grid grid = {1, 1, 1};
-		struct sluice_use whole = {p, CHUNK, SLUICE_USE_WRITE_ALL};
-		struct sluice_stream *stream;
-		struct gate gate;
-
-		CHECK(pipe(gate.ends) == 0 && sluice_stream_create(s, &stream) == 0);
-		CHECK(sluice_stream_callback(s, stream, gate_wait, &gate) == 0);
-		CHECK(sluice_launch(s, stream, kernel_range, grid, &fill, sizeof(fill),
-				    &whole, 1) == 0);
-		CHECK(sluice_launch(s, stream, kernel_copy, grid, &args, sizeof(args),
-				    uses, 2) == 0);
-		CHECK(sluice_discard(s, p, CHUNK, mode, stream) == 0); /* after the copy */
-		gate_open(&gate);
-		CHECK(sluice_stream_synchronize(s, stream) == 0);
-		memory_expect(copy, CHUNK, 1);
-		press(s, q, 16);
-		CHECK_EQ(residency(s, p, CHUNK).empty_bytes, CHUNK);
-
-		fill.seed = 2; /* discard before a write: the write is kept */
-		CHECK(sluice_discard(s, p, CHUNK, mode, stream) == 0);
-		CHECK(sluice_launch(s, stream, kernel_range, grid, &fill, sizeof(fill),
-				    &whole, 1) == 0);
-		CHECK(sluice_stream_synchronize(s, stream) == 0);
-		press(s, q, 16);
-		memory_expect(p, CHUNK, 2);
-		sluice_stream_destroy(stream);
-		space_end(s);
-	}
-}
-
-static void
-discard_without_a_stream_waits_for_launches_that_use_the_range(void)
-{
-	struct sluice_space *s = space_make("");
-	char *p = region_alloc(s, 2 * CHUNK), *copy = region_alloc(s, CHUNK);
-	struct copy_args args = {p, copy};
-	struct sluice_use uses[2] = {{p, CHUNK, SLUICE_USE_READ_WRITE},
-				     {copy, CHUNK, SLUICE_USE_WRITE_ALL}};
-
-	for (uint64_t i = 1; i < 20; i++) {
-		launch(s, KERNEL_FILL, p, CHUNK, SLUICE_USE_WRITE_ALL, i);
-		CHECK(sluice_launch(s, NULL, kernel_copy, (struct sluice_grid){1, 1, 1},
-				    &args, sizeof(args), uses, 2) == 0);
-		CHECK(sluice_discard(s, p, 2 * CHUNK, SLUICE_DISCARD_EAGER, NULL) == 0);
-		memory_expect(copy, CHUNK, i);
-		memory_expect_zeros(p, PAGE);
-	}
-	space_end(s);
 }
 
 static void
@@ -517,9 +347,8 @@ write_behind_a_scratch_use_of_the_same_data_is_kept(void)
 	char *p = region_alloc(s, 2 * CHUNK), *q = pressure_make(s);
 	struct gate gate;
 
-	CHECK(pipe(gate.ends) == 0);
 	launch(s, KERNEL_FILL, p, 2 * CHUNK, SLUICE_USE_WRITE_ALL, 1);
-	CHECK(sluice_stream_callback(s, NULL, gate_wait, &gate) == 0);
+	gate_close(&gate, s, NULL);
 	launch(s, KERNEL_FILL, p, 2 * CHUNK, SLUICE_USE_SCRATCH, 2);
 	launch(s, KERNEL_FILL, p, CHUNK, SLUICE_USE_WRITE_ALL, 3);
 	gate_open(&gate);
@@ -718,188 +547,7 @@ chunk_with_dead_pages_comes_back_in_order(void)
 	space_end(s);
 }
 
-/* The launch of another stream waits for room that a kernel has until host code has gone on. */
-static void
-synchronised_stream_has_carried_out_its_discard(void)
-{
-	struct sluice_space *s = space_make("device_budget=12M,host_budget=32M");
-	struct sluice_grid grid = {1, 1, 1};
-	struct gate gate;
-	struct sluice_stream *a, *b, *c;
-	struct sluice_use x = {region_alloc(s, 8 * MIB), 8 * MIB, SLUICE_USE_READ_WRITE};
-	struct sluice_use y = {region_alloc(s, 8 * MIB), 8 * MIB, SLUICE_USE_READ_WRITE};
-	volatile uint64_t *data = region_alloc(s, CHUNK);
-
-	CHECK(sluice_stream_create(s, &a) == 0);
-	CHECK(sluice_stream_create(s, &b) == 0);
-	CHECK(sluice_stream_create(s, &c) == 0);
-	*data = 1;
-	CHECK(pipe(gate.ends) == 0);
-	CHECK(sluice_launch(s, a, kernel_gate, grid, &gate, sizeof(gate), &x, 1) == 0);
-	CHECK(sluice_launch(s, b, kernel_nothing, grid, NULL, 0, &y, 1) == 0);
-	usleep(20000);
-	CHECK(sluice_discard(s, (void *)data, CHUNK, SLUICE_DISCARD_EAGER, c) == 0);
-	CHECK(sluice_stream_synchronize(s, c) == 0);
-	CHECK_EQ(*data, 0);
-	*data = 42;
-	gate_open(&gate);
-	CHECK(sluice_stream_synchronize(s, a) == 0);
-	CHECK(sluice_stream_synchronize(s, b) == 0);
-	CHECK_EQ(*data, 42);
-	CHECK_EQ(counter(s, SLUICE_COUNTER_DISCARDS), CHUNK);
-	sluice_stream_destroy(a);
-	sluice_stream_destroy(b);
-	sluice_stream_destroy(c);
-	space_end(s);
-}
-
-struct reading {
-	const volatile uint64_t *from;
-	uint64_t *to;
-};
-
-static void
-kernel_read(const struct sluice_block *block, void *args)
-{
-	const struct reading *r = args;
-
-	(void)block;
-	*r->to = *r->from;
-}
-
-/* A launch on stream a, behind a kernel that waits for the gate: it reads data, and has lost its room. */
-struct lost {
-	struct sluice_space *space;
-	struct gate gate;
-	struct sluice_stream *a, *b;
-	volatile uint64_t *data;
-	uint64_t seen; /* by that launch */
-};
-
-/* A kernel that touches more than it declared takes the room. */
-static void
-lost_begin(struct lost *lost, enum sluice_intent intent)
-{
-	struct sluice_space *s = space_make("device_budget=4M,host_budget=32M");
-	struct sluice_grid grid = {1, 1, 1};
-	volatile uint64_t *data = region_alloc(s, CHUNK), *more = region_alloc(s, CHUNK);
-	struct sluice_use x = {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ};
-	struct sluice_use y = {(void *)data, CHUNK, intent};
-	uint64_t none = 1;
-	struct reading reading = {data, &lost->seen}, miss = {more, &none};
-
-	lost->space = s;
-	lost->data = data;
-	lost->seen = 0;
-	CHECK(sluice_stream_create(s, &lost->a) == 0);
-	CHECK(sluice_stream_create(s, &lost->b) == 0);
-	*data = 42;
-	CHECK(pipe(lost->gate.ends) == 0);
-	CHECK(sluice_launch(s, lost->a, kernel_gate, grid, &lost->gate,
-			    sizeof(lost->gate), &x, 1) == 0);
-	CHECK(sluice_launch(s, lost->a, kernel_read, grid, &reading, sizeof(reading), &y,
-			    1) == 0);
-	CHECK(sluice_launch(s, lost->b, kernel_read, grid, &miss, sizeof(miss), &x, 1) == 0);
-	CHECK(sluice_stream_synchronize(s, lost->b) == 0);
-	CHECK_EQ(none, 0);
-}
-
-/* It still sees what was there before it. */
-static void
-lost_run(struct lost *lost)
-{
-	gate_open(&lost->gate);
-	CHECK(sluice_stream_synchronize(lost->space, lost->a) == 0);
-	CHECK_EQ(lost->seen, 42);
-}
-
-static void
-lost_end(struct lost *lost)
-{
-	sluice_stream_destroy(lost->a);
-	sluice_stream_destroy(lost->b);
-	space_end(lost->space);
-}
-
-static void
-discard_behind_a_launch_that_lost_its_room_waits_for_it(void)
-{
-	struct lost lost;
-
-	lost_begin(&lost, SLUICE_USE_READ_WRITE);
-	CHECK(sluice_discard(lost.space, (void *)lost.data, CHUNK, SLUICE_DISCARD_EAGER,
-			     lost.a) == 0);
-	lost_run(&lost);
-	lost_end(&lost);
-}
-
-static void
-kernel_write(const struct sluice_block *block, void *args)
-{
-	(void)block;
-	**(volatile uint64_t **)args = 43;
-}
-
-/*
- * A scratch launch waits behind a callback. A launch behind it writes the same data and needs its room:
- * it takes that, since nothing runs. The scratch launch is brought in again, beside the other.
- */
-static void
-scratch_that_gave_its_room_back_leaves_what_a_later_launch_writes(void)
-{
-	struct sluice_space *s = space_make("device_budget=10M,host_budget=32M");
-	struct sluice_grid grid = {1, 1, 1};
-	struct sluice_stream *a;
-	struct gate gate;
-	char *pinned = region_alloc(s, CHUNK);
-	volatile uint64_t *data = region_alloc(s, CHUNK);
-	struct sluice_use first[] = {{(void *)data, CHUNK, SLUICE_USE_SCRATCH},
-				     {region_alloc(s, CHUNK), CHUNK, SLUICE_USE_READ}};
-	struct sluice_use second[] = {{(void *)data, CHUNK, SLUICE_USE_READ_WRITE},
-				      {region_alloc(s, 3 * CHUNK), 3 * CHUNK,
-				       SLUICE_USE_READ}};
-	uint64_t evictions;
-
-	CHECK(sluice_stream_create(s, &a) == 0);
-	*data = 42;
-	CHECK(sluice_pin(s, pinned, CHUNK) == 0);
-	CHECK(pipe(gate.ends) == 0);
-	CHECK(sluice_stream_callback(s, a, gate_wait, &gate) == 0);
-	CHECK(sluice_launch(s, a, kernel_nothing, grid, NULL, 0, first, 2) == 0);
-	counter_wait(s, SLUICE_COUNTER_DISCARDS, CHUNK);
-	evictions = counter(s, SLUICE_COUNTER_EVICTIONS);
-	CHECK(sluice_launch(s, a, kernel_write, grid, &data, sizeof(data), second, 2) == 0);
-	counter_wait(s, SLUICE_COUNTER_EVICTIONS, evictions + 1);
-	CHECK(sluice_unpin(s, pinned, CHUNK) == 0);
-	gate_open(&gate);
-	CHECK(sluice_stream_synchronize(s, a) == 0);
-	CHECK(sluice_evict(s, (void *)data, CHUNK, SLUICE_TIER_HOST, NULL) == 0);
-	CHECK_EQ(*data, 43);
-	sluice_stream_destroy(a);
-	space_end(s);
-}
-
-/* The launch behind it gets its room first. */
-static void
-overwriting_behind_a_launch_that_lost_its_room_waits_for_it(void)
-{
-	struct sluice_grid grid = {1, 1, 1};
-	struct sluice_use z;
-	struct lost lost;
-
-	lost_begin(&lost, SLUICE_USE_READ);
-	z = (struct sluice_use){(void *)lost.data, CHUNK, SLUICE_USE_WRITE_ALL};
-	CHECK(sluice_launch(lost.space, lost.a, kernel_write, grid, &lost.data,
-			    sizeof(lost.data), &z, 1) == 0);
-	usleep(20000);
-	lost_run(&lost);
-	CHECK_EQ(*lost.data, 43);
-	lost_end(&lost);
-}
-
 static const struct api_case cases[] = {
-	CASE(overwriting_behind_a_launch_that_lost_its_room_waits_for_it),
-	CASE(scratch_that_gave_its_room_back_leaves_what_a_later_launch_writes),
 	CASE(pin_revives_what_was_lazily_discarded),
 	CASE(pinned_data_stay_when_they_are_lazily_discarded),
 	CASE(chunk_with_dead_pages_comes_back_in_order),
@@ -920,13 +568,8 @@ static const struct api_case cases[] = {
 	CASE(page_that_is_covered_in_part_stays_alive),
 	CASE(last_chunk_dies_with_the_bytes_that_the_region_has),
 	CASE(write_to_an_eagerly_discarded_page_keeps_its_chunk_alive),
-	CASE(eager_discard_of_parts_saves_what_lazy_does),
 	CASE(write_to_an_eagerly_discarded_page_counts_behind_a_launch_on_the_others),
-	CASE(discard_keeps_the_order_of_its_stream),
-	CASE(discard_without_a_stream_waits_for_launches_that_use_the_range),
 	CASE(wrong_discards_are_refused),
 	CASE(discarded_memory_never_shows_another_regions_bytes),
-	CASE(synchronised_stream_has_carried_out_its_discard),
-	CASE(discard_behind_a_launch_that_lost_its_room_waits_for_it),
 };
 API_MAIN(cases)

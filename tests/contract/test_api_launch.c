@@ -6,36 +6,11 @@
 #include "api.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* A stream that stands still until it is let go. */
-struct gate {
-	int ends[2];
-};
-
-static void
-gate_wait(void *arg)
-{
-	struct gate *gate = arg;
-	char byte;
-
-	CHECK(read(gate->ends[0], &byte, 1) == 1);
-}
-
-static void
-gate_close(struct gate *gate, struct sluice_space *s, struct sluice_stream *stream)
-{
-	CHECK(pipe(gate->ends) == 0);
-	CHECK(sluice_stream_callback(s, stream, gate_wait, gate) == 0);
-}
-
-static void
-gate_open(struct gate *gate)
-{
-	CHECK(write(gate->ends[1], "x", 1) == 1);
-}
 
 static void
 write_all_is_never_read_in(void)
@@ -173,6 +148,65 @@ host_writes_after_a_read_launch_are_not_lost(void)
 	for (uint64_t i = 0; i < 4; i++)
 		CHECK(file_byte(path, i * CHUNK + i * PAGE + 5) == 100 + i);
 	space_end(s);
+}
+
+/* Writes a word as soon as its page is present. */
+struct early_writer {
+	uint64_t *word;
+	uint64_t value;
+};
+
+static void *
+early_write(void *arg)
+{
+	struct early_writer *w = arg;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	CHECK(fd >= 0);
+	while (!(entry >> 63))
+		CHECK(pread(fd, &entry, sizeof(entry),
+			    (off_t)((uintptr_t)w->word / PAGE * sizeof(entry))) ==
+		      sizeof(entry));
+	*(volatile uint64_t *)w->word = w->value;
+	close(fd);
+	return NULL;
+}
+
+/* The larger the chunk the longer it takes to guard one that is present already. */
+static void
+host_write_while_a_read_launch_brings_the_chunk_in_is_not_lost(void)
+{
+	static const char *const hosts[] = {
+		"chunk=32M,device_budget=64M,host_budget=0,staging=128M",
+		"chunk=32M,device_budget=64M,host_budget=32M,staging=128M",
+		"chunk=32M,device_budget=64M,host_budget=64M,staging=128M"};
+
+	for (size_t k = 0; k < sizeof(hosts) / sizeof(hosts[0]); k++) {
+		struct sluice_space *s = space_make(hosts[k]);
+		const char *path = file_make("f", 64 * MIB, 1);
+		char *p = region_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE);
+		char *mem = region_alloc(s, 64 * MIB);
+
+		launch(s, KERNEL_FILL, mem, 64 * MIB, SLUICE_USE_WRITE_ALL, 1);
+		space_sync(s);
+		for (uint64_t i = 0; i < 4; i++) {
+			char *base = (i % 2 ? mem : p) + i / 2 * 32 * MIB;
+			struct early_writer w = {(uint64_t *)(void *)base, 1000 + i};
+			pthread_t thread;
+
+			CHECK(sluice_evict(s, p, 64 * MIB, SLUICE_TIER_STORE, NULL) == 0);
+			CHECK(sluice_evict(s, mem, 64 * MIB, SLUICE_TIER_HOST, NULL) == 0);
+			CHECK(pthread_create(&thread, NULL, early_write, &w) == 0);
+			use(s, base, 32 * MIB, SLUICE_USE_READ);
+			space_sync(s);
+			pthread_join(thread, NULL);
+			CHECK(sluice_evict(s, base, 32 * MIB, SLUICE_TIER_STORE, NULL) == 0);
+			CHECK_EQ(*w.word, w.value);
+			CHECK_EQ(w.word[1], pattern(1, (uint64_t)(i / 2 * 32 * MIB / 8 + 1)));
+		}
+		space_end(s);
+	}
 }
 
 static void
@@ -565,6 +599,7 @@ static const struct api_case cases[] = {
 	CASE(write_intents_are_copied_out_once_each),
 	CASE(scratch_is_neither_read_nor_written_back),
 	CASE(host_writes_after_a_read_launch_are_not_lost),
+	CASE(host_write_while_a_read_launch_brings_the_chunk_in_is_not_lost),
 	CASE(resident_launch_moves_nothing_and_is_counted),
 	CASE(declared_launch_takes_no_fault),
 	CASE(undeclared_launch_runs_by_faults),

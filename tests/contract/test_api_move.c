@@ -101,18 +101,6 @@ prefetch_takes_what_was_used_before_what_was_asked_for(void)
 	space_end(s);
 }
 
-struct gate {
-	int ends[2];
-};
-
-static void
-gate_wait(void *arg)
-{
-	char byte;
-
-	CHECK(read(((struct gate *)arg)->ends[0], &byte, 1) == 1);
-}
-
 static void
 prefetch_and_evict_keep_the_order_of_their_stream(void)
 {
@@ -122,11 +110,11 @@ prefetch_and_evict_keep_the_order_of_their_stream(void)
 	struct sluice_stream *stream;
 	struct gate gate;
 
-	CHECK(pipe(gate.ends) == 0 && sluice_stream_create(s, &stream) == 0);
-	CHECK(sluice_stream_callback(s, stream, gate_wait, &gate) == 0);
+	CHECK(sluice_stream_create(s, &stream) == 0);
+	gate_close(&gate, s, stream);
 	CHECK(sluice_prefetch(s, p, 2 * CHUNK, SLUICE_TIER_DEVICE, stream) == 0);
 	CHECK_EQ(store_reads(s), 0);
-	CHECK(write(gate.ends[1], "x", 1) == 1);
+	gate_open(&gate);
 	CHECK(sluice_stream_synchronize(s, stream) == 0);
 	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, 2 * CHUNK);
 	CHECK_EQ(residency(s, p, 2 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 2 * CHUNK);
@@ -134,7 +122,7 @@ prefetch_and_evict_keep_the_order_of_their_stream(void)
 	CHECK(sluice_stream_callback(s, stream, gate_wait, &gate) == 0);
 	CHECK(sluice_evict(s, p, 2 * CHUNK, SLUICE_TIER_STORE, stream) == 0);
 	CHECK_EQ(residency(s, p, 2 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 2 * CHUNK);
-	CHECK(write(gate.ends[1], "x", 1) == 1);
+	gate_open(&gate);
 	CHECK(sluice_stream_synchronize(s, stream) == 0);
 	CHECK_EQ(residency(s, p, 2 * CHUNK).tier_bytes[SLUICE_TIER_STORE], 2 * CHUNK);
 	sluice_stream_destroy(stream);
@@ -379,11 +367,11 @@ indices_are_read_before_the_call_returns(void)
 	uint64_t index[] = {5};
 	struct gate gate;
 
-	CHECK(pipe(gate.ends) == 0 && sluice_stream_create(s, &stream) == 0);
-	CHECK(sluice_stream_callback(s, stream, gate_wait, &gate) == 0);
+	CHECK(sluice_stream_create(s, &stream) == 0);
+	gate_close(&gate, s, stream);
 	CHECK(sluice_prefetch_index(s, p, CHUNK, index, 1, SLUICE_TIER_DEVICE, stream) == 0);
 	index[0] = 2;
-	CHECK(write(gate.ends[1], "x", 1) == 1);
+	gate_open(&gate);
 	CHECK(sluice_stream_synchronize(s, stream) == 0);
 	counter_wait(s, SLUICE_COUNTER_H2D_PREFETCH, CHUNK);
 	CHECK_EQ(residency(s, at_chunk(p, 5), CHUNK).tier_bytes[SLUICE_TIER_DEVICE], CHUNK);

@@ -57,10 +57,12 @@ out_expect_old(struct sluice_space *s, void *out)
 static void
 wild_kernel(const struct sluice_block *block, void *args)
 {
+	volatile uintptr_t nowhere = 16;
+
 	(void)block;
 	(void)args;
 	usleep(100000);
-	*(volatile long *)16 = 1;
+	*(volatile long *)nowhere = 1;
 }
 
 static void
@@ -176,20 +178,6 @@ kernel_that_leaves_bytes_alone_shows_zeros_there(void)
 	}
 }
 
-struct gate {
-	_Atomic int open;
-};
-
-static void
-gate_kernel(const struct sluice_block *block, void *args)
-{
-	struct gate *gate = *(struct gate **)args;
-
-	(void)block;
-	while (!gate->open)
-		usleep(1000);
-}
-
 struct sweep {
 	char *from;
 	size_t bytes;
@@ -211,7 +199,7 @@ other_launch_may_use_a_chunk_while_its_overwriting_waits(void)
 {
 	struct sluice_space *s = space_make("device_budget=12M,host_budget=4M");
 	struct sluice_grid grid = {1, 1, 1};
-	struct gate gate = {0}, *arg = &gate;
+	struct gate gate;
 	char *data = region_alloc(s, SIZE), *other = region_alloc(s, 6 * CHUNK);
 	struct sweep sweep = {region_alloc(s, CHUNK), CHUNK};
 	struct sluice_use use = {other, 4 * CHUNK, SLUICE_USE_READ};
@@ -222,14 +210,15 @@ other_launch_may_use_a_chunk_while_its_overwriting_waits(void)
 	memory_fill(data, SIZE, 4);
 	CHECK(sluice_evict(s, data, SIZE, SLUICE_TIER_HOST, NULL) == 0);
 	memory_fill(other, 6 * CHUNK, 5);
-	CHECK(sluice_launch(s, NULL, gate_kernel, grid, &arg, sizeof(arg), &use, 1) == 0);
+	gate_make(&gate);
+	CHECK(sluice_launch(s, NULL, kernel_gate, grid, &gate, sizeof(gate), &use, 1) == 0);
 	launch(s, KERNEL_FILL, data, SIZE, SLUICE_USE_WRITE_ALL, 7);
 	CHECK(sluice_launch(s, b, sweep_kernel, grid, &sweep, sizeof(sweep), &use, 1) == 0);
 	CHECK(sluice_stream_synchronize(s, b) == 0);
 	sweep.bytes = 0;
 	CHECK(sluice_launch(s, b, sweep_kernel, grid, &sweep, sizeof(sweep), &all, 1) == 0);
 	usleep(20000);
-	gate.open = 1;
+	gate_open(&gate);
 	CHECK(sluice_stream_synchronize(s, b) == 0);
 	space_sync(s);
 	memory_expect(data, SIZE, 7);
@@ -243,12 +232,13 @@ pin_before_the_launch_begins_has_the_old_contents(void)
 {
 	struct sluice_space *s = space_make("");
 	struct sluice_grid grid = {1, 1, 1};
-	struct gate gate = {0}, *arg = &gate;
+	struct gate gate;
 	void *out = out_map(s), *other = region_alloc(s, CHUNK);
 	struct sluice_use use = {other, CHUNK, SLUICE_USE_READ};
 
 	secret_leave(s);
-	CHECK(sluice_launch(s, NULL, gate_kernel, grid, &arg, sizeof(arg), &use, 1) == 0);
+	gate_make(&gate);
+	CHECK(sluice_launch(s, NULL, kernel_gate, grid, &gate, sizeof(gate), &use, 1) == 0);
 	launch(s, KERNEL_FILL, out, SIZE, SLUICE_USE_WRITE_ALL, 7);
 	sl_space_lock(s);
 	while (!s->prepared || s->serving || s->calls.head)
@@ -257,7 +247,7 @@ pin_before_the_launch_begins_has_the_old_contents(void)
 	CHECK(sluice_pin(s, out, SIZE) == 0);
 	memory_expect(out, SIZE, 1);
 	CHECK(sluice_space_check(s) == 0);
-	gate.open = 1;
+	gate_open(&gate);
 	space_sync(s);
 	memory_expect(out, SIZE, 7);
 	CHECK(sluice_unpin(s, out, SIZE) == 0);

@@ -87,10 +87,10 @@ memory_that_is_not_pinned_is_copied_before_the_call_returns(void)
 	up();
 	map_chunk(0);
 	data[0] = 1;
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuMemcpyHtoDAsync, cuda.range, data, 4096, cuda.stream);
 	data[0] = 2;
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuMemcpyDtoHAsync, back, cuda.range, sizeof(back), cuda.stream);
 	CHECK(back[0] == 1);
 	if (!cuda_is_real)
@@ -113,12 +113,12 @@ unmapping_what_a_queued_copy_needs_loses_the_context(void)
 	data = pinned(CHUNK);
 	spare = memory(CHUNK, &on_device);
 	OK(cuEventCreate, &event, CU_EVENT_UNTIMED);
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuMemcpyHtoDAsync, cuda.range, data, 4096, cuda.stream);
 	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, cuda.stream);
 	OK(cuMemUnmap, cuda.range, CHUNK);
 	noted(1, "unmapped while in use by cuMemcpyHtoDAsync");
-	gate_open(gate);
+	cu_gate_open(gate);
 	GIVES(CU_ERROR_LAUNCH_FAILED, cuStreamSynchronize, cuda.stream);
 	noted(1, "when it ran");
 	/* Lost is lost, for all that needs the context. */
@@ -339,10 +339,10 @@ taking_away_access_that_a_queued_copy_needs_loses_the_context(void)
 	up();
 	map_chunk(0);
 	data = pinned(4096);
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuMemcpyHtoDAsync, cuda.range, data, 4096, cuda.stream);
 	OK(cuMemSetAccess, cuda.range, CHUNK, &by_device_reading, 1);
-	gate_open(gate);
+	cu_gate_open(gate);
 	GIVES(CU_ERROR_LAUNCH_FAILED, cuStreamSynchronize, cuda.stream);
 	noted(1, "for reading only");
 }

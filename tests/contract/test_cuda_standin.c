@@ -52,14 +52,14 @@ freeing_pinned_memory_in_use_is_a_violation(void)
 	map_chunk(0);
 	data = pinned(4096);
 	data[0] = 11;
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuMemcpyHtoDAsync, cuda.range, data, 4096, cuda.stream);
 	if (pthread_create(&thread, NULL, free_in_context, data))
 		exit(1);
 	for (int i = 0; i < WAIT_MAX && !standin->violations(); i++)
 		sched_yield();
 	noted(1, "freed while in use by cuMemcpyHtoDAsync");
-	gate_open(gate);
+	cu_gate_open(gate);
 	pthread_join(thread, NULL);
 	OK(cuStreamSynchronize, cuda.stream);
 	CHECK(word_at(cuda.range) == 11); /* the free waited for the copy */
@@ -135,7 +135,7 @@ a_context_can_be_lost_at_will(void)
 	_Atomic uint32_t *gate;
 
 	up();
-	gate = gate_close(cuda.stream); /* would wait for ever */
+	gate = cu_gate_close(cuda.stream); /* would wait for ever */
 	standin->lose_context(0, CU_ERROR_ECC_UNCORRECTABLE);
 	GIVES(CU_ERROR_ECC_UNCORRECTABLE, cuStreamSynchronize, cuda.stream);
 	GIVES(CU_ERROR_ECC_UNCORRECTABLE, cuMemFreeHost, gate);

@@ -20,14 +20,14 @@ work_of_a_stream_is_done_in_order_and_not_waited_for(void)
 	up();
 	map_chunk(0);
 	back = pinned(4096);
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuMemsetD32Async, cuda.range, 1, 16, cuda.stream);
 	OK(cuMemcpyDtoHAsync, back, cuda.range, 64, cuda.stream);
 	OK(cuMemsetD32Async, cuda.range, 2, 16, cuda.stream);
 	OK(cuMemcpyDtoHAsync, back + 16, cuda.range, 64, cuda.stream);
 	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, cuda.stream);
 	CHECK(__atomic_load_n(&back[0], __ATOMIC_RELAXED) == 0);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuStreamSynchronize, cuda.stream);
 	OK(cuStreamQuery, cuda.stream);
 	CHECK(back[0] == 1 && back[16] == 2);
@@ -51,7 +51,7 @@ an_event_carries_order_from_stream_to_stream(void)
 	OK(cuEventQuery, event);
 	OK(cuEventSynchronize, event);
 	OK(cuStreamWaitEvent, other, event, 0);
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuMemsetD32Async, cuda.range, 7, 16, cuda.stream);
 	OK(cuEventRecord, event, cuda.stream);
 	OK(cuStreamWaitEvent, other, event, 0);
@@ -60,7 +60,7 @@ an_event_carries_order_from_stream_to_stream(void)
 	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, other);
 	/* Gone for the program, not for the stream that waits. */
 	OK(cuEventDestroy, event);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuStreamSynchronize, other);
 	CHECK(back[0] == 7);
 	OK(cuStreamDestroy, other);
@@ -79,11 +79,11 @@ a_wait_means_the_record_that_was_last_when_it_was_called(void)
 	OK(cuEventCreate, &event, CU_EVENT_UNTIMED);
 	OK(cuEventRecord, event, cuda.stream);
 	OK(cuStreamWaitEvent, other, event, 0);
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuEventRecord, event, cuda.stream);
 	OK(cuStreamSynchronize, other); /* does not wait for the gate */
 	GIVES(CU_ERROR_NOT_READY, cuEventQuery, event);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuEventSynchronize, event);
 	noted(0, "");
 }
@@ -119,18 +119,18 @@ the_legacy_stream_waits_for_blocking_streams_and_they_for_it(void)
 	up();
 	map_chunk(0);
 	OK(cuStreamCreate, &blocking, CU_STREAM_PLAIN);
-	gate = gate_close(blocking);
+	gate = cu_gate_close(blocking);
 	OK(cuMemsetD32Async, cuda.range, 1, 16, NULL);
 	OK(cuMemsetD32Async, cuda.range + 64, 1, 16, cuda.stream);
 	OK(cuStreamSynchronize, cuda.stream); /* not concerned */
 	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, NULL);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuStreamSynchronize, NULL);
 	OK(cuStreamQuery, blocking);
-	gate = gate_close(NULL);
+	gate = cu_gate_close(NULL);
 	OK(cuMemsetD32Async, cuda.range, 2, 16, blocking);
 	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, blocking);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuStreamSynchronize, blocking);
 	OK(cuStreamQuery, CU_LEGACY_STREAM);
 	CHECK(word_at(cuda.range) == 2);
@@ -157,11 +157,11 @@ host_functions_run_in_order_and_may_not_call_the_driver(void)
 
 	up();
 	map_chunk(0);
-	gate = gate_close(cuda.stream);
+	gate = cu_gate_close(cuda.stream);
 	OK(cuLaunchHostFunc, cuda.stream, host_function, &three);
 	INVALID(cuLaunchHostFunc, cuda.stream, NULL, NULL);
 	CHECK(atomic_load(&host_runs) == 0);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuStreamSynchronize, cuda.stream);
 	CHECK(atomic_load(&host_runs) == 3);
 	CHECK(atomic_load(&host_code) == CU_ERROR_NOT_PERMITTED);
@@ -212,10 +212,10 @@ a_thread_has_a_default_stream_of_its_own_if_it_wants(void)
 
 	up();
 	map_chunk(0);
-	gate = gate_close(CU_PER_THREAD_STREAM);
+	gate = cu_gate_close(CU_PER_THREAD_STREAM);
 	OK(cuMemsetD32Async, cuda.range, 4, 1, CU_PER_THREAD_STREAM);
 	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, CU_PER_THREAD_STREAM);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuStreamSynchronize, CU_PER_THREAD_STREAM);
 	CHECK(word_at(cuda.range) == 4);
 	noted(0, "");
@@ -230,10 +230,10 @@ a_destroyed_stream_finishes_its_work(void)
 	up();
 	map_chunk(0);
 	OK(cuStreamCreate, &other, CU_STREAM_NONBLOCKING);
-	gate = gate_close(other);
+	gate = cu_gate_close(other);
 	OK(cuMemsetD32Async, cuda.range, 6, 1, other);
 	OK(cuStreamDestroy, other);
-	gate_open(gate);
+	cu_gate_open(gate);
 	OK(cuCtxSynchronize);
 	CHECK(word_at(cuda.range) == 6);
 }

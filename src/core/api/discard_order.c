@@ -90,7 +90,8 @@ discard_in_order(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 
 	if (!s->device->native && (s->calls.head || s->serving))
 		return sl_mover_discard(r, begin, end, eager, sl_stream_of(s, stream));
-	sl_range_discard(r, begin, end, eager, s->launch_clock);
+	sl_range_discard(r, begin, end, eager,
+			 (struct sl_discard_place){sl_stream_of(s, stream), s->launch_clock});
 	return 0;
 }
 
@@ -150,7 +151,8 @@ sluice_discard(struct sluice_space *space, void *addr, size_t size_bytes,
 			sl_range_discard_late(r, begin, end, eager);
 		goto out;
 	}
-	sl_range_discard(r, begin, end, eager, space->launch_clock);
+	sl_range_discard(r, begin, end, eager,
+			 (struct sl_discard_place){NULL, space->launch_clock});
 out:
 	sl_space_unlock(space);
 	return rc;

@@ -35,6 +35,8 @@ chunk_written(struct sl_chunk *c, const struct sl_touch *touch)
 		sl_chunk_wait(c);
 	if (!sl_chunk_on_device(c))
 		return 0; /* it went away meanwhile: the retry finds it absent */
+	if (c->flags & SL_DISCARD_EAGER)
+		sl_chunk_keep(c);
 	if (c->dead)
 		sl_chunk_revive(c, page, page + SL_PAGE_BYTES);
 	if (c->flags & SL_GUARDED) {

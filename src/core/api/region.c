@@ -429,7 +429,8 @@ region_empty(struct sl_region *r)
 
 		/* READ-AHEAD may still be on its way: the discard waits for it. */
 		while (c->state != SL_CHUNK_EMPTY) {
-			sl_chunk_discard(c, SL_DISCARD_UNMAP, 0);
+			sl_chunk_discard(c, SL_DISCARD_UNMAP,
+					 (struct sl_discard_place){NULL, 0});
 			if (c->state == SL_CHUNK_DEVICE) {
 				int rc = sl_evict(c, SL_EVICT_DISCARD);
 

@@ -64,7 +64,8 @@ discard_step(struct sl_discard *d, int late)
 	if (late)
 		sl_range_discard_late(r, d->begin, d->end, d->eager);
 	else
-		sl_range_discard(r, d->begin, d->end, d->eager, d->request.number);
+		sl_range_discard(r, d->begin, d->end, d->eager,
+				 (struct sl_discard_place){d->stream, d->request.number});
 	r->launches--;
 	sl_region_leave(r);
 	sl_inflight_end(r->space, &d->work);

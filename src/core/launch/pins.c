@@ -159,12 +159,22 @@ sl_launch_dispose(struct sluice_launch *l)
 		struct sl_launch_use *u = &l->uses[k];
 
 		if (u->intent == SLUICE_USE_SCRATCH)
-			sl_range_discard(u->region, u->begin, u->end, 0,
-					 l->request.number - 1);
+			sl_range_discard(
+				u->region, u->begin, u->end, 0,
+				(struct sl_discard_place){l->stream, l->request.number - 1});
 	}
 }
 
-/* Unmapping, or guarding of dead pages, that waited for the end of the launch. Held, drops. */
+/* Launches called before the discard of c have it after l: on a device with guards, those of l's stream. */
+SL_HELD static int
+launch_is_followed(const struct sluice_launch *l, const struct sl_chunk *c)
+{
+	if (!sl_chunk_pins(c) || !l->space->device->guards)
+		return sl_chunk_pins(c) != 0;
+	return sl_chunk_is_pinned_before(c, l->stream, c->discard_number);
+}
+
+/* Unmapping, or guarding of what is dead, that waited for the end of the launch. Held, drops. */
 SL_HELD static void
 launch_unmap_dead(struct sluice_launch *l)
 {
@@ -175,9 +185,9 @@ launch_unmap_dead(struct sluice_launch *l)
 			struct sl_chunk *c = &u->region->chunks[i];
 
 			if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARD_EAGER) ||
-			    sl_chunk_pins(c) || c->user_pins)
+			    c->user_pins || launch_is_followed(l, c))
 				continue;
-			if (!(c->flags & SL_DISCARDED))
+			if (!(c->flags & SL_DISCARDED) || sl_chunk_pins(c))
 				sl_dead_watch(c);
 			else if (sl_evict(c, SL_EVICT_DISCARD))
 				sl_chunk_keep(c);

@@ -89,7 +89,7 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 	if (c->hostmap && c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED &&
 	    c->state != SL_CHUNK_MAPPING)
 		return broken(c, "is shown to host code, but has left its frame (I7)");
-	if (c->hostmap_dirty & ~c->hostmap)
+	if (c->region->space->device->hostmap && (c->hostmap_dirty & ~c->hostmap))
 		return broken(c, "newer in a host map that does not show it (I7)");
 	sums->hostmap += c->hostmap ? c->region->chunk_bytes : 0;
 	if (c->host) {

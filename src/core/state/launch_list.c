@@ -141,20 +141,41 @@ sl_overwrite_is_pending(const struct sl_chunk *c)
 	return 0;
 }
 
-/* Whether it may use c, and was called before that number. */
-SL_HELD static int
-launch_wants(const struct sluice_launch *l, const struct sl_chunk *c, uint64_t number)
+static int
+launch_uses(const struct sluice_launch *l, const struct sl_chunk *c)
 {
 	uint64_t index = sl_chunk_index(c);
 
-	if (!l || l->request.number >= number)
-		return 0;
 	for (size_t k = 0; k < l->n_uses; k++) {
 		if (l->uses[k].region == c->region && l->uses[k].first <= index &&
 		    index <= l->uses[k].last)
 			return 1;
 	}
-	return !l->n_uses && l->kernel;
+	return 0;
+}
+
+int
+sl_chunk_is_pinned_before(const struct sl_chunk *c, const struct sluice_stream *stream,
+			  uint32_t number)
+{
+	for (const struct sl_inflight *w = c->region->space->work_oldest; w; w = w->next) {
+		const struct sluice_launch *l = w->launch;
+
+		if (l && !l->unpinned && (!stream || l->stream == stream) &&
+		    (l->state == SL_LAUNCH_PREPARED || l->state == SL_LAUNCH_RUNNING) &&
+		    (int32_t)((uint32_t)l->request.number - number) <= 0 && launch_uses(l, c))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether it may use c, and was called before that number. */
+SL_HELD static int
+launch_wants(const struct sluice_launch *l, const struct sl_chunk *c, uint64_t number)
+{
+	if (!l || l->request.number >= number)
+		return 0;
+	return launch_uses(l, c) || (!l->n_uses && l->kernel);
 }
 
 int

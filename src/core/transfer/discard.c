@@ -74,8 +74,10 @@ copies_discard(struct sl_chunk *c, enum sl_discard_how how)
 
 /* The contents on the device are dead, and where they are to be unmapped they go. 1: look again. Drops. */
 SL_HELD static int
-device_discard(struct sl_chunk *c, enum sl_discard_how how)
+device_discard(struct sl_chunk *c, enum sl_discard_how how, struct sl_discard_place place)
 {
+	int waits = how != SL_DISCARD_LAZILY && sl_discard_waits(c, place);
+
 	/* EAGER is of its pages; what is discarded is not lost any more. */
 	c->flags &= (uint16_t) ~(SL_DISCARD_EAGER | SL_LOST);
 	c->flags |= SL_DISCARDED | (how ? SL_DISCARD_EAGER : 0);
@@ -90,9 +92,10 @@ device_discard(struct sl_chunk *c, enum sl_discard_how how)
 	sl_spill_drop(c);
 	if (how == SL_DISCARD_LAZILY)
 		return 0;
-	if (sl_chunk_pins(c)) { /* the launch's end unmaps it */
-		c->region->space->eager_used = 1;
-		return 0;
+	if (sl_chunk_pins(c)) { /* the end of the last launch unmaps it */
+		if (!waits)
+			sl_dead_watch(c);
+		return !sl_chunk_pins(c);
 	}
 	if (sl_evict(c, SL_EVICT_DISCARD)) {
 		sl_chunk_keep(c);
@@ -110,18 +113,18 @@ chunk_is_moving(const struct sl_chunk *c)
 }
 
 /*
- * The whole chunk is dead, but for launches called before: up to number `before`. Held, drops. Waits
+ * The whole chunk is dead, but for launches called before: up to number place.before. Held, drops. Waits
  * for moves of it, not for launches. Such a launch can lose its pins, before or meanwhile, and then
  * needs the contents again: the discard is forgotten.
  */
 void
-sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before)
+sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, struct sl_discard_place place)
 {
 	int again = 1;
 
 	for (int waited = 0; again; waited = 1) {
 		if (waited && how != SL_DISCARD_UNMAP && !(c->flags & SL_DISCARDED) &&
-		    sl_chunk_is_wanted_before(c, before + 1))
+		    sl_chunk_is_wanted_before(c, place.before + 1))
 			return;
 		if (c->state == SL_CHUNK_EMPTY) {
 			c->flags &= (uint16_t)~SL_LOST;
@@ -130,7 +133,7 @@ sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before)
 		if (chunk_is_moving(c))
 			sl_chunk_wait(c);
 		else if (c->state == SL_CHUNK_DEVICE)
-			again = device_discard(c, how);
+			again = device_discard(c, how, place);
 		else
 			again = copies_discard(c, how);
 	}
@@ -188,7 +191,7 @@ chunk_check_dead(struct sl_chunk *c, uint64_t begin, uint64_t end)
 /* late: launches called after the discard may be prepared already; what they use lives again. */
 SL_HELD static void
 range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int late,
-	      uint64_t before)
+	      struct sl_discard_place place)
 {
 	struct sluice_space *s = r->space;
 
@@ -206,7 +209,7 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		while (late && chunk_is_moving(c) && !sl_chunk_pins(c))
 			sl_chunk_wait(c);
 		if (late ? sl_chunk_pins(c) != 0
-			 : !s->device->native && sl_chunk_is_wanted_before(c, before + 1))
+			 : !s->device->native && sl_chunk_is_wanted_before(c, place.before + 1))
 			continue;
 		if (chunk_stays(c, eager))
 			continue;
@@ -221,11 +224,11 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 			continue;
 		}
 		if (eager && !(from == 0 && to >= sl_chunk_valid_bytes(c)) &&
-		    (sl_writes_watch(c, from, to) || chunk_stays(c, eager)))
+		    (sl_writes_watch(c, from, to, place) || chunk_stays(c, eager)))
 			continue; /* writes would go unseen: forget about the discard */
 		if (pages_die(c, from, to))
 			sl_chunk_discard(c, eager ? SL_DISCARD_EAGERLY : SL_DISCARD_LAZILY,
-					 before);
+					 place);
 		else
 			sl_chunk_update(c);
 		if (sl_checks_kernels(s)) {
@@ -237,13 +240,14 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 }
 
 void
-sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, uint64_t before)
+sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
+		 struct sl_discard_place place)
 {
-	range_discard(r, begin, end, eager, 0, before);
+	range_discard(r, begin, end, eager, 0, place);
 }
 
 void
 sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end, int eager)
 {
-	range_discard(r, begin, end, eager, 1, 0);
+	range_discard(r, begin, end, eager, 1, (struct sl_discard_place){NULL, 0});
 }

@@ -53,8 +53,8 @@ fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
 
 /*
  * Present c, which is FILLING with device bytes reserved. Guard what is clean, so that a write by
- * anybody is seen. Where only a part of the chunk is the caller's, or another launch has it pinned,
- * others may be writing right now, so the guard must stand before the chunk is visible.
+ * anybody is seen. Any thread may be writing right now, so the guard must stand before the chunk is
+ * visible. The exception: the frame is the only copy, so what was written goes back with it.
  */
 SL_HELD static int
 fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
@@ -65,19 +65,21 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int overwrites = total && fill->intent == SLUICE_USE_WRITE_ALL;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
-	int shared = fill->partial || sl_chunk_pins(c) > (fill->launch != NULL);
+	int watched = c->dead && (c->flags & SL_DISCARD_EAGER); /* each later write is to be seen */
 	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
 
-	if (!dirty || !writable)
-		flags |= shared && writable ? SL_PRESENT_GUARD_STRICT : SL_PRESENT_GUARD;
 	if (h && (!dirty || base == SL_MEASURED_COPY))
 		keep = sl_host_settle(c, fill->cause == SL_CAUSE_LAUNCH ? SL_SETTLE_WAIT
 									: SL_SETTLE_NOW) == 0;
 	if (keep)
 		flags |= SL_PRESENT_KEEP;
+	if (watched || (writable && !dirty && !(h && (c->flags & SL_DIRTY_HOST))))
+		flags |= SL_PRESENT_GUARD_STRICT;
+	else if (!dirty || !writable)
+		flags |= SL_PRESENT_GUARD;
 	if (base == SL_MEASURED_COPY && !keep && !sl_store_is_newest(c))
 		base = SL_MEASURED_LEARN;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
@@ -159,7 +161,6 @@ fill_move(struct sl_chunk *c, const struct sl_fill *fill)
 			sl_overwritten(c);
 		c->flags &= (uint16_t)~SL_LOST;
 	}
-	sl_dead_watch(c);
 	c->device_bytes = (uint32_t)bytes; /* until here reserved, and nobody's */
 	sl_chunk_set_state(c, SL_CHUNK_DEVICE);
 	return 0;

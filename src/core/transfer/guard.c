@@ -56,13 +56,29 @@ chunk_guard(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	return rc;
 }
 
+/* Where discards of two streams wait, that of the older place is served first. */
+int
+sl_discard_waits(struct sl_chunk *c, struct sl_discard_place place)
+{
+	if (!sl_chunk_pins(c))
+		return 0;
+	c->region->space->eager_used = 1;
+	if (!c->region->space->device->guards)
+		return 1; /* host code's writes are touches, and wait for launches */
+	if (!(c->flags & SL_DISCARD_EAGER) ||
+	    !sl_chunk_is_pinned_before(c, NULL, c->discard_number))
+		c->discard_number = (uint32_t)place.before;
+	return sl_chunk_is_pinned_before(c, place.stream, (uint32_t)place.before);
+}
+
 /*
  * Some pages of a chunk are about to be noted dead, eagerly: a later write to them must be seen, so
- * that it counts. What launches that use it write is not later: the last of them lets the guard
- * stand (sl_dead_watch()). Bytes within the chunk. Not 0: it cannot be seen. Held, drops.
+ * that it counts. What launches called before the discard write is not later: the last of those on
+ * its stream lets the guard stand (sl_dead_watch()). Launches of other streams that have the chunk
+ * meet the guard when they write it. Bytes within the chunk. Not 0: it cannot be seen. Held, drops.
  */
 int
-sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
+sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end, struct sl_discard_place place)
 {
 	struct sluice_space *s = c->region->space;
 	int rc;
@@ -74,9 +90,8 @@ sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 	sl_chunk_keep(c); /* dead as a whole, it would drop later writes, or go with a launch's end */
 	if (!s->device->guards)
 		return 0;
-	if (c->state == SL_CHUNK_DEVICE && sl_chunk_pins(c)) {
+	if (c->state == SL_CHUNK_DEVICE && sl_discard_waits(c, place)) {
 		c->flags |= SL_DISCARD_EAGER;
-		s->eager_used = 1;
 		return 0;
 	}
 	rc = c->state != SL_CHUNK_DEVICE || (!c->pages && (c->flags & SL_GUARDED))
@@ -90,16 +105,15 @@ sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end)
 void
 sl_dead_watch(struct sl_chunk *c)
 {
-	int filling = c->state == SL_CHUNK_FILLING;
-
-	if (!c->dead || !(c->flags & SL_DISCARD_EAGER) || (c->flags & SL_GUARDED))
-		return;
-	while (!filling && c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c))
+	while (c->state == SL_CHUNK_DEVICE && sl_chunk_is_held(c))
 		sl_chunk_wait(c);
-	if (!filling && (c->state != SL_CHUNK_DEVICE || sl_chunk_pins(c)))
-		return; /* a launch that came meanwhile will see to it */
-	if (c->dead && chunk_guard(c, 0, c->region->chunk_bytes))
+	if (c->state != SL_CHUNK_DEVICE || !(c->flags & SL_DISCARD_EAGER) ||
+	    (c->flags & SL_GUARDED) || !(c->dead || (c->flags & SL_DISCARDED)))
+		return;
+	if (chunk_guard(c, 0, c->region->chunk_bytes)) {
+		sl_chunk_keep(c);
 		sl_chunk_revive(c, 0, c->region->chunk_bytes);
+	}
 }
 
 int

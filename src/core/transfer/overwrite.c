@@ -81,8 +81,12 @@ overwrite_take_back(const struct sl_launch_use *u, struct sl_chunk *c)
 	int rc = 0;
 
 	(void)u;
-	while (!rc && c->unwritten && c->state == SL_CHUNK_DEVICE)
-		rc = sl_overwrite_undo(c);
+	while (!rc && c->unwritten && sl_chunk_on_device(c)) {
+		if (c->state == SL_CHUNK_DEVICE)
+			rc = sl_overwrite_undo(c);
+		else
+			sl_chunk_wait(c);
+	}
 	if (rc)
 		sl_region_write_error(c->region, rc, sluice_last_error());
 }

@@ -86,16 +86,25 @@ void sl_spill_drop(struct sl_chunk *c) SL_HELD; /* forget the spill extent */
 int sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes,
 		 void *buf) SL_NOT_HELD SL_MUST_CHECK;
 
+/* The place of a discard in the order of calls. */
+struct sl_discard_place {
+	const struct sluice_stream *stream; /* NULL: of none */
+	uint64_t before; /* number of the last launch called before it, which sees the contents */
+};
+
 /* guard.c: writes that are to be seen */
 /* Let writes through to bytes from offset of c, which is on the device. A guard that stood up again
  * meanwhile would be lifted unseen, so c is held. Drops. */
 int sl_chunk_unguard(struct sl_chunk *c, uint64_t offset, uint64_t bytes) SL_HELD SL_MUST_CHECK;
-/* Writes to eagerly discarded pages of c, FILLING or in use by no launch, are seen from here on.
- * Drops. */
+/* Writes to what of c is discarded eagerly are seen from here on. Drops. */
 void sl_dead_watch(struct sl_chunk *c) SL_HELD;
 /* Some pages of c, bytes [begin, end), are about to be noted dead, eagerly: see later writes to them.
  * Not 0: they cannot be seen. Drops. */
-int sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end) SL_HELD SL_MUST_CHECK;
+int sl_writes_watch(struct sl_chunk *c, uint64_t begin, uint64_t end,
+		    struct sl_discard_place place) SL_HELD SL_MUST_CHECK;
+/* Whether c is discarded eagerly behind launches of the same stream that still have it: the last of
+ * them watches what is dead, or unmaps it. */
+int sl_discard_waits(struct sl_chunk *c, struct sl_discard_place place) SL_HELD SL_MUST_CHECK;
 /* Lift the guard of c but for its dead pages. Drops. Errors of the device, text set. */
 int sl_chunk_unguard_live(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 
@@ -224,10 +233,10 @@ void sl_zerocopy_end(struct sluice_launch *l) SL_HELD; /* its kernel is over */
 /* discard.c */
 /* The whole chunk, lazily, eagerly, or because its region ends. Drops. */
 enum sl_discard_how { SL_DISCARD_LAZILY, SL_DISCARD_EAGERLY, SL_DISCARD_UNMAP };
-/* before: the number of the last launch called before it, which still sees the contents. */
-void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how, uint64_t before) SL_HELD;
+void sl_chunk_discard(struct sl_chunk *c, enum sl_discard_how how,
+		      struct sl_discard_place place) SL_HELD;
 void sl_range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
-		      uint64_t before) SL_HELD; /* same */
+		      struct sl_discard_place place) SL_HELD; /* drops, too */
 /* The same, not in its turn of the calls but when a stream has come to it: leaves alone what
  * launches have pinned, which may have been called after it. */
 void sl_range_discard_late(struct sl_region *r, uint64_t begin, uint64_t end,
