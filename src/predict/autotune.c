@@ -10,8 +10,8 @@
  * A program repeats itself after a period of so many scopes (base/period.c). A span is one period,
  * or the smallest multiple of it that is long enough. Only whole spans are compared: a part of an
  * iteration can be fast because another part pays its moves.
- *   - A trial is one span in which a strategy settles and two that count. It ends at once when the
- *     first is much slower, or one that counts is not faster. One span alone can be fast by chance.
+ *   - A trial is one span in which a strategy settles and two that count. It ends as soon as the
+ *     first has taken much longer, or one that counts as long. One span alone can be fast by chance.
  *   - The kept strategy is tried against the others in turn, "no prefetch" last, since that costs
  *     most.
  *   - Trials begin after HOLD spans, when spans no longer become faster by themselves (host
@@ -47,6 +47,13 @@ static int
 is_faster(const struct sl_autotune *t, uint64_t ns)
 {
 	return ns < kept_ns(t) / 100 * (100 - FASTER);
+}
+
+/* A span of so many ns cannot win the trial any more. */
+static int
+trial_is_lost(const struct sl_autotune *t, uint64_t ns)
+{
+	return ns > kept_ns(t) + (t->spans ? 0 : 3 * kept_ns(t) / SL_TENTH);
 }
 
 static void
@@ -96,6 +103,10 @@ span_over(struct sl_autotune *t, uint64_t ns)
 		t->changed = 0;
 		t->length_before = t->length;
 	}
+	if (t->trying && trial_is_lost(t, ns)) {
+		trial_end(t, 0, ns);
+		return;
+	}
 	t->spans++;
 	if (!t->trying) {
 		t->took[1] = t->took[0];
@@ -103,14 +114,11 @@ span_over(struct sl_autotune *t, uint64_t ns)
 		if (t->took[1] && t->spans >= t->hold &&
 		    ns >= t->took[1] - t->took[1] / SL_TENTH)
 			trial_begin(t);
-	} else if (t->spans == 1) {
-		if (ns > kept_ns(t) + 3 * kept_ns(t) / SL_TENTH)
-			trial_end(t, 0, ns);
-	} else if (!is_faster(t, ns)) {
+	} else if (t->spans > 1 && !is_faster(t, ns)) {
 		trial_end(t, 0, ns);
 	} else if (t->spans == 2) {
 		t->first_ns = ns;
-	} else {
+	} else if (t->spans > 2) {
 		trial_end(t, 1, ns);
 	}
 }
@@ -126,6 +134,13 @@ sl_autotune_step(struct sl_autotune *t, uint64_t number, uint64_t period, uint64
 {
 	if (t->trying && number >= t->limit)
 		trial_end(t, 0, 0);
+	if (t->trying && t->period && t->length == t->length_before &&
+	    trial_is_lost(t, now_ns - t->begin_ns)) {
+		trial_end(t, 0, 0);
+		t->begin = number; /* a span of the strategy that is kept */
+		t->begin_ns = now_ns;
+		return t->way;
+	}
 	if (!sl_autotune_asks(t, number))
 		return t->way;
 	if (t->period && period)

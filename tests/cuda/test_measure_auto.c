@@ -244,6 +244,49 @@ kernel_reaches_the_copy(void)
 	space_end(s, p);
 }
 
+/* Kernels could write the copy. Whether they did is found by a hash of what comes in. */
+static void
+reached_copy_is_hashed_when_it_comes_in(void)
+{
+	struct sluice_space *s = cuda_test_space(8, 64, "measure=auto");
+	uint64_t *p = data_make(s, CHUNK, 7), hashed, out;
+	struct sluice_use beside = {p, CHUNK, SLUICE_USE_READ_WRITE};
+
+	learn(s, p);
+	for (uint64_t round = 0; round < 4; round++) {
+		uint64_t before = clean(s);
+		struct sluice_launch *l;
+
+		hashed = hashes(s);
+		out = d2h(s);
+		CHECK_OK(sl_launch_begin_optional(s, NULL, NULL, 0, &beside, 1, &l));
+		if (round % 2)
+			cuda_test_launch(&t, s, NULL, TEST_ADD, p + 5, 1, 1);
+		sluice_launch_end(l);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		add(s, p, p, 1, 0);
+		evict(s, p, CHUNK, SLUICE_TIER_HOST);
+		CHECK(hashes(s) == hashed + 2);
+		CHECK(d2h(s) == out && clean(s) == before + CHUNK);
+	}
+	/* It changes on the device, too: nothing is hashed in vain any more. */
+	for (uint64_t round = 0; round < 2; round++) {
+		struct sluice_launch *l;
+
+		hashed = hashes(s);
+		out = d2h(s);
+		CHECK_OK(sl_launch_begin_optional(s, NULL, NULL, 0, &beside, 1, &l));
+		sluice_launch_end(l);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		add(s, p, p + 6, 1, 1);
+		evict(s, p, CHUNK, SLUICE_TIER_HOST);
+		CHECK(hashes(s) == hashed + (round ? 0 : 2));
+		CHECK(d2h(s) == out + CHUNK);
+	}
+	CHECK(p[5] == 5 * K + 7 + 2 && p[6] == 6 * K + 7 + 2 && p[7] == 7 * K + 7);
+	space_end(s, p);
+}
+
 /* The copy is discarded, in the host tier and while the chunk is on the device. */
 static void
 copy_is_discarded(void)
@@ -668,6 +711,7 @@ main(void)
 	always_hashes_what_changes_each_time();
 	host_code_writes_the_copy();
 	kernel_reaches_the_copy();
+	reached_copy_is_hashed_when_it_comes_in();
 	copy_is_discarded();
 	copy_is_overwritten();
 	copy_is_spilled_and_comes_back();

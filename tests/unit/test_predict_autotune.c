@@ -121,6 +121,26 @@ moves_ahead_without_patience_are_tried_first(void **state)
 			 100);
 }
 
+/* A trial costs a part of an iteration, however slow the strategy is. */
+static void
+lost_trial_ends_within_its_span(void **state)
+{
+	struct program p = {.scopes = 166, .ns = TAKES(100, 100, 5000)};
+	uint64_t longest = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 200; i++) {
+		uint64_t before = p.now_ns;
+
+		run(&p, 1);
+		if (p.now_ns - before > longest)
+			longest = p.now_ns - before;
+	}
+	/* Thirteen tenths of a span, a scope more, and most of an iteration as before. */
+	assert_in_range(longest, 131 * MS, 265 * MS);
+	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
+}
+
 /* What was kept for layers was the wrong one for what they are part of: patience is tried before no moves ahead. */
 static void
 moves_ahead_with_patience_are_tried_before_none(void **state)
@@ -338,6 +358,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_faster_is_kept),
 		cmocka_unit_test(moves_ahead_without_patience_are_tried_first),
+	cmocka_unit_test(lost_trial_ends_within_its_span),
 		cmocka_unit_test(moves_ahead_with_patience_are_tried_before_none),
 		cmocka_unit_test(a_slower_way_costs_little),
 		cmocka_unit_test(a_bad_start_is_forgotten),

@@ -7,7 +7,7 @@
  *     fetch none.
  *   - measure=1 also hashes what comes in while the hash of its base is unknown.
  *   - measure=auto skips a chunk that was found changed for its next 1, 2, 4 .. SKIP_MAX
- *     evictions.
+ *     evictions. Of others it hashes what comes in where kernels could write the base, zero-copy.
  *
  * Unknown is never clean. Whoever changes a base calls sl_dirty_hash_forget(): host writes,
  * kernels that write the frame, discards, snapshots, a file that is read anew. A hash of the
@@ -50,6 +50,7 @@ struct sl_hashes {
 	uint64_t now[2];
 	uint64_t full_pins; /* the region's, when now was begun */
 	uint8_t base_known, now_known;
+	uint8_t reached; /* the base was known, until kernels could write it in host memory */
 	uint8_t job;  /* enum hash_job */
 	uint8_t late; /* the job was waited for in vain: counted in measure.late */
 	uint8_t skip; /* evictions that are not worth a hash, from here on */
@@ -108,8 +109,9 @@ sl_dirty_hash_against(const struct sl_chunk *c, enum sluice_intent intent)
 	if (!sl_dirty_hash_wanted(c, intent))
 		return SL_MEASURED_NOT;
 	if (c->host || (c->state == SL_CHUNK_DEVICE && sl_store_is_newest(c)))
-		return is_always(c) || (h && h->base_known) ? SL_MEASURED_COPY
-							    : SL_MEASURED_LEARN;
+		return is_always(c) || (h && (h->base_known || (h->reached && !h->skip)))
+			       ? SL_MEASURED_COPY
+			       : SL_MEASURED_LEARN;
 	/* A file may have what is not zeros behind these. */
 	return is_always(c) && c->state == SL_CHUNK_FILLING && !r->store &&
 			       !(r->flags & SL_REGION_UNDEFINED)
@@ -411,8 +413,20 @@ sl_dirty_hash_forget(struct sl_chunk *c)
 	if (!h)
 		return;
 	h->base_known = 0;
+	h->reached = 0;
 	if (h->job == JOB_ARRIVAL)
 		h->job = JOB_VOID;
+}
+
+void
+sl_dirty_hash_reached(struct sl_chunk *c)
+{
+	struct sl_hashes *h = hashes_of(c);
+	uint8_t reached = h && (h->base_known || h->reached);
+
+	sl_dirty_hash_forget(c);
+	if (h)
+		h->reached = reached;
 }
 
 void

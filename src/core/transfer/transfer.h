@@ -182,6 +182,8 @@ void sl_dirty_hash_copied(struct sl_chunk *c) SL_HELD;
 void sl_dirty_hash_left(struct sl_chunk *c) SL_HELD;
 /* The copies of c that are not on the device have changed, or gone. */
 void sl_dirty_hash_forget(struct sl_chunk *c) SL_HELD;
+/* Kernels may have changed the frame of c, and may have left it alone. */
+void sl_dirty_hash_reached(struct sl_chunk *c) SL_HELD;
 void sl_dirty_hash_drop(struct sl_region *r); /* of a region that ends */
 /* Hash nothing from here to resume, and wait for what is hashed now. Blocks on copies and on kernels
  * that keep a hash from running. */

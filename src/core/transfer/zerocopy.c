@@ -122,7 +122,7 @@ sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent)
 			rc = sl_hostmap_hide(c);
 		if (intent != SLUICE_USE_READ) {
 			c->flags |= SL_DIRTY_HOST;
-			sl_dirty_hash_forget(c);
+			sl_dirty_hash_reached(c);
 			sl_chunk_revive(c, 0, c->region->chunk_bytes);
 		}
 	}
