@@ -77,20 +77,26 @@ sl_scopes_count(const struct sluice_space *s)
 	return n;
 }
 
-int
-sl_scope_holds(const struct sl_chunk *c)
+/* Whether one of its uses has c. */
+static int
+launch_has(const struct sluice_launch *l, const struct sl_chunk *c)
 {
 	uint64_t index = sl_chunk_index(c);
 
-	for (const struct sluice_launch *l = c->region->space->scopes; l; l = l->next) {
-		if (l->unpinned)
-			continue;
-		for (size_t k = 0; k < l->n_uses; k++) {
-			const struct sl_launch_use *u = &l->uses[k];
+	for (size_t k = 0; k < l->n_uses; k++) {
+		if (l->uses[k].region == c->region && l->uses[k].first <= index &&
+		    index <= l->uses[k].last)
+			return 1;
+	}
+	return 0;
+}
 
-			if (u->region == c->region && index >= u->first && index <= u->last)
-				return 1;
-		}
+int
+sl_scope_holds(const struct sl_chunk *c)
+{
+	for (const struct sluice_launch *l = c->region->space->scopes; l; l = l->next) {
+		if (!l->unpinned && launch_has(l, c))
+			return 1;
 	}
 	return 0;
 }
@@ -141,19 +147,6 @@ sl_overwrite_is_pending(const struct sl_chunk *c)
 	return 0;
 }
 
-static int
-launch_uses(const struct sluice_launch *l, const struct sl_chunk *c)
-{
-	uint64_t index = sl_chunk_index(c);
-
-	for (size_t k = 0; k < l->n_uses; k++) {
-		if (l->uses[k].region == c->region && l->uses[k].first <= index &&
-		    index <= l->uses[k].last)
-			return 1;
-	}
-	return 0;
-}
-
 int
 sl_chunk_is_pinned_before(const struct sl_chunk *c, const struct sluice_stream *stream,
 			  uint32_t number)
@@ -163,7 +156,7 @@ sl_chunk_is_pinned_before(const struct sl_chunk *c, const struct sluice_stream *
 
 		if (l && !l->unpinned && (!stream || l->stream == stream) &&
 		    (l->state == SL_LAUNCH_PREPARED || l->state == SL_LAUNCH_RUNNING) &&
-		    (int32_t)((uint32_t)l->request.number - number) <= 0 && launch_uses(l, c))
+		    (int32_t)((uint32_t)l->request.number - number) <= 0 && launch_has(l, c))
 			return 1;
 	}
 	return 0;
@@ -175,7 +168,7 @@ launch_wants(const struct sluice_launch *l, const struct sl_chunk *c, uint64_t n
 {
 	if (!l || l->request.number >= number)
 		return 0;
-	return launch_uses(l, c) || (!l->n_uses && l->kernel);
+	return launch_has(l, c) || (!l->n_uses && l->kernel);
 }
 
 int
