@@ -358,7 +358,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_faster_is_kept),
 		cmocka_unit_test(moves_ahead_without_patience_are_tried_first),
-	cmocka_unit_test(lost_trial_ends_within_its_span),
+		cmocka_unit_test(lost_trial_ends_within_its_span),
 		cmocka_unit_test(moves_ahead_with_patience_are_tried_before_none),
 		cmocka_unit_test(a_slower_way_costs_little),
 		cmocka_unit_test(a_bad_start_is_forgotten),

@@ -159,9 +159,9 @@ sl_launch_dispose(struct sluice_launch *l)
 		struct sl_launch_use *u = &l->uses[k];
 
 		if (u->intent == SLUICE_USE_SCRATCH)
-			sl_range_discard(
-				u->region, u->begin, u->end, 0,
-				(struct sl_discard_place){l->stream, l->request.number - 1});
+			sl_range_discard(u->region, u->begin, u->end, 0,
+					 (struct sl_discard_place){l->stream,
+								   l->request.number - 1});
 	}
 }
 

@@ -51,7 +51,7 @@ struct sl_hashes {
 	uint64_t full_pins; /* the region's, when now was begun */
 	uint8_t base_known, now_known;
 	uint8_t reached; /* the base was known, until kernels could write it in host memory */
-	uint8_t job;  /* enum hash_job */
+	uint8_t job;     /* enum hash_job */
 	uint8_t late; /* the job was waited for in vain: counted in measure.late */
 	uint8_t skip; /* evictions that are not worth a hash, from here on */
 	uint8_t step; /* as many after the next that finds a change; 0: 1 */

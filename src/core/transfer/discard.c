@@ -209,7 +209,8 @@ range_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager, int 
 		while (late && chunk_is_moving(c) && !sl_chunk_pins(c))
 			sl_chunk_wait(c);
 		if (late ? sl_chunk_pins(c) != 0
-			 : !s->device->native && sl_chunk_is_wanted_before(c, place.before + 1))
+			 : !s->device->native &&
+				    sl_chunk_is_wanted_before(c, place.before + 1))
 			continue;
 		if (chunk_stays(c, eager))
 			continue;

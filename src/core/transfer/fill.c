@@ -65,7 +65,8 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int overwrites = total && fill->intent == SLUICE_USE_WRITE_ALL;
 	int dirty = intent_writes(fill->intent);
 	int writable = sl_region_is_writable(r);
-	int watched = c->dead && (c->flags & SL_DISCARD_EAGER); /* each later write is to be seen */
+	int watched = c->dead &&
+		      (c->flags & SL_DISCARD_EAGER); /* each later write is to be seen */
 	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
 	unsigned flags = 0;
 	int keep = 0;

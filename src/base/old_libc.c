@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What glibc has had since 2.32 and 2.30, for the packages that run on 2.28 and later. Built where
+ * CMake finds that the C library lacks it (SLUICE_OLD_LIBC).
+ */
+#ifdef SLUICE_OLD_LIBC
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define NAME(error) [error] = #error
+
+static const char *const names[] = {
+	NAME(EPERM),
+	NAME(ENOENT),
+	NAME(ESRCH),
+	NAME(EINTR),
+	NAME(EIO),
+	NAME(ENXIO),
+	NAME(E2BIG),
+	NAME(ENOEXEC),
+	NAME(EBADF),
+	NAME(ECHILD),
+	NAME(EAGAIN),
+	NAME(ENOMEM),
+	NAME(EACCES),
+	NAME(EFAULT),
+	NAME(ENOTBLK),
+	NAME(EBUSY),
+	NAME(EEXIST),
+	NAME(EXDEV),
+	NAME(ENODEV),
+	NAME(ENOTDIR),
+	NAME(EISDIR),
+	NAME(EINVAL),
+	NAME(ENFILE),
+	NAME(EMFILE),
+	NAME(ENOTTY),
+	NAME(ETXTBSY),
+	NAME(EFBIG),
+	NAME(ENOSPC),
+	NAME(ESPIPE),
+	NAME(EROFS),
+	NAME(EMLINK),
+	NAME(EPIPE),
+	NAME(EDOM),
+	NAME(ERANGE),
+	NAME(EDEADLK),
+	NAME(ENAMETOOLONG),
+	NAME(ENOLCK),
+	NAME(ENOSYS),
+	NAME(ENOTEMPTY),
+	NAME(ELOOP),
+	NAME(ENOMSG),
+	NAME(EIDRM),
+	NAME(ECHRNG),
+	NAME(EL2NSYNC),
+	NAME(EL3HLT),
+	NAME(EL3RST),
+	NAME(ELNRNG),
+	NAME(EUNATCH),
+	NAME(ENOCSI),
+	NAME(EL2HLT),
+	NAME(EBADE),
+	NAME(EBADR),
+	NAME(EXFULL),
+	NAME(ENOANO),
+	NAME(EBADRQC),
+	NAME(EBADSLT),
+	NAME(EBFONT),
+	NAME(ENOSTR),
+	NAME(ENODATA),
+	NAME(ETIME),
+	NAME(ENOSR),
+	NAME(ENONET),
+	NAME(ENOPKG),
+	NAME(EREMOTE),
+	NAME(ENOLINK),
+	NAME(EADV),
+	NAME(ESRMNT),
+	NAME(ECOMM),
+	NAME(EPROTO),
+	NAME(EMULTIHOP),
+	NAME(EDOTDOT),
+	NAME(EBADMSG),
+	NAME(EOVERFLOW),
+	NAME(ENOTUNIQ),
+	NAME(EBADFD),
+	NAME(EREMCHG),
+	NAME(ELIBACC),
+	NAME(ELIBBAD),
+	NAME(ELIBSCN),
+	NAME(ELIBMAX),
+	NAME(ELIBEXEC),
+	NAME(EILSEQ),
+	NAME(ERESTART),
+	NAME(ESTRPIPE),
+	NAME(EUSERS),
+	NAME(ENOTSOCK),
+	NAME(EDESTADDRREQ),
+	NAME(EMSGSIZE),
+	NAME(EPROTOTYPE),
+	NAME(ENOPROTOOPT),
+	NAME(EPROTONOSUPPORT),
+	NAME(ESOCKTNOSUPPORT),
+	NAME(EOPNOTSUPP),
+	NAME(EPFNOSUPPORT),
+	NAME(EAFNOSUPPORT),
+	NAME(EADDRINUSE),
+	NAME(EADDRNOTAVAIL),
+	NAME(ENETDOWN),
+	NAME(ENETUNREACH),
+	NAME(ENETRESET),
+	NAME(ECONNABORTED),
+	NAME(ECONNRESET),
+	NAME(ENOBUFS),
+	NAME(EISCONN),
+	NAME(ENOTCONN),
+	NAME(ESHUTDOWN),
+	NAME(ETOOMANYREFS),
+	NAME(ETIMEDOUT),
+	NAME(ECONNREFUSED),
+	NAME(EHOSTDOWN),
+	NAME(EHOSTUNREACH),
+	NAME(EALREADY),
+	NAME(EINPROGRESS),
+	NAME(ESTALE),
+	NAME(EUCLEAN),
+	NAME(ENOTNAM),
+	NAME(ENAVAIL),
+	NAME(EISNAM),
+	NAME(EREMOTEIO),
+	NAME(EDQUOT),
+	NAME(ENOMEDIUM),
+	NAME(EMEDIUMTYPE),
+	NAME(ECANCELED),
+	NAME(ENOKEY),
+	NAME(EKEYEXPIRED),
+	NAME(EKEYREVOKED),
+	NAME(EKEYREJECTED),
+	NAME(EOWNERDEAD),
+	NAME(ENOTRECOVERABLE),
+	NAME(ERFKILL),
+};
+
+const char *
+strerrorname_np(int error)
+{
+	size_t n = sizeof(names) / sizeof(names[0]);
+
+	return error == 0 ? "0" : error > 0 && (size_t)error < n ? names[error] : NULL;
+}
+
+const char *
+strerrordesc_np(int error)
+{
+	static _Thread_local char text[128];
+
+	/* GNU's; what it does not know has no name either. */
+	return strerrorname_np(error) ? strerror_r(error, text, sizeof(text)) : NULL;
+}
+
+pid_t
+gettid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+#endif

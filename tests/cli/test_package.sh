@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The wheel of scripts/package: what is in it, which C library it needs, and what a user does with it
+# in an empty virtual environment: the command, `python -m sluice`, a program on the stand-in driver,
+# a C program against the installed library, removal.
+# Without PyPI, from which the tools come, this is skipped. Run in an empty directory.
+set -u
+: "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
+failed=0
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
+skip()
+{
+	echo "skip: $*"
+	exit 77
+}
+
+unset LD_PRELOAD LD_LIBRARY_PATH PYTHONPATH SLUICE_PRELOAD_LIBRARY
+command -v python3 >/dev/null || skip "no python3"
+pkg-config --exists liburing || skip "no liburing-dev"
+python3 -m venv try 2>/dev/null || skip "python3 makes no virtual environment (python3-venv)"
+try/bin/python -m pip download -q --no-deps -d try scikit-build-core >/dev/null 2>&1 ||
+	skip "PyPI cannot be reached"
+
+"$SLUICE_SOURCE_DIR/scripts/package" made >said 2>&1 || { cat said; exit 1; }
+wheel=$(echo made/sluice_gpu-*-py3-none-manylinux_2_28_x86_64.whl)
+[ -f "$wheel" ] || { fail "no wheel: $(ls made)"; exit 1; }
+[ "$(stat -c %s "$wheel")" -le 8388608 ] || fail "more than 8 MiB: $(stat -c %s "$wheel")"
+version=$(sed -n 's/^project(sluice VERSION \([0-9.]*\).*/\1/p' "$SLUICE_SOURCE_DIR/CMakeLists.txt")
+
+# No network, nothing else installed.
+python3 -m venv user || exit 1
+user/bin/python -m pip install -q --no-index "$wheel" || { fail "it cannot be installed"; exit 1; }
+for file in bin/sluice lib/libsluice.so.0 lib/libsluice.a lib/sluice/libsluice-preload.so \
+	include/sluice/sluice.h lib/pkgconfig/sluice.pc share/man/man1/sluice-run.1; do
+	[ -e "user/$file" ] || fail "$file is missing"
+done
+for file in user/bin/sluice user/lib/libsluice.so.0 user/lib/sluice/libsluice-preload.so; do
+	newest=$(objdump -T "$file" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+	[ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] ||
+		fail "$file needs $newest"
+	objdump -p "$file" | grep NEEDED | grep -vE 'lib(c|m|dl|pthread|rt)\.so|ld-linux' &&
+		fail "$file needs another library"
+done
+
+[ "$(user/bin/sluice version)" = "sluice $version" ] || fail "sluice version"
+[ "$(user/bin/python -m sluice version)" = "sluice $version" ] || fail "python -m sluice version"
+user/bin/python -m sluice no-such-command >out 2>&1 && fail "a wrong command ends with 0"
+grep -q no-such-command out || fail "a wrong command is not named: $(cat out)"
+user/bin/python - <<-END || fail "the module"
+	import os, sluice
+	assert sluice.__version__ == "$version", sluice.__version__
+	assert str(sluice.command_path()) == os.path.realpath("user/bin/sluice")
+	assert (sluice.prefix_path() / "include" / "sluice" / "sluice.h").is_file()
+	try:
+	    sluice.nothing
+	except AttributeError:
+	    pass
+	else:
+	    raise SystemExit("sluice.nothing exists")
+END
+user/bin/sluice doctor >out 2>&1 || fail "doctor ends with $?: $(cat out)"
+grep -q '^ok *software device' out || fail "the software device does not run: $(cat out)"
+
+# README's first command, the program being one on the stand-in driver.
+driver=$SLUICE_STANDIN_PLAIN
+ln "$driver" standin.so || exit 1
+cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
+"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "$driver" \
+	"-Wl,-rpath,$(dirname "$driver")" -o oversubscribed || exit 1
+"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+	"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
+SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so TMPDIR=$PWD \
+	CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M user/bin/sluice run --device-memory 64M \
+	--host-memory 384M ./oversubscribed 128 >out 2>err || fail "sluice run ends with $?: $(cat err)"
+[ "$(cat out)" = "128 MiB: all words right" ] || fail "the program said: $(cat out)"
+grep -q '^sluice: GPU 0: .* moved in, .* out; ' err || fail "nothing was managed: $(cat err)"
+
+# A program of the user's own.
+cat >own.c <<-'END'
+	#include <stdio.h>
+	#include <sluice/sluice.h>
+	int
+	main(void)
+	{
+		struct sluice_config config;
+		struct sluice_space *space;
+		void *addr;
+
+		puts(sluice_version());
+		if (sluice_config_init(&config) ||
+		    sluice_config_parse(&config, "device_budget=16M,host_budget=0") ||
+		    sluice_space_create(&config, &space) ||
+		    !sluice_map(space, "own.c/file", 0, 0, SLUICE_READ, &addr))
+			return 1;
+		puts(sluice_last_error());
+		return sluice_space_destroy(space) ? 1 : 0;
+	}
+END
+export PKG_CONFIG_PATH=$PWD/user/lib/pkgconfig
+# shellcheck disable=SC2046
+"$CC" own.c $(pkg-config --cflags --libs sluice) -o own || fail "own.c cannot be built"
+LD_LIBRARY_PATH=user/lib ./own >out || fail "own.c ends with $?: $(cat out)"
+grep -qx "$version" out || fail "own.c: no version: $(cat out)"
+grep -q 'Not a directory (ENOTDIR)' out || fail "own.c: the error has no name: $(cat out)"
+
+# It leaves nothing behind.
+user/bin/python -m pip uninstall -q -y sluice-gpu || fail "it cannot be removed"
+left=$(find user -path '*sluice*' -not -name '__pycache__' | head -n 3)
+[ -z "$left" ] || fail "left behind: $left"
+
+[ $failed -eq 0 ] && echo "all right"
+exit $failed
