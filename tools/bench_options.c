@@ -390,7 +390,7 @@ option_take(const struct option *option, void *into)
 
 	if (code >= OPT_WORKLOAD)
 		return extra_add(bench, option, optarg);
-	if (code >= OPT_SPACE)
+	if (code >= OPT_SPACE && code < OPT_SPACE + (int)SPACE_OPTION_N)
 		return pair_add(bench, space_options[code - OPT_SPACE].option,
 				space_options[code - OPT_SPACE].key, optarg);
 	switch (code) {

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fault_point.h"
 #include "base/size.h"
 #include "cmd_plan.h"
 #include "commands.h"
@@ -503,7 +504,7 @@ sweep_picture(const struct sweep *sweep)
 int
 plan_sweep_run(const struct plan_job *job)
 {
-	SL_CLEANUP(free) struct sweep *sweep = calloc(1, sizeof(*sweep));
+	SL_CLEANUP(free) struct sweep *sweep = sl_calloc(1, sizeof(*sweep));
 	uint64_t ticks = 0;
 	int code, rc = 0;
 

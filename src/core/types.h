@@ -172,15 +172,15 @@ struct sl_chunk {
 	uint32_t heap_slot;       /* SL_HEAP_NONE: not in the heap */
 	uint32_t mark;            /* dedup within one launch */
 	uint32_t pins; /* uses by launches prepared and not finished; rules: victim.h */
-	uint32_t reach_users;   /* uses by such launches that reach it in the host tier */
-	uint32_t hostmap;       /* granules that the host map shows (bit k: granule k) */
+	uint32_t reach_users; /* uses by such launches that reach it in the host tier */
+	uint32_t hostmap;     /* granules that the host map shows (bit k: granule k) */
 	union {
 		uint32_t hostmap_dirty; /* of them: may be newer than the frame */
 		uint32_t discard_number; /* devices with guards: of the last launch before the
 					  * eager discard; the low bits */
 	};
-	uint16_t user_pins;     /* sluice_pin(); rules: victim.h */
-	uint16_t flags;         /* enum sl_chunk_flag */
+	uint16_t user_pins;  /* sluice_pin(); rules: victim.h */
+	uint16_t flags;      /* enum sl_chunk_flag */
 	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */

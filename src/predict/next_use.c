@@ -70,7 +70,7 @@ array_grow(void **array, uint32_t n, uint32_t *max, size_t bytes)
 		return 0;
 	if (n >= SL_PAST_USES)
 		return sl_fail(-E2BIG, "plan: the launches use more than %u ranges", n);
-	grown = realloc(*array, more * bytes);
+	grown = sl_realloc(*array, more * bytes);
 	if (!grown)
 		return no_memory();
 	*array = grown;

@@ -96,7 +96,8 @@ struct sl_predict_answer sl_predict_follow(struct sl_predict *p,
  * if this launch is not the one that is expected next. Its uses are not looked at, only their number.
  */
 void sl_predict_expected(struct sl_predict *p, const struct sl_predict_launch *launch,
-			 int (*take)(void *arg, const struct sl_predict_use *use), void *arg);
+			 int (*take)(void *arg, const struct sl_predict_use *use),
+			 void *arg);
 /* What sl_predict_follow() times: the period in launches, and its last two times. For logs. */
 const struct sl_autotune *sl_predict_autotune(const struct sl_predict *p);
 

@@ -331,7 +331,7 @@ static int
 judge_make(struct race *race)
 {
 	const struct contest *contest = race->contest;
-	struct sl_machine_steps steps;
+	struct sl_machine_steps steps = {0};
 	int rc = sl_machine_check(race->machine);
 
 	if (!rc)

@@ -17,6 +17,7 @@
  * Threads: each run has objects of its own.
  */
 #include "sim/paging.h"
+#include "base/fault_point.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -139,8 +140,8 @@ gpu_init(struct paging *p, struct gpu *g)
 		g->flow.protects = 1;
 		g->flow.birth = p->work.birth;
 		g->flow.death = p->work.death;
-		g->flow.needed_until = calloc((size_t)p->work.n_tensors + 1,
-					      sizeof(*g->flow.needed_until));
+		g->flow.needed_until = sl_calloc((size_t)p->work.n_tensors + 1,
+						 sizeof(*g->flow.needed_until));
 		if (!g->flow.needed_until)
 			return sl_fail(-ENOMEM, "simulator: no memory for %u tensors",
 				       p->work.n_tensors);

@@ -15,7 +15,7 @@
 
 #include "trace/trace.h"
 
-#define SL_TRACE_VERSION     1
+#define SL_TRACE_VERSION     1u
 #define SL_TRACE_WORD        "sluice-trace" /* first word of the text form */
 /* First bytes of the binary form: not text, and broken by a transfer as text. */
 #define SL_TRACE_MAGIC       "\x89SLTR\r\n"

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "core/api/api.h"
@@ -86,9 +87,7 @@ region_insert(struct sl_region *r)
 
 	if (s->n_regions == s->max_regions) {
 		size_t max = s->max_regions ? 2 * s->max_regions : 16;
-		struct sl_region **list = sl_fault_point("mem.alloc")
-						  ? NULL
-						  : realloc(s->regions, max * sizeof(*list));
+		struct sl_region **list = sl_realloc(s->regions, max * sizeof(*list));
 
 		if (!list)
 			return sl_fail(-ENOMEM, "map: out of memory");

@@ -180,8 +180,8 @@ void sl_launch_blame(struct sluice_launch *l, int rc, const char *fmt, ...) SL_H
 	SL_PRINTF(3, 4);
 /* Whether a launch of the stream (NULL: any) has c pinned that was called up to that number (its low
  * bits). */
-int sl_chunk_is_pinned_before(const struct sl_chunk *c, const struct sluice_stream *stream,
-			      uint32_t number) SL_HELD;
+int sl_chunk_is_pinned_before(const struct sl_chunk *c,
+			      const struct sluice_stream *stream, uint32_t number) SL_HELD;
 /* Whether a launch called before that number is still to use c and has no pins: it waits to be prepared, or
  * gave them back. */
 int sl_chunk_is_wanted_before(const struct sl_chunk *c, uint64_t number) SL_HELD;

@@ -219,7 +219,8 @@ SL_REQUIRES(lock) static void members_add(struct gather *g, const struct table *
 			continue;
 		last = block = pl_block_find(t->members[i].addr);
 		if (block)
-			g->n = pl_block_use(block, t->members[i].addr, g->uses, g->n, g->stamp);
+			g->n = pl_block_use(block, t->members[i].addr, g->uses, g->n,
+					    g->stamp);
 	}
 }
 
