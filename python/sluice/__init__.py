@@ -1,24 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sluice: GPU programs that need more memory than the GPU has.
+"""Sluice: arrays and GPU programs that need more memory than there is.
 
-`python -m sluice` is the command `sluice`. command_path() and prefix_path() say where the package
-has put it, the libraries and the headers.
+    import sluice
+    a = sluice.open("data.bin", dtype="float32", mode="r+")   # a file as a NumPy array
+    b = sluice.empty((1 << 20, 1024))                         # memory that may be spilled
+
+`python -m sluice` is the command `sluice`. docs/python.md is the tutorial.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "command_path", "prefix_path"]
+if TYPE_CHECKING:
+    from sluice._array import Array, empty, open
+    from sluice._library import Error
+    from sluice._space import configure, limits, stats
+
+__all__ = ["Array", "Error", "__version__", "command_path", "configure", "empty", "limits", "open",
+           "prefix_path", "safetensors", "stats"]
 
 __version__: str
 _PACKAGE = "sluice-gpu"
+# Loaded when they are used first: importing NumPy takes longer than starting the command.
+_HOMES = {"Array": "_array", "empty": "_array", "open": "_array", "Error": "_library",
+          "configure": "_space", "limits": "_space", "stats": "_space"}
 
 
-def __getattr__(name: str) -> str:
-    if name != "__version__":
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version(_PACKAGE)
+    if name == "safetensors":
+        return importlib.import_module("sluice.safetensors")
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import metadata  # only now: it takes longer than everything else here
+    value = getattr(importlib.import_module(f"sluice.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
 
-    return metadata.version(_PACKAGE)
+
+def __dir__() -> list:
+    return sorted(__all__)
 
 
 def command_path() -> Path:

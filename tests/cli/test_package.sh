@@ -3,7 +3,7 @@
 #
 # The wheel of scripts/package: what is in it, which C library it needs, and what a user does with it
 # in an empty virtual environment: the command, `python -m sluice`, a program on the stand-in driver,
-# a C program against the installed library, removal.
+# the Python module and its tutorial, a C program against the installed library, removal.
 # Without PyPI, from which the tools come, this is skipped. Run in an empty directory.
 set -u
 : "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
@@ -109,6 +109,13 @@ export PKG_CONFIG_PATH=$PWD/user/lib/pkgconfig
 LD_LIBRARY_PATH=user/lib ./own >out || fail "own.c ends with $?: $(cat out)"
 grep -qx "$version" out || fail "own.c: no version: $(cat out)"
 grep -q 'Not a directory (ENOTDIR)' out || fail "own.c: the error has no name: $(cat out)"
+
+# The module; NumPy is no dependency of the wheel.
+user/bin/python -c 'import sluice, sys; sys.exit("numpy" in sys.modules)' || fail "import sluice loads NumPy"
+user/bin/python -m pip install -q numpy >said 2>&1 || fail "no NumPy: $(cat said)"
+mkdir python
+(cd python && TMPDIR=$PWD ../user/bin/python "$SLUICE_SOURCE_DIR/tests/cli/python_try.py" \
+	"$SLUICE_SOURCE_DIR/docs/python.md") || fail "the module"
 
 # It leaves nothing behind.
 user/bin/python -m pip uninstall -q -y sluice-gpu || fail "it cannot be removed"

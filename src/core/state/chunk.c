@@ -67,7 +67,6 @@ sl_chunk_update(struct sl_chunk *c)
 SL_HELD static void
 chunk_refuse_move(struct sl_chunk *c, enum sl_chunk_state state)
 {
-	struct sluice_space *s = c->region->space;
 	char text[SL_ERROR_TEXT_BYTES];
 
 	snprintf(text, sizeof(text), "chunk %llu of %s: illegal move %s -> %s",
@@ -76,15 +75,16 @@ chunk_refuse_move(struct sl_chunk *c, enum sl_chunk_state state)
 #ifdef SL_LOCK_CHECK
 	fprintf(stderr, "sluice: %s\n", text);
 	abort();
-#endif
-	if (!s->broken_text[0]) {
-		memcpy(s->broken_text, text, sizeof(text));
+#else
+	if (!c->region->space->broken_text[0]) {
+		memcpy(c->region->space->broken_text, text, sizeof(text));
 		sl_log_once("chunk.move", SL_ERROR, "chunk",
 			    "%s: refused; this is a bug of Sluice, please report it: the "
 			    "contents of this region are in doubt",
 			    text);
 	}
 	sl_region_write_error(c->region, -EIO, text);
+#endif
 }
 
 void

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libsluice.so.0 by ctypes. No struct of the library is known here (sluice/binding.h).
+
+The library is that of this package; LIBSLUICE_PATH names another one. Calls release Python's lock.
+Threads: any.
+"""
+
+import ctypes
+import os
+import threading
+
+_SIZE, _U64, _POINTER, _TEXT = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
+_OUT = ctypes.POINTER(ctypes.c_void_p)
+_CALLS = {
+    "sluice_space_open": (_TEXT, _OUT),
+    "sluice_space_destroy": (_POINTER,),
+    "sluice_space_set_budget": (_POINTER, ctypes.c_int, _U64),
+    "sluice_stats_json": (_POINTER, _TEXT, _SIZE),
+    "sluice_residency_json": (_POINTER, _POINTER, _SIZE, _TEXT, _SIZE),
+    "sluice_map": (_POINTER, _TEXT, _U64, _SIZE, ctypes.c_uint, _OUT),
+    "sluice_alloc": (_POINTER, _SIZE, ctypes.c_uint, _OUT),
+    "sluice_unmap": (_POINTER, _POINTER),
+    "sluice_sync": (_POINTER, _POINTER, _SIZE),
+    "sluice_prefetch": (_POINTER, _POINTER, _SIZE, ctypes.c_int, _POINTER),
+    "sluice_evict": (_POINTER, _POINTER, _SIZE, ctypes.c_int, _POINTER),
+    "sluice_discard": (_POINTER, _POINTER, _SIZE, ctypes.c_int, _POINTER),
+}
+
+_lock = threading.Lock()
+_library = None
+
+
+class Error(OSError):
+    """A call of the library failed. errno says how; the text names the object and a remedy."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def _path() -> str:
+    import sluice
+
+    path = os.environ.get("LIBSLUICE_PATH")
+    if path:
+        return path
+    try:
+        return str(sluice.prefix_path() / "lib" / "libsluice.so.0")
+    except Exception:  # not installed as a package: where the loader looks
+        return "libsluice.so.0"
+
+
+def _load() -> ctypes.CDLL:
+    global _library
+    with _lock:
+        if _library is None:
+            library = ctypes.CDLL(_path())
+            library.sluice_last_error.restype = _TEXT
+            for name, types in _CALLS.items():
+                getattr(library, name).argtypes = types
+            _library = library
+    return _library
+
+
+def call(name: str, *args: object) -> None:
+    """Call a function of the library that returns 0 or a negative errno. Raises Error."""
+    library = _load()
+    rc = getattr(library, name)(*args)
+    if rc < 0:
+        raise Error(-rc, library.sluice_last_error().decode(errors="replace"))
+
+
+def text_of(name: str, *args: object, size: int = 1 << 14) -> str:
+    """The text that such a function writes; a buffer and its size follow args."""
+    buffer = ctypes.create_string_buffer(size)
+    call(name, *args, buffer, size)
+    return buffer.value.decode()
