@@ -192,7 +192,10 @@ def open(path: Any, dtype: Any = None, shape: Optional[Shape] = None, mode: str 
             raise ValueError("mode 'w+': the shape is needed")
         shape, dtype = _shape_of(shape), _plain(np.uint8 if dtype is None else dtype)
         size = _bytes_in(shape, dtype)
-        builtins.open(path, "wb").close()
+        try:
+            builtins.open(path, "wb").close()
+        except OSError as error:
+            raise Error(error.errno, f"open: {path}: {error.strerror}") from None
     else:
         header = _npy_header(path) if dtype is None and shape is None and not offset and os.path.isfile(path) else None
         if header:

@@ -120,10 +120,15 @@ def _end(pid: int) -> None:
     global _space
     if os.getpid() != pid or _space is None:
         return
-    left = list(_regions)
+    left, failed = list(_regions), None
     for region in left:
         if region.writes_file:
-            call("sluice_sync", _space, region.addr, region.size)
+            try:
+                call("sluice_sync", _space, region.addr, region.size)
+            except Error as error:
+                failed = failed or error
+    if failed:
+        raise failed
     if not left:
         ended, _space = _space, None
         call("sluice_space_destroy", ended)

@@ -106,6 +106,7 @@ def wrong_files_are_refused():
     assert fails(sluice.Error, "directory", sluice.open, "directory").errno == errno.EISDIR
     assert fails(sluice.Error, "short", sluice.open, "short", "i8", 10).errno == errno.EFBIG
     assert isinstance(fails(sluice.Error, "", sluice.open, "no-such-file"), OSError)
+    fails(sluice.Error, "directory", sluice.open, "directory", shape=3, mode="w+")
     fails(ValueError, "whole number", sluice.open, "short", "i8")
     fails(ValueError, "whole number", sluice.open, "empty")
     fails(ValueError, "mode 'c'", sluice.open, "short", mode="c")
