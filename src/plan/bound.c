@@ -193,8 +193,10 @@ units_make(const struct sl_trace *trace, const struct sl_machine *machine,
 	/* What does not fit in units does not in pages, which are what the text is to name. */
 	if (rc == -ENOSPC)
 		rc = sl_problem_make(trace, machine, as_published, problem);
-	steps->store_in = (uint32_t)sl_max(1, steps->store_in / machine->n_gpus);
-	steps->store_out = (uint32_t)sl_max(1, steps->store_out / machine->n_gpus);
+	steps->store_in /= machine->n_gpus;
+	steps->store_out /= machine->n_gpus;
+	steps->store_in += !steps->store_in;
+	steps->store_out += !steps->store_out;
 	return rc;
 }
 

@@ -145,7 +145,7 @@ int
 sl_machine_steps(const struct sl_machine *machine, uint64_t clock_hz, int as_published,
 		 struct sl_machine_steps *out)
 {
-	uint64_t unit = machine->page_bytes, most = machine->device_bytes;
+	uint64_t unit = machine->page_bytes, most = machine->device_bytes, units;
 	double batch, step;
 
 	while (!as_published && unit > UNIT_LEAST && most / (unit / 2) < UNITS_MAX / 4)
@@ -158,7 +158,8 @@ sl_machine_steps(const struct sl_machine *machine, uint64_t clock_hz, int as_pub
 			(unsigned long long)most,
 			(unsigned long long)(unit * (UNITS_MAX / 2)),
 			(unsigned long long)unit);
-	batch = (double)machine->link_batch_pages * (double)(machine->page_bytes / unit);
+	units = machine->page_bytes / unit;
+	batch = (double)machine->link_batch_pages * (double)units;
 	step = batch * (double)unit / (machine->link_in_bps / (double)clock_hz);
 	if (step < 1 || batch > UNITS_MAX)
 		return sl_fail(

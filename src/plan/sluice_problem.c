@@ -192,7 +192,7 @@ problem_fill(struct sl_problem *problem, const struct sl_trace *trace,
 
 	for (uint32_t k = 0; k < n; k++)
 		n_uses += trace->launches[first + k].n_uses;
-	visits = malloc(((size_t)n_uses + 1) * sizeof(*visits));
+	visits = calloc((size_t)n_uses + 1, sizeof(*visits));
 	problem->ticks = malloc((size_t)n * sizeof(double));
 	problem->pages = calloc((size_t)trace->n_tensors + 1, sizeof(double));
 	problem->use_first = malloc(((size_t)n + 1) * sizeof(uint32_t));

@@ -332,19 +332,21 @@ judge_make(struct race *race)
 {
 	const struct contest *contest = race->contest;
 	struct sl_machine_steps steps = {0};
+	uint64_t longer;
 	int rc = sl_machine_check(race->machine);
 
 	if (!rc)
 		rc = sl_machine_steps(race->machine, contest->trace->clock_hz,
 				      contest->options->as_published, &steps);
 	race->judge = *race->machine;
-	if (!rc && contest->is_large && !contest->options->as_published &&
-	    contest->ideal_ticks / JUDGE_STEPS > steps.step_ticks)
-		race->judge.link_batch_pages = (uint32_t)
-			fmin(1u << 20, (double)race->judge.link_batch_pages *
-					       (double)(contest->ideal_ticks /
-							JUDGE_STEPS / steps.step_ticks));
-	return rc;
+	if (rc || !contest->is_large || contest->options->as_published ||
+	    contest->ideal_ticks / JUDGE_STEPS <= steps.step_ticks)
+		return rc;
+	longer = contest->ideal_ticks / JUDGE_STEPS / steps.step_ticks;
+	race->judge.link_batch_pages = (uint32_t)fmin(1u << 20,
+						      (double)race->judge.link_batch_pages *
+							      (double)longer);
+	return 0;
 }
 
 static int

@@ -141,7 +141,7 @@ record_put(struct writer *w, enum sl_trace_tag tag, uint32_t number,
 static void
 numbers_write(struct writer *w, enum sl_trace_tag tag, uint64_t first, uint64_t second)
 {
-	record_put(w, tag, 0, (uint64_t[]){first, second}, SL_TRACE_NONE);
+	record_put(w, tag, 0, (uint64_t[SL_TRACE_FIELDS_MAX]){first, second}, SL_TRACE_NONE);
 }
 
 static void

@@ -367,6 +367,7 @@ launch_return(struct pl_scope *scope, int result)
 		struct pl_scope scope;                                                   \
 		int result = launch_begin(&scope, LIST launched, flavour);               \
                                                                                          \
+		/* NOLINTNEXTLINE(bugprone-macro-parentheses) */                         \
 		return launch_return(&scope, result ? result : PL_REAL(name) arguments); \
 	}
 #define LAUNCH(name, parameters, launched, arguments)                 \
