@@ -31,6 +31,7 @@
 #include "json.h"
 #include "json_read.h"
 #include "sluice/sluice.h"
+#include "stat.h"
 
 #define ANSWER_MS        2000
 #define ANSWER_BYTES_MAX ((size_t)16 << 20)
@@ -39,6 +40,7 @@
 
 static const char stat_help[] =
 	"Usage: sluice stat [PID] [--json] [--interval S] [--count N]\n"
+	"       sluice stat [PID] --openmetrics [--output FILE]\n"
 	"\n"
 	"Print the counters of a live process by tier, cause and region. Without PID, "
 	"list\n"
@@ -47,6 +49,13 @@ static const char stat_help[] =
 	"\n"
 	"Options:\n"
 	"      --json        print one JSON object per space and sample, one per line\n"
+	"      --openmetrics\n"
+	"                    print the counters of all such processes, or of PID, in "
+	"the\n"
+	"                    OpenMetrics text format\n"
+	"      --output FILE  with --openmetrics: write it to FILE, which is replaced as "
+	"a\n"
+	"                    whole (for node_exporter's textfile directory)\n"
 	"      --interval S  again every S seconds (0.1 to 86400), until the process "
 	"ends\n"
 	"      --count N     end after N samples (default interval: 1 second)\n"
@@ -58,23 +67,10 @@ struct target {
 	unsigned number; /* from 1 */
 };
 
-struct region {
-	char *name, *addr;
-	char flags[64];
-	uint64_t size_bytes, device_bytes, host_bytes, store_bytes, empty_bytes, dirty_bytes;
-};
-
-struct sample {
-	char *command, *policy;
-	uint64_t pid, space, now_ns, chunk_bytes, staging_bytes, region_count;
-	struct sluice_stats stats;
-	struct region *regions;
-	size_t region_n;
-};
-
 struct options {
 	int pid; /* 0: list */
-	int as_json;
+	int as_json, as_openmetrics;
+	const char *output; /* of OpenMetrics; NULL: standard output */
 	double interval_s;
 	uint64_t count; /* 0: until the process ends */
 };
@@ -341,7 +337,7 @@ target_ask(const struct target *target, char **document)
 /* ---- the document ---- */
 
 static void
-sample_fini(struct sample *sample)
+sample_fini(struct stat_sample *sample)
 {
 	for (size_t i = 0; i < sample->region_n; i++) {
 		free(sample->regions[i].name);
@@ -380,26 +376,26 @@ struct field {
 };
 
 static const struct field sample_fields[] = {
-	{"command", offsetof(struct sample, command), 1},
-	{"policy", offsetof(struct sample, policy), 1},
-	{"pid", offsetof(struct sample, pid), 0},
-	{"space", offsetof(struct sample, space), 0},
-	{"now_ns", offsetof(struct sample, now_ns), 0},
-	{"chunk_bytes", offsetof(struct sample, chunk_bytes), 0},
-	{"staging_bytes", offsetof(struct sample, staging_bytes), 0},
-	{"region_count", offsetof(struct sample, region_count), 0},
+	{"command", offsetof(struct stat_sample, command), 1},
+	{"policy", offsetof(struct stat_sample, policy), 1},
+	{"pid", offsetof(struct stat_sample, pid), 0},
+	{"space", offsetof(struct stat_sample, space), 0},
+	{"now_ns", offsetof(struct stat_sample, now_ns), 0},
+	{"chunk_bytes", offsetof(struct stat_sample, chunk_bytes), 0},
+	{"staging_bytes", offsetof(struct stat_sample, staging_bytes), 0},
+	{"region_count", offsetof(struct stat_sample, region_count), 0},
 	{NULL, 0, 0},
 };
 
 static const struct field region_fields[] = {
-	{"name", offsetof(struct region, name), 1},
-	{"addr", offsetof(struct region, addr), 1},
-	{"size_bytes", offsetof(struct region, size_bytes), 0},
-	{"device_bytes", offsetof(struct region, device_bytes), 0},
-	{"host_bytes", offsetof(struct region, host_bytes), 0},
-	{"store_bytes", offsetof(struct region, store_bytes), 0},
-	{"empty_bytes", offsetof(struct region, empty_bytes), 0},
-	{"dirty_bytes", offsetof(struct region, dirty_bytes), 0},
+	{"name", offsetof(struct stat_region, name), 1},
+	{"addr", offsetof(struct stat_region, addr), 1},
+	{"size_bytes", offsetof(struct stat_region, size_bytes), 0},
+	{"device_bytes", offsetof(struct stat_region, device_bytes), 0},
+	{"host_bytes", offsetof(struct stat_region, host_bytes), 0},
+	{"store_bytes", offsetof(struct stat_region, store_bytes), 0},
+	{"empty_bytes", offsetof(struct stat_region, empty_bytes), 0},
+	{"dirty_bytes", offsetof(struct stat_region, dirty_bytes), 0},
 	{NULL, 0, 0},
 };
 
@@ -442,9 +438,9 @@ counter_take(struct sluice_stats *stats, const struct json_token *token)
 }
 
 static int
-region_add(struct sample *sample)
+region_add(struct stat_sample *sample)
 {
-	struct region *more;
+	struct stat_region *more;
 
 	if (sample->region_n == SL_PUBLISH_REGION_MAX)
 		return sl_fail(-EINVAL, "more regions than a process lists");
@@ -459,7 +455,7 @@ region_add(struct sample *sample)
 }
 
 static void
-flag_add(struct region *region, const char *flag)
+flag_add(struct stat_region *region, const char *flag)
 {
 	size_t used = strlen(region->flags);
 
@@ -469,7 +465,8 @@ flag_add(struct region *region, const char *flag)
 
 /* Where a value of the document goes, by the names of the objects around it. */
 static int
-token_take(struct sample *sample, const char *const section[], const struct json_token *token)
+token_take(struct stat_sample *sample, const char *const section[],
+	   const struct json_token *token)
 {
 	int is_value = token->kind != JSON_OBJECT && token->kind != JSON_ARRAY;
 	const char *outer = token->depth > 1 && section[1] ? section[1] : "";
@@ -499,7 +496,7 @@ token_take(struct sample *sample, const char *const section[], const struct json
 
 /* Take a document apart, which changes it. sample_fini() is safe after all. */
 static int
-document_read(char *document, struct sample *sample)
+document_read(char *document, struct stat_sample *sample)
 {
 	const char *section[JSON_READ_DEPTH_MAX + 1] = {NULL};
 	struct json_reader reader;
@@ -526,7 +523,7 @@ document_read(char *document, struct sample *sample)
 
 /* Ask a target and take its answer apart. as_json: print it too, in one line. */
 static int
-target_sample(const struct target *target, struct sample *sample, int as_json)
+target_sample(const struct target *target, struct stat_sample *sample, int as_json)
 {
 	SL_CLEANUP(free) char *document = NULL, *line = NULL;
 	int rc;
@@ -563,7 +560,7 @@ size_text(uint64_t bytes, char *buf, size_t buf_bytes)
 }
 
 static void
-print_tiers(const struct sample *sample)
+print_tiers(const struct stat_sample *sample)
 {
 	static const char *const names[SLUICE_TIER_COUNT] = {"device", "host", "store"};
 	char resident[32], peak[32], budget[32];
@@ -589,7 +586,7 @@ value_text(enum sluice_counter counter, double value, char *buf, size_t buf_byte
 
 /* before: the sample before this one for a column per second, or NULL. */
 static void
-print_counters(const struct sample *sample, const struct sample *before)
+print_counters(const struct stat_sample *sample, const struct stat_sample *before)
 {
 	double seconds = before ? (double)(sample->now_ns - before->now_ns) / 1e9 : 0;
 	char total[32], rate[32];
@@ -614,12 +611,12 @@ print_counters(const struct sample *sample, const struct sample *before)
 }
 
 static void
-print_regions(const struct sample *sample)
+print_regions(const struct stat_sample *sample)
 {
 	printf("\n%-14s %10s %10s %10s %10s %10s %10s  %-12s %s\n", "region", "size",
 	       "device", "host", "store", "empty", "dirty", "flags", "name");
 	for (size_t i = 0; i < sample->region_n; i++) {
-		const struct region *region = &sample->regions[i];
+		const struct stat_region *region = &sample->regions[i];
 		const uint64_t sizes[] = {region->size_bytes,  region->device_bytes,
 					  region->host_bytes,  region->store_bytes,
 					  region->empty_bytes, region->dirty_bytes};
@@ -636,7 +633,7 @@ print_regions(const struct sample *sample)
 }
 
 static void
-print_sample(const struct sample *sample, const struct sample *before)
+print_sample(const struct stat_sample *sample, const struct stat_sample *before)
 {
 	char chunk[32];
 
@@ -673,7 +670,7 @@ list_print(int as_json)
 		       "device", "host", "spilled");
 	}
 	for (int i = 0; i < n; i++) {
-		struct sample sample;
+		struct stat_sample sample;
 		char name[64], size[3][32];
 		int rc = target_sample(&targets[i], &sample, 0);
 
@@ -707,7 +704,7 @@ list_print(int as_json)
 
 /* One sample of every space of the process. 0 or -errno. before: of the round before, updated. */
 static int
-process_print(const struct options *options, struct sample before[SL_PUBLISH_MAX])
+process_print(const struct options *options, struct stat_sample before[SL_PUBLISH_MAX])
 {
 	SL_CLEANUP(free) struct target *targets = calloc(TARGET_MAX, sizeof(*targets));
 	int n, rc;
@@ -721,8 +718,8 @@ process_print(const struct options *options, struct sample before[SL_PUBLISH_MAX
 		targets[0] = (struct target){.pid = options->pid, .number = 1};
 	}
 	for (int i = 0; i < n; i++) {
-		struct sample *last = &before[targets[i].number - 1];
-		struct sample sample;
+		struct stat_sample *last = &before[targets[i].number - 1];
+		struct stat_sample sample;
 
 		rc = target_sample(&targets[i], &sample, options->as_json);
 		if (rc) {
@@ -743,7 +740,8 @@ process_print(const struct options *options, struct sample before[SL_PUBLISH_MAX
 static int
 process_watch(const struct options *options)
 {
-	SL_CLEANUP(free) struct sample *before = calloc(SL_PUBLISH_MAX, sizeof(*before));
+	SL_CLEANUP(free)
+	struct stat_sample *before = calloc(SL_PUBLISH_MAX, sizeof(*before));
 	struct timespec pause = {.tv_sec = (time_t)options->interval_s};
 	uint64_t samples = 0;
 	int rc = 0;
@@ -776,12 +774,52 @@ process_watch(const struct options *options)
 	return command_fail("stat", "%s", sluice_last_error());
 }
 
+/* All spaces that publish, or those of one process. */
+static int
+openmetrics_print(const struct options *options)
+{
+	SL_CLEANUP(free) struct target *targets = calloc(TARGET_MAX, sizeof(*targets));
+	SL_CLEANUP(free) struct stat_sample *samples = NULL;
+	int n, rc;
+
+	if (!targets)
+		return command_fail("stat", "out of memory");
+	n = targets_find(options->pid, targets);
+	if (n < 0)
+		return command_fail("stat", "/proc/net/unix: %s", strerror(-n));
+	if (!n && options->pid) {
+		n = 1; /* asking says why it is not there */
+		targets[0] = (struct target){.pid = options->pid, .number = 1};
+	}
+	samples = calloc((size_t)n + 1, sizeof(*samples));
+	if (!samples)
+		return command_fail("stat", "out of memory");
+	for (int i = 0; i < n; i++) {
+		rc = target_sample(&targets[i], &samples[i], 0);
+		if (rc && options->pid)
+			return command_fail("stat", "%s", sluice_last_error());
+		if (rc) { /* stopped, ended just now, or another user's */
+			sample_fini(&samples[i]);
+			samples[i].pid = (uint64_t)targets[i].pid;
+			samples[i].space = targets[i].number;
+		}
+	}
+	rc = stat_openmetrics(samples, (size_t)n, options->output);
+	for (int i = 0; i < n; i++)
+		sample_fini(&samples[i]);
+	return rc ? command_fail("stat", "%s", sluice_last_error()) : SL_EXIT_OK;
+}
+
 static int
 option_take(const struct option *option, void *into)
 {
 	struct options *options = into;
 	char *end;
 
+	if (option->val == 'o') {
+		options->output = optarg;
+		return 0;
+	}
 	if (option->val == 'c')
 		return command_number(optarg, 1, UINT64_MAX, &options->count)
 			       ? command_usage("stat", "--count '%s': a number from 1", optarg)
@@ -799,6 +837,9 @@ options_read(int argc, char **argv, struct options *options)
 {
 	static const struct option table[] = {
 		{"json", no_argument, NULL, COMMAND_MEMBER(struct options, as_json)},
+		{"openmetrics", no_argument, NULL,
+		 COMMAND_MEMBER(struct options, as_openmetrics)},
+		{"output", required_argument, NULL, 'o'},
 		{"interval", required_argument, NULL, 'i'},
 		{"count", required_argument, NULL, 'c'},
 		{"help", no_argument, NULL, 'h'},
@@ -820,6 +861,13 @@ options_read(int argc, char **argv, struct options *options)
 	}
 	if (optind < argc)
 		return command_usage("stat", "'%s' is one argument too many", argv[optind]);
+	if (options->as_openmetrics &&
+	    (options->as_json || options->interval_s > 0 || options->count))
+		return command_usage("stat",
+				     "--openmetrics is one sample: without --json, "
+				     "--interval and --count");
+	if (options->output && !options->as_openmetrics)
+		return command_usage("stat", "--output goes with --openmetrics");
 	if (!options->pid && (options->interval_s > 0 || options->count))
 		return command_usage("stat", "--interval and --count need a process id");
 	if (!options->count && !(options->interval_s > 0))
@@ -837,6 +885,8 @@ cmd_stat(int argc, char **argv)
 
 	if (rc)
 		return rc < 0 ? SL_EXIT_OK : rc;
+	if (options.as_openmetrics)
+		return openmetrics_print(&options);
 	if (!options.pid)
 		return list_print(options.as_json);
 	return process_watch(&options);

@@ -194,6 +194,40 @@ samples=$("$SLUICE_BIN" stat $pid --json --interval 0.1 --count 3 | wc -l)
 [ "$samples" = 3 ] || fail "$samples samples instead of 3"
 has "$("$SLUICE_BIN" stat $pid --interval 0.1 --count 2)" "per second" "second sample"
 
+# OpenMetrics: each metric once with its type, no sample twice, an end; the numbers are the same.
+metrics=$("$SLUICE_BIN" stat $pid --openmetrics) || fail "--openmetrics fails"
+awk '
+	/^# TYPE / { if ($3 in type) { print "twice: " $3; bad = 1 } type[$3] = $4; family = $3; next }
+	/^# (HELP|UNIT) / { if ($3 != family) { print "not of " family ": " $0; bad = 1 } next }
+	/^# EOF$/ { ended = NR; next }
+	{
+		name = $1
+		sub(/[{].*/, "", name)
+		if (name != family (type[family] == "counter" ? "_total" : "")) { print "not of " family ": " $0; bad = 1 }
+		if ($1 in seen || NF != 2) { print "twice, or more than a value: " $0; bad = 1 }
+		seen[$1] = 1
+	}
+	END { exit bad || ended != NR || !length(seen) }' <<<"${metrics//, /,}" || fail "no OpenMetrics: $metrics"
+labels="pid=\"$pid\",space=\"1\",command=\"program\""
+has "$metrics" "sluice_up{$labels} 1" "up"
+has "$metrics" "sluice_resident_bytes{$labels,tier=\"device\"} $resident" "device bytes"
+has "$metrics" "sluice_budget_bytes{$labels,tier=\"host\"} 8388608" "budget"
+has "$metrics" "sluice_cpu_faults_total{$labels} $faults" "a counter"
+has "$metrics" "sluice_h2d_cpu_bytes_total{$labels} " "a counter of bytes"
+has "$("$SLUICE_BIN" stat --openmetrics)" "sluice_up{$labels} 1" "all processes"
+echo old >sluice.prom
+"$SLUICE_BIN" stat $pid --openmetrics --output sluice.prom || fail "--output fails"
+[ "$(cat sluice.prom)" = "$metrics" ] || fail "--output: $(cat sluice.prom)"
+[ "$(echo sluice.prom*)" = sluice.prom ] || fail "--output leaves $(echo sluice.prom*)"
+message=$("$SLUICE_BIN" stat $pid --openmetrics --output nowhere/sluice.prom 2>&1)
+[ $? = 1 ] || fail "--output into no directory: not exit status 1"
+has "$message" "nowhere/sluice.prom" "--output into no directory"
+for wrong in "--openmetrics --json" "--openmetrics --count 2" "--output file"; do
+	# shellcheck disable=SC2086
+	"$SLUICE_BIN" stat $pid $wrong >/dev/null 2>&1
+	[ $? = 2 ] || fail "$wrong: not exit status 2"
+done
+
 # Somebody else is refused, by the answering side too.
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	cp "$SLUICE_BIN" ./other && chmod 755 . other
@@ -224,6 +258,7 @@ done
 message=$(timeout 600 "$SLUICE_BIN" stat $pid 2>&1)
 [ $? = 1 ] || fail "stopped: not exit status 1"
 has "$message" "kill -CONT $pid" "stopped"
+has "$("$SLUICE_BIN" stat --openmetrics)" "sluice_up{pid=\"$pid\",space=\"1\"} 0" "stopped"
 kill -CONT $pid
 "$SLUICE_BIN" stat $pid >/dev/null || fail "continued, but not answering"
 
