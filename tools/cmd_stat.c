@@ -44,8 +44,8 @@ static const char stat_help[] =
 	"\n"
 	"Print the counters of a live process by tier, cause and region. Without PID, "
 	"list\n"
-	"the processes that can be asked: those started with SLUICE_PUBLISH=1, or whose\n"
-	"program sets config.publish.\n"
+	"the processes that can be asked: those under `sluice run`, those started with\n"
+	"SLUICE_PUBLISH=1, and those whose program sets config.publish.\n"
 	"\n"
 	"Options:\n"
 	"      --json        print one JSON object per space and sample, one per line\n"
@@ -662,8 +662,8 @@ list_print(int as_json)
 		json_object(&json, NULL);
 		json_array(&json, "processes");
 	} else if (!n) {
-		fputs("sluice stat: no process publishes its counters; start one with "
-		      "SLUICE_PUBLISH=1 in its environment\n",
+		fputs("sluice stat: no process publishes its counters; start one by `sluice "
+		      "run`, or with SLUICE_PUBLISH=1 in its environment\n",
 		      stderr);
 	} else {
 		printf("%8s %5s  %-16s %12s %12s %12s\n", "pid", "space", "command",

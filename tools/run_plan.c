@@ -241,13 +241,16 @@ sets_plan(struct run_plan *plan, const struct run_options *options)
 		{"device_number", "CUDA_VISIBLE_DEVICES"},
 	};
 	struct sluice_config config = {0};
+	int rc = 0;
 
-	for (size_t i = 0; i < options->set_n; i++) {
+	/* Only root and the same user are answered. */
+	if (!getenv("SLUICE_PUBLISH"))
+		rc = run_set(plan, "SLUICE_PUBLISH", "1", "`sluice stat` may look");
+	for (size_t i = 0; !rc && i < options->set_n; i++) {
 		const char *pair = options->sets[i], *equals = strchr(pair, '=');
 		size_t chars = equals ? (size_t)(equals - pair) : strlen(pair);
 		char name[64] = "SLUICE_";
 		size_t n = strlen(name);
-		int rc;
 
 		for (size_t k = 0; k < sizeof(taken) / sizeof(taken[0]); k++)
 			if (strlen(taken[k][0]) == chars && !strncmp(pair, taken[k][0], chars))
@@ -262,10 +265,8 @@ sets_plan(struct run_plan *plan, const struct run_options *options)
 			name[n++] = (char)toupper((unsigned char)pair[k]);
 		name[n] = '\0';
 		rc = run_set(plan, name, equals + 1, "--set");
-		if (rc)
-			return rc;
 	}
-	return 0;
+	return rc;
 }
 
 static int

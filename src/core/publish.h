@@ -27,7 +27,8 @@ int sl_publisher_create(struct sluice_space *space, struct sl_publisher **out) S
 
 /*
  * Stop answering; the name is free at once. A document being sent is cut off. NULL is fine.
- * Not in a forked child. Blocks until the thread has ended: at most on the space lock.
+ * Not in a forked child. Blocks until the thread has ended: at most on the space lock. A thread whose
+ * socket the program has closed is not waited for.
  */
 void sl_publisher_destroy(struct sl_publisher *publisher);
 

@@ -104,6 +104,11 @@ if [ $disk = yes ]; then
 	[ -z "$(ls -A spill; ls -A more)" ] || fail "left behind: $(ls -A spill more)"
 fi
 
+# `sluice stat` may look, unless that is forbidden.
+run 0 "published 1" sh -c 'echo published $SLUICE_PUBLISH'
+run 0 "published 0" --set publish=0 sh -c 'echo published $SLUICE_PUBLISH'
+SLUICE_PUBLISH=0 run 0 "published 0" sh -c 'echo published $SLUICE_PUBLISH'
+
 # The library.
 library=nowhere.so run 125 "nowhere.so: No such file" true
 output=$(SLUICE_PRELOAD_LIBRARY=$library "$SLUICE_BIN" run --dry-run true) || fail "by environment: $output"

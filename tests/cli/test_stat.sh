@@ -35,8 +35,27 @@ list()
 # second space; with two: a child.
 cat >program.c <<'END'
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <sluice/sluice.h>
+
+/* As daemons do: every socket that it does not know is closed, and its number is a pipe's then. */
+static int
+sockets_close(int fds[2])
+{
+	int n = 0;
+
+	if (pipe(fds))
+		return -1;
+	for (int fd = fds[1] - 20 > 3 ? fds[1] - 20 : 3; fd < fds[0]; fd++) {
+		struct stat now;
+
+		if (fstat(fd, &now) == 0 && S_ISSOCK(now.st_mode) && dup2(fds[1], fd) == fd)
+			n++;
+	}
+	return n;
+}
 
 int
 main(int argc, char **argv)
@@ -47,6 +66,8 @@ main(int argc, char **argv)
 	volatile char *bytes;
 	void *addr, *other;
 	pid_t child = 0;
+	int fds[2] = {-1, -1};
+	char byte;
 
 	(void)argv;
 	if (sluice_config_init(&config) ||
@@ -68,12 +89,19 @@ main(int argc, char **argv)
 		fclose(stdout);
 		pause();
 	}
+	if (getenv("CLOSE_SOCKETS") && sockets_close(fds) != 1)
+		return 78;
 	sluice_stats_get(space, &stats);
 	printf("ready %llu %d\n",
 	       (unsigned long long)stats.resident_bytes[SLUICE_TIER_DEVICE], (int)child);
 	fflush(stdout);
 	getchar();
-	return sluice_space_destroy(second) || sluice_space_destroy(space);
+	if (sluice_space_destroy(second) || sluice_space_destroy(space))
+		return 1;
+	/* Nobody wrote to the program's own descriptor, or closed it. */
+	if (fds[0] >= 0 && (write(fds[1], "x", 1) != 1 || read(fds[0], &byte, 1) != 1 || byte != 'x'))
+		return 79;
+	return 0;
 }
 END
 # Asks as user 65534 without looking who answers, as `sluice stat` itself would not.
@@ -162,6 +190,14 @@ case $message in
 esac
 kill $pid
 wait $pid 2>/dev/null
+
+# A program that closes the socket is not disturbed: no answer, no thread that spins, and it ends.
+export CLOSE_SOCKETS=1
+start
+message=$(timeout 600 "$SLUICE_BIN" stat $pid 2>&1)
+[ $? = 1 ] || fail "socket closed: not exit status 1: $message"
+end
+unset CLOSE_SOCKETS
 
 # The numbers are the process's own.
 start

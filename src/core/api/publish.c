@@ -11,6 +11,9 @@
  * So the child closes all listening sockets at once. Their table is atomic, because the child
  * may not take a lock.
  *
+ * Programs close descriptors that they do not know, daemons do so with all. Then there are no more
+ * answers, and nothing of the program's that has the number is touched.
+ *
  * The document is written by hand here and not by the tool's JSON writer: the library does not
  * depend on the tool.
  */
@@ -25,8 +28,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -42,8 +45,9 @@
 struct sl_publisher {
 	struct sluice_space *space; /* set once */
 	int listen_fd;              /* set once */
-	int stop_fd;                /* set once: readable when the thread is to end */
-	unsigned number; /* set once: 1 for the process's first published space */
+	ino_t listen_ino; /* set once: the program may close it, or have its number */
+	atomic_int stops; /* atomic: set by destroy, read by the thread */
+	unsigned number;  /* set once: 1 for the process's first published space */
 	pthread_t thread;
 	int thread_runs;
 	uint64_t start_ns;
@@ -54,6 +58,16 @@ struct sl_publisher {
  * destroy of different spaces at once, read by the child of a fork.
  */
 static atomic_int listen_fds[SL_PUBLISH_MAX];
+static ino_t listen_inos[SL_PUBLISH_MAX]; /* theirs, set before */
+
+/* Programs close descriptors that they do not know, and then have others of the same number. */
+static int
+fd_is_ours(int fd, ino_t ino)
+{
+	struct stat now;
+
+	return fd >= 0 && !fstat(fd, &now) && S_ISSOCK(now.st_mode) && now.st_ino == ino;
+}
 
 static void
 publish_fork_child(void)
@@ -61,7 +75,7 @@ publish_fork_child(void)
 	for (size_t i = 0; i < SL_PUBLISH_MAX; i++) {
 		int fd = atomic_exchange(&listen_fds[i], 0) - 1;
 
-		if (fd >= 0)
+		if (fd_is_ours(fd, listen_inos[i]))
 			close(fd);
 	}
 }
@@ -269,8 +283,7 @@ document_send(const struct sl_publisher *publisher, int fd, const char *text, si
 	uint64_t deadline_ns = sl_now_ns() + (uint64_t)SEND_MS * 1000000;
 
 	while (bytes) {
-		struct pollfd waits[2] = {{.fd = fd, .events = POLLOUT},
-					  {.fd = publisher->stop_fd, .events = POLLIN}};
+		struct pollfd wait = {.fd = fd, .events = POLLOUT};
 		ssize_t sent = send(fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (sent > 0) {
@@ -280,11 +293,9 @@ document_send(const struct sl_publisher *publisher, int fd, const char *text, si
 		}
 		if (sent < 0 && errno != EAGAIN && errno != EINTR)
 			return; /* the reader has gone */
-		if (sl_now_ns() >= deadline_ns)
+		if (sl_now_ns() >= deadline_ns || atomic_load(&publisher->stops))
 			return;
-		if (poll(waits, 2, 100) < 0 && errno != EINTR)
-			return;
-		if (waits[1].revents)
+		if (poll(&wait, 1, 100) < 0 && errno != EINTR)
 			return;
 	}
 }
@@ -320,11 +331,10 @@ publisher_main(void *arg)
 	const struct sl_publisher *publisher = arg;
 
 	for (;;) {
-		struct pollfd waits[2] = {{.fd = publisher->stop_fd, .events = POLLIN},
-					  {.fd = publisher->listen_fd, .events = POLLIN}};
+		struct pollfd wait = {.fd = publisher->listen_fd, .events = POLLIN};
 		int fd;
 
-		if (poll(waits, 2, -1) < 0) {
+		if (poll(&wait, 1, -1) < 0) {
 			if (errno == EINTR)
 				continue;
 			sl_log(SL_WARN, "publish",
@@ -332,13 +342,19 @@ publisher_main(void *arg)
 			       sl_errno_name(errno));
 			return NULL;
 		}
-		if (waits[0].revents)
+		if (atomic_load(&publisher->stops))
 			return NULL;
+		if (!fd_is_ours(publisher->listen_fd, publisher->listen_ino)) {
+			sl_log(SL_INFO, "publish",
+			       "`sluice stat` is not answered any more: the program has "
+			       "closed the socket");
+			return NULL;
+		}
 		fd = accept4(publisher->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd < 0) {
 			/* Out of descriptors: the reader stays queued; do not spin on it. */
 			if (errno == EMFILE || errno == ENFILE)
-				poll(waits, 1, 100);
+				poll(NULL, 0, 100);
 			continue;
 		}
 		reader_serve(publisher, fd);
@@ -398,27 +414,28 @@ sl_publisher_create(struct sluice_space *space, struct sl_publisher **out)
 {
 	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 	struct sl_publisher *publisher = sl_calloc(1, sizeof(*publisher));
+	struct stat made;
 	int rc;
 
 	if (!publisher)
 		return sl_fail(-ENOMEM, "publish: out of memory");
 	publisher->space = space;
-	publisher->stop_fd = -1;
 	publisher->start_ns = sl_now_ns();
 	publisher->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (publisher->listen_fd < 0) {
 		rc = sl_fail(-errno, "publish: socket: %s", sl_errno_name(errno));
 		goto fail;
 	}
-	publisher->stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (publisher->stop_fd < 0) {
-		rc = sl_fail(-errno, "publish: eventfd: %s", sl_errno_name(errno));
+	if (fstat(publisher->listen_fd, &made)) {
+		rc = sl_fail(-errno, "publish: socket: %s", sl_errno_name(errno));
 		goto fail;
 	}
+	publisher->listen_ino = made.st_ino;
 	rc = name_bind(publisher);
 	if (rc)
 		goto fail;
 	pthread_once(&fork_once, publish_fork_register);
+	listen_inos[publisher->number - 1] = publisher->listen_ino;
 	atomic_store(&listen_fds[publisher->number - 1], publisher->listen_fd + 1);
 	if (listen(publisher->listen_fd, BACKLOG)) {
 		rc = sl_fail(-errno, "publish: listen: %s", sl_errno_name(errno));
@@ -438,20 +455,25 @@ fail:
 void
 sl_publisher_destroy(struct sl_publisher *publisher)
 {
+	int is_ours;
+
 	if (!publisher)
 		return;
-	if (publisher->thread_runs) {
-		uint64_t one = 1;
-
-		/* A fresh counter takes the value: the write cannot fail. */
-		if (write(publisher->stop_fd, &one, sizeof(one)) == sizeof(one))
-			pthread_join(publisher->thread, NULL);
-	}
+	is_ours = fd_is_ours(publisher->listen_fd, publisher->listen_ino);
+	atomic_store(&publisher->stops, 1);
 	if (publisher->number)
 		atomic_store(&listen_fds[publisher->number - 1], 0);
-	if (publisher->listen_fd >= 0)
+	if (publisher->thread_runs && !is_ours) {
+		/* It may wait for the socket that the program has closed, and nothing wakes it: it
+		 * keeps its record, and ends when somebody asks. */
+		pthread_detach(publisher->thread);
+		return;
+	}
+	if (publisher->thread_runs) {
+		shutdown(publisher->listen_fd, SHUT_RDWR); /* wakes it */
+		pthread_join(publisher->thread, NULL);
+	}
+	if (is_ours)
 		close(publisher->listen_fd);
-	if (publisher->stop_fd >= 0)
-		close(publisher->stop_fd);
 	free(publisher);
 }
