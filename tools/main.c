@@ -13,6 +13,7 @@ static const struct command commands[] = {
 	{"plan", "plan a trace's moves for a machine, and say what that gives", cmd_plan},
 	{"run", "run a CUDA program with more memory than its GPU has", cmd_run},
 	{"stat", "show where a live process's data are and what moved", cmd_stat},
+	{"top", "show all programs under Sluice, and what they move a second", cmd_top},
 	{"trace", "make, show, check and describe traces of launches", cmd_trace},
 	{"version", "print the version", cmd_version},
 };

@@ -36,6 +36,8 @@ space_put(FILE *to, const struct stat_sample *s)
 	if (s->command) {
 		fputc(',', to);
 		label_put(to, "command", s->command);
+		if (s->device && !strcmp(s->device, "cuda"))
+			fprintf(to, ",gpu=\"%" PRIu64 "\"", s->device_number);
 	}
 }
 

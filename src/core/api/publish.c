@@ -255,11 +255,12 @@ write_document(FILE *to, const struct sl_publisher *publisher)
 	json_text(to, command);
 	fprintf(to,
 		",\"version\":\"%s\",\"space\":%u,\"now_ns\":%" PRIu64
-		",\"age_ns\":%" PRIu64 ",\"policy\":\"%s\",\"chunk_bytes\":%" PRIu64
-		",\"tiers\":{",
+		",\"age_ns\":%" PRIu64 ",\"policy\":\"%s\",\"device\":\"%s\""
+		",\"device_number\":%u,\"chunk_bytes\":%" PRIu64 ",\"tiers\":{",
 		sluice_version(), publisher->number, sl_now_ns(),
 		sl_now_ns() - publisher->start_ns, policy_name(config.policy),
-		config.chunk_bytes);
+		config.device == SLUICE_DEVICE_CUDA ? "cuda" : "soft",
+		config.device_number, config.chunk_bytes);
 	for (int tier = 0; tier < SLUICE_TIER_COUNT; tier++)
 		fprintf(to,
 			"%s\"%s\":{\"resident_bytes\":%" PRIu64 ",\"peak_bytes\":%" PRIu64
