@@ -196,6 +196,17 @@ json_findings(struct json *json, const struct doctor *doctor)
 	json_close(json);
 }
 
+/* What to type next. */
+static const char *
+next_line(const struct doctor *doctor)
+{
+	for (size_t i = 0; i < doctor->finding_n; i++)
+		if (!strcmp(doctor->findings[i].name, "gpu") &&
+		    doctor->findings[i].level != LEVEL_MISSING)
+			return "sluice run -- PROGRAM";
+	return doctor->usable ? "sluice demo" : NULL;
+}
+
 static void
 print_json(const struct doctor *doctor)
 {
@@ -206,6 +217,7 @@ print_json(const struct doctor *doctor)
 	json_string(&json, "version", sluice_version());
 	json_bool(&json, "software_device", doctor->usable);
 	json_u64(&json, "available_bytes", doctor->available_bytes);
+	json_string(&json, "next", next_line(doctor));
 	json_findings(&json, doctor);
 	json_end(&json);
 }
@@ -234,11 +246,14 @@ static void
 print_lines(const struct doctor *doctor)
 {
 	size_t counts[LEVEL_COUNT] = {0};
+	const char *next = next_line(doctor);
 
 	lines_findings(doctor, counts);
 	printf("\n%zu ok, %zu limited, %zu missing: the software device %s\n",
 	       counts[LEVEL_OK], counts[LEVEL_LIMITED], counts[LEVEL_MISSING],
 	       doctor->usable ? "works here" : "cannot work here");
+	if (next)
+		printf("next: %s\n", next);
 }
 
 /* ---- a program ---- */
@@ -344,6 +359,7 @@ cmd_doctor(int argc, char **argv)
 		 doctor.config_ok ? doctor.config.spill_dirs : "");
 	if (!doctor.dir_n)
 		dirs_default(&doctor, spill_dirs);
+	doctor_check_gpu(&doctor);
 	doctor_check_kernel(&doctor);
 	doctor_check_cpus(&doctor);
 	doctor_check_memory(&doctor);
@@ -354,7 +370,6 @@ cmd_doctor(int argc, char **argv)
 	doctor_check_userfaultfd(&doctor);
 	doctor_check_uring(&doctor);
 	doctor_check_directories(&doctor);
-	doctor_check_gpu(&doctor);
 	doctor_check_direct(&doctor);
 	check_device(&doctor);
 	if (doctor.as_json)

@@ -124,7 +124,14 @@ fi
 # The same for people: a line for each check, and the verdict last.
 text=$("$SLUICE_BIN" doctor --dir data)
 grep -q '^\(ok\|limited\|missing\) *userfaultfd ' <<<"$text" || fail "no line on userfaultfd"
-tail -n 1 <<<"$text" | grep -q 'the software device' || fail "no verdict in the last line"
+tail -n 2 <<<"$text" | grep -q 'the software device' || fail "no verdict in the last lines"
+head -n 1 <<<"$text" | grep -qE '^(ok|limited|missing) *gpu ' || fail "the GPU is not the first line: $text"
+[ "$(env SLUICE_CUDA_LIBRARY=/nonexistent "$SLUICE_BIN" doctor --dir data | tail -n 1)" = "next: sluice demo" ] ||
+	fail "no next line without a GPU"
+if [ -n "${SLUICE_STANDIN_LIBRARY:-}" ]; then
+	[ "$(env "${standin[@]}" "$SLUICE_BIN" doctor --dir data | tail -n 1)" = "next: sluice run -- PROGRAM" ] ||
+		fail "no next line with a GPU"
+fi
 
 dirs=()
 for i in {1..17}; do dirs+=(--dir data); done
