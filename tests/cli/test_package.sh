@@ -28,7 +28,12 @@ python3 -m venv try 2>/dev/null || skip "python3 makes no virtual environment (p
 try/bin/python -m pip download -q --no-deps -d try scikit-build-core >/dev/null 2>&1 ||
 	skip "PyPI cannot be reached"
 
-"$SLUICE_SOURCE_DIR/scripts/package" made >said 2>&1 || { cat said; exit 1; }
+"$SLUICE_SOURCE_DIR/scripts/package" made >said 2>&1
+case $? in
+0) ;;
+69) skip "the tools cannot be had from PyPI" ;;
+*) cat said; exit 1 ;;
+esac
 wheel=$(echo made/sluice_gpu-*-py3-none-manylinux_2_28_x86_64.whl)
 [ -f "$wheel" ] || { fail "no wheel: $(ls made)"; exit 1; }
 [ "$(stat -c %s "$wheel")" -le 8388608 ] || fail "more than 8 MiB: $(stat -c %s "$wheel")"
@@ -112,10 +117,13 @@ grep -q 'Not a directory (ENOTDIR)' out || fail "own.c: the error has no name: $
 
 # The module; NumPy is no dependency of the wheel.
 user/bin/python -c 'import sluice, sys; sys.exit("numpy" in sys.modules)' || fail "import sluice loads NumPy"
-user/bin/python -m pip install -q numpy >said 2>&1 || fail "no NumPy: $(cat said)"
 mkdir python
-(cd python && TMPDIR=$PWD ../user/bin/python "$SLUICE_SOURCE_DIR/tests/cli/python_try.py" \
-	"$SLUICE_SOURCE_DIR/docs/python.md") || fail "the module"
+if user/bin/python -m pip install -q numpy >said 2>&1; then
+	(cd python && TMPDIR=$PWD ../user/bin/python "$SLUICE_SOURCE_DIR/tests/cli/python_try.py" \
+		"$SLUICE_SOURCE_DIR/docs/python.md") || fail "the module"
+else
+	echo "left out: the module's arrays: NumPy cannot be had from PyPI"
+fi
 
 # It leaves nothing behind.
 user/bin/python -m pip uninstall -q -y sluice-gpu || fail "it cannot be removed"
