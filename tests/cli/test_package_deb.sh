@@ -38,7 +38,8 @@ has()
 		grep -q "$file" list || fail "$package has no $file"
 	done
 }
-has sluice-gpu /usr/bin/sluice /sluice/libsluice-preload.so man1/sluice-run.1 man7/sluice.7
+has sluice-gpu /usr/bin/sluice /sluice/libsluice-preload.so man1/sluice-run.1 man7/sluice.7 \
+	bash-completion/completions/sluice zsh/vendor-completions/_sluice fish/vendor_completions.d/sluice.fish
 has libsluice0 '/libsluice.so.0 '
 has libsluice-dev include/sluice/sluice.h /libsluice.a '/libsluice.so ' sluice.pc SluiceConfig.cmake \
 	man3/sluice_map.3
