@@ -71,11 +71,10 @@ sluice_stats_json(struct sluice_space *space, char *text, size_t size)
 {
 	struct text t = {text, size, 0};
 	struct sluice_stats stats;
-	int rc = sl_space_enter(space);
+	int rc = sl_space_enterable(space);
 
 	if (rc)
 		return rc;
-	sl_space_unlock(space);
 	sluice_stats_get(space, &stats);
 	text_add(&t, "{\"counters\": {");
 	for (int k = 0; k < SLUICE_COUNTER_COUNT; k++)

@@ -59,21 +59,10 @@ sl_stream_make(struct sluice_space *s, void *const *native, struct sluice_stream
 	return 0;
 }
 
-/* A call that needs no lock: errors as sl_space_enter(). */
-SL_NOT_HELD static int
-space_enterable(struct sluice_space *s)
-{
-	int rc = sl_space_enter(s);
-
-	if (!rc)
-		sl_space_unlock(s);
-	return rc;
-}
-
 int
 sluice_stream_create(struct sluice_space *space, struct sluice_stream **out)
 {
-	int rc = space_enterable(space);
+	int rc = sl_space_enterable(space);
 
 	return rc ? rc : sl_stream_make(space, NULL, out);
 }
@@ -81,7 +70,7 @@ sluice_stream_create(struct sluice_space *space, struct sluice_stream **out)
 int
 sluice_stream_wrap(struct sluice_space *space, void *native, struct sluice_stream **out)
 {
-	int rc = space_enterable(space);
+	int rc = sl_space_enterable(space);
 
 	if (rc)
 		return rc;
@@ -249,7 +238,7 @@ int
 sluice_event_create(struct sluice_space *space, struct sluice_event **out)
 {
 	struct sluice_event *event;
-	int rc = space_enterable(space);
+	int rc = sl_space_enterable(space);
 
 	if (rc)
 		return rc;
@@ -286,7 +275,7 @@ sluice_event_record(struct sluice_space *space, struct sluice_stream *stream,
 	int rc = sl_stream_own(space, stream);
 
 	if (!rc)
-		rc = space_enterable(space);
+		rc = sl_space_enterable(space);
 	if (rc)
 		return rc;
 	return space->device->events->record(sl_stream_of(space, stream)->stream,
@@ -300,7 +289,7 @@ sluice_event_wait(struct sluice_space *space, struct sluice_stream *stream,
 	int rc = sl_stream_own(space, stream);
 
 	if (!rc)
-		rc = space_enterable(space);
+		rc = sl_space_enterable(space);
 	if (rc)
 		return rc;
 	return space->device->events->wait(sl_stream_of(space, stream)->stream, event->event);

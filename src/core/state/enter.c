@@ -56,6 +56,16 @@ sl_space_enter(struct sluice_space *s)
 	return 0;
 }
 
+int
+sl_space_enterable(struct sluice_space *s)
+{
+	int rc = sl_space_enter(s);
+
+	if (!rc)
+		sl_space_unlock(s);
+	return rc;
+}
+
 struct sl_region *
 sl_region_at(struct sluice_space *s, const void *addr)
 {

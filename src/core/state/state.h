@@ -110,6 +110,8 @@ int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the proces
 void sl_fork_watch(struct sluice_space *s);        /* s is being made by this process */
 /* Take the lock. -EINVAL: s is NULL; -ECHILD after fork. */
 int sl_space_enter(struct sluice_space *s) SL_ACQUIRE_IF_0(sl_space_token) SL_MUST_CHECK;
+/* A call that needs no lock: errors as sl_space_enter(). */
+int sl_space_enterable(struct sluice_space *s) SL_NOT_HELD SL_MUST_CHECK;
 struct sl_region *sl_region_at(struct sluice_space *s, const void *addr) SL_HELD; /* NULL: none */
 /* The region that holds [addr, addr + size), size SLUICE_TO_END: to its end. -ENOENT with text. */
 int sl_region_find(struct sluice_space *s, const char *call, const void *addr,
