@@ -21,8 +21,6 @@
 #include "sluice/sluice.h"
 #include "stat.h"
 
-#define INTERVAL_MAX_S 86400.0
-
 static const char stat_help[] =
 	"Usage: sluice stat [PID] [--json] [--interval S] [--count N]\n"
 	"       sluice stat [PID] --openmetrics [--output FILE]\n"
@@ -67,12 +65,11 @@ size_text(uint64_t bytes, char *buf, size_t buf_bytes)
 static void
 print_tiers(const struct stat_sample *sample)
 {
-	static const char *const names[SLUICE_TIER_COUNT] = {"device", "host", "store"};
 	char resident[32], peak[32], budget[32];
 
 	printf("%-10s %12s %12s %12s\n", "tier", "resident", "peak", "budget");
 	for (int i = 0; i < SLUICE_TIER_COUNT; i++)
-		printf("%-10s %12s %12s %12s\n", names[i],
+		printf("%-10s %12s %12s %12s\n", stat_tiers[i],
 		       size_text(sample->stats.resident_bytes[i], resident, sizeof(resident)),
 		       size_text(sample->stats.resident_peak_bytes[i], peak, sizeof(peak)),
 		       size_text(sample->stats.budget_bytes[i], budget, sizeof(budget)));
@@ -250,13 +247,12 @@ process_watch(const struct options *options)
 {
 	SL_CLEANUP(free)
 	struct stat_sample *before = calloc(SL_PUBLISH_MAX, sizeof(*before));
-	struct timespec pause = {.tv_sec = (time_t)options->interval_s};
+	struct timespec pause = stat_pause(options->interval_s);
 	uint64_t samples = 0;
 	int rc = 0;
 
 	if (!before)
 		return command_fail("stat", "out of memory");
-	pause.tv_nsec = (int64_t)((options->interval_s - (double)pause.tv_sec) * 1e9);
 	while (!rc && (!options->count || samples < options->count)) {
 		if (samples) {
 			nanosleep(&pause, NULL);
@@ -323,22 +319,12 @@ static int
 option_take(const struct option *option, void *into)
 {
 	struct options *options = into;
-	char *end;
 
 	if (option->val == 'o') {
 		options->output = optarg;
 		return 0;
 	}
-	if (option->val == 'c')
-		return command_number(optarg, 1, UINT64_MAX, &options->count)
-			       ? command_usage("stat", "--count '%s': a number from 1", optarg)
-			       : 0;
-	options->interval_s = strtod(optarg, &end);
-	if (end == optarg || *end || !(options->interval_s >= 0.1) ||
-	    !(options->interval_s <= INTERVAL_MAX_S))
-		return command_usage("stat", "--interval '%s': seconds from 0.1 to 86400",
-				     optarg);
-	return 0;
+	return stat_rhythm_take("stat", option, &options->interval_s, &options->count);
 }
 
 static int

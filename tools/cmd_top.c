@@ -24,8 +24,7 @@
 #include "sluice/sluice.h"
 #include "stat.h"
 
-#define INTERVAL_MAX_S 86400.0
-#define COLUMNS_MIN    20
+#define COLUMNS_MIN 20
 
 static const char top_help[] =
 	"Usage: sluice top [--json] [--interval S] [--count N]\n"
@@ -258,7 +257,6 @@ table_put(const struct look *look, const struct line *lines)
 static void
 json_put(const struct look *look, const struct line *lines)
 {
-	static const char *const tiers[SLUICE_TIER_COUNT] = {"device", "host", "store"};
 	struct json json;
 
 	json_begin(&json, stdout);
@@ -275,7 +273,7 @@ json_put(const struct look *look, const struct line *lines)
 		json_string(&json, "device", line->now->device);
 		json_u64(&json, "device_number", line->now->device_number);
 		for (int k = 0; k < SLUICE_TIER_COUNT; k++) {
-			json_object(&json, tiers[k]);
+			json_object(&json, stat_tiers[k]);
 			json_u64(&json, "resident_bytes", line->now->stats.resident_bytes[k]);
 			json_u64(&json, "budget_bytes", line->now->stats.budget_bytes[k]);
 			json_close(&json);
@@ -312,11 +310,10 @@ show(const struct look *now, const struct look *before, int as_json)
 static int
 watch(const struct options *options)
 {
-	struct timespec pause = {.tv_sec = (time_t)options->interval_s};
+	struct timespec pause = stat_pause(options->interval_s);
 	struct look before, now = {0};
 	int rc = look_take(&before);
 
-	pause.tv_nsec = (int64_t)((options->interval_s - (double)pause.tv_sec) * 1e9);
 	for (uint64_t k = 0;
 	     !rc && !interrupted && (!options->count || k < options->count); k++) {
 		nanosleep(&pause, NULL);
@@ -343,18 +340,8 @@ static int
 option_take(const struct option *option, void *into)
 {
 	struct options *options = into;
-	char *end;
 
-	if (option->val == 'c')
-		return command_number(optarg, 1, UINT64_MAX, &options->count)
-			       ? command_usage("top", "--count '%s': a number from 1", optarg)
-			       : 0;
-	options->interval_s = strtod(optarg, &end);
-	if (end == optarg || *end || !(options->interval_s >= 0.1) ||
-	    !(options->interval_s <= INTERVAL_MAX_S))
-		return command_usage("top", "--interval '%s': seconds from 0.1 to 86400",
-				     optarg);
-	return 0;
+	return stat_rhythm_take("top", option, &options->interval_s, &options->count);
 }
 
 int

@@ -3,8 +3,10 @@
 #ifndef SL_TOOLS_STAT_H
 #define SL_TOOLS_STAT_H
 
+#include <getopt.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "sluice/stats.h"
 
@@ -47,6 +49,16 @@ int stat_targets_find(int pid, struct stat_target *targets);
 int stat_target_sample(const struct stat_target *target, struct stat_sample *sample,
 		       int as_json);
 void stat_sample_fini(struct stat_sample *sample);
+
+extern const char *const stat_tiers[SLUICE_TIER_COUNT]; /* names of the tiers */
+
+/*
+ * The option --count ('c') or --interval of a command, from optarg. 0, or the exit code of a wrong
+ * value, which is said.
+ */
+int stat_rhythm_take(const char *command, const struct option *option, double *interval_s,
+		     uint64_t *count);
+struct timespec stat_pause(double interval_s);
 
 /* Name of a process as the kernel has it; "?" when it is gone. */
 void stat_process_name(int pid, char *name, size_t name_bytes);

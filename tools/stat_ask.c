@@ -22,12 +22,45 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "commands.h"
 #include "core/publish.h"
 #include "json_read.h"
 #include "stat.h"
 
 #define ANSWER_MS        2000
 #define ANSWER_BYTES_MAX ((size_t)16 << 20)
+#define INTERVAL_MAX_S   86400.0
+
+const char *const stat_tiers[SLUICE_TIER_COUNT] = {"device", "host", "store"};
+
+/* ---- the rhythm of looking ---- */
+
+int
+stat_rhythm_take(const char *command, const struct option *option, double *interval_s,
+		 uint64_t *count)
+{
+	char *end;
+
+	if (option->val == 'c')
+		return command_number(optarg, 1, UINT64_MAX, count)
+			       ? command_usage(command, "--count '%s': a number from 1", optarg)
+			       : 0;
+	*interval_s = strtod(optarg, &end);
+	if (end == optarg || *end || !(*interval_s >= 0.1) ||
+	    !(*interval_s <= INTERVAL_MAX_S))
+		return command_usage(command,
+				     "--interval '%s': seconds from 0.1 to 86400", optarg);
+	return 0;
+}
+
+struct timespec
+stat_pause(double interval_s)
+{
+	struct timespec pause = {.tv_sec = (time_t)interval_s};
+
+	pause.tv_nsec = (int64_t)((interval_s - (double)pause.tv_sec) * 1e9);
+	return pause;
+}
 
 /* ---- the processes ---- */
 
@@ -372,10 +405,8 @@ fields_take(void *object, const struct field *field, const struct json_token *to
 static void
 tier_take(struct sluice_stats *stats, const char *tier, const struct json_token *token)
 {
-	static const char *const names[SLUICE_TIER_COUNT] = {"device", "host", "store"};
-
 	for (int i = 0; i < SLUICE_TIER_COUNT; i++) {
-		if (!tier || strcmp(tier, names[i]) != 0)
+		if (!tier || strcmp(tier, stat_tiers[i]) != 0)
 			continue;
 		if (strcmp(token->key, "resident_bytes") == 0)
 			stats->resident_bytes[i] = token->u64;

@@ -14,8 +14,6 @@
 #include "base/error.h"
 #include "stat.h"
 
-static const char *const tiers[SLUICE_TIER_COUNT] = {"device", "host", "store"};
-
 /* A label's value: quotes and backslashes are escaped; control characters are gone already. */
 static void
 label_put(FILE *to, const char *name, const char *value)
@@ -85,7 +83,7 @@ tiers_put(FILE *to, const struct stat_sample *samples, size_t n, const char *nam
 		for (int k = 0; samples[i].command && k < SLUICE_TIER_COUNT; k++) {
 			fprintf(to, "sluice_%s{", name);
 			space_put(to, &samples[i]);
-			fprintf(to, ",tier=\"%s\"} ", tiers[k]);
+			fprintf(to, ",tier=\"%s\"} ", stat_tiers[k]);
 			if (values[k] == UINT64_MAX)
 				fputs("+Inf\n", to); /* no limit */
 			else
