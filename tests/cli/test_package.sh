@@ -6,22 +6,8 @@
 # the Python module and its tutorial, a C program against the installed library, removal.
 # Without PyPI, from which the tools come, this is skipped. Run in an empty directory.
 set -u
-: "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
-failed=0
+. "${SLUICE_SOURCE_DIR:?}/tests/cli/package.sh"
 
-fail()
-{
-	echo "FAIL $*"
-	failed=1
-}
-
-skip()
-{
-	echo "skip: $*"
-	exit 77
-}
-
-unset LD_PRELOAD LD_LIBRARY_PATH PYTHONPATH SLUICE_PRELOAD_LIBRARY
 command -v python3 >/dev/null || skip "no python3"
 pkg-config --exists liburing || skip "no liburing-dev"
 python3 -m venv try 2>/dev/null || skip "python3 makes no virtual environment (python3-venv)"
@@ -37,7 +23,6 @@ esac
 wheel=$(echo made/sluice_gpu-*-py3-none-manylinux_2_28_x86_64.whl)
 [ -f "$wheel" ] || { fail "no wheel: $(ls made)"; exit 1; }
 [ "$(stat -c %s "$wheel")" -le 8388608 ] || fail "more than 8 MiB: $(stat -c %s "$wheel")"
-version=$(sed -n 's/^project(sluice VERSION \([0-9.]*\).*/\1/p' "$SLUICE_SOURCE_DIR/CMakeLists.txt")
 
 # No network, nothing else installed.
 python3 -m venv user || exit 1
@@ -75,18 +60,7 @@ user/bin/sluice doctor >out 2>&1 || fail "doctor ends with $?: $(cat out)"
 grep -q '^ok *software device' out || fail "the software device does not run: $(cat out)"
 
 # README's first command, the program being one on the stand-in driver.
-driver=$SLUICE_STANDIN_PLAIN
-ln "$driver" standin.so || exit 1
-cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
-"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "$driver" \
-	"-Wl,-rpath,$(dirname "$driver")" -o oversubscribed || exit 1
-"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
-	"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
-SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so TMPDIR=$PWD \
-	CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M user/bin/sluice run --device-memory 64M \
-	--host-memory 384M ./oversubscribed 128 >out 2>err || fail "sluice run ends with $?: $(cat err)"
-[ "$(cat out)" = "128 MiB: all words right" ] || fail "the program said: $(cat out)"
-grep -q '^sluice: GPU 0: .* moved in, .* out; ' err || fail "nothing was managed: $(cat err)"
+program_runs user/bin/sluice
 
 # A program of the user's own.
 cat >own.c <<-'END'

@@ -4,28 +4,17 @@
 # The Debian packages of scripts/package-deb: what is in each, and that the command, the preload
 # library and the C library work from an unpacked root. Run in an empty directory.
 set -u
-: "${SLUICE_SOURCE_DIR:?}" "${CC:?}" "${SLUICE_STANDIN_PLAIN:?}"
-failed=0
+. "${SLUICE_SOURCE_DIR:?}/tests/cli/package.sh"
 
-fail()
-{
-	echo "FAIL $*"
-	failed=1
-}
-
-unset LD_PRELOAD LD_LIBRARY_PATH SLUICE_PRELOAD_LIBRARY
 for tool in dpkg-buildpackage dh dpkg-deb; do
-	command -v $tool >/dev/null || { echo "skip: no $tool"; exit 77; }
+	command -v $tool >/dev/null || skip "no $tool"
 done
-for library in liburing; do
-	pkg-config --exists $library || { echo "skip: no $library"; exit 77; }
-done
+pkg-config --exists liburing || skip "no liburing-dev"
 "$SLUICE_SOURCE_DIR/scripts/package-deb" made >said 2>&1 || { cat said; exit 1; }
 [ "$(ls made/*.deb | wc -l)" = 3 ] || fail "not three packages: $(ls made)"
 for package in made/*.deb; do
 	dpkg-deb -x "$package" root || fail "$package cannot be unpacked"
 done
-version=$(sed -n 's/^project(sluice VERSION \([0-9.]*\).*/\1/p' "$SLUICE_SOURCE_DIR/CMakeLists.txt")
 libdir=root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 
 # has PACKAGE FILE...: each is there once, in that package.
@@ -52,18 +41,7 @@ dpkg-deb --ctrl-tarfile made/sluice-gpu_*.deb | tar -tf - | grep -q shlibs &&
 
 [ "$(root/usr/bin/sluice version)" = "sluice $version" ] || fail "sluice version"
 root/usr/bin/sluice doctor >out 2>&1 || fail "doctor ends with $?: $(cat out)"
-driver=$SLUICE_STANDIN_PLAIN
-ln "$driver" standin.so && cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
-"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "$driver" \
-	"-Wl,-rpath,$(dirname "$driver")" -o oversubscribed || exit 1
-"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
-	"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
-SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so TMPDIR=$PWD \
-	CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M root/usr/bin/sluice run \
-	--device-memory 64M --host-memory 384M ./oversubscribed 128 >out 2>err ||
-	fail "sluice run ends with $?: $(cat err)"
-[ "$(cat out)" = "128 MiB: all words right" ] || fail "the program said: $(cat out)"
-grep -q '^sluice: GPU 0: .* moved in, .* out; ' err || fail "nothing was managed: $(cat err)"
+program_runs root/usr/bin/sluice
 
 cat >own.c <<-'END'
 	#include <stdio.h>
