@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in driver's graphs without captures (graph.c has captures): made of nodes, copied,
- * nested, described, changed after instantiation. Nodes run in the order in which they were
+ * The stand-in driver's graphs without captures (graph.c has captures): made of nodes, nested,
+ * described, changed after instantiation. api_graph_edit.c has what changes a graph's shape. Nodes run in the order in which they were
  * added, which their dependencies allow. A change in an executable graph finds its node by the
  * node it is a copy of. An update finds it by its place in the order.
  *
@@ -17,26 +17,29 @@
 #include "internal.h"
 #include "preload/api/api_graph.h"
 
-#define INSIDE_MAX   16u
 #define TYPE_HOST    1
 #define TYPE_DEVICE  2
 #define TYPE_UNIFIED 4
 
 EXPORT int cuGraphCreate(struct cu_graph **graph, unsigned flags);
-EXPORT int cuGraphClone(struct cu_graph **out, struct cu_graph *graph);
 EXPORT int cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 				   struct cu_graph_node *const *before, size_t n,
 				   const struct cu_kernel_node *params);
 EXPORT int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 				    struct cu_graph_node *const *before, size_t n,
 				    struct cu_graph *child);
+EXPORT int cuGraphAddHostNode(struct cu_graph_node **out, struct cu_graph *graph,
+			      struct cu_graph_node *const *before, size_t n,
+			      const struct cu_host_node *params);
+EXPORT int cuGraphAddMemAllocNode(struct cu_graph_node **out, struct cu_graph *graph,
+				  struct cu_graph_node *const *before, size_t n,
+				  void *params);
 EXPORT int cuGraphAddEmptyNode(struct cu_graph_node **out, struct cu_graph *graph,
 			       struct cu_graph_node *const *before, size_t n);
 
 /* ---- nodes ---- */
 
-/* The operation behind a node's handle, in any graph; NULL: no node. the.lock. */
-static struct op *
+struct op *
 node_find(const struct cu_graph_node *handle)
 {
 	for (size_t i = 0; i < HASH_SIZE; i++)
@@ -50,8 +53,7 @@ node_find(const struct cu_graph_node *handle)
 	return NULL;
 }
 
-/* Prologue of calls on a node; the lock is taken on success. kind: what it must be, or -1. */
-static int
+int
 node_enter(struct cu_graph_node *handle, int kind, struct op **op)
 {
 	int code = call_enter(CALL_API, NEEDS_INIT, NULL);
@@ -143,9 +145,39 @@ fill_op(const struct cu_memset_node *params, struct op **out)
 	return places_enter(*out, 1, params->addr, 0, 0);
 }
 
-/* Append a node; takes it over. */
+static struct op *
+host_op(const struct cu_host_node *params)
+{
+	struct op *op = op_new(OP_HOST, CALL_API);
+
+	op->host_function = params->function;
+	op->host_argument = params->argument;
+	return op;
+}
+
 static int
-node_add(struct cu_graph_node **out, struct cu_graph *handle, struct op *op)
+params_op(const struct cu_node_params *params, struct op **out)
+{
+	switch (params->type) {
+	case CU_NODE_KERNEL:
+		return kernel_op(&params->kernel, out);
+	case CU_NODE_MEMCPY:
+		return copy_op(&params->copy.copy, out);
+	case CU_NODE_MEMSET:
+		return fill_op(&params->fill, out);
+	case CU_NODE_HOST:
+		*out = host_op(&params->host);
+		return CU_SUCCESS;
+	case CU_NODE_EMPTY:
+		*out = op_new(OP_EMPTY, CALL_API);
+		return CU_SUCCESS;
+	}
+	return CU_ERROR_NOT_SUPPORTED;
+}
+
+int
+node_add(struct cu_graph_node **out, struct cu_graph *handle,
+	 struct cu_graph_node *const *before, size_t n, struct op *op)
 {
 	struct graph *graph;
 	int code = graph_enter(CALL_API, handle, OBJECT_GRAPH, &graph);
@@ -154,6 +186,7 @@ node_add(struct cu_graph_node **out, struct cu_graph *handle, struct op *op)
 		op_free(op);
 		return code;
 	}
+	op_put_behind(op, (struct op *const *)before, n);
 	graph_add(graph, op);
 	if (out)
 		*out = (struct cu_graph_node *)op;
@@ -169,9 +202,7 @@ cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 	struct op *op;
 	int code = kernel_op(params, &op);
 
-	(void)before;
-	(void)n;
-	return code ? code : node_add(out, graph, op);
+	return code ? code : node_add(out, graph, before, n, op);
 }
 
 int
@@ -182,10 +213,8 @@ cuGraphAddMemcpyNode(struct cu_graph_node **out, struct cu_graph *graph,
 	struct op *op;
 	int code = copy_op(copy, &op);
 
-	(void)before;
-	(void)n;
 	(void)context;
-	return code ? code : node_add(out, graph, op);
+	return code ? code : node_add(out, graph, before, n, op);
 }
 
 int
@@ -193,22 +222,18 @@ cuGraphAddMemsetNode(struct cu_graph_node **out, struct cu_graph *graph,
 		     struct cu_graph_node *const *before, size_t n,
 		     const struct cu_memset_node *params, struct cu_context *context)
 {
-	struct op *op;
+	struct op *op = NULL;
 	int code = fill_op(params, &op);
 
-	(void)before;
-	(void)n;
 	(void)context;
-	return code ? code : node_add(out, graph, op);
+	return code ? code : node_add(out, graph, before, n, op);
 }
 
 int
 cuGraphAddEmptyNode(struct cu_graph_node **out, struct cu_graph *graph,
 		    struct cu_graph_node *const *before, size_t n)
 {
-	(void)before;
-	(void)n;
-	return node_add(out, graph, op_new(OP_EMPTY, CALL_API));
+	return node_add(out, graph, before, n, op_new(OP_EMPTY, CALL_API));
 }
 
 int
@@ -220,8 +245,6 @@ cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *handle,
 	int code = graph_enter(CALL_API, child_handle, OBJECT_GRAPH, &child);
 	struct op *op;
 
-	(void)before;
-	(void)n;
 	if (code)
 		return code;
 	op = op_new(OP_GRAPH, CALL_API);
@@ -229,7 +252,24 @@ cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *handle,
 	graph_copy(op->inside, child);
 	object_add(&op->inside->object, OBJECT_GRAPH);
 	pthread_mutex_unlock(&the.lock);
-	return node_add(out, handle, op);
+	return node_add(out, handle, before, n, op);
+}
+
+int
+cuGraphAddHostNode(struct cu_graph_node **out, struct cu_graph *graph,
+		   struct cu_graph_node *const *before, size_t n,
+		   const struct cu_host_node *params)
+{
+	return node_add(out, graph, before, n, host_op(params));
+}
+
+/* Takes no parameters, and allocates nothing. */
+int
+cuGraphAddMemAllocNode(struct cu_graph_node **out, struct cu_graph *graph,
+		       struct cu_graph_node *const *before, size_t n, void *params)
+{
+	(void)params;
+	return node_add(out, graph, before, n, op_new(OP_ALLOC, CALL_API));
 }
 
 int
@@ -237,19 +277,11 @@ cuGraphAddNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 		  struct cu_graph_node *const *before, const void *edges, size_t n,
 		  struct cu_node_params *params)
 {
+	struct op *op = NULL;
+	int code = params_op(params, &op);
+
 	(void)edges;
-	switch (params->type) {
-	case CU_NODE_KERNEL:
-		return cuGraphAddKernelNode_v2(out, graph, before, n, &params->kernel);
-	case CU_NODE_MEMCPY:
-		return cuGraphAddMemcpyNode(out, graph, before, n, &params->copy.copy,
-					    params->copy.context);
-	case CU_NODE_MEMSET:
-		return cuGraphAddMemsetNode(out, graph, before, n, &params->fill, NULL);
-	case CU_NODE_EMPTY:
-		return cuGraphAddEmptyNode(out, graph, before, n);
-	}
-	return CU_ERROR_NOT_SUPPORTED;
+	return code ? code : node_add(out, graph, before, n, op);
 }
 
 int
@@ -275,6 +307,7 @@ cuGraphNodeGetType(struct cu_graph_node *node, int *type)
 		: op->kind == OP_HOST   ? CU_NODE_HOST
 		: op->kind == OP_GRAPH  ? CU_NODE_GRAPH
 		: op->kind == OP_EMPTY  ? CU_NODE_EMPTY
+		: op->kind == OP_ALLOC  ? CU_NODE_MEM_ALLOC
 					: CU_NODE_BATCH_MEM_OP;
 	pthread_mutex_unlock(&the.lock);
 	return CU_SUCCESS;
@@ -370,42 +403,6 @@ cuGraphCreate(struct cu_graph **out, unsigned flags)
 	return CU_SUCCESS;
 }
 
-/* Graphs inside of a copy have handles of their own. */
-static void
-inside_publish(struct graph *graph)
-{
-	struct graph *left[INSIDE_MAX];
-	size_t n = 1;
-
-	left[0] = graph;
-	while (n) {
-		graph = left[--n];
-		for (struct op *op = graph->head; op; op = op->next) {
-			if (!op->inside || n == INSIDE_MAX)
-				continue;
-			object_add(&op->inside->object, OBJECT_GRAPH);
-			left[n++] = op->inside;
-		}
-	}
-}
-
-int
-cuGraphClone(struct cu_graph **out, struct cu_graph *handle)
-{
-	struct graph *graph, *clone;
-	int code = graph_enter(CALL_API, handle, OBJECT_GRAPH, &graph);
-
-	if (code)
-		return code;
-	clone = must_alloc(1, sizeof(*clone));
-	graph_copy(clone, graph);
-	inside_publish(clone);
-	*out = (struct cu_graph *)object_add(&clone->object, OBJECT_GRAPH);
-	the.live.graphs++;
-	pthread_mutex_unlock(&the.lock);
-	return CU_SUCCESS;
-}
-
 int
 cuGraphInstantiate(struct cu_graph_exec **exec, struct cu_graph *graph,
 		   struct cu_graph_node **failed, char *log, size_t log_bytes)
@@ -466,6 +463,8 @@ op_replace(struct op *old, struct op *op)
 	old->bytes = op->bytes;
 	old->value = op->value;
 	old->value_bytes = op->value_bytes;
+	old->host_function = op->host_function;
+	old->host_argument = op->host_argument;
 	op->launch = launch;
 	op_free(op);
 }
@@ -498,7 +497,7 @@ cuGraphMemcpyNodeSetParams(struct cu_graph_node *node, const struct cu_copy_3d *
 int
 cuGraphMemsetNodeSetParams(struct cu_graph_node *node, const struct cu_memset_node *params)
 {
-	struct op *op;
+	struct op *op = NULL;
 	int code = fill_op(params, &op);
 
 	return code ? code : node_change(node, op);
@@ -507,11 +506,10 @@ cuGraphMemsetNodeSetParams(struct cu_graph_node *node, const struct cu_memset_no
 int
 cuGraphNodeSetParams(struct cu_graph_node *node, struct cu_node_params *params)
 {
-	return params->type == CU_NODE_MEMCPY
-		       ? cuGraphMemcpyNodeSetParams(node, &params->copy.copy)
-	       : params->type == CU_NODE_MEMSET
-		       ? cuGraphMemsetNodeSetParams(node, &params->fill)
-		       : CU_ERROR_NOT_SUPPORTED;
+	struct op *op = NULL;
+	int code = params_op(params, &op);
+
+	return code ? code : node_change(node, op);
 }
 
 static int
@@ -525,9 +523,7 @@ exec_change(struct cu_graph_exec *handle, struct cu_graph_node *node, struct op 
 		op_free(op);
 		return code;
 	}
-	at = exec->head;
-	while (at && (const struct cu_graph_node *)at->origin != node)
-		at = at->next;
+	at = op_of_origin(exec, node);
 	if (at && at->kind == op->kind) {
 		op_replace(at, op);
 	} else {
@@ -575,7 +571,7 @@ cuGraphExecMemsetNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node 
 			       const struct cu_memset_node *params,
 			       struct cu_context *context)
 {
-	struct op *op;
+	struct op *op = NULL;
 	int code = fill_op(params, &op);
 
 	(void)context;
@@ -583,14 +579,22 @@ cuGraphExecMemsetNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node 
 }
 
 int
+cuGraphExecHostNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
+			     const struct cu_host_node *params)
+{
+	struct op *op = host_op(params);
+
+	return exec_change(exec, node, op);
+}
+
+int
 cuGraphExecNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 			 struct cu_node_params *params)
 {
-	return params->type == CU_NODE_MEMCPY
-		       ? cuGraphExecMemcpyNodeSetParams(exec, node, &params->copy.copy, NULL)
-	       : params->type == CU_NODE_MEMSET
-		       ? cuGraphExecMemsetNodeSetParams(exec, node, &params->fill, NULL)
-		       : CU_ERROR_NOT_SUPPORTED;
+	struct op *op = NULL;
+	int code = params_op(params, &op);
+
+	return code ? code : exec_change(exec, node, op);
 }
 
 int

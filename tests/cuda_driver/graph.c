@@ -24,8 +24,9 @@
 #include "internal.h"
 #include "preload/api/api_stream.h"
 
-#define INSIDE_MAX         16u /* graphs inside of each other */
-#define FLAG_DEVICE_LAUNCH 4u  /* taken; no kernel here launches a graph */
+#define INSIDE_MAX  16u /* graphs inside of each other */
+/* Taken, and nothing: to free at a launch; no kernel here launches a graph; priorities. */
+#define FLAGS_TAKEN (1u | 4u | 8u)
 
 struct capture {
 	struct capture *next; /* the.captures */
@@ -302,6 +303,7 @@ capture_graph(struct capture *capture)
 	struct graph *graph = capture->into ? (struct graph *)object_find(capture->into,
 									  OBJECT_GRAPH)
 					    : NULL;
+	struct op *last = NULL;
 
 	if (!graph) {
 		graph = must_alloc(1, sizeof(*graph));
@@ -313,6 +315,9 @@ capture_graph(struct capture *capture)
 
 		capture->head = op->next;
 		op->next = NULL;
+		if (last)
+			op_put_behind(op, &last, 1);
+		last = op;
 		graph_add(graph, op);
 	}
 	return graph;
@@ -409,6 +414,27 @@ op_copy_of(const struct op *op)
 }
 
 void
+op_put_behind(struct op *op, struct op *const *before, size_t n)
+{
+	free(op->before);
+	op->before = must_alloc(n + 1, sizeof(struct op *));
+	for (size_t i = 0; i < n; i++)
+		op->before[i] = before[i];
+	op->n_before = n;
+}
+
+/* The copy of a node in a graph that was copied; NULL: none. */
+struct op *
+op_of_origin(const struct graph *graph, const void *origin)
+{
+	struct op *op = graph->head;
+
+	while (op && op->origin != origin)
+		op = op->next;
+	return op;
+}
+
+void
 graph_add(struct graph *graph, struct op *op)
 {
 	struct op **tail = &graph->head;
@@ -429,6 +455,11 @@ graph_copy(struct graph *to, const struct graph *from)
 		tail = &(*tail)->next;
 	}
 	to->n_ops = from->n_ops;
+	for (struct op *op = to->head; op; op = op->next) {
+		op_put_behind(op, op->origin->before, op->origin->n_before);
+		for (size_t i = 0; i < op->n_before; i++)
+			op->before[i] = op_of_origin(to, op->before[i]);
+	}
 }
 
 void
@@ -457,7 +488,7 @@ ops_unfold(const struct graph *graph, struct op **tail)
 			op = op->inside->head;
 			continue;
 		}
-		if (op->kind != OP_EMPTY) {
+		if (op->kind != OP_EMPTY && op->kind != OP_ALLOC && !op->disabled) {
 			*tail = op_copy_of(op);
 			tail = &(*tail)->next;
 		}
@@ -492,10 +523,12 @@ cuGraphGetNodes(struct cu_graph *handle, struct cu_graph_node **nodes, size_t *n
 
 	if (code)
 		return code;
-	for (op = graph->head; op && nodes && i < *n; op = op->next)
-		nodes[i++] = (struct cu_graph_node *)op;
 	while (nodes && i < *n)
 		nodes[i++] = NULL;
+	i = graph->n_ops; /* no program may count on an order: the last first */
+	for (op = graph->head; op && nodes; op = op->next)
+		if (--i < *n)
+			nodes[i] = (struct cu_graph_node *)op;
 	*n = graph->n_ops;
 	pthread_mutex_unlock(&the.lock);
 	return CU_SUCCESS;
@@ -510,7 +543,7 @@ cuGraphInstantiateWithFlags(struct cu_graph_exec **out, struct cu_graph *handle,
 
 	if (code)
 		return code;
-	if (flags & ~FLAG_DEVICE_LAUNCH) {
+	if (flags & ~(unsigned long long)FLAGS_TAKEN) {
 		pthread_mutex_unlock(&the.lock);
 		return violate(CU_ERROR_INVALID_VALUE,
 			       "cuGraphInstantiateWithFlags: flags %#llx", flags);
@@ -521,6 +554,20 @@ cuGraphInstantiateWithFlags(struct cu_graph_exec **out, struct cu_graph *handle,
 	the.live.graphs++;
 	pthread_mutex_unlock(&the.lock);
 	return CU_SUCCESS;
+}
+
+/* The graph may have been destroyed while the queue was full. */
+static void
+launch_note(const struct cu_graph_exec *handle, struct stream *stream)
+{
+	struct graph *exec = (struct graph *)object_find(handle, OBJECT_GRAPH_EXEC);
+
+	if (!exec)
+		return;
+	if (exec->last.stream)
+		stream_put(exec->last.stream);
+	stream_get(stream);
+	exec->last = (struct point){stream, stream->seq_queued};
 }
 
 int
@@ -544,6 +591,9 @@ cuGraphLaunch(struct cu_graph_exec *handle, struct cu_stream *stream_handle)
 	/* Copies first: a full queue drops the lock. */
 	if (!code)
 		ops_unfold(exec, &copies);
+	/* Launches of one graph follow each other, whatever their streams. */
+	if (copies && exec->last.stream)
+		op_wait_for(copies, exec->last.stream, exec->last.seq);
 	while (copies && !code) {
 		struct op *op = copies;
 
@@ -551,6 +601,8 @@ cuGraphLaunch(struct cu_graph_exec *handle, struct cu_stream *stream_handle)
 		op->next = NULL;
 		code = op_submit(stream, op);
 	}
+	if (!code)
+		launch_note(handle, stream);
 	ops_free(copies);
 	pthread_mutex_unlock(&the.lock);
 	return code;
@@ -562,6 +614,8 @@ graph_free(struct graph *graph)
 {
 	object_remove(&graph->object);
 	the.live.graphs--;
+	if (graph->last.stream)
+		stream_put(graph->last.stream);
 	ops_free(graph->head);
 	free(graph);
 	pthread_mutex_unlock(&the.lock);

@@ -151,7 +151,8 @@ enum op_kind {
 	OP_WAIT_VALUE,
 	OP_WRITE_VALUE,
 	OP_GRAPH, /* in graphs only: a launch puts what is inside into the stream */
-	OP_EMPTY  /* the same */
+	OP_EMPTY, /* the same */
+	OP_ALLOC  /* the same: it allocates nothing, and its graph cannot be cloned */
 };
 
 /* Where a copy reads or writes. */
@@ -181,6 +182,9 @@ struct op {
 	struct launch *launch;
 	struct graph *inside;    /* OP_GRAPH: a copy of its own */
 	const struct op *origin; /* of a copy: what it is of */
+	struct op **before; /* in graphs that can be changed: nodes that it runs behind */
+	size_t n_before;
+	int disabled; /* in executable graphs */
 };
 
 /* Both what was captured or made of nodes, and what can be launched. A node's handle is its operation. */
@@ -188,6 +192,7 @@ struct graph {
 	struct object object;
 	struct op *head;
 	size_t n_ops;
+	struct point last; /* of what can be launched: its last launch; no stream: none */
 };
 
 struct stream {
@@ -421,6 +426,9 @@ uint64_t capture_number(const struct stream *stream); /* 0: not captured */
 struct op *op_copy_of(const struct op *op);
 void graph_copy(struct graph *to, const struct graph *from);
 void graph_add(struct graph *graph, struct op *op);
+/* Replaces what it runs behind. */
+void op_put_behind(struct op *op, struct op *const *before, size_t n);
+struct op *op_of_origin(const struct graph *graph, const void *origin);
 /* Prologue of calls on a graph, or one that can be launched; the lock is taken on success. */
 int graph_enter(enum call call, const void *handle, enum object_type type,
 		struct graph **graph);
@@ -428,6 +436,17 @@ void graph_inside_free(struct graph *graph);
 /* End the capture of a stream, if there is one, without a graph. */
 void capture_drop(struct stream *stream);
 int stream_capture(void *stream, int on); /* takes the lock itself */
+
+/* ---- api_graph.c ---- */
+
+struct cu_graph_node;
+/* The operation behind a node's handle, in any graph; NULL: no node. the.lock. */
+struct op *node_find(const struct cu_graph_node *handle);
+/* Prologue of calls on a node; the lock is taken on success. kind: what it must be, or -1. */
+int node_enter(struct cu_graph_node *handle, int kind, struct op **op);
+/* Append a node; takes it over. Without the lock. */
+int node_add(struct cu_graph_node **out, struct cu_graph *handle,
+	     struct cu_graph_node *const *before, size_t n, struct op *op);
 
 /* ---- module.c ---- */
 

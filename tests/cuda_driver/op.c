@@ -226,6 +226,7 @@ op_run(struct stream *stream, struct op *op)
 		return 0;
 	case OP_GRAPH:
 	case OP_EMPTY:
+	case OP_ALLOC:
 	case OP_WAIT:
 		return 0; /* its points were waited for */
 	case OP_WAIT_VALUE:

@@ -61,6 +61,7 @@ op_free(struct op *op)
 		launch_free(op->launch);
 	if (op->inside)
 		graph_inside_free(op->inside);
+	free(op->before);
 	free(op);
 }
 

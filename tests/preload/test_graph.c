@@ -228,8 +228,8 @@ update_brings_the_other_graphs_buffers(void)
 	kernel = work_node(&w, WORK_ADD, values, params);
 	OK(w.cuGraphCreate(&other, 0));
 	OK(w.cuGraphAddKernelNode_v2(&others[0], other, NULL, 0, &kernel));
-	OK(w.cuGraphAddMemcpyNode(&others[1], other, NULL, 0, &copy, w.context));
-	OK(w.cuGraphAddMemsetNode(&others[2], other, NULL, 0, &fill, w.context));
+	OK(w.cuGraphAddMemcpyNode(&others[1], other, &others[0], 1, &copy, w.context));
+	OK(w.cuGraphAddMemsetNode(&others[2], other, &others[1], 1, &fill, w.context));
 	OK(w.cuGraphExecUpdate_v2(exec, other, NULL));
 	OK(w.cuGraphDestroy(other));
 	use_all();

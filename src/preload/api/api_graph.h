@@ -52,6 +52,18 @@ struct cu_batch_node {
 	unsigned flags;
 };
 
+struct cu_host_node {
+	void (*function)(void *argument);
+	void *argument;
+};
+
+/* Signals or waits; their parameters are the driver's. */
+struct cu_semaphores_node {
+	void *const *semaphores;
+	const void *params;
+	unsigned n;
+};
+
 struct cu_memcpy_node {
 	int flags, reserved;
 	struct cu_context *context;
@@ -69,6 +81,9 @@ struct cu_node_params {
 		struct cu_memset_node fill;
 		struct cu_graph *graph;
 		struct cu_batch_node memops;
+		struct cu_host_node host;
+		struct cu_event *event;
+		struct cu_semaphores_node semaphores;
 	};
 	long long reserved1;
 };
@@ -80,7 +95,7 @@ struct cu_instantiate_params {
 	int result;
 };
 
-enum { CU_INSTANTIATE_DEVICE_LAUNCH = 4 };
+enum { CU_INSTANTIATE_DEVICE_LAUNCH = 4, CU_INSTANTIATE_NODE_PRIORITY = 8 };
 
 /* Attribute of a kernel node: running kernels may change it. */
 #define CU_NODE_ATTRIBUTE_DEVICE_UPDATABLE 13
@@ -95,6 +110,8 @@ _Static_assert(sizeof(struct cu_kernel_node) == 72, "ABI");
 _Static_assert(sizeof(struct cu_memset_node) == 40, "ABI");
 _Static_assert(sizeof(struct cu_batch_node) == 32, "ABI");
 _Static_assert(sizeof(struct cu_memcpy_node) == 216, "ABI");
+_Static_assert(sizeof(struct cu_host_node) == 16, "ABI");
+_Static_assert(sizeof(struct cu_semaphores_node) == 24, "ABI");
 _Static_assert(sizeof(struct cu_node_params) == 256, "ABI");
 _Static_assert(sizeof(struct cu_instantiate_params) == 32, "ABI");
 
@@ -158,6 +175,23 @@ PL_EXPORT int cuGraphExecChildGraphNodeSetParams(struct cu_graph_exec *exec,
 						 struct cu_graph *child);
 PL_EXPORT int cuGraphExecNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 				       struct cu_node_params *params);
+PL_EXPORT int cuGraphExecHostNodeSetParams(struct cu_graph_exec *exec,
+					   struct cu_graph_node *node,
+					   const struct cu_host_node *params);
+PL_EXPORT int cuGraphExecEventRecordNodeSetEvent(struct cu_graph_exec *exec,
+						 struct cu_graph_node *node,
+						 struct cu_event *event);
+PL_EXPORT int cuGraphExecEventWaitNodeSetEvent(struct cu_graph_exec *exec,
+					       struct cu_graph_node *node,
+					       struct cu_event *event);
+PL_EXPORT int cuGraphExecExternalSemaphoresSignalNodeSetParams(
+	struct cu_graph_exec *exec, struct cu_graph_node *node,
+	const struct cu_semaphores_node *params);
+PL_EXPORT int cuGraphExecExternalSemaphoresWaitNodeSetParams(
+	struct cu_graph_exec *exec, struct cu_graph_node *node,
+	const struct cu_semaphores_node *params);
+PL_EXPORT int cuGraphNodeSetEnabled(struct cu_graph_exec *exec,
+				    struct cu_graph_node *node, unsigned enabled);
 PL_EXPORT int cuGraphExecDestroy(struct cu_graph_exec *exec);
 /* clang-format off */
 PL_BOTH(cuGraphUpload, ptsz, (struct cu_graph_exec *exec, struct cu_stream *stream));
@@ -166,6 +200,13 @@ PL_BOTH(cuGraphLaunch, ptsz, (struct cu_graph_exec *exec, struct cu_stream *stre
 
 /* Called by us, wrapped by nobody. */
 int cuGraphGetNodes(struct cu_graph *graph, struct cu_graph_node **nodes, size_t *n);
+int cuGraphGetEdges_v2(struct cu_graph *graph, struct cu_graph_node **from,
+		       struct cu_graph_node **to, uint64_t *data, size_t *n);
+int cuGraphClone(struct cu_graph **out, struct cu_graph *graph);
+int cuGraphDestroy(struct cu_graph *graph);
+int cuGraphNodeFindInClone(struct cu_graph_node **out, struct cu_graph_node *node,
+			   struct cu_graph *clone);
+int cuGraphDestroyNode(struct cu_graph_node *node);
 int cuGraphNodeGetType(struct cu_graph_node *node, int *type);
 int cuGraphKernelNodeGetParams_v2(struct cu_graph_node *node, struct cu_kernel_node *params);
 int cuGraphKernelNodeGetAttribute(struct cu_graph_node *node, int attribute,
