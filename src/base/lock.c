@@ -39,6 +39,7 @@ static const char *
 rank_name(enum sl_lock_rank rank)
 {
 	static const char *const names[SL_RANK_COUNT] = {
+		[SL_RANK_PL_RUNNING] = "running graph",
 		[SL_RANK_PL_MAPPINGS] = "mappings",
 		[SL_RANK_PL_GRAPHS] = "graphs",
 		[SL_RANK_PL_KERNELS] = "kernels",
@@ -71,8 +72,9 @@ rank_name(enum sl_lock_rank rank)
 static int
 rank_spans_waits(enum sl_lock_rank rank)
 {
-	return rank == SL_RANK_PL_MAPPINGS || rank == SL_RANK_PL_GPUS ||
-	       rank == SL_RANK_PL_BUDGET || rank == SL_RANK_PL_OPENING;
+	return rank == SL_RANK_PL_RUNNING || rank == SL_RANK_PL_MAPPINGS ||
+	       rank == SL_RANK_PL_GPUS || rank == SL_RANK_PL_BUDGET ||
+	       rank == SL_RANK_PL_OPENING;
 }
 
 __attribute__((noreturn)) static void

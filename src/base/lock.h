@@ -43,6 +43,9 @@
  * of the pager, which it calls under them. Under each of them: no call of the program's own code.
  */
 enum sl_lock_rank {
+	/* A graph that is launched in pieces, or changed: from its first piece to its last. Scopes are
+	 * opened under it, so the device may be waited for. */
+	SL_RANK_PL_RUNNING,
 	/* Memory that the program maps itself: handles, reservations, mappings. The pager and the
 	 * driver may be waited for under it. No launch waits for it. */
 	SL_RANK_PL_MAPPINGS,

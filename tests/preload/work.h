@@ -38,6 +38,10 @@ int cuGraphClone(struct cu_graph **out, struct cu_graph *graph);
 int cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 			    struct cu_graph_node *const *before, size_t n,
 			    const struct cu_kernel_node *params);
+int cuGraphAddMemAllocNode(struct cu_graph_node **out, struct cu_graph *graph,
+			   struct cu_graph_node *const *before, size_t n, void *params);
+int cuGraphNodeGetEnabled(struct cu_graph_exec *exec, struct cu_graph_node *node,
+			  unsigned *enabled);
 int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 			     struct cu_graph_node *const *before, size_t n,
 			     struct cu_graph *child);
@@ -48,11 +52,12 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 	C(cuDevicePrimaryCtxReset_v2) C(cuDevicePrimaryCtxRetain) C(cuEventCreate) \
 	C(cuEventDestroy_v2) C(cuEventRecord) C(cuEventSynchronize) \
 	C(cuGraphAddChildGraphNode) \
-	C(cuGraphAddKernelNode_v2) C(cuGraphAddMemcpyNode) C(cuGraphAddMemsetNode) \
+	C(cuGraphAddKernelNode_v2) C(cuGraphAddMemAllocNode) C(cuGraphAddMemcpyNode) C(cuGraphAddMemsetNode) \
 	C(cuGraphAddNode) C(cuGraphAddNode_v2) \
 	C(cuGraphClone) C(cuGraphCreate) C(cuGraphDestroy) C(cuGraphExecDestroy) \
 	C(cuGraphExecKernelNodeSetParams) C(cuGraphExecKernelNodeSetParams_v2) \
 	C(cuGraphExecMemcpyNodeSetParams) C(cuGraphExecMemsetNodeSetParams) \
+	C(cuGraphExecHostNodeSetParams) C(cuGraphNodeGetEnabled) C(cuGraphNodeSetEnabled) \
 	C(cuGraphExecNodeSetParams) C(cuGraphMemcpyNodeSetParams) \
 	C(cuGraphMemsetNodeSetParams) C(cuGraphNodeSetParams) \
 	C(cuGraphExecUpdate_v2) C(cuGraphGetNodes) C(cuGraphInstantiate) \

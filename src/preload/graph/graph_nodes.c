@@ -31,6 +31,7 @@ pl_graph_nodes_fini(struct pl_graph_nodes *nodes)
 	for (size_t i = 0; i < nodes->n; i++)
 		free(nodes->at[i].uses);
 	free(nodes->at);
+	free(nodes->levels);
 	*nodes = (struct pl_graph_nodes){0};
 }
 
@@ -61,8 +62,10 @@ node_put(struct pl_graph_nodes *nodes, struct cu_graph_node *node, size_t n)
 			nodes->size = size;
 		}
 		at = &nodes->at[nodes->n++];
+		*at = (struct pl_graph_node){.node = NULL};
 	}
-	*at = (struct pl_graph_node){.node = node};
+	/* Changing what a node does does not switch it on, or move it. */
+	*at = (struct pl_graph_node){.node = node, .piece = at->piece, .disabled = at->disabled};
 	return at;
 }
 
@@ -104,18 +107,15 @@ words_keep(struct pl_graph_node *node, const uint64_t *at, size_t n)
 	node->n_at = node->n;
 }
 
-void
-pl_graph_node_kernel(struct pl_graph_node *node, const struct cu_kernel_node *params,
-		     int has_kernel)
+static void
+node_kernel(struct pl_graph_node *node, const struct cu_kernel_node *params)
 {
 	struct pl_use uses[PL_USES_MAX];
 	uint64_t at[PL_WORDS_MAX];
 	unsigned flags = 0;
 	size_t n, n_at;
 
-	node->function = params->function;
-	if (!node->function && has_kernel)
-		node->function = params->kernel;
+	node->function = params->function ? params->function : (void *)params->kernel;
 	if (!node->function) {
 		node->all = 1;
 		return;
@@ -128,8 +128,8 @@ pl_graph_node_kernel(struct pl_graph_node *node, const struct cu_kernel_node *pa
 		node->all = 1;
 }
 
-void
-pl_graph_node_copy(struct pl_graph_node *node, const struct cu_copy_3d *copy)
+static void
+node_copy(struct pl_graph_node *node, const struct cu_copy_3d *copy)
 {
 	struct pl_use uses[2];
 	size_t n = pl_box_uses(copy, uses);
@@ -140,8 +140,8 @@ pl_graph_node_copy(struct pl_graph_node *node, const struct cu_copy_3d *copy)
 	node_keep(node, uses, n, PL_GRAPH_RANGE);
 }
 
-void
-pl_graph_node_fill(struct pl_graph_node *node, const struct cu_memset_node *params)
+static void
+node_fill(struct pl_graph_node *node, const struct cu_memset_node *params)
 {
 	const struct pl_side side = {.addr = params->addr, .pitch = params->pitch};
 	struct pl_use use;
@@ -153,8 +153,8 @@ pl_graph_node_fill(struct pl_graph_node *node, const struct cu_memset_node *para
 		node_keep(node, &use, 1, PL_GRAPH_RANGE);
 }
 
-void
-pl_graph_node_memops(struct pl_graph_node *node, const struct cu_batch_node *params)
+static void
+node_memops(struct pl_graph_node *node, const struct cu_batch_node *params)
 {
 	for (unsigned i = 0; i < params->n; i++) {
 		int type = params->ops[i].type;
@@ -169,11 +169,30 @@ pl_graph_node_memops(struct pl_graph_node *node, const struct cu_batch_node *par
 	}
 }
 
+void
+pl_graph_node_params(struct pl_graph_node *node, const struct cu_node_params *params)
+{
+	switch (params->type) {
+	case CU_NODE_KERNEL:
+		node_kernel(node, &params->kernel);
+		return;
+	case CU_NODE_MEMCPY:
+		node_copy(node, &params->copy.copy);
+		return;
+	case CU_NODE_MEMSET:
+		node_fill(node, &params->fill);
+		return;
+	case CU_NODE_BATCH_MEM_OP:
+		node_memops(node, &params->memops);
+		return;
+	}
+}
+
 /* ---- graphs ---- */
 
 /* The graphs that are still to be read: no recursion on what the program made. */
 struct inside {
-	struct cu_graph *at[INSIDE_MAX];
+	struct pl_graph_level at[INSIDE_MAX];
 	size_t n;
 	size_t n_before; /* nodes that were known before */
 };
@@ -187,16 +206,16 @@ kernel_read(struct pl_graph_node *node)
 	memset(&params, 0, sizeof(params));
 	memset(&attribute, 0, sizeof(attribute));
 	if (PL_REAL(cuGraphKernelNodeGetParams_v2)(node->node, &params)) {
-		node->all = 1;
+		node->all = node->uncut = 1;
 		return;
 	}
-	pl_graph_node_kernel(node, &params, 1);
+	node_kernel(node, &params);
 	/* A driver that does not know the attribute knows no such nodes. */
 	if (!PL_REAL(cuGraphKernelNodeGetAttribute)(node->node,
 						    CU_NODE_ATTRIBUTE_DEVICE_UPDATABLE,
 						    &attribute) &&
 	    attribute.device_updatable)
-		node->all = 1;
+		node->all = node->uncut = 1;
 }
 
 static void
@@ -206,9 +225,9 @@ memops_read(struct pl_graph_node *node)
 
 	memset(&params, 0, sizeof(params));
 	if (PL_REAL(cuGraphBatchMemOpNodeGetParams)(node->node, &params))
-		node->all = 1;
+		node->all = node->uncut = 1;
 	else
-		pl_graph_node_memops(node, &params);
+		node_memops(node, &params);
 }
 
 static void
@@ -231,18 +250,21 @@ node_read(struct pl_graph_nodes *nodes, struct cu_graph_node *handle, struct ins
 	case CU_NODE_MEMCPY:
 		if (PL_REAL(cuGraphMemcpyNodeGetParams)(handle, &copy))
 			break;
-		pl_graph_node_copy(node, &copy);
+		node_copy(node, &copy);
 		return;
 	case CU_NODE_MEMSET:
 		if (PL_REAL(cuGraphMemsetNodeGetParams)(handle, &fill))
 			break;
-		pl_graph_node_fill(node, &fill);
+		node_fill(node, &fill);
 		return;
 	case CU_NODE_GRAPH:
 		if (PL_REAL(cuGraphChildGraphNodeGetGraph)(handle, &child) ||
 		    inside->n == INSIDE_MAX)
 			break;
-		inside->at[inside->n++] = child;
+		inside->at[inside->n++] =
+			(struct pl_graph_level){.graph = child,
+						.parent = (size_t)(node - nodes->at),
+						.up = nodes->n_levels};
 		return;
 	case CU_NODE_BATCH_MEM_OP:
 		memops_read(node);
@@ -253,33 +275,58 @@ node_read(struct pl_graph_nodes *nodes, struct cu_graph_node *handle, struct ins
 	case CU_NODE_EVENT_RECORD:
 	case CU_NODE_SEMAPHORES_SIGNAL:
 	case CU_NODE_SEMAPHORES_WAIT:
+		return;
 	case CU_NODE_MEM_ALLOC:
 	case CU_NODE_MEM_FREE:
+		node->uncut = 1;
 		return;
 	}
-	node->all = 1; /* conditional, unknown, or not readable */
+	node->all = node->uncut = 1; /* conditional, unknown, or not readable */
+}
+
+/* Without memory nothing is known of where nodes are, and the graph is not run in pieces. */
+static void
+level_keep(struct pl_graph_nodes *nodes, const struct pl_graph_level *level)
+{
+	struct pl_graph_level *more = sl_realloc(nodes->levels,
+						 (nodes->n_levels + 1) * sizeof(*more));
+
+	if (!more) {
+		nodes->all = 1;
+		return;
+	}
+	nodes->levels = more;
+	nodes->levels[nodes->n_levels++] = *level;
 }
 
 void
 pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph)
 {
-	struct inside inside = {.at = {graph}, .n = 1, .n_before = nodes->n};
+	struct inside inside = {.at = {{.graph = graph, .parent = PL_GRAPH_NONE}},
+				.n = 1,
+				.n_before = nodes->n};
 	struct cu_graph_node **list;
-	size_t n;
+	struct pl_graph_level level;
+	int first = !nodes->n_levels && !nodes->n;
 
 	while (inside.n) {
-		graph = inside.at[--inside.n];
-		n = 0;
-		if (PL_REAL(cuGraphGetNodes)(graph, NULL, &n)) {
+		level = inside.at[--inside.n];
+		level.first = nodes->n;
+		level.n = 0;
+		if (PL_REAL(cuGraphGetNodes)(level.graph, NULL, &level.n)) {
 			nodes->all = 1;
 			continue;
 		}
-		list = sl_calloc(n + 1, sizeof(struct cu_graph_node *));
-		if (!list || PL_REAL(cuGraphGetNodes)(graph, list, &n))
+		list = sl_calloc(level.n + 1, sizeof(struct cu_graph_node *));
+		if (!list || PL_REAL(cuGraphGetNodes)(level.graph, list, &level.n))
 			nodes->all = 1;
 		else
-			for (size_t i = 0; i < n; i++)
+			for (size_t i = 0; i < level.n; i++)
 				node_read(nodes, list[i], &inside);
 		free(list);
+		if (first && nodes->n == level.first + level.n)
+			level_keep(nodes, &level);
+		else if (first)
+			nodes->all = 1;
 	}
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of a graph's nodes: graph_nodes.c reads them from the driver. graph.c keeps them for
- * each executable graph and opens scopes with them.
+ * The data of a graph's nodes: graph_nodes.c reads them from the driver. graph_exec.h has what is
+ * kept of each executable graph.
  */
 #ifndef SL_PRELOAD_GRAPHS_H
 #define SL_PRELOAD_GRAPHS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "preload/api/api_graph.h"
 #include "preload/calls/touch.h"
@@ -28,14 +29,29 @@ struct pl_graph_node {
 	struct cu_graph_node *node;
 	void *function; /* NULL: no kernel */
 	int all;        /* what it touches is not known */
+	int uncut; /* its graph cannot be run in pieces: conditional, memory, changed by kernels */
+	int disabled;   /* in the executable graph: it does nothing */
+	uint32_t piece; /* graph_cut.c: that runs it */
 	size_t n_at;    /* of uses, the first: arguments as they were given, for peeks */
 	size_t n;
 	struct pl_graph_use *uses; /* malloc'ed */
 };
 
+#define PL_GRAPH_NONE SIZE_MAX
+
+/* A graph, or one that is inside of another. Its nodes follow each other, in the driver's order. */
+struct pl_graph_level {
+	struct cu_graph *graph;
+	size_t first, n;
+	size_t parent; /* node that it is inside of; PL_GRAPH_NONE */
+	size_t up;     /* level of that node */
+};
+
 struct pl_graph_nodes {
 	struct pl_graph_node *at; /* malloc'ed */
 	size_t n, size;
+	struct pl_graph_level *levels; /* malloc'ed; of what was read first, each behind its parent */
+	size_t n_levels;
 	int all; /* of nodes that could not be read or kept */
 };
 
@@ -43,7 +59,8 @@ void pl_graph_nodes_fini(struct pl_graph_nodes *nodes);
 /* The entry of a node, emptied, or a new one. NULL: no memory, and nodes->all is set. */
 struct pl_graph_node *pl_graph_node_put(struct pl_graph_nodes *nodes,
 					struct cu_graph_node *node);
-/* Read a graph with all that are inside of it. Driver calls that enqueue nothing. */
+/* Read a graph with all that are inside of it; more than one adds nodes, and no levels. Driver calls that
+ * enqueue nothing. */
 void pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph);
 
 /* ---- graph_place.c ---- */
@@ -75,11 +92,7 @@ void pl_node_place_end(struct pl_node_place *place);
 
 /* ---- graph_nodes.c ---- */
 
-/* One node's parameters, as they are about to be set. */
-void pl_graph_node_kernel(struct pl_graph_node *node, const struct cu_kernel_node *params,
-			  int has_kernel);
-void pl_graph_node_copy(struct pl_graph_node *node, const struct cu_copy_3d *copy);
-void pl_graph_node_fill(struct pl_graph_node *node, const struct cu_memset_node *params);
-void pl_graph_node_memops(struct pl_graph_node *node, const struct cu_batch_node *params);
+/* One node's parameters, as they have been set. Of types without our memory: nothing. */
+void pl_graph_node_params(struct pl_graph_node *node, const struct cu_node_params *params);
 
 #endif

@@ -17,6 +17,8 @@
 	C(launches_all, "of these, taken to touch everything")                  \
 	C(launches_opaque, "of these, whose arguments could not be read")       \
 	C(graph_launches, "graphs launched")                                    \
+	C(graphs_cut, "of these, in pieces")                                    \
+	C(graph_pieces, "pieces of graphs launched")                            \
 	C(copies, "copies and fills that name our memory")                      \
 	C(copies_split, "of these, done piece by piece: refused across places") \
 	C(allocations, "allocations served")                                    \

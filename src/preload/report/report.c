@@ -180,11 +180,25 @@ gpu_line(const struct pl_gpu *gpu)
 		(unsigned long long)stats.counter[SLUICE_COUNTER_MISSES]);
 }
 
+/* Fills text, and returns it. */
+static const char *
+graphs_format(char *text, size_t bytes)
+{
+	int n = snprintf(text, bytes, "%llu graphs",
+			 (unsigned long long)pl_counter(PL_COUNT_graph_launches));
+
+	if (pl_counter(PL_COUNT_graphs_cut))
+		snprintf(text + n, bytes - (size_t)n, " (%llu of them in %llu pieces)",
+			 (unsigned long long)pl_counter(PL_COUNT_graphs_cut),
+			 (unsigned long long)pl_counter(PL_COUNT_graph_pieces));
+	return text;
+}
+
 static void
 report_exit(void)
 {
 	const struct pl_settings *s = pl_settings();
-	char foreign[32];
+	char foreign[32], graphs[96];
 	int device = -1;
 	struct pl_gpu *gpu;
 
@@ -195,12 +209,11 @@ report_exit(void)
 		while ((gpu = pl_report_gpu_next(&device)))
 			gpu_line(gpu);
 		if (pl_counter(PL_COUNT_launches) || pl_counter(PL_COUNT_allocations))
-			pl_note("%llu launches (%llu taken to touch everything), %llu "
-				"graphs, "
+			pl_note("%llu launches (%llu taken to touch everything), %s, "
 				"%llu copies, %llu allocations; %s allocated past us",
 				(unsigned long long)pl_counter(PL_COUNT_launches),
 				(unsigned long long)pl_counter(PL_COUNT_launches_all),
-				(unsigned long long)pl_counter(PL_COUNT_graph_launches),
+				graphs_format(graphs, sizeof(graphs)),
 				(unsigned long long)pl_counter(PL_COUNT_copies),
 				(unsigned long long)pl_counter(PL_COUNT_allocations),
 				sl_size_format(pl_counter(PL_COUNT_foreign_bytes),
