@@ -237,7 +237,7 @@ racing_threads_say_it_once(void **state)
 static void
 say_too_many_once(void *arg)
 {
-	static char keys[257][8];
+	static char keys[257][16];
 
 	(void)arg;
 	for (int i = 0; i < 257; i++) {
