@@ -4,64 +4,23 @@
  * made a trace at the end.
  *
  * Nothing is decided while recording but whether there is room. At the end: launches by
- * start time, other events by their time against those, tensors numbered in the order of
- * their serial numbers. Memory that cannot be had costs records, which are counted, and
+ * start time, other events by their time against those, pools cut into parts (record_parts.c),
+ * tensors numbered in the order of their serial numbers. Memory that cannot be had costs records, which are counted, and
  * never the program.
  *
  * Threads: any; see record.h.
  */
-#include "trace/record.h"
+#include "trace/record_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/lock.h"
-
 #define CLOCK_HZ  1000000000u
 #define NAMES_MAX 65536u /* different ones; a power of two */
 
-struct tensor_event {
-	uint64_t serial, size_bytes, at_ns, free_ns; /* UINT64_MAX: not freed */
-	uint32_t name;                               /* offset in names; SL_TRACE_NONE */
-};
-
-struct launch_event {
-	uint64_t begin_ns, end_ns, order;
-	size_t first_use;
-	uint32_t n_uses, name;
-};
-
-struct use_event {
-	uint64_t serial, offset_bytes, size_bytes;
-	enum sluice_intent intent;
-};
-
-struct mark_event { /* a copy or a free */
-	enum { MARK_COPY_IN, MARK_COPY_OUT, MARK_FREE } what;
-	uint64_t serial, bytes, at_ns, order;
-};
-
-/* An array that grows. */
-struct list {
-	void *data;
-	size_t n, max;
-};
-
-struct sl_record {
-	struct sl_mutex mutex;
-	uint32_t max_launches;
-	char *source;
-	/* under mutex, all below */
-	struct list tensors, launches, uses, marks, names;
-	uint32_t *name_at; /* offsets + 1 by hash, room for NAMES_MAX; made with the first */
-	uint32_t n_names;
-	uint64_t dropped, order;
-};
-
-/* Room for more entries; NULL without memory. Entries are counted by the caller. */
-static void *
-list_room(struct list *list, size_t more, size_t entry_bytes)
+void *
+sl_record_room(struct list *list, size_t more, size_t entry_bytes)
 {
 	if (list->n + more > list->max) {
 		size_t max = list->max ? list->max * 2 : 256;
@@ -174,7 +133,7 @@ name_keep_locked(struct sl_record *record, const char *name)
 		return *slot - 1;
 	if (record->n_names >= NAMES_MAX / 2)
 		return SL_TRACE_NONE;
-	to = list_room(&record->names, length + 1, 1);
+	to = sl_record_room(&record->names, length + 1, 1);
 	if (!to)
 		return SL_TRACE_NONE;
 	memcpy(to, clean, length + 1);
@@ -193,7 +152,7 @@ sl_record_tensor(struct sl_record *record, uint64_t tensor, uint64_t size_bytes,
 	if (!record)
 		return;
 	sl_mutex_lock(&record->mutex);
-	event = list_room(&record->tensors, 1, sizeof(*event));
+	event = sl_record_room(&record->tensors, 1, sizeof(*event));
 	if (!event || size_bytes == 0 || size_bytes > SL_TRACE_SIZE_MAX ||
 	    record->tensors.n >= SL_TRACE_TENSORS_MAX) {
 		record->dropped++;
@@ -223,8 +182,8 @@ sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
 	sl_mutex_lock(&record->mutex);
 	if (record->launches.n < record->max_launches &&
 	    n_uses <= SL_TRACE_USES_MAX - record->uses.n) {
-		event = list_room(&record->launches, 1, sizeof(*event));
-		to = list_room(&record->uses, n_uses, sizeof(*to));
+		event = sl_record_room(&record->launches, 1, sizeof(*event));
+		to = sl_record_room(&record->uses, n_uses, sizeof(*to));
 	}
 	if (!event || (!to && n_uses > 0)) {
 		record->dropped++;
@@ -245,6 +204,7 @@ sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t end_ns,
 			.offset_bytes = uses[i].offset_bytes,
 			.size_bytes = uses[i].size_bytes,
 			.intent = uses[i].intent,
+			.open = uses[i].open,
 		};
 	record->uses.n += n_uses;
 	number = (uint32_t)record->launches.n++;
@@ -275,7 +235,7 @@ mark_keep(struct sl_record *record, struct mark_event mark)
 		return;
 	sl_mutex_lock(&record->mutex);
 	event = record->marks.n < SL_TRACE_USES_MAX
-			? list_room(&record->marks, 1, sizeof(*event))
+			? sl_record_room(&record->marks, 1, sizeof(*event))
 			: NULL;
 	if (event) {
 		mark.order = record->order++;
@@ -288,12 +248,13 @@ mark_keep(struct sl_record *record, struct mark_event mark)
 }
 
 void
-sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device, uint64_t bytes,
-	       uint64_t at_ns)
+sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device,
+	       uint64_t offset_bytes, uint64_t bytes, uint64_t at_ns)
 {
 	mark_keep(record, (struct mark_event){
 				  .what = to_device ? MARK_COPY_IN : MARK_COPY_OUT,
 				  .serial = tensor,
+				  .offset_bytes = offset_bytes,
 				  .bytes = bytes,
 				  .at_ns = at_ns,
 			  });
@@ -604,7 +565,9 @@ sl_record_end(struct sl_record *record, struct sl_trace **out, uint64_t *dropped
 		qsort(record->marks.data, record->marks.n, sizeof(struct mark_event),
 		      mark_compare);
 	m.base_ns = ((struct launch_event *)record->launches.data)[0].begin_ns;
-	rc = sl_trace_create(CLOCK_HZ, &m.trace);
+	rc = sl_record_cut(record);
+	if (!rc)
+		rc = sl_trace_create(CLOCK_HZ, &m.trace);
 	if (!rc && record->source[0])
 		rc = sl_trace_set_source(m.trace, record->source);
 	if (!rc)

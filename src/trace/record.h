@@ -39,6 +39,7 @@ struct sl_record_use {
 	uint64_t tensor;                   /* serial number */
 	uint64_t offset_bytes, size_bytes; /* size 0: all of it */
 	enum sluice_intent intent;
+	int open; /* of a pool, from offset on: its size is not known (sl_record_end()) */
 };
 
 /* Start one; at most max_launches launches are kept, the rest only counted. source:
@@ -61,16 +62,19 @@ uint32_t sl_record_launch(struct sl_record *record, uint64_t begin_ns, uint64_t 
 /* How long it ran, for who learns that later than that it began. */
 void sl_record_time(struct sl_record *record, uint32_t launch, uint64_t ns);
 
-/* The program itself copied between host and tensor. */
+/* The program itself copied between host and tensor, from offset_bytes on. */
 void sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device,
-		    uint64_t bytes, uint64_t at_ns);
+		    uint64_t offset_bytes, uint64_t bytes, uint64_t at_ns);
 
 /* The tensor is gone from at_ns on, or from its last use on if that was later. */
 void sl_record_free(struct sl_record *record, uint64_t tensor, uint64_t at_ns);
 
 /* Make the trace and release the record, on failure too. dropped: how many records the
  * trace leaves out, for want of room or of their tensor; may be NULL. -EINVAL: no
- * launch was recorded; -ENOMEM. No other call may be under way. */
+ * launch was recorded; -ENOMEM. No other call may be under way.
+ *
+ * A tensor with open uses is a pool. Its parts become tensors, from one place to the next. Places are
+ * where open uses of two launches begin, and where large copies and other uses begin and end. */
 int sl_record_end(struct sl_record *record, struct sl_trace **out,
 		  uint64_t *dropped) SL_MUST_CHECK;
 

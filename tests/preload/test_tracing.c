@@ -124,6 +124,31 @@ threads(void)
 	return 0;
 }
 
+/* A block with parts: three tensors are loaded into it and used, then another two. */
+static int
+pool(void)
+{
+	static uint64_t host[3 * N];
+	uint64_t p;
+
+	work_start(&w, 16, 256);
+	OK(w.cuMemAlloc_v2(&p, 12 * MIB));
+	OK(w.cuMemcpyHtoDAsync_v2(p, host, MIB, NULL));
+	OK(w.cuMemcpyHtoDAsync_v2(p + MIB, host, 2 * MIB, NULL));
+	OK(w.cuMemcpyHtoDAsync_v2(p + 3 * MIB, host, 3 * MIB, NULL));
+	for (unsigned i = 0; i < 2; i++) {
+		work_launch(&w, WORK_ADD, NULL, p, N, 1);           /* 0, 3 */
+		work_launch(&w, WORK_ADD, NULL, p + MIB, N, 1);     /* 1, 4 */
+		work_launch(&w, WORK_ADD, NULL, p + 3 * MIB, N, 1); /* 2, 5 */
+	}
+	for (unsigned i = 0; i < 2; i++)
+		work_launch(&w, WORK_COPY, NULL, p + 6 * MIB, N, p + 10 * MIB); /* 6, 7 */
+	OK(w.cuCtxSynchronize());
+	OK(w.cuMemFree_v2(p));
+	work_end(&w);
+	return 0;
+}
+
 static void *
 launch_for_ever(void *arg)
 {
@@ -302,6 +327,28 @@ what_grows_is_another_tensor_then(void)
 }
 
 static void
+parts_of_a_pool_are_tensors(void)
+{
+	struct sl_trace *trace = trace_of("pool", "");
+	const uint64_t mib[3] = {1, 2, 3};
+
+	CHECK(trace->n_launches == 8);
+	for (uint32_t k = 0; k < 6; k++)
+		use_check(trace, k, "work_add", 1, mib[k % 3] * MIB, SLUICE_USE_READ_WRITE);
+	for (uint32_t k = 6; k < 8; k++) {
+		use_check(trace, k, "work_copy", 2, 4 * MIB, SLUICE_USE_READ_WRITE);
+		use_check(trace, k, "work_copy", 2, 2 * MIB, SLUICE_USE_READ_WRITE);
+	}
+	CHECK(trace->n_copies == 3);
+	for (uint32_t i = 0; i < 3; i++)
+		CHECK(trace->copies[i].bytes == mib[i] * MIB &&
+		      trace->tensors[trace->copies[i].tensor].size_bytes == mib[i] * MIB);
+	for (uint32_t t = 0; t < trace->n_tensors; t++)
+		CHECK(trace->tensors[t].free_at == 8 || trace->tensors[t].size_bytes < MIB);
+	sl_trace_destroy(trace);
+}
+
+static void
 threads_tell_all_of_it(void)
 {
 	struct sl_trace *trace = trace_of("threads", "");
@@ -345,6 +392,8 @@ main(void)
 		all_kinds_are_told_as_what_they_do();
 		if (!recorded("growing", growing, ",mapped=all"))
 			what_grows_is_another_tensor_then();
+		if (!recorded("pool", pool, ""))
+			parts_of_a_pool_are_tensors();
 		if (!recorded("threads", threads, ""))
 			threads_tell_all_of_it();
 		if (!recorded("early", ends_while_written, ",record_launches=20000"))

@@ -96,9 +96,9 @@ kinds_follow_from_the_uses(void **state)
 		launch(record, at + 6, at + 7, 2, SLUICE_USE_SCRATCH); /* of one launch */
 		launch(record, at + 8, at + 9, 3, SLUICE_USE_SCRATCH); /* of two */
 		launch(record, at + 10, at + 11, 3, SLUICE_USE_SCRATCH);
-		sl_record_copy(record, 4, 1, 4096, at + 12); /* loaded anew by the program */
+		sl_record_copy(record, 4, 1, 0, 4096, at + 12); /* loaded anew by the program */
 		launch(record, at + 13, at + 14, 4, SLUICE_USE_READ);
-		sl_record_copy(record, 5, 1, 100, at + 15); /* only in part */
+		sl_record_copy(record, 5, 1, 0, 100, at + 15); /* only in part */
 		launch(record, at + 16, at + 17, 5, SLUICE_USE_READ);
 		at += 100;
 	}
@@ -153,7 +153,7 @@ step_run(struct sl_record *record, uint64_t step, uint64_t at)
 	uint64_t small = 10 + step * 2, large = small + 1;
 
 	sl_record_tensor(record, small, 300, NULL, at);
-	sl_record_copy(record, small, 1, 300, at + 1);
+	sl_record_copy(record, small, 1, 0, 300, at + 1);
 	launch(record, at + 2, at + 12 + step, small, SLUICE_USE_READ_WRITE);
 	sl_record_tensor(record, large, 500, NULL, at + 20);
 	launch(record, at + 21, at + 22, large, SLUICE_USE_WRITE_ALL);
@@ -161,7 +161,7 @@ step_run(struct sl_record *record, uint64_t step, uint64_t at)
 	launch(record, at + 40, at + 41, large, SLUICE_USE_READ_WRITE);
 	sl_record_free(record, small, at + 42);
 	sl_record_free(record, large, at + 43);
-	sl_record_copy(record, 1, 0, 1000, at + 44);
+	sl_record_copy(record, 1, 0, 0, 1000, at + 44);
 }
 
 /* Six steps behind two launches, then one that is none. */
@@ -350,7 +350,7 @@ what_finds_no_room_is_counted(void **state)
 	launch(record, 1, 2, 1, SLUICE_USE_READ);
 	launch(record, 3, 4, 7, SLUICE_USE_READ); /* of a tensor never told of */
 	launch(record, 5, 6, 1, SLUICE_USE_READ); /* the third of two */
-	sl_record_copy(record, 9, 1, 1, 7);
+	sl_record_copy(record, 9, 1, 0, 1, 7);
 	trace = record_end(record, 5);
 	assert_int_equal(trace->n_launches, 2);
 	assert_int_equal(trace->n_uses, 1);
@@ -369,7 +369,7 @@ nothing_recorded_is_no_trace(void **state)
 	/* Hooks need no test of their own. */
 	sl_record_tensor(NULL, 1, 1, NULL, 1);
 	sl_record_launch(NULL, 1, 1, NULL, NULL, 0);
-	sl_record_copy(NULL, 1, 1, 1, 1);
+	sl_record_copy(NULL, 1, 1, 0, 1, 1);
 	sl_record_free(NULL, 1, 1);
 }
 
@@ -426,11 +426,105 @@ threads_may_tell_at_once(void **state)
 	sl_trace_destroy(trace);
 }
 
+/* ---- pools ---- */
+
+#define MIB ((uint64_t)1 << 20)
+
+static void
+part_launch(struct sl_record *record, uint64_t at, uint64_t offset, uint64_t now)
+{
+	struct sl_record_use use = {.tensor = at,
+				    .offset_bytes = offset,
+				    .intent = SLUICE_USE_READ_WRITE,
+				    .open = 1};
+
+	sl_record_launch(record, now, now + 1, "kernel", &use, 1);
+}
+
+/* The size of the only tensor that launch k uses. */
+static uint64_t
+used_bytes(const struct sl_trace *trace, uint32_t k)
+{
+	const struct sl_trace_launch *launch = &trace->launches[k];
+
+	assert_int_equal(launch->n_uses, 1);
+	return trace->tensors[trace->uses[launch->first_use].tensor].size_bytes;
+}
+
+static void
+pool_becomes_its_parts(void **state)
+{
+	struct sl_record *record = record_begin();
+	struct sl_record_use range = {.tensor = 7,
+				      .offset_bytes = 3 * MIB,
+				      .size_bytes = 2 * MIB,
+				      .intent = SLUICE_USE_WRITE_ALL};
+	const struct sl_trace_launch *launches;
+	struct sl_trace *trace;
+	uint64_t now = 1000, bytes = 0;
+
+	(void)state;
+	sl_record_tensor(record, 3, 5000, "other", 0);
+	sl_record_tensor(record, 7, 16 * MIB, "pool", 0);
+	sl_record_copy(record, 7, 1, 0, 2 * MIB, 500); /* a tensor is loaded */
+	sl_record_copy(record, 7, 1, MIB, 4096, 501);  /* a part of one */
+	for (int i = 0; i < 2; i++, now += 100) {
+		part_launch(record, 7, 0, now);            /* 0, 5: to 2 MiB */
+		part_launch(record, 7, 2 * MIB, now + 10); /* 1, 6: to 3 MiB */
+		part_launch(record, 7, 8 * MIB, now + 20); /* 2, 7: to the end */
+		/* Another place at each launch: of what is there. */
+		part_launch(record, 7, 9 * MIB + (uint64_t)i * 65536, now + 30); /* 3, 8 */
+		part_launch(record, 7, 2 * MIB + 4096, now + 40); /* 4, 9: too small for itself */
+	}
+	sl_record_launch(record, now, now + 1, "fill", &range, 1); /* 10: 3 to 5 MiB */
+	range.size_bytes = MIB;
+	sl_record_launch(record, now + 2, now + 3, "fill", &range, 1); /* 11: half of that */
+	range = (struct sl_record_use){.tensor = 7, .intent = SLUICE_USE_WRITE_ALL};
+	sl_record_launch(record, now + 4, now + 5, "all", &range, 1); /* 12 */
+	launch(record, now + 10, now + 11, 3, SLUICE_USE_READ);       /* 13 */
+	sl_record_free(record, 7, now + 12);
+	launch(record, now + 20, now + 21, 3, SLUICE_USE_READ);
+	trace = record_end(record, 0);
+	launches = trace->launches;
+	/* 0, 2, 3, 4 (the end of half a fill), 5 and 8 MiB. */
+	assert_int_equal(trace->n_tensors, 7);
+	for (uint32_t t = 0; t < trace->n_tensors; t++) {
+		const struct sl_tensor *tensor = &trace->tensors[t];
+
+		bytes += tensor->size_bytes;
+		if (tensor->size_bytes == 5000)
+			continue;
+		assert_string_equal(sl_trace_name(trace, tensor->name), "pool");
+		assert_int_equal(tensor->free_at, 14);
+	}
+	assert_int_equal(bytes, 5000 + 16 * MIB);
+	for (uint32_t k = 0; k < 10; k += 5) {
+		assert_int_equal(used_bytes(trace, k), 2 * MIB);
+		assert_int_equal(used_bytes(trace, k + 1), MIB);
+		assert_int_equal(used_bytes(trace, k + 2), 8 * MIB);
+		assert_int_equal(used_bytes(trace, k + 3), 8 * MIB);
+		assert_int_equal(used_bytes(trace, k + 4), MIB);
+	}
+	assert_int_equal(launches[10].n_uses, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(trace->uses[launches[10].first_use + i].intent,
+				 SLUICE_USE_WRITE_ALL);
+	assert_int_equal(launches[11].n_uses, 1);
+	assert_int_equal(used_bytes(trace, 11), MIB);
+	assert_int_equal(launches[12].n_uses, 6);
+	assert_int_equal(trace->n_copies, 2);
+	assert_int_equal(trace->copies[0].bytes, 2 * MIB);
+	assert_int_equal(trace->copies[1].bytes, 4096);
+	assert_int_equal(trace->copies[0].tensor, trace->copies[1].tensor);
+	sl_trace_destroy(trace);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(launches_come_out_by_their_time_and_do_not_overlap),
+		T(pool_becomes_its_parts),
 		T(kinds_follow_from_the_uses),
 		T(periods_that_nobody_tells_of_are_found),
 		T(an_end_that_does_not_repeat_is_a_period_and_the_others_begin_where_least_is_allocated),

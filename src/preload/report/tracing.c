@@ -5,7 +5,8 @@
  * made: at exit, or after the requested number of launches. So a program that runs for days, or
  * is killed, has left its trace long before.
  *
- * A tensor is a block. A mapped block that grows or shrinks becomes another tensor. Small blocks
+ * A tensor is a block. Of a block that has parts (args/parts.h) the parts are: where they begin is
+ * found at the end. A mapped block that grows or shrinks becomes another tensor. Small blocks
  * are one tensor of their highest common size, which each of their users reads and writes. A
  * kernel's access to a block is not known: it reads and writes. But the first use of an
  * allocation overwrites it all, since there are no contents to keep. Copies and fills tell their
@@ -303,7 +304,7 @@ uses_fill(struct sl_record_use *to, const struct pl_use *uses, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct pl_block *block = uses[i].block;
-		int fresh = !atomic_load(&block->touched) &&
+		int fresh = !atomic_load(&block->touched) && !uses[i].open &&
 			    uses[i].intent != SLUICE_USE_READ;
 
 		to[i] = (struct sl_record_use){.tensor = tensor_of(block)};
@@ -315,6 +316,7 @@ uses_fill(struct sl_record_use *to, const struct pl_use *uses, size_t n)
 			to[i].intent = uses[i].intent;
 			to[i].offset_bytes = uses[i].addr - block->base;
 			to[i].size_bytes = uses[i].bytes;
+			to[i].open = uses[i].open;
 		}
 	}
 	for (size_t i = 0; i < n; i++)
@@ -351,7 +353,9 @@ work_tell(const struct pl_scope *scope, struct sl_record *record,
 	now = sl_now_ns(); /* behind what was told of its tensors */
 	for (size_t i = 0; way >= 0 && i < n; i++)
 		if (to[i].tensor != SMALL_SERIAL)
-			sl_record_copy(record, to[i].tensor, way, uses[i].bytes, now);
+			sl_record_copy(record, to[i].tensor, way,
+				       uses[i].addr - uses[i].block->base, uses[i].bytes,
+				       now);
 	if (way >= 0)
 		return SL_TRACE_NONE;
 	launch = sl_record_launch(record, now, now, scope->name, to, n);
