@@ -35,9 +35,6 @@
 
 #define BUCKETS   256u
 #define PEEKS_MAX 32u /* nodes peeked into at one launch */
-/* A graph that uses more than this part of the device budget is cut: while a piece runs, the next one's data
- * come in. The same share as of blocks that have parts. */
-#define CUT_SHARE 2u
 
 struct pl_graphs pl_graphs = {.lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_GRAPHS)};
 static struct pl_graph_exec *buckets[BUCKETS]; /* pl_graphs.lock */
@@ -368,7 +365,7 @@ graph_is_large(struct pl_graph_exec *exec)
 	budget = atomic_load(&uses->block->gpu->device_budget);
 	for (size_t i = 0; i < n; i++)
 		bytes += uses[i].bytes;
-	return n == PL_USES_MAX || bytes > budget / CUT_SHARE;
+	return n == PL_USES_MAX || bytes > budget / PL_GRAPH_CUT_SHARE;
 }
 
 /* Launches of one graph follow each other. CUresult. */

@@ -124,7 +124,7 @@ nodes_may_be_large(const struct pl_graph_nodes *nodes)
 			if (!block || atomic_exchange(&block->last_launch, stamp) == stamp)
 				continue;
 			bytes += block->bytes;
-			if (bytes > atomic_load(&block->gpu->device_budget) / 2)
+			if (bytes > atomic_load(&block->gpu->device_budget) / PL_GRAPH_CUT_SHARE)
 				return true;
 		}
 	return false;
