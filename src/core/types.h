@@ -45,6 +45,7 @@
 struct sl_hashes;
 struct sl_early_eviction;
 struct sl_publisher;
+struct sl_events;
 
 /* Why bytes move: each direction has its own counters (sluice/stats.h). */
 enum sl_cause {
@@ -149,6 +150,7 @@ struct sl_host {
 	int active;        /* counted in host.staging_active */
 	int let_go;        /* free the frame when the write completes */
 	int write_counter; /* enum sluice_counter of the write in flight */
+	uint64_t event;    /* of its move or I/O: events.h */
 	uint32_t run_next; /* partial write: next page to look at */
 	struct sl_io io;
 	struct sl_extent spare; /* extent for a first spill, allocated outside the lock */
@@ -419,6 +421,7 @@ struct sluice_space {
 	uint64_t launch_clock;
 	uint32_t mark_clock;
 	uint64_t counter[SLUICE_COUNTER_COUNT];
+	struct sl_events *events; /* NULL: nobody wants them. events.h */
 
 	/* The mover. */
 	pthread_t mover;

@@ -86,6 +86,11 @@ struct sl_device_async {
 	struct sl_fence (*ready_at)(struct sl_device *dev, const void *addr);
 	/* Look whether a fence is done: 0, -EAGAIN, or why it never will be. */
 	int (*query)(struct sl_device *dev, struct sl_fence fence);
+	/* done(cookie, rc) is called once, soon after a fence of SL_COPIES_IN is done, or never will be
+	 * (rc), from a thread of the device that may block. On failure of the call itself (-ENOTSUP:
+	 * nobody watches here) it is not called. */
+	int (*watch)(struct sl_device *dev, struct sl_fence fence,
+		     void (*done)(void *cookie, int rc), void *cookie);
 };
 
 /* Role, of devices with async: streams are queues of the driver. Tasks enqueue: struct sl_task. */

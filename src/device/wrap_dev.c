@@ -93,6 +93,10 @@ WRAP(async, absent_start, "device.absent",
       void (*done)(void *cookie, int rc), void *cookie),
      inner, addr, bytes, frame, done, cookie)
 WRAP(async, query, NULL, (struct sl_device * dev, struct sl_fence fence), inner, fence)
+WRAP(async, watch, NULL,
+     (struct sl_device * dev, struct sl_fence fence, void (*done)(void *cookie, int rc),
+      void *cookie),
+     inner, fence, done, cookie)
 WRAP(native, wrap, NULL, (struct sl_device * dev, void *handle, struct sl_stream **out),
      inner, handle, out)
 WRAP(hash, prepare, "device.guard", (struct sl_device * dev), inner)
@@ -138,7 +142,7 @@ WRAP(zerocopy, unmap, "device.map", (struct sl_device * dev, void *addr, uint64_
 #define PUT(role, call) (outer->role.call = role##_##call)
 _Static_assert(sizeof(struct sl_device_ops) == 13 * sizeof(void *) &&
 		       sizeof(struct sl_wrap_dev) - offsetof(struct sl_wrap_dev, ops) ==
-			       43 * sizeof(void *),
+			       44 * sizeof(void *),
 	       "wrap every call that is given the device");
 
 int
@@ -176,6 +180,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	PUT(events, create);
 	PUT(async, absent_start);
 	PUT(async, query);
+	PUT(async, watch);
 	PUT(native, wrap);
 	PUT(hash, prepare);
 	PUT(hash, start);

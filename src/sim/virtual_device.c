@@ -531,6 +531,14 @@ vdev_destroy(struct sl_device *dev)
 	vdev_free(d);
 }
 
+static int
+vdev_watch(struct sl_device *dev, struct sl_fence fence,
+	   void (*done)(void *cookie, int rc), void *cookie)
+{
+	(void)dev, (void)fence, (void)done, (void)cookie;
+	return -ENOTSUP;
+}
+
 static const struct sl_device_ops vdev_ops = {
 	.name = "virtual",
 	.destroy = vdev_destroy,
@@ -555,6 +563,7 @@ static const struct sl_device_async vdev_async = {
 	.absent_start = vdev_absent_start,
 	.ready_at = vdev_ready_at,
 	.query = vdev_query,
+	.watch = vdev_watch,
 };
 
 static const struct sl_device_guards vdev_guards = {

@@ -34,7 +34,7 @@ layer_check "the learner knows launches, bytes and times" 'base/|predict/|sluice
 layer_check "core knows no back end" \
 	'base/|core/|sluice/|predict/predict\.h|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
 # A storey includes its own header and those below.
-types='base/|sluice/|device/device[a-z_]*\.h|core/(types|chunk_state|policy|limits|timeouts)\.h'
+types='base/|sluice/|device/device[a-z_]*\.h|core/(types|chunk_state|events|policy|limits|timeouts)\.h'
 layer_check "state stands on the types" "$types|core/state/" src/core/state/*.[ch]
 layer_check "transfer stands on state" "$types|core/(state|transfer)/" src/core/transfer/*.[ch]
 layer_check "launches stand on transfer" \
@@ -54,7 +54,7 @@ layer_check "the virtual machine knows contracts and the door into core" \
 	'base/|sim/|sluice/|device/device[a-z_]*\.h|store/(store|engine)\.h|core/space_on\.h' \
 	$(printf '%s\n' src/sim/*.[ch] | grep -E "^$virtual\$")
 layer_check "the preload library stands on its doors into core, on the learner, on the recorder, and on the CUDA back end's driver" \
-	'base/|preload/|sluice/|predict/predict\.h|core/(interpose|limits)\.h|trace/record\.h|device/cuda/cuda_(driver|abi)\.h' \
+	'base/|preload/|sluice/|predict/predict\.h|core/(interpose|events|limits)\.h|trace/record\.h|device/cuda/cuda_(driver|abi)\.h' \
 	src/preload/*.[ch] src/preload/*/*.[ch]
 layer_check "compat stands on the public API" 'base/|compat/|sluice/' src/compat/*.[ch]
 layer_check "examples use the public API" 'sluice/|example\.h' examples/*.[ch]

@@ -83,6 +83,7 @@ space_free(struct sluice_space *s)
 		s->policy->destroy(s);
 	free(s->hostmap.chunks);
 	free(s->early_evict.ring);
+	free(s->events);
 	free(s->regions);
 	free(s);
 }

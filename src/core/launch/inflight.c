@@ -8,7 +8,6 @@
  * LOCKING: all of it under space->lock; waits drop it.
  */
 #include <errno.h>
-#include <unistd.h>
 
 #include "core/launch/launch.h"
 
@@ -165,19 +164,4 @@ sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char 
 	while (work_remains(r, begin, end, 0, last))
 		sl_launch_wait(s);
 	return 0;
-}
-
-pid_t
-sl_thread_number(const struct sluice_space *s)
-{
-	static _Thread_local struct {
-		pid_t number;
-		uint32_t fork_count;
-	} mine;
-
-	if (!mine.number || mine.fork_count != s->fork_count) {
-		mine.number = gettid();
-		mine.fork_count = s->fork_count;
-	}
-	return mine.number;
 }

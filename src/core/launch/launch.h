@@ -67,8 +67,6 @@ void sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
 void sl_inflight_submit(struct sl_region *r, struct sl_inflight *work,
 			struct sluice_stream *stream, struct sl_task *task) SL_HELD;
 void sl_inflight_end(struct sluice_space *s, struct sl_inflight *work) SL_HELD;
-/* The system's number of this thread; asked for once. Any lock. */
-pid_t sl_thread_number(const struct sluice_space *s);
 /* Around the function of a host callback, on the thread that calls it. */
 void sl_callback_enter(const struct sluice_stream *stream, const struct sl_inflight *work);
 void sl_callback_leave(void);

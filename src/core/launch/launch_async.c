@@ -223,6 +223,8 @@ sl_scope_gate(struct sluice_launch *l)
 	}
 	if (!n)
 		return 0;
+	for (int i = 0; i < n; i++)
+		sl_event_hold(l, gates[i]);
 	sl_space_unlock(s);
 	for (int i = 0; i < n && !rc; i++)
 		rc = dev->native->gate(l->stream->stream, gates[i]);

@@ -17,6 +17,8 @@ void
 sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n)
 {
 	s->counter[counter] += n;
+	if (__builtin_expect(s->events != NULL, 0))
+		sl_event_count(s, counter, n);
 }
 
 static enum sl_readiness
@@ -129,27 +131,59 @@ sl_chunk_wake(struct sl_chunk *c)
 		sl_cond_broadcast(&s->chunk_wake[bucket]);
 }
 
+/* What a thread waits for that waits for c. */
+static enum sl_wait_reason
+chunk_wait_reason(const struct sl_chunk *c)
+{
+	switch ((enum sl_chunk_state)c->state) {
+	case SL_CHUNK_READING:
+		return SL_WAIT_READ;
+	case SL_CHUNK_WRITING:
+		return SL_WAIT_WRITE;
+	case SL_CHUNK_FILLING:
+		return SL_WAIT_IN;
+	case SL_CHUNK_EVICTING:
+		return SL_WAIT_OUT;
+	case SL_CHUNK_EMPTY:
+	case SL_CHUNK_STORE:
+	case SL_CHUNK_HOST:
+	case SL_CHUNK_POISONED:
+	case SL_CHUNK_MAPPING:
+	case SL_CHUNK_DEVICE:
+	case SL_CHUNK_SYNCING:
+	case SL_CHUNK_STATE_COUNT:
+		break;
+	}
+	return SL_WAIT_CHUNK;
+}
+
 void
 sl_chunk_wait(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
+	enum sl_wait_reason reason = chunk_wait_reason(c);
 	unsigned bucket = chunk_bucket(c);
+	uint64_t since = sl_event_now(s);
 
 	s->chunk_waiters[bucket]++;
 	sl_space_wait(s, &s->chunk_wake[bucket]);
 	s->chunk_waiters[bucket]--;
+	sl_event_waited(s, reason, since);
 }
 
 int
 sl_chunk_wait_until(struct sl_chunk *c, uint64_t deadline_ns)
 {
 	struct sluice_space *s = c->region->space;
+	enum sl_wait_reason reason = chunk_wait_reason(c);
 	unsigned bucket = chunk_bucket(c);
+	uint64_t since = sl_event_now(s);
 	int rc;
 
 	s->chunk_waiters[bucket]++;
 	rc = sl_space_wait_until(s, &s->chunk_wake[bucket], deadline_ns);
 	s->chunk_waiters[bucket]--;
+	sl_event_waited(s, reason, since);
 	return rc;
 }
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "core/state/state.h"
@@ -40,6 +41,21 @@ int
 sl_space_forked(const struct sluice_space *s)
 {
 	return s->fork_count != atomic_load_explicit(&fork_count, memory_order_relaxed);
+}
+
+pid_t
+sl_thread_number(const struct sluice_space *s)
+{
+	static _Thread_local struct {
+		pid_t number;
+		uint32_t fork_count;
+	} mine;
+
+	if (!mine.number || mine.fork_count != s->fork_count) {
+		mine.number = gettid();
+		mine.fork_count = s->fork_count;
+	}
+	return mine.number;
 }
 
 int

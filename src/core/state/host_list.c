@@ -16,9 +16,12 @@ sl_host_wake(struct sluice_space *s)
 void
 sl_host_wait(struct sluice_space *s)
 {
+	uint64_t since = sl_event_now(s);
+
 	s->host_waiters++;
 	sl_space_wait(s, &s->host_wake);
 	s->host_waiters--;
+	sl_event_waited(s, SL_WAIT_HOST_ROOM, since);
 }
 
 /*

@@ -10,6 +10,7 @@
 #ifndef SL_CORE_STATE_STATE_H
 #define SL_CORE_STATE_STATE_H
 
+#include "core/events.h"
 #include "core/types.h"
 
 /*
@@ -84,6 +85,26 @@ void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
 void sl_read_ahead_release(struct sl_chunk *c) SL_HELD;
 void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
 
+/* events.c: what is told to who watches the space (core/events.h). Where nobody does, each is a load,
+ * and returns 0. */
+uint64_t sl_event_now(const struct sluice_space *s) SL_HELD;
+/* What the counter counts, and takes time, has begun, at since (0: now), for l (NULL: no launch). Its id. */
+uint64_t sl_event_begin(const struct sl_chunk *c, enum sluice_counter counter, uint64_t bytes,
+			uint64_t since, const struct sluice_launch *l) SL_HELD;
+/* id 0: nothing. */
+void sl_event_end(struct sluice_space *s, uint64_t id, int rc) SL_HELD;
+void sl_event_undo(struct sluice_space *s, uint64_t id) SL_HELD;
+/* l is held back until the copies in up to that fence are done. */
+void sl_event_hold(const struct sluice_launch *l, struct sl_fence fence) SL_HELD;
+/* The move id is the copy in of that fence. */
+void sl_event_fence(struct sluice_space *s, uint64_t id, struct sl_fence fence) SL_HELD;
+/* A wait that began at since is over. */
+void sl_event_waited(struct sluice_space *s, enum sl_wait_reason reason,
+		     uint64_t since) SL_HELD;
+/* sl_count() passes everything on. */
+void sl_event_count(struct sluice_space *s, enum sluice_counter counter,
+		    uint64_t bytes) SL_HELD;
+
 /* policy.c: calls of the space's policy; each does nothing where the policy has no function. */
 static inline void sl_policy_note(struct sluice_launch *l) SL_HELD;
 static inline int sl_policy_is_due(const struct sluice_space *s) SL_HELD;
@@ -107,7 +128,9 @@ sl_policy_is_due(const struct sluice_space *s)
 
 /* enter.c: the way into a space and a region */
 int sl_space_forked(const struct sluice_space *s); /* 1 in a child of the process that made it */
-void sl_fork_watch(struct sluice_space *s);        /* s is being made by this process */
+/* The system's number of this thread; asked for once. Any lock. */
+pid_t sl_thread_number(const struct sluice_space *s);
+void sl_fork_watch(struct sluice_space *s); /* s is being made by this process */
 /* Take the lock. -EINVAL: s is NULL; -ECHILD after fork. */
 int sl_space_enter(struct sluice_space *s) SL_ACQUIRE_IF_0(sl_space_token) SL_MUST_CHECK;
 /* A call that needs no lock: errors as sl_space_enter(). */

@@ -94,13 +94,15 @@ evict_account(struct sl_chunk *c)
 	c->flags |= SL_WAS_EVICTED;
 }
 
-/* Books of a copy-out whose contents are in the frame, or soon will be. */
+/* Books of a copy-out, begun at since, whose contents are in the frame, or soon will be. */
 SL_HELD static void
-evict_copied(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int newer)
+evict_copied(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int newer,
+	     uint64_t since)
 {
 	sl_dirty_hash_copied(c);
 	evict_account(c);
 	sl_count(c->region->space, evict_counter(why), c->region->chunk_bytes);
+	h->event = sl_event_begin(c, evict_counter(why), c->region->chunk_bytes, since, NULL);
 	c->flags &= (uint16_t) ~(SL_DIRTY_DEVICE | SL_GUARDED | SL_DIRTY_HOST);
 	if (newer || !(c->flags & SL_STORE_VALID))
 		c->flags |= SL_DIRTY_HOST;
@@ -120,6 +122,7 @@ evict_arrived(void *cookie, int rc)
 	sl_space_lock(s);
 	while (c->device_bytes) /* evict_copy() is about to do the books */
 		sl_chunk_wait(c);
+	sl_event_end(s, h->event, rc);
 	if (rc) { /* the device has lost them; what the store has is older, and stays as it is */
 		sl_fail_in(rc, "evict: chunk %llu of %s: contents lost with the device",
 			   (unsigned long long)sl_chunk_index(c), r->name);
@@ -152,12 +155,14 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	int newer = (c->flags & (SL_DIRTY_DEVICE | SL_DIRTY_HOST)) &&
 		    (sl_region_is_writable(r) || sl_region_is_volatile(r));
 	struct sl_host *h;
+	uint64_t since;
 	int rc;
 
 	sl_host_drop(c); /* an older copy, if any */
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (rc)
 		return rc;
+	since = sl_event_now(s);
 	if (why == SL_EVICT_ROOM && s->device->async) {
 		r->busy++;
 		sl_space_unlock(s);
@@ -170,7 +175,7 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 			sl_host_put(h);
 			return rc;
 		}
-		evict_copied(c, h, why, newer);
+		evict_copied(c, h, why, newer, since);
 		sl_chunk_wake(c);
 		return 0;
 	}
@@ -182,7 +187,8 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 		sl_host_put(h);
 		return rc;
 	}
-	evict_copied(c, h, why, newer);
+	evict_copied(c, h, why, newer, since);
+	sl_event_end(s, h->event, 0);
 	evict_place(c, why);
 	return 0;
 }
@@ -311,7 +317,7 @@ evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 	int on_store = !c->host && (c->flags & SL_STORE_VALID);
 	struct sl_host *h = c->host;
 	int fresh = !h;
-	uint64_t dirty;
+	uint64_t dirty, since;
 	int rc;
 
 	if (fresh) {
@@ -319,6 +325,7 @@ evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 		if (rc)
 			return rc;
 	}
+	since = sl_event_now(s);
 	sl_space_unlock(s);
 	if (fresh && !on_store)
 		memset(h->frame->data, 0, r->chunk_bytes);
@@ -333,6 +340,7 @@ evict_pages_copy(struct sl_chunk *c, enum sl_evict_why why)
 	dirty = sl_bitmap_count(c->pages->dirty, 0, r->chunk_bytes / SL_PAGE_BYTES) *
 		SL_PAGE_BYTES;
 	sl_count(s, evict_counter(why), dirty);
+	sl_event_end(s, sl_event_begin(c, evict_counter(why), dirty, since, NULL), 0);
 	sl_count(s, SLUICE_COUNTER_CLEAN_DROP, c->device_bytes - dirty);
 	sl_dirty_hash_forget(c);
 	evict_account(c);

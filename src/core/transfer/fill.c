@@ -33,9 +33,8 @@ fill_is_total(const struct sl_chunk *c, const struct sl_fill *fill)
 		(!c->host || c->host->settled || sl_store_is_newest(c)));
 }
 
-/* undo: the move failed after all. */
-SL_HELD static void
-fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
+static enum sluice_counter
+fill_counter(const struct sl_fill *fill)
 {
 	static const enum sluice_counter counters[SL_CAUSE_COUNT] = {
 		[SL_CAUSE_LAUNCH] = SLUICE_COUNTER_H2D_LAUNCH,
@@ -43,12 +42,64 @@ fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
 		[SL_CAUSE_CPU] = SLUICE_COUNTER_H2D_CPU,
 		[SL_CAUSE_PREFETCH] = SLUICE_COUNTER_H2D_PREFETCH,
 	};
+
+	return counters[fill->cause];
+}
+
+/* undo: the move failed after all. */
+SL_HELD static void
+fill_count(struct sl_chunk *c, const struct sl_fill *fill, int moved, int undo)
+{
 	struct sluice_space *s = c->region->space;
 	uint64_t bytes = undo ? -c->region->chunk_bytes : c->region->chunk_bytes;
 
-	sl_count(s, moved ? counters[fill->cause] : SLUICE_COUNTER_ZERO_FILL, bytes);
+	sl_count(s, moved ? fill_counter(fill) : SLUICE_COUNTER_ZERO_FILL, bytes);
 	if (moved && (c->flags & SL_WAS_EVICTED))
 		sl_count(s, SLUICE_COUNTER_REFETCH, bytes);
+}
+
+/* A copy in that is watched. */
+struct watched {
+	struct sluice_space *space;
+	uint64_t event;
+};
+
+/* It is over. On a thread of the device. */
+static void
+watched_done(void *cookie, int rc)
+{
+	struct watched *w = cookie;
+
+	sl_space_lock(w->space);
+	sl_event_end(w->space, w->event, rc);
+	sl_space_unlock(w->space);
+	free(w);
+}
+
+/* The copy in of c is enqueued: its event ends when the device says so. Drops. */
+SL_HELD static void
+fill_watch(struct sl_chunk *c, uint64_t event)
+{
+	struct sluice_space *s = c->region->space;
+	struct sl_fence fence = c->ready_at;
+	struct watched *w = NULL;
+	int rc = -ENOMEM;
+
+	if (!event)
+		return;
+	sl_event_fence(s, event, fence);
+	sl_space_unlock(s);
+	if (fence.value && fence.queue == SL_COPIES_IN)
+		w = sl_malloc(sizeof(*w));
+	if (w) {
+		*w = (struct watched){s, event};
+		rc = s->device->async->watch(s->device, fence, watched_done, w);
+	}
+	sl_space_lock(s);
+	if (!rc)
+		return;
+	free(w);
+	sl_event_end(s, event, 0); /* it is over, or nobody can tell when it is */
 }
 
 /*
@@ -68,6 +119,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int watched = c->dead &&
 		      (c->flags & SL_DISCARD_EAGER); /* each later write is to be seen */
 	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
+	uint64_t event = 0;
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
@@ -84,6 +136,9 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	if (base == SL_MEASURED_COPY && !keep && !sl_store_is_newest(c))
 		base = SL_MEASURED_LEARN;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
+	if (h)
+		event = sl_event_begin(c, fill_counter(fill), r->chunk_bytes, 0,
+				       fill->launch);
 	sl_space_unlock(s);
 	/* Cleared, whatever the intent: a kernel may leave bytes alone, or never run, and nobody is
 	 * to see what another range had there. */
@@ -96,6 +151,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	sl_space_lock(s);
 	if (rc) {
 		fill_count(c, fill, h != NULL, 1);
+		sl_event_undo(s, event);
 		return rc;
 	}
 	if (h && !keep) {
@@ -106,6 +162,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	c->ready_at = s->device->async
 			      ? s->device->async->ready_at(s->device, sl_chunk_addr(c))
 			      : sl_fence_make(SL_COPIES_IN, 0);
+	fill_watch(c, event);
 	if (flags & (SL_PRESENT_GUARD | SL_PRESENT_GUARD_STRICT))
 		c->flags |= SL_GUARDED;
 	if (dirty && !overwrites)

@@ -29,6 +29,7 @@ chunk_snapshot(struct sl_chunk *c)
 	struct sluice_space *s = r->space;
 	int newer_device = (c->flags & SL_DIRTY_DEVICE) != 0;
 	struct sl_host *h;
+	uint64_t since;
 	int rc;
 
 	sl_chunk_set_state(c, SL_CHUNK_SYNCING);
@@ -42,6 +43,7 @@ chunk_snapshot(struct sl_chunk *c)
 	}
 	measure_end(c);
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
+	since = sl_event_now(s);
 	if (!rc) {
 		sl_space_unlock(s);
 		rc = sl_device_guard(s->device, sl_chunk_addr(c), r->chunk_bytes);
@@ -58,8 +60,13 @@ chunk_snapshot(struct sl_chunk *c)
 		return rc;
 	}
 	c->flags |= SL_GUARDED;
-	if (newer_device)
+	if (newer_device) {
 		sl_count(s, SLUICE_COUNTER_D2H_SYNC, r->chunk_bytes);
+		sl_event_end(s,
+			     sl_event_begin(c, SLUICE_COUNTER_D2H_SYNC, r->chunk_bytes,
+					    since, NULL),
+			     0);
+	}
 	sl_chunk_wake(c);
 	sl_snapshot_write(c, h);
 	return 0;

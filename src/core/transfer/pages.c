@@ -93,8 +93,15 @@ pages_count(struct sl_chunk *c, enum sl_cause cause, enum page_base base, uint64
 							     : SLUICE_COUNTER_H2D_FAULT;
 
 	sl_count(s, base == PAGE_BASE_ZERO ? SLUICE_COUNTER_ZERO_FILL : h2d, bytes);
-	if (base == PAGE_BASE_STORE)
+	if (base != PAGE_BASE_ZERO)
+		sl_event_end(s, sl_event_begin(c, h2d, bytes, 0, NULL), 0);
+	if (base == PAGE_BASE_STORE) {
 		sl_count(s, SLUICE_COUNTER_STORE_READ_DEMAND, bytes);
+		sl_event_end(s,
+			     sl_event_begin(c, SLUICE_COUNTER_STORE_READ_DEMAND, bytes, 0,
+					    NULL),
+			     0);
+	}
 	if (base != PAGE_BASE_ZERO && (c->flags & SL_WAS_EVICTED))
 		sl_count(s, SLUICE_COUNTER_REFETCH, bytes);
 }

@@ -87,6 +87,7 @@ read_done(struct sl_io *io)
 	if (!result && bytes < r->chunk_bytes)
 		memset((char *)h->frame->data + bytes, 0, r->chunk_bytes - bytes);
 	sl_space_lock(s);
+	sl_event_end(s, h->event, result);
 	if (r->store) /* others may have written the file; nobody writes to what was spilled */
 		sl_dirty_hash_forget(c);
 	if (!result) {
@@ -130,6 +131,7 @@ sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter coun
 	sl_chunk_update(c);
 	store = chunk_place(c, &offset);
 	sl_count(s, counter, chunk_store_bytes(c));
+	h->event = sl_event_begin(c, counter, chunk_store_bytes(c), 0, NULL);
 	if (counter == SLUICE_COUNTER_STORE_READ_AHEAD) {
 		c->flags |= SL_READ_AHEAD;
 		s->host.read_ahead_bytes += r->chunk_bytes;
@@ -192,11 +194,14 @@ write_done(struct sl_io *io)
 	struct sluice_space *s = r->space;
 
 	sl_space_lock(s);
+	sl_event_end(s, h->event, io->result);
 	if (!io->result && c->pages && write_run_next(c, h, io)) {
 		uint64_t offset;
 		struct sl_store *store = chunk_place(c, &offset); /* io->store is an inner one */
 
 		sl_count(s, (enum sluice_counter)h->write_counter, io->bytes);
+		h->event = sl_event_begin(c, (enum sluice_counter)h->write_counter,
+					  io->bytes, 0, NULL);
 		sl_space_unlock(s);
 		sl_store_submit(store, &io, 1);
 		return;
@@ -357,6 +362,7 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 		assert(rc);
 	}
 	sl_count(s, counter, io->bytes);
+	h->event = sl_event_begin(c, counter, io->bytes, 0, NULL);
 	sl_space_unlock(s);
 	sl_store_submit(store, &io, 1);
 	sl_space_lock(s);
@@ -372,6 +378,7 @@ snapshot_done(struct sl_io *io)
 	struct sluice_space *s = r->space;
 
 	sl_space_lock(s);
+	sl_event_end(s, h->event, io->result);
 	if (io->result) {
 		write_error_note(c, io);
 	} else {
@@ -408,6 +415,7 @@ sl_snapshot_write(struct sl_chunk *c, struct sl_host *h)
 	io->done = snapshot_done;
 	io->arg = h;
 	sl_count(s, SLUICE_COUNTER_STORE_WRITE_SYNC, io->bytes);
+	h->event = sl_event_begin(c, SLUICE_COUNTER_STORE_WRITE_SYNC, io->bytes, 0, NULL);
 	sl_space_unlock(s);
 	sl_store_submit(store, &io, 1);
 	sl_space_lock(s);

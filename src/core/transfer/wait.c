@@ -85,22 +85,34 @@ sl_scopes_reap(struct sluice_space *s)
 void
 sl_launch_wait(struct sluice_space *s)
 {
+	uint64_t since = sl_event_now(s);
+
 	s->launch_waiters++;
 	if (!sl_scopes_reap(s))
 		sl_space_wait(s, &s->launch_wake);
 	s->launch_waiters--;
+	sl_event_waited(s, SL_WAIT_LAUNCH, since);
 }
 
-int
-sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns)
+/* As sl_launch_wait_until(). */
+SL_HELD static int
+wait_until(struct sluice_space *s, uint64_t deadline_ns, enum sl_wait_reason reason)
 {
+	uint64_t since = sl_event_now(s);
 	int rc = 0;
 
 	s->launch_waiters++;
 	if (!sl_scopes_reap(s))
 		rc = sl_space_wait_until(s, &s->launch_wake, deadline_ns);
 	s->launch_waiters--;
+	sl_event_waited(s, reason, since);
 	return rc;
+}
+
+int
+sl_launch_wait_until(struct sluice_space *s, uint64_t deadline_ns)
+{
+	return wait_until(s, deadline_ns, SL_WAIT_LAUNCH);
 }
 
 /*
@@ -203,7 +215,8 @@ sl_room_wait(struct sluice_space *s)
 {
 	unsigned patience = s->policy->patience ? s->policy->patience(s) : 1;
 
-	if (sl_launch_wait_until(s, sl_now_ns() + patience * SL_STALL_NS) == -ETIMEDOUT &&
+	if (wait_until(s, sl_now_ns() + patience * SL_STALL_NS, SL_WAIT_DEVICE_ROOM) ==
+		    -ETIMEDOUT &&
 	    !sl_launches_go_on(s) &&
 	    sl_launch_preempt(s, sl_request_launch(s->serving)) && s->policy->stalled)
 		s->policy->stalled(s);

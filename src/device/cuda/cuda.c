@@ -269,6 +269,7 @@ static const struct sl_device_async cuda_async = {
 	.absent_start = sl_cuda_absent_start,
 	.ready_at = sl_cuda_ready_at,
 	.query = cuda_query,
+	.watch = sl_cuda_move_watch,
 };
 
 static const struct sl_device_native cuda_native = {

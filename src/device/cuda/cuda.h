@@ -117,6 +117,7 @@ struct cuda_moves {
 	struct cu_event *in_event[SL_CUDA_MOVES]; /* of move n: n % SL_CUDA_MOVES */
 	struct cu_event *out_event[SL_CUDA_MOVES];
 	struct cuda_queue out_queue; /* of the completer outs */
+	struct cuda_queue in_queue;  /* of the completer streams: copies in that are watched */
 };
 
 /* The thread that makes frames ahead; begun when frames are first expected. */
@@ -287,6 +288,9 @@ int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint
 		     struct sl_fence after, struct cuda_pending *pending) SL_MUST_CHECK;
 /* Block until copy in number move is done. */
 int sl_cuda_move_wait(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
+/* sl_device_async.watch: makes no driver call. */
+int sl_cuda_move_watch(struct sl_device *dev, struct sl_fence fence,
+		       void (*done)(void *cookie, int rc), void *cookie) SL_MUST_CHECK;
 /* 0: fence is done; -EAGAIN: not yet. */
 int sl_cuda_fence_query(struct cuda *cuda, struct sl_fence fence) SL_MUST_CHECK;
 /* Block until no copy uses the slab any more. */

@@ -20,10 +20,13 @@
  * An enqueued copy whose event fails cannot be numbered, and is awaited. After a failed call its
  * source and target are the caller's again.
  *
- * No thread watches copies in. The driver is asked about their progress on demand.
+ * No thread watches copies in, unless somebody asks for that (sl_cuda_move_watch()). The driver is
+ * asked about their progress on demand.
  */
 #include <errno.h>
+#include <stdlib.h>
 
+#include "base/fault_point.h"
 #include "device/cuda/cuda.h"
 
 #define OUT_PIECE_BYTES   ((uint64_t)4 << 20)
@@ -140,6 +143,43 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;
+}
+
+/* A copy in that is watched. */
+struct in_watch {
+	struct cuda_pending pending; /* first */
+	void (*done)(void *cookie, int rc);
+	void *cookie;
+};
+
+static void
+watch_done(struct cuda_pending *pending, int rc)
+{
+	struct in_watch *watch = (struct in_watch *)pending;
+
+	watch->done(watch->cookie, rc);
+	free(watch);
+}
+
+int
+sl_cuda_move_watch(struct sl_device *dev, struct sl_fence fence,
+		   void (*done)(void *cookie, int rc), void *cookie)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct in_watch *watch;
+
+	if (fence.queue != SL_COPIES_IN || !fence.value)
+		return -ENOTSUP;
+	watch = sl_calloc(1, sizeof(*watch));
+	if (!watch)
+		return -ENOMEM;
+	watch->pending.done = watch_done;
+	/* One that is recorded again meanwhile only comes later. */
+	watch->pending.event = cuda->moves.in_event[fence.value % SL_CUDA_MOVES];
+	watch->done = done;
+	watch->cookie = cookie;
+	sl_cuda_complete(&cuda->streams, &cuda->moves.in_queue, &watch->pending);
+	return 0;
 }
 
 static int
