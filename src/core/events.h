@@ -44,8 +44,8 @@ enum sl_wait_reason {
 };
 
 struct sl_event {
-	uint64_t ns;     /* sl_now_ns() */
-	uint64_t since;  /* WAIT */
+	uint64_t ns; /* sl_now_ns(); BEGIN, END: when it was, not when it was noticed */
+	uint64_t since;  /* WAIT; END: when it had its turn, 0: not known */
 	uint64_t id;     /* BEGIN, END, UNDO, HOLD: of the move, from 1 */
 	int64_t bytes;   /* BEGIN, COUNT */
 	uint64_t launch; /* BEGIN: the launch that needs it, 0: none; HOLD */

@@ -94,8 +94,8 @@ WRAP(async, absent_start, "device.absent",
      inner, addr, bytes, frame, done, cookie)
 WRAP(async, query, NULL, (struct sl_device * dev, struct sl_fence fence), inner, fence)
 WRAP(async, watch, NULL,
-     (struct sl_device * dev, struct sl_fence fence, void (*done)(void *cookie, int rc),
-      void *cookie),
+     (struct sl_device * dev, struct sl_fence fence,
+      void (*done)(void *cookie, int rc, struct sl_copy_time at), void *cookie),
      inner, fence, done, cookie)
 WRAP(native, wrap, NULL, (struct sl_device * dev, void *handle, struct sl_stream **out),
      inner, handle, out)

@@ -533,7 +533,7 @@ vdev_destroy(struct sl_device *dev)
 
 static int
 vdev_watch(struct sl_device *dev, struct sl_fence fence,
-	   void (*done)(void *cookie, int rc), void *cookie)
+	   void (*done)(void *cookie, int rc, struct sl_copy_time at), void *cookie)
 {
 	(void)dev, (void)fence, (void)done, (void)cookie;
 	return -ENOTSUP;

@@ -149,8 +149,6 @@ what_finds_no_room_is_counted(void)
 	CHECK_OK(sluice_alloc(s, bytes, 0, &p));
 	work(s, p, bytes);
 	CHECK(sl_events_take(s, events, ROOM, &lost) == 8 && lost);
-	for (size_t i = 1; i < 8; i++)
-		CHECK(events[i].kind == SL_EVENT_BEGIN || events[i].ns >= events[i - 1].ns);
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_destroy(s));
 }

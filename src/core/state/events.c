@@ -138,7 +138,8 @@ sl_event_begin(const struct sl_chunk *c, enum sluice_counter counter, uint64_t b
 }
 
 SL_HELD static void
-move_over(struct sluice_space *s, uint64_t id, enum sl_event_kind kind, int rc)
+move_over(struct sluice_space *s, uint64_t id, enum sl_event_kind kind, int rc,
+	  struct sl_copy_time at)
 {
 	struct sl_event *event = id && s->events ? event_add(s, kind) : NULL;
 
@@ -146,18 +147,28 @@ move_over(struct sluice_space *s, uint64_t id, enum sl_event_kind kind, int rc)
 		return;
 	event->id = id;
 	event->rc = rc;
+	if (!at.end_ns)
+		return;
+	event->since = at.begin_ns;
+	event->ns = at.end_ns;
 }
 
 void
 sl_event_end(struct sluice_space *s, uint64_t id, int rc)
 {
-	move_over(s, id, SL_EVENT_END, rc);
+	move_over(s, id, SL_EVENT_END, rc, (struct sl_copy_time){0, 0});
+}
+
+void
+sl_event_end_at(struct sluice_space *s, uint64_t id, int rc, struct sl_copy_time at)
+{
+	move_over(s, id, SL_EVENT_END, rc, at);
 }
 
 void
 sl_event_undo(struct sluice_space *s, uint64_t id)
 {
-	move_over(s, id, SL_EVENT_UNDO, 0);
+	move_over(s, id, SL_EVENT_UNDO, 0, (struct sl_copy_time){0, 0});
 }
 
 void

@@ -93,6 +93,9 @@ uint64_t sl_event_begin(const struct sl_chunk *c, enum sluice_counter counter, u
 			uint64_t since, const struct sluice_launch *l) SL_HELD;
 /* id 0: nothing. */
 void sl_event_end(struct sluice_space *s, uint64_t id, int rc) SL_HELD;
+/* The same, of a move that the device has timed, as far as it did. */
+void sl_event_end_at(struct sluice_space *s, uint64_t id, int rc,
+		     struct sl_copy_time at) SL_HELD;
 void sl_event_undo(struct sluice_space *s, uint64_t id) SL_HELD;
 /* l is held back until the copies in up to that fence are done. */
 void sl_event_hold(const struct sluice_launch *l, struct sl_fence fence) SL_HELD;

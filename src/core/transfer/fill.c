@@ -66,12 +66,12 @@ struct watched {
 
 /* It is over. On a thread of the device. */
 static void
-watched_done(void *cookie, int rc)
+watched_done(void *cookie, int rc, struct sl_copy_time at)
 {
 	struct watched *w = cookie;
 
 	sl_space_lock(w->space);
-	sl_event_end(w->space, w->event, rc);
+	sl_event_end_at(w->space, w->event, rc, at);
 	sl_space_unlock(w->space);
 	free(w);
 }

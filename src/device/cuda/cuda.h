@@ -117,7 +117,16 @@ struct cuda_moves {
 	struct cu_event *in_event[SL_CUDA_MOVES]; /* of move n: n % SL_CUDA_MOVES */
 	struct cu_event *out_event[SL_CUDA_MOVES];
 	struct cuda_queue out_queue; /* of the completer outs */
-	struct cuda_queue in_queue;  /* of the completer streams: copies in that are watched */
+	struct cuda_queue in_queue; /* of the completer streams: copies in that are watched */
+	/* From the first that was watched on: events at begin and end of copy in n, in n % SL_CUDA_MOVES,
+	 * and the number of the copy they are of. */
+	_Atomic int watched; /* atomic: relaxed: a copy more or less has a time */
+	struct cu_event *time_event[2][SL_CUDA_MOVES];
+	uint64_t timed[SL_CUDA_MOVES];
+	struct {
+		uint64_t move;            /* the last that was told */
+		double gpu_ns, behind_ns; /* its end by the GPU's clock; add: by the host's */
+	} clock;
 };
 
 /* The thread that makes frames ahead; begun when frames are first expected. */
@@ -290,7 +299,8 @@ int sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint
 int sl_cuda_move_wait(struct cuda *cuda, uint64_t move) SL_MUST_CHECK;
 /* sl_device_async.watch: makes no driver call. */
 int sl_cuda_move_watch(struct sl_device *dev, struct sl_fence fence,
-		       void (*done)(void *cookie, int rc), void *cookie) SL_MUST_CHECK;
+		       void (*done)(void *cookie, int rc, struct sl_copy_time at),
+		       void *cookie) SL_MUST_CHECK;
 /* 0: fence is done; -EAGAIN: not yet. */
 int sl_cuda_fence_query(struct cuda *cuda, struct sl_fence fence) SL_MUST_CHECK;
 /* Block until no copy uses the slab any more. */

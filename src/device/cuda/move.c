@@ -21,15 +21,17 @@
  * source and target are the caller's again.
  *
  * No thread watches copies in, unless somebody asks for that (sl_cuda_move_watch()). The driver is
- * asked about their progress on demand.
+ * asked about their progress on demand. From then on each has two more events, for its time.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/fault_point.h"
 #include "device/cuda/cuda.h"
 
 #define OUT_PIECE_BYTES   ((uint64_t)4 << 20)
+#define CLOCK_DRIFT       50e-6 /* of a GPU's clock against the host's, at most */
 #define OUT_CONTEXT_BYTES ((size_t)2 << 30) /* free device memory it is tried with */
 
 /* Look how far copies in are, up to move number want; wait: block for it. Context entered. */
@@ -109,6 +111,25 @@ sl_cuda_fence_gate(struct cuda *cuda, struct cu_stream *stream, struct sl_fence 
 			events[fence.value % SL_CUDA_MOVES], 0);
 }
 
+/* Note the begin (0) or the end (1) of a copy in, if somebody watches; one that cannot be noted has no
+ * time. Lock held. */
+static void
+in_time(struct cuda *cuda, uint64_t move, int end)
+{
+	const struct sl_cuda_driver *driver = cuda->driver;
+	struct cuda_moves *moves = &cuda->moves;
+	unsigned slot = move % SL_CUDA_MOVES;
+	struct cu_event **event = &moves->time_event[end][slot];
+
+	if (!atomic_load_explicit(&moves->watched, memory_order_relaxed) ||
+	    (end && moves->timed[slot] != move))
+		return;
+	if ((!*event && driver->cuEventCreate(event, CU_EVENT_PLAIN)) ||
+	    driver->cuEventRecord(*event, moves->in))
+		move = 0;
+	moves->timed[slot] = move;
+}
+
 int
 sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		uint64_t bytes, uint64_t *move)
@@ -125,11 +146,14 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 	if (!rc && slab_is_leaving(cuda, slab))
 		rc = CUDA_TRY(cuda, cuStreamWaitEvent, moves->in,
 			      moves->out_event[slab->out_move % SL_CUDA_MOVES], 0);
+	if (!rc)
+		in_time(cuda, number, 0);
 	if (!rc && data)
 		rc = CUDA_TRY(cuda, cuMemcpyHtoDAsync, slab->alias, data, bytes, moves->in);
 	else if (!rc)
 		rc = CUDA_TRY(cuda, cuMemsetD8Async, slab->alias, 0, bytes, moves->in);
 	if (!rc) {
+		in_time(cuda, number, 1);
 		rc = CUDA_TRY(cuda, cuEventRecord,
 			      moves->in_event[number % SL_CUDA_MOVES], moves->in);
 		if (rc)
@@ -148,22 +172,65 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 /* A copy in that is watched. */
 struct in_watch {
 	struct cuda_pending pending; /* first */
-	void (*done)(void *cookie, int rc);
+	struct cuda *cuda;
+	void (*done)(void *cookie, int rc, struct sl_copy_time at);
 	void *cookie;
 };
+
+/*
+ * When copy in number move was on the link. The GPU's clock counts from one watched copy to the next.
+ * How far it is behind the host's is the least that was seen: a thread hears of an end late, never
+ * early. That least may grow by the drift of the clocks. Lock held.
+ */
+static struct sl_copy_time
+in_time_of(struct cuda *cuda, uint64_t move)
+{
+	struct cuda_moves *moves = &cuda->moves;
+	struct cu_event **begin = moves->time_event[0], **end = moves->time_event[1];
+	unsigned slot = move % SL_CUDA_MOVES, last = moves->clock.move % SL_CUDA_MOVES;
+	struct sl_copy_time at = {0, 0};
+	uint64_t now = sl_now_ns();
+	float took = 0, since = 0;
+	double behind;
+
+	if (moves->timed[slot] != move ||
+	    cuda->driver->cuEventElapsedTime(&took, begin[slot], end[slot]) || took < 0)
+		return at;
+	if (!moves->clock.move || moves->timed[last] != moves->clock.move ||
+	    cuda->driver->cuEventElapsedTime(&since, end[last], end[slot])) {
+		moves->clock.gpu_ns = 0;
+		moves->clock.behind_ns = (double)now;
+	} else {
+		moves->clock.gpu_ns += (double)since * 1e6;
+		moves->clock.behind_ns += (double)since * 1e6 * CLOCK_DRIFT;
+	}
+	moves->clock.move = move;
+	behind = (double)now - moves->clock.gpu_ns;
+	if (behind < moves->clock.behind_ns)
+		moves->clock.behind_ns = behind;
+	at.end_ns = (uint64_t)(moves->clock.gpu_ns + moves->clock.behind_ns);
+	at.begin_ns = at.end_ns - (uint64_t)((double)took * 1e6);
+	return at;
+}
 
 static void
 watch_done(struct cuda_pending *pending, int rc)
 {
 	struct in_watch *watch = (struct in_watch *)pending;
+	struct cuda_moves *moves = &watch->cuda->moves;
+	struct sl_copy_time at = {0, 0};
 
-	watch->done(watch->cookie, rc);
+	sl_mutex_lock(&moves->lock);
+	if (!rc)
+		at = in_time_of(watch->cuda, pending->number);
+	sl_mutex_unlock(&moves->lock);
+	watch->done(watch->cookie, rc, at);
 	free(watch);
 }
 
 int
 sl_cuda_move_watch(struct sl_device *dev, struct sl_fence fence,
-		   void (*done)(void *cookie, int rc), void *cookie)
+		   void (*done)(void *cookie, int rc, struct sl_copy_time at), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct in_watch *watch;
@@ -173,9 +240,12 @@ sl_cuda_move_watch(struct sl_device *dev, struct sl_fence fence,
 	watch = sl_calloc(1, sizeof(*watch));
 	if (!watch)
 		return -ENOMEM;
+	atomic_store(&cuda->moves.watched, 1);
 	watch->pending.done = watch_done;
+	watch->pending.number = fence.value;
 	/* One that is recorded again meanwhile only comes later. */
 	watch->pending.event = cuda->moves.in_event[fence.value % SL_CUDA_MOVES];
+	watch->cuda = cuda;
 	watch->done = done;
 	watch->cookie = cookie;
 	sl_cuda_complete(&cuda->streams, &cuda->moves.in_queue, &watch->pending);
@@ -371,6 +441,8 @@ sl_cuda_moves_stop(struct cuda *cuda)
 			     atomic_load(&cuda->progress.queue[i].issued));
 	events_destroy(cuda, moves->in_event);
 	events_destroy(cuda, moves->out_event);
+	events_destroy(cuda, moves->time_event[0]);
+	events_destroy(cuda, moves->time_event[1]);
 	if (moves->in)
 		(void)cuda->driver->cuStreamDestroy(moves->in);
 	if (moves->out)
