@@ -22,66 +22,9 @@ fail()
 }
 
 cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
-# Four layers: weights of 8 MiB stay, outputs of 16 MiB live from the way there to the way back, a
-# gradient of 8 MiB lives for one layer; a bias of 4 KiB. Behind the steps what does not repeat.
-cat >training.c <<'END'
-#include <cuda.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-#define TRY(call) if (call) return puts(#call " failed"), 1
-#define MIB       ((size_t)1 << 20)
-enum { LAYERS = 4 };
-static const char image[] =
-	".version 7.0\n.target sm_52\n.visible .entry step(.param .u64 p, .param .u32 n) { ret; }\n";
-static CUfunction kernel;
-static int
-run(CUdeviceptr p, size_t bytes)
-{
-	unsigned words = (unsigned)(bytes / 4);
-
-	return cuLaunchKernel(kernel, 8, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&p, &words}, NULL);
-}
-int
-main(int argc, char **argv)
-{
-	CUdeviceptr weight[LAYERS], output[LAYERS], gradient, bias;
-	int steps = argc > 1 ? atoi(argv[1]) : 8;
-	static unsigned got[1024];
-	CUdevice device;
-	CUcontext context;
-	CUmodule module;
-
-	TRY(cuInit(0) || cuDeviceGet(&device, 0));
-	TRY(cuDevicePrimaryCtxRetain(&context, device) || cuCtxSetCurrent(context));
-	TRY(cuModuleLoadData(&module, image) || cuModuleGetFunction(&kernel, module, "step"));
-	TRY(cuMemAlloc(&bias, 4096) || cuMemsetD32(bias, 0, 1024));
-	for (int i = 0; i < LAYERS; i++)
-		TRY(cuMemAlloc(&weight[i], 8 * MIB) || cuMemsetD32(weight[i], 1, 2 * MIB));
-	for (int step = 0; step < steps; step++) {
-		for (int i = 0; i < LAYERS; i++) {
-			TRY(run(weight[i], 8 * MIB) || cuMemAlloc(&output[i], 16 * MIB));
-			TRY(run(output[i], 16 * MIB));
-		}
-		TRY(run(bias, 4096));
-		for (int i = LAYERS; i-- > 0;) {
-			TRY(cuMemAlloc(&gradient, 8 * MIB) || cuMemsetD32(gradient, 0, 2 * MIB));
-			TRY(run(output[i], 16 * MIB) || run(gradient, 8 * MIB));
-			TRY(run(weight[i], 8 * MIB) || cuMemFree(gradient) || cuMemFree(output[i]));
-		}
-		TRY(cuMemcpyDtoH(got, weight[0], 4096) || cuCtxSynchronize());
-	}
-	if (argc > 2)
-		kill(getpid(), SIGKILL);
-	TRY(run(weight[1], 8 * MIB) || run(weight[0], 8 * MIB) || run(bias, 4096));
-	TRY(cuMemcpyDtoH(got, bias, 4096));
-	return printf("%d steps\n", steps) < 0;
-}
-END
 driver=$SLUICE_STANDIN_PLAIN
 ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
-"$CC" -O1 -I. training.c "$driver" "-Wl,-rpath,$(dirname "$driver")" -o training &&
+"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/tests/cli/training.c" "$driver" "-Wl,-rpath,$(dirname "$driver")" -o training &&
 	"$CC" -O1 -D_GNU_SOURCE -DTWIN_PROGRAM='"training"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
 export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so
@@ -167,11 +110,11 @@ grep -q 'no period 10' err || fail "no period 10: $(cat err)"
 tool plan r.trace --device-memory 12M >out 2>err && fail "a launch that does not fit"
 
 # Recordings that end early are there while the program runs, and when it is killed.
-{ "$SLUICE_BIN" run --record r.trace --record-launches 90 ./training 8 x >/dev/null 2>err; } 2>/dev/null
+{ "$SLUICE_BIN" run --record r.trace --record-launches 90 ./training 8 kill >/dev/null 2>err; } 2>/dev/null
 grep -q "90 launches recorded in $PWD/r.trace: 3 times the same 25\$" err || fail "90 launches: $(cat err)"
 tool trace period r.trace -o p.txt --as-text --period 2 && plain p.txt | sed 's/ $//' | diff - expected.txt ||
 	fail "90 launches: another trace"
-{ "$SLUICE_BIN" run --record r.trace ./training 8 x >/dev/null 2>&1; } 2>/dev/null
+{ "$SLUICE_BIN" run --record r.trace ./training 8 kill >/dev/null 2>&1; } 2>/dev/null
 [ ! -e r.trace ] || fail "a program that was killed has left a trace"
 tool plan r.trace >/dev/null 2>err && fail "a trace that is not there"
 grep -q 'r.trace: No such file' err || fail "a trace that is not there: $(cat err)"
