@@ -66,6 +66,9 @@ static const char run_help[] =
 	"is\n"
 	"                            the process\n"
 	"      --record-launches N   of that many launches at most (default 262144)\n"
+	"      --timeline FILE       what happens when, as trace events for Perfetto;\n"
+	"                            %p in FILE is the process\n"
+	"      --timeline-size SIZE  of FILE at most (default 256M)\n"
 	"      --quiet               errors alone\n"
 	"      --verbose             also how the driver was reached, and unknown\n"
 	"                            functions\n"
@@ -105,6 +108,8 @@ static const struct option option_table[] = {
 	{"stats", required_argument, NULL, LINE(options.stats)},
 	{"record", required_argument, NULL, LINE(options.record)},
 	{"record-launches", required_argument, NULL, LINE(options.record_launches)},
+	{"timeline", required_argument, NULL, LINE(options.timeline)},
+	{"timeline-size", required_argument, NULL, LINE(options.timeline_size)},
 	{"quiet", no_argument, NULL, LINE(options.quiet)},
 	{"verbose", no_argument, NULL, LINE(options.verbose)},
 	{"dry-run", no_argument, NULL, LINE(dry_run)},
@@ -249,6 +254,7 @@ program_run(const struct command_line *line, const struct run_plan *plan, char *
 	}
 	file_remove(line->options.stats);
 	file_remove(line->options.record);
+	file_remove(line->options.timeline);
 	fflush(NULL);
 	execvp(argv[0], argv);
 	error = errno;

@@ -43,6 +43,7 @@ struct run_options {
 	int keep_frameworks; /* 1: none is told anything */
 	const char *baseline, *kernel_args, *report_memory, *managed, *vmm_memory, *prefetch;
 	const char *kernel_rules, *stats, *record, *record_launches;
+	const char *timeline, *timeline_size;
 	int explain, quiet, verbose, doctor;
 };
 

@@ -11,6 +11,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "commands.h"
 #include "core/environment.h"
 #include "run.h"
@@ -216,6 +218,48 @@ record_plan(struct run_plan *plan, const struct run_options *options)
 }
 
 static int
+timeline_plan(struct run_plan *plan, const struct run_options *options)
+{
+	const char *size = options->timeline_size;
+	uint64_t bytes = 0;
+	char mib[32];
+	int rc;
+
+	if (size && !options->timeline)
+		return sl_fail(-EINVAL, "--timeline-size goes with --timeline");
+	if (size &&
+	    (sl_size_parse(size, &bytes) || bytes < (1u << 20) || bytes > (1ull << 40)))
+		return sl_fail(-EINVAL, "--timeline-size %s is not a size of 1M to 1T", size);
+	rc = options->timeline
+		     ? file_plan(plan, "--timeline", "timeline", options->timeline)
+		     : 0;
+	if (rc || !size)
+		return rc;
+	snprintf(mib, sizeof(mib), "%" PRIu64, bytes >> 20);
+	return run_setting(plan, "timeline_mib", mib);
+}
+
+/* Two files of the run must not be one. */
+static int
+files_differ(const struct run_options *o)
+{
+	const struct {
+		const char *option, *path;
+	} files[] = {{"--stats", o->stats},
+		     {"--record", o->record},
+		     {"--timeline", o->timeline}};
+
+	for (size_t i = 0; i < 3; i++)
+		for (size_t k = i + 1; k < 3; k++)
+			if (files[i].path && files[k].path &&
+			    !strcmp(files[i].path, files[k].path))
+				return sl_fail(-EINVAL, "%s and %s name the same file, '%s'",
+					       files[i].option, files[k].option,
+					       files[i].path);
+	return 0;
+}
+
+static int
 kernel_rules_plan(struct run_plan *plan, const char *path)
 {
 	char real[PATH_MAX];
@@ -298,10 +342,8 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 	if (!rc)
 		rc = choice_plan(plan, "--prefetch", "follow", options->prefetch,
 				 "auto|on|off", prefetch);
-	if (!rc && options->stats && options->record &&
-	    strcmp(options->stats, options->record) == 0)
-		rc = sl_fail(-EINVAL, "--stats and --record name the same file, '%s'",
-			     options->stats);
+	if (!rc)
+		rc = files_differ(options);
 	if (!rc && options->explain)
 		rc = run_setting(plan, "explain", on);
 	if (!rc && options->quiet)
@@ -319,6 +361,8 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 		rc = file_plan(plan, "--stats", "stats", options->stats);
 	if (!rc)
 		rc = record_plan(plan, options);
+	if (!rc)
+		rc = timeline_plan(plan, options);
 	if (!rc && options->kernel_rules)
 		rc = kernel_rules_plan(plan, options->kernel_rules);
 	if (!rc && plan->frameworks[0])

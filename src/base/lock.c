@@ -53,6 +53,7 @@ rank_name(enum sl_lock_rank rank)
 		[SL_RANK_PL_STREAMS] = "program streams",
 		[SL_RANK_PL_ARENA] = "arena",
 		[SL_RANK_PL_CLOSING] = "closing",
+		[SL_RANK_PL_TIMINGS] = "timings",
 		[SL_RANK_PL_RECORDERS] = "recorders",
 		[SL_RANK_PL_LEAF] = "preload leaf",
 		[SL_RANK_PROCESS] = "process",

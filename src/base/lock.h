@@ -82,6 +82,9 @@ enum sl_lock_rank {
 	SL_RANK_PL_ARENA,
 	/* Making and writing the traces of --record, once. Files are written under it. */
 	SL_RANK_PL_CLOSING,
+	/* Asking for the times of work on streams, and where they are told. Driver calls that ask are
+	 * made under it, and the wait for an event on an idle stream of ours. */
+	SL_RANK_PL_TIMINGS,
 	/* The recorders of --record: read to tell them something, written to take them away. Driver
 	 * calls that ask are made under it. */
 	SL_RANK_PL_RECORDERS,

@@ -69,8 +69,8 @@ sl_fences_add(struct sl_fences *fences, struct sl_fence fence)
 		fences->value[fence.queue] = fence.value;
 }
 
-/* When a copy was on the link, by sl_now_ns(). 0: not known, as of those enqueued before the first that was
- * watched. */
+/* When a copy was on the link, by sl_now_ns(). 0: not known, as of those enqueued before the first
+ * that was watched. */
 struct sl_copy_time {
 	uint64_t begin_ns, end_ns;
 };
@@ -92,9 +92,9 @@ struct sl_device_async {
 	struct sl_fence (*ready_at)(struct sl_device *dev, const void *addr);
 	/* Look whether a fence is done: 0, -EAGAIN, or why it never will be. */
 	int (*query)(struct sl_device *dev, struct sl_fence fence);
-	/* done(cookie, rc, at) is called once, soon after a fence of SL_COPIES_IN is done, or never will
-	 * be (rc), from a thread of the device that may block. On failure of the call itself
-	 * (-ENOTSUP: nobody watches here) it is not called. */
+	/* Watch a fence of SL_COPIES_IN. done(cookie, rc, at) is called once, soon after it is done or
+	 * never will be (rc), from a thread of the device that may block. On failure of the call
+	 * itself (-ENOTSUP: nobody watches here) it is not called. */
 	int (*watch)(struct sl_device *dev, struct sl_fence fence,
 		     void (*done)(void *cookie, int rc, struct sl_copy_time at),
 		     void *cookie);

@@ -32,6 +32,7 @@
 #include "preload/preload.h"
 #include "preload/report/counters.h"
 #include "preload/report/report.h"
+#include "preload/report/timeline.h"
 #include "preload/report/tracing.h"
 #include "preload/scope.h"
 #include "preload/streams/capture.h"
@@ -263,6 +264,7 @@ gpu_make(int device)
 	if (pl_settings()->explain)
 		atomic_store(&pl_watch, 1);
 	pl_tracing_open(gpu);
+	pl_timeline_open(gpu);
 	return gpu;
 }
 

@@ -29,7 +29,7 @@
 #include "preload/gpu_internal.h"
 #include "preload/loader/settings.h"
 #include "preload/preload.h"
-#include "preload/report/tracing.h"
+#include "preload/report/timings.h"
 #include "preload/scope.h"
 #include "preload/streams/capture.h"
 #include "preload/streams/stream.h"
@@ -438,11 +438,12 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 	       enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
 	       unsigned flags)
 {
+	uint64_t since = pl_timed() ? sl_now_ns() : 0;
 	int result = scope_begin(scope, stream, flavour, uses, n, flags);
 
 	scope->timing = NULL;
-	if (pl_tracing() && !result)
-		pl_tracing_begin(scope, stream, flavour, uses, n, flags);
+	if (pl_timed() && !result)
+		pl_timing_begin(scope, stream, flavour, uses, n, flags, since);
 	return result;
 }
 
@@ -450,7 +451,7 @@ void
 pl_scope_end(struct pl_scope *scope)
 {
 	if (__builtin_expect(scope->timing != NULL, 0))
-		pl_tracing_end(scope);
+		pl_timing_end(scope);
 	if (scope->unpinned) {
 		atomic_fetch_sub(&scope->unpinned->unpinned, 1);
 		scope->unpinned = NULL;

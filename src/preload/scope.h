@@ -45,7 +45,7 @@ struct pl_scope {
 	uint64_t what; /* set before: the same for the same work (a function); 0: a copy or a fill */
 	const char *name; /* set before: what it is called in a trace; NULL: it is not in one */
 	int copies; /* set before: 1: it is a copy, from or to the host where it uses one side only */
-	struct pl_timing *timing; /* tracing.c's; NULL: its time is not taken */
+	struct pl_timing *timing; /* timings.c's; NULL: its time is not taken */
 };
 
 /*

@@ -85,8 +85,8 @@ void sl_chunk_keep(struct sl_chunk *c) SL_HELD;
 void sl_read_ahead_release(struct sl_chunk *c) SL_HELD;
 void sl_count(struct sluice_space *s, enum sluice_counter counter, uint64_t n) SL_HELD;
 
-/* events.c: what is told to who watches the space (core/events.h). Where nobody does, each is a load,
- * and returns 0. */
+/* events.c: what is told to who watches the space (core/events.h). Where nobody does, each is a
+ * load, and returns 0. */
 uint64_t sl_event_now(const struct sluice_space *s) SL_HELD;
 /* What the counter counts, and takes time, has begun, at since (0: now), for l (NULL: no launch). Its id. */
 uint64_t sl_event_begin(const struct sl_chunk *c, enum sluice_counter counter, uint64_t bytes,

@@ -28,6 +28,7 @@
 #include "preload/preload.h"
 #include "preload/report/counters.h"
 #include "preload/report/faults.h"
+#include "preload/report/timings.h"
 #include "preload/scope.h"
 #include "preload/streams/capture.h"
 #include "preload/streams/stream.h"
@@ -288,6 +289,21 @@ scope_init(struct pl_scope *scope, const void *what)
 	scope->timing = NULL;
 }
 
+/* At ease only its time is taken, if --timeline wants it: nothing is moved for it. */
+static int
+launch_at_ease(struct pl_scope *scope, const void *function, struct cu_stream *stream,
+	       enum pl_default_stream flavour)
+{
+	struct pl_function *f;
+
+	if (!pl_timed())
+		return CU_SUCCESS;
+	f = function ? pl_function_find(function) : NULL;
+	if (f)
+		scope->name = f->name;
+	return pl_scope_begin(scope, stream, flavour, NULL, 0, 0);
+}
+
 /* A launch whose arguments nobody can read: it may touch everything. */
 static int
 launch_blind(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour)
@@ -316,7 +332,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
 	if (launch_is_at_ease(stream, flavour))
-		return CU_SUCCESS;
+		return launch_at_ease(scope, function, stream, flavour);
 	f = pl_function_find(function);
 	if (!f) /* no memory to know it by */
 		return launch_blind(scope, stream, flavour);
@@ -405,7 +421,7 @@ launch_begin_old(struct pl_scope *scope, struct cu_stream *stream)
 		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
 	return launch_is_at_ease(stream, PL_LEGACY)
-		       ? CU_SUCCESS
+		       ? launch_at_ease(scope, NULL, stream, PL_LEGACY)
 		       : launch_blind(scope, stream, PL_LEGACY);
 }
 

@@ -30,6 +30,7 @@
 #include "preload/preload.h"
 #include "preload/report/counters.h"
 #include "preload/report/faults.h"
+#include "preload/report/timings.h"
 #include "preload/streams/capture.h"
 #include "preload/streams/stream.h"
 
@@ -341,7 +342,8 @@ launch_run_once(struct graph_launch *l)
 
 	/* Room is made without scopes: what they hold on the device would be waited for. */
 	do
-		result = pl_watching() ? launch_scoped(l) : l->real(l->exec, l->stream);
+		result = pl_watching() || pl_timed() ? launch_scoped(l)
+						     : l->real(l->exec, l->stream);
 	while (!l->refused && pl_room_made(result, &tries, PL_ROOM_BYTES));
 	return result;
 }

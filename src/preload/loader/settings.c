@@ -24,7 +24,8 @@
 #define VALUE_BYTES 1024
 #define COUNT_MAX   16777216u
 #define RECORD_LAUNCHES \
-	262144u /* where nobody says; some 50 MB with a handful of uses each */
+	262144u           /* where nobody says; some 50 MB with a handful of uses each */
+#define TIMELINE_MIB 256u /* where nobody says; a million events */
 
 enum field_type { FIELD_CHOICE, FIELD_FLAG, FIELD_COUNT, FIELD_TEXT };
 
@@ -50,6 +51,8 @@ static const struct field fields[] = {
 	{"stats", FIELD_TEXT, AT(stats_path), NULL},
 	{"record", FIELD_TEXT, AT(record_path), NULL},
 	{"record_launches", FIELD_COUNT, AT(record_launches), NULL},
+	{"timeline", FIELD_TEXT, AT(timeline_path), NULL},
+	{"timeline_mib", FIELD_COUNT, AT(timeline_mib), NULL},
 	{"policies", FIELD_TEXT, AT(policies), NULL},
 	{"frameworks", FIELD_TEXT, AT(frameworks), NULL},
 };
@@ -192,12 +195,14 @@ settings_parse(const char *text)
 
 	_Static_assert(sizeof(settings.stats_path) == VALUE_BYTES &&
 			       sizeof(settings.record_path) == VALUE_BYTES &&
+			       sizeof(settings.timeline_path) == VALUE_BYTES &&
 			       sizeof(settings.policies) == VALUE_BYTES &&
 			       sizeof(settings.frameworks) == VALUE_BYTES,
 		       "room of texts");
 	memset(&settings, 0, sizeof(settings));
 	settings.follow = PL_FOLLOW_AUTO;
 	settings.record_launches = RECORD_LAUNCHES;
+	settings.timeline_mib = TIMELINE_MIB;
 	settings.meminfo_auto = 1;
 	while ((rc = pair_cut(&text, key, value)) > 0) {
 		rc = pair_set(key, value);

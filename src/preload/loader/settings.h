@@ -56,7 +56,9 @@ struct pl_settings {
 	char stats_path[1024]; /* "": none; at exit counters go there as JSON. %p is the process */
 	char record_path[1024]; /* "": none; a trace of the run goes there (tracing.h) */
 	unsigned record_launches; /* so many of them at most */
-	char policies[1024];      /* file of kernel-name patterns, "": none */
+	char timeline_path[1024]; /* "": none; trace events of the run go there (timeline.h) */
+	unsigned timeline_mib; /* size of that file at most */
+	char policies[1024];   /* file of kernel-name patterns, "": none */
 	char frameworks[1024]; /* those that the launcher told something, separated by '+' */
 };
 

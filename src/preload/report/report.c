@@ -30,6 +30,7 @@
 
 #include "base/fault_point.h"
 #include "base/size.h"
+#include "preload/report/timeline.h"
 #include "preload/report/tracing.h"
 
 #define FUNCTIONS_MAX  65536u
@@ -204,6 +205,7 @@ report_exit(void)
 
 	if (getpid() != armed_pid)
 		return; /* a forked child */
+	pl_timeline_close();
 	pl_tracing_close();
 	if (!atomic_load(&init_result)) {
 		while ((gpu = pl_report_gpu_next(&device)))

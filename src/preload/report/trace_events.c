@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trace events as JSON: trace_events.h. Events are printed into a buffer, and the buffer goes to the file in one
- * write with the closing brackets. Numbers are integers only: printf's %f has the program's
- * decimal point.
+ * Trace events as JSON: trace_events.h. Events are printed into a buffer, and the buffer goes to the
+ * file in one write with the closing brackets. Numbers are integers only: printf's %f has the
+ * program's decimal point.
  *
  * Threads: an object is one thread's.
  */

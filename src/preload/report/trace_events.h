@@ -34,12 +34,12 @@ struct pl_trace_arg {
 	int64_t number;
 };
 
-/* Write to fd, which is the object's from here on, also on failure; it is empty, and a file. zero_unix_ns: the time of
- * day at time 0 of the events. -ENOMEM, or what a first write says. */
+/* Write to fd: an empty file, which is the object's from here on, also on failure. zero_unix_ns:
+ * the time of day at time 0 of the events. -ENOMEM, or what the first write says. */
 int pl_trace_events_create(int fd, uint64_t limit_bytes, int pid, const char *process,
 			   uint64_t zero_unix_ns, struct pl_trace_events **out) SL_MUST_CHECK;
-/* The last words, if something was dropped; and all to the file. 0, or why it could not be written: the first
- * failure. */
+/* The last words, if something was dropped, and all to the file. 0, or why the first write failed
+ * that did. */
 int pl_trace_events_destroy(struct pl_trace_events *t) SL_MUST_CHECK;
 
 /* Track names; tracks of low order are shown first. */
@@ -59,6 +59,7 @@ void pl_trace_flow(struct pl_trace_events *t, const char *name, unsigned from_tr
 /* Everything so far to the file. */
 void pl_trace_flush(struct pl_trace_events *t);
 
-/* 0: it takes events. -EFBIG: the limit is reached, and events are dropped. Else the write that failed. */
+/* 0: it takes events. -EFBIG: the limit is reached, and events are dropped. Else the write that
+ * failed. */
 int pl_trace_events_state(const struct pl_trace_events *t);
 #endif

@@ -12,13 +12,11 @@
  * allocation overwrites it all, since there are no contents to keep. Copies and fills tell their
  * access.
  *
- * The time of a launch is that between two events on its stream, right before and right behind
- * it: the kernel's own time and some microseconds, without waits for fetched memory. Events are
- * queried when later work begins, never waited for. A launch whose events have not passed at the
- * end has no time.
+ * Times of launches come from timings.c, which asks for them when later work begins. A launch
+ * whose events have not passed at the end has no time.
  *
  * Locks: gate, read, around the recorders: no event reaches them while they are made into
- * traces. timings_lock for lists. Neither is held across a driver call that enqueues.
+ * traces. It is not held across a driver call.
  */
 #include "preload/report/tracing.h"
 #include "preload/alloc/block.h"
@@ -31,6 +29,7 @@
 #include "sluice/sluice.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,25 +40,13 @@
 #include "base/lock.h"
 #include "preload/api/api_stream.h"
 #include "preload/report/output.h"
+#include "preload/report/timings.h"
 #include "preload/streams/stream_internal.h"
 #include "trace/record.h"
 
-#define TIMINGS_MAX  32768u /* launches in flight whose time is taken, and events kept */
-#define COLLECT_MAX  8u     /* asked about when another one begins */
 #define SMALL_SERIAL 1u
 
 _Atomic int pl_tracing_state;
-
-/* Two events around a launch. */
-struct pl_timing {
-	struct pl_timing *next;
-	struct cu_event *begin, *end;
-	struct cu_context *context; /* the events' */
-	struct cu_stream *stream;
-	int gpu;
-	int broken; /* an event could not be recorded: no time */
-	uint32_t launch;
-};
 
 static struct sl_rwlock gate = SL_RWLOCK_INITIALIZER(SL_RANK_PL_RECORDERS);
 static struct sl_record *records[PL_GPUS_MAX]; /* gate */
@@ -71,11 +58,7 @@ static struct sl_mutex tell_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 
 /* Of making and writing the traces. */
 static struct sl_mutex closing = SL_MUTEX_INITIALIZER(SL_RANK_PL_CLOSING);
-static struct sl_mutex timings_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
-static struct pl_timing *spare;                      /* timings_lock */
-static struct pl_timing *oldest, **newest = &oldest; /* timings_lock: both events are recorded */
-static unsigned n_timings;                           /* timings_lock */
-static _Atomic unsigned flying;                      /* begun, and not collected */
+static _Atomic unsigned flying; /* begun, and not collected */
 
 /* ---- tensors ---- */
 
@@ -152,147 +135,6 @@ pl_tracing_free(struct pl_block *block)
 	block->tensor = 0;
 	sl_mutex_unlock(&tell_lock);
 	sl_rwlock_unlock(&gate);
-}
-
-/* ---- times ---- */
-
-static struct pl_timing *
-timing_get(void)
-{
-	struct cu_context *context = pl_context_current();
-	int (*create)(struct cu_event **, unsigned) = pl_real[SL_API_cuEventCreate];
-	struct pl_timing **at, *timing;
-	int is_new;
-
-	sl_mutex_lock(&timings_lock);
-	for (at = &spare; *at && (*at)->context != context; at = &(*at)->next)
-		;
-	timing = *at;
-	if (timing)
-		*at = timing->next;
-	is_new = !timing && n_timings < TIMINGS_MAX;
-	n_timings += (unsigned)is_new;
-	sl_mutex_unlock(&timings_lock);
-	if (!is_new)
-		return timing;
-	timing = sl_calloc(1, sizeof(*timing));
-	if (timing && !create(&timing->begin, 0)) {
-		timing->context = context;
-		if (!create(&timing->end, 0))
-			return timing;
-	}
-	free(timing);
-	sl_mutex_lock(&timings_lock);
-	n_timings--;
-	sl_mutex_unlock(&timings_lock);
-	return NULL;
-}
-
-/* Its launch is over. ns 0: nobody knows how long it took. */
-SL_REQUIRES(gate) static void timing_tell(const struct pl_timing *timing, uint64_t ns)
-{
-	if (ns)
-		sl_record_time(records[timing->gpu], timing->launch, ns);
-	else
-		atomic_fetch_add(&n_untimed, 1);
-	atomic_fetch_sub(&flying, 1);
-}
-
-/* 1: it was told, 0: not done yet. */
-SL_REQUIRES(gate) static int timing_ask(const struct pl_timing *timing)
-{
-	int (*elapsed)(float *, struct cu_event *,
-		       struct cu_event *) = pl_real[SL_API_cuEventElapsedTime];
-	int pushed = pl_context_push(timing->context), result = CU_ERROR_INVALID_CONTEXT;
-	uint64_t ns = 0;
-	float ms = 0;
-
-	if (pushed >= 0 && !timing->broken)
-		result = PL_REAL(cuEventQuery)(timing->end);
-	if (!result && !elapsed(&ms, timing->begin, timing->end) && ms >= 0)
-		ns = ms > 0 ? (uint64_t)((double)ms * 1e6 + 0.5) : 1;
-	pl_context_pop(pushed);
-	if (result == CU_ERROR_NOT_READY)
-		return 0;
-	timing_tell(timing, ns ? ns : !result);
-	return 1;
-}
-
-/* Those that are done, oldest first: at most so many, and none behind one that is not, unless all are to be
- * asked. */
-SL_REQUIRES(gate) static void timings_collect(unsigned most, int all)
-{
-	struct pl_timing *kept = NULL, **last = &kept, *timing;
-
-	while (most--) {
-		sl_mutex_lock(&timings_lock);
-		timing = oldest;
-		if (timing) {
-			oldest = timing->next;
-			if (!oldest)
-				newest = &oldest;
-		}
-		sl_mutex_unlock(&timings_lock);
-		if (!timing)
-			break;
-		if (timing_ask(timing)) {
-			sl_mutex_lock(&timings_lock);
-			timing->next = spare;
-			spare = timing;
-			sl_mutex_unlock(&timings_lock);
-			continue;
-		}
-		timing->next = NULL;
-		*last = timing;
-		last = &timing->next;
-		if (!all)
-			break;
-	}
-	if (!kept)
-		return;
-	sl_mutex_lock(&timings_lock);
-	*last = oldest;
-	if (!oldest)
-		newest = last;
-	oldest = kept;
-	sl_mutex_unlock(&timings_lock);
-}
-
-SL_REQUIRES(gate, timings_lock)
-static void
-list_take(struct pl_timing **list, const struct cu_context *context, int told)
-{
-	while (*list) {
-		struct pl_timing *timing = *list;
-
-		if (timing->context != context) {
-			list = &timing->next;
-			continue;
-		}
-		*list = timing->next;
-		if (told)
-			timing_tell(timing, 0);
-		free(timing);
-		n_timings--;
-	}
-}
-
-void
-pl_tracing_context_leaves(const struct cu_context *context)
-{
-	if (!pl_tracing())
-		return;
-	pl_enter();
-	sl_rwlock_read(&gate);
-	timings_collect(TIMINGS_MAX, 1);
-	sl_mutex_lock(&timings_lock);
-	list_take(&oldest, context, 1);
-	for (newest = &oldest; *newest; newest = &(*newest)->next)
-		;
-	list_take(&spare, context, 0); /* the context takes the events along */
-	sl_mutex_unlock(&timings_lock);
-	sl_rwlock_unlock(&gate);
-	pl_leave();
 }
 
 /* ---- launches ---- */
@@ -372,23 +214,6 @@ work_tell(const struct pl_scope *scope, struct sl_record *record,
 	return launch;
 }
 
-static struct pl_timing *
-timing_begin(int gpu, uint32_t launch, struct cu_stream *stream)
-{
-	struct pl_timing *timing = timing_get();
-
-	if (!timing) {
-		atomic_fetch_add(&n_untimed, 1);
-		atomic_fetch_sub(&flying, 1);
-		return NULL;
-	}
-	timing->gpu = gpu;
-	timing->launch = launch;
-	timing->stream = stream;
-	timing->broken = PL_REAL(cuEventRecord)(timing->begin, stream) != CU_SUCCESS;
-	return timing;
-}
-
 /* All that is wanted is there: written by who comes first. Without gate. */
 static void
 full_look(void)
@@ -397,54 +222,31 @@ full_look(void)
 		pl_tracing_close();
 }
 
-void
-pl_tracing_begin(struct pl_scope *scope, struct cu_stream *stream,
-		 enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
-		 unsigned flags)
+uint32_t
+pl_tracing_work(const struct pl_scope *scope, const struct pl_gpu *gpu,
+		const struct pl_use *uses, size_t n, unsigned flags)
 {
-	struct pl_gpu *gpu = n ? uses[0].block->gpu : pl_gpu_here();
 	uint32_t launch = SL_TRACE_NONE;
-	int token;
 
-	if (!gpu || !scope->name || flags & PL_SCOPE_LOOK ||
-	    pl_stream_captures(stream, flavour))
-		return;
-	token = pl_capture_relax();
-	pl_enter();
 	sl_rwlock_read(&gate);
-	if (records[gpu->ordinal]) {
-		timings_collect(COLLECT_MAX, 0);
-		if (atomic_load(&pl_tracing_state) == PL_TRACING_ON)
-			launch = work_tell(scope, records[gpu->ordinal], uses, n, flags);
-	}
+	if (records[gpu->ordinal] && atomic_load(&pl_tracing_state) == PL_TRACING_ON)
+		launch = work_tell(scope, records[gpu->ordinal], uses, n, flags);
 	sl_rwlock_unlock(&gate);
-	if (launch != SL_TRACE_NONE)
-		scope->timing = timing_begin(gpu->ordinal, launch,
-					     pl_stream_handle(stream, flavour));
-	else
+	if (launch == SL_TRACE_NONE)
 		full_look();
-	pl_leave();
-	pl_capture_restore(token);
+	return launch;
 }
 
 void
-pl_tracing_end(struct pl_scope *scope)
+pl_tracing_told(int gpu, uint32_t launch, uint64_t ns)
 {
-	struct pl_timing *timing = scope->timing;
-	int token;
-
-	scope->timing = NULL;
-	token = pl_capture_relax();
-	pl_enter();
-	if (PL_REAL(cuEventRecord)(timing->end, timing->stream))
-		timing->broken = 1;
-	timing->next = NULL;
-	sl_mutex_lock(&timings_lock);
-	*newest = timing;
-	newest = &timing->next;
-	sl_mutex_unlock(&timings_lock);
-	pl_leave();
-	pl_capture_restore(token);
+	sl_rwlock_read(&gate);
+	if (ns && records[gpu])
+		sl_record_time(records[gpu], launch, ns);
+	else
+		atomic_fetch_add(&n_untimed, 1);
+	sl_rwlock_unlock(&gate);
+	atomic_fetch_sub(&flying, 1);
 }
 
 /* ---- begin and end ---- */
@@ -467,8 +269,10 @@ pl_tracing_open(const struct pl_gpu *gpu)
 	if (sl_record_begin(s->record_launches, source, &records[gpu->ordinal]))
 		pl_error("GPU %d is not recorded: %s", gpu->ordinal, sluice_last_error());
 	sl_rwlock_unlock(&gate);
-	if (!begun) /* else it is on, or full just now */
+	if (!begun) { /* else it is on, or full just now */
 		atomic_store(&pl_tracing_state, PL_TRACING_ON);
+		pl_timed_set(PL_TIMED_RECORD, 1);
+	}
 	begun = 1;
 	atomic_store(&pl_watch, 1);
 }
@@ -546,10 +350,12 @@ pl_tracing_close(void)
 		return;
 	pl_enter();
 	sl_mutex_lock(&closing); /* another thread may be at it, and the end has to wait for that */
+	if (atomic_load(&pl_tracing_state) != PL_TRACING_OFF)
+		pl_timings_collect(UINT_MAX, 1, 1);
 	sl_rwlock_write(&gate);
 	if (atomic_load(&pl_tracing_state) != PL_TRACING_OFF) {
-		timings_collect(TIMINGS_MAX, 1);
 		atomic_store(&pl_tracing_state, PL_TRACING_OFF);
+		pl_timed_set(PL_TIMED_RECORD, 0);
 		memcpy(all, records, sizeof(all));
 		memset(records, 0, sizeof(records));
 	}

@@ -39,17 +39,12 @@ void pl_tracing_open(const struct pl_gpu *gpu);
 /* The block was allocated, or is about to be freed. */
 void pl_tracing_alloc(struct pl_block *block);
 void pl_tracing_free(struct pl_block *block);
-/*
- * Around work on the stream, with scope->name, behind what the scope had to wait for: its time is what passes
- * on the stream between the two. Copies from or to host memory have none. Nothing is told of what is captured
- * or only looks. end: only with scope->timing.
- */
-void pl_tracing_begin(struct pl_scope *scope, struct cu_stream *stream,
-		      enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
-		      unsigned flags);
-void pl_tracing_end(struct pl_scope *scope);
-/* A context is about to end, with our events in it. */
-void pl_tracing_context_leaves(const struct cu_context *context);
+/* Of work that a scope was opened for. Its number, whose time is to be told; SL_TRACE_NONE: it has
+ * none. */
+uint32_t pl_tracing_work(const struct pl_scope *scope, const struct pl_gpu *gpu,
+			 const struct pl_use *uses, size_t n, unsigned flags);
+/* ns 0: nobody knows. */
+void pl_tracing_told(int gpu, uint32_t launch, uint64_t ns);
 /* At exit: write the traces, and say so. */
 void pl_tracing_close(void);
 

@@ -21,7 +21,7 @@
 #include "preload/calls/foreign.h"
 #include "preload/gpu.h"
 #include "preload/preload.h"
-#include "preload/report/tracing.h"
+#include "preload/report/timings.h"
 #include "preload/streams/stream_internal.h"
 
 /* ---- streams ---- */
@@ -144,7 +144,7 @@ context_destroy(struct cu_context *context, int (*real)(struct cu_context *))
 			(void)PL_REAL(cuCtxPopCurrent_v2)(&popped);
 		return result;
 	}
-	pl_tracing_context_leaves(context);
+	pl_timings_context_leaves(context);
 	pl_stream_context_leaves(context);
 	result = real(context);
 	if (result)
@@ -199,7 +199,7 @@ primary_reset(int device, int (*real)(int))
 	if (context && context_is_kept(context))
 		return context_empty(context);
 	if (context) {
-		pl_tracing_context_leaves(context);
+		pl_timings_context_leaves(context);
 		pl_stream_context_leaves(context);
 	}
 	result = real(device);
