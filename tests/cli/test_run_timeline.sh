@@ -53,15 +53,15 @@ rules()
 }
 
 # Ample: kernels, copies and fills alone. Short: moves, what they wait for, arrows. The disk as well.
-timeline --timeline t.json --stats s.json --device-memory 200M --host-memory 384M -- 8 ||
+timeline --timeline t.json --stats s.json --device-memory 200M --host-memory 384M -- 8 rest ||
 	fail "ample: $(cat err)"
 [ "$(cat out)" = "8 steps" ] || fail "ample: said $(cat out)"
 grep -q "^sluice: the timeline is in $PWD/t.json: open it" err || fail "ample: not said: $(cat err)"
 rules t.json --stats s.json kernel copy fill step
-timeline --timeline t.json --stats s.json --device-memory 64M --host-memory 384M -- 8 || fail "short"
+timeline --timeline t.json --stats s.json --device-memory 64M --host-memory 384M -- 8 rest || fail "short"
 rules t.json --stats s.json kernel copy fill move wait arrows eviction launch "room, nothing to copy"
 if [ "$(stat -f -c %T .)" != tmpfs ]; then
-	timeline --timeline t.json --stats s.json --device-memory 32M --host-memory 32M --spill-dir . -- 4 ||
+	timeline --timeline t.json --stats s.json --device-memory 32M --host-memory 32M --spill-dir . -- 4 rest ||
 		fail "disk: $(cat err)"
 	rules t.json --stats s.json kernel move disk wait arrows spill demand
 fi
@@ -92,8 +92,8 @@ grep -q 'without a time' err && fail "--record: $(cat err)"
 [ "$(ls t.json* | wc -l)" = 1 ] || fail "a forked child: $(ls)"
 
 # The bound: the file is complete, and says so. The program goes on.
-timeline --timeline t.json --timeline-size 1M --device-memory 64M --host-memory 384M -- 32 || fail "bound: $(cat err)"
-[ "$(cat out)" = "32 steps" ] || fail "bound: said $(cat out)"
+timeline --timeline t.json --timeline-size 1M --device-memory 64M --host-memory 384M -- 44 || fail "bound: $(cat err)"
+[ "$(cat out)" = "44 steps" ] || fail "bound: said $(cat out)"
 rules t.json "no events from here on: the file is full"
 [ "$(stat -c %s t.json)" -le 1048576 ] || fail "bound: $(ls -l t.json)"
 grep -q "^sluice: the timeline $PWD/t.json is full (1 MiB) and ends after [0-9]* s; --timeline-size" err ||

@@ -4,7 +4,8 @@
  * of 8 MiB stay, outputs of 16 MiB live from the way there to the way back, a gradient of 8 MiB
  * lives for one layer; a bias of 4 KiB. Behind the steps what does not repeat.
  *
- * training STEPS [fork | kill]: it forks a child that exits; it is killed a second after the steps.
+ * training STEPS [rest | fork | kill]: it rests before its end, so that no move is under way then; it
+ * forks a child that exits, and rests; it is killed a second after the steps.
  *
  * Threads: one.
  */
@@ -69,5 +70,7 @@ main(int argc, char **argv)
 	}
 	TRY(run(weight[1], 8 * MIB) || run(weight[0], 8 * MIB) || run(bias, 4096));
 	TRY(cuMemcpyDtoH(got, bias, 4096));
+	if (argc > 2)
+		sleep(1);
 	return printf("%d steps\n", steps) < 0;
 }

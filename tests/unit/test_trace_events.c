@@ -24,7 +24,7 @@ static char text[(size_t)1 << 20];
 static struct pl_trace_events *
 file_open(uint64_t limit)
 {
-	struct pl_trace_events *t;
+	struct pl_trace_events *t = NULL;
 
 	strcpy(path + strlen(path) - 6, "XXXXXX");
 	assert_int_equal(pl_trace_events_create(mkstemp(path), limit, 7, "a \"b\"\n", 5, &t),

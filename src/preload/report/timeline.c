@@ -202,7 +202,8 @@ end_say(int rc)
 static void
 file_end(int rc)
 {
-	uint64_t untimed = atomic_load(&n_untimed), lost = atomic_load(&n_lost);
+	uint64_t untimed = atomic_load(&n_untimed) + pl_timings_left(),
+		 lost = atomic_load(&n_lost);
 	struct pl_trace_arg arg = {"launches", NULL, (int64_t)untimed};
 
 	if (!rc) {
@@ -283,7 +284,7 @@ zero_unix_ns(void)
 static int
 file_open(void)
 {
-	int rc = pl_output_begin(&output, pl_settings()->timeline_path, ""), fd;
+	int rc = pl_output_begin(&output, pl_settings()->timeline_path, ""), fd, named;
 
 	if (rc)
 		return rc;
@@ -295,24 +296,23 @@ file_open(void)
 	rc = pl_trace_events_create(fd, (uint64_t)pl_settings()->timeline_mib << 20,
 				    getpid(), program_invocation_short_name,
 				    zero_unix_ns(), &file);
-	return pl_output_end(&output, rc, "the timeline is");
+	named = pl_output_end(&output, rc, "the timeline is");
+	if (!rc && named)
+		sl_ignore(pl_trace_events_destroy(file));
+	return named;
 }
 
+/* All signals blocked, which are the program's. 0 or -errno. */
 static int
 thread_start(void)
 {
-	sigset_t all, before;
 	pthread_t thread;
 	int rc = -sl_fault_point("thread.create");
 
 	sl_cond_init(&wake);
 	sl_cond_init(&ended);
-	/* Signals are the program's; and a file too large for its limit is no signal here. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (!rc)
 		rc = pthread_create(&thread, NULL, timeline_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		return -rc;
 	(void)pthread_setname_np(thread, "sl-timeline");
@@ -320,18 +320,12 @@ thread_start(void)
 	return 0;
 }
 
+/* All signals blocked. */
 static int
-timeline_start(void)
+parts_start(void)
 {
-	int rc = 0;
+	int rc = file_open();
 
-	begun_ns = sl_now_ns();
-	told = sl_calloc(WORK_MAX, sizeof(*told));
-	spare = sl_calloc(WORK_MAX, sizeof(*spare));
-	if (!told || !spare)
-		rc = -ENOMEM;
-	if (!rc)
-		rc = file_open();
 	if (rc)
 		return rc;
 	tracks = pl_tracks_create(file);
@@ -341,6 +335,30 @@ timeline_start(void)
 	pl_tracks_destroy(tracks);
 	sl_ignore(pl_trace_events_destroy(file));
 	(void)unlink(output.final);
+	return rc;
+}
+
+static int
+timeline_start(void)
+{
+	const struct timespec now = {0};
+	sigset_t all, before, too_large;
+	int rc = 0;
+
+	begun_ns = sl_now_ns();
+	told = sl_calloc(WORK_MAX, sizeof(*told));
+	spare = sl_calloc(WORK_MAX, sizeof(*spare));
+	if (!told || !spare)
+		return -ENOMEM;
+	/* A file beyond a limit of the process is an error here, and no signal of the program's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = parts_start();
+	sigemptyset(&too_large);
+	sigaddset(&too_large, SIGXFSZ);
+	if (rc == -EFBIG)
+		(void)sigtimedwait(&too_large, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc;
 }
 

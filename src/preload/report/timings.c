@@ -267,6 +267,18 @@ pl_timings_collect(unsigned most, int all, int patient)
 	sl_mutex_unlock(&asking);
 }
 
+uint64_t
+pl_timings_left(void)
+{
+	uint64_t n = 0;
+
+	sl_mutex_lock(&timings_lock);
+	for (const struct pl_timing *timing = oldest; timing; timing = timing->next)
+		n++;
+	sl_mutex_unlock(&timings_lock);
+	return n;
+}
+
 SL_REQUIRES(timings_lock)
 static void
 list_take(struct pl_timing **list, const struct cu_context *context, struct pl_timing **taken)

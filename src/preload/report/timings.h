@@ -62,6 +62,8 @@ void pl_timing_end(struct pl_scope *scope);
  * patient 0: not while another thread asks.
  */
 void pl_timings_collect(unsigned most, int all, int patient);
+/* How many are not over, as far as was asked. */
+uint64_t pl_timings_left(void);
 /* Read how the clocks of the GPUs whose work is timed stand to the host's. Some 20 us for each; on
  * a thread of ours. */
 void pl_timings_anchor(void);

@@ -30,9 +30,10 @@ struct pl_trace_events {
 	int fd, pid;
 	uint64_t limit, written; /* bytes; of the file, without the tail */
 	uint64_t flows;
-	uint64_t dropped, dropped_ns; /* events, and the time of the first */
-	int full;                     /* the limit is reached */
-	int error;                    /* of the write that failed */
+	uint64_t last_ns;    /* the latest time that was told */
+	uint64_t dropped_ns; /* of the first event that was dropped */
+	int full;            /* the limit is reached */
+	int error;           /* of the write that failed */
 	size_t used;
 	char buffer[BUFFER_BYTES + sizeof(tail)];
 };
@@ -138,9 +139,11 @@ room_make(struct pl_trace_events *t, unsigned n, uint64_t ns)
 
 	if (!t->error && t->written + t->used + bytes + LAST_BYTES + sizeof(tail) > t->limit)
 		t->full = 1;
+	if (ns > t->last_ns)
+		t->last_ns = ns;
 	if (t->full || t->error) {
-		if (!t->dropped++)
-			t->dropped_ns = ns;
+		if (!t->dropped_ns) /* names have no time */
+			t->dropped_ns = ns ? ns : t->last_ns;
 		return 0;
 	}
 	if (t->used + bytes > BUFFER_BYTES)
