@@ -19,7 +19,8 @@ struct stat_region {
 /* One space of a process at one moment. */
 struct stat_sample {
 	char *command, *policy;
-	char *device; /* "soft", "cuda"; NULL: an older process does not say */
+	char *device;      /* "soft", "cuda"; NULL: an older process does not say */
+	char *device_uuid; /* of a GPU; NULL, "": it has none, or does not say */
 	uint64_t device_number;
 	uint64_t pid, space, now_ns, chunk_bytes, staging_bytes, region_count;
 	struct sluice_stats stats;

@@ -334,6 +334,7 @@ stat_sample_fini(struct stat_sample *sample)
 	free(sample->command);
 	free(sample->policy);
 	free(sample->device);
+	free(sample->device_uuid);
 	memset(sample, 0, sizeof(*sample));
 }
 
@@ -367,6 +368,7 @@ static const struct field sample_fields[] = {
 	{"command", offsetof(struct stat_sample, command), 1},
 	{"policy", offsetof(struct stat_sample, policy), 1},
 	{"device", offsetof(struct stat_sample, device), 1},
+	{"device_uuid", offsetof(struct stat_sample, device_uuid), 1},
 	{"device_number", offsetof(struct stat_sample, device_number), 0},
 	{"pid", offsetof(struct stat_sample, pid), 0},
 	{"space", offsetof(struct stat_sample, space), 0},

@@ -27,15 +27,24 @@ label_put(FILE *to, const char *name, const char *value)
 	fputc('"', to);
 }
 
+/* Labels of the GPU are named as dcgm-exporter has them, so that both are seen side by side. */
 static void
 space_put(FILE *to, const struct stat_sample *s)
 {
 	fprintf(to, "pid=\"%" PRIu64 "\",space=\"%" PRIu64 "\"", s->pid, s->space);
-	if (s->command) {
+	if (!s->command)
+		return;
+	fputc(',', to);
+	label_put(to, "command", s->command);
+	if (s->device && strcmp(s->device, "cuda")) {
 		fputc(',', to);
-		label_put(to, "command", s->command);
-		if (s->device && !strcmp(s->device, "cuda"))
-			fprintf(to, ",gpu=\"%" PRIu64 "\"", s->device_number);
+		label_put(to, "device", s->device);
+	} else if (s->device) {
+		fprintf(to, ",gpu=\"%" PRIu64 "\"", s->device_number);
+		if (s->device_uuid && *s->device_uuid) {
+			fputc(',', to);
+			label_put(to, "UUID", s->device_uuid);
+		}
 	}
 }
 

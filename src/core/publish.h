@@ -8,7 +8,7 @@
  * process's user are answered. Others get {"error": ...}.
  *
  * The document is made from public calls only (sluice_stats_get, sluice_regions,
- * sluice_space_config): a reader sees the same as the program.
+ * sluice_space_config): a reader sees the same as the program. Only the GPU's UUID is handed in.
  */
 #ifndef SL_CORE_PUBLISH_H
 #define SL_CORE_PUBLISH_H
@@ -19,11 +19,13 @@ struct sluice_space;
 struct sl_publisher;
 
 /*
- * Start answering for a space. *out: owned by the caller, who destroys it before the space.
+ * Start answering for a space. device_uuid: of its GPU, valid as long as the space; "": it has none.
+ * *out: owned by the caller, who destroys it before the space.
  * Errors: -ENOMEM, -EADDRINUSE (this process publishes SL_PUBLISH_MAX spaces already), and what
  * socket(2) and pthread_create(3) return. Any thread. Does not block.
  */
-int sl_publisher_create(struct sluice_space *space, struct sl_publisher **out) SL_MUST_CHECK;
+int sl_publisher_create(struct sluice_space *space, const char *device_uuid,
+			struct sl_publisher **out) SL_MUST_CHECK;
 
 /*
  * Stop answering; the name is free at once. A document being sent is cut off. NULL is fine.

@@ -190,6 +190,7 @@ struct sl_device {
 	void *base; /* addresses reserved for the space; chunk-aligned */
 	size_t bytes;
 	uint32_t workers;
+	char uuid[48]; /* "GPU-..." as the driver's tools print it; "" without hardware */
 	int kernel_touches; /* 1: THREAD delivery also serves touches from system calls */
 };
 

@@ -244,7 +244,7 @@ awk '
 		seen[$1] = 1
 	}
 	END { exit bad || ended != NR || !length(seen) }' <<<"${metrics//, /,}" || fail "no OpenMetrics: $metrics"
-labels="pid=\"$pid\",space=\"1\",command=\"program\""
+labels="pid=\"$pid\",space=\"1\",command=\"program\",device=\"soft\""
 has "$metrics" "sluice_up{$labels} 1" "up"
 has "$metrics" "sluice_resident_bytes{$labels,tier=\"device\"} $resident" "device bytes"
 has "$metrics" "sluice_budget_bytes{$labels,tier=\"host\"} 8388608" "budget"

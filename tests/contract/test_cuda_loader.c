@@ -177,10 +177,24 @@ devices_are_described(void)
 	CHECK(sl_cuda_device_probe(driver, 1, &other) == 0);
 	CHECK(info.memory_bytes == 64u << 20 && info.capability == 90);
 	CHECK(info.n_copy_engines == 3 && info.n_multiprocessors == 4);
-	CHECK(other.device == 1 && memcmp(&info.uuid, &other.uuid, sizeof(info.uuid)) != 0);
+	CHECK(!strcmp(info.uuid, "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00"));
+	CHECK(other.device == 1 &&
+	      !strcmp(other.uuid, "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae01"));
+	CHECK(!info.is_mig && !other.is_mig);
 	CHECK(strcmp(info.name, other.name) != 0);
 	CHECK(sl_cuda_device_probe(driver, 2, &info) == -EINVAL);
 	CHECK(sl_cuda_device_probe(driver, -1, &info) == -EINVAL);
+}
+
+static void
+a_part_of_a_gpu_has_an_identity_of_its_own(void)
+{
+	struct sl_cuda_device_info info;
+
+	setenv("CUDA_STANDIN_MIG", "1g.10gb", 1);
+	CHECK(sl_cuda_device_probe(opened(), 0, &info) == 0);
+	CHECK(info.is_mig && !strcmp(info.name, "Stand-in GPU 0 MIG 1g.10gb"));
+	CHECK(!strcmp(info.uuid, "MIG-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00"));
 }
 
 static void *
@@ -307,6 +321,7 @@ static const struct {
 	TEST(missing_host_located_memory_is_a_fact),
 	TEST(a_failure_is_not_remembered),
 	TEST(devices_are_described),
+	TEST(a_part_of_a_gpu_has_an_identity_of_its_own),
 	TEST(threads_that_open_at_once_get_the_same_driver),
 	TEST(every_symbol_of_the_table_is_there),
 	TEST(results_have_the_drivers_names),

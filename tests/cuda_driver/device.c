@@ -166,7 +166,9 @@ cuDeviceGetName(char *name, int name_bytes, int device)
 	if (!code)
 		code = device_check(CALL_cuDeviceGetName, device);
 	if (!code)
-		snprintf(name, (size_t)name_bytes, "Stand-in GPU %d", device);
+		snprintf(name, (size_t)name_bytes, "Stand-in GPU %d%s%s", device,
+			 the.settings.mig ? " MIG " : "",
+			 the.settings.mig ? the.settings.mig : "");
 	return code;
 }
 
@@ -242,7 +244,8 @@ cuDeviceGetUuid_v2(struct cu_uuid *uuid, int device)
 	if (!code)
 		code = device_check(CALL_cuDeviceGetUuid, device);
 	if (!code) {
-		memset(uuid, 0x5a, sizeof(*uuid));
+		for (unsigned i = 0; i < sizeof(uuid->bytes); i++)
+			uuid->bytes[i] = (unsigned char)(0xa0 + i);
 		uuid->bytes[15] = (unsigned char)device;
 	}
 	return code;

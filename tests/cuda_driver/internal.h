@@ -225,6 +225,7 @@ struct event {
 
 struct settings {
 	int n_devices, version, init, no_vmm, no_host_vmm, no_mixed, fill, strict;
+	const char *mig; /* the part of a GPU that each is; NULL: a whole one */
 	unsigned n_blocks;
 	uint64_t device_bytes, host_bytes, late_ns, copy_bytes_per_s;
 };

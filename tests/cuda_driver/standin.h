@@ -28,6 +28,7 @@
  *   CUDA_STANDIN_DEVICE_BYTES    memory of each (256M)
  *   CUDA_STANDIN_HOST_BYTES      bytes that may be pinned or host-located in all (1G)
  *   CUDA_STANDIN_VERSION         result of cuDriverGetVersion() (13000)
+ *   CUDA_STANDIN_MIG             set: a device is this part of a GPU, as its name says ("1g.10gb")
  *   CUDA_STANDIN_INIT            code that cuInit() returns (0)
  *   CUDA_STANDIN_NO_VMM, CUDA_STANDIN_NO_HOST_VMM   set: the attribute is 0, the calls refuse
  *   CUDA_STANDIN_NO_MIXED        set: copies and fills of a range partly in device and partly in

@@ -422,6 +422,7 @@ settings_read(void)
 		s->n_devices = DEVICES_MAX;
 	s->version = (int)setting("CUDA_STANDIN_VERSION", 13000);
 	s->init = (int)setting("CUDA_STANDIN_INIT", 0);
+	s->mig = getenv("CUDA_STANDIN_MIG");
 	s->no_vmm = getenv("CUDA_STANDIN_NO_VMM") != NULL;
 	s->no_mixed = getenv("CUDA_STANDIN_NO_MIXED") != NULL;
 	s->no_host_vmm = getenv("CUDA_STANDIN_NO_HOST_VMM") != NULL;

@@ -44,6 +44,7 @@
 
 struct sl_publisher {
 	struct sluice_space *space; /* set once */
+	const char *device_uuid;    /* set once */
 	int listen_fd;              /* set once */
 	ino_t listen_ino; /* set once: the program may close it, or have its number */
 	atomic_int stops; /* atomic: set by destroy, read by the thread */
@@ -256,11 +257,12 @@ write_document(FILE *to, const struct sl_publisher *publisher)
 	fprintf(to,
 		",\"version\":\"%s\",\"space\":%u,\"now_ns\":%" PRIu64
 		",\"age_ns\":%" PRIu64 ",\"policy\":\"%s\",\"device\":\"%s\""
-		",\"device_number\":%u,\"chunk_bytes\":%" PRIu64 ",\"tiers\":{",
+		",\"device_number\":%u,\"device_uuid\":\"%s\",\"chunk_bytes\":%" PRIu64
+		",\"tiers\":{",
 		sluice_version(), publisher->number, sl_now_ns(),
 		sl_now_ns() - publisher->start_ns, policy_name(config.policy),
 		config.device == SLUICE_DEVICE_CUDA ? "cuda" : "soft",
-		config.device_number, config.chunk_bytes);
+		config.device_number, publisher->device_uuid, config.chunk_bytes);
 	for (int tier = 0; tier < SLUICE_TIER_COUNT; tier++)
 		fprintf(to,
 			"%s\"%s\":{\"resident_bytes\":%" PRIu64 ",\"peak_bytes\":%" PRIu64
@@ -411,7 +413,8 @@ thread_start(struct sl_publisher *publisher)
 }
 
 int
-sl_publisher_create(struct sluice_space *space, struct sl_publisher **out)
+sl_publisher_create(struct sluice_space *space, const char *device_uuid,
+		    struct sl_publisher **out)
 {
 	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 	struct sl_publisher *publisher = sl_calloc(1, sizeof(*publisher));
@@ -421,6 +424,7 @@ sl_publisher_create(struct sluice_space *space, struct sl_publisher **out)
 	if (!publisher)
 		return sl_fail(-ENOMEM, "publish: out of memory");
 	publisher->space = space;
+	publisher->device_uuid = device_uuid;
 	publisher->start_ns = sl_now_ns();
 	publisher->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (publisher->listen_fd < 0) {

@@ -118,7 +118,7 @@ space_start(struct sluice_space *s, void *context)
 	if (!rc && s->config.measure)
 		sl_dirty_hash_prepare(s);
 	/* Nobody's program is to fail because it cannot be looked at. */
-	if (!rc && s->config.publish && sl_publisher_create(s, &s->publisher))
+	if (!rc && s->config.publish && sl_publisher_create(s, s->device->uuid, &s->publisher))
 		sl_log_once("publish", SL_WARN, "publish",
 			    "%s: `sluice stat` is not answered", sluice_last_error());
 	return rc;

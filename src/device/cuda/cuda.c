@@ -9,6 +9,7 @@
  * streams, completers. destroy() undoes it backwards and takes a half-made device.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -366,6 +367,7 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	cuda->dev.hostmap = cuda->hostmap ? &cuda_hostmap : NULL;
 	cuda->dev.zerocopy = cuda->info.host_vmm ? &cuda_zerocopy : NULL;
 	cuda->dev.workers = (uint32_t)cuda->info.n_multiprocessors;
+	snprintf(cuda->dev.uuid, sizeof(cuda->dev.uuid), "%s", cuda->info.uuid);
 	cuda->dev.kernel_touches = cuda->hostmap && cuda->hostmap->kernel_touches;
 	*out = &cuda->dev;
 	return 0;

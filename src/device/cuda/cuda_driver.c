@@ -265,6 +265,21 @@ host_memory_probe(const struct sl_cuda_driver *driver, struct sl_cuda_device_inf
 	info->host_granularity_bytes = bytes;
 }
 
+/* Only the name says that it is a part of a GPU ("NVIDIA H100 MIG 1g.10gb"). A part has an identity of
+ * its own. */
+static void
+identity_put(const struct cu_uuid *uuid, struct sl_cuda_device_info *info)
+{
+	const unsigned char *b = uuid->bytes;
+
+	info->is_mig = strstr(info->name, " MIG ") != NULL;
+	snprintf(
+		info->uuid, sizeof(info->uuid),
+		"%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		info->is_mig ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6],
+		b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
 int
 sl_cuda_device_probe(const struct sl_cuda_driver *driver, int ordinal,
 		     struct sl_cuda_device_info *out)
@@ -273,6 +288,7 @@ sl_cuda_device_probe(const struct sl_cuda_driver *driver, int ordinal,
 	struct sl_cuda_device_info info;
 	int unified, vmm, major, minor, rc;
 	size_t memory_bytes = 0;
+	struct cu_uuid uuid = {0};
 
 	if (ordinal < 0 || ordinal >= driver->n_devices)
 		return sl_fail(-EINVAL, "CUDA device %d: there are %d", ordinal,
@@ -283,7 +299,7 @@ sl_cuda_device_probe(const struct sl_cuda_driver *driver, int ordinal,
 		rc = SL_CUDA(driver, cuDeviceGetName, info.name, (int)sizeof(info.name),
 			     info.device);
 	if (!rc)
-		rc = SL_CUDA(driver, cuDeviceGetUuid, &info.uuid, info.device);
+		rc = SL_CUDA(driver, cuDeviceGetUuid, &uuid, info.device);
 	if (!rc)
 		rc = SL_CUDA(driver, cuDeviceTotalMem, &memory_bytes, info.device);
 	if (!rc)
@@ -314,6 +330,7 @@ sl_cuda_device_probe(const struct sl_cuda_driver *driver, int ordinal,
 		     &prop, CU_GRANULARITY_MINIMUM);
 	if (rc)
 		return sl_fail_in(rc, "CUDA device %d", ordinal);
+	identity_put(&uuid, &info);
 	info.memory_bytes = memory_bytes;
 	info.capability = major * 10 + minor;
 	host_memory_probe(driver, &info);

@@ -30,17 +30,18 @@ struct sl_cuda_driver {
 	char path[PATH_MAX]; /* what was opened, as given to dlopen() */
 };
 
-/* One device, as the driver describes it. */
+/* One device, as the driver describes it. A part of a GPU (MIG) is a device of its own. */
 struct sl_cuda_device_info {
 	int device; /* the driver's handle */
 	char name[96];
-	struct cu_uuid uuid;
+	char uuid[48]; /* as nvidia-smi prints it: "GPU-..."; "MIG-..." of a part of a GPU */
 	uint64_t memory_bytes;
 	int capability; /* 90 is compute capability 9.0 */
 	int n_multiprocessors;
 	int n_copy_engines;
 	int host_node; /* NUMA node nearest to it; 0 where the driver does not say */
 	int host_vmm;  /* 1: physical memory may be located on host_node */
+	int is_mig;    /* 1: a part of a GPU */
 	size_t granularity_bytes;      /* of device memory */
 	size_t host_granularity_bytes; /* of host-located memory; 0 without host_vmm */
 };
