@@ -5,6 +5,7 @@
     metrics_check.py parse FILE                 by prometheus-client, which is strict
     metrics_check.py labels FILE PID KEY=VALUE...
                                                 of the process's samples, all that there are
+    metrics_check.py promql JSON                by promql-parser: the dashboard's expressions are PromQL
     metrics_check.py dashboard FILE JSON        the metrics that the dashboard's expressions name are
                                                 in FILE, and no data source of one machine is named
 """
@@ -60,6 +61,14 @@ def expressions(value):
             yield from expressions(inner)
 
 
+def promql(page):
+    import promql_parser
+
+    with open(page, encoding="utf-8") as file:
+        for key, text in expressions(json.load(file)["panels"]):
+            promql_parser.parse(text.replace("$window", "5m"))
+
+
 def sources(value):
     """Each "datasource" below a value."""
     if isinstance(value, dict):
@@ -105,4 +114,5 @@ def dashboard(path, page):
 
 
 if __name__ == "__main__":
-    {"parse": parse, "labels": labels, "dashboard": dashboard}[sys.argv[1]](*sys.argv[2:])
+    verbs = {"parse": parse, "labels": labels, "promql": promql, "dashboard": dashboard}
+    verbs[sys.argv[1]](*sys.argv[2:])

@@ -159,6 +159,8 @@ cmake --install "$SLUICE_BUILD_DIR" --prefix "$PWD/prefix" >install.log ||
 	{ cat install.log; exit 1; }
 [ ! -L "$SLUICE_BUILD_DIR/install_manifest.txt" ] ||
 	fail "an installation by root keeps others from installing"
+cmp -s prefix/share/sluice/grafana-dashboard.json "$SLUICE_SOURCE_DIR/share/grafana-dashboard.json" ||
+	fail "no dashboard"
 libdir=$(dirname "$(find "$PWD/prefix" -name 'libsluice.so')")
 grep -q "LD_LIBRARY_PATH=$libdir" install.log ||
 	fail "the installation does not say how programs find the library"

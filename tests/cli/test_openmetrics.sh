@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sluice stat --openmetrics`: the labels of a GPU, of a part of one and of the software device, and a
-# strict parser, prometheus-client of PyPI, takes it. Where that cannot be had, the test is skipped
+# `sluice stat --openmetrics`: the labels of a GPU, of a part of one and of the software device. The
+# dashboard for Grafana names metrics and labels that are printed. Parsers of PyPI take both:
+# prometheus-client, which is strict, and promql-parser. Where these cannot be had, the test is skipped
 # after the rest. Run in an empty directory.
 set -u
 : "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${SLUICE_LIB:?}" "${SLUICE_STANDIN_LIBRARY:?}" "${CC:?}"
 check=$SLUICE_SOURCE_DIR/tests/cli/metrics_check.py
+board=$SLUICE_SOURCE_DIR/share/grafana-dashboard.json
 failed=0
 
 fail()
@@ -76,13 +78,29 @@ labels 2 gpu=1 UUID=GPU-${tail}01
 labels 3 gpu=0 UUID=MIG-${tail}00
 "$SLUICE_BIN" stat "${pids[2]}" --json | grep -q "\"device_uuid\":\"GPU-${tail}01\"" || fail "--json has no UUID"
 
-# The parser: the one that is here, or one from PyPI.
+# The dashboard. What is wrong in one is seen.
+python3 "$check" dashboard metrics "$board" || fail "the dashboard"
+# wrong WHAT SED: the dashboard changed so.
+wrong()
+{
+	sed "$2" "$board" >wrong.json
+	cmp -s wrong.json "$board" && fail "$1: nothing was changed"
+	python3 "$check" dashboard metrics wrong.json >said 2>&1 && fail "$1 is not seen"
+}
+wrong "a metric that nobody prints" '0,/sluice_io_errors_total/s//sluice_io_error_total/'
+wrong "a label that nobody prints" '0,/by (instance, gpu, UUID, device)/s//by (instance, gpu, uuid)/'
+wrong "a data source of one machine" '0,/\${datasource}/s//P1809F7CD0C75ACF3/'
+wrong "no JSON" '$d'
+
+# The parsers: those that are here, or from PyPI.
 python=python3
-if ! python3 -c 'import prometheus_client' 2>/dev/null; then
+if ! python3 -c 'import prometheus_client, promql_parser' 2>/dev/null; then
 	python=venv/bin/python
-	python3 -m venv venv >/dev/null 2>&1 && $python -m pip install -q prometheus-client >/dev/null 2>&1 ||
-		{ [ $failed = 0 ] && echo "skip: prometheus-client cannot be had from PyPI" && exit 77; exit 1; }
+	python3 -m venv venv >/dev/null 2>&1 &&
+		$python -m pip install -q prometheus-client promql-parser >/dev/null 2>&1 ||
+		{ [ $failed = 0 ] && echo "skip: the parsers cannot be had from PyPI" && exit 77; exit 1; }
 fi
+$python "$check" promql "$board" || fail "an expression of the dashboard is no PromQL"
 $python "$check" parse metrics || fail "the parser refuses it"
 kill -STOP "${pids[0]}"
 "$SLUICE_BIN" stat --openmetrics >metrics || fail "one does not answer: it ends with $?"

@@ -29,7 +29,7 @@ python3 -m venv user || exit 1
 user/bin/python -m pip install -q --no-index "$wheel" || { fail "it cannot be installed"; exit 1; }
 for file in bin/sluice lib/libsluice.so.0 lib/libsluice.a lib/sluice/libsluice-preload.so \
 	include/sluice/sluice.h lib/pkgconfig/sluice.pc share/man/man1/sluice-run.1 \
-	share/bash-completion/completions/sluice; do
+	share/bash-completion/completions/sluice share/sluice/grafana-dashboard.json; do
 	[ -e "user/$file" ] || fail "$file is missing"
 done
 for file in user/bin/sluice user/lib/libsluice.so.0 user/lib/sluice/libsluice-preload.so; do

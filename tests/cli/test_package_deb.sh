@@ -28,6 +28,7 @@ has()
 	done
 }
 has sluice-gpu /usr/bin/sluice /sluice/libsluice-preload.so man1/sluice-run.1 man7/sluice.7 \
+	share/sluice/grafana-dashboard.json \
 	bash-completion/completions/sluice zsh/vendor-completions/_sluice fish/vendor_completions.d/sluice.fish
 has libsluice0 '/libsluice.so.0 '
 has libsluice-dev include/sluice/sluice.h /libsluice.a '/libsluice.so ' sluice.pc SluiceConfig.cmake \
