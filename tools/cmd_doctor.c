@@ -9,8 +9,8 @@
  * the end as lines or as one JSON object.
  *
  * Here are the command line, the table of findings, the try of the whole software device, and
- * the printing. doctor_probe_*.c have the single checks; doctor.h lists them. With a program
- * behind "--" it is only about that program: doctor_program.c.
+ * the printing. doctor_probe_*.c have the single checks; doctor.h lists them. doctor_measure.c has
+ * the rates. With a program behind "--" it is only about that program: doctor_program.c.
  *
  * The verdict is about the software device. It needs a userfaultfd that reports missing and
  * write-protected pages, and the memory for its budgets. All other findings are about speed.
@@ -29,7 +29,7 @@
 #include "sluice/sluice.h"
 
 static const char doctor_help[] =
-	"Usage: sluice doctor [--dir DIR]... [--json]\n"
+	"Usage: sluice doctor [--measure] [--dir DIR]... [--json]\n"
 	"       sluice doctor [--json] -- PROGRAM [ARGUMENTS]\n"
 	"\n"
 	"Try what Sluice needs on this machine; say of each thing whether it is ok, "
@@ -43,6 +43,9 @@ static const char doctor_help[] =
 	"Options:\n"
 	"      --dir DIR  directory to try for files (repeatable; default: the spill\n"
 	"                 directories and the current directory)\n"
+	"      --measure  measure for some seconds the link of each GPU, and the "
+	"disk of\n"
+	"                 the first directory that is on one\n"
 	"      --json     print one JSON object\n"
 	"  -h, --help     print this and exit\n";
 
@@ -74,11 +77,20 @@ finding_add(struct doctor *doctor, enum level level, const char *name, const cha
 		doctor->finding_n--;
 	finding = &doctor->findings[doctor->finding_n++];
 	finding->level = level;
-	finding->advice = advice;
+	snprintf(finding->advice, sizeof(finding->advice), "%s", advice ? advice : "");
 	snprintf(finding->name, sizeof(finding->name), "%s", name);
 	va_start(args, fmt);
 	vsnprintf(finding->text, sizeof(finding->text), fmt, args);
 	va_end(args);
+}
+
+enum level
+finding_level(const struct doctor *doctor, const char *name)
+{
+	for (size_t i = 0; i < doctor->finding_n; i++)
+		if (!strcmp(doctor->findings[i].name, name))
+			return doctor->findings[i].level;
+	return LEVEL_COUNT;
 }
 
 int
@@ -189,7 +201,7 @@ json_findings(struct json *json, const struct doctor *doctor)
 		json_string(json, "name", finding->name);
 		json_string(json, "status", level_name(finding->level));
 		json_string(json, "text", finding->text);
-		if (finding->advice)
+		if (finding->advice[0])
 			json_string(json, "advice", finding->advice);
 		json_close(json);
 	}
@@ -200,11 +212,48 @@ json_findings(struct json *json, const struct doctor *doctor)
 static const char *
 next_line(const struct doctor *doctor)
 {
-	for (size_t i = 0; i < doctor->finding_n; i++)
-		if (!strcmp(doctor->findings[i].name, "gpu") &&
-		    doctor->findings[i].level != LEVEL_MISSING)
-			return "sluice run -- PROGRAM";
+	enum level gpu = finding_level(doctor, "gpu");
+
+	if (gpu == LEVEL_OK || gpu == LEVEL_LIMITED)
+		return "sluice run -- PROGRAM";
 	return doctor->usable ? "sluice demo" : NULL;
+}
+
+/* What can be held, and the rates that were measured. */
+static void
+json_machine(struct json *json, const struct doctor *doctor)
+{
+	uint64_t device_bytes = 0;
+
+	json_array(json, "gpus");
+	for (size_t i = 0; i < doctor->gpu_n; i++) {
+		const struct doctor_gpu *gpu = &doctor->gpus[i];
+
+		device_bytes += gpu->memory_bytes;
+		json_object(json, NULL);
+		json_u64(json, "memory_bytes", gpu->memory_bytes);
+		json_bool(json, "mig", gpu->is_mig);
+		if (gpu->in_bytes_per_s > 0) {
+			json_double(json, "in_bytes_per_second", gpu->in_bytes_per_s);
+			json_double(json, "out_bytes_per_second", gpu->out_bytes_per_s);
+		}
+		json_close(json);
+	}
+	json_close(json);
+	json_object(json, "capacity");
+	json_u64(json, "device_bytes", device_bytes);
+	json_u64(json, "host_bytes", doctor_host_bytes(doctor));
+	json_u64(json, "store_bytes", doctor->store_bytes);
+	json_string(json, "store_dir", doctor->store_dir);
+	json_close(json);
+	if (doctor->disk.read_bytes_per_s > 0) {
+		json_object(json, "disk");
+		json_string(json, "dir", doctor->store_dir);
+		json_double(json, "read_bytes_per_second", doctor->disk.read_bytes_per_s);
+		json_double(json, "write_bytes_per_second", doctor->disk.write_bytes_per_s);
+		json_bool(json, "direct", doctor->disk.direct);
+		json_close(json);
+	}
 }
 
 static void
@@ -218,6 +267,7 @@ print_json(const struct doctor *doctor)
 	json_bool(&json, "software_device", doctor->usable);
 	json_u64(&json, "available_bytes", doctor->available_bytes);
 	json_string(&json, "next", next_line(doctor));
+	json_machine(&json, doctor);
 	json_findings(&json, doctor);
 	json_end(&json);
 }
@@ -237,7 +287,7 @@ lines_findings(const struct doctor *doctor, size_t counts[LEVEL_COUNT])
 		counts[finding->level]++;
 		printf("%-8s %-*s  %s\n", level_name(finding->level), width,
 		       finding->name, finding->text);
-		if (finding->advice)
+		if (finding->advice[0])
 			printf("%-8s %-*s  -> %s\n", "", width, "", finding->advice);
 	}
 }
@@ -313,6 +363,29 @@ dirs_default(struct doctor *doctor, char *spill_dirs)
 	doctor->dirs[doctor->dir_n++] = ".";
 }
 
+/* In the order of the report: what there is, what it can hold and how fast, then what else is needed. */
+static void
+machine_check(struct doctor *doctor)
+{
+	doctor_check_gpu(doctor);
+	doctor_check_memory(doctor);
+	doctor_check_cgroup(doctor);
+	doctor_check_directories(doctor);
+	doctor_check_capacity(doctor);
+	if (doctor->measure)
+		doctor_measure(doctor);
+	doctor_check_kernel(doctor);
+	doctor_check_cpus(doctor);
+	doctor_check_huge_pages(doctor);
+	doctor_check_memlock(doctor);
+	doctor_check_map_count(doctor);
+	doctor_check_userfaultfd(doctor);
+	doctor_check_uring(doctor);
+	doctor_check_direct(doctor);
+	doctor_check_place(doctor);
+	check_device(doctor);
+}
+
 static int
 dir_take(const struct option *option, void *into)
 {
@@ -330,6 +403,7 @@ cmd_doctor(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"dir", required_argument, NULL, 'd'},
+		{"measure", no_argument, NULL, COMMAND_MEMBER(struct doctor, measure)},
 		{"json", no_argument, NULL, COMMAND_MEMBER(struct doctor, as_json)},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -343,9 +417,9 @@ cmd_doctor(int argc, char **argv)
 	if (rc)
 		return rc < 0 ? SL_EXIT_OK : rc;
 	if (optind < argc && strcmp(argv[optind - 1], "--") == 0) {
-		if (doctor.dir_n)
-			return command_usage("doctor",
-					     "--dir does not go with a program");
+		if (doctor.dir_n || doctor.measure)
+			return command_usage("doctor", "%s does not go with a program",
+					     doctor.dir_n ? "--dir" : "--measure");
 		return program_check(&doctor, argv + optind);
 	}
 	if (optind < argc)
@@ -359,19 +433,7 @@ cmd_doctor(int argc, char **argv)
 		 doctor.config_ok ? doctor.config.spill_dirs : "");
 	if (!doctor.dir_n)
 		dirs_default(&doctor, spill_dirs);
-	doctor_check_gpu(&doctor);
-	doctor_check_kernel(&doctor);
-	doctor_check_cpus(&doctor);
-	doctor_check_memory(&doctor);
-	doctor_check_cgroup(&doctor);
-	doctor_check_huge_pages(&doctor);
-	doctor_check_memlock(&doctor);
-	doctor_check_map_count(&doctor);
-	doctor_check_userfaultfd(&doctor);
-	doctor_check_uring(&doctor);
-	doctor_check_directories(&doctor);
-	doctor_check_direct(&doctor);
-	check_device(&doctor);
+	machine_check(&doctor);
 	if (doctor.as_json)
 		print_json(&doctor);
 	else

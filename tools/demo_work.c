@@ -464,6 +464,7 @@ int
 demo_work(const struct options *options, const char *dir, struct shared *shared)
 {
 	static struct demo demo; /* large: results, plans and samples */
+	struct progress progress;
 	int rc;
 
 	demo.options = options;
@@ -473,8 +474,11 @@ demo_work(const struct options *options, const char *dir, struct shared *shared)
 	if (rc)
 		return rc;
 	demo.begin_ns = sl_now_ns();
-	if (disk_rate_measure(dir, (options->quick ? 128 : 512) * MIB,
-			      options->quick ? 1.0 : 3.0, &demo.disk))
+	progress_begin(&progress, "measuring");
+	rc = disk_rate_measure(dir, (options->quick ? 128 : 512) * MIB,
+			       options->quick ? 1.0 : 3.0, &progress, &demo.disk);
+	progress_end(&progress);
+	if (rc)
 		return command_fail("demo", "%s", sluice_last_error());
 	demo.disk_ns = sl_now_ns() - demo.begin_ns;
 	if (options->size_bytes)

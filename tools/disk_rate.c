@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -22,6 +23,7 @@
 #include "base/rng.h"
 
 #define BLOCK_BYTES ((size_t)2 << 20)
+#define LOOK_NS     100000000 /* between updates of the progress */
 
 struct work {
 	int fd;
@@ -68,9 +70,33 @@ work_main(void *arg)
 	return NULL;
 }
 
+/* Wait for a thread; meanwhile show how far all are. */
+static void
+thread_join(pthread_t thread, struct work *work, uint64_t begin_ns, struct progress *progress)
+{
+	for (;;) {
+		double by_time = (double)(sl_now_ns() - begin_ns) /
+				 (double)(work->deadline_ns - begin_ns);
+		double by_blocks = (double)atomic_load(&work->done) / (double)work->blocks;
+		struct timespec until;
+
+		progress_update(progress, work->is_write ? "disk, writing" : "disk, reading",
+				by_time > by_blocks ? by_time : by_blocks);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += LOOK_NS;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_nsec -= 1000000000;
+			until.tv_sec++;
+		}
+		if (pthread_timedjoin_np(thread, NULL, &until) != ETIMEDOUT)
+			return;
+	}
+}
+
 /* Run the threads; *rate: bytes per second, *blocks: how many were moved. 0 or -errno. */
 static int
-direction_measure(int fd, int is_write, uint64_t *blocks, double limit_s, double *rate)
+direction_measure(int fd, int is_write, uint64_t *blocks, double limit_s,
+		  struct progress *progress, double *rate)
 {
 	struct work work = {.fd = fd, .is_write = is_write, .blocks = *blocks};
 	uint64_t begin_ns = sl_now_ns(), ns;
@@ -84,7 +110,7 @@ direction_measure(int fd, int is_write, uint64_t *blocks, double limit_s, double
 	if (!n)
 		return -EAGAIN;
 	for (size_t i = 0; i < n; i++)
-		pthread_join(threads[i], NULL);
+		thread_join(threads[i], &work, begin_ns, progress);
 	if (is_write && !work.error && fdatasync(fd))
 		work.error = errno;
 	ns = sl_now_ns() - begin_ns;
@@ -121,7 +147,8 @@ file_make(const char *dir, uint64_t bytes, int *direct)
 }
 
 int
-disk_rate_measure(const char *dir, uint64_t bytes, double limit_s, struct disk_rate *out)
+disk_rate_measure(const char *dir, uint64_t bytes, double limit_s,
+		  struct progress *progress, struct disk_rate *out)
 {
 	struct disk_rate rate = {0};
 	uint64_t blocks = bytes / BLOCK_BYTES;
@@ -131,11 +158,11 @@ disk_rate_measure(const char *dir, uint64_t bytes, double limit_s, struct disk_r
 	if (fd < 0)
 		return sl_fail(fd, "%s: a file of %llu MiB to measure the disk: %s", dir,
 			       (unsigned long long)(bytes >> 20), sl_errno_name(fd));
-	rc = direction_measure(fd, 1, &blocks, limit_s, &rate.write_bytes_per_s);
+	rc = direction_measure(fd, 1, &blocks, limit_s, progress, &rate.write_bytes_per_s);
 	if (rc)
 		return sl_fail(rc, "%s: measuring writes: %s", dir, sl_errno_name(rc));
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	rc = direction_measure(fd, 0, &blocks, limit_s, &rate.read_bytes_per_s);
+	rc = direction_measure(fd, 0, &blocks, limit_s, progress, &rate.read_bytes_per_s);
 	if (rc)
 		return sl_fail(rc, "%s: measuring reads: %s", dir, sl_errno_name(rc));
 	*out = rate;

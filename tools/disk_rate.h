@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "progress.h"
 
 #define DISK_RATE_THREADS 4
 
@@ -24,9 +25,9 @@ struct disk_rate {
 	int direct; /* 0: through the page cache */
 };
 
-/* dir: where; bytes: the file's size at most; limit_s: seconds for each direction. Errors: of
- * opening, writing and reading there, with the directory in the text. */
+/* dir: where; bytes: the file's size at most; limit_s: seconds for each direction; progress: begun, is
+ * updated. Errors: of opening, writing and reading there, with the directory in the text. */
 int disk_rate_measure(const char *dir, uint64_t bytes, double limit_s,
-		      struct disk_rate *out) SL_MUST_CHECK;
+		      struct progress *progress, struct disk_rate *out) SL_MUST_CHECK;
 
 #endif

@@ -292,6 +292,11 @@ check_directory(struct doctor *doctor, const char *dir)
 		return;
 	}
 	close(plain);
+	if (!doctor->store_dir && !in_memory) {
+		doctor->store_dir = dir;
+		doctor->store_bytes = free_bytes;
+		snprintf(doctor->store_type, sizeof(doctor->store_type), "%s", type);
+	}
 	rc = direct_try(dir);
 	if (in_memory) {
 		finding_add(doctor, LEVEL_LIMITED, name,

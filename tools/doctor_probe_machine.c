@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The checks of `sluice doctor` for the machine and this process's limits: kernel, CPUs, GPU,
- * memory, locked memory and mappings.
+ * memory, locked memory and mappings; and the sum of all tiers.
  *
  * The kernel tells all but the GPU. The back end's own loader (device/cuda/cuda_driver.h) asks
  * the GPU's driver, so a space would find the same. Nothing found here makes the software device
@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +51,28 @@ doctor_check_huge_pages(struct doctor *doctor)
 	}
 }
 
+/* Whether the limit of locked memory binds this process: root's capability frees of it, but root in a
+ * container often has it not, or only over the container's own name space. */
+static int
+memlock_binds(void)
+{
+	uint64_t effective = 0, first, outside, n = 0;
+	FILE *status = fopen("/proc/self/status", "re");
+	char line[256];
+
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "CapEff: %" SCNx64, &effective) == 1)
+			break;
+	if (status)
+		fclose(status);
+	if (!(effective >> CAP_IPC_LOCK & 1))
+		return 1;
+	if (doctor_line_read("/proc/self/uid_map", line, sizeof(line)))
+		return 0; /* a kernel without such name spaces */
+	return sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64, &first, &outside, &n) != 3 ||
+	       n != UINT32_MAX;
+}
+
 void
 doctor_check_memlock(struct doctor *doctor)
 {
@@ -61,9 +84,11 @@ doctor_check_memlock(struct doctor *doctor)
 			    strerror(errno));
 		return;
 	}
-	if (limit.rlim_cur == RLIM_INFINITY || geteuid() == 0) {
+	if (limit.rlim_cur == RLIM_INFINITY || !memlock_binds()) {
 		finding_add(doctor, LEVEL_OK, "memlock limit", NULL, "%s",
-			    limit.rlim_cur == RLIM_INFINITY ? "none" : "does not bind root");
+			    limit.rlim_cur == RLIM_INFINITY
+				    ? "none"
+				    : "does not bind this process");
 		return;
 	}
 	sl_size_format(limit.rlim_cur, text, sizeof(text));
@@ -225,7 +250,7 @@ doctor_check_gpu(struct doctor *doctor)
 		finding_add(doctor, LEVEL_MISSING, "gpu", NULL, "%s", sluice_last_error());
 		return;
 	}
-	for (int i = 0; i < driver->n_devices && i < 8; i++) {
+	for (int i = 0; i < driver->n_devices && i < GPU_MAX; i++) {
 		size_t used = strlen(names);
 
 		rc = sl_cuda_device_probe(driver, i, &info);
@@ -234,6 +259,8 @@ doctor_check_gpu(struct doctor *doctor)
 				    sluice_last_error());
 			return;
 		}
+		doctor->gpus[doctor->gpu_n++] = (struct doctor_gpu){
+			.memory_bytes = info.memory_bytes, .is_mig = info.is_mig};
 		sl_size_format(info.memory_bytes, memory, sizeof(memory));
 		snprintf(names + used, sizeof(names) - used, "%s%s, %s", i ? "; " : "",
 			 info.name, memory);
@@ -251,4 +278,44 @@ doctor_check_gpu(struct doctor *doctor)
 		    "%d device%s (%.200s), driver for CUDA %d.%d", driver->n_devices,
 		    driver->n_devices == 1 ? "" : "s", names, driver->version / 1000,
 		    driver->version % 1000 / 10);
+}
+
+/* ---- all tiers ---- */
+
+uint64_t
+doctor_host_bytes(const struct doctor *doctor)
+{
+	return doctor->limit_bytes < doctor->available_bytes ? doctor->limit_bytes
+							     : doctor->available_bytes;
+}
+
+void
+doctor_check_capacity(struct doctor *doctor)
+{
+	uint64_t device_bytes = 0, host_bytes = doctor_host_bytes(doctor);
+	char all[32], device[32], host[32], store[32], gpu_text[64] = "", disk_text[300] = "";
+
+	for (size_t i = 0; i < doctor->gpu_n; i++)
+		device_bytes += doctor->gpus[i].memory_bytes;
+	sl_size_format(device_bytes + host_bytes + doctor->store_bytes, all, sizeof(all));
+	sl_size_format(device_bytes, device, sizeof(device));
+	sl_size_format(host_bytes, host, sizeof(host));
+	sl_size_format(doctor->store_bytes, store, sizeof(store));
+	if (doctor->gpu_n)
+		snprintf(gpu_text, sizeof(gpu_text), "%s on the GPU%s, ", device,
+			 doctor->gpu_n == 1 ? "" : "s");
+	if (doctor->store_bytes)
+		snprintf(disk_text, sizeof(disk_text), ", %s on the disk of %.200s",
+			 store, doctor->dirs[0]);
+	if (doctor->store_bytes)
+		finding_add(doctor, LEVEL_OK, "capacity", NULL,
+			    "programs can hold %s: %s%s of host memory%s", all, gpu_text,
+			    host, disk_text);
+	else
+		finding_add(
+			doctor, LEVEL_LIMITED, "capacity",
+			"name a directory on a disk with --dir, and then with "
+			"SLUICE_SPILL_DIRS",
+			"programs can hold %s: %s%s of host memory; no disk to spill to",
+			all, gpu_text, host);
 }

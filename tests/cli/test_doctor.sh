@@ -35,7 +35,7 @@ if command -v python3 >/dev/null && python3 -c 'import json' 2>/dev/null; then
 fi
 json=$(compact <<<"$json")
 for check in kernel cpus memory "cgroup memory" "huge pages" "memlock limit" max_map_count \
-	userfaultfd io_uring "files in data" gpu "software device"; do
+	userfaultfd io_uring "files in data" gpu capacity "software device"; do
 	case $(status "$check") in
 	ok | limited | missing) ;;
 	*) fail "no verdict on '$check'" ;;
@@ -119,6 +119,56 @@ if [ -n "${SLUICE_STANDIN_LIBRARY:-}" ]; then
 	gpu_is missing "too old" "${standin[@]}" CUDA_STANDIN_VERSION=11080
 	gpu_is missing "virtual memory management" "${standin[@]}" CUDA_STANDIN_NO_VMM=1
 	gpu_is limited "must fit its memory" "${standin[@]}" CUDA_STANDIN_NO_HOST_VMM=1
+fi
+
+# What can be held: the sum of what the tiers have.
+cat >capacity.py <<-'END'
+	import json, sys
+	report = json.loads(sys.argv[1])
+	capacity = report["capacity"]
+	assert capacity["host_bytes"] > 0 and capacity["store_bytes"] >= 0
+	assert capacity["device_bytes"] == sum(gpu["memory_bytes"] for gpu in report["gpus"])
+	assert capacity["device_bytes"] == int(sys.argv[2])
+	assert "disk" not in report and not any(gpu.get("in_bytes_per_second") for gpu in report["gpus"])
+END
+# The rates: as the stand-in driver keeps to one, and as a disk can have.
+cat >rates.py <<-'END'
+	import json, sys
+	report = json.loads(sys.argv[1])
+	for gpu in report["gpus"]:
+	    for rate in gpu["in_bytes_per_second"], gpu["out_bytes_per_second"]:
+	        assert 0.2 * (128 << 20) < rate < 1.05 * (128 << 20), rate
+	disk = report["disk"]
+	assert disk["dir"] == "data" and disk["direct"] in (True, False)
+	assert 1e5 < disk["read_bytes_per_second"] < 1e12 and 1e5 < disk["write_bytes_per_second"] < 1e12
+	names = [check["name"] for check in report["checks"]]
+	assert names.count("link") == len(report["gpus"]) == 2, names
+	assert names.index("link") < names.index("disk rate") < names.index("kernel"), names
+END
+"$SLUICE_BIN" doctor --measure -- true >/dev/null 2>&1
+[ $? = 2 ] || fail "--measure with a program: not exit status 2"
+if command -v python3 >/dev/null && [ -n "${SLUICE_STANDIN_LIBRARY:-}" ]; then
+	json=$(env "${standin[@]}" CUDA_STANDIN_DEVICES=2 "$SLUICE_BIN" doctor --json --dir data)
+	python3 capacity.py "$json" $((512 << 20)) || fail "what can be held: $json"
+	json=$(env "${standin[@]}" CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_COPY_BYTES_PER_S=128M CUDA_STANDIN_STRICT=1 \
+		"$SLUICE_BIN" doctor --measure --json --dir data)
+	[ $? = 97 ] && fail "--measure breaks a rule of the driver, or leaves something"
+	python3 rates.py "$json" || fail "the rates: $json"
+	[ -z "$(ls -A data)" ] || fail "--measure leaves: $(ls -A data)"
+	# A link that fails is said, and the disk is measured all the same.
+	json=$(env "${standin[@]}" CUDA_STANDIN_FAIL=cuMemHostAlloc:1:2 "$SLUICE_BIN" doctor --measure --json \
+		--dir data | compact)
+	[ "$(status link)" = limited ] && [ "$(status "disk rate")" = ok ] || fail "a link that fails: $json"
+fi
+# Progress is for a terminal, and never on standard output.
+if command -v script >/dev/null && [ -n "${SLUICE_STANDIN_LIBRARY:-}" ]; then
+	env "${standin[@]}" CUDA_STANDIN_COPY_BYTES_PER_S=48M script -qec "'$SLUICE_BIN' doctor --measure --dir data >out" \
+		/dev/null </dev/null >screen
+	grep -q 'sluice doctor, .*: .* %, ' screen || fail "no progress on a terminal: $(cat screen)"
+	grep -q $'\r\|\x1b' out && fail "progress on standard output: $(cat out)"
+	env "${standin[@]}" CUDA_STANDIN_COPY_BYTES_PER_S=48M "$SLUICE_BIN" doctor --measure --dir data \
+		>/dev/null 2>err
+	[ -s err ] && fail "progress without a terminal: $(cat err)"
 fi
 
 # The same for people: a line for each check, and the verdict last.
