@@ -144,7 +144,8 @@ doctor_check_uring(struct doctor *doctor)
 			       sizeof(disabled));
 	rc = ring_init(&ring);
 	if (rc) {
-		if (rc == -ENOSYS)
+		/* A kernel that has the setting has io_uring: a container's profile hides it. */
+		if (rc == -ENOSYS && !disabled[0])
 			advice = "use a kernel built with CONFIG_IO_URING";
 		else if (disabled[0] && disabled[0] != '0')
 			advice = "set sysctl kernel.io_uring_disabled=0";

@@ -237,7 +237,7 @@ check_slurm(struct doctor *doctor)
 		tasks = 1;
 	if (!bytes) {
 		finding_add(doctor, LEVEL_OK, "slurm", NULL,
-			    "job %.32s, without a limit of memory", job);
+			    "job %.32s, whose variables name no limit of memory", job);
 		return;
 	}
 	sl_size_format(bytes, memory, sizeof(memory));

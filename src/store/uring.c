@@ -474,8 +474,9 @@ setup_fail(int rc)
 			       "file engine works without it",
 			       sl_errno_name(rc));
 	case ENOSYS:
-		return sl_fail(-ENOTSUP, "engine: this kernel has no io_uring (ENOSYS); "
-					 "use the file engine");
+		return sl_fail(-ENOTSUP, "engine: no io_uring (ENOSYS): this kernel has "
+					 "none, or a container's seccomp profile hides "
+					 "it; use the file engine");
 	case ENOMEM:
 		return sl_fail(-ENOMEM, "engine: io_uring_setup: out of memory, or "
 					"`ulimit -l` is too small "

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What test_openmetrics.sh sees in the output of `sluice stat --openmetrics`.
 

@@ -2,79 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # `sluice doctor` in a container, in WSL, in a job of Slurm and on a part of a GPU: it names what it is in
-# and by which sign, and the advice is what is missing there. The container is a root of its own, made
-# here by unshare, in which system calls are refused as Docker's default profile refuses them.
-# Skipped where unshare is refused. Run in an empty directory.
+# and by which sign, and the advice is what is missing there. The container is a root of its own (root.sh).
+# Run in an empty directory.
 set -u
-: "${SLUICE_BIN:?}" "${SLUICE_STANDIN_LIBRARY:?}" "${CC:?}"
-failed=0
-
-fail()
-{
-	echo "FAIL $*"
-	failed=1
-}
-
-# Starts a program to which the kernel refuses userfaultfd() and io_uring_setup().
-cat >refuse.c <<'END'
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-int
-main(int argc, char **argv)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-
-	if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		return 126;
-	execv(argv[1], argv + 1);
-	return 127;
-}
-END
-"$CC" refuse.c -o refuse || exit 1
-
-# A root with all of this machine but what runtimes leave in it: in $root/run and beside it.
-cat >in_root <<'END'
-set -e
-root=$PWD/root
-mkdir -p "$root"
-mount -t tmpfs none "$root"
-for path in /*; do
-	case $path in
-	/run) mkdir "$root/run" ;;
-	*)
-		if [ -L "$path" ]; then
-			cp -a "$path" "$root$path"
-		elif [ -d "$path" ]; then
-			mkdir "$root$path"
-			mount --rbind "$path" "$root$path"
-		fi
-		;;
-	esac
-done
-eval "$SETUP"
-exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$PWD" "$@"
-END
-
-# in_root SETUP COMMAND...: SETUP changes the root before.
-in_root()
-{
-	SETUP=$1 unshare -rm bash in_root "${@:2}"
-}
-in_root : true 2>said || { echo "skip: no root of our own: $(cat said)"; exit 77; }
+: "${SLUICE_BIN:?}" "${SLUICE_STANDIN_LIBRARY:?}"
+. "${SLUICE_SOURCE_DIR:?}/tests/cli/root.sh"
 
 # What the machine of this test happens to be in is not looked at.
 for name in container KUBERNETES_SERVICE_HOST APPTAINER_CONTAINER SINGULARITY_CONTAINER \
@@ -115,6 +47,7 @@ bare='mount -t tmpfs -o size=64m none "$root/dev/shm"; mount -t tmpfs none "$roo
 text=$(in_root "$bare"'; touch "$root/.dockerenv"' prlimit --memlock=65536 ./refuse "$SLUICE_BIN" doctor --dir /var/tmp)
 [ $? = 1 ] || fail "without userfaultfd: not exit status 1"
 has userfaultfd missing ""
+[ ! -e /proc/sys/kernel/io_uring_disabled ] || has io_uring missing "" "seccomp profile"
 has io_uring missing ""
 has "memlock limit" limited "64 KiB"
 for option in "--ulimit memlock=-1" "--device /dev/userfaultfd" "--security-opt seccomp=FILE" \
@@ -154,7 +87,7 @@ has slurm limited "64 MiB of memory for 2 tasks" "--host-memory 24M"
 text=$(SLURM_JOB_ID=17 SLURM_MEM_PER_NODE=999999999 "$SLUICE_BIN" doctor --dir data)
 has slurm ok "keeps to it"
 text=$(SLURM_JOB_ID=17 "$SLUICE_BIN" doctor --dir data)
-has slurm ok "without a limit of memory"
+has slurm ok "whose variables name no limit of memory"
 
 # A part of a GPU.
 text=$(CUDA_STANDIN_MIG=1g.10gb "$SLUICE_BIN" doctor --dir data)
