@@ -34,6 +34,7 @@
 #include "commands.h"
 #include "doctor.h"
 #include "json_read.h"
+#include "progress.h"
 #include "run.h"
 
 #define PROCESSES_MAX 256
@@ -297,6 +298,7 @@ static int
 program_watch(const struct run_plan *plan, char **argv, struct past *past, int *status)
 {
 	struct timespec pause = {0, LOOK_NS};
+	struct progress progress;
 	sigset_t child, before;
 	pid_t pid, ended;
 	int rc = 0;
@@ -312,9 +314,11 @@ program_watch(const struct run_plan *plan, char **argv, struct past *past, int *
 		child_run(plan, argv, &before);
 	if (pid < 0)
 		rc = -errno;
+	progress_begin(&progress, "sluice doctor");
 	for (ended = 0; pid > 0 && ended != pid;) {
 		(void)sigtimedwait(&child, NULL, &pause);
 		processes_look(getpid(), past);
+		progress_tell(&progress, "the program runs, the report comes at its end");
 		do
 			ended = waitpid(-1, status, WNOHANG);
 		while (ended > 0 && ended != pid);

@@ -25,6 +25,7 @@
 #include "cmd_plan.h"
 #include "commands.h"
 #include "json.h"
+#include "progress.h"
 #include "sluice/sluice.h"
 
 #define THREADS_MAX 8
@@ -349,15 +350,24 @@ machine_run(struct sweep *sweep, uint32_t i)
 	sl_plan_destroy(plan);
 }
 
-static void *
-sweep_thread(void *arg)
+/* Take one machine after the other. progress: NULL: of a thread that shows none. */
+static void
+machines_take(struct sweep *sweep, struct progress *progress)
 {
-	struct sweep *sweep = arg;
 	uint32_t i;
 
 	while (!atomic_load(&sweep->failed) &&
-	       (i = atomic_fetch_add(&sweep->next, 1)) < sweep->count)
+	       (i = atomic_fetch_add(&sweep->next, 1)) < sweep->count) {
 		machine_run(sweep, i);
+		if (progress)
+			progress_update(progress, NULL, (double)i / sweep->count);
+	}
+}
+
+static void *
+sweep_thread(void *arg)
+{
+	machines_take(arg, NULL);
 	return NULL;
 }
 
@@ -376,14 +386,17 @@ sweep_machines(struct sweep *sweep)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_t threads[THREADS_MAX];
+	struct progress progress;
 	int count = 0;
 
 	while (count < THREADS_MAX - 1 && count < cpus - 1 &&
 	       !pthread_create(&threads[count], NULL, sweep_thread, sweep))
 		count++;
-	sweep_thread(sweep);
+	progress_begin(&progress, "trying machines");
+	machines_take(sweep, &progress);
 	while (count)
 		pthread_join(threads[--count], NULL);
+	progress_end(&progress);
 	/* Rising numbers: a machine that another one is over has the lower number. */
 	for (uint32_t i = 0; i < sweep->count; i++)
 		for (uint32_t j = 0; j < i; j++)

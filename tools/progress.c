@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The progress line of progress.h: a carriage return, the text, and an erase to the end of the
- * line, on standard error. Failing to write it is no error of the work.
+ * line, on standard error. A line of its own is text and a newline. Failing to write it is no error
+ * of the work.
  */
 #include "progress.h"
 
@@ -28,6 +29,7 @@ progress_begin(struct progress *progress, const char *what)
 	progress->what = what;
 	progress->begin_ns = clock_ns();
 	progress->shown_ns = 0;
+	progress->tell_ns = QUIET_NS;
 	progress->terminal = isatty(STDERR_FILENO);
 }
 
@@ -49,6 +51,19 @@ progress_update(struct progress *progress, const char *phase, double fraction)
 	fprintf(stderr, "\r%s%s%s: %3.0f %%, %.0f s\033[K", progress->what,
 		phase ? ", " : "", phase ? phase : "", fraction * 100,
 		(double)(now - progress->begin_ns) / SECOND_NS);
+	fflush(stderr);
+}
+
+void
+progress_tell(struct progress *progress, const char *phase)
+{
+	uint64_t passed_ns = clock_ns() - progress->begin_ns;
+
+	if (!progress->terminal || passed_ns < progress->tell_ns)
+		return;
+	progress->tell_ns = 2 * passed_ns;
+	fprintf(stderr, "%s, %s: %.0f s\n", progress->what, phase,
+		(double)passed_ns / SECOND_NS);
 	fflush(stderr);
 }
 

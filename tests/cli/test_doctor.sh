@@ -169,6 +169,11 @@ if command -v script >/dev/null && [ -n "${SLUICE_STANDIN_LIBRARY:-}" ]; then
 	env "${standin[@]}" CUDA_STANDIN_COPY_BYTES_PER_S=48M "$SLUICE_BIN" doctor --measure --dir data \
 		>/dev/null 2>err
 	[ -s err ] && fail "progress without a terminal: $(cat err)"
+	# A program of its own: lines that stay, since the program writes there, too.
+	script -qec "'$SLUICE_BIN' doctor -- sleep 3 >out" /dev/null </dev/null >screen
+	grep -q $'^sluice doctor, the program runs, .*: 2 s\r$' screen || fail "a program: no progress: $(cat screen)"
+	grep -q 'the program runs' out && fail "a program: progress on standard output: $(cat out)"
+	"$SLUICE_BIN" doctor -- sleep 3 2>&1 | grep -q 'the program runs' && fail "a program: progress without a terminal"
 fi
 
 # The same for people: a line for each check, and the verdict last.

@@ -157,6 +157,20 @@ refused 2 "no policy 'none'" bert --policy none
 refused 2 "no planner 'g10-gds'" bert --planner g10-gds # of the papers
 refused 2 "no policy 'uvm'" bert --policy uvm
 refused 2 "unknown option '--as-published'" bert --as-published
+# It takes a while: on a terminal that is seen, and never on standard output.
+if command -v script >/dev/null; then
+	# The faster the machine and the build, the more.
+	for many in 6 16,host-memory=1G..64G:3 16,host-memory=1G..64G:8 32,host-memory=1G..64G:16; do
+		many=device-memory=4G..40G:$many
+		script -qec "'$SLUICE_BIN' plan bert --sweep $many >list.out" /dev/null </dev/null >screen
+		grep -q 'trying machines: .* %' screen && break
+	done
+	grep -q 'trying machines: .* %' screen || fail "no progress on a terminal: $(cat screen)"
+	"$SLUICE_BIN" plan bert --sweep $many >plain.out 2>err || fail "a large sweep"
+	cmp -s list.out plain.out || fail "a sweep on a terminal prints something else"
+	[ -s err ] && fail "progress without a terminal: $(cat err)"
+fi
+
 refused 2 "no axis 'depth'" bert --sweep depth=1..2
 refused 2 "is not AXIS=VALUES" bert --sweep 8G,device-memory=8G
 refused 2 "device-memory: 'much' is no value" bert --sweep device-memory=8G,much
