@@ -10,12 +10,21 @@
 #include "base/error.h"
 #include "sluice/sluice.h"
 
+/* What a space of a program is made in, and who is told of its work. */
+struct sl_space_in {
+	void *context; /* a CUcontext; NULL: the GPU's primary one */
+	/* So many more bytes of host memory have been pinned, which took ns. On any thread, without
+	 * a lock of the space; must not call it. NULL: nobody wants to know. */
+	void (*pinned)(void *arg, uint64_t bytes, uint64_t ns);
+	void *pinned_arg;
+};
+
 /*
- * As sluice_space_create() for a CUDA device, but in this context (a CUcontext; NULL: the GPU's
- * primary one), and where the system refuses host code a mapping of its own (userfaultfd), without one:
- * *has_hostmap then is 0, and host code must not touch what it gets.
+ * As sluice_space_create() for a CUDA device, but in this context, and where the system refuses host code
+ * a mapping of its own (userfaultfd), without one: *has_hostmap then is 0, and host code must not touch
+ * what it gets.
  */
-int sl_space_create_in(const struct sluice_config *config, void *context,
+int sl_space_create_in(const struct sluice_config *config, const struct sl_space_in *in,
 		       struct sluice_space **out, int *has_hostmap) SL_MUST_CHECK;
 
 /* Addresses of the space, from first to behind the last. */

@@ -216,6 +216,10 @@ struct sl_device_config {
 	int hostmap_optional; /* CUDA device: do without hostmap where the system refuses it */
 	uint32_t workers;           /* 0: one per CPU */
 	uint64_t frame_cache_bytes; /* free frames kept for reuse at most */
+	/* CUDA device: so many more bytes of host memory have been pinned, which took ns. On any
+	 * thread, without a lock of the device. NULL: nobody wants to know. */
+	void (*pinned)(void *arg, uint64_t bytes, uint64_t ns);
+	void *pinned_arg;
 	struct sl_touch_server touch_server;
 };
 

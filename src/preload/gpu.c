@@ -31,6 +31,7 @@
 #include "preload/loader/settings.h"
 #include "preload/preload.h"
 #include "preload/report/counters.h"
+#include "preload/report/pinning.h"
 #include "preload/report/report.h"
 #include "preload/report/timeline.h"
 #include "preload/report/tracing.h"
@@ -215,10 +216,11 @@ bounds_widen(const struct pl_gpu *gpu)
 static int
 space_make(struct sluice_config *config, struct pl_gpu *gpu)
 {
+	const struct sl_space_in in = {gpu->context, pl_pinning_add, gpu};
 	int rc;
 
 	for (;;) {
-		rc = sl_space_create_in(config, gpu->context, &gpu->space, &gpu->has_hostmap);
+		rc = sl_space_create_in(config, &in, &gpu->space, &gpu->has_hostmap);
 		if (rc != -ENOMEM || is_set("SLUICE_ADDRESS") ||
 		    config->address_bytes / 2 < ADDRESS_BYTES_MIN)
 			return rc;
@@ -238,8 +240,10 @@ gpu_make(int device)
 		rc = sl_fail(-EIO, "no context is current");
 	if (!rc)
 		rc = config_make(device, &config);
-	if (!rc)
+	if (!rc) {
+		gpu->device = gpu->ordinal = device;
 		rc = space_make(&config, gpu);
+	}
 	if (rc) {
 		pl_error("GPU %d is not served: %s; its allocations go to the driver",
 			 device, sluice_last_error());
@@ -253,7 +257,6 @@ gpu_make(int device)
 	sl_mutex_init(&books->lock, SL_RANK_PL_SCOPES);
 	books->chunk_bytes = config.large_chunk_bytes;
 	gpu->books = books;
-	gpu->device = gpu->ordinal = device;
 	gpu->device_budget = config.device_budget_bytes;
 	gpu->host_budget = config.host_budget_bytes;
 	gpu->store_budget = config.store_budget_bytes == UINT64_MAX

@@ -366,4 +366,22 @@ tail -n 1 text | grep -qx './oversubscribed: covered' || fail "doctor's last lin
 "$SLUICE_BIN" doctor -- ./no-such-program >/dev/null 2>err && fail "doctor of nothing"
 grep -q 'no-such-program' err || fail "doctor of nothing: $(cat err)"
 ls -d sluice-doctor-* >/dev/null 2>&1 && fail "doctor left a directory behind"
+
+# Pinning takes seconds: told on a terminal, in lines of their own, and with --quiet not.
+if command -v script >/dev/null; then
+	export CUDA_STANDIN_PIN_BYTES_PER_S=12M
+	told='^sluice: GPU 0: pins host memory, [0-9.]* MiB of about [0-9]* MiB so far: '
+	for options in "" --quiet; do
+		script -qec "'$SLUICE_BIN' run ${budgets[*]} $options ./oversubscribed 128 >out" /dev/null </dev/null >screen
+		[ "$(cat out)" = "128 MiB: all words right" ] || fail "slow pinning: $(cat out screen)"
+		if [ -z "$options" ]; then
+			grep -q "$told" screen || fail "pinning is not told: $(cat screen)"
+		else
+			grep -q 'pins host memory' screen && fail "--quiet: pinning is told: $(cat screen)"
+		fi
+	done
+	"$SLUICE_BIN" run "${budgets[@]}" ./oversubscribed 128 >out 2>err || fail "slow pinning: $(cat err)"
+	grep -q 'pins host memory' err && fail "pinning is told without a terminal: $(cat err)"
+	unset CUDA_STANDIN_PIN_BYTES_PER_S
+fi
 exit $failed

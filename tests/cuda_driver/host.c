@@ -77,6 +77,14 @@ context_pinned_free(struct cu_context *context)
 	}
 }
 
+void
+pin_delay(uint64_t bytes)
+{
+	if (the.settings.pin_bytes_per_s)
+		sleep_ns((uint64_t)((double)bytes * 1e9 /
+				    (double)the.settings.pin_bytes_per_s));
+}
+
 int
 cuMemHostAlloc(void **data, size_t bytes, unsigned flags)
 {
@@ -105,8 +113,10 @@ cuMemHostAlloc(void **data, size_t bytes, unsigned flags)
 	else
 		pinned_add(new, rounded, 0, context);
 	pthread_mutex_unlock(&the.lock);
-	if (!code)
+	if (!code) {
+		pin_delay(rounded);
 		*data = new;
+	}
 	return code;
 }
 

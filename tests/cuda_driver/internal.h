@@ -227,7 +227,7 @@ struct settings {
 	int n_devices, version, init, no_vmm, no_host_vmm, no_mixed, fill, strict;
 	const char *mig; /* the part of a GPU that each is; NULL: a whole one */
 	unsigned n_blocks;
-	uint64_t device_bytes, host_bytes, late_ns, copy_bytes_per_s;
+	uint64_t device_bytes, host_bytes, late_ns, copy_bytes_per_s, pin_bytes_per_s;
 };
 
 struct state {
@@ -345,6 +345,8 @@ void context_memory_free(struct cu_context *context);
 /* ---- host.c, under the.lock ---- */
 
 struct pinned *pinned_find(const void *data);
+/* Without the lock: the time that pinning so much takes. */
+void pin_delay(uint64_t bytes);
 /* One block of pinned memory reaches into [data, data + bytes). */
 struct pinned *pinned_overlap(const void *data, size_t bytes);
 void context_pinned_free(struct cu_context *context);
@@ -425,6 +427,7 @@ int capture_add(struct stream *stream, struct op *op);
 uint64_t capture_number(const struct stream *stream); /* 0: not captured */
 /* A copy of work in a graph, and of a graph's; what is inside of it as one more graph. */
 struct op *op_copy_of(const struct op *op);
+void sleep_ns(uint64_t ns); /* without the lock */
 void graph_copy(struct graph *to, const struct graph *from);
 void graph_add(struct graph *graph, struct op *op);
 /* Replaces what it runs behind. */

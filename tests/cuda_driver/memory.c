@@ -140,6 +140,8 @@ cuMemCreate(uint64_t *handle, size_t bytes, const struct cu_allocation *prop,
 		the.live.handles++;
 	}
 	pthread_mutex_unlock(&the.lock);
+	if (memory && prop->location.type != CU_LOCATION_DEVICE)
+		pin_delay(bytes);
 	return memory ? CU_SUCCESS : CU_ERROR_OUT_OF_MEMORY;
 }
 

@@ -24,7 +24,7 @@ now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void
+void
 sleep_ns(uint64_t ns)
 {
 	const struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000u),

@@ -40,6 +40,7 @@
  *   CUDA_STANDIN_BLOCKS          blocks of one launch that run at once (1)
  *   CUDA_STANDIN_LATE_US         queued work runs late: when it is awaited, at most so late (0)
  *   CUDA_STANDIN_COPY_BYTES_PER_S   rate of copies at most (unlimited)
+ *   CUDA_STANDIN_PIN_BYTES_PER_S    rate at which host memory is pinned at most (unlimited)
  *   CUDA_STANDIN_STRICT          set: violations or leaks end the process with 97 at exit
  *   CUDA_STANDIN_QUIET           set: leaks at exit are not printed
  *   CUDA_STANDIN_VERBOSE         set: violations are printed as they happen

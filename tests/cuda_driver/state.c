@@ -432,6 +432,7 @@ settings_read(void)
 	s->device_bytes = setting("CUDA_STANDIN_DEVICE_BYTES", UINT64_C(256) << 20);
 	s->host_bytes = setting("CUDA_STANDIN_HOST_BYTES", UINT64_C(1) << 30);
 	s->late_ns = setting("CUDA_STANDIN_LATE_US", 0) * 1000;
+	s->pin_bytes_per_s = setting("CUDA_STANDIN_PIN_BYTES_PER_S", 0);
 	s->copy_bytes_per_s = setting("CUDA_STANDIN_COPY_BYTES_PER_S", 0);
 	if (getenv("CUDA_STANDIN_FAIL") && fail_set(getenv("CUDA_STANDIN_FAIL"))) {
 		fputs("stand-in driver: CUDA_STANDIN_FAIL cannot be read\n", stderr);

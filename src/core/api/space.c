@@ -17,13 +17,17 @@
 
 #define ENGINE_DEPTH 64u
 
-/* context: of a CUDA device, NULL: its primary one; then the host map is a must. */
+static const struct sl_space_in nothing; /* the device's own context, and nobody is told */
+
+/* in: of a CUDA device. In a context that is given, the host map is no must. */
 static int
-device_create(struct sluice_space *s, void *context)
+device_create(struct sluice_space *s, const struct sl_space_in *in)
 {
 	struct sl_device_config config = {
-		.native_context = context,
-		.hostmap_optional = context != NULL,
+		.native_context = in->context,
+		.hostmap_optional = in->context != NULL,
+		.pinned = in->pinned,
+		.pinned_arg = in->pinned_arg,
 		.address_bytes = s->config.address_bytes,
 		.workers = s->config.workers,
 		.frame_cache_bytes = s->config.staging_bytes,
@@ -89,10 +93,10 @@ space_free(struct sluice_space *s)
 }
 
 static int
-space_start(struct sluice_space *s, void *context)
+space_start(struct sluice_space *s, const struct sl_space_in *in)
 {
 	void *const legacy = NULL; /* where streams are native, the default one is the program's */
-	int rc = s->device ? 0 : device_create(s, context);
+	int rc = s->device ? 0 : device_create(s, in);
 
 	if (rc)
 		return rc;
@@ -130,8 +134,8 @@ space_start(struct sluice_space *s, void *context)
  */
 static int
 space_create(const struct sluice_config *resolved, const struct sl_policy *policy,
-	     struct sl_device *device, struct sl_engine *engine, void *context,
-	     struct sluice_space **out)
+	     struct sl_device *device, struct sl_engine *engine,
+	     const struct sl_space_in *in, struct sluice_space **out)
 {
 	struct sluice_space *s = sl_calloc(1, sizeof(*s));
 	int rc;
@@ -157,7 +161,7 @@ space_create(const struct sluice_config *resolved, const struct sl_policy *polic
 	sl_cond_init(&s->mover_wake);
 	sl_cond_init(&s->host_wake);
 	sl_cond_init(&s->launch_wake);
-	rc = space_start(s, context);
+	rc = space_start(s, in);
 	if (rc) {
 		space_free(s);
 		return rc;
@@ -179,7 +183,7 @@ sl_space_create_with(const struct sluice_config *config, const struct sl_policy 
 		rc = sluice_config_init(&resolved);
 	if (!rc)
 		rc = sl_config_resolve(&resolved);
-	return rc ? rc : space_create(&resolved, policy, NULL, NULL, NULL, out);
+	return rc ? rc : space_create(&resolved, policy, NULL, NULL, &nothing, out);
 }
 
 int
@@ -189,14 +193,14 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 }
 
 int
-sl_space_create_in(const struct sluice_config *config, void *context,
+sl_space_create_in(const struct sluice_config *config, const struct sl_space_in *in,
 		   struct sluice_space **out, int *has_hostmap)
 {
 	struct sluice_config resolved = *config;
 	int rc = sl_config_resolve(&resolved);
 
 	if (!rc)
-		rc = space_create(&resolved, NULL, NULL, NULL, context, out);
+		rc = space_create(&resolved, NULL, NULL, NULL, in, out);
 	if (!rc)
 		*has_hostmap = (*out)->device->hostmap != NULL;
 	return rc;
@@ -217,7 +221,7 @@ sl_space_create_on(const struct sluice_config *config, struct sl_device *device,
 	int rc = sl_config_round(&resolved);
 
 	if (!rc)
-		return space_create(&resolved, NULL, device, engine, NULL, out);
+		return space_create(&resolved, NULL, device, engine, &nothing, out);
 	device->ops->destroy(device);
 	sl_engine_destroy(engine);
 	return rc;

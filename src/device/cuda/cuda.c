@@ -355,6 +355,8 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	cuda->dev.pool = &cuda_pool;
 	cuda->dev.progress = &cuda->progress;
 	cuda->pools.frame_cache_bytes = config->frame_cache_bytes;
+	cuda->pinned = config->pinned;
+	cuda->pinned_arg = config->pinned_arg;
 	sl_mutex_init(&cuda->pools.lock, SL_RANK_FRAMES);
 	sl_mutex_init(&cuda->moves.lock, SL_RANK_MOVES);
 	sl_cuda_hash_init(cuda);

@@ -163,6 +163,9 @@ struct cuda {
 	const struct sl_cuda_driver *driver;
 	struct sl_cuda_device_info info;
 	struct cu_context *context;
+	void (*pinned)(void *arg, uint64_t bytes,
+		       uint64_t ns); /* set once, as in struct sl_device_config */
+	void *pinned_arg;
 	int primary; /* set once: the context is the GPU's primary one, retained */
 	struct sl_device *hostmap; /* what host code sees; owned; NULL: nothing */
 	uint64_t reserved; /* base of what is reserved; 0: none. dev.base may lie behind it */

@@ -256,7 +256,7 @@ int
 sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 {
 	struct cuda_frame *frame = sl_calloc(1, sizeof(*frame));
-	uint64_t bytes = sl_cuda_class_bytes(class);
+	uint64_t bytes = sl_cuda_class_bytes(class), begin_ns = sl_now_ns();
 	int rc;
 
 	if (!frame)
@@ -281,6 +281,8 @@ sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 			rc == -ENOMEM ? " (no more can be pinned: lower the host budget)"
 				      : "");
 	}
+	if (cuda->pinned)
+		cuda->pinned(cuda->pinned_arg, bytes, sl_now_ns() - begin_ns);
 	*out = frame;
 	return 0;
 }

@@ -30,6 +30,7 @@
 
 #include "base/fault_point.h"
 #include "base/size.h"
+#include "preload/report/pinning.h"
 #include "preload/report/timeline.h"
 #include "preload/report/tracing.h"
 
@@ -293,4 +294,5 @@ pl_report_start(const struct pl_gpu *gpu)
 		sl_size_format(config.device_budget_bytes, device, sizeof(device)),
 		sl_size_format(config.host_budget_bytes, host, sizeof(host)), store,
 		config.spill_dirs, mode_name(pl_settings()->mode));
+	pl_pinning_start(gpu);
 }
