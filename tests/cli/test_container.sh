@@ -18,6 +18,8 @@ ln driver/libcuda.so.1 driver/standin.so
 	-Wl,-rpath,/usr/local/nvidia/lib64 -o oversubscribed || exit 1
 "$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 	"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
+# A program of ours that is built with a sanitizer runs under other libraries, too.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 unset SLUICE_CUDA_LIBRARY LD_PRELOAD LD_LIBRARY_PATH SLUICE_RUN TMPDIR ${!SLUICE_SPILL_@}
 export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M STANDIN_TABLE=/usr/local/nvidia/lib64/standin.so
 
