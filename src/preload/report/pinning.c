@@ -23,7 +23,6 @@
 static struct {
 	_Atomic uint64_t limit_bytes; /* 0: nobody is told */
 	_Atomic uint64_t pinned_bytes;
-	_Atomic uint64_t last_ns;           /* when the last bytes came */
 	_Atomic uint64_t spent_ns, next_ns; /* next: spent when the next line is due */
 } gpus[PL_GPUS_MAX];
 
