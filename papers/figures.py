@@ -238,7 +238,7 @@ class Page:
             self.put("| %s |%s" % (model["title"], "".join(
                 ("" if there[p][i] is None else " %.4f /" % there[p][i]) +
                 (" - |" if ours[p][i] is None else " %.4f |" % ours[p][i]) for p in POLICIES[1:])))
-        self.picture("figure11", "Figure 11: speed against unlimited memory", "marks: published",
+        self.picture("figure11", "Figure 11: speed against unlimited memory", "",
                      "share of the ideal speed",
                      [Series(TITLES[p], ours[p], there[p], POLICIES.index(p)) for p in POLICIES[1:]],
                      groups=[m["title"] for m in self.figures.there])
@@ -263,7 +263,7 @@ class Page:
                     ours[p].append(here)
                     there[p].append(published)
         if names:
-            self.picture(f"figure{number}", title, "marks: published", y_title,
+            self.picture(f"figure{number}", title, "", y_title,
                          [Series(part, ours[p], there[p]) for p, part in enumerate(parts)], groups=names, log_y=log_y)
 
     @staticmethod

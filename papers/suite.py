@@ -9,6 +9,7 @@ row with its bytes by cause. Everything comes from the rows: the same rows give 
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,8 +65,11 @@ class Page:
     def paragraph(self, text):
         self.put(*textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False))
 
-    def picture(self, name, *chart, **options):
-        self.put(*Chart(*chart, **options).embed(self.folder, self.link, name))
+    def picture(self, rows, name, *chart, **options):
+        """Named by the device, with the machine and the day below the title."""
+        machine, day = rows.machine.split(", ")[0], re.search(r"\d{4}-\d\d-\d\d", rows.machine)
+        note = machine + (f", {day[0]}" if day else "")
+        self.put(*Chart(*chart, note=note, **options).embed(self.folder, self.link, name))
 
     def bars(self, rows):
         self.put("", f"## How near, on {rows.title}", "")
@@ -173,7 +177,7 @@ class Page:
                      for point in RATIOS]
             series.append(Series(TITLES[variant], [ours / base if ours > 0 and base > 0 else None
                                                    for ours, base in pairs]))
-        self.picture(f"fig3-{rows.name}-{workload}", f"DRAGON, figure 3: {workload} on {rows.title}",
+        self.picture(rows, f"fig3-{rows.name}-{workload}", f"DRAGON, figure 3: {workload} on {rows.title}",
                      "footprint over device memory", "time, read-then-copy = 1", series, groups=list(RATIOS))
 
     def figure5(self, rows):
@@ -209,9 +213,10 @@ class Page:
                         workload, TITLES[variant], row.point, row.total_s, row.spilled / MIB, row.read_bytes / MIB,
                         row.write_bytes / MIB))
             if any(found):
-                series.append(Series(TITLES[variant], [row.total_s if row else None for row in found]))
+                series.append(Series(TITLES[variant], [row.total_s if row else None for row in found],
+                                     colour=3 if variant == "sluice" else 1))
         if series:
-            self.picture(f"fig6-{rows.name}-{workload}", f"DRAGON, figure 6: {workload} on {rows.title}",
+            self.picture(rows, f"fig6-{rows.name}-{workload}", f"DRAGON, figure 6: {workload} on {rows.title}",
                          "% of the host budget kept from volatile data", "seconds", series, x=[0, 25, 50, 75, 100])
             self.put("")
 
@@ -259,7 +264,7 @@ class Page:
                     else:
                         text += " - |"
                 self.put(text)
-        self.picture(f"discard-{rows.name}-{table.rows}", f"UVM Discard: bytes of {table.title} on {rows.title}",
+        self.picture(rows, f"discard-{rows.name}-{table.rows}", f"UVM Discard: bytes of {table.title} on {rows.title}",
                      "footprint over device memory", "GB at the paper's size" if table.bytes_number else "GB",
                      [Series(TITLES[variant], [gigabytes(row) if row else None for row in cells[variant]],
                              list(table.gb[v]) if v < 3 and table.gb else None) for v, variant in enumerate(variants)],
