@@ -42,7 +42,7 @@ struct cutter {
 };
 
 static int
-compare_words(uint64_t x, uint64_t y)
+number_compare(uint64_t x, uint64_t y)
 {
 	return (x > y) - (x < y);
 }
@@ -51,9 +51,9 @@ static int
 place_compare(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
-	int order = compare_words(x->serial, y->serial);
+	int order = number_compare(x->serial, y->serial);
 
-	return order ? order : compare_words(x->offset_bytes, y->offset_bytes);
+	return order ? order : number_compare(x->offset_bytes, y->offset_bytes);
 }
 
 static int
@@ -61,13 +61,13 @@ pool_compare(const void *a, const void *b)
 {
 	const struct pool *x = a, *y = b;
 
-	return compare_words(x->serial, y->serial);
+	return number_compare(x->serial, y->serial);
 }
 
 /* ---- pools ---- */
 
 static struct pool *
-pool_find(const struct cutter *c, uint64_t serial)
+cutter_pool(const struct cutter *c, uint64_t serial)
 {
 	const struct pool key = {.serial = serial};
 
@@ -107,7 +107,7 @@ pools_find(struct cutter *c)
 			c->pools[n++] = c->pools[i];
 	c->n_pools = n;
 	for (size_t i = 0; i < c->record->tensors.n; i++) {
-		pool = pool_find(c, tensors[i].serial);
+		pool = cutter_pool(c, tensors[i].serial);
 		if (pool)
 			pool->size_bytes = tensors[i].size_bytes;
 	}
@@ -134,7 +134,7 @@ range_add(struct cutter *c, uint64_t serial, uint64_t offset_bytes, uint64_t byt
 {
 	int rc;
 
-	if (bytes < COPY_BYTES || !pool_find(c, serial))
+	if (bytes < COPY_BYTES || !cutter_pool(c, serial))
 		return 0;
 	rc = place_add(c, serial, offset_bytes, 2);
 	return rc ? rc : place_add(c, serial, offset_bytes + bytes, 2);
@@ -161,7 +161,7 @@ places_find(struct cutter *c)
 }
 
 static int
-cut_add(struct cutter *c, struct pool *pool, uint64_t offset_bytes)
+pool_cut_add(struct cutter *c, struct pool *pool, uint64_t offset_bytes)
 {
 	uint64_t *cut = sl_record_room(&c->cuts, 1, sizeof(*cut));
 
@@ -182,7 +182,7 @@ pool_cut(struct cutter *c, struct pool *pool, size_t *at)
 	int rc;
 
 	pool->first_cut = c->cuts.n;
-	rc = cut_add(c, pool, 0);
+	rc = pool_cut_add(c, pool, 0);
 	while (!rc && *at < c->places.n && places[*at].serial == pool->serial) {
 		uint64_t offset = places[*at].offset_bytes;
 
@@ -194,7 +194,7 @@ pool_cut(struct cutter *c, struct pool *pool, size_t *at)
 		    offset + PART_BYTES > pool->size_bytes)
 			continue;
 		last = offset;
-		rc = cut_add(c, pool, offset);
+		rc = pool_cut_add(c, pool, offset);
 	}
 	return rc;
 }
@@ -211,7 +211,7 @@ part_end(const struct cutter *c, const struct pool *pool, size_t part)
 
 /* The part that a byte is in. */
 static size_t
-part_of(const struct cutter *c, const struct pool *pool, uint64_t offset)
+pool_part(const struct cutter *c, const struct pool *pool, uint64_t offset)
 {
 	const uint64_t *cuts = (const uint64_t *)c->cuts.data + pool->first_cut;
 	size_t low = 0, high = pool->n_parts;
@@ -236,14 +236,14 @@ wholes_remove(const struct cutter *c)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < list->n; i++)
-		if (!pool_find(c, tensors[i].serial))
+		if (!cutter_pool(c, tensors[i].serial))
 			tensors[kept++] = tensors[i];
 	list->n = kept;
 }
 
 /* Tensors: the pool's become as many. Parts have serials behind all others. */
 static int
-tensors_cut(struct cutter *c)
+pool_tensors_cut(struct cutter *c)
 {
 	struct list *list = &c->record->tensors;
 	const uint64_t *cuts = c->cuts.data;
@@ -255,7 +255,7 @@ tensors_cut(struct cutter *c)
 			serial = ((struct tensor_event *)list->data)[i].serial + 1;
 	for (size_t i = 0; i < n; i++) {
 		struct tensor_event whole = ((struct tensor_event *)list->data)[i], *to;
-		struct pool *pool = pool_find(c, whole.serial);
+		struct pool *pool = cutter_pool(c, whole.serial);
 
 		if (!pool || pool->first_part)
 			continue;
@@ -297,8 +297,8 @@ use_cut(const struct cutter *c, const struct pool *pool, const struct use_event 
 		begin = 0;
 		end = pool->size_bytes;
 	}
-	first = part_of(c, pool, begin);
-	last = use->open ? first : part_of(c, pool, end - 1);
+	first = pool_part(c, pool, begin);
+	last = use->open ? first : pool_part(c, pool, end - 1);
 	at = sl_record_room(to, last - first + 1, sizeof(*at));
 	if (!at)
 		return -ENOMEM;
@@ -331,7 +331,7 @@ uses_cut(struct cutter *c)
 
 		launches[k].first_use = cut.n;
 		for (size_t i = first; i < first + n && !rc; i++) {
-			const struct pool *pool = pool_find(c, uses[i].serial);
+			const struct pool *pool = cutter_pool(c, uses[i].serial);
 			struct use_event *to;
 
 			if (pool && pool->first_part) {
@@ -360,8 +360,9 @@ mark_cut(const struct cutter *c, const struct pool *pool, const struct mark_even
 	const uint64_t *cuts = (const uint64_t *)c->cuts.data + pool->first_cut;
 	uint64_t begin = within(pool, mark->offset_bytes), end = begin + mark->bytes;
 	int frees = mark->what == MARK_FREE;
-	size_t first = frees ? 0 : part_of(c, pool, begin);
-	size_t last = frees ? pool->n_parts - 1 : part_of(c, pool, end - (mark->bytes > 0));
+	size_t first = frees ? 0 : pool_part(c, pool, begin);
+	size_t last = frees ? pool->n_parts - 1
+			    : pool_part(c, pool, end - (mark->bytes > 0));
 	struct mark_event *at = sl_record_room(to, last - first + 1, sizeof(*at));
 
 	if (!at)
@@ -388,7 +389,7 @@ marks_cut(struct cutter *c)
 
 	for (size_t i = 0; i < list->n && !rc; i++) {
 		const struct mark_event *mark = (const struct mark_event *)list->data + i;
-		const struct pool *pool = pool_find(c, mark->serial);
+		const struct pool *pool = cutter_pool(c, mark->serial);
 		struct mark_event *to;
 
 		if (pool && pool->first_part) {
@@ -419,7 +420,7 @@ sl_record_cut(struct sl_record *record)
 	for (size_t i = 0; i < c.n_pools && !rc; i++)
 		rc = pool_cut(&c, &c.pools[i], &at);
 	if (!rc && c.n_pools)
-		rc = tensors_cut(&c);
+		rc = pool_tensors_cut(&c);
 	if (!rc && c.n_pools)
 		rc = uses_cut(&c);
 	if (!rc && c.n_pools)

@@ -225,7 +225,7 @@ struct graph_launch {
 /* NULL: the driver's graph is not known. */
 SL_REQUIRES(pl_graphs.lock)
 static struct pl_graph_run *
-launch_run(const struct graph_launch *l, struct pl_graph_exec **exec)
+graph_run_of(const struct graph_launch *l, struct pl_graph_exec **exec)
 {
 	*exec = pl_graph_find(l->exec);
 	if (!*exec || l->piece == PL_GRAPH_WHOLE)
@@ -281,8 +281,8 @@ graph_peek(const struct graph_launch *l, uint64_t number)
 
 /* What a launch touches now, its number, and what the driver is to launch. */
 static size_t
-launch_uses(const struct graph_launch *l, struct pl_use *uses, unsigned *flags,
-	    uint64_t *number, struct cu_graph_exec **handle)
+graph_launch_uses(const struct graph_launch *l, struct pl_use *uses, unsigned *flags,
+		  uint64_t *number, struct cu_graph_exec **handle)
 {
 	struct pl_graph_exec *exec;
 	struct pl_graph_run *run;
@@ -292,7 +292,7 @@ launch_uses(const struct graph_launch *l, struct pl_use *uses, unsigned *flags,
 	*number = 0;
 	*handle = l->exec;
 	sl_mutex_lock(&pl_graphs.lock);
-	run = launch_run(l, &exec);
+	run = graph_run_of(l, &exec);
 	if (run) {
 		n = pl_graph_run_uses(exec, run, l->piece, uses, flags);
 		*number = run->launches;
@@ -316,7 +316,7 @@ launch_scoped(struct graph_launch *l)
 	int result;
 
 	pl_pointer_scans_look();
-	n = launch_uses(l, uses, &flags, &number, &handle);
+	n = graph_launch_uses(l, uses, &flags, &number, &handle);
 	here = pl_peers_part(uses, n);
 	scope.what = (uintptr_t)handle;
 	scope.name = "graph";

@@ -336,7 +336,7 @@ piece_is_full(const struct cut *cut)
 
 /* The next node of a level into a piece. 0 or -errno. */
 static int
-node_put(struct cut *cut, const struct pl_graph_level *level, size_t node)
+node_place(struct cut *cut, const struct pl_graph_level *level, size_t node)
 {
 	const struct pl_graph_level *inside;
 
@@ -371,8 +371,8 @@ cut_make(struct cut *cut)
 		struct walk *walk = &cut->walks[cut->n_walks - 1];
 
 		if (walk->at < walk->level->n) {
-			rc = node_put(cut, walk->level,
-				      walk->level->first + walk->order[walk->at++]);
+			rc = node_place(cut, walk->level,
+					walk->level->first + walk->order[walk->at++]);
 			continue;
 		}
 		piece_close(cut);

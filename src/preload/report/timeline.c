@@ -304,7 +304,7 @@ file_open(void)
 
 /* All signals blocked, which are the program's. 0 or -errno. */
 static int
-thread_start(void)
+writer_start(void)
 {
 	pthread_t thread;
 	int rc = -sl_fault_point("thread.create");
@@ -329,7 +329,7 @@ parts_start(void)
 	if (rc)
 		return rc;
 	tracks = pl_tracks_create(file);
-	rc = tracks ? thread_start() : -ENOMEM;
+	rc = tracks ? writer_start() : -ENOMEM;
 	if (!rc)
 		return 0;
 	pl_tracks_destroy(tracks);

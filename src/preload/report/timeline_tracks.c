@@ -161,7 +161,7 @@ lanes_init(struct lanes *lanes, int gpu, int order, const char *what)
 
 /* NULL: out of memory. */
 static struct gpu_tracks *
-gpu_get(struct pl_tracks *t, int gpu)
+track_gpu(struct pl_tracks *t, int gpu)
 {
 	struct gpu_tracks *g = t->gpus[gpu];
 
@@ -475,7 +475,7 @@ wait_write(struct pl_tracks *t, const struct sl_event *e)
 void
 pl_tracks_event(struct pl_tracks *t, int gpu, const struct sl_event *e)
 {
-	struct gpu_tracks *g = gpu_get(t, gpu);
+	struct gpu_tracks *g = track_gpu(t, gpu);
 	struct pl_trace_arg bytes = {"bytes", NULL, e->bytes};
 	uint64_t ns = e->ns;
 
@@ -520,7 +520,7 @@ void
 pl_tracks_work(struct pl_tracks *t, const struct pl_timed_work *work)
 {
 	const struct pl_timing *timing = &work->timing;
-	struct gpu_tracks *g = gpu_get(t, timing->gpu);
+	struct gpu_tracks *g = track_gpu(t, timing->gpu);
 	uint64_t begin_ns = work->begin_ns, end_ns = begin_ns + work->ns;
 	struct pl_trace_arg args[4];
 	unsigned track;

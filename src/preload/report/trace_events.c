@@ -53,7 +53,7 @@ print(struct pl_trace_events *t, const char *format, ...)
 
 /* Names are bytes: what is not printable ASCII is written by its code. */
 static void
-text_print(struct pl_trace_events *t, const char *text)
+string_print(struct pl_trace_events *t, const char *text)
 {
 	size_t left = TEXT_CHARS;
 
@@ -82,7 +82,7 @@ args_print(struct pl_trace_events *t, const struct pl_trace_arg *args, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		print(t, "%s\"%s\":", i ? "," : "", args[i].key);
 		if (args[i].text)
-			text_print(t, args[i].text);
+			string_print(t, args[i].text);
 		else
 			print(t, "%" PRId64, args[i].number);
 	}
@@ -133,7 +133,7 @@ pl_trace_flush(struct pl_trace_events *t)
 
 /* Room for so many events, told of at ns. 1: there is. */
 static int
-room_make(struct pl_trace_events *t, unsigned n, uint64_t ns)
+events_room(struct pl_trace_events *t, unsigned n, uint64_t ns)
 {
 	size_t bytes = n * EVENT_BYTES;
 
@@ -195,7 +195,7 @@ static void
 metadata(struct pl_trace_events *t, unsigned track, const char *name,
 	 const struct pl_trace_arg *arg)
 {
-	if (!room_make(t, 1, 0))
+	if (!events_room(t, 1, 0))
 		return;
 	event_begin(t, 'M');
 	print(t, ",\"tid\":%u,\"name\":\"%s\"", track, name);
@@ -216,11 +216,11 @@ pl_trace_slice(struct pl_trace_events *t, unsigned track, const char *category,
 	       const char *name, uint64_t begin_ns, uint64_t end_ns,
 	       const struct pl_trace_arg *args, size_t n)
 {
-	if (!room_make(t, 1, begin_ns))
+	if (!events_room(t, 1, begin_ns))
 		return;
 	event_begin(t, 'X');
 	print(t, ",\"tid\":%u,\"cat\":\"%s\",\"name\":", track, category);
-	text_print(t, name);
+	string_print(t, name);
 	time_print(t, "ts", begin_ns);
 	time_print(t, "dur", end_ns > begin_ns ? end_ns - begin_ns : 0);
 	args_print(t, args, n);
@@ -233,7 +233,7 @@ instant_print(struct pl_trace_events *t, unsigned track, const char *name, uint6
 {
 	event_begin(t, 'i');
 	print(t, ",\"tid\":%u,\"s\":\"t\",\"name\":", track);
-	text_print(t, name);
+	string_print(t, name);
 	time_print(t, "ts", ns);
 	args_print(t, args, n);
 	print(t, "}");
@@ -243,7 +243,7 @@ void
 pl_trace_instant(struct pl_trace_events *t, unsigned track, const char *name, uint64_t ns,
 		 const struct pl_trace_arg *args, size_t n)
 {
-	if (room_make(t, 1, ns))
+	if (events_room(t, 1, ns))
 		instant_print(t, track, name, ns, args, n);
 }
 
@@ -251,11 +251,11 @@ void
 pl_trace_counter(struct pl_trace_events *t, const char *name, uint64_t ns,
 		 const struct pl_trace_arg *values, size_t n)
 {
-	if (!room_make(t, 1, ns))
+	if (!events_room(t, 1, ns))
 		return;
 	event_begin(t, 'C');
 	print(t, ",\"name\":");
-	text_print(t, name);
+	string_print(t, name);
 	time_print(t, "ts", ns);
 	args_print(t, values, n);
 	print(t, "}");
@@ -267,14 +267,14 @@ pl_trace_flow(struct pl_trace_events *t, const char *name, unsigned from_track,
 {
 	static const char phases[] = {'s', 'f'};
 
-	if (!room_make(t, 2, from_ns)) /* both or none */
+	if (!events_room(t, 2, from_ns)) /* both or none */
 		return;
 	t->flows++;
 	for (int end = 0; end < 2; end++) {
 		event_begin(t, phases[end]);
 		print(t, ",\"tid\":%u,\"cat\":\"flow\",\"id\":%" PRIu64 "%s,\"name\":",
 		      end ? to_track : from_track, t->flows, end ? ",\"bp\":\"e\"" : "");
-		text_print(t, name);
+		string_print(t, name);
 		time_print(t, "ts", end ? to_ns : from_ns);
 		print(t, "}");
 	}
