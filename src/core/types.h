@@ -519,6 +519,13 @@ sl_chunk_on_device(const struct sl_chunk *c)
 	return (SL_CHUNKS_ON_DEVICE >> c->state) & 1;
 }
 
+/* It has room on the device, and is not about to give it back. */
+static inline int
+sl_chunk_keeps_room(const struct sl_chunk *c)
+{
+	return c->device_bytes && c->state != SL_CHUNK_EVICTING;
+}
+
 static inline uint64_t
 sl_chunk_index(const struct sl_chunk *c)
 {

@@ -39,7 +39,7 @@ launch_fill(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t ind
 
 /*
  * Device bytes the launch needs at once, each chunk once; but_excess: less what it is to reach in host
- * memory and does not have on the device. Held.
+ * memory and does not have on the device, or not for long. Held.
  */
 SL_HELD static uint64_t
 launch_set_bytes(struct sluice_launch *l, int but_excess)
@@ -56,8 +56,8 @@ launch_set_bytes(struct sluice_launch *l, int but_excess)
 			if (c->mark == mark)
 				continue;
 			c->mark = mark;
-			if (c->user_pins ||
-			    (but_excess && (c->flags & SL_EXCESS) && !c->device_bytes))
+			if (c->user_pins || (but_excess && (c->flags & SL_EXCESS) &&
+					     !sl_chunk_keeps_room(c)))
 				continue;
 			bytes += u->region->chunk_bytes;
 		}

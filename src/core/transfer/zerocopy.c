@@ -154,7 +154,7 @@ sl_zerocopy_plan(struct sluice_launch *l)
 	uint64_t left = s->dev.budget_bytes - s->dev.pinned_bytes;
 	uint32_t mark = ++s->mark_clock;
 
-	/* What is there first; what is small before giants. */
+	/* What is there, or comes, first; what is small before giants. */
 	for (int round = 0; round < 3; round++) {
 		for (size_t k = 0; k < l->n_uses; k++) {
 			struct sl_launch_use *u = &l->uses[k];
@@ -164,7 +164,7 @@ sl_zerocopy_plan(struct sluice_launch *l)
 				struct sl_chunk *c = &u->region->chunks[i];
 
 				if (c->mark == mark || c->user_pins ||
-				    (!round && !sl_chunk_on_device(c)) ||
+				    (!round && !sl_chunk_keeps_room(c)) ||
 				    (round == 1 && u->lag))
 					continue;
 				c->mark = mark;
