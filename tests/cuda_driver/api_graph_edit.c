@@ -149,6 +149,33 @@ cuGraphGetEdges_v2(struct cu_graph *handle, struct cu_graph_node **from,
 	return CU_SUCCESS;
 }
 
+/* As a driver: of the same shape, here the same number of nodes. */
+int
+cuGraphExecChildGraphNodeSetParams(struct cu_graph_exec *handle, struct cu_graph_node *node,
+				   struct cu_graph *child_handle)
+{
+	struct graph *exec, *child;
+	int code = graph_enter(CALL_API, handle, OBJECT_GRAPH_EXEC, &exec);
+	struct op *op;
+
+	if (code)
+		return code;
+	child = (struct graph *)object_find(child_handle, OBJECT_GRAPH);
+	op = op_of_origin(exec, node);
+	if (!child || !op || !op->inside || op->inside->n_ops != child->n_ops) {
+		pthread_mutex_unlock(&the.lock);
+		return violate(
+			CU_ERROR_INVALID_VALUE,
+			"no such node %p in the graph, or a graph of another shape",
+			(void *)node);
+	}
+	graph_inside_free(op->inside);
+	op->inside = must_alloc(1, sizeof(*op->inside));
+	graph_copy(op->inside, child);
+	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
 /* ---- nodes that are switched off ---- */
 
 static int

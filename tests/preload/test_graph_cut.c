@@ -154,6 +154,22 @@ node_params(const struct node *node, struct cu_node_params *params, struct room 
 	}
 }
 
+/* Each node behind the one before. No graphs inside. */
+static void
+row_make(struct graph *graph, struct cu_graph **out)
+{
+	struct cu_node_params params;
+	struct room room;
+
+	OK(w.cuGraphCreate(out, 0));
+	for (size_t i = 0; i < graph->n; i++) {
+		struct cu_graph_node *last = i ? graph->nodes[i - 1].handle : NULL;
+
+		node_params(&graph->nodes[i], &params, &room);
+		OK(w.cuGraphAddNode(&graph->nodes[i].handle, *out, &last, i > 0, &params));
+	}
+}
+
 static void
 graph_make_flat(struct graph *graph, struct cu_graph **out)
 {
@@ -171,18 +187,9 @@ graph_make_flat(struct graph *graph, struct cu_graph **out)
 			if (nodes_meet(&graph->nodes[k], node))
 				before[n++] = graph->nodes[k].handle;
 		if (node->kind == CHILD) {
-			/* Flat: no graph of a test is deeper. */
 			struct graph inside = *node->inside;
 
-			OK(w.cuGraphCreate(&child, 0));
-			for (size_t k = 0; k < inside.n; k++) {
-				struct cu_graph_node *last = k ? inside.nodes[k - 1].handle
-							       : NULL;
-
-				node_params(&inside.nodes[k], &params, &room);
-				OK(w.cuGraphAddNode(&inside.nodes[k].handle, child, &last,
-						    k > 0, &params));
-			}
+			row_make(&inside, &child);
 			OK(w.cuGraphAddChildGraphNode(&node->handle, *out, before, n, child));
 			OK(w.cuGraphDestroy(child));
 			continue;
@@ -481,6 +488,54 @@ large_graph_inside_of_one_is_cut(void)
 	OK(w.cuGraphDestroy(made));
 }
 
+/* Work on the first buffers: two of them are what a piece may have. */
+static void
+inside_fill(struct graph *inside, unsigned buffers)
+{
+	for (size_t i = 0; i < inside->n; i++) {
+		struct node *node = &inside->nodes[i];
+
+		node->a = (unsigned)sl_rng_below(&rng, buffers);
+		node->b = node->kind == COPY || node->kind == COPY_KERNEL
+				  ? (node->a + 1) % buffers
+				  : node->a;
+		node->v = 1 + sl_rng_below(&rng, 63);
+		node->inside = NULL;
+	}
+}
+
+/* What is inside of a node does something else from then on. A graph inside that is cut itself makes all of it
+ * whole. */
+static void
+graph_inside_of_one_is_exchanged(void)
+{
+	struct graph graph, inside;
+	struct cu_graph_exec *exec;
+	struct cu_graph *made, *child;
+
+	for (unsigned large = 0; large < 2; large++) {
+		row_fill(&graph);
+		graph_fill(&inside, INSIDE, NULL);
+		inside_fill(&inside, large ? BUFFERS : 2);
+		graph.nodes[20] = (struct node){.kind = CHILD, .inside = &inside};
+		graph_make_flat(&graph, &made);
+		OK(w.cuGraphInstantiate(&exec, made, NULL, NULL, 0));
+		if (large) /* else the first exchange cuts it */
+			CHECK(launch(exec, &graph, NULL) > 4);
+		for (unsigned i = 0; i < 4; i++) {
+			inside_fill(&inside, large ? BUFFERS : 2);
+			row_make(&inside, &child);
+			OK(w.cuGraphExecChildGraphNodeSetParams(exec, graph.nodes[20].handle,
+								child));
+			OK(w.cuGraphDestroy(child));
+			CHECK((launch(exec, &graph, streams[i % 2]) > 4) == !large);
+			check_all();
+		}
+		OK(w.cuGraphExecDestroy(exec));
+		OK(w.cuGraphDestroy(made));
+	}
+}
+
 static void
 graph_with_a_memory_node_stays_whole(void)
 {
@@ -493,8 +548,15 @@ graph_with_a_memory_node_stays_whole(void)
 	graph_make_flat(&graph, &made);
 	OK(w.cuGraphAddMemAllocNode(&node, made, NULL, 0, NULL));
 	OK(w.cuGraphInstantiate(&exec, made, NULL, NULL, 0));
-	CHECK(launch(exec, &graph, NULL) == 1);
-	CHECK(launch(exec, &graph, NULL) == 1);
+	/* While chunks that it needs are brought in and evicted for others. */
+	for (unsigned i = 0; i < 24; i++) {
+		CHECK(launch(exec, &graph, streams[i % 2]) == 1);
+		for (unsigned k = i % 4; k < BUFFERS; k += 4) {
+			work_launch(&w, WORK_ADD, streams[i % 2], buffer[k], N, i);
+			expected[k] += i;
+		}
+		OK(w.cuStreamSynchronize(streams[i % 2]));
+	}
 	check_all();
 	OK(w.cuGraphExecDestroy(exec));
 	OK(w.cuGraphDestroy(made));
@@ -601,6 +663,7 @@ main(void)
 	parts_of_one_block_are_cut_as_blocks_are();
 	small_graph_is_launched_as_it_is();
 	large_graph_inside_of_one_is_cut();
+	graph_inside_of_one_is_exchanged();
 	graph_with_a_memory_node_stays_whole();
 	driver_that_fails_at_a_piece_runs_the_whole();
 	launches_on_two_streams_follow_each_other();

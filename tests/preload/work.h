@@ -57,7 +57,7 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 	C(cuGraphClone) C(cuGraphCreate) C(cuGraphDestroy) C(cuGraphExecDestroy) \
 	C(cuGraphExecKernelNodeSetParams) C(cuGraphExecKernelNodeSetParams_v2) \
 	C(cuGraphExecMemcpyNodeSetParams) C(cuGraphExecMemsetNodeSetParams) \
-	C(cuGraphExecHostNodeSetParams) C(cuGraphNodeGetEnabled) C(cuGraphNodeSetEnabled) \
+	C(cuGraphExecChildGraphNodeSetParams) C(cuGraphExecHostNodeSetParams) C(cuGraphNodeGetEnabled) C(cuGraphNodeSetEnabled) \
 	C(cuGraphExecNodeSetParams) C(cuGraphMemcpyNodeSetParams) \
 	C(cuGraphMemsetNodeSetParams) C(cuGraphNodeSetParams) \
 	C(cuGraphExecUpdate_v2) C(cuGraphGetNodes) C(cuGraphInstantiate) \

@@ -362,9 +362,7 @@ graph_is_large(struct pl_graph_exec *exec)
 	exec->whole.launches--;
 	sl_mutex_unlock(&pl_graphs.lock);
 	n = pl_peers_part(uses, n);
-	if (!n || atomic_load(&uses->block->gpu->pressure) != PL_OVERSUBSCRIBED)
-		return false;
-	budget = atomic_load(&uses->block->gpu->device_budget);
+	budget = atomic_load(&exec->gpu->device_budget);
 	for (size_t i = 0; i < n; i++)
 		bytes += uses[i].bytes;
 	return n == PL_USES_MAX || bytes > budget / PL_GRAPH_CUT_SHARE;
@@ -396,17 +394,18 @@ static int
 launch_held(struct graph_launch *l, struct pl_graph_exec *exec)
 {
 	struct cu_stream *stream = pl_stream_handle(l->stream, l->flavour);
-	int result = ran_wait(exec, stream), recorded;
+	int result = ran_wait(exec, stream), recorded, pressed;
 
 	if (result)
 		return result;
-	if (exec->clone && !exec->n_pieces && graph_is_large(exec))
+	pressed = exec->clone && atomic_load(&exec->gpu->pressure) == PL_OVERSUBSCRIBED;
+	if (pressed && !exec->n_pieces && graph_is_large(exec))
 		pl_graph_cut(exec);
-	if (!exec->n_pieces)
+	if (!pressed || !exec->n_pieces)
 		result = launch_run_once(l);
 	else
 		PL_COUNT(graphs_cut, 1);
-	for (size_t i = 0; i < exec->n_pieces && !result; i++) {
+	for (size_t i = 0; i < exec->n_pieces && pressed && !result; i++) {
 		l->piece = (uint32_t)i;
 		result = launch_run_once(l);
 		PL_COUNT(graph_pieces, 1);

@@ -258,26 +258,44 @@ cuGraphExecExternalSemaphoresWaitNodeSetParams(struct cu_graph_exec *exec,
 			exec, node, CU_NODE_SEMAPHORES_WAIT, params, sizeof(*params));
 }
 
-/* The child's nodes as entries of their own; those of the child it had before stay. */
+/* The nodes of the graph inside of a node. Of another shape they are added, and those it had before stay. */
+SL_REQUIRES(pl_graphs.lock)
+static void
+child_note(struct pl_graph_exec *exec, size_t number, struct cu_graph_node *node,
+	   struct cu_graph *child)
+{
+	if (number != PL_GRAPH_NONE)
+		exec->nodes.at[number].node = node; /* the clone's handle is no more */
+	if (number == PL_GRAPH_NONE || !pl_graph_nodes_exchange(&exec->nodes, number, child))
+		pl_graph_nodes_read(&exec->nodes, child);
+	exec->whole.set_is_old = 1;
+}
+
 static int
-child_set(int result, struct cu_graph_exec *handle, struct cu_graph *child)
+child_set(int result, struct cu_graph_exec *handle, struct cu_graph_node *node,
+	  struct cu_graph *child)
 {
 	struct pl_graph_exec *held, *exec;
+	struct cu_graph_node *known;
 	int from_device;
+	size_t number;
+	bool done;
 
 	if (result || !pl_active())
 		return result;
 	held = pl_graph_hold(handle);
-	if (held)
-		pl_graph_uncut(held, "a graph inside of it was exchanged");
+	known = node_known(held, node);
+	sl_mutex_lock(&pl_graphs.lock);
+	exec = pl_graph_find(handle);
+	number = exec ? pl_graph_nodes_find(&exec->nodes, known) : PL_GRAPH_NONE;
+	sl_mutex_unlock(&pl_graphs.lock);
 	pl_enter();
+	done = held && held->clone && pl_graph_cut_child(held, known, child);
 	sl_mutex_lock(&pl_graphs.lock);
 	exec = pl_graph_find(handle);
 	from_device = exec && exec->from_device;
-	if (exec) {
-		pl_graph_nodes_read(&exec->nodes, child);
-		exec->whole.set_is_old = 1;
-	}
+	if (exec && !done)
+		child_note(exec, number, node, child);
 	sl_mutex_unlock(&pl_graphs.lock);
 	pl_leave();
 	if (held)
@@ -292,7 +310,7 @@ cuGraphExecChildGraphNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_n
 				   struct cu_graph *child)
 {
 	return child_set(PL_REAL(cuGraphExecChildGraphNodeSetParams)(exec, node, child),
-			 exec, child);
+			 exec, node, child);
 }
 
 int
@@ -310,7 +328,7 @@ cuGraphExecNodeSetParams(struct cu_graph_exec *exec, struct cu_graph_node *node,
 		node_note(exec, node, params);
 	pl_node_place_end(&place);
 	return params && params->type == CU_NODE_GRAPH
-		       ? child_set(result, exec, params->graph)
+		       ? child_set(result, exec, node, params->graph)
 		       : result;
 }
 

@@ -15,7 +15,9 @@
  *   of nodes: attributes, priorities, types of edges.
  * - The program may destroy its graph after it has instantiated it, so a clone is kept.
  * - The program's executable graph stays, and each change is made in it first: its answer is the
- *   driver's. The same change is made in the clone and in the piece.
+ *   driver's. The same change is made in the clone and in the piece. A graph that is exchanged inside
+ *   of a node is exchanged in the piece alone, since the driver has no call for the clone: so the
+ *   graph is cut before.
  *
  * Not cut: what the driver does not clone (memory and conditional nodes, nodes that kernels
  * change), graphs that kernels launch, drivers without the calls on any kind of node (before CUDA
@@ -80,6 +82,8 @@ pl_graph_cut_drop(struct pl_graph_exec *exec)
 {
 	sl_mutex_lock(&pl_graphs.lock);
 	pieces_free(exec);
+	for (size_t i = 0; i < exec->nodes.n && exec->clone; i++)
+		exec->nodes.at[i].node = NULL; /* other nodes get these handles */
 	sl_mutex_unlock(&pl_graphs.lock);
 	if (exec->clone)
 		PL_REAL(cuGraphDestroy)(exec->clone);
@@ -110,10 +114,11 @@ pl_graph_uncut(struct pl_graph_exec *exec, const char *why)
 
 /* ---- the clone ---- */
 
-/* Bytes of all blocks that nodes name, each once; those with parts count as too many. */
+/* The GPU, if all blocks that nodes name, each once, are so much of it; those with parts count as too
+ * many. NULL: they are not. */
 SL_REQUIRES(pl_graphs.lock)
-static bool
-nodes_may_be_large(const struct pl_graph_nodes *nodes)
+static const struct pl_gpu *
+nodes_fill_gpu(const struct pl_graph_nodes *nodes)
 {
 	uint64_t stamp = pl_launch_stamp(), bytes = 0;
 
@@ -125,9 +130,9 @@ nodes_may_be_large(const struct pl_graph_nodes *nodes)
 				continue;
 			bytes += block->bytes;
 			if (bytes > atomic_load(&block->gpu->device_budget) / PL_GRAPH_CUT_SHARE)
-				return true;
+				return block->gpu;
 		}
-	return false;
+	return NULL;
 }
 
 /* Why it cannot be cut; NULL: it can. */
@@ -149,16 +154,15 @@ void
 pl_graph_keep(struct pl_graph_exec *exec, struct cu_graph *graph)
 {
 	const char *why;
-	bool large;
 	int token;
 
 	if (exec->from_device)
 		return;
 	sl_mutex_lock(&pl_graphs.lock);
-	large = nodes_may_be_large(&exec->nodes);
+	exec->gpu = nodes_fill_gpu(&exec->nodes);
 	why = nodes_uncut(&exec->nodes);
 	sl_mutex_unlock(&pl_graphs.lock);
-	if (!large)
+	if (!exec->gpu)
 		return;
 	token = pl_capture_relax();
 	pl_enter();
@@ -270,16 +274,6 @@ walk_begin(struct cut *cut, const struct pl_graph_level *level)
 	return pl_graph_order(edges, n_edges, level->n, walk->order);
 }
 
-/* The graph inside of a node; NULL: there is none. */
-static const struct pl_graph_level *
-level_inside(const struct pl_graph_nodes *nodes, size_t node)
-{
-	for (size_t i = 1; i < nodes->n_levels; i++)
-		if (nodes->levels[i].parent == node)
-			return &nodes->levels[i];
-	return NULL;
-}
-
 /* Whether the graph is inside of the node, or inside of one that is. */
 static bool
 level_is_inside(const struct pl_graph_nodes *nodes, const struct pl_graph_level *level,
@@ -290,17 +284,32 @@ level_is_inside(const struct pl_graph_nodes *nodes, const struct pl_graph_level 
 	return level->parent == node;
 }
 
+/* Whether the piece has those bytes already: as a range and as a block, say. */
+static bool
+use_is_there(const struct cut *cut, const struct pl_use *use)
+{
+	for (size_t i = 0; i < cut->n_uses; i++)
+		if (use->addr >= cut->uses[i].addr &&
+		    use->addr + use->bytes <= cut->uses[i].addr + cut->uses[i].bytes)
+			return true;
+	return false;
+}
+
 static void
 node_add_one(struct cut *cut, size_t node)
 {
-	size_t before = cut->n_uses;
 	unsigned flags;
+	size_t n;
 
 	cut->nodes->at[node].piece = cut->n_pieces;
-	cut->n_uses = pl_graph_node_uses(&cut->nodes->at[node], cut->uses, cut->n_uses,
-					 cut->stamp, &flags);
-	for (size_t i = before; i < cut->n_uses; i++)
-		cut->bytes += cut->uses[i].bytes;
+	n = pl_graph_node_uses(&cut->nodes->at[node], cut->uses, cut->n_uses, cut->stamp,
+			       &flags);
+	for (size_t i = cut->n_uses; i < n; i++) {
+		if (use_is_there(cut, &cut->uses[i]))
+			continue;
+		cut->uses[cut->n_uses] = cut->uses[i];
+		cut->bytes += cut->uses[cut->n_uses++].bytes;
+	}
 }
 
 /* Add a node to the piece, with all that is inside of it. */
@@ -345,7 +354,7 @@ node_place(struct cut *cut, const struct pl_graph_level *level, size_t node)
 		piece_close(cut);
 		node_add(cut, node);
 	}
-	inside = piece_is_full(cut) ? level_inside(cut->nodes, node) : NULL;
+	inside = piece_is_full(cut) ? pl_graph_nodes_inside(cut->nodes, node) : NULL;
 	if (inside && cut->n_walks < LEVELS_MAX) {
 		cut->nodes->at[node].piece = PL_GRAPH_WHOLE; /* it is in none */
 		piece_close(cut);
@@ -481,11 +490,12 @@ static struct pl_graph_run *
 piece_find(struct pl_graph_exec *exec, struct cu_graph_node *node, struct cu_graph_node **mine)
 {
 	uint32_t number = PL_GRAPH_WHOLE;
+	size_t at;
 
 	sl_mutex_lock(&pl_graphs.lock);
-	for (size_t i = 0; i < exec->nodes.n; i++)
-		if (exec->nodes.at[i].node == node)
-			number = exec->nodes.at[i].piece;
+	at = pl_graph_nodes_find(&exec->nodes, node);
+	if (at != PL_GRAPH_NONE)
+		number = exec->nodes.at[at].piece;
 	sl_mutex_unlock(&pl_graphs.lock);
 	if (number >= exec->n_pieces ||
 	    PL_REAL(cuGraphNodeFindInClone)(mine, node, exec->pieces[number].graph))
@@ -520,10 +530,12 @@ pl_graph_cut_enable(struct pl_graph_exec *exec, struct cu_graph_node *node, unsi
 	struct cu_graph_node *mine;
 	struct pl_graph_run *piece;
 
+	size_t at;
+
 	sl_mutex_lock(&pl_graphs.lock);
-	for (size_t i = 0; i < exec->nodes.n; i++)
-		if (exec->nodes.at[i].node == node)
-			exec->nodes.at[i].disabled = !enabled;
+	at = pl_graph_nodes_find(&exec->nodes, node);
+	if (at != PL_GRAPH_NONE)
+		exec->nodes.at[at].disabled = !enabled;
 	exec->whole.set_is_old = 1;
 	sl_mutex_unlock(&pl_graphs.lock);
 	if (!exec->n_pieces)
@@ -533,4 +545,32 @@ pl_graph_cut_enable(struct pl_graph_exec *exec, struct cu_graph_node *node, unsi
 		piece->set_is_old = 1;
 	else
 		pl_graph_uncut(exec, "a node could not be switched in a piece");
+}
+
+bool
+pl_graph_cut_child(struct pl_graph_exec *exec, struct cu_graph_node *node,
+		   struct cu_graph *child)
+{
+	struct cu_graph_node *mine;
+	struct pl_graph_run *piece;
+	size_t number;
+	bool known;
+
+	pl_graph_cut(exec);
+	if (!exec->n_pieces)
+		return false;
+	sl_mutex_lock(&pl_graphs.lock);
+	number = pl_graph_nodes_find(&exec->nodes, node);
+	known = number != PL_GRAPH_NONE && exec->nodes.at[number].piece != PL_GRAPH_WHOLE &&
+		pl_graph_nodes_exchange(&exec->nodes, number, child);
+	exec->whole.set_is_old = 1;
+	sl_mutex_unlock(&pl_graphs.lock);
+	piece = known ? piece_find(exec, node, &mine) : NULL;
+	if (piece &&
+	    !PL_REAL(cuGraphExecChildGraphNodeSetParams)(piece->handle, mine, child)) {
+		piece->set_is_old = 1;
+		return true;
+	}
+	pl_graph_uncut(exec, "a graph inside of it was exchanged");
+	return false;
 }

@@ -54,6 +54,7 @@ struct pl_graph_exec {
 	/* ---- of a graph that is held ---- */
 
 	struct cu_graph *clone; /* what pieces are made of; NULL: it is launched as a whole */
+	const struct pl_gpu *gpu;    /* with a clone: whose memory its nodes use */
 	struct pl_graph_run *pieces; /* malloc'ed; they run one after the other */
 	size_t n_pieces;             /* 0: not cut yet */
 	struct cu_event *ran;        /* behind the last launch; NULL: none was held */
@@ -120,6 +121,10 @@ struct cu_graph_node *pl_graph_clone_node(const struct pl_graph_exec *exec,
 /* A node of the clone has these parameters now: give them to its piece. */
 void pl_graph_cut_params(struct pl_graph_exec *exec, struct cu_graph_node *node,
 			 struct cu_node_params *params);
+/* The graph inside of a node of the clone has been exchanged. false: the pieces do not have that, and are
+ * gone, and its nodes may not be known. */
+bool pl_graph_cut_child(struct pl_graph_exec *exec, struct cu_graph_node *node,
+			struct cu_graph *child) SL_MUST_CHECK;
 void pl_graph_cut_enable(struct pl_graph_exec *exec, struct cu_graph_node *node,
 			 unsigned enabled);
 /* The clone and the pieces go; fini: and the rest that the driver has of it for us. */

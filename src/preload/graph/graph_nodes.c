@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/fault_point.h"
 #include "preload/args/functions.h"
 #include "preload/calls/touch.h"
@@ -35,44 +36,50 @@ pl_graph_nodes_fini(struct pl_graph_nodes *nodes)
 	*nodes = (struct pl_graph_nodes){0};
 }
 
-/* n: of the entries that may be the node's. */
+/* NULL: no memory, and nodes->all is set. */
 static struct pl_graph_node *
-node_put(struct pl_graph_nodes *nodes, struct cu_graph_node *node, size_t n)
+node_new(struct pl_graph_nodes *nodes)
 {
-	struct pl_graph_node *at = NULL;
+	if (nodes->n == nodes->size) {
+		size_t size = nodes->size ? 2 * nodes->size : 32;
+		struct pl_graph_node *more = size <= NODES_MAX
+						     ? sl_realloc(nodes->at,
+								  size * sizeof(*more))
+						     : NULL;
 
-	for (size_t i = 0; i < n && !at; i++)
-		if (nodes->at[i].node == node)
-			at = &nodes->at[i];
-	if (at) {
-		free(at->uses);
-	} else {
-		if (nodes->n == nodes->size) {
-			size_t size = nodes->size ? 2 * nodes->size : 32;
-			struct pl_graph_node *more = size <= NODES_MAX
-							     ? sl_realloc(nodes->at,
-									  size * sizeof(*more))
-							     : NULL;
-
-			if (!more) {
-				nodes->all = 1;
-				return NULL;
-			}
-			nodes->at = more;
-			nodes->size = size;
+		if (!more) {
+			nodes->all = 1;
+			return NULL;
 		}
-		at = &nodes->at[nodes->n++];
-		*at = (struct pl_graph_node){.node = NULL};
+		nodes->at = more;
+		nodes->size = size;
 	}
-	/* Changing what a node does does not switch it on, or move it. */
-	*at = (struct pl_graph_node){.node = node, .piece = at->piece, .disabled = at->disabled};
-	return at;
+	nodes->at[nodes->n] = (struct pl_graph_node){.node = NULL};
+	return &nodes->at[nodes->n++];
+}
+
+size_t
+pl_graph_nodes_find(const struct pl_graph_nodes *nodes, const struct cu_graph_node *node)
+{
+	for (size_t i = 0; i < nodes->n; i++)
+		if (nodes->at[i].node == node)
+			return i;
+	return PL_GRAPH_NONE;
 }
 
 struct pl_graph_node *
 pl_graph_node_put(struct pl_graph_nodes *nodes, struct cu_graph_node *node)
 {
-	return node_put(nodes, node, nodes->n);
+	size_t number = pl_graph_nodes_find(nodes, node);
+	struct pl_graph_node *at = number == PL_GRAPH_NONE ? node_new(nodes)
+							   : &nodes->at[number];
+
+	if (!at)
+		return NULL;
+	free(at->uses);
+	/* Changing what a node does does not switch it on, or move it. */
+	*at = (struct pl_graph_node){.node = node, .piece = at->piece, .disabled = at->disabled};
+	return at;
 }
 
 /* Take over what was found. */
@@ -194,7 +201,6 @@ pl_graph_node_params(struct pl_graph_node *node, const struct cu_node_params *pa
 struct inside {
 	struct pl_graph_level at[INSIDE_MAX];
 	size_t n;
-	size_t n_before; /* nodes that were known before */
 };
 
 static void
@@ -230,17 +236,16 @@ memops_read(struct pl_graph_node *node)
 		node_memops(node, &params);
 }
 
+/* What a node does, into its entry. child: the graph inside of it, NULL: none. */
 static void
-node_read(struct pl_graph_nodes *nodes, struct cu_graph_node *handle, struct inside *inside)
+node_fill_in(struct pl_graph_node *node, struct cu_graph **child)
 {
-	struct pl_graph_node *node = node_put(nodes, handle, inside->n_before);
+	struct cu_graph_node *handle = node->node;
 	struct cu_memset_node fill;
 	struct cu_copy_3d copy;
-	struct cu_graph *child;
 	int type = -1;
 
-	if (!node)
-		return;
+	*child = NULL;
 	if (PL_REAL(cuGraphNodeGetType)(handle, &type))
 		type = -1;
 	switch (type) {
@@ -258,14 +263,10 @@ node_read(struct pl_graph_nodes *nodes, struct cu_graph_node *handle, struct ins
 		node_fill(node, &fill);
 		return;
 	case CU_NODE_GRAPH:
-		if (PL_REAL(cuGraphChildGraphNodeGetGraph)(handle, &child) ||
-		    inside->n == INSIDE_MAX)
-			break;
-		inside->at[inside->n++] =
-			(struct pl_graph_level){.graph = child,
-						.parent = (size_t)(node - nodes->at),
-						.up = nodes->n_levels};
-		return;
+		if (!PL_REAL(cuGraphChildGraphNodeGetGraph)(handle, child))
+			return;
+		*child = NULL;
+		break;
 	case CU_NODE_BATCH_MEM_OP:
 		memops_read(node);
 		return;
@@ -282,6 +283,27 @@ node_read(struct pl_graph_nodes *nodes, struct cu_graph_node *handle, struct ins
 		return;
 	}
 	node->all = node->uncut = 1; /* conditional, unknown, or not readable */
+}
+
+static void
+node_read(struct pl_graph_nodes *nodes, struct cu_graph_node *handle, struct inside *inside)
+{
+	struct pl_graph_node *node = node_new(nodes);
+	struct cu_graph *child;
+
+	if (!node)
+		return;
+	node->node = handle;
+	node_fill_in(node, &child);
+	if (!child)
+		return;
+	if (inside->n == INSIDE_MAX) {
+		node->all = node->uncut = 1;
+		return;
+	}
+	inside->at[inside->n++] = (struct pl_graph_level){.graph = child,
+							  .parent = (size_t)(node - nodes->at),
+							  .up = nodes->n_levels};
 }
 
 /* Without memory nothing is known of where nodes are, and the graph is not run in pieces. */
@@ -302,9 +324,7 @@ level_keep(struct pl_graph_nodes *nodes, const struct pl_graph_level *level)
 void
 pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph)
 {
-	struct inside inside = {.at = {{.graph = graph, .parent = PL_GRAPH_NONE}},
-				.n = 1,
-				.n_before = nodes->n};
+	struct inside inside = {.at = {{.graph = graph, .parent = PL_GRAPH_NONE}}, .n = 1};
 	struct cu_graph_node **list;
 	struct pl_graph_level level;
 	int first = !nodes->n_levels && !nodes->n;
@@ -324,9 +344,49 @@ pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph)
 			for (size_t i = 0; i < level.n; i++)
 				node_read(nodes, list[i], &inside);
 		free(list);
+		for (size_t i = level.first; i < nodes->n && !first; i++)
+			nodes->at[i].node = NULL;
 		if (first && nodes->n == level.first + level.n)
 			level_keep(nodes, &level);
 		else if (first)
 			nodes->all = 1;
 	}
+}
+
+const struct pl_graph_level *
+pl_graph_nodes_inside(const struct pl_graph_nodes *nodes, size_t number)
+{
+	for (size_t i = 1; i < nodes->n_levels; i++)
+		if (nodes->levels[i].parent == number)
+			return &nodes->levels[i];
+	return NULL;
+}
+
+bool
+pl_graph_nodes_exchange(struct pl_graph_nodes *nodes, size_t number, struct cu_graph *graph)
+{
+	const struct pl_graph_level *level = pl_graph_nodes_inside(nodes, number);
+	SL_CLEANUP(free) struct cu_graph_node **list = NULL;
+	struct cu_graph *child = NULL;
+	size_t n;
+
+	if (!level)
+		return false;
+	n = level->n + 1;
+	list = sl_calloc(n, sizeof(struct cu_graph_node *));
+	if (!list || PL_REAL(cuGraphGetNodes)(graph, list, &n) || n != level->n)
+		return false;
+	for (size_t i = level->first; i < level->first + n; i++)
+		if (pl_graph_nodes_inside(nodes, i))
+			return false;
+	for (size_t i = 0; i < n && !child; i++) {
+		struct pl_graph_node *node = &nodes->at[level->first + i];
+		uint32_t piece = node->piece;
+
+		free(node->uses);
+		*node = (struct pl_graph_node){.node = list[i], .piece = piece};
+		node_fill_in(node, &child);
+		node->node = NULL; /* it is the program's, who may destroy it */
+	}
+	return !child;
 }

@@ -26,9 +26,9 @@ struct pl_graph_use {
 
 /* One node; of kernels also which, since what is known of it may change. */
 struct pl_graph_node {
-	struct cu_graph_node *node;
-	void *function; /* NULL: no kernel */
-	int all;        /* what it touches is not known */
+	struct cu_graph_node *node; /* NULL: nobody can name it */
+	void *function;             /* NULL: no kernel */
+	int all;                    /* what it touches is not known */
 	int uncut; /* its graph cannot be run in pieces: conditional, memory, changed by kernels */
 	int disabled;   /* in the executable graph: it does nothing */
 	uint32_t piece; /* graph_cut.c: that runs it */
@@ -59,9 +59,20 @@ void pl_graph_nodes_fini(struct pl_graph_nodes *nodes);
 /* The entry of a node, emptied, or a new one. NULL: no memory, and nodes->all is set. */
 struct pl_graph_node *pl_graph_node_put(struct pl_graph_nodes *nodes,
 					struct cu_graph_node *node);
-/* Read a graph with all that are inside of it; more than one adds nodes, and no levels. Driver calls that
- * enqueue nothing. */
+/* Read a graph with all that are inside of it. One that is read behind another adds nodes without handles, and no
+ * levels: the program may destroy it. Driver calls that enqueue nothing. */
 void pl_graph_nodes_read(struct pl_graph_nodes *nodes, struct cu_graph *graph);
+
+/* The number of a node's entry; PL_GRAPH_NONE. */
+size_t pl_graph_nodes_find(const struct pl_graph_nodes *nodes,
+			   const struct cu_graph_node *node);
+/* The graph inside of the node of that number; NULL: there is none. */
+const struct pl_graph_level *pl_graph_nodes_inside(const struct pl_graph_nodes *nodes,
+						   size_t number);
+/* It has been exchanged for another one of the same shape. false: it has another number of nodes, or graphs
+ * inside: then its nodes are to be added. */
+bool pl_graph_nodes_exchange(struct pl_graph_nodes *nodes, size_t number,
+			     struct cu_graph *graph);
 
 /* ---- graph_place.c ---- */
 
