@@ -57,7 +57,7 @@ timeline --timeline t.json --stats s.json --device-memory 200M --host-memory 384
 	fail "ample: $(cat err)"
 [ "$(cat out)" = "8 steps" ] || fail "ample: said $(cat out)"
 grep -q "^sluice: the timeline is in $PWD/t.json: open it" err || fail "ample: not said: $(cat err)"
-rules t.json --stats s.json kernel copy fill step
+rules t.json --stats s.json kernel copy fill step "the program ends"
 timeline --timeline t.json --stats s.json --device-memory 64M --host-memory 384M -- 8 rest || fail "short"
 rules t.json --stats s.json kernel copy fill move wait arrows eviction launch "room, nothing to copy"
 if [ "$(stat -f -c %T .)" != tmpfs ]; then

@@ -211,6 +211,8 @@ file_end(int rc)
 		if (untimed)
 			pl_tracks_note(tracks, "launches without a time", sl_now_ns(),
 				       &arg, 1);
+		/* `sluice report` looks for it: without it the timeline is cut. */
+		pl_tracks_note(tracks, "the program ends", sl_now_ns(), NULL, 0);
 	}
 	pl_tracks_destroy(tracks);
 	if (!rc)
