@@ -385,9 +385,8 @@ job_run(const struct plan_job *job, struct plan_outcome *outcome)
 	return rc;
 }
 
-/* The period that is asked for, as a trace of one. On failure *trace is the caller's as it was. */
-static int
-period_take(struct plan_job *job, struct sl_trace **trace)
+int
+plan_period_take(struct plan_job *job, struct sl_trace **trace)
 {
 	struct sl_trace *cut;
 	int rc = 0;
@@ -421,7 +420,7 @@ cmd_plan(int argc, char **argv)
 		return code < 0 ? SL_EXIT_OK : code;
 	rc = sl_trace_read(job.trace_path, &trace);
 	if (!rc)
-		rc = period_take(&job, &trace);
+		rc = plan_period_take(&job, &trace);
 	job.trace = trace;
 	if (!rc && job.sweep)
 		code = plan_sweep_run(&job);

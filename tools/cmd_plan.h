@@ -15,9 +15,10 @@
 #include "plan/plan.h"
 #include "sim/sim.h"
 
-#define PLAN_PHASES    10 /* of a period, in the report */
-#define SWEEP_AXES_MAX 4
-#define SWEEP_MAX      512 /* machines */
+#define PLAN_PHASES      10 /* of a period, in the report */
+#define SWEEP_AXES_MAX   4
+#define SWEEP_MAX        512 /* machines */
+#define SWEEP_VALUES_MAX 128 /* of an axis */
 
 /* A policy that --policy names. */
 struct plan_policy {
@@ -58,6 +59,8 @@ struct plan_outcome {
 	int has_bound; /* the policy keeps to the rules of the machine that it is for */
 };
 
+/* The period that is asked for, as a trace of one. On failure *trace is the caller's as it was. */
+int plan_period_take(struct plan_job *job, struct sl_trace **trace) SL_MUST_CHECK;
 /* Print it, as a table or as one JSON object. */
 void plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome);
 void plan_report_json(const struct plan_job *job, const struct plan_outcome *outcome);
@@ -66,6 +69,11 @@ const char *plan_bound_name(enum sl_sim_bound bound);
 
 /* Go through all machines of job->sweep and print what they keep. Returns an exit code. */
 int plan_sweep_run(const struct plan_job *job);
+/* The same for `sluice report`: the job's machine with each of the rising sizes of device memory,
+ * SWEEP_VALUES_MAX at most. kept[i]: share of the speed with unlimited memory, below 0: it cannot
+ * run. unlimited_s: seconds of a period with that. 0 or -errno with a text. */
+int plan_sweep_sizes(const struct plan_job *job, const uint64_t *device_bytes, uint32_t n,
+		     double *kept, double *unlimited_s) SL_MUST_CHECK;
 
 /* plan_picture.c: errors are those of writing path. */
 int plan_picture_run(const char *path, const struct plan_job *job,

@@ -29,7 +29,6 @@
 #include "sluice/sluice.h"
 
 #define THREADS_MAX 8
-#define VALUES_MAX  128
 #define CANDIDATES  10 /* of each search */
 #define LINES_MAX   8  /* of the picture */
 #define FACTOR_MAX  1024
@@ -45,8 +44,8 @@ static const char *const axis_names[AXIS_COUNT] = {
 struct axis {
 	enum axis_kind kind;
 	uint32_t count;
-	double value[VALUES_MAX]; /* rising: bytes, bytes per second, drives */
-	char text[VALUES_MAX][24];
+	double value[SWEEP_VALUES_MAX]; /* rising: bytes, bytes per second, drives */
+	char text[SWEEP_VALUES_MAX][24];
 };
 
 struct sweep {
@@ -118,9 +117,9 @@ axis_add(struct axis *axis, double value)
 	for (; at && axis->value[at - 1] >= value; at--)
 		if (axis->value[at - 1] <= value)
 			return SL_EXIT_OK;
-	if (axis->count == VALUES_MAX)
+	if (axis->count == SWEEP_VALUES_MAX)
 		return command_usage("plan", "--sweep: %s: more than %d values",
-				     axis_names[axis->kind], VALUES_MAX);
+				     axis_names[axis->kind], SWEEP_VALUES_MAX);
 	memmove(&axis->value[at + 1], &axis->value[at],
 		(axis->count - at) * sizeof(axis->value[0]));
 	axis->value[at] = value;
@@ -154,11 +153,11 @@ axis_range(struct axis *axis, double first, double last, const char *text)
 	uint64_t count = 10;
 	int code = SL_EXIT_OK;
 
-	if (axis->kind == AXIS_DRIVES && last - first + 1 < VALUES_MAX)
+	if (axis->kind == AXIS_DRIVES && last - first + 1 < SWEEP_VALUES_MAX)
 		count = (uint64_t)(last - first) + 1;
-	if (text && command_number(text, 2, VALUES_MAX, &count))
+	if (text && command_number(text, 2, SWEEP_VALUES_MAX, &count))
 		return command_usage("plan", "--sweep: %s: 2 to %d values",
-				     axis_names[axis->kind], VALUES_MAX);
+				     axis_names[axis->kind], SWEEP_VALUES_MAX);
 	if (last <= first)
 		count = 1;
 	for (uint64_t i = 0; !code && i < count; i++) {
@@ -488,8 +487,8 @@ sweep_picture(const struct sweep *sweep)
 {
 	const struct axis *first = &sweep->axes[0];
 	struct plan_line lines[LINES_MAX];
-	double kept[LINES_MAX][VALUES_MAX];
-	const char *values[VALUES_MAX];
+	double kept[LINES_MAX][SWEEP_VALUES_MAX];
+	const char *values[SWEEP_VALUES_MAX];
 	uint32_t others = sweep->count / first->count;
 	uint32_t n_lines = others < LINES_MAX ? others : LINES_MAX;
 
@@ -514,12 +513,49 @@ sweep_picture(const struct sweep *sweep)
 				  first->count, lines, n_lines, sweep->job->keep);
 }
 
+/* All machines. 0 or -errno with a text. */
+static int
+sweep_make(struct sweep *sweep)
+{
+	const struct sl_trace *trace = sweep->job->trace;
+	uint64_t ticks = 0;
+
+	for (uint32_t k = trace->period_first[0]; k < trace->period_first[1]; k++)
+		ticks += trace->launches[k].ticks;
+	sweep->ideal_ns = (double)ticks * 1e9 / (double)trace->clock_hz;
+	pthread_mutex_init(&sweep->lock, NULL);
+	sweep_machines(sweep);
+	pthread_mutex_destroy(&sweep->lock);
+	return sweep->failed ? sl_fail_text(sweep->failed, sweep->why) : 0;
+}
+
+int
+plan_sweep_sizes(const struct plan_job *job, const uint64_t *device_bytes, uint32_t n,
+		 double *kept, double *unlimited_s)
+{
+	SL_CLEANUP(free) struct sweep *sweep = sl_calloc(1, sizeof(*sweep));
+	int rc;
+
+	if (!sweep)
+		return sl_fail(-ENOMEM, "out of memory");
+	sweep->job = job;
+	sweep->n_axes = 1;
+	sweep->axes[0].kind = AXIS_DEVICE;
+	sweep->axes[0].count = sweep->count = n;
+	for (uint32_t i = 0; i < n; i++)
+		sweep->axes[0].value[i] = (double)device_bytes[i];
+	rc = sweep_make(sweep);
+	for (uint32_t i = 0; i < n; i++)
+		kept[i] = sweep->kept[i];
+	*unlimited_s = sweep->ideal_ns / 1e9;
+	return rc;
+}
+
 int
 plan_sweep_run(const struct plan_job *job)
 {
 	SL_CLEANUP(free) struct sweep *sweep = sl_calloc(1, sizeof(*sweep));
-	uint64_t ticks = 0;
-	int code, rc = 0;
+	int code, rc;
 
 	if (!sweep)
 		return command_fail("plan", "out of memory");
@@ -527,15 +563,8 @@ plan_sweep_run(const struct plan_job *job)
 	code = axes_parse(sweep);
 	if (code)
 		return code;
-	for (uint32_t k = job->trace->period_first[0]; k < job->trace->period_first[1]; k++)
-		ticks += job->trace->launches[k].ticks;
-	sweep->ideal_ns = (double)ticks * 1e9 / (double)job->trace->clock_hz;
-	pthread_mutex_init(&sweep->lock, NULL);
-	sweep_machines(sweep);
-	pthread_mutex_destroy(&sweep->lock);
-	if (sweep->failed)
-		return command_fail("plan", "%s", sweep->why);
-	if (job->svg)
+	rc = sweep_make(sweep);
+	if (!rc && job->svg)
 		rc = sweep_picture(sweep);
 	if (!rc && job->as_json)
 		sweep_json(sweep);
