@@ -11,6 +11,7 @@ static const struct command commands[] = {
 	{"demo", "show two programs working on files larger than memory", cmd_demo},
 	{"doctor", "say what works on this machine, and why not", cmd_doctor},
 	{"plan", "plan a trace's moves for a machine, and say what that gives", cmd_plan},
+	{"report", "say where the time of a run went, and what to change", cmd_report},
 	{"run", "run a CUDA program with more memory than its GPU has", cmd_run},
 	{"stat", "show where a live process's data are and what moved", cmd_stat},
 	{"top", "show all programs under Sluice, and what they move a second", cmd_top},
