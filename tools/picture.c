@@ -116,24 +116,6 @@ columns_fill(struct stretch *stretch)
 
 /* ---- axes ---- */
 
-/* A step of 1, 2 or 5 times a power of ten that cuts range into at most parts pieces. */
-static double
-nice_step(double range, int parts)
-{
-	double least = range / parts, power;
-
-	if (!(least > 0))
-		return 1;
-	power = pow(10, floor(log10(least)));
-	if (least <= power)
-		return power;
-	if (least <= 2 * power)
-		return 2 * power;
-	if (least <= 5 * power)
-		return 5 * power;
-	return 10 * power;
-}
-
 static double
 x_of(const struct picture *picture, double seconds)
 {
@@ -156,7 +138,7 @@ static void
 frame_put(const struct picture *picture, double top, double height, const char *unit,
 	  double most, double unit_size)
 {
-	double step = nice_step(most / unit_size, 6);
+	double step = svg_step(most / unit_size, 6);
 
 	/* A hair of slack: the steps are summed with rounding. */
 	for (double value = 0; value * unit_size <= most * 1.0001; value += step) {
@@ -177,7 +159,7 @@ frame_put(const struct picture *picture, double top, double height, const char *
 static void
 time_axis_put(const struct picture *picture)
 {
-	double step = nice_step(picture->axis_s, 12), bottom = LOWER_TOP + LOWER_HEIGHT;
+	double step = svg_step(picture->axis_s, 12), bottom = LOWER_TOP + LOWER_HEIGHT;
 
 	for (double at = 0; at <= picture->axis_s * 1.0001; at += step)
 		fprintf(picture->to,
