@@ -67,28 +67,62 @@ size_that_suffices(const struct report_plan *plan)
 	return size;
 }
 
-/* What more device memory would give, in a sentence. */
-static void
-plan_text(const struct report_plan *plan, char *text, size_t bytes)
+/* Bytes that were copied in ahead. */
+static uint64_t
+prefetched_bytes(const struct report *report)
 {
-	const struct report_size *own = size_of(plan, plan->own_bytes), *enough;
-	char more[32], has[32];
+	uint64_t sum = 0;
 
-	if (!plan->given || !plan->n_sizes) {
-		snprintf(text,
-			 bytes, "`sluice run --record` and --trace tell how much of it gives what.");
+	for (size_t i = 0; i < report->n_counters; i++)
+		if (!strcmp(report->counters[i].name,
+			    sluice_counter_name(SLUICE_COUNTER_H2D_PREFETCH)))
+			sum += report->counters[i].bytes;
+	return sum;
+}
+
+/* The GPU waited for copies: more memory, or, if the plan needs none, earlier copies. */
+static void
+device_advise(struct report *report, const struct report_gpu *gpu, uint64_t link_ns)
+{
+	const struct report_plan *plan = &report->plan;
+	const struct report_size *own = NULL, *enough = NULL;
+	char used[32], budget[32], more[32], by_plan[200];
+
+	sl_size_format(gpu->used_most[SLUICE_TIER_DEVICE], used, sizeof(used));
+	sl_size_format(gpu->budget[SLUICE_TIER_DEVICE], budget, sizeof(budget));
+	snprintf(by_plan, sizeof(by_plan),
+		 "`sluice run --record` and --trace tell how much of it gives what.");
+	if (plan->given && plan->n_sizes) {
+		own = size_of(plan, plan->own_bytes);
+		enough = size_that_suffices(plan);
+		sl_size_format(enough->device_bytes, more, sizeof(more));
+	}
+	if (own && own->seconds > 0 && own->seconds <= enough->seconds * FASTER) {
+		sl_size_format(prefetched_bytes(report), used, sizeof(used));
+		advise(report, "prefetch",
+		       "Earlier copies, not more device memory. The GPU waited %.3f s "
+		       "for copies "
+		       "(%.1f %% of the time). By the plan a step takes %.4g s with %s, "
+		       "and no less "
+		       "with more. %s of %s were prefetched (--prefetch).",
+		       (double)link_ns / 1e9, report_share(report, link_ns), own->seconds,
+		       budget, used,
+		       sl_size_format(gpu->ways[REPORT_IN].bytes, more, sizeof(more)));
 		return;
 	}
-	enough = size_that_suffices(plan);
-	sl_size_format(enough->device_bytes, more, sizeof(more));
-	sl_size_format(plan->own_bytes, has, sizeof(has));
-	if (own && own->seconds > enough->seconds * FASTER)
-		snprintf(text, bytes,
+	if (own && own->seconds > 0)
+		snprintf(by_plan, sizeof(by_plan),
 			 "By the plan a step takes %.4g s with %s, and %.4g s with %s.",
-			 own->seconds, has, enough->seconds, more);
-	else
-		snprintf(text, bytes, "By the plan %s are enough: a step takes %.4g s.",
-			 has, own ? own->seconds : 0);
+			 own->seconds, budget, enough->seconds, more);
+	else if (own)
+		snprintf(by_plan, sizeof(by_plan),
+			 "The plan cannot run a step with %s. It takes %.4g s with %s.",
+			 budget, enough->seconds, more);
+	advise(report, "device memory",
+	       "More device memory (--device-memory). The GPU waited %.3f s for copies "
+	       "(%.1f %% "
+	       "of the time), with %s of %s in use. %s",
+	       (double)link_ns / 1e9, report_share(report, link_ns), used, budget, by_plan);
 }
 
 static void
@@ -97,26 +131,18 @@ memory_advise(struct report *report, const struct report_gpu *gpu)
 	uint64_t link_ns = gpu->part_ns[REPORT_WAIT_IN] + gpu->part_ns[REPORT_WAIT_OUT];
 	uint64_t disk_ns = gpu->part_ns[REPORT_WAIT_READ] + gpu->part_ns[REPORT_WAIT_WRITE];
 	uint64_t disk = gpu->ways[REPORT_READ].bytes + gpu->ways[REPORT_WRITE].bytes;
-	char a[32], b[32], by_plan[160];
+	char a[32], b[32];
 
 	if (report_share(report, link_ns) >= SHARE &&
 	    (double)gpu->used_most[SLUICE_TIER_DEVICE] >=
-		    FULL * (double)gpu->budget[SLUICE_TIER_DEVICE]) {
-		plan_text(&report->plan, by_plan, sizeof(by_plan));
-		advise(report, "device memory",
-		       "More device memory (--device-memory). The GPU waited %.3f s for "
-		       "copies (%.1f %% "
-		       "of the time), with %s of %s in use. %s",
-		       (double)link_ns / 1e9, report_share(report, link_ns),
-		       sl_size_format(gpu->used_most[SLUICE_TIER_DEVICE], a, sizeof(a)),
-		       sl_size_format(gpu->budget[SLUICE_TIER_DEVICE], b, sizeof(b)),
-		       by_plan);
-	}
+		    FULL * (double)gpu->budget[SLUICE_TIER_DEVICE])
+		device_advise(report, gpu, link_ns);
 	if (disk && report_share(report, disk_ns) >= SHARE)
 		advise(report, "host memory",
 		       "More host memory (--host-memory). The GPU waited %.3f s for the "
-		       "disk (%.1f %% of "
-		       "the time). Up to %s were on disk, beyond %s of host memory.",
+		       "disk "
+		       "(%.1f %% of the time). Up to %s were on disk, beyond %s of host "
+		       "memory.",
 		       (double)disk_ns / 1e9, report_share(report, disk_ns),
 		       sl_size_format(gpu->used_most[SLUICE_TIER_STORE], a, sizeof(a)),
 		       sl_size_format(gpu->budget[SLUICE_TIER_HOST], b, sizeof(b)));
@@ -160,7 +186,8 @@ rest_advise(struct report *report, const struct report_gpu *gpu)
 
 	if (report_share(report, other_ns) >= SHARE)
 		advise(report, "waits without a move",
-		       "Look at the functions. Work was called for %.3f s (%.1f %% of "
+		       "Look at the functions that waited. Work was called for %.3f s "
+		       "(%.1f %% of "
 		       "the time) and did not "
 		       "run, and nothing moved for it. `sluice run --explain` tells "
 		       "whose launches "

@@ -363,8 +363,6 @@ work_take(struct gather *g, const struct track *track, const struct timeline_eve
 	function->in_bytes += launch_bytes_take(g, track->gpu, e->launch);
 	thread_note(g, e->thread);
 	queued_ns = e->behind_call_us < e->ns / 1000 ? e->behind_call_us * 1000 : 0;
-	if (queued_ns > INT64_MAX / 2) /* it began before it was called: the clocks differ */
-		queued_ns = 0;
 	rc = span_add(g, &gpu->spans[is_kernel ? REPORT_SPAN_KERNEL : REPORT_SPAN_COPY],
 		      e->ns, end_ns, number);
 	if (!rc && queued_ns)

@@ -31,7 +31,7 @@ static const struct {
 	[REPORT_WAIT_OUT] = {"waits: copies out", "wait_out", "link out"},
 	[REPORT_WAIT_WRITE] = {"waits: disk writes", "wait_write", "disk writes"},
 	[REPORT_WAIT_OTHER] = {"waits: no move", "wait_other", "calls under Sluice"},
-	[REPORT_HOST] = {"host: nothing called", "host", "host"},
+	[REPORT_HOST] = {"host: no call", "host", "host"},
 };
 
 static const struct {
@@ -97,7 +97,7 @@ report_end_text(const struct report *report, char *text, size_t bytes)
 		return;
 	case REPORT_END_CUT:
 		snprintf(text, bytes,
-			 "The timeline is longer than this report can be: it covers the "
+			 "The timeline is longer than a report covers: these are its "
 			 "first %u spans of time.",
 			 REPORT_SPANS_MAX);
 		return;
@@ -150,6 +150,8 @@ column_next(struct column_step *step)
 	uint64_t begin = step->report->begin_ns, whole = report_whole_ns(step->report);
 	uint64_t edge;
 
+	if (step->at_ns < begin)
+		step->at_ns = begin;
 	if (step->at_ns >= step->end_ns || !whole)
 		return 0;
 	step->column = (size_t)((double)(step->at_ns - begin) / (double)whole *

@@ -138,12 +138,11 @@ plan_make(struct report_plan *plan, const struct plan_job *job)
 {
 	uint64_t sizes[REPORT_SIZES_MAX];
 	double kept[REPORT_SIZES_MAX];
-	int rc = sl_machine_check(&job->machine);
+	int rc;
 
 	for (uint32_t i = 0; i < plan->n_sizes; i++)
 		sizes[i] = plan->sizes[i].device_bytes;
-	if (!rc)
-		rc = plan_sweep_sizes(job, sizes, plan->n_sizes, kept, &plan->unlimited_s);
+	rc = plan_sweep_sizes(job, sizes, plan->n_sizes, kept, &plan->unlimited_s);
 	for (uint32_t i = 0; !rc && i < plan->n_sizes; i++)
 		plan->sizes[i].seconds = kept[i] > 0 ? plan->unlimited_s / kept[i] : -1;
 	return rc ? rc : reversed_find(plan, job->trace);
@@ -167,6 +166,8 @@ report_plan_make(struct report *report, const char *trace_path)
 		return sl_fail(-EINVAL, "%s: the timeline does not tell the device memory: no plan can be made",
 			       report->path);
 	machine_make(gpu, &job.machine);
+	if (sl_machine_check(&job.machine))
+		return sl_fail_in(-EINVAL, "%s: the machine of the run", report->path);
 	plan->own_bytes = job.machine.device_bytes;
 	plan->host_bytes = job.machine.host_bytes;
 	plan->link_in_bps = job.machine.link_in_bps;

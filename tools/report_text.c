@@ -66,15 +66,15 @@ parts_put(const struct report *report, const struct report_gpu *gpu, int width)
 	for (int part = 0; part < REPORT_PARTS; part++) {
 		double share = report_share(report, gpu->part_ns[part]);
 
-		printf("  %-20s%9.3f s%5.1f %%", report_part_name((enum report_part)part),
+		printf("  %-18s%10.3f s %5.1f %%", report_part_name((enum report_part)part),
 		       (double)gpu->part_ns[part] / 1e9, share);
 		if (width >= WIDE && share >= 50.0 / BAR_MOST)
 			printf("  %.*s", (int)(share / 100 * BAR_MOST + 0.5),
 			       "########################");
 		putchar('\n');
 	}
-	printf("  %-20s%9.3f s%5.1f %%\n", "whole", (double)report_whole_ns(report) / 1e9,
-	       100.0);
+	printf("  %-18s%10.3f s %5.1f %%\n", "whole",
+	       (double)report_whole_ns(report) / 1e9, 100.0);
 }
 
 static void
@@ -225,7 +225,7 @@ head_put(const struct report *report, int width)
 	if (report->untimed_launches) {
 		snprintf(text, sizeof(text),
 			 "%" PRIu64 " launches have no time on the timeline: kernels "
-				    "took longer, and "
+			 "took longer, and "
 			 "waits less, than it says here.",
 			 report->untimed_launches);
 		words_put(text, 0, width);
@@ -247,7 +247,7 @@ report_text_print(const struct report *report, int width)
 
 		if (!gpu)
 			continue;
-		printf("\nGPU %d: bound by: %s\n", i, report_binding_name(gpu));
+		printf("\nGPU %d: bound by %s\n", i, report_binding_name(gpu));
 		parts_put(report, gpu, width);
 		ways_put(report, gpu, width);
 		memory_put(gpu);

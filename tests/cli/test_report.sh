@@ -87,7 +87,7 @@ for how in end "end merged"; do
 done
 "$SLUICE_BIN" report hand.json >text || fail "as text"
 grep -q '^Program:  by "hand" ??$' text || fail "control characters: $(cat -v text)"
-grep -q '^  waits: disk writes      0.000 s  5.0 %' text || fail "a part: $(cat text)"
+grep -q '^  waits: disk writes     0.000 s   5.0 %' text || fail "a part: $(cat text)"
 grep -q 'device-memory). The GPU waited 0.000 s for copies (10.0' text || fail "advice: $(cat text)"
 tr -s '\n ' ' ' <text | grep -q 'Up to 5 MiB were on disk, beyond 32 MiB of host memory' || fail "disk: $(cat text)"
 python3 hand.py >hand.json
