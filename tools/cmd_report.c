@@ -18,7 +18,7 @@
 #define COLUMNS_MIN   40
 
 static const char report_help[] =
-	"Usage: sluice report FILE [--trace TRACE] [--json]\n"
+	"Usage: sluice report FILE [--trace TRACE] [--json] [--html OUT]\n"
 	"\n"
 	"Say where the time of a run went, what binds it, what cost most, and what to\n"
 	"change. FILE is a timeline of `sluice run --timeline`.\n"
@@ -27,10 +27,11 @@ static const char report_help[] =
 	"      --trace FILE  a trace of the same program (`sluice run --record`): also\n"
 	"                    say what more and less device memory would give\n"
 	"      --json        print one JSON object\n"
+	"      --html FILE   also write a page with pictures, without outside resources\n"
 	"  -h, --help        print this and exit\n";
 
 struct report_options {
-	const char *trace;
+	const char *trace, *html;
 	int as_json;
 };
 
@@ -39,6 +40,7 @@ struct report_options {
 static const struct option long_options[] = {
 	{"trace", required_argument, NULL, TO(trace)},
 	{"json", no_argument, NULL, TO(as_json)},
+	{"html", required_argument, NULL, TO(html)},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -71,7 +73,7 @@ report_make(struct report *report, const struct report_options *options)
 	if (rc)
 		return rc;
 	report_advice_make(report);
-	return 0;
+	return options->html ? report_html_write(report, options->html) : 0;
 }
 
 int

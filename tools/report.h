@@ -4,7 +4,7 @@
  *
  * cmd_report.c reads the command line. report_gather.c reads the timeline. report_parts.c divides
  * the time. report_plan.c asks the planner about a trace. report_advice.c says what to change.
- * report_text.c and report_json.c show it.
+ * report_text.c, report_json.c and report_html.c show it (report_pictures.c: the pictures).
  *
  * Threads: one, except in the planner's sweep.
  */
@@ -184,5 +184,14 @@ double report_rate(uint64_t bytes, uint64_t ns);
 
 void report_text_print(const struct report *report, int width);
 void report_json_print(const struct report *report);
+/* A page without outside resources. Errors are those of writing path. */
+int report_html_write(const struct report *report, const char *path) SL_MUST_CHECK;
+/* Its pictures: inline SVG, whose colours are the page's. */
+void report_picture_time(FILE *to, const struct report *report, const struct report_gpu *gpu);
+void report_picture_moves(FILE *to, const struct report *report,
+			  const struct report_gpu *gpu);
+void report_picture_memory(FILE *to, const struct report *report,
+			   const struct report_gpu *gpu);
+void report_picture_plan(FILE *to, const struct report_plan *plan);
 
 #endif
