@@ -353,8 +353,11 @@ work_take(struct gather *g, const struct track *track, const struct timeline_eve
 	uint64_t end_ns = e->ns + e->span_ns, queued_ns, number = 0;
 	struct report_gpu *gpu = gpu_get(g, track->gpu);
 	struct report_function *function;
-	int rc = gpu ? function_get(g, e->name, &number) : out_of_memory(g);
+	int rc;
 
+	if (!gpu)
+		return out_of_memory(g);
+	rc = function_get(g, e->name, &number);
 	if (rc)
 		return rc;
 	function = &g->report->functions[number];

@@ -202,7 +202,7 @@ event_token(struct timeline_reader *r, struct timeline_event *e, const struct js
 int
 timeline_next(struct timeline_reader *r, struct timeline_event *event)
 {
-	struct json_token token;
+	struct json_token token = {0};
 	int rc;
 
 	while ((rc = token_next(r, &token)) > 0) {
