@@ -286,7 +286,7 @@ level_is_inside(const struct pl_graph_nodes *nodes, const struct pl_graph_level 
 
 /* Whether the piece has those bytes already: as a range and as a block, say. */
 static bool
-use_is_there(const struct cut *cut, const struct pl_use *use)
+use_is_counted(const struct cut *cut, const struct pl_use *use)
 {
 	for (size_t i = 0; i < cut->n_uses; i++)
 		if (use->addr >= cut->uses[i].addr &&
@@ -305,7 +305,7 @@ node_add_one(struct cut *cut, size_t node)
 	n = pl_graph_node_uses(&cut->nodes->at[node], cut->uses, cut->n_uses, cut->stamp,
 			       &flags);
 	for (size_t i = cut->n_uses; i < n; i++) {
-		if (use_is_there(cut, &cut->uses[i]))
+		if (use_is_counted(cut, &cut->uses[i]))
 			continue;
 		cut->uses[cut->n_uses] = cut->uses[i];
 		cut->bytes += cut->uses[cut->n_uses++].bytes;
