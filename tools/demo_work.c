@@ -366,14 +366,13 @@ picture_open(struct demo *demo)
 		return sl_fail(-errno, "%s: %s: name another file with --picture",
 			       demo->picture,
 			       errno == ELOOP ? "a symbolic link" : strerror(errno));
-	if (fstat(fd, &st))
-		rc = sl_fail(-errno, "%s: %s", demo->picture, strerror(errno));
-	else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+	rc = fstat(fd, &st);
+	if (!rc && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1))
 		rc = sl_fail(-EPERM,
 			     "%s: not a file of this user's: name another one with "
 			     "--picture",
 			     demo->picture);
-	else if (ftruncate(fd, 0))
+	else if (rc || ftruncate(fd, 0))
 		rc = sl_fail(-errno, "%s: %s", demo->picture, strerror(errno));
 	else
 		return fd;

@@ -171,7 +171,8 @@ tensors_write(struct writer *w)
 		const struct sl_tensor *tensor = &w->trace->tensors[t];
 
 		record_put(w, SL_TAG_TENSOR, t,
-			   (uint64_t[]){tensor->size_bytes, tensor->kind}, tensor->name);
+			   (uint64_t[SL_TRACE_FIELDS_MAX]){tensor->size_bytes, tensor->kind},
+			   tensor->name);
 	}
 }
 
@@ -213,9 +214,10 @@ launch_write(struct writer *w, uint32_t k, uint64_t now_ticks)
 	const struct sl_trace_use *uses = &w->trace->uses[launch->first_use];
 
 	record_put(w, SL_TAG_LAUNCH, k,
-		   (uint64_t[]){launch->start_ticks - (w->is_text ? 0 : now_ticks),
-				launch->ticks, launch->fault_output_ticks,
-				launch->fault_all_ticks},
+		   (uint64_t[SL_TRACE_FIELDS_MAX]){launch->start_ticks -
+							   (w->is_text ? 0 : now_ticks),
+						   launch->ticks, launch->fault_output_ticks,
+						   launch->fault_all_ticks},
 		   launch->name);
 	if (!w->is_text)
 		varint_put(w, launch->n_uses);
@@ -237,7 +239,8 @@ end_write(struct writer *w)
 	uint32_t crc;
 
 	record_put(w, SL_TAG_END, 0,
-		   (uint64_t[]){trace->n_launches, trace->n_tensors, trace->n_uses},
+		   (uint64_t[SL_TRACE_FIELDS_MAX]){trace->n_launches, trace->n_tensors,
+						   trace->n_uses},
 		   SL_TRACE_NONE);
 	if (w->is_text)
 		return;
@@ -263,7 +266,8 @@ records_write(struct writer *w)
 		      w->file);
 	for (uint32_t k = 0; k <= trace->n_launches; k++) {
 		if (k < trace->n_launches && trace->period_first[period] == k)
-			record_put(w, SL_TAG_PERIOD, period++, NULL, SL_TRACE_NONE);
+			record_put(w, SL_TAG_PERIOD, period++,
+				   (uint64_t[SL_TRACE_FIELDS_MAX]){0}, SL_TRACE_NONE);
 		allocs_write(w, k);
 		copies_write(w, k);
 		frees_write(w, k);

@@ -39,7 +39,7 @@ static void
 random_rows_are_those_of_the_slow_way(void **state)
 {
 	struct pl_graph_edge edges[EDGES_MAX];
-	size_t order[NODES_MAX], slow[NODES_MAX], place[NODES_MAX];
+	size_t order[NODES_MAX], slow[NODES_MAX], place[NODES_MAX] = {0};
 	struct sl_rng rng;
 
 	(void)state;
