@@ -381,12 +381,15 @@ ran_record(struct pl_graph_exec *exec, struct cu_stream *stream)
 {
 	int (*create)(struct cu_event **, unsigned) = pl_real[SL_API_cuEventCreate];
 	int (*wait)(struct cu_stream *) = pl_real[SL_API_cuStreamSynchronize];
+	int token = pl_capture_relax(), result;
 
 	if (!exec->ran && create(&exec->ran, CU_EVENT_UNTIMED))
 		exec->ran = NULL;
-	if (exec->ran && !PL_REAL(cuEventRecord)(exec->ran, stream))
-		return CU_SUCCESS;
-	return wait(stream);
+	result = exec->ran ? PL_REAL(cuEventRecord)(exec->ran, stream) : CU_ERROR_UNKNOWN;
+	if (result)
+		result = wait(stream);
+	pl_capture_restore(token);
+	return result;
 }
 
 /* A graph that is held: in pieces, once it is too large as a whole. */
