@@ -176,7 +176,7 @@ chunks_grow(struct gather *g)
 
 	if (!grown)
 		return out_of_memory(g);
-	for (size_t i = 0; i < g->chunks_max; i++) {
+	for (size_t i = 0; report->chunks && i < g->chunks_max; i++) {
 		const struct report_chunk *chunk = &report->chunks[i];
 
 		if (chunk->moves)
@@ -551,7 +551,7 @@ most_moved_find(struct gather *g)
 	struct report *report = g->report;
 	struct report_chunk *most = report->most_moved;
 
-	for (size_t i = 0; i < g->chunks_max; i++) {
+	for (size_t i = 0; report->chunks && i < g->chunks_max; i++) {
 		const struct report_chunk *chunk = &report->chunks[i];
 		size_t at = report->n_most_moved;
 
@@ -571,7 +571,7 @@ int
 report_gather(struct timeline_reader *reader, struct report *out)
 {
 	struct gather *g = sl_calloc(1, sizeof(*g));
-	struct timeline_event event;
+	struct timeline_event event = {0};
 	int rc;
 
 	if (!g)

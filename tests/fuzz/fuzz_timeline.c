@@ -48,7 +48,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!file)
 		return 0;
 	rc = timeline_open_file(file, "input", &reader);
-	if (!rc)
+	if (!rc && reader)
 		rc = report_gather(reader, &report);
 	if (rc && rc != -EINVAL && rc != -E2BIG && rc != -ENOMEM)
 		abort();
