@@ -245,8 +245,7 @@ exec_peeks(const struct graph_launch *l, uint64_t number, struct graph_peek *pee
 	exec = pl_graph_find(l->exec);
 	for (size_t i = 0; exec && i < exec->nodes.n && n < PEEKS_MAX; i++) {
 		const struct pl_graph_node *node = &exec->nodes.at[i];
-		struct pl_function *f = node->function && (l->piece == PL_GRAPH_WHOLE ||
-							   l->piece == node->piece)
+		struct pl_function *f = node->function && pl_graph_node_is_in(node, l->piece)
 						? pl_function_find(node->function)
 						: NULL;
 

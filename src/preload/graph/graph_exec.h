@@ -90,6 +90,13 @@ void pl_graph_exec_read(struct pl_graph_exec *exec, struct cu_graph *graph);
 /* The blocks of a graph that kernels may launch are held; what cannot be is said. Blocks on copies. */
 void pl_graph_exec_pin(const struct cu_graph_exec *handle);
 
+/* Whether a launch of that piece, or of the whole, runs the node. */
+static inline bool
+pl_graph_node_is_in(const struct pl_graph_node *node, uint32_t piece)
+{
+	return !node->disabled && (piece == PL_GRAPH_WHOLE || node->piece == piece);
+}
+
 /* ---- graph_set.c ---- */
 
 void pl_graph_set_fini(struct pl_graph_set *set);

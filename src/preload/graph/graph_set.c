@@ -80,12 +80,6 @@ pl_graph_set_fini(struct pl_graph_set *set)
 	*set = (struct pl_graph_set){0};
 }
 
-static bool
-node_is_in(const struct pl_graph_node *node, uint32_t piece)
-{
-	return !node->disabled && (piece == PL_GRAPH_WHOLE || node->piece == piece);
-}
-
 static void
 set_add(struct pl_graph_set *set, const struct pl_graph_node *node)
 {
@@ -108,7 +102,7 @@ set_make(struct pl_graph_set *set, const struct pl_graph_nodes *nodes, uint32_t 
 
 	pl_graph_set_fini(set);
 	for (size_t i = 0; i < nodes->n; i++)
-		if (node_is_in(&nodes->at[i], piece)) {
+		if (pl_graph_node_is_in(&nodes->at[i], piece)) {
 			n += nodes->at[i].n;
 			n_nodes++;
 		}
@@ -118,7 +112,7 @@ set_make(struct pl_graph_set *set, const struct pl_graph_nodes *nodes, uint32_t 
 	if (!set->named || !set->ranges || !set->functions)
 		return 0;
 	for (size_t i = 0; i < nodes->n; i++)
-		if (node_is_in(&nodes->at[i], piece))
+		if (pl_graph_node_is_in(&nodes->at[i], piece))
 			set_add(set, &nodes->at[i]);
 	set->all |= nodes->all;
 	set->n_named = words_unique(set->named, set->n_named);
