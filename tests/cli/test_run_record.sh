@@ -12,7 +12,6 @@ if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
 	exit 77
 fi
 failed=0
-export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 unset SLUICE_RUN LD_PRELOAD
 
 fail()
@@ -21,14 +20,8 @@ fail()
 	failed=1
 }
 
-cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
-driver=$SLUICE_STANDIN_PLAIN
-ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
-"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/tests/cli/training.c" "$driver" "-Wl,-rpath,$(dirname "$driver")" -o training &&
-	"$CC" -O1 -D_GNU_SOURCE -DTWIN_PROGRAM='"training"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
-		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
-export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so
-export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M TMPDIR=$PWD
+. "$SLUICE_SOURCE_DIR/tests/cli/training.sh"
+export LD_PRELOAD=$PWD/twin.so
 
 # tool ...: sluice, without what is for the program.
 tool()

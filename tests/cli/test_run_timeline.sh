@@ -17,7 +17,6 @@ if ! command -v python3 >/dev/null; then
 	exit 77
 fi
 failed=0
-export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 unset SLUICE_RUN LD_PRELOAD
 
 fail()
@@ -26,14 +25,7 @@ fail()
 	failed=1
 }
 
-cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
-driver=$SLUICE_STANDIN_PLAIN
-ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
-"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/tests/cli/training.c" "$driver" "-Wl,-rpath,$(dirname "$driver")" -o training &&
-	"$CC" -O1 -D_GNU_SOURCE -DTWIN_PROGRAM='"training"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
-		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
-export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M TMPDIR=$PWD
-export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so
+. "$SLUICE_SOURCE_DIR/tests/cli/training.sh"
 
 # timeline OPTIONS -- ARGUMENTS of the program: its output in out and err.
 timeline()
