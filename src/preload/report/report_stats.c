@@ -20,6 +20,7 @@
 #include "preload/loader/settings.h"
 #include "preload/preload.h"
 #include "preload/report/counters.h"
+#include "preload/report/json_char.h"
 #include "preload/report/output.h"
 #include "preload/report/report.h"
 #include "sluice/sluice.h"
@@ -34,20 +35,15 @@ static const char *const counter_names[PL_COUNT_COUNT] = {
 
 static const char *const tier_names[SLUICE_TIER_COUNT] = {"device", "host", "store"};
 
-/* A string of JSON. Names of functions and programs are bytes: what is not printable ASCII is
- * written by its code. */
+/* A string of JSON. */
 static void
 text_print(FILE *f, const char *text)
 {
+	char one[PL_JSON_CHAR_BYTES];
+
 	fputc('"', f);
-	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-		if (*p == '"' || *p == '\\')
-			fprintf(f, "\\%c", *p);
-		else if (*p < 0x20 || *p >= 0x7f)
-			fprintf(f, "\\u%04x", *p);
-		else
-			fputc(*p, f);
-	}
+	for (; *text; text++)
+		fputs(pl_json_char(one, (unsigned char)*text), f);
 	fputc('"', f);
 }
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/fault_point.h"
+#include "preload/report/json_char.h"
 
 #define BUFFER_BYTES ((size_t)256 << 10)
 #define EVENT_BYTES  4096u /* of the longest event */
@@ -51,21 +52,14 @@ print(struct pl_trace_events *t, const char *format, ...)
 	t->used += (size_t)n;
 }
 
-/* Names are bytes: what is not printable ASCII is written by its code. */
 static void
 string_print(struct pl_trace_events *t, const char *text)
 {
-	size_t left = TEXT_CHARS;
+	char one[PL_JSON_CHAR_BYTES];
 
 	print(t, "\"");
-	for (const unsigned char *p = (const unsigned char *)text; *p && left; p++, left--) {
-		if (*p == '"' || *p == '\\')
-			print(t, "\\%c", *p);
-		else if (*p < 0x20 || *p >= 0x7f)
-			print(t, "\\u%04x", *p);
-		else
-			print(t, "%c", *p);
-	}
+	for (size_t left = TEXT_CHARS; *text && left; text++, left--)
+		print(t, "%s", pl_json_char(one, (unsigned char)*text));
 	print(t, "\"");
 }
 
