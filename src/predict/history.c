@@ -33,6 +33,10 @@
 #define ALIKE 2u
 /* Part of the budget that is fetched ahead. More: it displaces what is used now. Less: the link idles. */
 #define AHEAD 4u
+/* What stays takes all of the device but this part of it, which is for what comes and goes. Larger: less
+ * stays. Smaller: the next data find no room. With a tenth, programs with a budget of their peak took
+ * 1.0 (alexnet), 1.07 (lstm) and 2.5 times (generate) as long as with this; at half of it the same. */
+#define SPARE 40u
 /* Neighbours stay together, since they may have a chunk in common. Smaller: both ends of more chunks
  * move. Larger: what stays is taken from one part of the period, and the link idles there. */
 #define GROUP (UINT64_C(256) << 20)
@@ -487,7 +491,7 @@ stays_plan(struct sl_predict *p, uint64_t budget, uint64_t period)
 	uint64_t bytes = 0;
 	int planned = uses && period_uses(p, period, uses, n, &bytes) &&
 		      !sl_residency_plan(uses, n, (uint32_t)period,
-					 budget - budget / SL_TENTH, budget / AHEAD,
+					 budget - budget / SPARE, budget / AHEAD,
 					 GROUP / 8);
 
 	for (uint64_t i = 0; planned && i < n; i++)
