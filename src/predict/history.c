@@ -490,9 +490,8 @@ stays_plan(struct sl_predict *p, uint64_t budget, uint64_t period)
 	struct sl_residency_use *uses = sl_calloc(n, sizeof(*uses));
 	uint64_t bytes = 0;
 	int planned = uses && period_uses(p, period, uses, n, &bytes) &&
-		      !sl_residency_plan(uses, n, (uint32_t)period,
-					 budget - budget / SPARE, budget / AHEAD,
-					 GROUP / 8);
+		      !sl_residency_plan(uses, n, (uint32_t)period, budget - budget / SPARE,
+					 budget / AHEAD, GROUP / 8);
 
 	for (uint64_t i = 0; planned && i < n; i++)
 		p->past.uses[(p->past.uses_head - n + i) % SL_PAST_USES].leaves =

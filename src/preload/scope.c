@@ -25,6 +25,7 @@
 #include "core/interpose.h"
 #include "preload/alloc/arena.h"
 #include "preload/alloc/block.h"
+#include "preload/args/part_growth.h"
 #include "preload/gpu.h"
 #include "preload/gpu_internal.h"
 #include "preload/loader/settings.h"
@@ -259,8 +260,10 @@ rest_add(struct wanted *w, const struct pl_block *block, unsigned *flags)
 /* captured: what is captured touches nothing yet. */
 static void
 wanted_fill(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *uses,
-	    size_t n, int captured, unsigned *flags)
+	    size_t n, const struct pl_growth *growth, int captured, unsigned *flags)
 {
+	uint64_t bytes;
+
 	w->n = w->n_rest = 0;
 	for (size_t i = 0; i < n && w->n < PL_USES_MAX; i++) {
 		/* Another GPU's memory is that GPU's business: it is used where it lies. */
@@ -268,9 +271,10 @@ wanted_fill(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *use
 			continue;
 		if (uses[i].open)
 			rest_add(w, uses[i].block, flags);
-		if (uses[i].bytes)
+		bytes = pl_growth_bytes(growth, &uses[i]);
+		if (bytes)
 			w->named[w->n++] = (struct sluice_use){(void *)(uintptr_t)uses[i].addr,
-							       uses[i].bytes,
+							       bytes,
 							       captured ? SLUICE_USE_READ
 									: uses[i].intent};
 	}
@@ -389,6 +393,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 
 	scope->gpu = scope->unpinned = NULL;
 	scope->launch = scope->all = NULL;
+	scope->growth = (struct pl_growth){0};
 	if (n)
 		gpu = uses[0].block->gpu;
 	else if (flags & PL_SCOPE_ALL)
@@ -409,7 +414,10 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
 		return CU_SUCCESS;
 	pl_gpu_settled_wait(gpu);
-	wanted_fill(&wanted, gpu, uses, n, captured, &flags);
+	if (scope->what && !captured)
+		pl_growth_begin(scope->what, scope->shape, uses, n, gpu->device_budget,
+				&scope->growth);
+	wanted_fill(&wanted, gpu, uses, n, &scope->growth, captured, &flags);
 	n_named = wanted.n;
 	follows = n_named && pl_settings()->follow && !(flags & PL_SCOPE_AWAY) &&
 		  pl_settings()->mode == PL_MODE_PAGED;
@@ -442,7 +450,7 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 	int result = scope_begin(scope, stream, flavour, uses, n, flags);
 
 	scope->timing = NULL;
-	if (pl_timed() && !result)
+	if ((pl_timed() || scope->growth.key) && !result)
 		pl_timing_begin(scope, stream, flavour, uses, n, flags, since);
 	return result;
 }

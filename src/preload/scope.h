@@ -29,6 +29,13 @@ struct pl_use {
 	int open; /* a kernel's, of a block that has parts (args/parts.h): it may use the rest as well */
 };
 
+/* How large the parts of a launch are to be (args/part_growth.h). */
+struct pl_growth {
+	uint64_t key;   /* of the work; 0: its time is not wanted */
+	uint64_t bytes; /* of its parts */
+	unsigned level; /* 0: as they are cut */
+};
+
 enum pl_scope_flag {
 	PL_SCOPE_ALL = 1, /* may touch any other block as well */
 	PL_SCOPE_CHECKED = 2, /* the driver looks at the memory when the call is made: also while the
@@ -43,6 +50,8 @@ struct pl_scope {
 	struct sluice_launch *all;    /* of everything else */
 	struct pl_gpu *unpinned;      /* it counts there; NULL: no */
 	uint64_t what; /* set before: the same for the same work (a function); 0: a copy or a fill */
+	uint64_t shape; /* set before, with what: the size of the work (a grid) */
+	struct pl_growth growth;
 	const char *name; /* set before: what it is called in a trace; NULL: it is not in one */
 	int copies; /* set before: 1: it is a copy, from or to the host where it uses one side only */
 	struct pl_timing *timing; /* timings.c's; NULL: its time is not taken */

@@ -228,6 +228,7 @@ struct settings {
 	const char *mig; /* the part of a GPU that each is; NULL: a whole one */
 	unsigned n_blocks;
 	uint64_t device_bytes, host_bytes, late_ns, copy_bytes_per_s, pin_bytes_per_s;
+	uint64_t link_bytes_per_s;
 };
 
 struct state {
@@ -249,6 +250,7 @@ struct state {
 	uint64_t last_capture;
 	struct sl_standin_live live;
 	unsigned n_workers_leaving;
+	uint64_t reached; /* bytes of host-located memory, by kernels */
 };
 
 extern struct state the;
@@ -482,5 +484,7 @@ void *kernel_ptr(const struct sl_standin_block *block, uint64_t addr, size_t byt
 		 int access);
 void kernel_drop(const struct sl_standin_block *block, uint64_t addr, size_t bytes);
 void kernel_pause(const struct sl_standin_block *block);
+/* the.lock: what all kernels so far would have waited for the link. */
+uint64_t link_ns(void);
 
 #endif

@@ -212,6 +212,32 @@ block_hold(struct running *running, uint64_t addr, size_t bytes)
 	}
 }
 
+/* the.lock: the range is reached over the link, as far as it is host-located. */
+static void
+link_note(uint64_t addr, size_t bytes)
+{
+	uint64_t end = addr + bytes;
+
+	while (addr < end) {
+		const struct mapping *mapping = mapping_at(addr);
+		uint64_t next = mapping->base + mapping->bytes;
+
+		if (next > end)
+			next = end;
+		if (mapping->memory && mapping->memory->location.type != CU_LOCATION_DEVICE)
+			the.reached += next - addr;
+		addr = next;
+	}
+}
+
+uint64_t
+link_ns(void)
+{
+	uint64_t rate = the.settings.link_bytes_per_s;
+
+	return rate ? (uint64_t)((double)the.reached / (double)rate * 1e9) : 0;
+}
+
 void *
 kernel_ptr(const struct sl_standin_block *block, uint64_t addr, size_t bytes, int access)
 {
@@ -235,6 +261,7 @@ kernel_ptr(const struct sl_standin_block *block, uint64_t addr, size_t bytes, in
 	}
 	if (!wrong && !pinned) {
 		block_hold(running, addr, bytes);
+		link_note(addr, bytes);
 		p = view_pointer(addr);
 	}
 	if (wrong) {

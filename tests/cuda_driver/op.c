@@ -222,7 +222,7 @@ op_run(struct stream *stream, struct op *op)
 		return 0;
 	case OP_RECORD:
 		if (op->event->point.stream == stream && op->event->point.seq == op->seq)
-			op->event->time_ns = now_ns();
+			op->event->time_ns = now_ns() + link_ns();
 		return 0;
 	case OP_GRAPH:
 	case OP_EMPTY:

@@ -40,6 +40,8 @@
  *   CUDA_STANDIN_BLOCKS          blocks of one launch that run at once (1)
  *   CUDA_STANDIN_LATE_US         queued work runs late: when it is awaited, at most so late (0)
  *   CUDA_STANDIN_COPY_BYTES_PER_S   rate of copies at most (unlimited)
+ *   CUDA_STANDIN_LINK_BYTES_PER_S   rate at which kernels reach host memory: the times of events tell
+ *                                it, and nobody waits for it (unlimited)
  *   CUDA_STANDIN_PIN_BYTES_PER_S    rate at which host memory is pinned at most (unlimited)
  *   CUDA_STANDIN_STRICT          set: violations or leaks end the process with 97 at exit
  *   CUDA_STANDIN_QUIET           set: leaks at exit are not printed
@@ -147,6 +149,10 @@ struct sl_standin {
 	 * its contents there, copied out (0, or -1 when not). For tests; counts no call. */
 	int (*mapped)(int device, uint64_t addr, size_t bytes, int access);
 	int (*peek)(int device, uint64_t addr, void *to, size_t bytes);
+
+	/* Bytes of host-located memory that kernels have reached: of each range that they asked
+	 * for, as often as they did. */
+	uint64_t (*reached)(void);
 
 	/* What exists and was not given back. Contexts and what lives in them are gone with the
 	 * last release of the primary context. */

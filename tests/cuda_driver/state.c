@@ -434,6 +434,7 @@ settings_read(void)
 	s->late_ns = setting("CUDA_STANDIN_LATE_US", 0) * 1000;
 	s->pin_bytes_per_s = setting("CUDA_STANDIN_PIN_BYTES_PER_S", 0);
 	s->copy_bytes_per_s = setting("CUDA_STANDIN_COPY_BYTES_PER_S", 0);
+	s->link_bytes_per_s = setting("CUDA_STANDIN_LINK_BYTES_PER_S", 0);
 	if (getenv("CUDA_STANDIN_FAIL") && fail_set(getenv("CUDA_STANDIN_FAIL"))) {
 		fputs("stand-in driver: CUDA_STANDIN_FAIL cannot be read\n", stderr);
 		abort();
@@ -469,6 +470,17 @@ mapped(int device, uint64_t addr, size_t bytes, int access)
 	yes = !view_check(device, addr, bytes, access);
 	pthread_mutex_unlock(&the.lock);
 	return yes;
+}
+
+static uint64_t
+reached(void)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&the.lock);
+	bytes = the.reached;
+	pthread_mutex_unlock(&the.lock);
+	return bytes;
 }
 
 static int
@@ -516,6 +528,7 @@ sl_standin_table(void)
 		.memory_taken_set = memory_taken_set,
 		.mapped = mapped,
 		.peek = peek,
+		.reached = reached,
 		.live = live,
 	};
 

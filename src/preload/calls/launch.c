@@ -279,9 +279,11 @@ missed_bytes(const struct pl_use *uses, size_t n)
 }
 
 static void
-scope_init(struct pl_scope *scope, const void *what)
+scope_init(struct pl_scope *scope, const void *what, uint64_t shape)
 {
 	scope->what = (uintptr_t)what;
+	scope->shape = shape;
+	scope->growth = (struct pl_growth){0};
 	scope->name = "kernel";
 	scope->copies = 0;
 	scope->launch = scope->all = NULL;
@@ -317,8 +319,8 @@ launch_blind(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_s
 /* Everything that is to be done before the driver is called, and nothing if we take no part. CUresult;
  * launch_return() follows in either case. */
 static int
-launch_begin(struct pl_scope *scope, void *function, void **params, void **extra,
-	     struct cu_stream *stream, enum pl_default_stream flavour)
+launch_begin(struct pl_scope *scope, void *function, uint64_t shape, void **params,
+	     void **extra, struct cu_stream *stream, enum pl_default_stream flavour)
 {
 	struct pl_use uses[PL_USES_MAX];
 	struct scan scan;
@@ -327,7 +329,7 @@ launch_begin(struct pl_scope *scope, void *function, void **params, void **extra
 	unsigned flags;
 	int result;
 
-	scope_init(scope, function);
+	scope_init(scope, function, shape);
 	if (!pl_active())
 		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
@@ -376,6 +378,8 @@ launch_return(struct pl_scope *scope, int result)
 
 /* ---- both forms of a call: launched is what launch_begin() is told of it ---- */
 
+#define GRID(x, y, z) \
+	(((uint64_t)(x) << 32 | (y)) * 31 + (z)) /* as the shape of a launch */
 #define LIST(...) __VA_ARGS__
 #define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                      \
 	int name parameters                                                              \
@@ -395,18 +399,19 @@ LAUNCH(cuLaunchKernel,
        (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
 	unsigned block_y, unsigned block_z, unsigned shared_bytes, struct cu_stream *stream,
 	void **params, void **extra),
-       (function, params, extra, stream),
+       (function, GRID(grid_x, grid_y, grid_z), params, extra, stream),
        (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
 	params, extra))
 LAUNCH(cuLaunchKernelEx,
        (const struct cu_launch_config *config, void *function, void **params, void **extra),
-       (function, params, extra, config ? config->stream : NULL),
+       (function, config ? GRID(config->grid[0], config->grid[1], config->grid[2]) : 0, params,
+	extra, config ? config->stream : NULL),
        (config, function, params, extra))
 LAUNCH(cuLaunchCooperativeKernel,
        (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
 	unsigned block_y, unsigned block_z, unsigned shared_bytes, struct cu_stream *stream,
 	void **params),
-       (function, params, NULL, stream),
+       (function, GRID(grid_x, grid_y, grid_z), params, NULL, stream),
        (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
 	params))
 /* clang-format on */
@@ -416,7 +421,7 @@ LAUNCH(cuLaunchCooperativeKernel,
 static int
 launch_begin_old(struct pl_scope *scope, struct cu_stream *stream)
 {
-	scope_init(scope, NULL);
+	scope_init(scope, NULL, 0);
 	if (!pl_active())
 		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
@@ -469,8 +474,9 @@ cuLaunchCooperativeKernelMultiDevice(struct cu_cooperative_launch *launches, uns
 	while (begun < n && !result) {
 		struct cu_cooperative_launch *l = &launches[begun];
 
-		result = launch_begin(&scopes[begun++], l->function, l->params, NULL,
-				      l->stream, PL_LEGACY);
+		result = launch_begin(&scopes[begun++], l->function,
+				      GRID(l->grid[0], l->grid[1], l->grid[2]), l->params,
+				      NULL, l->stream, PL_LEGACY);
 	}
 	if (!result)
 		result = pl_fault_seen(

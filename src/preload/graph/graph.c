@@ -318,6 +318,7 @@ launch_scoped(struct graph_launch *l)
 	n = graph_launch_uses(l, uses, &flags, &number, &handle);
 	here = pl_peers_part(uses, n);
 	scope.what = (uintptr_t)handle;
+	scope.shape = 0;
 	scope.name = "graph";
 	scope.copies = 0;
 	result = pl_scope_begin(&scope, l->stream, l->flavour, uses, here, flags);

@@ -27,6 +27,7 @@
 	C(mapped_native, "of these, made the driver's: what was asked of them") \
 	C(foreign_bytes, "bytes of device memory allocated past us")            \
 	C(rooms_given, "times the driver was out of memory and was given some") \
+	C(parts_grown, "times the parts of slow launches were made longer")     \
 	C(tables, "copies found to hold addresses")                             \
 	C(follows_hit, "launches that followed as predicted")                   \
 	C(follows_miss, "launches that did not")                                \

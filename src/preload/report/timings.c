@@ -29,6 +29,7 @@
 #include "preload/alloc/block.h"
 #include "preload/api/api_foreign.h"
 #include "preload/api/api_stream.h"
+#include "preload/args/part_growth.h"
 #include "preload/gpu.h"
 #include "preload/preload.h"
 #include "preload/report/timeline.h"
@@ -48,6 +49,9 @@
 #define ANCHOR_NS    30000u /* a reading that takes longer is tried again */
 
 _Atomic int pl_timed_by;
+
+/* There are events of ours. atomic: pairs with timing_make(): who sees it sees the lists it stands for. */
+static _Atomic int any_timed;
 
 /* A context's clock: now, and what it was before. */
 struct anchor {
@@ -192,6 +196,7 @@ timing_tell(const struct pl_timing *timing, uint64_t begin_ns, uint64_t ns)
 {
 	if (timing->record != SL_TRACE_NONE)
 		pl_tracing_told(timing->gpu, timing->record, ns);
+	pl_growth_took(&timing->growth, ns);
 	if (pl_timed() & PL_TIMED_TIMELINE)
 		pl_timeline_told(timing, begin_ns, ns);
 }
@@ -317,7 +322,7 @@ pl_timings_context_leaves(const struct cu_context *context)
 	struct pl_timing *begun = NULL, *kept = NULL;
 	struct anchor *a;
 
-	if (!pl_timed())
+	if (!pl_timed() && !atomic_load_explicit(&any_timed, memory_order_acquire))
 		return;
 	pl_enter();
 	sl_mutex_lock(&asking);
@@ -394,6 +399,8 @@ timing_make(const struct pl_scope *scope, const struct pl_gpu *gpu, uint64_t sin
 	timing->launches[0] = scope->launch ? sl_launch_number(scope->launch) : 0;
 	timing->launches[1] = scope->all ? sl_launch_number(scope->all) : 0;
 	timing->bytes = scope->what ? 0 : uses_bytes(uses, n);
+	timing->growth = scope->growth;
+	atomic_store_explicit(&any_timed, 1, memory_order_release);
 	return timing;
 }
 
@@ -403,18 +410,19 @@ pl_timing_begin(struct pl_scope *scope, struct cu_stream *stream,
 		unsigned flags, uint64_t since)
 {
 	uint64_t opened = scope->gpu ? sl_now_ns() : since; /* else it took no time */
-	int by = pl_timed(), timeline = (by & PL_TIMED_TIMELINE) != 0, token;
+	int grows = scope->growth.key != 0, by = pl_timed(),
+	    timeline = (by & PL_TIMED_TIMELINE) != 0, token;
 	uint32_t record = SL_TRACE_NONE;
 	struct pl_timing *timing = NULL;
 	struct pl_gpu *gpu;
 
 	if (!scope->name || flags & PL_SCOPE_LOOK)
 		return;
-	if (timeline && opened - since < WAITED_NS && !timeline_wants(opened)) {
+	if (timeline && !grows && opened - since < WAITED_NS && !timeline_wants(opened)) {
 		pl_timeline_untimed();
 		timeline = 0;
 	}
-	if (!timeline && !(by & PL_TIMED_RECORD))
+	if (!timeline && !grows && !(by & PL_TIMED_RECORD))
 		return;
 	gpu = n ? uses[0].block->gpu : pl_gpu_here();
 	if (!gpu || pl_stream_captures(stream, flavour))
@@ -425,7 +433,7 @@ pl_timing_begin(struct pl_scope *scope, struct cu_stream *stream,
 		pl_timings_collect(COLLECT_MAX, 0, 0);
 	if (by & PL_TIMED_RECORD)
 		record = pl_tracing_work(scope, gpu, uses, n, flags);
-	if (record != SL_TRACE_NONE || timeline)
+	if (record != SL_TRACE_NONE || timeline || grows)
 		timing = timing_make(scope, gpu, since, opened, uses, n);
 	if (timing) {
 		timing->record = record;

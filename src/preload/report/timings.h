@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times of work on streams (timings.c): two events around it, asked about later. --record and
- * --timeline want them. Without either of them a scope pays one load and one branch.
+ * --timeline want them, and some launches of parts (args/part_growth.h). All others pay one load
+ * and one branch.
  *
  * Threads: any; nothing here waits for the program's work.
  */
@@ -36,8 +37,9 @@ struct pl_timing {
 	struct cu_context *context; /* the events' */
 	struct cu_stream *stream;
 	int gpu;
-	int broken;      /* an event could not be recorded: no time */
-	uint32_t record; /* its number in the record; SL_TRACE_NONE: none */
+	int broken;              /* an event could not be recorded: no time */
+	uint32_t record;         /* its number in the record; SL_TRACE_NONE: none */
+	struct pl_growth growth; /* who asks whether its parts were too short */
 	/* For the timeline. */
 	const char *name;   /* lives as long as the library */
 	int copies, thread; /* scope->copies; the calling thread */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts that are too short (part_growth.c). A part of a block is a guess (parts.h). A kernel that goes
+ * beyond it reads host memory over the link, and is slow. So launches of parts are timed, and the
+ * parts of a slow one are tried larger.
+ *
+ * Threads: any. Nothing here blocks.
+ */
+#ifndef SL_PRELOAD_PART_GROWTH_H
+#define SL_PRELOAD_PART_GROWTH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "preload/scope.h"
+
+/*
+ * Before a launch whose uses have parts. what, shape: the same for launches of the same work (a
+ * function and its grid; a graph or a piece of one). budget_bytes: of the device. *growth is filled:
+ * how large its parts are to be, and whether its time is wanted (growth->key is not 0).
+ */
+void pl_growth_begin(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t n,
+		     uint64_t budget_bytes, struct pl_growth *growth);
+
+/* Bytes from use->addr on that are to be on the device: those of the use, unless it is a part that
+ * is grown. */
+uint64_t pl_growth_bytes(const struct pl_growth *growth, const struct pl_use *use);
+
+/* That launch took so long on its stream. 0: not known. */
+void pl_growth_took(const struct pl_growth *growth, uint64_t ns);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the parts of launches are made longer, from times alone: slow ones that a longer part helps,
+ * slow ones that it does not help, fast ones, parts that would take too much of the device, works
+ * that become slow later, and more works than are known.
+ */
+#include "preload/alloc/block.h"
+#include "unit/cmocka_all.h"
+
+/* Not in the library that unit tests are linked with. */
+#include "preload/args/part_growth.c" /* NOLINT(bugprone-suspicious-include) */
+
+#define MIB    (UINT64_C(1) << 20)
+#define BUDGET (1024 * MIB)
+#define SLOW   (10 * SLOW_NS)
+
+_Atomic uint64_t pl_counters[PL_COUNT_COUNT];
+
+static struct pl_block block = {.base = 4096 * MIB, .bytes = 2048 * MIB};
+
+static struct pl_use
+part(uint64_t bytes)
+{
+	return (struct pl_use){.block = &block,
+			       .addr = block.base + 64 * MIB,
+			       .bytes = bytes,
+			       .open = 1};
+}
+
+/* A launch that takes ns. Returns the bytes of its part. */
+static uint64_t
+launch(uint64_t what, uint64_t bytes, uint64_t ns)
+{
+	struct pl_use use = part(bytes);
+	struct pl_growth growth;
+
+	pl_growth_begin(what, 0, &use, 1, BUDGET, &growth);
+	pl_growth_took(&growth, ns);
+	return pl_growth_bytes(&growth, &use);
+}
+
+/* A kernel that uses so many bytes: what the part lacks comes over the link. */
+static uint64_t
+kernel(uint64_t what, uint64_t bytes, uint64_t used)
+{
+	struct pl_use use = part(bytes);
+	struct pl_growth growth;
+	uint64_t there, missing;
+
+	pl_growth_begin(what, 0, &use, 1, BUDGET, &growth);
+	there = pl_growth_bytes(&growth, &use);
+	missing = used > there ? used - there : 0;
+	pl_growth_took(&growth, 1000 + missing / LINK_BYTES_NS);
+	return there;
+}
+
+static void
+a_short_part_grows_until_it_suffices(void **state)
+{
+	uint64_t there = 0, grown = pl_counters[PL_COUNT_parts_grown];
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		there = kernel(101, 2 * MIB, 100 * MIB);
+	assert_int_equal(there, 128 * MIB);
+	assert_int_equal(pl_counters[PL_COUNT_parts_grown] - grown, 1);
+	/* A part without an end. */
+	for (int i = 0; i < 20; i++)
+		there = kernel(102, 0, 30 * MIB);
+	assert_int_equal(there, 32 * MIB);
+}
+
+/* A kernel that reads what is missing sixteen times over. */
+static void
+a_part_that_was_made_too_long_shrinks(void **state)
+{
+	uint64_t there = 0, most = 0;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		struct pl_use use = part(2 * MIB);
+		struct pl_growth growth;
+
+		pl_growth_begin(111, 0, &use, 1, BUDGET, &growth);
+		there = pl_growth_bytes(&growth, &use);
+		pl_growth_took(&growth, there < 30 * MIB ? 16 * (30 * MIB - there) / LINK_BYTES_NS
+							 : 1000);
+		most = there > most ? there : most;
+	}
+	assert_int_equal(most, 512 * MIB);
+	assert_int_equal(there, 32 * MIB);
+}
+
+static void
+one_trial_in_vain(void **state)
+{
+	unsigned tried = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		tried += launch(201, 2 * MIB, SLOW) > 2 * MIB;
+	assert_int_equal(tried, 1);
+}
+
+static void
+fast_launches_are_left_alone(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(launch(301, 2 * MIB, SLOW_NS - 1), 2 * MIB);
+		/* Slow for its bytes only if the link could have moved much of them. */
+		assert_int_equal(launch(302, 100 * MIB, 100 * MIB / LINK_BYTES_NS / 5),
+				 100 * MIB);
+	}
+}
+
+static void
+parts_take_no_more_than_half(void **state)
+{
+	uint64_t there = 0;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		there = kernel(401, 100 * MIB, 900 * MIB);
+	assert_int_equal(there, 400 * MIB); /* the next level were 1600 */
+	for (int i = 0; i < 20; i++)
+		there = kernel(402, 200 * MIB, 900 * MIB);
+	assert_int_equal(there, 200 * MIB);
+}
+
+static void
+what_becomes_slow_is_tried_again(void **state)
+{
+	uint64_t there = 0;
+
+	(void)state;
+	for (int i = 0; i < 40; i++)
+		there = kernel(501, 8 * MIB, 8 * MIB);
+	assert_int_equal(there, 8 * MIB);
+	for (int i = 0; i < 100; i++)
+		there = kernel(501, 8 * MIB, 30 * MIB);
+	assert_int_equal(there, 32 * MIB);
+}
+
+static void
+times_come_late(void **state)
+{
+	struct pl_use use = part(2 * MIB);
+	struct pl_growth growth[8];
+	uint64_t there = 0;
+
+	(void)state;
+	for (int round = 0; round < 6; round++) {
+		for (int i = 0; i < 8; i++)
+			pl_growth_begin(601, 0, &use, 1, BUDGET, &growth[i]);
+		for (int i = 0; i < 8; i++) {
+			there = pl_growth_bytes(&growth[i], &use);
+			pl_growth_took(&growth[i], there < 32 * MIB ? SLOW : 1000);
+		}
+	}
+	assert_int_equal(there, 32 * MIB);
+}
+
+static void
+more_works_than_are_known(void **state)
+{
+	(void)state;
+	for (uint64_t what = 1; what < 5 * (uint64_t)WORKS; what++)
+		assert_in_range(launch(what << 20, 2 * MIB, SLOW), 2 * MIB, 512 * MIB);
+}
+
+static void
+uses_of_whole_blocks_have_no_time(void **state)
+{
+	struct pl_use use = part(2 * MIB);
+	struct pl_growth growth;
+
+	(void)state;
+	use.open = 0;
+	for (int i = 0; i < 10; i++) {
+		pl_growth_begin(701, 0, &use, 1, BUDGET, &growth);
+		assert_int_equal(growth.key, 0);
+		assert_int_equal(pl_growth_bytes(&growth, &use), 2 * MIB);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_short_part_grows_until_it_suffices),
+		cmocka_unit_test(a_part_that_was_made_too_long_shrinks),
+		cmocka_unit_test(one_trial_in_vain),
+		cmocka_unit_test(fast_launches_are_left_alone),
+		cmocka_unit_test(parts_take_no_more_than_half),
+		cmocka_unit_test(what_becomes_slow_is_tried_again),
+		cmocka_unit_test(times_come_late),
+		cmocka_unit_test(more_works_than_are_known),
+		cmocka_unit_test(uses_of_whole_blocks_have_no_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
