@@ -35,6 +35,8 @@ enum report_part {
 	REPORT_WAIT_READ,
 	REPORT_WAIT_OUT,
 	REPORT_WAIT_WRITE,
+	REPORT_WAIT_MAP,
+	REPORT_WAIT_PIN,
 	REPORT_WAIT_OTHER,
 	REPORT_HOST,
 	REPORT_PARTS
@@ -48,6 +50,8 @@ enum report_span_kind {
 	REPORT_SPAN_KERNEL,
 	REPORT_SPAN_COPY,
 	REPORT_SPAN_QUEUED, /* work that was called and has not begun */
+	REPORT_SPAN_MAP,    /* the driver maps a chunk */
+	REPORT_SPAN_PIN,    /* host memory is pinned */
 	REPORT_SPAN_WAYS,
 	REPORT_SPAN_KINDS = REPORT_SPAN_WAYS + REPORT_WAYS
 };

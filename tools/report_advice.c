@@ -182,8 +182,26 @@ rest_advise(struct report *report, const struct report_gpu *gpu)
 {
 	uint64_t other_ns = gpu->part_ns[REPORT_WAIT_OTHER],
 		 host_ns = gpu->part_ns[REPORT_HOST];
+	uint64_t map_ns = gpu->part_ns[REPORT_WAIT_MAP],
+		 pin_ns = gpu->part_ns[REPORT_WAIT_PIN];
 	uint64_t busy_ns = gpu->part_ns[REPORT_KERNELS] + gpu->part_ns[REPORT_COPIES];
 
+	if (report_share(report, map_ns) >= SHARE)
+		advise(report, "mappings",
+		       "An allocation for each tensor. The driver changed mappings for "
+		       "%.3f "
+		       "s (%.1f %% of the time) while the GPU waited. What a kernel may "
+		       "reach "
+		       "of a large block is mapped in host memory. Programs whose own "
+		       "allocator can be switched off avoid that.",
+		       (double)map_ns / 1e9, report_share(report, map_ns));
+	if (report_share(report, pin_ns) >= SHARE)
+		advise(report, "pinning",
+		       "A longer run. Host memory was pinned for %.3f s (%.1f %% of the "
+		       "time) while the GPU waited. Each piece of it is pinned once, "
+		       "when it "
+		       "is needed first.",
+		       (double)pin_ns / 1e9, report_share(report, pin_ns));
 	if (report_share(report, other_ns) >= SHARE)
 		advise(report, "waits without a move",
 		       "Look at the functions that waited. Work was called for %.3f s "

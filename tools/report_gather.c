@@ -398,6 +398,23 @@ move_take(struct gather *g, const struct track *track, const struct timeline_eve
 			e->ns + e->span_ns, bytes);
 }
 
+/* Of the library's own threads, too: what they do, others wait for. On every GPU. */
+static int
+wait_take(struct gather *g, const struct track *track, const struct timeline_event *e)
+{
+	uint64_t end_ns = e->ns + e->span_ns;
+	int kind = !strcmp(e->name, "mapping")   ? REPORT_SPAN_MAP
+		   : !strcmp(e->name, "pinning") ? REPORT_SPAN_PIN
+						 : -1;
+	int rc = span_add(g, &g->waits, e->ns, end_ns, track->thread);
+
+	for (int gpu = 0; kind >= 0 && !rc && gpu < REPORT_GPUS_MAX; gpu++)
+		if (g->report->gpus[gpu])
+			rc = span_add(g, &g->report->gpus[gpu]->spans[kind], e->ns,
+				      end_ns, track->thread);
+	return rc;
+}
+
 static int
 slice_take(struct gather *g, const struct timeline_event *e)
 {
@@ -412,7 +429,7 @@ slice_take(struct gather *g, const struct timeline_event *e)
 	case TRACK_MOVES:
 		return move_take(g, track, e);
 	case TRACK_WAITS:
-		return span_add(g, &g->waits, e->ns, e->ns + e->span_ns, track->thread);
+		return wait_take(g, track, e);
 	case TRACK_PLACE:
 	case TRACK_NONE:
 		break;

@@ -6,8 +6,8 @@
  * 1. A kernel or a graph runs.
  * 2. A copy or a fill of the program runs.
  * 3. Work was called and has not begun, or its thread waits in the call: the GPU waits. For a copy
- *    in, a disk read, a copy out or a disk write, whichever of these is under way, in this order; or
- *    for something else.
+ *    in, a disk read, a copy out, a disk write, a mapping or pinned memory, whichever of these is
+ *    under way, in this order; or for something else.
  * 4. Nothing is called: the GPU waits for the program.
  *
  * The order of 3 follows the data to the kernel: the nearest step is what it waits for at that moment.
@@ -30,6 +30,8 @@ static const struct {
 	[REPORT_WAIT_READ] = {"waits: disk reads", "wait_read", "disk reads"},
 	[REPORT_WAIT_OUT] = {"waits: copies out", "wait_out", "link out"},
 	[REPORT_WAIT_WRITE] = {"waits: disk writes", "wait_write", "disk writes"},
+	[REPORT_WAIT_MAP] = {"waits: mapping", "wait_map", "mappings"},
+	[REPORT_WAIT_PIN] = {"waits: pinning", "wait_pin", "pinning"},
 	[REPORT_WAIT_OTHER] = {"waits: no move", "wait_other", "calls under Sluice"},
 	[REPORT_HOST] = {"host: no call", "host", "host"},
 };
@@ -247,12 +249,14 @@ static enum report_part
 part_of(const int active[REPORT_SPAN_KINDS])
 {
 	static const struct {
-		enum report_way way;
+		int kind;
 		enum report_part part;
-	} waits[] = {{REPORT_IN, REPORT_WAIT_IN},
-		     {REPORT_READ, REPORT_WAIT_READ},
-		     {REPORT_OUT, REPORT_WAIT_OUT},
-		     {REPORT_WRITE, REPORT_WAIT_WRITE}};
+	} waits[] = {{REPORT_SPAN_WAYS + REPORT_IN, REPORT_WAIT_IN},
+		     {REPORT_SPAN_WAYS + REPORT_READ, REPORT_WAIT_READ},
+		     {REPORT_SPAN_WAYS + REPORT_OUT, REPORT_WAIT_OUT},
+		     {REPORT_SPAN_WAYS + REPORT_WRITE, REPORT_WAIT_WRITE},
+		     {REPORT_SPAN_MAP, REPORT_WAIT_MAP},
+		     {REPORT_SPAN_PIN, REPORT_WAIT_PIN}};
 
 	if (active[REPORT_SPAN_KERNEL])
 		return REPORT_KERNELS;
@@ -261,7 +265,7 @@ part_of(const int active[REPORT_SPAN_KINDS])
 	if (!active[REPORT_SPAN_QUEUED])
 		return REPORT_HOST;
 	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
-		if (active[REPORT_SPAN_WAYS + waits[i].way])
+		if (active[waits[i].kind])
 			return waits[i].part;
 	return REPORT_WAIT_OTHER;
 }

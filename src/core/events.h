@@ -39,6 +39,8 @@ enum sl_wait_reason {
 	SL_WAIT_CHUNK,       /* one that is busy otherwise */
 	SL_WAIT_HOST_ROOM,   /* room in host memory */
 	SL_WAIT_DEVICE_ROOM, /* room on the device, that launches hold */
+	SL_WAIT_MAP, /* the device, which maps a chunk: to its own memory, or zero-copy */
+	SL_WAIT_PIN, /* host memory that is made, and pinned */
 	SL_WAIT_LAUNCH, /* launches: to be prepared, to end, to give something back */
 	SL_WAIT_REASON_COUNT
 };

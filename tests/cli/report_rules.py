@@ -12,7 +12,7 @@ import json
 import sys
 
 failed = False
-WAITS = ("wait_in", "wait_read", "wait_out", "wait_write", "wait_other")
+WAITS = ("wait_in", "wait_read", "wait_out", "wait_write", "wait_map", "wait_pin", "wait_other")
 WAYS = {"link_in": "h2d_", "link_out": "d2h_", "disk_read": "store_read", "disk_write": "store_write"}
 
 

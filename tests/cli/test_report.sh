@@ -57,7 +57,9 @@ put(IN, "move", "launch", 250, 150, bytes=6 * MIB, counter="h2d_launch", address
 put(READ, "disk", "demand", 350, 150, bytes=2 * MIB, counter="store_read_demand", address=4096)   # 400..500
 put(OUT, "move", "eviction", 450, 150, bytes=3 * MIB, counter="d2h_evict", address=8192)          # 500..600
 put(WRITE, "disk", "spill", 550, 150, bytes=1 * MIB, counter="store_write_spill", address=8192)   # 600..700
-put(WAITS, "wait", "room on the device", 700, 100)                                       # no move 100
+put(WAITS, "wait", "room on the device", 700, 100)                                       # no move 40
+put(OTHER, "wait", "mapping", 690, 30)                                                   # mapping 20
+put(WAITS, "wait", "pinning", 715, 45)                                                   # pinning 40
 put(OTHER, "wait", "launches", 800, 1000)                                                # calls no work: host
 put(STREAM, "kernel", "second", 800, 200, thread=9, behind_call_us=500, launch=5)        # kernels 200
 memory(900, device=(64 * MIB, 64 * MIB), host=(32 * MIB, 32 * MIB), store=(5 * MIB, 0))
@@ -73,7 +75,7 @@ json.dump({"displayTimeUnit": "ns", "traceEvents": events, "more": {"traceEvents
 END
 parts="gpus.0.parts_ns.kernels=400000 gpus.0.parts_ns.copies_and_fills=100000 gpus.0.parts_ns.wait_in=100000
 	gpus.0.parts_ns.wait_read=100000 gpus.0.parts_ns.wait_out=100000 gpus.0.parts_ns.wait_write=100000
-	gpus.0.parts_ns.wait_other=100000 gpus.0.parts_ns.host=1000000 wall_ns=2000000 end=whole
+	gpus.0.parts_ns.wait_map=20000 gpus.0.parts_ns.wait_pin=40000 gpus.0.parts_ns.wait_other=40000 gpus.0.parts_ns.host=1000000 wall_ns=2000000 end=whole
 	gpus.0.binds=host gpus.0.link_in.bytes=10485760 gpus.0.link_in.busy_ns=250000
 	functions.0.name=second functions.0.waited_ns=500000 functions.0.copied_in_bytes=6291456
 	chunks.0.address=4096 chunks.0.copied_in_bytes=10485760 chunks.1.copied_out_bytes=3145728

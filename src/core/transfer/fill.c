@@ -119,7 +119,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int watched = c->dead &&
 		      (c->flags & SL_DISCARD_EAGER); /* each later write is to be seen */
 	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
-	uint64_t event = 0;
+	uint64_t event = 0, since;
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
@@ -139,6 +139,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	if (h)
 		event = sl_event_begin(c, fill_counter(fill), r->chunk_bytes, 0,
 				       fill->launch);
+	since = sl_event_now(s);
 	sl_space_unlock(s);
 	/* Cleared, whatever the intent: a kernel may leave bytes alone, or never run, and nobody is
 	 * to see what another range had there. */
@@ -149,6 +150,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 		rc = s->device->ops->present(s->device, sl_chunk_addr(c), r->chunk_bytes,
 					     h ? h->frame : NULL, flags);
 	sl_space_lock(s);
+	sl_event_waited(s, SL_WAIT_MAP, since);
 	if (rc) {
 		fill_count(c, fill, h != NULL, 1);
 		sl_event_undo(s, event);

@@ -267,6 +267,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	uint64_t bytes = c->region->chunk_bytes;
 	struct sl_pool_want want = {.bytes = bytes};
 	struct sl_host *h;
+	uint64_t since;
 	int rc, expect;
 
 	while (s->host.staging_used_bytes + bytes > staging_share(s, use)) {
@@ -287,6 +288,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	s->host.staging_used_bytes += bytes;
 	s->host.staging_active++;
 	expect = use == SL_STAGING_EVICT && host_expect(s, &want);
+	since = sl_event_now(s);
 	sl_space_unlock(s);
 
 	if (expect) {
@@ -299,6 +301,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	       : sl_fail(-ENOMEM, "host: out of memory");
 
 	sl_space_lock(s);
+	sl_event_waited(s, SL_WAIT_PIN, since);
 	if (rc) {
 		s->host.staging_used_bytes -= bytes;
 		s->host.staging_active--;

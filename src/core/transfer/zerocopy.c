@@ -19,6 +19,7 @@ reach_change(struct sl_chunk *c, int reach)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
+	uint64_t since = sl_event_now(s);
 	int rc;
 
 	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
@@ -28,6 +29,7 @@ reach_change(struct sl_chunk *c, int reach)
 		   : s->device->zerocopy->unmap(s->device, sl_chunk_addr(c),
 						c->region->chunk_bytes);
 	sl_space_lock(s);
+	sl_event_waited(s, SL_WAIT_MAP, since);
 	if (!rc && reach)
 		c->flags |= SL_ZEROCOPY;
 	else if (!rc)

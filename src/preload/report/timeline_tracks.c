@@ -465,6 +465,8 @@ wait_write(struct pl_tracks *t, const struct sl_event *e)
 		[SL_WAIT_CHUNK] = "chunk in use",
 		[SL_WAIT_HOST_ROOM] = "room in host memory",
 		[SL_WAIT_DEVICE_ROOM] = "room on the device",
+		[SL_WAIT_MAP] = "mapping",
+		[SL_WAIT_PIN] = "pinning",
 		[SL_WAIT_LAUNCH] = "launches",
 	};
 
