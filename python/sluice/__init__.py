@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sluice._array import Array, empty, open
     from sluice._library import Error
+    from sluice._report import report
     from sluice._space import configure, limits, stats
 
 __all__ = ["Array", "Error", "__version__", "command_path", "configure", "empty", "limits", "open",
-           "prefix_path", "safetensors", "stats"]
+           "prefix_path", "report", "safetensors", "stats"]
 
 __version__: str
 _PACKAGE = "sluice-gpu"
 # Loaded when they are used first: importing NumPy takes longer than starting the command.
 _HOMES = {"Array": "_array", "empty": "_array", "open": "_array", "Error": "_library",
-          "configure": "_space", "limits": "_space", "stats": "_space"}
+          "configure": "_space", "limits": "_space", "stats": "_space", "report": "_report"}
 
 
 def __getattr__(name: str) -> Any:

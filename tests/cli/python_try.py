@@ -44,6 +44,25 @@ def memory_larger_than_both_budgets_is_spilled():
     assert stats["counters"]["store_write_spill"] > 0
 
 
+def a_run_is_reported():
+    pid, stream, moves = 77, 5000001, 5000002
+    events = [{"ph": "M", "pid": pid, "tid": track, "name": "thread_name", "args": {"name": name}}
+              for track, name in ((pid, "sluice"), (stream, "GPU 0 stream 1"), (moves, "GPU 0 copies in"))]
+    events += [{"ph": "X", "pid": pid, "tid": moves, "cat": "move", "name": "launch", "ts": 100, "dur": 200,
+                "args": {"bytes": MIB, "counter": "h2d_launch", "address": 4096, "launch": 1}},
+               {"ph": "X", "pid": pid, "tid": stream, "cat": "kernel", "name": "first", "ts": 300, "dur": 700,
+                "args": {"launch": 1, "thread": 9, "behind_call_us": 200}}]
+    with open("run.json", "w") as file:
+        json.dump({"traceEvents": events}, file)
+    said = sluice.report("run.json", html="run.html")
+    assert said["gpus"][0]["parts_ns"]["kernels"] == 700000 and said["gpus"][0]["parts_ns"]["wait_in"] == 200000, said
+    assert os.path.getsize("run.html") > 1000
+    assert fails(sluice.Error, "no-such.json", sluice.report, "no-such.json").errno == errno.EINVAL
+    with open("cut.json", "w") as file:
+        file.write("{")
+    fails(sluice.Error, "cut.json", sluice.report, "cut.json")
+
+
 def memory_goes_with_the_last_view():
     before = sluice.stats()["resident_bytes"]["device"]
     a = sluice.empty((4 * MIB,), "u1")
@@ -262,7 +281,7 @@ def the_tutorial_runs():
     assert done.returncode == 0, done.stderr
 
 
-CASES = [memory_larger_than_both_budgets_is_spilled, memory_goes_with_the_last_view, files_are_read_and_written,
+CASES = [memory_larger_than_both_budgets_is_spilled, a_run_is_reported, memory_goes_with_the_last_view, files_are_read_and_written,
          a_file_larger_than_memory_is_updated_in_place, wrong_files_are_refused, npy_files_are_read_in_place,
          safetensors_are_read_in_place, moves_change_places_and_nothing_else, results_are_ordinary_arrays,
          limits_hold_for_a_while, threads_share_arrays, a_forked_child_leaves_the_parents_memory_alone,
