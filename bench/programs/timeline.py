@@ -54,14 +54,9 @@ def shares(spans, begin, end, columns):
     """How much of each column's time the spans take."""
     width, busy = (end - begin) / columns, [0.0] * columns
     for first, last in joined(spans):
-        first, last = max(first, begin), min(last, end)
-        while first < last:
-            column = min(int((first - begin) / width), columns - 1)
-            edge = min(last, begin + (column + 1) * width)
-            if edge <= first:
-                break
-            busy[column] += (edge - first) / width
-            first = edge
+        first, last = (max(first, begin) - begin) / width, (min(last, end) - begin) / width
+        for column in range(int(first), min(int(last) + 1, columns)):
+            busy[column] += max(0.0, min(last, column + 1) - max(first, column))
     return busy
 
 
