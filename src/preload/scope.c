@@ -257,6 +257,18 @@ rest_add(struct wanted *w, const struct pl_block *block, unsigned *flags)
 							   SLUICE_USE_READ_WRITE};
 }
 
+/* Bytes on the device, of that much of the use's block. */
+static uint64_t
+use_resident(const struct pl_use *use, uint64_t from, uint64_t to)
+{
+	const void *addr = (const void *)(uintptr_t)(use->addr + from);
+	struct sluice_residency at;
+
+	if (sluice_residency(use->block->gpu->space, addr, to - from, &at))
+		return 0;
+	return at.tier_bytes[SLUICE_TIER_DEVICE];
+}
+
 /* captured: what is captured touches nothing yet. */
 static void
 wanted_fill(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *uses,
@@ -416,7 +428,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	pl_gpu_settled_wait(gpu);
 	if (scope->what && !captured)
 		pl_growth_begin(scope->what, scope->shape, uses, n, gpu->device_budget,
-				&scope->growth);
+				use_resident, &scope->growth);
 	wanted_fill(&wanted, gpu, uses, n, &scope->growth, captured, &flags);
 	n_named = wanted.n;
 	follows = n_named && pl_settings()->follow && !(flags & PL_SCOPE_AWAY) &&

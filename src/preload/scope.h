@@ -34,6 +34,7 @@ struct pl_growth {
 	uint64_t key;   /* of the work; 0: its time is not wanted */
 	uint64_t bytes; /* of its parts */
 	unsigned level; /* 0: as they are cut */
+	int again;      /* whether less is to be tried once more */
 };
 
 enum pl_scope_flag {

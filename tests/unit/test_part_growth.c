@@ -27,6 +27,16 @@ part(uint64_t bytes)
 			       .open = 1};
 }
 
+static uint64_t there_by_chance; /* parts in a hundred of what is asked for */
+
+static uint64_t
+resident(const struct pl_use *use, uint64_t from, uint64_t to)
+{
+	assert_ptr_equal(use->block, &block);
+	assert_true(from < to);
+	return (to - from) / 100 * there_by_chance;
+}
+
 /* A launch that takes ns. Returns the bytes of its part. */
 static uint64_t
 launch(uint64_t what, uint64_t bytes, uint64_t ns)
@@ -34,7 +44,7 @@ launch(uint64_t what, uint64_t bytes, uint64_t ns)
 	struct pl_use use = part(bytes);
 	struct pl_growth growth;
 
-	pl_growth_begin(what, 0, &use, 1, BUDGET, &growth);
+	pl_growth_begin(what, 0, &use, 1, BUDGET, resident, &growth);
 	pl_growth_took(&growth, ns);
 	return pl_growth_bytes(&growth, &use);
 }
@@ -47,7 +57,7 @@ kernel(uint64_t what, uint64_t bytes, uint64_t used)
 	struct pl_growth growth;
 	uint64_t there, missing;
 
-	pl_growth_begin(what, 0, &use, 1, BUDGET, &growth);
+	pl_growth_begin(what, 0, &use, 1, BUDGET, resident, &growth);
 	there = pl_growth_bytes(&growth, &use);
 	missing = used > there ? used - there : 0;
 	pl_growth_took(&growth, 1000 + missing / LINK_BYTES_NS);
@@ -64,10 +74,34 @@ a_short_part_grows_until_it_suffices(void **state)
 		there = kernel(101, 2 * MIB, 100 * MIB);
 	assert_int_equal(there, 128 * MIB);
 	assert_int_equal(pl_counters[PL_COUNT_parts_grown] - grown, 1);
+	/* The end of its part becomes known: it is taken then. */
+	for (int i = 0; i < 20; i++)
+		there = kernel(101, 100 * MIB, 100 * MIB);
+	assert_int_equal(there, 100 * MIB);
 	/* A part without an end. */
 	for (int i = 0; i < 20; i++)
 		there = kernel(102, 0, 30 * MIB);
 	assert_int_equal(there, 32 * MIB);
+}
+
+/* What is beyond the lower level's parts is on the device: that would be as fast for now. */
+static void
+nothing_shrinks_by_chance(void **state)
+{
+	uint64_t there = 0;
+
+	(void)state;
+	there_by_chance = 30;
+	for (int i = 0; i < 20; i++)
+		there = kernel(121, 2 * MIB, 100 * MIB);
+	for (int i = 0; i < 200; i++)
+		there = launch(121, 2 * MIB, 1000);
+	assert_int_equal(there, 128 * MIB);
+	there_by_chance = 20;
+	for (int i = 0; i < 200; i++)
+		there = launch(121, 2 * MIB, 1000);
+	assert_int_equal(there, 2 * MIB);
+	there_by_chance = 0;
 }
 
 /* A kernel that reads what is missing sixteen times over. */
@@ -81,7 +115,7 @@ a_part_that_was_made_too_long_shrinks(void **state)
 		struct pl_use use = part(2 * MIB);
 		struct pl_growth growth;
 
-		pl_growth_begin(111, 0, &use, 1, BUDGET, &growth);
+		pl_growth_begin(111, 0, &use, 1, BUDGET, resident, &growth);
 		there = pl_growth_bytes(&growth, &use);
 		pl_growth_took(&growth, there < 30 * MIB ? 16 * (30 * MIB - there) / LINK_BYTES_NS
 							 : 1000);
@@ -122,10 +156,16 @@ parts_take_no_more_than_half(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++)
 		there = kernel(401, 100 * MIB, 900 * MIB);
-	assert_int_equal(there, 400 * MIB); /* the next level were 1600 */
-	for (int i = 0; i < 20; i++)
-		there = kernel(402, 200 * MIB, 900 * MIB);
-	assert_int_equal(there, 200 * MIB);
+	assert_int_equal(there, 512 * MIB); /* half of the budget */
+	for (int i = 0; i < 20; i++) {
+		struct pl_use uses[2] = {part(200 * MIB), part(200 * MIB)};
+		struct pl_growth growth;
+
+		uses[1].addr += 600 * MIB;
+		pl_growth_begin(402, 0, uses, 2, BUDGET, resident, &growth);
+		pl_growth_took(&growth, SLOW);
+		assert_int_equal(pl_growth_bytes(&growth, &uses[0]), 200 * MIB);
+	}
 }
 
 static void
@@ -152,7 +192,7 @@ times_come_late(void **state)
 	(void)state;
 	for (int round = 0; round < 6; round++) {
 		for (int i = 0; i < 8; i++)
-			pl_growth_begin(601, 0, &use, 1, BUDGET, &growth[i]);
+			pl_growth_begin(601, 0, &use, 1, BUDGET, resident, &growth[i]);
 		for (int i = 0; i < 8; i++) {
 			there = pl_growth_bytes(&growth[i], &use);
 			pl_growth_took(&growth[i], there < 32 * MIB ? SLOW : 1000);
@@ -178,7 +218,7 @@ uses_of_whole_blocks_have_no_time(void **state)
 	(void)state;
 	use.open = 0;
 	for (int i = 0; i < 10; i++) {
-		pl_growth_begin(701, 0, &use, 1, BUDGET, &growth);
+		pl_growth_begin(701, 0, &use, 1, BUDGET, resident, &growth);
 		assert_int_equal(growth.key, 0);
 		assert_int_equal(pl_growth_bytes(&growth, &use), 2 * MIB);
 	}
@@ -189,6 +229,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_short_part_grows_until_it_suffices),
+		cmocka_unit_test(nothing_shrinks_by_chance),
 		cmocka_unit_test(a_part_that_was_made_too_long_shrinks),
 		cmocka_unit_test(one_trial_in_vain),
 		cmocka_unit_test(fast_launches_are_left_alone),

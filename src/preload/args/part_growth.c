@@ -4,17 +4,20 @@
  * addresses over time. So an address that begins a tensor now may lie inside of another one later,
  * and ends its part too early. The kernel then uses the rest over the link, at each launch.
  *
- * Only its time shows that. Launches of the same work (a function with its grid, a piece of a graph)
- * have one size of their parts: a level. Each level is four times as long as the one below.
+ * Only its time shows that. Launches of the same work (a function with its grid, a piece of a
+ * graph) have a level in common. Parts that are shorter than the level's length, 8, 32, 128 or 512
+ * MiB, are made so long.
  *
  *   - A launch is slow if, in its time, the link could have moved a quarter of its parts.
- *   - A higher level is tried for a slow one: the first whose parts have room for what the link
- *     could have moved. It stays if the launch then takes less than seven tenths of the time.
- *   - That level can be too high, since kernels read some data several times. So the levels below
- *     are tried, down to the first where the launch takes 1.3 times as long.
+ *   - After two slow ones a higher level is tried: the first that has room for what the link could
+ *     have moved. It stays if the launch then takes less than seven tenths of the time.
+ *   - That level can be too high: kernels read some data several times, and more addresses are
+ *     known later. So the levels below are tried, down to the first where the launch takes 1.3
+ *     times as long. That says something only while what is beyond the lower level's parts is off
+ *     the device: a launch is not taken for it else.
  *   - The first launch of any work is not timed: the driver loads it then.
- *   - What has settled is timed again at launches 4, 8, 16 and so on. If it has become twice as
- *     slow, it is tried again.
+ *   - Of what has settled each 16th launch is timed. If it has become twice as slow, a higher level
+ *     is tried. At launches 32, 64, 128 and so on the level below is.
  *
  * A part that is too long costs bytes. So a level is not tried if its parts took more than half of
  * the device.
@@ -32,16 +35,19 @@
 /* Works that are known. More than that: the one with fewest launches near its place is forgotten. */
 #define WORKS         4096u
 #define NEAR          8u
-/* Levels above the part as it is cut: 256 times its length. */
+/* The length of parts at level 1; that of each other level is four times the one below. More
+ * levels between them: more trials. Less: more bytes are brought that nobody uses. */
+#define LEVEL_BYTES   (UINT64_C(8) << 20)
 #define LEVELS        4u
-#define TIMES         2u /* each is so many times twice the one below */
-/* A part without an end is taken to be so long, before it is grown: a chunk. */
-#define LEAST_BYTES   (UINT64_C(2) << 20)
-/* Shorter launches are not tried: each trial costs as much in moves. */
+/* Shorter launches are not tried: a trial moves data for longer than it can win. */
 #define SLOW_NS       UINT64_C(100000)
-/* Of the fastest link that there is (PCIe 5.0, 16 lanes), 64 bytes a nanosecond, and the quarter. */
+/* The fastest link that there is (PCIe 5.0, 16 lanes) has 64 bytes a nanosecond. Part of a
+ * launch's parts that it must have had time for. Less: more trials in vain. */
 #define LINK_BYTES_NS UINT64_C(64)
 #define SLOW_SHARE    4u
+/* Of works that have settled so many launches have one time: its two events take some microseconds.
+ * A power of two. */
+#define TIMED_EACH    16u
 /* Part of the device budget that the parts of a launch may take. */
 #define LARGE_SHARE   2u
 
@@ -50,18 +56,18 @@ enum trial { NONE, UP, DOWN };
 struct work {
 	uint64_t key; /* 0: free */
 	uint64_t launches;
-	uint64_t ns;           /* of the last launch of this level; 0: not known */
+	uint64_t ns;           /* that a launch of its level takes; 0: not known */
 	uint64_t wanted_bytes; /* of its parts: UP looks for a level with them */
-	unsigned level;
-	unsigned floor; /* a level that is too low; as level: none is known */
+	unsigned level;        /* 0: parts are as they are cut */
+	unsigned slow;         /* launches of this level in a row that were */
 	enum trial trial;
-	bool settled; /* no more trials */
+	bool settled; /* no more trials for now */
 };
 
 static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 static struct work works[WORKS]; /* lock */
 
-/* NULL: it is not there, and make is 0. */
+/* NULL: it is not there, and make is false. */
 SL_REQUIRES(lock) static struct work *work_find(uint64_t key, bool make)
 {
 	struct work *least = NULL;
@@ -84,13 +90,10 @@ static uint64_t
 part_bytes(const struct pl_use *use, unsigned level)
 {
 	uint64_t left = use->block->base + use->block->bytes - use->addr;
-	uint64_t bytes = use->bytes;
+	uint64_t bytes = level && use->open ? LEVEL_BYTES << 2 * (level - 1) : 0;
 
-	if (!level || !use->open)
-		return bytes;
-	if (bytes < LEAST_BYTES)
-		bytes = LEAST_BYTES;
-	bytes <<= (uint64_t)TIMES * level;
+	if (bytes <= use->bytes)
+		return use->bytes;
 	return bytes < left ? bytes : left;
 }
 
@@ -105,12 +108,6 @@ parts_bytes(const struct pl_use *uses, size_t n, unsigned level)
 	return bytes;
 }
 
-static bool
-is_power_of_two(uint64_t n)
-{
-	return !(n & (n - 1));
-}
-
 static void
 trial_set(struct work *w, enum trial trial)
 {
@@ -118,14 +115,40 @@ trial_set(struct work *w, enum trial trial)
 	w->settled = trial == NONE;
 }
 
-/* The level of the next launch: the one that is tried, if it has room. */
+static bool
+is_power_of_two(uint64_t n)
+{
+	return !(n & (n - 1));
+}
+
+/* Whether a quarter of what the level has beyond the one below is on the device. */
+static bool
+beyond_is_there(const struct pl_use *uses, size_t n, unsigned level,
+		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to))
+{
+	uint64_t there = 0, all = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from = part_bytes(&uses[i], level - 1);
+		uint64_t to = part_bytes(&uses[i], level);
+
+		if (!uses[i].open || from == to)
+			continue;
+		there += resident(&uses[i], from, to);
+		all += to - from;
+	}
+	return there > all / 4;
+}
+
+/* The level that the next launch tries; that of the work, if there is no room for another one. */
 SL_REQUIRES(lock)
 static unsigned
-level_choose(struct work *w, const struct pl_use *uses, size_t n, uint64_t most_bytes)
+level_choose(struct work *w, const struct pl_use *uses, size_t n, uint64_t most_bytes,
+	     bool less)
 {
 	unsigned level = w->level;
 
-	if (w->trial == DOWN)
+	if (w->trial == DOWN && less)
 		level--;
 	if (w->trial == UP)
 		do
@@ -138,23 +161,45 @@ level_choose(struct work *w, const struct pl_use *uses, size_t n, uint64_t most_
 	return level;
 }
 
+/* The level whose parts are to be made shorter next; 0: none. */
+static unsigned
+level_to_leave(uint64_t key)
+{
+	const struct work *w;
+	unsigned level;
+
+	sl_mutex_lock(&lock);
+	w = work_find(key, false);
+	level = w && w->trial == DOWN ? w->level : 0;
+	sl_mutex_unlock(&lock);
+	return level;
+}
+
 void
 pl_growth_begin(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t n,
-		uint64_t budget_bytes, struct pl_growth *growth)
+		uint64_t budget_bytes,
+		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
+		struct pl_growth *growth)
 {
 	uint64_t key = sl_hash_add(what, shape) | 1;
+	unsigned leaves;
 	struct work *w;
 
 	*growth = (struct pl_growth){0};
-	if (!parts_bytes(uses, n, 1)) /* none is a part */
+	if (!parts_bytes(uses, n, LEVELS)) /* none is a part */
 		return;
+	leaves = level_to_leave(key);
+	if (leaves && beyond_is_there(uses, n, leaves, resident))
+		leaves = 0;
 	sl_mutex_lock(&lock);
 	w = work_find(key, true);
 	w->launches++;
-	growth->level = level_choose(w, uses, n, budget_bytes / LARGE_SHARE);
+	growth->level = level_choose(w, uses, n, budget_bytes / LARGE_SHARE,
+				     leaves && leaves == w->level);
 	growth->bytes = parts_bytes(uses, n, growth->level);
-	if (w->settled ? is_power_of_two(w->launches) : w->launches > 1)
+	if (w->settled ? w->launches % TIMED_EACH == 0 : w->launches > 1)
 		growth->key = key;
+	growth->again = is_power_of_two(w->launches);
 	sl_mutex_unlock(&lock);
 }
 
@@ -170,28 +215,23 @@ is_slow(uint64_t ns, uint64_t bytes)
 	return ns >= SLOW_NS && ns * LINK_BYTES_NS >= bytes / SLOW_SHARE;
 }
 
-/* What comes after a level has taken its place. */
+/* A launch of the level that is in use. again: the one below may be tried once more. */
 static void
-level_go_on(struct work *w, bool slow)
+level_took(struct work *w, uint64_t ns, bool slow, bool again)
 {
-	if (slow && w->level < LEVELS && w->trial == UP)
+	bool as_before = w->settled && !(slow && ns > 2 * w->ns);
+
+	w->slow = slow ? w->slow + 1 : 0;
+	if (w->trial != NONE) /* a launch from before it began */
 		return;
-	trial_set(w, w->level > w->floor + 1 ? DOWN : NONE);
-}
-
-/* A launch of the level that is in use. */
-static void
-level_took(struct work *w, uint64_t ns, bool slow)
-{
-	bool slower = w->ns && ns > 2 * w->ns;
-
-	if (w->trial == NONE && slow && w->level < LEVELS && (!w->settled || slower)) {
-		w->floor = w->level;
+	if (as_before)
+		trial_set(w, again && w->level ? DOWN : NONE);
+	else if (slow && w->level < LEVELS && w->slow > 1)
 		trial_set(w, UP);
-	} else if (w->trial == NONE) {
-		w->settled = true;
-	}
-	w->ns = ns;
+	else
+		w->settled = !slow || w->level == LEVELS;
+	if (w->slow < 2 || ns < w->ns)
+		w->ns = ns;
 }
 
 static void
@@ -201,22 +241,19 @@ up_took(struct work *w, unsigned level, uint64_t ns, bool slow)
 		trial_set(w, NONE);
 		return;
 	}
-	w->floor = w->level;
 	w->level = level;
 	w->ns = ns;
+	trial_set(w, slow && level < LEVELS ? UP : DOWN);
 	PL_COUNT(parts_grown, 1);
-	level_go_on(w, slow);
 }
 
 static void
 down_took(struct work *w, uint64_t ns)
 {
-	if (ns > w->ns / 10 * 13) {
-		trial_set(w, NONE);
-		return;
-	}
-	w->level--;
-	level_go_on(w, false);
+	bool as_fast = ns <= w->ns / 10 * 13;
+
+	w->level -= as_fast;
+	trial_set(w, as_fast && w->level ? DOWN : NONE);
 }
 
 void
@@ -231,7 +268,7 @@ pl_growth_took(const struct pl_growth *growth, uint64_t ns)
 	w = work_find(growth->key, false);
 	if (w && growth->level == w->level) {
 		w->wanted_bytes = growth->bytes + ns * LINK_BYTES_NS;
-		level_took(w, ns, slow);
+		level_took(w, ns, slow, growth->again);
 	} else if (w && w->trial == UP && growth->level > w->level) {
 		w->wanted_bytes = growth->bytes + ns * LINK_BYTES_NS;
 		up_took(w, growth->level, ns, slow);

@@ -16,11 +16,15 @@
 
 /*
  * Before a launch whose uses have parts. what, shape: the same for launches of the same work (a
- * function and its grid; a graph or a piece of one). budget_bytes: of the device. *growth is filled:
- * how large its parts are to be, and whether its time is wanted (growth->key is not 0).
+ * function and its grid; a graph or a piece of one). budget_bytes: of the device. resident: bytes on
+ * the device of [use->addr + from, use->addr + to); seldom called. *growth is filled: how
+ * large its parts are to be, and whether its time is wanted (growth->key is not 0).
  */
 void pl_growth_begin(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t n,
-		     uint64_t budget_bytes, struct pl_growth *growth);
+		     uint64_t budget_bytes,
+		     uint64_t (*resident)(const struct pl_use *use, uint64_t from,
+					  uint64_t to),
+		     struct pl_growth *growth);
 
 /* Bytes from use->addr on that are to be on the device: those of the use, unless it is a part that
  * is grown. */
