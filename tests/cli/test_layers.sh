@@ -29,6 +29,7 @@ layer_check()
 cd "$root"
 layer_check "public headers include public headers only" 'sluice/' include/sluice/*.h
 layer_check "base knows nothing of paging" 'base/|sluice/error\.h' src/base/*.[ch]
+layer_check "the codec knows bytes alone" 'base/error\.h|codec/' src/codec/*.[ch]
 layer_check "the learner knows launches, bytes and times" 'base/|predict/|sluice/(launch|error)\.h' \
 	src/predict/*.[ch]
 layer_check "core knows no back end" \
