@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks for tests of the codec, one kind of data each. They are made of integers alone, so the same
- * seed gives the same bytes on every machine: their encoded bytes are committed as hashes.
+ * Blocks for tests of the codec: one kind of data each, as programs have them; and elements of any
+ * distribution. They are made of integers alone, so the same seed gives the same bytes on every
+ * machine: encoded bytes of the first are committed as hashes.
  */
 #ifndef TESTS_CODEC_DATA_H
 #define TESTS_CODEC_DATA_H
@@ -11,6 +12,7 @@
 
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "codec/format.h"
 
 #define CODEC_BLOCK SL_CODEC_BLOCK_BYTES
 
@@ -140,6 +142,67 @@ codec_data_fill(enum codec_data data, struct sl_rng *rng, void *block)
 			continue;
 		}
 	}
+}
+
+/* Exponents of a random number of values, each some 1 + steep times less frequent than the one
+ * before; zeros; random signs and mantissas of which some bits are the same. */
+static inline void
+codec_floats_fill(uint32_t kind, struct sl_rng *rng, uint8_t *block)
+{
+	uint32_t most = kind == SL_CODEC_FP16 ? 31 : 255;
+	uint32_t n_exponents = 1 + (uint32_t)sl_rng_below(rng, most);
+	uint32_t steep = (uint32_t)sl_rng_below(rng, 5);
+	uint32_t first = (uint32_t)sl_rng_below(rng, 255);
+	uint64_t same = sl_rng_below(rng, 3) ? 0 : sl_rng_next(rng), base = sl_rng_next(rng);
+	uint32_t zeros = sl_rng_below(rng, 2) ? (uint32_t)sl_rng_below(rng, 256) : 0;
+	uint32_t bytes = 1u << sl_codec_element_shift(kind);
+
+	if (!sl_rng_below(rng, 8)) { /* one exponent, which integers code as well if none is zero */
+		n_exponents = 1;
+		same = 0;
+		zeros = 16 + (uint32_t)sl_rng_below(rng, 128);
+	}
+	for (uint32_t i = 0; i < sl_codec_elements(kind); i++) {
+		uint64_t rest = (sl_rng_next(rng) & ~same) | (base & same);
+		uint64_t element;
+		uint32_t exponent = 0;
+
+		if (steep)
+			while (exponent + 1 < n_exponents && !sl_rng_below(rng, 1 + steep))
+				exponent++;
+		else
+			exponent = (uint32_t)sl_rng_below(rng, n_exponents);
+		element = sl_codec_join(kind, first + exponent * 7, rest);
+		if (sl_rng_below(rng, 256) < zeros)
+			element = 0;
+		memcpy(block + (size_t)i * bytes, &element, bytes);
+	}
+}
+
+static inline void
+codec_integers_fill(uint32_t kind, struct sl_rng *rng, uint8_t *block)
+{
+	uint64_t same = sl_rng_next(rng) | sl_rng_next(rng), base = sl_rng_next(rng);
+	uint32_t zeros = sl_rng_below(rng, 2) ? (uint32_t)sl_rng_below(rng, 257) : 0;
+	uint32_t bytes = 1u << sl_codec_element_shift(kind);
+
+	for (uint32_t i = 0; i < sl_codec_elements(kind); i++) {
+		uint64_t element = (sl_rng_next(rng) & ~same) | (base & same);
+
+		if (sl_rng_below(rng, 256) < zeros)
+			element = 0;
+		memcpy(block + (size_t)i * bytes, &element, bytes);
+	}
+}
+
+/* One block of elements of a kind, of any distribution. */
+static inline void
+codec_elements_fill(uint32_t kind, struct sl_rng *rng, uint8_t *block)
+{
+	if (sl_codec_is_float(kind))
+		codec_floats_fill(kind, rng, block);
+	else
+		codec_integers_fill(kind, rng, block);
 }
 
 #endif

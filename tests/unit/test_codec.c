@@ -323,57 +323,6 @@ all_numbers_come_back(void **state)
 	round_trip(raw, 262144, SL_CODEC_CHECK, &at);
 }
 
-/* Exponents of a random number of values, each 2 to the power of `steep` less frequent than the one
- * before; zeros; random signs and mantissas of which some bits are the same. */
-static void
-floats_fill(enum sl_codec_kind kind, struct sl_rng *rng, uint8_t *block)
-{
-	uint32_t n_exponents = 1 + (uint32_t)sl_rng_below(rng,
-							  kind == SL_CODEC_FP16 ? 31 : 255);
-	uint32_t steep = (uint32_t)sl_rng_below(rng, 5),
-		 first = (uint32_t)sl_rng_below(rng, 255);
-	uint64_t same = sl_rng_below(rng, 3) ? 0 : sl_rng_next(rng), base = sl_rng_next(rng);
-	uint32_t zeros = sl_rng_below(rng, 2) ? (uint32_t)sl_rng_below(rng, 256) : 0;
-	uint32_t bytes = 1u << sl_codec_element_shift(kind);
-
-	if (!sl_rng_below(rng, 8)) { /* one exponent, which integers code as well if none is zero */
-		n_exponents = 1;
-		same = 0;
-		zeros = 16 + (uint32_t)sl_rng_below(rng, 128);
-	}
-	for (uint32_t i = 0; i < sl_codec_elements(kind); i++) {
-		uint64_t rest = (sl_rng_next(rng) & ~same) | (base & same);
-		uint64_t element;
-		uint32_t exponent = 0;
-
-		if (steep)
-			while (exponent + 1 < n_exponents && !sl_rng_below(rng, 1 + steep))
-				exponent++;
-		else
-			exponent = (uint32_t)sl_rng_below(rng, n_exponents);
-		element = sl_codec_join(kind, first + exponent * 7, rest);
-		if (sl_rng_below(rng, 256) < zeros)
-			element = 0;
-		memcpy(block + (size_t)i * bytes, &element, bytes);
-	}
-}
-
-static void
-integers_fill(enum sl_codec_kind kind, struct sl_rng *rng, uint8_t *block)
-{
-	uint64_t same = sl_rng_next(rng) | sl_rng_next(rng), base = sl_rng_next(rng);
-	uint32_t zeros = sl_rng_below(rng, 2) ? (uint32_t)sl_rng_below(rng, 257) : 0;
-	uint32_t bytes = 1u << sl_codec_element_shift(kind);
-
-	for (uint32_t i = 0; i < sl_codec_elements(kind); i++) {
-		uint64_t element = (sl_rng_next(rng) & ~same) | (base & same);
-
-		if (sl_rng_below(rng, 256) < zeros)
-			element = 0;
-		memcpy(block + (size_t)i * bytes, &element, bytes);
-	}
-}
-
 static void
 random_mixtures_come_back_by_every_kind_and_mode(void **state)
 {
@@ -392,10 +341,8 @@ random_mixtures_come_back_by_every_kind_and_mode(void **state)
 			uint32_t kind = (uint32_t)sl_rng_below(&rng, SL_CODEC_KIND_COUNT + 1);
 			uint8_t *block = raw + (size_t)i * CODEC_BLOCK;
 
-			if (kind >= SL_CODEC_BF16 && kind < SL_CODEC_KIND_COUNT)
-				floats_fill(kind, &rng, block);
-			else if (kind >= SL_CODEC_U8 && kind < SL_CODEC_KIND_COUNT)
-				integers_fill(kind, &rng, block);
+			if (kind >= SL_CODEC_U8 && kind < SL_CODEC_KIND_COUNT)
+				codec_elements_fill(kind, &rng, block);
 			else
 				codec_data_fill((enum codec_data)sl_rng_below(&rng,
 									      CODEC_DATA_COUNT),

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernels of codec.cu are told of a chunk, and what they answer. An array of these lies in
+ * memory that the GPU reaches: a launch codes several chunks, one for each row of its grid.
+ *
+ * Launches, each of SL_CODEC_THREADS threads a block, of a grid of SL_CODEC_GRID(the largest n_blocks)
+ * by the number of jobs, with (jobs) as the only parameter:
+ *
+ *	encode    sl_codec_plan_kernel, then sl_codec_write_kernel, on one stream
+ *	decode    sl_codec_decode_kernel
+ *
+ * Before them the caller sets all fields. units, checksum and damaged are answers, too.
+ */
+#ifndef SL_CODEC_JOB_H
+#define SL_CODEC_JOB_H
+
+#include <stdint.h>
+
+#define SL_CODEC_WARPS \
+	4u /* of a thread block: each has 10 KiB of the 48 of shared memory */
+#define SL_CODEC_THREADS        (32 * SL_CODEC_WARPS)
+#define SL_CODEC_GRID(n_blocks) (((n_blocks) + SL_CODEC_WARPS - 1) / SL_CODEC_WARPS)
+
+struct sl_codec_job {
+	uint64_t raw;     /* device addresses, multiples of 16: the raw bytes, */
+	uint64_t encoded; /* the encoded bytes (room for sl_codec_bound()), */
+	uint64_t plans;   /* and, to encode, a struct sl_codec_plan for each block */
+	uint64_t encoded_bytes; /* decode: how many are there */
+	uint32_t n_blocks;
+	uint32_t check; /* 1: checking mode */
+	/* Set to 0, 0 and UINT32_MAX before. */
+	uint64_t checksum; /* decode: of what was decoded. To compare with the header's */
+	uint32_t units;    /* encode: of all blocks */
+	uint32_t damaged; /* decode: the lowest damaged block; n_blocks: header or table */
+};
+
+#endif

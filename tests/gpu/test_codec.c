@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The codec's kernels on a GPU, against the host's codec: the same encoded bytes, the same raw bytes,
+ * the same refusals of damaged input. SLUICE_CODEC_PTX names what nvcc made of src/codec/codec.cu;
+ * without it, or without a GPU, the test is skipped.
+ *
+ *	test_codec [BLOCKS [SEED]]     how many random blocks at least (200,000), from which seed (1)
+ *
+ * At the end it prints rates of 64 MiB, four chunks a launch, beside a copy in device memory. It
+ * judges none.
+ */
+#include "codec/job.h"
+#include "codec_data.h"
+#include "cuda/cuda_test.h"
+
+#define JOBS_MAX      64u
+#define ROUND_BLOCKS  4096u
+#define SAMPLE_BLOCKS (unsigned)CODEC_DATA_COUNT
+#define RATE_JOBS     4u
+#define RATE_BLOCKS   4096u /* 16 MiB */
+#define RATE_REPEATS  20
+
+enum kernel { PLAN, WRITE, DECODE, KERNEL_COUNT };
+
+static const struct sl_cuda_driver *driver;
+static struct cu_stream *stream;
+static struct cu_function *function[KERNEL_COUNT];
+static struct sl_rng rng;
+
+/* A chunk on both sides. */
+struct chunk {
+	uint32_t n_blocks;
+	size_t bytes, n; /* raw, encoded by the host */
+	uint8_t *raw, *encoded, *back;
+	uint64_t dev_raw, dev_encoded, dev_plans, dev_back;
+};
+
+static void
+test_skip(const char *why)
+{
+	printf("SKIP: %s\n", why);
+	exit(77);
+}
+
+static char *
+text_read(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	char *text = calloc(1, 4 << 20);
+
+	CHECK(file && text);
+	CHECK(fread(text, 1, (4 << 20) - 1, file) > 0);
+	fclose(file);
+	return text;
+}
+
+static void
+kernels_open(void)
+{
+	static const char *const names[KERNEL_COUNT] = {"sl_codec_plan_kernel",
+							"sl_codec_write_kernel",
+							"sl_codec_decode_kernel"};
+	const char *ptx = getenv("SLUICE_CODEC_PTX");
+	struct cu_context *context;
+	struct cu_module *module;
+	char *image;
+
+	if (sl_cuda_driver_open(&driver))
+		test_skip(sluice_last_error());
+	if (!ptx)
+		test_skip("SLUICE_CODEC_PTX names no kernels");
+	image = text_read(ptx);
+	CHECK_OK(SL_CUDA(driver, cuDevicePrimaryCtxRetain, &context, 0));
+	CHECK_OK(SL_CUDA(driver, cuCtxSetCurrent, context));
+	CHECK_OK(SL_CUDA(driver, cuStreamCreate, &stream, CU_STREAM_NONBLOCKING));
+	CHECK_OK(SL_CUDA(driver, cuModuleLoadData, &module, image));
+	for (int i = 0; i < KERNEL_COUNT; i++)
+		CHECK_OK(SL_CUDA(driver, cuModuleGetFunction, &function[i], module, names[i]));
+	free(image);
+}
+
+static uint64_t
+device_alloc(size_t bytes)
+{
+	uint64_t addr;
+
+	CHECK_OK(SL_CUDA(driver, cuMemAlloc, &addr, bytes));
+	return addr;
+}
+
+static void
+to_device(uint64_t to, const void *from, size_t bytes)
+{
+	CHECK_OK(SL_CUDA(driver, cuMemcpyHtoDAsync, to, from, bytes, stream));
+	CHECK_OK(SL_CUDA(driver, cuStreamSynchronize, stream));
+}
+
+static void
+to_host(void *to, uint64_t from, size_t bytes)
+{
+	CHECK_OK(SL_CUDA(driver, cuMemcpyDtoHAsync, to, from, bytes, stream));
+	CHECK_OK(SL_CUDA(driver, cuStreamSynchronize, stream));
+}
+
+static void
+chunk_make(struct chunk *c, uint32_t n_blocks)
+{
+	c->n_blocks = n_blocks;
+	c->bytes = (size_t)n_blocks * CODEC_BLOCK;
+	c->raw = malloc(c->bytes);
+	c->encoded = malloc(sl_codec_bound(c->bytes));
+	c->back = malloc(sl_codec_bound(c->bytes));
+	CHECK(c->raw && c->encoded && c->back);
+	c->dev_raw = device_alloc(c->bytes);
+	c->dev_encoded = device_alloc(sl_codec_bound(c->bytes));
+	c->dev_plans = device_alloc(n_blocks * sizeof(struct sl_codec_plan));
+	c->dev_back = device_alloc(c->bytes);
+}
+
+static void
+chunk_free(struct chunk *c)
+{
+	free(c->raw);
+	free(c->encoded);
+	free(c->back);
+	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_raw));
+	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_encoded));
+	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_plans));
+	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_back));
+}
+
+/* One launch for n jobs, which lie at dev_jobs. */
+static void
+kernel_launch(enum kernel kernel, const struct sl_codec_job *jobs, uint64_t dev_jobs,
+	      uint32_t n)
+{
+	void *params[] = {&dev_jobs};
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (jobs[i].n_blocks > most)
+			most = jobs[i].n_blocks;
+	CHECK_OK(SL_CUDA(driver, cuLaunchKernel, function[kernel], SL_CODEC_GRID(most), n,
+			 1, SL_CODEC_THREADS, 1, 1, 0, stream, params, NULL));
+}
+
+static struct sl_codec_job
+job_make(const struct chunk *c, int decode, uint32_t check)
+{
+	return (struct sl_codec_job){
+		.raw = decode ? c->dev_back : c->dev_raw,
+		.encoded = c->dev_encoded,
+		.plans = c->dev_plans,
+		.encoded_bytes = decode ? c->n : 0,
+		.n_blocks = c->n_blocks,
+		.check = check,
+		.damaged = UINT32_MAX,
+	};
+}
+
+/* Encode and decode n chunks whose raw bytes are made, in one launch each; compare. */
+static void
+chunks_compare(struct chunk *chunks, uint32_t n, uint32_t check, uint64_t dev_jobs)
+{
+	struct sl_codec_job jobs[JOBS_MAX];
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct chunk *c = &chunks[i];
+
+		CHECK_OK(sl_codec_encode(c->raw, c->bytes, check ? SL_CODEC_CHECK : 0,
+					 c->encoded, sl_codec_bound(c->bytes), &c->n));
+		to_device(c->dev_raw, c->raw, c->bytes);
+		CHECK_OK(SL_CUDA(driver, cuMemsetD8Async, c->dev_encoded, 0x77,
+				 sl_codec_bound(c->bytes), stream));
+		jobs[i] = job_make(c, 0, check);
+	}
+	to_device(dev_jobs, jobs, n * sizeof(*jobs));
+	kernel_launch(PLAN, jobs, dev_jobs, n);
+	kernel_launch(WRITE, jobs, dev_jobs, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct chunk *c = &chunks[i];
+
+		to_host(c->back, c->dev_encoded, c->n);
+		CHECK(memcmp(c->back, c->encoded, c->n) == 0);
+		jobs[i] = job_make(c, 1, check);
+	}
+	to_device(dev_jobs, jobs, n * sizeof(*jobs));
+	kernel_launch(DECODE, jobs, dev_jobs, n);
+	to_host(jobs, dev_jobs, n * sizeof(*jobs));
+	for (uint32_t i = 0; i < n; i++) {
+		struct chunk *c = &chunks[i];
+		struct sl_codec_header header;
+
+		to_host(c->back, c->dev_back, c->bytes);
+		CHECK(jobs[i].damaged == UINT32_MAX);
+		CHECK(memcmp(c->back, c->raw, c->bytes) == 0);
+		memcpy(&header, c->encoded, sizeof(header));
+		CHECK(!check || header.checksum == jobs[i].checksum);
+	}
+}
+
+static void
+every_kind_of_data_gives_the_same_bytes(uint64_t dev_jobs)
+{
+	static const uint32_t sizes[] = {1, 3, 4, 33, 512, 4096};
+	struct chunk chunks[sizeof(sizes) / sizeof(*sizes)];
+	uint32_t n = sizeof(sizes) / sizeof(*sizes);
+
+	for (uint32_t i = 0; i < n; i++)
+		chunk_make(&chunks[i], sizes[i]);
+	for (enum codec_data data = 0; data < CODEC_DATA_COUNT; data++) {
+		for (uint32_t i = 0; i < n; i++)
+			for (uint32_t k = 0; k < sizes[i]; k++)
+				codec_data_fill(data, &rng, chunks[i].raw + k * CODEC_BLOCK);
+		chunks_compare(chunks, n, data & 1, dev_jobs);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		chunk_free(&chunks[i]);
+}
+
+/* Every half word, as a half and as the upper half of a fp32. */
+static void
+all_numbers_come_back(uint64_t dev_jobs)
+{
+	struct chunk c[2];
+
+	chunk_make(&c[0], 32);
+	chunk_make(&c[1], 64);
+	for (uint32_t i = 0; i < 65536; i++) {
+		uint32_t word = i << 16 | (i * 40503 & 0xffff);
+
+		memcpy(c[0].raw + 2 * (size_t)i, &i, 2);
+		memcpy(c[1].raw + 4 * (size_t)i, &word, 4);
+	}
+	chunks_compare(c, 2, 1, dev_jobs);
+	chunk_free(&c[0]);
+	chunk_free(&c[1]);
+}
+
+static void
+random_blocks_give_the_same_bytes(uint64_t blocks, uint64_t dev_jobs)
+{
+	struct chunk c[2];
+	uint64_t done = 0;
+
+	chunk_make(&c[0], ROUND_BLOCKS);
+	chunk_make(&c[1], ROUND_BLOCKS);
+	for (uint32_t round = 0; done < blocks; round++) {
+		for (uint32_t i = 0; i < 2 * ROUND_BLOCKS; i++) {
+			uint32_t kind = (uint32_t)sl_rng_below(&rng, 2 * CODEC_DATA_COUNT);
+			uint8_t *to = c[i & 1].raw + (size_t)(i / 2) * CODEC_BLOCK;
+
+			if (kind < CODEC_DATA_COUNT)
+				codec_data_fill((enum codec_data)kind, &rng, to);
+			else
+				codec_elements_fill(SL_CODEC_U8 +
+							    (uint32_t)sl_rng_below(&rng, 7),
+						    &rng, to);
+		}
+		chunks_compare(c, 2, round & 1, dev_jobs);
+		done += 2 * ROUND_BLOCKS;
+	}
+	printf("%llu random blocks: the same bytes as the host's\n",
+	       (unsigned long long)done);
+	chunk_free(&c[0]);
+	chunk_free(&c[1]);
+}
+
+/* Damaged copies of one block of every kind, JOBS_MAX a launch. */
+static void
+damage_is_refused_as_on_the_host(uint32_t launches, uint64_t dev_jobs)
+{
+	struct chunk chunks[JOBS_MAX];
+	unsigned long outcomes[2] = {0, 0};
+
+	for (uint32_t i = 0; i < JOBS_MAX; i++)
+		chunk_make(&chunks[i], SAMPLE_BLOCKS);
+	for (uint32_t launch = 0; launch < launches; launch++) {
+		struct sl_codec_job jobs[JOBS_MAX];
+
+		for (uint32_t i = 0; i < JOBS_MAX; i++) {
+			struct chunk *c = &chunks[i];
+
+			for (enum codec_data data = 0; data < CODEC_DATA_COUNT; data++)
+				codec_data_fill(data, &rng,
+						c->raw + (size_t)data * CODEC_BLOCK);
+			CHECK_OK(sl_codec_encode(c->raw, c->bytes, SL_CODEC_CHECK, c->encoded,
+						 sl_codec_bound(c->bytes), &c->n));
+			for (uint64_t k = 0; k <= sl_rng_below(&rng, 3); k++) {
+				uint64_t among = sl_rng_below(&rng, 2) ? 192 : c->n;
+
+				c->encoded[sl_rng_below(&rng, among)] ^=
+					(uint8_t)(1u << sl_rng_below(&rng, 8));
+			}
+			to_device(c->dev_encoded, c->encoded, c->n);
+			jobs[i] = job_make(c, 1, 1);
+		}
+		to_device(dev_jobs, jobs, sizeof(jobs));
+		kernel_launch(DECODE, jobs, dev_jobs, JOBS_MAX);
+		to_host(jobs, dev_jobs, sizeof(jobs));
+		for (uint32_t i = 0; i < JOBS_MAX; i++) {
+			struct chunk *c = &chunks[i];
+			struct sl_codec_header header;
+			int refused, rc;
+
+			rc = sl_codec_decode(c->encoded, c->n, SL_CODEC_CHECK, c->raw,
+					     c->bytes);
+			memcpy(&header, c->encoded, sizeof(header));
+			refused = jobs[i].damaged != UINT32_MAX ||
+				  (header.flags & SL_CODEC_HAS_CHECKSUM &&
+				   header.checksum != jobs[i].checksum);
+			CHECK(refused == (rc != 0));
+			if (!rc) {
+				to_host(c->back, c->dev_back, c->bytes);
+				CHECK(memcmp(c->back, c->raw, c->bytes) == 0);
+			}
+			outcomes[refused]++;
+		}
+	}
+	printf("damaged chunks: %lu accepted alike, %lu refused alike\n", outcomes[0],
+	       outcomes[1]);
+	CHECK(outcomes[0] && outcomes[1]);
+	for (uint32_t i = 0; i < JOBS_MAX; i++)
+		chunk_free(&chunks[i]);
+}
+
+/* GB/s of raw bytes since the event. */
+static double
+rate(struct cu_event *begin, struct cu_event *end, double bytes)
+{
+	float ms = 0;
+
+	CHECK_OK(SL_CUDA(driver, cuEventRecord, end, stream));
+	CHECK_OK(SL_CUDA(driver, cuEventSynchronize, end));
+	CHECK_OK(SL_CUDA(driver, cuEventElapsedTime, &ms, begin, end));
+	return bytes / 1e6 / (double)ms;
+}
+
+static void
+rates_print(enum codec_data data, const char *name, uint64_t dev_jobs)
+{
+	double bytes = (double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK;
+	struct sl_codec_job encode[RATE_JOBS], decode[RATE_JOBS];
+	uint64_t dev_decode = dev_jobs + sizeof(encode);
+	struct chunk chunks[RATE_JOBS];
+	struct cu_event *begin, *end;
+	double copied, encoded, decoded, n = 0;
+
+	CHECK_OK(SL_CUDA(driver, cuEventCreate, &begin, 0));
+	CHECK_OK(SL_CUDA(driver, cuEventCreate, &end, 0));
+	for (uint32_t i = 0; i < RATE_JOBS; i++) {
+		chunk_make(&chunks[i], RATE_BLOCKS);
+		for (uint32_t k = 0; k < RATE_BLOCKS; k++)
+			codec_data_fill(data, &rng, chunks[i].raw + (size_t)k * CODEC_BLOCK);
+	}
+	chunks_compare(chunks, RATE_JOBS, 0, dev_jobs);
+	for (uint32_t i = 0; i < RATE_JOBS; i++) {
+		encode[i] = job_make(&chunks[i], 0, 0);
+		decode[i] = job_make(&chunks[i], 1, 0);
+		n += (double)chunks[i].n;
+	}
+	to_device(dev_decode, decode, sizeof(decode));
+	CHECK_OK(SL_CUDA(driver, cuEventRecord, begin, stream));
+	for (int r = 0; r < RATE_REPEATS; r++)
+		for (uint32_t i = 0; i < RATE_JOBS; i++)
+			CHECK_OK(SL_CUDA(driver, cuMemcpyDtoDAsync, chunks[i].dev_back,
+					 chunks[i].dev_raw, chunks[i].bytes, stream));
+	copied = rate(begin, end, bytes);
+	CHECK_OK(SL_CUDA(driver, cuEventRecord, begin, stream));
+	for (int r = 0; r < RATE_REPEATS; r++)
+		kernel_launch(DECODE, decode, dev_decode, RATE_JOBS);
+	decoded = rate(begin, end, bytes);
+	/* The jobs' answers begin anew each time: a copy of 256 bytes, in the time. */
+	CHECK_OK(SL_CUDA(driver, cuEventRecord, begin, stream));
+	for (int r = 0; r < RATE_REPEATS; r++) {
+		CHECK_OK(SL_CUDA(driver, cuMemcpyHtoDAsync, dev_jobs, encode,
+				 sizeof(encode), stream));
+		kernel_launch(PLAN, encode, dev_jobs, RATE_JOBS);
+		kernel_launch(WRITE, encode, dev_jobs, RATE_JOBS);
+	}
+	encoded = rate(begin, end, bytes);
+	printf("%-16s %.3f of its size, encode %6.0f GB/s, decode %6.0f GB/s, copy %6.0f "
+	       "GB/s\n",
+	       name, n * RATE_REPEATS / bytes, encoded, decoded, copied);
+	for (uint32_t i = 0; i < RATE_JOBS; i++)
+		chunk_free(&chunks[i]);
+	CHECK_OK(SL_CUDA(driver, cuEventDestroy, begin));
+	CHECK_OK(SL_CUDA(driver, cuEventDestroy, end));
+}
+
+int
+main(int argc, char **argv)
+{
+	uint64_t blocks = argc > 1 ? strtoull(argv[1], NULL, 0) : 200000;
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+	uint64_t dev_jobs;
+
+	kernels_open();
+	printf("seed %llu\n", (unsigned long long)seed);
+	sl_rng_init(&rng, seed);
+	dev_jobs = device_alloc(JOBS_MAX * sizeof(struct sl_codec_job));
+	every_kind_of_data_gives_the_same_bytes(dev_jobs);
+	all_numbers_come_back(dev_jobs);
+	random_blocks_give_the_same_bytes(blocks, dev_jobs);
+	damage_is_refused_as_on_the_host(40, dev_jobs);
+	rates_print(CODEC_DATA_BF16, "bf16", dev_jobs);
+	rates_print(CODEC_DATA_BF16_RELU, "bf16, ReLU", dev_jobs);
+	rates_print(CODEC_DATA_FP32, "fp32", dev_jobs);
+	rates_print(CODEC_DATA_FP32_LOW_EMPTY, "bf16 as fp32", dev_jobs);
+	rates_print(CODEC_DATA_INT64, "int64", dev_jobs);
+	rates_print(CODEC_DATA_RANDOM, "random", dev_jobs);
+	rates_print(CODEC_DATA_ZERO, "zeros", dev_jobs);
+	CHECK_OK(SL_CUDA(driver, cuMemFree, dev_jobs));
+	return 0;
+}
