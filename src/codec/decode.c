@@ -409,7 +409,7 @@ run_check(const uint8_t *in, size_t in_bytes, struct sl_codec_header *header)
 int
 sl_codec_decode(const void *in, size_t in_bytes, unsigned flags, void *raw, size_t raw_bytes)
 {
-	struct sl_codec_header header;
+	struct sl_codec_header header = {0};
 	const uint8_t *at;
 	uint64_t hash = 0;
 	int hashed, rc;
@@ -453,7 +453,7 @@ sl_codec_decode(const void *in, size_t in_bytes, unsigned flags, void *raw, size
 int
 sl_codec_inspect(const void *in, size_t in_bytes, struct sl_codec_info *info)
 {
-	struct sl_codec_header header;
+	struct sl_codec_header header = {0};
 	int rc = run_check(in, in_bytes, &header);
 
 	if (rc)
