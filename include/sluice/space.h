@@ -116,6 +116,14 @@ enum sluice_host_pin {
 	SLUICE_HOST_PIN_COUNT
 };
 
+/* Whether what is spilled is compressed on its way to the disk, losslessly. */
+enum sluice_compress {
+	SLUICE_COMPRESS_NEVER,
+	SLUICE_COMPRESS_AUTO,   /* chunks of which a sample becomes smaller */
+	SLUICE_COMPRESS_ALWAYS, /* every chunk that becomes smaller */
+	SLUICE_COMPRESS_COUNT
+};
+
 /*
  * The settings of a space. Fill it with sluice_config_init(), change it, create the space. Sizes
  * are bytes. Budgets are rounded down to whole chunks.
@@ -162,6 +170,7 @@ struct sluice_config {
 	enum sluice_host_pin host_pin;
 	int publish;           /* 1: `sluice stat` may read this process's counters */
 	char spill_dirs[1024]; /* directories for spill files, separated by ':' */
+	enum sluice_compress compress;
 };
 
 /*

@@ -39,6 +39,8 @@ extern "C" {
 	M(STORE_WRITE_BACK,  "store_write_back",     "bytes",  "host to store, background write-back of files") \
 	M(STORE_WRITE_SYNC,  "store_write_sync",     "bytes",  "host to store, sync or unmap") \
 	M(STORE_WRITE_SPILL, "store_write_spill",    "bytes",  "host to store, anonymous or volatile data without room") \
+	M(COMPRESS_READ_SAVED, "compress_read_saved", "bytes", "of store_read_*: not read, since the store has them compressed") \
+	M(COMPRESS_WRITE_SAVED,"compress_write_saved","bytes", "of store_write_*: not written, since the store has them compressed") \
 	M(READAHEAD_WASTED,  "readahead_wasted",     "bytes",  "read ahead and dropped unused") \
 	M(REFETCH,           "refetch",              "bytes",  "brought to the device again after an eviction") \
 	M(FAULTS,            "faults",               "count",  "faults served for kernels") \
@@ -101,7 +103,10 @@ SLUICE_API void sluice_stats_get(struct sluice_space *space, struct sluice_stats
  */
 SLUICE_API void sluice_stats_reset(struct sluice_space *space);
 
-/* Sums of all causes of one direction, for benchmarks. */
+/*
+ * Sums of all causes of one direction, for benchmarks. Of the store: what the disk saw, without the
+ * bytes that compression saved.
+ */
 SLUICE_API uint64_t sluice_stats_h2d_bytes(const struct sluice_stats *stats);
 SLUICE_API uint64_t sluice_stats_d2h_bytes(const struct sluice_stats *stats);
 SLUICE_API uint64_t sluice_stats_store_read_bytes(const struct sluice_stats *stats);

@@ -42,6 +42,9 @@ size_t sl_codec_bound(size_t raw_bytes);
 int sl_codec_encode(const void *raw, size_t raw_bytes, unsigned flags, void *out,
 		    size_t out_bytes, size_t *encoded_bytes) SL_MUST_CHECK;
 
+/* The bytes that one block of 4096 at raw, of any alignment, takes encoded; without writing them. */
+size_t sl_codec_block_bytes(const void *raw);
+
 /*
  * Decode what sl_codec_encode() made into raw. raw_bytes: exactly the size that was encoded. in_bytes:
  * what it returned, or more; what lies behind is ignored. flags: SL_CODEC_CHECK also compares the

@@ -266,6 +266,17 @@ sl_codec_bound(size_t raw_bytes)
 	return raw_bytes + SL_CODEC_HEADER_BYTES;
 }
 
+size_t
+sl_codec_block_bytes(const void *raw)
+{
+	union sl_codec_block block;
+	struct sl_codec_plan plan;
+
+	memcpy(&block, raw, sizeof(block));
+	sl_codec_plan_make(&block, &plan);
+	return (size_t)plan.units * SL_CODEC_UNIT_BYTES;
+}
+
 /*
  * The table and the blocks behind the header, in at most out_bytes. Returns the units of the blocks,
  * or -ENOSPC.

@@ -21,6 +21,8 @@
  *  I6 region->ready[] counts its chunks by readiness.
  *  I7 the host map shows granules only of chunks in HOST, POISONED or MAPPING; hostmap.bytes is the
  *     sum of their chunk sizes.
+ *  I8 a chunk that is populated by page has no compressed extent: its pages are read and written
+ *     one by one.
  */
 #ifndef SL_CORE_TYPES_H
 #define SL_CORE_TYPES_H
@@ -511,6 +513,13 @@ static inline int
 sl_chunk_in_flight(const struct sl_chunk *c)
 {
 	return (SL_CHUNKS_IN_FLIGHT >> c->state) & 1;
+}
+
+/* The store has, or is to be asked for, its compressed bytes. */
+static inline int
+sl_chunk_is_encoded(const struct sl_chunk *c)
+{
+	return c->spill && c->spill->encoded_bytes;
 }
 
 static inline int

@@ -215,7 +215,9 @@ sl_store_allocate(struct sl_store *store, uint64_t offset, uint64_t bytes)
 {
 	struct sl_store *inner;
 
-	while ((inner = sl_store_fault_inner(store)) || (inner = sl_store_delay_inner(store)))
+	while ((inner = sl_store_fault_inner(store)) ||
+	       (inner = sl_store_delay_inner(store)) ||
+	       (inner = sl_store_codec_inner(store)))
 		store = inner;
 	if (store->ops != &file_store_ops)
 		return 0;

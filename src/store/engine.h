@@ -60,6 +60,7 @@ int sl_store_thread_start(pthread_t *thread, const char *name, void *(*main)(voi
 /* The store that a wrapper wraps; NULL when it is none. */
 struct sl_store *sl_store_fault_inner(const struct sl_store *store);
 struct sl_store *sl_store_delay_inner(const struct sl_store *store);
+struct sl_store *sl_store_codec_inner(const struct sl_store *store);
 
 /* Allocate the blocks of a range of a temporary file, through any wrappers (see
  * sl_disk_file_allocate()). A store that is no file of ours: 0, nothing done. Blocks. */

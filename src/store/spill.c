@@ -60,8 +60,10 @@ struct spill_dir {
 struct sl_spill {
 	struct sl_engine *engine; /* set once */
 	size_t n_dirs;            /* set once */
-	struct sl_mutex lock;     /* all below, and the directories' fields */
-	struct sl_cond grown;     /* some directory's growing became 0 */
+	int compress;             /* set before the first extent */
+	enum sl_store_codec codec;
+	struct sl_mutex lock; /* all below, and the directories' fields */
+	struct sl_cond grown; /* some directory's growing became 0 */
 	uint64_t budget_bytes;
 	uint64_t used_bytes; /* handed out, or being handed out */
 	uint64_t held_bytes; /* with blocks */
@@ -286,6 +288,21 @@ growth_allocate(struct sl_store *store, const struct growth *growth, size_t page
 				 (uint64_t)pages * SL_STORE_ALIGN);
 }
 
+/* The directory's file, in the wrapper that the spill is to have. */
+static int
+dir_store_open(const struct sl_spill *spill, const struct spill_dir *dir,
+	       struct sl_store **out)
+{
+	struct sl_store *store = NULL;
+	int rc = sl_store_open_temporary(spill->engine, dir->path, &store);
+
+	if (!rc && spill->compress)
+		rc = sl_store_wrap_codec(store, spill->codec, &store);
+	if (!rc)
+		*out = store;
+	return rc;
+}
+
 /*
  * Get blocks for want_pages (and the rest of a step) in a directory, and take the first
  * want_pages of them. LOCKING: needs spill->lock; drops and retakes it. dir->growing is
@@ -306,7 +323,7 @@ dir_grow_locked(struct sl_spill *spill, struct spill_dir *dir, size_t want_pages
 	sl_mutex_unlock(&spill->lock);
 
 	got_pages = growth.n_pages;
-	rc = store ? 0 : sl_store_open_temporary(spill->engine, dir->path, &store);
+	rc = store ? 0 : dir_store_open(spill, dir, &store);
 	if (!rc)
 		rc = growth_allocate(store, &growth, got_pages);
 	if (rc == -ENOSPC && store && got_pages > want_pages) {
@@ -484,6 +501,7 @@ dirs_take_locked(struct sl_spill *spill, uint64_t bytes, struct sl_extent *out)
 			out->store = dir->store;
 			out->offset = (uint64_t)first * SL_STORE_ALIGN;
 			out->bytes = bytes;
+			out->encoded_bytes = 0;
 			return 0;
 		}
 		if (rc != -ENOSPC && rc != -EFBIG && worst != -ENOBUFS)
@@ -664,6 +682,13 @@ sl_spill_destroy(struct sl_spill *spill)
 	sl_cond_fini(&spill->grown);
 	sl_mutex_fini(&spill->lock);
 	free(spill);
+}
+
+void
+sl_spill_compress(struct sl_spill *spill, enum sl_store_codec mode)
+{
+	spill->compress = 1;
+	spill->codec = mode;
 }
 
 int

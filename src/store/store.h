@@ -50,6 +50,10 @@ struct sl_io {
 	int result; /* set before done(): 0 (all bytes moved) or -errno; a read that meets
 		     * the end of the file early is -EIO with past_end set */
 	int past_end;
+	/* For sl_store_wrap_codec(); other stores look at neither. */
+	int encode;           /* a write of a whole extent may be compressed */
+	size_t encoded_bytes; /* the bytes that the file has of the extent, 0: as it is. A write
+			       * sets it before done(); a read needs what the write said */
 	struct sl_store *store; /* set by sl_store_submit() */
 	struct sl_io *next;     /* the engine's, from here */
 	size_t moved_bytes;
@@ -124,6 +128,17 @@ int sl_store_wrap_fault(struct sl_store *inner, struct sl_store **out) SL_MUST_C
 int sl_store_wrap_delay(struct sl_store *inner, uint64_t delay_ns, uint64_t bytes_per_s,
 			struct sl_store **out) SL_MUST_CHECK;
 
+/* How an extent is written by the wrapper below. */
+enum sl_store_codec {
+	SL_STORE_CODEC_AUTO,  /* compressed, if a sample says that it becomes smaller */
+	SL_STORE_CODEC_ALWAYS /* compressed, if it becomes smaller */
+};
+
+/* A wrapper, as above, that compresses what may be: codec_store.c. It starts up to four threads, each
+ * with a buffer as large as the largest request that was compressed. */
+int sl_store_wrap_codec(struct sl_store *inner, enum sl_store_codec mode,
+			struct sl_store **out) SL_MUST_CHECK;
+
 static inline void
 sl_store_submit(struct sl_store *store, struct sl_io **ios, size_t n)
 {
@@ -144,6 +159,7 @@ struct sl_extent {
 	struct sl_store *store; /* NULL: no extent */
 	uint64_t offset;
 	uint64_t bytes;
+	uint64_t encoded_bytes; /* its user's: what the last write said; sl_spill_alloc(): 0 */
 };
 
 /* dirs: separated by ':'. budget_bytes: over all directories, UINT64_MAX: no limit. A
@@ -154,6 +170,9 @@ int sl_spill_create(struct sl_engine *engine, const char *dirs, uint64_t budget_
 		    int allow_memory, struct sl_spill **out) SL_MUST_CHECK;
 /* Every extent has been put; NULL is fine. */
 void sl_spill_destroy(struct sl_spill *spill);
+
+/* Before the first extent: files are wrapped by sl_store_wrap_codec(). */
+void sl_spill_compress(struct sl_spill *spill, enum sl_store_codec mode);
 
 /* bytes: a multiple of SL_STORE_ALIGN. -ENOSPC: budget or disks full (text says which and
  * where). Blocks on fallocate(2); no I/O. put: does not block (holes are punched when an

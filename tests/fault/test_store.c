@@ -606,6 +606,68 @@ unlinked_file_stays_whole(void)
 	fault_space_end(space);
 }
 
+/* ---- compressed chunks ------------------------------------------------------------------ */
+
+/* Change a byte of the first extent in the unlinked spill file of this process. */
+static void
+spill_damage(void)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		char link[64], name[512] = "", byte;
+		ssize_t length;
+		int file, done;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		length = readlink(link, name, sizeof(name) - 1);
+		if (length < 0 || !strstr(name, "(deleted)"))
+			continue;
+		file = open(link, O_RDWR | O_CLOEXEC);
+		if (file < 0)
+			continue;
+		done = pread(file, &byte, 1, 1) == 1;
+		if (done) {
+			byte ^= 1;
+			CHECK(pwrite(file, &byte, 1, 1) == 1);
+		}
+		close(file);
+		if (done) /* the file has a second descriptor */
+			return;
+	}
+	CHECK(!"a spill file");
+}
+
+static void
+damaged_compressed_chunk_is_an_error_and_the_others_are_right(void)
+{
+	struct sluice_space *space = fault_space("host_budget=0,compress=always");
+	size_t bytes = 16 * MIB;
+	uint64_t value;
+	char *addr;
+	void *map;
+
+	CHECK_OK(sluice_alloc(space, bytes, 0, &map));
+	addr = map;
+	CHECK(write_pages(addr, bytes, 5) == bytes);
+	CHECK_OK(sluice_evict(space, addr, bytes, SLUICE_TIER_STORE, NULL));
+	CHECK(fault_counter(space, SLUICE_COUNTER_COMPRESS_WRITE_SAVED) > bytes / 2);
+	/* The first extent of the file is one chunk's, whichever it is. */
+	spill_damage();
+	CHECK(read_pages(addr, bytes, 5) == (bytes - CHUNK) / PAGE);
+	CHECK_LOGGED("codec", "compressed chunk");
+	CHECK_OK(sluice_space_check(space));
+	/* It is written anew, and is right again. */
+	for (size_t at = 0; at < bytes; at += CHUNK)
+		if (fault_read(addr + at, &value))
+			CHECK_OK(sluice_discard(space, addr + at, CHUNK,
+						SLUICE_DISCARD_EAGER, NULL));
+	CHECK(write_pages(addr, bytes, 6) == bytes);
+	CHECK_OK(sluice_evict(space, addr, bytes, SLUICE_TIER_STORE, NULL));
+	CHECK(read_pages(addr, bytes, 6) == bytes / PAGE);
+	CHECK_OK(sluice_unmap(space, addr));
+	fault_usable(space);
+	CHECK_OK(sluice_space_destroy(space));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -627,6 +689,7 @@ main(int argc, char **argv)
 		CASE(file_cut_short_grows_again_by_what_was_written),
 		CASE(file_changed_by_others_is_seen_once_read_again),
 		CASE(unlinked_file_stays_whole),
+		CASE(damaged_compressed_chunk_is_an_error_and_the_others_are_right),
 	};
 
 	return fault_main(argc, argv, cases, COUNT_OF(cases));

@@ -34,6 +34,15 @@ disk_may_die_at_any_read_or_write(void)
 	sweep("store.write", ":EIO+", "host_budget=0,population=grow", 83);
 }
 
+static void
+compressed_spill_may_fail_at_any_read_or_write(void)
+{
+	sweep("store.read", ":EIO", SWEEP_SMALL ",compress=always", 3);
+	sweep("store.write", ":EIO", SWEEP_SMALL ",compress=always", 3);
+	sweep("store.write", ":ENOSPC+", SWEEP_SMALL ",compress=always", 7);
+	sweep("codec.buffer", ":ENOMEM+", SWEEP_SMALL ",compress=always", 3);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -42,6 +51,7 @@ main(int argc, char **argv)
 		CASE(every_write_may_fail),
 		CASE(disk_may_be_full_from_any_write_on),
 		CASE(disk_may_die_at_any_read_or_write),
+		CASE(compressed_spill_may_fail_at_any_read_or_write),
 	};
 
 	return fault_main(argc, argv, cases, COUNT_OF(cases));

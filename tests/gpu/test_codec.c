@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The codec's kernels on a GPU, against the host's codec: the same encoded bytes, the same raw bytes,
- * the same refusals of damaged input. SLUICE_CODEC_PTX names what nvcc made of src/codec/codec.cu;
+ * the same refusals of damaged input. SLUICE_TEST_PTX names what nvcc made of src/codec/codec.cu;
  * without it, or without a GPU, the test is skipped.
  *
  *	test_codec [BLOCKS [SEED]]     how many random blocks at least (200,000), from which seed (1)
@@ -60,7 +60,7 @@ kernels_open(void)
 	static const char *const names[KERNEL_COUNT] = {"sl_codec_plan_kernel",
 							"sl_codec_write_kernel",
 							"sl_codec_decode_kernel"};
-	const char *ptx = getenv("SLUICE_CODEC_PTX");
+	const char *ptx = getenv("SLUICE_TEST_PTX");
 	struct cu_context *context;
 	struct cu_module *module;
 	char *image;
@@ -68,7 +68,7 @@ kernels_open(void)
 	if (sl_cuda_driver_open(&driver))
 		test_skip(sluice_last_error());
 	if (!ptx)
-		test_skip("SLUICE_CODEC_PTX names no kernels");
+		test_skip("SLUICE_TEST_PTX names no kernels");
 	image = text_read(ptx);
 	CHECK_OK(SL_CUDA(driver, cuDevicePrimaryCtxRetain, &context, 0));
 	CHECK_OK(SL_CUDA(driver, cuCtxSetCurrent, context));

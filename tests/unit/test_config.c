@@ -95,6 +95,9 @@ every_other_key_sets_its_field(void **state)
 	assert_int_equal(config_with("store_io=auto").store_io, SLUICE_STORE_IO_AUTO);
 	assert_int_equal(config_with("store_io=uring").store_io, SLUICE_STORE_IO_URING);
 	assert_int_equal(config_with("store_io=file").store_io, SLUICE_STORE_IO_FILE);
+	assert_int_equal(config_with("").compress, SLUICE_COMPRESS_NEVER);
+	assert_int_equal(config_with("compress=auto").compress, SLUICE_COMPRESS_AUTO);
+	assert_int_equal(config_with("compress=always").compress, SLUICE_COMPRESS_ALWAYS);
 	assert_int_equal(config_with("checking=1").checking, 1);
 	assert_int_equal(config_with("checking=1,checking=0").checking, 0);
 	assert_int_equal(config_with("publish=1").publish, 1);

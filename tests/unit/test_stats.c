@@ -56,6 +56,9 @@ sums_take_every_cause_of_their_direction_and_no_other(void **state)
 	for (int i = 0; i < SLUICE_COUNTER_COUNT; i++) {
 		const char *name = sluice_counter_name((enum sluice_counter)i);
 		struct sluice_stats st = {0};
+		/* What compression saved is no part of what the disk saw. */
+		uint64_t read = strcmp(name, "compress_read_saved") ? 0 : -(uint64_t)1000;
+		uint64_t write = strcmp(name, "compress_write_saved") ? 0 : -(uint64_t)1000;
 
 		st.counter[i] = 1000;
 		assert_int_equal(sluice_stats_h2d_bytes(&st),
@@ -63,9 +66,9 @@ sums_take_every_cause_of_their_direction_and_no_other(void **state)
 		assert_int_equal(sluice_stats_d2h_bytes(&st),
 				 strncmp(name, "d2h_", 4) ? 0 : 1000);
 		assert_int_equal(sluice_stats_store_read_bytes(&st),
-				 strncmp(name, "store_read_", 11) ? 0 : 1000);
+				 strncmp(name, "store_read_", 11) ? read : 1000);
 		assert_int_equal(sluice_stats_store_write_bytes(&st),
-				 strncmp(name, "store_write_", 12) ? 0 : 1000);
+				 strncmp(name, "store_write_", 12) ? write : 1000);
 	}
 }
 

@@ -48,6 +48,8 @@ static const char *const reach_names[] = {"declared", "any", NULL};
 static const char *const faults_names[] = {"auto", "thread", "signal", NULL};
 static const char *const store_io_names[] = {"auto", "uring", "file", NULL};
 
+static const char *const compress_names[] = {"never", "auto", "always", NULL};
+
 #define AT(field) offsetof(struct sluice_config, field)
 static const struct key keys[] = {
 	{"device", KEY_CHOICE, AT(device), device_names, "which device runs kernels"},
@@ -85,6 +87,7 @@ static const struct key keys[] = {
 	 "when host memory is pinned (CUDA)"},
 	{"publish", KEY_FLAG, AT(publish), NULL, "let `sluice stat` read the counters"},
 	{"spill_dirs", KEY_TEXT, AT(spill_dirs), NULL, "directories for spill files"},
+	{"compress", KEY_CHOICE, AT(compress), compress_names, "compress what is spilled"},
 };
 #undef AT
 
@@ -297,6 +300,7 @@ sl_config_round(struct sluice_config *c)
 	    (unsigned)c->faults >= SLUICE_FAULTS_COUNT ||
 	    (unsigned)c->host_pin >= SLUICE_HOST_PIN_COUNT ||
 	    (unsigned)c->store_io >= SLUICE_STORE_IO_COUNT ||
+	    (unsigned)c->compress >= SLUICE_COMPRESS_COUNT ||
 	    (unsigned)c->device >= SLUICE_DEVICE_COUNT)
 		return sl_fail(-EINVAL,
 			       "config: a choice has a value that is not in its enum");

@@ -112,6 +112,10 @@ space_start(struct sluice_space *s, const struct sl_space_in *in)
 	if (!rc)
 		rc = sl_spill_create(s->engine, s->config.spill_dirs,
 				     s->config.store_budget_bytes, 0, &s->spill);
+	if (!rc && s->config.compress != SLUICE_COMPRESS_NEVER)
+		sl_spill_compress(s->spill, s->config.compress == SLUICE_COMPRESS_ALWAYS
+						    ? SL_STORE_CODEC_ALWAYS
+						    : SL_STORE_CODEC_AUTO);
 	if (!rc)
 		rc = sl_stream_make(s, s->device->native ? &legacy : NULL,
 				    &s->default_stream);

@@ -99,14 +99,16 @@ uint64_t
 sluice_stats_store_read_bytes(const struct sluice_stats *stats)
 {
 	return counters_sum(stats, SLUICE_COUNTER_STORE_READ_DEMAND,
-			    SLUICE_COUNTER_STORE_READ_PREFETCH);
+			    SLUICE_COUNTER_STORE_READ_PREFETCH) -
+	       stats->counter[SLUICE_COUNTER_COMPRESS_READ_SAVED];
 }
 
 uint64_t
 sluice_stats_store_write_bytes(const struct sluice_stats *stats)
 {
 	return counters_sum(stats, SLUICE_COUNTER_STORE_WRITE_BACK,
-			    SLUICE_COUNTER_STORE_WRITE_SPILL);
+			    SLUICE_COUNTER_STORE_WRITE_SPILL) -
+	       stats->counter[SLUICE_COUNTER_COMPRESS_WRITE_SAVED];
 }
 
 int

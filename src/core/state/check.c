@@ -27,6 +27,8 @@ check_pages(const struct sl_chunk *c)
 
 	if (!c->pages)
 		return 0;
+	if (sl_chunk_is_encoded(c))
+		return broken(c, "pages over a compressed extent");
 	if (c->pages->n_present != sl_bitmap_count(c->pages->present, 0, n) &&
 	    c->state == SL_CHUNK_DEVICE)
 		return broken(c, "count of present pages");

@@ -301,7 +301,7 @@ pages_begin(struct sl_chunk *c)
 	return 0;
 }
 
-/* By pages it fits nowhere, or its frame is all there is of it. Drops. */
+/* By pages it fits nowhere, its frame is all there is of it, or the store has it compressed. Drops. */
 SL_HELD static int
 whole_fill(struct sl_chunk *c, enum sl_cause cause)
 {
@@ -324,7 +324,8 @@ sl_page_fault(struct sl_chunk *c, const struct sl_touch *touch, enum sl_cause ca
 			sl_chunk_wait(c);
 			continue;
 		}
-		if (c->state == SL_CHUNK_POISONED)
+		if (c->state == SL_CHUNK_POISONED ||
+		    (c->state != SL_CHUNK_DEVICE && sl_chunk_is_encoded(c)))
 			return whole_fill(c, cause);
 		if (c->state != SL_CHUNK_DEVICE) {
 			rc = pages_begin(c);

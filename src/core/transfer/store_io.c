@@ -38,6 +38,32 @@ chunk_store_bytes(const struct sl_chunk *c)
 	return bytes;
 }
 
+/*
+ * io moves all of c, to or from its place. Compressed, if the configuration asks for it and the place is
+ * an extent: files are the user's. Not where pages are wanted one by one.
+ */
+static void
+io_whole(struct sl_io *io, const struct sl_chunk *c)
+{
+	io->bytes = chunk_store_bytes(c);
+	io->encode = c->spill && !c->pages &&
+		     c->region->population == SLUICE_POPULATE_CHUNK &&
+		     c->region->space->config.compress != SLUICE_COMPRESS_NEVER;
+	io->encoded_bytes = io->op == SL_IO_READ && c->spill ? c->spill->encoded_bytes : 0;
+}
+
+/* A write of all of c is over: what its extent has now. */
+SL_HELD static void
+extent_written(struct sl_chunk *c, const struct sl_io *io)
+{
+	if (!c->spill)
+		return;
+	c->spill->encoded_bytes = io->encoded_bytes;
+	if (io->encoded_bytes)
+		sl_count(c->region->space, SLUICE_COUNTER_COMPRESS_WRITE_SAVED,
+			 io->bytes - io->encoded_bytes);
+}
+
 void
 sl_spill_drop(struct sl_chunk *c)
 {
@@ -91,6 +117,9 @@ read_done(struct sl_io *io)
 	if (r->store) /* others may have written the file; nobody writes to what was spilled */
 		sl_dirty_hash_forget(c);
 	if (!result) {
+		if (io->encoded_bytes)
+			sl_count(s, SLUICE_COUNTER_COMPRESS_READ_SAVED,
+				 io->bytes - io->encoded_bytes);
 		sl_chunk_set_state(c, SL_CHUNK_HOST);
 	} else {
 		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
@@ -141,7 +170,7 @@ sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter coun
 	io->class = cls;
 	io->buf = h->frame->data;
 	io->offset = offset;
-	io->bytes = chunk_store_bytes(c);
+	io_whole(io, c);
 	io->done = read_done;
 	io->arg = h;
 	sl_space_unlock(s);
@@ -214,6 +243,8 @@ write_done(struct sl_io *io)
 
 		free(c->pages);
 		c->pages = NULL;
+		if (!partial)
+			extent_written(c, io);
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
 		c->flags |= SL_STORE_VALID;
 		if (h->let_go || partial) {
@@ -273,6 +304,7 @@ spill_take(struct sluice_space *s, uint64_t bytes)
 	if (!best)
 		return NULL;
 	extent = best->spill;
+	extent->encoded_bytes = 0;
 	best->spill = NULL;
 	sl_dirty_hash_forget(best); /* it may have been measured against that */
 	best->flags &= (uint16_t)~SL_STORE_VALID;
@@ -354,10 +386,11 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 	io->class = cls;
 	io->buf = h->frame->data;
 	io->offset = offset;
-	io->bytes = chunk_store_bytes(c);
+	io_whole(io, c);
 	io->done = write_done;
 	io->arg = h;
 	if (c->pages) {
+		assert(!sl_chunk_is_encoded(c)); /* sl_page_fault() */
 		rc = write_run_next(c, h, io);
 		assert(rc);
 	}
@@ -382,6 +415,7 @@ snapshot_done(struct sl_io *io)
 	if (io->result) {
 		write_error_note(c, io);
 	} else {
+		extent_written(c, io);
 		c->flags |= SL_STORE_VALID;
 		c->flags &= (uint16_t)~SL_DIRTY_HOST;
 		if (!(c->flags & SL_WRITTEN))
@@ -411,7 +445,7 @@ sl_snapshot_write(struct sl_chunk *c, struct sl_host *h)
 	io->class = SL_IO_DEMAND;
 	io->buf = h->frame->data;
 	io->offset = offset;
-	io->bytes = chunk_store_bytes(c);
+	io_whole(io, c);
 	io->done = snapshot_done;
 	io->arg = h;
 	sl_count(s, SLUICE_COUNTER_STORE_WRITE_SYNC, io->bytes);
