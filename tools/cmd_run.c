@@ -36,6 +36,8 @@ static const char run_help[] =
 	"                            free)\n"
 	"      --spill-dir DIR       where to; on a disk (repeatable; default:\n"
 	"                            TMPDIR, /var/tmp or the current directory)\n"
+	"      --compress WHEN       what is spilled, losslessly: never (default), auto\n"
+	"                            (where a sample becomes smaller), always\n"
 	"\n"
 	"How it works:\n"
 	"      --prefetch HOW        prefetch and evict early, from the previous\n"
@@ -94,6 +96,7 @@ static const struct option option_table[] = {
 	{"host-memory", required_argument, NULL, LINE(options.host_memory)},
 	{"store-memory", required_argument, NULL, LINE(options.store_memory)},
 	{"spill-dir", required_argument, NULL, OPTION_SPILL},
+	{"compress", required_argument, NULL, LINE(options.compress)},
 	{"prefetch", required_argument, NULL, LINE(options.prefetch)},
 	{"kernel-args", required_argument, NULL, LINE(options.kernel_args)},
 	{"kernel-rules", required_argument, NULL, LINE(options.kernel_rules)},

@@ -34,6 +34,7 @@ enum { RUN_EXIT_FAILED = 125, RUN_EXIT_REFUSED = 126, RUN_EXIT_NOT_FOUND = 127 }
 struct run_options {
 	const char *library;
 	const char *device_memory, *host_memory, *store_memory;
+	const char *compress;
 	const char *spill_dirs[RUN_DIRS_MAX];
 	size_t spill_dir_n;
 	const char *sets[RUN_SETS_MAX]; /* key=value, of the spaces */

@@ -281,14 +281,24 @@ sets_plan(struct run_plan *plan, const struct run_options *options)
 		{"host_budget", "--host-memory"},
 		{"store_budget", "--store-memory"},
 		{"spill_dirs", "--spill-dir"},
+		{"compress", "--compress"},
 		{"device", "a GPU in any case"},
 		{"device_number", "CUDA_VISIBLE_DEVICES"},
 	};
 	struct sluice_config config = {0};
 	int rc = 0;
 
+	if (options->compress) {
+		char pair[64];
+
+		snprintf(pair, sizeof(pair), "compress=%.32s", options->compress);
+		if (strchr(pair, ',') || sluice_config_parse(&config, pair))
+			return sl_fail(-EINVAL, "--compress '%s': auto|always|never",
+				       options->compress);
+		rc = run_set(plan, "SLUICE_COMPRESS", options->compress, "--compress");
+	}
 	/* Only root and the same user are answered. */
-	if (!getenv("SLUICE_PUBLISH"))
+	if (!rc && !getenv("SLUICE_PUBLISH"))
 		rc = run_set(plan, "SLUICE_PUBLISH", "1", "`sluice stat` may look");
 	for (size_t i = 0; !rc && i < options->set_n; i++) {
 		const char *pair = options->sets[i], *equals = strchr(pair, '=');

@@ -113,7 +113,7 @@ done
 
 # Each value of an option of choices is explained by itself: "value:" or "value (default)".
 for option in baseline:naive,opt,off kernel-args:learn,all,trust report-memory:virtual,physical,auto \
-	managed:driver,sluice vmm-memory:auto,sluice,all,driver prefetch:on,off,auto; do
+	managed:driver,sluice vmm-memory:auto,sluice,all,driver prefetch:on,off,auto compress:never,auto,always; do
 	sed -n "/^ \{7\}--${option%%:*} /,/^\$/p" shown/sluice-run.1 | sed 1d |
 		tr -s '\n ' ' ' | sed 's/^ //' >explained
 	for value in $(tr , ' ' <<<"${option#*:}"); do

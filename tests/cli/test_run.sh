@@ -63,6 +63,9 @@ run 125 "--kernel-args 'some'" --kernel-args some true
 run 125 "--report-memory 'real'" --report-memory real true
 run 125 "--managed 'me'" --managed me true
 run 125 "--vmm-memory 'me'" --vmm-memory me true
+run 125 "--compress 'some'" --compress some true
+run 125 "auto|always|never" --compress "" true
+run 125 "it is --compress" --set compress=auto true
 run 125 "--no-framework 'caffe'" --no-framework caffe true
 run 125 "--quiet and --verbose" --quiet --verbose true
 run 125 "--json goes with" --json true
