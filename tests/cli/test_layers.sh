@@ -32,6 +32,7 @@ layer_check "base knows nothing of paging" 'base/|sluice/error\.h' src/base/*.[c
 layer_check "the codec knows bytes alone" 'base/error\.h|codec/' src/codec/*.[ch]
 layer_check "the learner knows launches, bytes and times" 'base/|predict/|sluice/(launch|error)\.h' \
 	src/predict/*.[ch]
+layer_check "programs that share a GPU know bytes and processes" 'base/|share/' src/share/*.[ch]
 layer_check "core knows no back end" \
 	'base/|core/|sluice/|predict/predict\.h|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
 # A storey includes its own header and those below.

@@ -23,7 +23,8 @@ static const char *const others[] = {
 	"SLUICE_CUBLAS_LIBRARY",  "SLUICE_CUDA_LIBRARY",    "SLUICE_CUFILE_LIBRARY",
 	"SLUICE_FAULT",           "SLUICE_KERNELS",         "SLUICE_LOG",
 	"SLUICE_PRELOAD_LIBRARY", "SLUICE_PRELOAD_LOOKUPS", "SLUICE_RUN",
-	"SLUICE_SOFT_LINK",       "SLUICE_SOFT_MOVE",       "SLUICE_STORE_DELAY",
+	"SLUICE_SHARE_DIR",       "SLUICE_SOFT_LINK",       "SLUICE_SOFT_MOVE",
+	"SLUICE_STORE_DELAY",
 };
 
 /* Of the tests. Known, and never suggested. */
