@@ -39,6 +39,14 @@ static const char run_help[] =
 	"      --compress WHEN       what is spilled, losslessly: never (default), auto\n"
 	"                            (where a sample becomes smaller), always\n"
 	"\n"
+	"Other programs:\n"
+	"      --alone               do not share the GPU's memory with other programs\n"
+	"                            of `sluice run`\n"
+	"      --leave SIZE          of each GPU leave so much to programs that do not\n"
+	"                            share\n"
+	"      --share N             get N parts of memory that is short (default: 1)\n"
+	"      --suspended           run nothing on a GPU until it is resumed\n"
+	"\n"
 	"How it works:\n"
 	"      --prefetch HOW        prefetch and evict early, from the previous\n"
 	"                            iteration: auto (default: unless that is\n"
@@ -97,6 +105,10 @@ static const struct option option_table[] = {
 	{"store-memory", required_argument, NULL, LINE(options.store_memory)},
 	{"spill-dir", required_argument, NULL, OPTION_SPILL},
 	{"compress", required_argument, NULL, LINE(options.compress)},
+	{"alone", no_argument, NULL, LINE(options.alone)},
+	{"leave", required_argument, NULL, LINE(options.leave)},
+	{"share", required_argument, NULL, LINE(options.share)},
+	{"suspended", no_argument, NULL, LINE(options.suspended)},
 	{"prefetch", required_argument, NULL, LINE(options.prefetch)},
 	{"kernel-args", required_argument, NULL, LINE(options.kernel_args)},
 	{"kernel-rules", required_argument, NULL, LINE(options.kernel_rules)},
@@ -176,6 +188,9 @@ command_line_read(struct command_line *line, int argc, char **argv)
 		return rc < 0 ? rc : RUN_EXIT_FAILED;
 	if (line->options.quiet && line->options.verbose)
 		return run_usage("--quiet and --verbose together");
+	if (line->options.alone &&
+	    (line->options.leave || line->options.share || line->options.suspended))
+		return run_usage("--alone goes without --leave, --share and --suspended");
 	if (line->json && !line->dry_run)
 		return run_usage(
 			"--json goes with --dry-run; --stats FILE writes what was done");

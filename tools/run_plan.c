@@ -259,6 +259,36 @@ files_differ(const struct run_options *o)
 	return 0;
 }
 
+/* With whom the memory of a GPU is shared. */
+static int
+share_plan(struct run_plan *plan, const struct run_options *options)
+{
+	static const char on[] = "1";
+	uint64_t bytes, parts;
+	char mib[32];
+	int rc;
+
+	if (options->leave && (sl_size_parse(options->leave, &bytes) ||
+			       bytes < (1u << 20) || bytes > (1ull << 40)))
+		return sl_fail(-EINVAL, "--leave %s is not a size of 1M to 1T",
+			       options->leave);
+	if (options->share && command_number(options->share, 1, 1000, &parts))
+		return sl_fail(-EINVAL, "--share %s is not a number of 1 to 1000",
+			       options->share);
+	if (options->alone || (options->baseline && strcmp(options->baseline, "paged")))
+		return 0;
+	rc = run_setting(plan, "share", on);
+	if (!rc && options->share)
+		rc = run_setting(plan, "weight", options->share);
+	if (!rc && options->leave) {
+		snprintf(mib, sizeof(mib), "%" PRIu64, bytes >> 20);
+		rc = run_setting(plan, "leave_mib", mib);
+	}
+	if (!rc && options->suspended)
+		rc = run_setting(plan, "suspended", on);
+	return rc;
+}
+
 static int
 kernel_rules_plan(struct run_plan *plan, const char *path)
 {
@@ -377,6 +407,8 @@ settings_plan(struct run_plan *plan, const struct run_options *options)
 		rc = kernel_rules_plan(plan, options->kernel_rules);
 	if (!rc && plan->frameworks[0])
 		rc = run_setting(plan, "frameworks", plan->frameworks);
+	if (!rc)
+		rc = share_plan(plan, options);
 	return rc;
 }
 

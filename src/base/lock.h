@@ -60,7 +60,8 @@ enum sl_lock_rank {
 	/* Making a GPU's space, and raising its pressure. The device may be waited for under it, so
 	 * nobody holds it whose work the device waits for. */
 	SL_RANK_PL_GPUS,
-	/* A GPU's device budget is made smaller. The pager waits for launches under it. */
+	/* A GPU's device budget is changed, and its book of programs read and written. The pager waits
+	 * for launches under it, so threads that may hold them up only try it. */
 	SL_RANK_PL_BUDGET,
 	/* The order in which scopes are opened: read for one launch, written for two. The pager waits
 	 * for room under it. */

@@ -151,6 +151,8 @@ struct sl_pool_want {
 struct sl_device_pool {
 	/* Give device memory that is free within the device back to the system. */
 	void (*trim)(struct sl_device *dev);
+	/* Device memory that was taken from the system and not given back. Wait-free. */
+	uint64_t (*taken)(const struct sl_device *dev);
 	/*
 	 * Frames may still be wanted: so many beyond those that core has. The device may make them
 	 * ahead, on a thread of its own, and keeps no more free frames than room_bytes, or what it

@@ -107,6 +107,14 @@ WRAP(hash, start, "device.guard",
 WRAP_VOID(pool, trim, (struct sl_device * dev), inner)
 WRAP_VOID(pool, frames_expect, (struct sl_device * dev, const struct sl_pool_want *want),
 	  inner, want)
+static uint64_t
+pool_taken(const struct sl_device *dev)
+{
+	const struct sl_device *inner = ((const struct sl_wrap_dev *)dev)->inner;
+
+	return inner->pool->taken(inner);
+}
+
 WRAP_VOID(pool, fill, (struct sl_device * dev, const struct sl_pool_want *chunks, int outs),
 	  inner, chunks, outs)
 WRAP(faults, page_fill, "device.page",
@@ -142,7 +150,7 @@ WRAP(zerocopy, unmap, "device.map", (struct sl_device * dev, void *addr, uint64_
 #define PUT(role, call) (outer->role.call = role##_##call)
 _Static_assert(sizeof(struct sl_device_ops) == 13 * sizeof(void *) &&
 		       sizeof(struct sl_wrap_dev) - offsetof(struct sl_wrap_dev, ops) ==
-			       44 * sizeof(void *),
+			       45 * sizeof(void *),
 	       "wrap every call that is given the device");
 
 int
@@ -185,6 +193,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	PUT(hash, prepare);
 	PUT(hash, start);
 	PUT(pool, trim);
+	PUT(pool, taken);
 	PUT(pool, frames_expect);
 	PUT(pool, fill);
 	PUT(faults, page_fill);

@@ -36,6 +36,7 @@
 #include "preload/report/timeline.h"
 #include "preload/report/tracing.h"
 #include "preload/scope.h"
+#include "preload/share.h"
 #include "preload/streams/capture.h"
 #include "preload/streams/fence.h"
 #include "preload/streams/stream.h"
@@ -142,27 +143,35 @@ disk_bytes(const struct sluice_config *config)
 	return bytes;
 }
 
-/* What the environment says, as far as the GPU has so much; else most of what is free. 0 or -EIO. */
+/*
+ * What the environment says, as far as the GPU has so much; else most of what is free. With other programs
+ * on the GPU that is a bound, and the budget what they leave for a beginning; *share says so. 0 or -EIO.
+ */
 static int
-device_budget_choose(int device, struct sluice_config *config)
+device_budget_choose(int device, struct sluice_config *config, struct pl_share **share)
 {
 	size_t free_bytes = 0, total_bytes = 0;
 	int is_given = is_set("SLUICE_DEVICE_BUDGET");
 	int rc = real_mem_info(&free_bytes, &total_bytes);
 	char given[32], total[32], taken[32];
 	uint64_t reserve, budget;
+	int fits = is_given && (rc || config->device_budget_bytes <= total_bytes);
 
-	if (is_given && (rc || config->device_budget_bytes <= total_bytes))
+	*share = pl_share_join(device, fits ? config->device_budget_bytes : UINT64_MAX,
+			       &budget);
+	if (!*share && fits)
 		return 0;
-	if (rc)
+	if (!*share && rc)
 		return sl_fail(-EIO,
 			       "the driver does not say how much device memory is free "
 			       "(error %d): pass --device-memory",
 			       rc);
-	reserve = free_bytes / RESERVE_PART > RESERVE_MIN ? free_bytes / RESERVE_PART
-							  : RESERVE_MIN;
-	budget = free_bytes > 2 * reserve ? free_bytes - reserve : free_bytes / 2;
-	if (is_given)
+	if (!*share) {
+		reserve = free_bytes / RESERVE_PART > RESERVE_MIN ? free_bytes / RESERVE_PART
+								  : RESERVE_MIN;
+		budget = free_bytes > 2 * reserve ? free_bytes - reserve : free_bytes / 2;
+	}
+	if (is_given && !fits)
 		pl_note("GPU %d has %s of memory, not %s (--device-memory): %s are used, "
 			"most of what is free",
 			device, sl_size_format(total_bytes, total, sizeof(total)),
@@ -174,7 +183,7 @@ device_budget_choose(int device, struct sluice_config *config)
 
 /* The configuration: the environment's, and ours where it says nothing. 0 or -errno. */
 static int
-config_make(int device, struct sluice_config *config)
+config_make(int device, struct sluice_config *config, struct pl_share **share)
 {
 	uint64_t processes = processes_here();
 	int rc = sluice_config_init(config);
@@ -185,11 +194,14 @@ config_make(int device, struct sluice_config *config)
 	config->device_number = (uint32_t)device;
 	if (!is_set("SLUICE_ADDRESS"))
 		config->address_bytes = ADDRESS_BYTES;
-	rc = device_budget_choose(device, config);
+	rc = device_budget_choose(device, config, share);
 	if (rc)
 		return rc;
 	if (!is_set("SLUICE_LARGE_CHUNK"))
 		config->large_chunk_bytes = chunk_for(config->device_budget_bytes);
+	if (*share)
+		config->device_budget_bytes = pl_share_first(*share,
+							     config->large_chunk_bytes);
 	if (!is_set("SLUICE_HOST_BUDGET"))
 		config->host_budget_bytes = sl_memory_available() / HOST_SHARE_DENOMINATOR *
 					    HOST_SHARE_NUMERATOR / processes;
@@ -233,13 +245,14 @@ gpu_make(int device)
 {
 	struct pl_gpu *gpu = sl_calloc(1, sizeof(*gpu));
 	struct pl_gpu_internal *books = sl_calloc(1, sizeof(*books));
+	struct pl_share *share = NULL;
 	struct sluice_config config;
 	int rc = gpu && books ? 0 : sl_fail(-ENOMEM, "out of memory");
 
 	if (!rc && real_ctx_current(&gpu->context))
 		rc = sl_fail(-EIO, "no context is current");
 	if (!rc)
-		rc = config_make(device, &config);
+		rc = config_make(device, &config, &share);
 	if (!rc) {
 		gpu->device = gpu->ordinal = device;
 		rc = space_make(&config, gpu);
@@ -247,6 +260,8 @@ gpu_make(int device)
 	if (rc) {
 		pl_error("GPU %d is not served: %s; its allocations go to the driver",
 			 device, sluice_last_error());
+		if (share)
+			pl_share_start(share, NULL);
 		free(gpu);
 		free(books);
 		return NULL;
@@ -264,6 +279,8 @@ gpu_make(int device)
 				    : config.store_budget_bytes;
 	sl_space_addresses(gpu->space, &gpu->base, &gpu->end);
 	bounds_widen(gpu);
+	if (share)
+		pl_share_start(share, gpu);
 	if (pl_settings()->explain)
 		atomic_store(&pl_watch, 1);
 	pl_tracing_open(gpu);
@@ -347,16 +364,27 @@ pl_gpus_walk(void (*fn)(struct pl_gpu *, void *), void *arg)
 	}
 }
 
-uint64_t
-pl_gpu_virtual_bytes(const struct pl_gpu *gpu)
+static uint64_t
+tiers_sum(const struct pl_gpu *gpu, uint64_t device_bytes)
 {
 	uint64_t bytes;
 
 	/* A store budget of any size is taken: the disk is the limit. */
-	if (__builtin_add_overflow(gpu->device_budget + gpu->host_budget,
-				   gpu->store_budget, &bytes))
+	if (__builtin_add_overflow(device_bytes + gpu->host_budget, gpu->store_budget, &bytes))
 		return UINT64_MAX;
 	return bytes;
+}
+
+uint64_t
+pl_gpu_virtual_bytes(const struct pl_gpu *gpu)
+{
+	return tiers_sum(gpu, gpu->device_budget);
+}
+
+uint64_t
+pl_gpu_reported_bytes(const struct pl_gpu *gpu)
+{
+	return tiers_sum(gpu, pl_share_most(gpu));
 }
 
 uint64_t
@@ -389,11 +417,17 @@ pl_gpu_shrink_budget(int *tries, uint64_t bytes)
 		return false;
 	pl_enter();
 	pl_gpu_press(gpu, PL_OVERSUBSCRIBED);
-	/* Not under the lock that a scope of another thread may want, which holds what is waited for. */
-	sl_mutex_lock(&gpu->books->budget);
 	part = gpu->device_budget / ROOM_PART;
 	if (bytes > part)
 		part = bytes;
+	if (gpu->share) {
+		rc = pl_share_give(gpu, part);
+		PL_COUNT(rooms_given, rc);
+		pl_leave();
+		return rc;
+	}
+	/* Not under the lock that a scope of another thread may want, which holds what is waited for. */
+	sl_mutex_lock(&gpu->books->budget);
 	wanted = gpu->device_budget > part ? gpu->device_budget - part : 0;
 	if (wanted < 4 * gpu->books->chunk_bytes)
 		wanted = 4 * gpu->books->chunk_bytes;

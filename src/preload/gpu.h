@@ -22,13 +22,14 @@ enum pl_pressure { PL_FITS, PL_TRACKING, PL_OVERSUBSCRIBED };
 #define PL_STREAMS_MAX 63u /* known ones; bit 63 of a mask: any other */
 
 struct pl_arena; /* arena.c */
+struct pl_share; /* share.c */
 
 struct pl_gpu {
 	int ordinal;
 	int device; /* CUdevice */
 	struct sluice_space *space;
 	uint64_t base, end;             /* addresses of the space */
-	_Atomic uint64_t device_budget; /* bytes; made smaller while others read it */
+	_Atomic uint64_t device_budget; /* bytes; changed while others read it */
 	uint64_t host_budget, store_budget;
 	/* enum pl_pressure, rises only. atomic: pairs with the store of pl_gpu_press(): whoever sees
 	 * PL_OVERSUBSCRIBED sees the core's records. */
@@ -39,7 +40,9 @@ struct pl_gpu {
 	/* Set once. atomic: pl_arena_of() loads it with acquire; pairs with the exchange that sets it. */
 	struct pl_arena *arena;
 	struct pl_gpu_internal *books; /* gpu.c's and scope.c's */
-	int has_hostmap;               /* host code may touch what it is given */
+	struct pl_share *share; /* set once; NULL: no other program knows of this one */
+	_Atomic int paused; /* the program is suspended: scopes wait (pl_share_pause()) */
+	int has_hostmap;    /* host code may touch what it is given */
 	void *context; /* CUcontext the space stands in; the program cannot end it (context.c) */
 };
 
@@ -67,8 +70,10 @@ struct pl_gpu *pl_gpu_here(void);
 struct pl_gpu *pl_gpu_of(uint64_t addr);
 /* The GPU number n (CUdevice) if it has a space, or NULL. Wait-free. */
 struct pl_gpu *pl_gpu_of_device(int device);
-/* Device + host + store budget: what memory queries answer as the total. */
+/* Device + host + store budget: what may be allocated. The same with what the device budget may become:
+ * what memory queries answer as the total. */
 uint64_t pl_gpu_virtual_bytes(const struct pl_gpu *gpu);
+uint64_t pl_gpu_reported_bytes(const struct pl_gpu *gpu);
 
 /*
  * The driver is out of memory: make room on the device (take bytes, or a sixteenth of the budget,

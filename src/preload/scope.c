@@ -32,11 +32,14 @@
 #include "preload/preload.h"
 #include "preload/report/timings.h"
 #include "preload/scope.h"
+#include "preload/share.h"
 #include "preload/streams/capture.h"
 #include "preload/streams/stream.h"
 #include "sluice/sluice.h"
 
-#define RESTS_MAX 8u /* blocks of parts in a launch */
+#define RESTS_MAX    8u /* blocks of parts in a launch */
+/* Each gives up two chunks or more: so much that others have taken is made up for. */
+#define SQUEEZES_MAX 16u
 #define BESIDE_MAX \
 	65000u /* ranges; the core takes a few more uses than that in a launch */
 
@@ -334,6 +337,22 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream, const struct wa
 	return rc;
 }
 
+/* Other programs may have taken what the budget promises. */
+static int
+scope_open_shared(struct pl_scope *scope, struct sluice_stream *stream,
+		  const struct wanted *w, unsigned flags)
+{
+	struct pl_gpu *gpu = scope->gpu;
+	unsigned tries = 0;
+	int rc;
+
+	do {
+		scope->gpu = gpu;
+		rc = scope_open(scope, stream, w, flags);
+	} while (rc == -ENOMEM && ++tries < SQUEEZES_MAX && pl_share_squeeze(gpu));
+	return rc;
+}
+
 /* A stream of ours: a captured one can wait for nothing, and what is only looked at is there when the
  * scope has begun. */
 static struct sluice_stream *
@@ -388,6 +407,12 @@ scope_is_pressed(struct pl_scope *scope, struct pl_gpu *gpu)
 }
 
 bool
+pl_scope_at_ease(struct pl_scope *scope, struct pl_gpu *gpu)
+{
+	return !scope_is_pressed(scope, gpu);
+}
+
+bool
 pl_scopes_unpinned(const struct pl_gpu *gpu)
 {
 	return atomic_load(&gpu->unpinned) > own_unpinned;
@@ -426,6 +451,8 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
 		return CU_SUCCESS;
 	pl_gpu_settled_wait(gpu);
+	if (__builtin_expect(atomic_load(&gpu->paused), 0) && !captured)
+		pl_share_pause(gpu);
 	if (scope->what && !captured)
 		pl_growth_begin(scope->what, scope->shape, uses, n, gpu->device_budget,
 				use_resident, &scope->growth);
@@ -440,7 +467,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	if (follows && wanted.n_rest)
 		wanted.n = pl_ahead_window(gpu, scope->what, wanted.named, n_named);
 	if (!rc)
-		rc = scope_open(scope, wrapped, &wanted, flags);
+		rc = scope_open_shared(scope, wrapped, &wanted, flags);
 	if (!rc && follows)
 		pl_ahead_scope(gpu, scope->what, wanted.named, n_named, scope->launch);
 	pl_leave();

@@ -71,6 +71,9 @@ int pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 		   enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
 		   unsigned flags) SL_MUST_CHECK;
 void pl_scope_end(struct pl_scope *scope);
+/* A call that may use all of the GPU's data, which all are on the device: nothing moves until the scope's
+ * end. false: they may not be, and nothing was opened. */
+bool pl_scope_at_ease(struct pl_scope *scope, struct pl_gpu *gpu);
 /* Are there scopes of other threads that began at ease, so that nothing is pinned for them? */
 bool pl_scopes_unpinned(const struct pl_gpu *gpu);
 

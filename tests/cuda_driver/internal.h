@@ -4,6 +4,7 @@
  *   state.c   settings, violations, counters, injected failures, handles
  *   device.c  devices and contexts
  *   view.c    mappings; memory.c physical memory; vmm.c the calls on both; plain.c cuMemAlloc
+ *   shared.c  devices that several processes share
  *   host.c    pinned memory
  *   stream.c  queues and their threads; op.c the work they run; copy.c, event.c their calls
  *   module.c  modules; launch.c launches and the blocks of kernels; graph.c captures and graphs
@@ -336,6 +337,12 @@ struct memory *memory_new(size_t bytes, const struct cu_location *location);
 void memory_put(struct memory *memory);
 /* Of a handle that the program still holds. */
 struct memory *memory_find(uint64_t handle);
+
+/* ---- shared.c, under the.lock ---- */
+
+/* Tell the other processes what this one has taken; what they have. */
+void shared_say(void);
+uint64_t shared_taken(int device);
 
 /* ---- plain.c, under the.lock ---- */
 

@@ -18,34 +18,56 @@
 
 #define HOST_POOL DEVICES_MAX
 
-static uint64_t *
-pool_used(const struct cu_location *location)
+static void
+room_give(int pool, uint64_t bytes)
 {
-	return location->type == CU_LOCATION_DEVICE ? &the.device_used[location->id]
-						    : &the.host_used;
+	if (pool == HOST_POOL) {
+		the.host_used -= bytes;
+		return;
+	}
+	the.device_used[pool] -= bytes;
+	shared_say();
+}
+
+/* 1: there is so much left, and it is taken. */
+static int
+room_take(int pool, uint64_t bytes)
+{
+	uint64_t others, limit = the.settings.device_bytes;
+
+	if (pool == HOST_POOL) {
+		if (the.host_used > the.settings.host_bytes ||
+		    bytes > the.settings.host_bytes - the.host_used)
+			return 0;
+		the.host_used += bytes;
+		return 1;
+	}
+	the.device_used[pool] += bytes;
+	shared_say();
+	others = the.device_taken[pool] + shared_taken(pool);
+	if (bytes <= limit && the.device_used[pool] <= limit &&
+	    others <= limit - the.device_used[pool])
+		return 1;
+	room_give(pool, bytes);
+	return 0;
 }
 
 struct memory *
 memory_new(size_t bytes, const struct cu_location *location)
 {
 	int pool = location->type == CU_LOCATION_DEVICE ? location->id : HOST_POOL;
-	uint64_t *used = pool_used(location);
-	uint64_t limit = pool == HOST_POOL
-				 ? the.settings.host_bytes
-				 : the.settings.device_bytes -
-					   (the.device_taken[pool] < the.settings.device_bytes
-						    ? the.device_taken[pool]
-						    : the.settings.device_bytes);
 	struct memory *memory;
 	void *p;
 
-	if (*used > limit || bytes > limit - *used)
+	if (!room_take(pool, bytes))
 		return NULL;
 	if (the.pool_fd[pool] < 0)
 		the.pool_fd[pool] = memfd_create("stand-in GPU memory", MFD_CLOEXEC);
 	if (the.pool_fd[pool] < 0 ||
-	    ftruncate(the.pool_fd[pool], (off_t)(the.pool_end[pool] + bytes)))
+	    ftruncate(the.pool_fd[pool], (off_t)(the.pool_end[pool] + bytes))) {
+		room_give(pool, bytes);
 		return NULL;
+	}
 	memory = must_alloc(1, sizeof(*memory));
 	memory->bytes = bytes;
 	memory->location = *location;
@@ -53,7 +75,6 @@ memory_new(size_t bytes, const struct cu_location *location)
 	memory->offset = the.pool_end[pool];
 	memory->refs = 1;
 	the.pool_end[pool] += bytes;
-	*used += bytes;
 	if (the.settings.fill) {
 		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd,
 			 (off_t)memory->offset);
@@ -71,9 +92,10 @@ memory_put(struct memory *memory)
 {
 	if (memory->refs || memory->n_mappings)
 		return;
-	*pool_used(&memory->location) -= memory->bytes;
 	fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		  (off_t)memory->offset, (off_t)memory->bytes);
+	room_give(memory->location.type == CU_LOCATION_DEVICE ? memory->location.id : HOST_POOL,
+		  memory->bytes);
 	if (memory->object.id)
 		object_remove(&memory->object);
 	free(memory);

@@ -115,7 +115,8 @@ cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 	if (code)
 		return code;
 	pthread_mutex_lock(&the.lock);
-	taken = the.device_used[context->device] + the.device_taken[context->device];
+	taken = the.device_used[context->device] + the.device_taken[context->device] +
+		shared_taken(context->device);
 	if (free_bytes)
 		*free_bytes = taken < the.settings.device_bytes
 				      ? the.settings.device_bytes - taken

@@ -26,6 +26,8 @@
  * Environment, read when the library is loaded, sizes as "64M":
  *   CUDA_STANDIN_DEVICES         number of devices (1; 0: cuInit returns NO_DEVICE)
  *   CUDA_STANDIN_DEVICE_BYTES    memory of each (256M)
+ *   CUDA_STANDIN_SHARED          a file: processes that name the same one share the memory of the
+ *                                devices (shared.c)
  *   CUDA_STANDIN_HOST_BYTES      bytes that may be pinned or host-located in all (1G)
  *   CUDA_STANDIN_VERSION         result of cuDriverGetVersion() (13000)
  *   CUDA_STANDIN_MIG             set: a device is this part of a GPU, as its name says ("1g.10gb")

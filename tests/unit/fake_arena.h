@@ -34,6 +34,7 @@ static int fake_discard_freed(struct sluice_space *space, void *addr, size_t byt
 #include "preload/alloc/block.c"
 #include "preload/alloc/extent.c"
 #include "preload/alloc/reuse.c"
+#include "preload/share.h"
 /* NOLINTEND(bugprone-suspicious-include) */
 
 #define MIB       ((uint64_t)1 << 20)
@@ -88,6 +89,20 @@ uint64_t
 pl_gpu_virtual_bytes(const struct pl_gpu *gpu)
 {
 	return gpu->device_budget + gpu->host_budget + gpu->store_budget;
+}
+
+bool
+pl_share_ask(struct pl_gpu *gpu, uint64_t bytes)
+{
+	(void)gpu;
+	(void)bytes;
+	return false; /* alone */
+}
+
+uint64_t
+pl_share_most(const struct pl_gpu *gpu)
+{
+	return gpu->device_budget;
 }
 
 uint64_t

@@ -217,6 +217,14 @@ sl_space_addresses(const struct sluice_space *space, uint64_t *base, uint64_t *e
 	*end = *base + space->device->bytes;
 }
 
+uint64_t
+sl_space_device_taken(const struct sluice_space *space)
+{
+	const struct sl_device *dev = space->device;
+
+	return dev->pool ? dev->pool->taken(dev) : 0;
+}
+
 int
 sl_space_create_on(const struct sluice_config *config, struct sl_device *device,
 		   struct sl_engine *engine, struct sluice_space **out)
@@ -316,7 +324,7 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 			uint64_t budget_bytes)
 {
 	uint64_t budget;
-	int rc;
+	int rc, gives;
 
 	if ((unsigned)tier >= SLUICE_TIER_COUNT)
 		return sl_fail(-EINVAL, "space: unknown tier %d", (int)tier);
@@ -329,6 +337,7 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	space->resizing = 1;
 	budget = budget_bytes / space->config.large_chunk_bytes *
 		 space->config.large_chunk_bytes;
+	gives = tier == SLUICE_TIER_DEVICE && budget < space->config.device_budget_bytes;
 	switch (tier) {
 	case SLUICE_TIER_DEVICE:
 		rc = budget < 2 * space->config.large_chunk_bytes
@@ -356,7 +365,7 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	space->resizing = 0;
 	sl_launch_wake(space);
 	sl_space_unlock(space);
-	if (!rc && tier == SLUICE_TIER_DEVICE && space->device->pool)
+	if (!rc && gives && space->device->pool)
 		space->device->pool->trim(space->device);
 	return rc;
 }

@@ -286,8 +286,15 @@ static const struct sl_device_hash cuda_hash = {
 	.start = sl_cuda_hash,
 };
 
+static uint64_t
+cuda_taken(const struct sl_device *dev)
+{
+	return atomic_load(&((const struct cuda *)dev)->slab_bytes);
+}
+
 static const struct sl_device_pool cuda_pool = {
 	.trim = cuda_trim,
+	.taken = cuda_taken,
 	.frames_expect = sl_cuda_frames_expect,
 	.fill = sl_cuda_pool_fill,
 };

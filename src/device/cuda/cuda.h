@@ -186,6 +186,7 @@ struct cuda {
 		int expected_last;  /* class */
 		uint64_t active_ns; /* when a frame was put or taken last */
 	} pools;
+	_Atomic uint64_t slab_bytes; /* of all slabs, free or not */
 	struct cuda_ahead ahead;
 	struct cuda_moves moves;
 	struct cuda_hash hash;

@@ -267,17 +267,17 @@ host_memory_probe(const struct sl_cuda_driver *driver, struct sl_cuda_device_inf
 
 /* Only the name says that it is a part of a GPU ("NVIDIA H100 MIG 1g.10gb"). A part has an identity of
  * its own. */
-static void
-identity_put(const struct cu_uuid *uuid, struct sl_cuda_device_info *info)
+int
+sl_cuda_uuid_format(const struct cu_uuid *uuid, const char *name, char *buf, size_t buf_bytes)
 {
 	const unsigned char *b = uuid->bytes;
+	int is_mig = strstr(name, " MIG ") != NULL;
 
-	info->is_mig = strstr(info->name, " MIG ") != NULL;
-	snprintf(
-		info->uuid, sizeof(info->uuid),
-		"%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-		info->is_mig ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6],
-		b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(buf,
+		 buf_bytes, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		 is_mig ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7],
+		 b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	return is_mig;
 }
 
 int
@@ -330,7 +330,7 @@ sl_cuda_device_probe(const struct sl_cuda_driver *driver, int ordinal,
 		     &prop, CU_GRANULARITY_MINIMUM);
 	if (rc)
 		return sl_fail_in(rc, "CUDA device %d", ordinal);
-	identity_put(&uuid, &info);
+	info.is_mig = sl_cuda_uuid_format(&uuid, info.name, info.uuid, sizeof(info.uuid));
 	info.memory_bytes = memory_bytes;
 	info.capability = major * 10 + minor;
 	host_memory_probe(driver, &info);

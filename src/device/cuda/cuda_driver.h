@@ -46,6 +46,11 @@ struct sl_cuda_device_info {
 	size_t host_granularity_bytes; /* of host-located memory; 0 without host_vmm */
 };
 
+/* A device's identity as in struct sl_cuda_device_info. name: the driver's of the device. 1: it is a part of a
+ * GPU. */
+int sl_cuda_uuid_format(const struct cu_uuid *uuid, const char *name, char *buf,
+			size_t buf_bytes);
+
 /*
  * Open libcuda.so.1, or what SLUICE_CUDA_LIBRARY names (a path: for tests and for drivers
  * in odd places), resolve the table, initialise. Once a process: later calls give the same

@@ -95,6 +95,7 @@ slab_destroy(struct cuda *cuda, struct cuda_slab *slab)
 	sl_cuda_slab_wait(cuda, slab);
 	sl_cuda_hash_wait(cuda, slab);
 	memory_free(cuda, sl_cuda_class_bytes(slab->class), slab->handle, slab->alias);
+	atomic_fetch_sub(&cuda->slab_bytes, sl_cuda_class_bytes(slab->class));
 	free(slab);
 }
 
@@ -187,6 +188,7 @@ slab_make(struct cuda *cuda, int class, struct cuda_slab **out)
 				(unsigned long long)bytes, free_bytes, total_bytes);
 		return rc;
 	}
+	atomic_fetch_add(&cuda->slab_bytes, bytes);
 	*out = slab;
 	return 0;
 }

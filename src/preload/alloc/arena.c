@@ -53,6 +53,7 @@
 #include "preload/report/counters.h"
 #include "preload/report/tracing.h"
 #include "preload/scope.h"
+#include "preload/share.h"
 #include "preload/streams/fence.h"
 #include "preload/streams/stream.h"
 #include "sluice/sluice.h"
@@ -502,13 +503,27 @@ block_place(struct pl_arena *arena, const struct want *want, struct got *got)
 
 /* ---- residency ---- */
 
-/* The pressure that holding so many bytes of chunks is. */
+/* The pressure that holding so many bytes of chunks is. Other programs may give way first. */
 static enum pl_pressure
-pressure_at(const struct pl_gpu *gpu, uint64_t held_bytes)
+pressure_at(struct pl_gpu *gpu, uint64_t held_bytes)
 {
-	if (held_bytes > gpu->device_budget)
+	if (held_bytes > gpu->device_budget && !pl_share_ask(gpu, held_bytes))
 		return PL_OVERSUBSCRIBED;
-	return held_bytes > gpu->device_budget / 2 ? PL_TRACKING : PL_FITS;
+	return held_bytes > pl_share_most(gpu) / 2 ? PL_TRACKING : PL_FITS;
+}
+
+uint64_t
+pl_arena_held(struct pl_gpu *gpu)
+{
+	struct pl_arena *arena = pl_arena_of(gpu);
+	uint64_t bytes;
+
+	if (!arena)
+		return 0;
+	pl_arena_lock(arena);
+	bytes = arena->held_bytes + arena->promised_bytes;
+	pl_arena_unlock(arena);
+	return bytes;
 }
 
 /* Chunks [first, last) are resident now, or not (done 0): they are promised no longer. */
@@ -657,8 +672,12 @@ pl_arena_limit_take(struct pl_arena *arena, uint64_t room)
 	struct pl_gpu *gpu = arena->gpu;
 	uint64_t limit = pl_gpu_virtual_bytes(gpu);
 	uint64_t now = atomic_load(&gpu->allocated_bytes);
+	uint64_t others = limit - gpu->device_budget; /* of host and store */
 	int rc;
 
+	if ((now > limit || room > limit - now) && now + room > others &&
+	    pl_share_ask(gpu, now + room - others))
+		limit = pl_gpu_virtual_bytes(gpu);
 	do {
 		if (now > limit || room > limit - now) {
 			rc = sl_fail(

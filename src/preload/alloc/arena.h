@@ -34,6 +34,8 @@ void pl_arena_free(struct pl_block *block, int ordered, struct cu_stream *stream
 /* The GPU has come under pressure (gpu.c calls this): chunks that are wholly free are discarded, and
  * from here on what is freed. Without locks held. */
 void pl_arena_pressed(struct pl_gpu *gpu);
+/* Bytes of chunks that are resident while all data fit, and of those that are about to be. */
+uint64_t pl_arena_held(struct pl_gpu *gpu);
 /* Rises with every allocation and free on the GPU. */
 uint64_t pl_arena_generation(const struct pl_gpu *gpu);
 /* Walk live blocks in order of address until fn returns not 0, which is returned. Takes the arena's

@@ -225,18 +225,21 @@ launch_peek(struct pl_function *f, uint64_t n, struct cu_stream *stream,
 	pl_pointer_scan(f, stream, flavour, scan->at, scan->n_at);
 }
 
-/* Nobody looks at launches yet: but which streams have been used is known from the first one on. */
+/* Nobody looks at launches yet: but which streams have been used is known from the first one on. Where other
+ * programs may want memory, data can begin to move at any moment: they wait for the scope. */
 static bool
-launch_is_at_ease(struct cu_stream *stream, enum pl_default_stream flavour)
+launch_is_at_ease(struct pl_scope *scope, struct cu_stream *stream,
+		  enum pl_default_stream flavour)
 {
 	struct pl_gpu *gpu;
 
 	if (__builtin_expect(pl_watching(), 0))
 		return false;
 	gpu = pl_gpu_here();
-	if (gpu)
-		(void)pl_stream_bit(gpu, stream, flavour);
-	return true;
+	if (!gpu)
+		return true;
+	(void)pl_stream_bit(gpu, stream, flavour);
+	return !gpu->share || pl_scope_at_ease(scope, gpu);
 }
 
 /* Addresses of another GPU's blocks: this one cannot reach them (peer_gpu.c), so nothing is done for them. How
@@ -296,14 +299,18 @@ static int
 launch_at_ease(struct pl_scope *scope, const void *function, struct cu_stream *stream,
 	       enum pl_default_stream flavour)
 {
+	struct pl_gpu *unpinned = scope->unpinned;
 	struct pl_function *f;
+	int result;
 
 	if (!pl_timed())
 		return CU_SUCCESS;
 	f = function ? pl_function_find(function) : NULL;
 	if (f)
 		scope->name = f->name;
-	return pl_scope_begin(scope, stream, flavour, NULL, 0, 0);
+	result = pl_scope_begin(scope, stream, flavour, NULL, 0, 0);
+	scope->unpinned = unpinned;
+	return result;
 }
 
 /* A launch whose arguments nobody can read: it may touch everything. */
@@ -333,7 +340,7 @@ launch_begin(struct pl_scope *scope, void *function, uint64_t shape, void **para
 	if (!pl_active())
 		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
-	if (launch_is_at_ease(stream, flavour))
+	if (launch_is_at_ease(scope, stream, flavour))
 		return launch_at_ease(scope, function, stream, flavour);
 	f = pl_function_find(function);
 	if (!f) /* no memory to know it by */
@@ -425,7 +432,7 @@ launch_begin_old(struct pl_scope *scope, struct cu_stream *stream)
 	if (!pl_active())
 		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
-	return launch_is_at_ease(stream, PL_LEGACY)
+	return launch_is_at_ease(scope, stream, PL_LEGACY)
 		       ? launch_at_ease(scope, NULL, stream, PL_LEGACY)
 		       : launch_blind(scope, stream, PL_LEGACY);
 }

@@ -14,6 +14,7 @@
 #include "preload/api/api_query.h"
 #include "preload/gpu.h"
 #include "preload/report/announce.h"
+#include "preload/share.h"
 
 #include <string.h>
 
@@ -32,7 +33,7 @@ static uint64_t
 virtual_total(const struct pl_gpu *gpu)
 {
 	static _Atomic uint64_t totals[PL_GPUS_MAX];
-	uint64_t now = pl_gpu_virtual_bytes(gpu), was = 0;
+	uint64_t now = pl_gpu_reported_bytes(gpu), was = 0;
 
 	if (atomic_compare_exchange_strong(&totals[gpu->ordinal], &was, now))
 		return now;
@@ -42,7 +43,7 @@ virtual_total(const struct pl_gpu *gpu)
 static uint64_t
 virtual_free(const struct pl_gpu *gpu)
 {
-	uint64_t total = virtual_total(gpu), now = pl_gpu_virtual_bytes(gpu);
+	uint64_t total = virtual_total(gpu), now = pl_gpu_reported_bytes(gpu);
 	uint64_t taken = atomic_load(&gpu->allocated_bytes);
 
 	if (total < now)
@@ -56,9 +57,11 @@ physical_free(const struct pl_gpu *gpu, uint64_t total)
 	uint64_t taken = atomic_load(&gpu->allocated_bytes);
 	uint64_t least = total / FLOOR_PART < FLOOR_BYTES ? total / FLOOR_PART : FLOOR_BYTES;
 
-	if (gpu->device_budget < taken || gpu->device_budget - taken < least)
+	uint64_t most = pl_share_most(gpu);
+
+	if (most < taken || most - taken < least)
 		return least;
-	return gpu->device_budget - taken;
+	return most - taken;
 }
 
 int

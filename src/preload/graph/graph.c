@@ -335,6 +335,21 @@ launch_scoped(struct graph_launch *l)
 	return result;
 }
 
+/* While all data fit. */
+static int
+launch_graph_at_ease(struct graph_launch *l)
+{
+	struct pl_gpu *gpu = pl_gpu_here();
+	struct pl_scope scope = {.gpu = NULL};
+	int result;
+
+	if (gpu && gpu->share && !pl_scope_at_ease(&scope, gpu))
+		return launch_scoped(l);
+	result = l->real(l->exec, l->stream);
+	pl_scope_end(&scope);
+	return result;
+}
+
 static int
 launch_run_once(struct graph_launch *l)
 {
@@ -343,7 +358,7 @@ launch_run_once(struct graph_launch *l)
 	/* Room is made without scopes: what they hold on the device would be waited for. */
 	do
 		result = pl_watching() || pl_timed() ? launch_scoped(l)
-						     : l->real(l->exec, l->stream);
+						     : launch_graph_at_ease(l);
 	while (!l->refused && pl_room_made(result, &tries, PL_ROOM_BYTES));
 	return result;
 }

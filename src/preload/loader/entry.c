@@ -19,6 +19,7 @@
 #include "preload/loader/settings.h"
 #include "preload/preload.h"
 #include "preload/report/report.h"
+#include "preload/share.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -168,6 +169,7 @@ SL_RELEASE(open_lock) static void child_after_fork(void)
 	int awake = PL_AWAKE;
 
 	sl_mutex_unlock(&open_lock);
+	pl_share_forked();
 	/* Asleep: the parent has not used CUDA, so that the child may. */
 	if (atomic_compare_exchange_strong(&pl_phase, &awake, PL_DEAD))
 		atomic_store(&pl_forked, 1);

@@ -49,6 +49,10 @@ struct pl_settings {
 	int explain; /* 1: tell at exit which kernels missed, and how often */
 	int verbose; /* 1: say on stderr which road caught the first call, unknown names.. */
 	int quiet; /* 1: no line at start and exit */
+	int share; /* 1: the GPU's memory is shared with other programs that do so (share.h) */
+	unsigned weight;    /* parts of memory that is short; 0: one */
+	unsigned leave_mib; /* of each GPU is left to programs that do not share */
+	int suspended;      /* 1: nothing runs on a GPU until `sluice resume` says so */
 	unsigned first; /* process that the command became, on a terminal: it tells at its end that
 			 * CUDA was not used (unused.c); 0: none */
 	int doctor; /* 1: statistics are written from cuInit() on, not at exit alone */

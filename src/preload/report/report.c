@@ -33,6 +33,7 @@
 #include "preload/report/pinning.h"
 #include "preload/report/timeline.h"
 #include "preload/report/tracing.h"
+#include "preload/share.h"
 
 #define FUNCTIONS_MAX  65536u
 #define FUNCTIONS_SHOW 40u
@@ -206,6 +207,7 @@ report_exit(void)
 
 	if (getpid() != armed_pid)
 		return; /* a forked child */
+	pl_share_close();
 	pl_timeline_close();
 	pl_tracing_close();
 	if (!atomic_load(&init_result)) {

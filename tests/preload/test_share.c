@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Several programs on one GPU: processes on one stand-in device of 512 MiB, of which programs may have
+ * half. Their results must be those of a program that is alone. What each has is read in the GPU's
+ * book, and how often something moved in its statistics. Nothing here depends on a time: what is
+ * waited for must come.
+ *
+ * A worker does what it is told through a pipe, a letter each, and answers with the same letter. Its
+ * buffers have 8 MiB.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "share/book.h"
+#include "work.h"
+
+#define MIB         ((uint64_t)1 << 20)
+#define BUFFER      (8 * MIB)
+#define WORDS       (BUFFER / 8)
+#define BUFFERS_MAX 64
+#define ROOM        (256 * MIB) /* of programs: the device's half, as less than 2 GiB are free */
+#define CONTEXTS    (16 * MIB) /* what they take of it past the library */
+#define LEAST       (16 * MIB) /* four chunks of a device of this size */
+#define WORKERS_MAX 16
+#define TRIES       120000 /* of 1 ms: something hangs */
+
+static char dir[] = "/tmp/sluice-share-XXXXXX";
+static char gpu_name[SL_BOOK_NAME_BYTES];
+static struct sl_book_row rows[SL_BOOK_ROWS];
+
+struct worker {
+	pid_t pid;
+	int to, from;
+	unsigned buffers, rounds;
+};
+
+/* ---- a worker ---- */
+
+static struct {
+	struct work w;
+	uint64_t buffer[BUFFERS_MAX];
+	unsigned n, rounds;
+} own;
+
+static void
+worker_do(char what)
+{
+	switch (what) {
+	case 'a':
+		CHECK(own.n < BUFFERS_MAX);
+		own.buffer[own.n] = work_alloc(&own.w, WORDS, 1000 + own.n + own.rounds);
+		own.n++;
+		break;
+	case 'f': /* frees the last */
+		own.n--;
+		OK(own.w.cuMemFree_v2(own.buffer[own.n]));
+		break;
+	case 'r': /* every word counts the rounds */
+		for (unsigned i = 0; i < own.n; i++)
+			work_launch(&own.w, WORK_ADD, NULL, own.buffer[i], WORDS, 1);
+		own.rounds++;
+		OK(own.w.cuCtxSynchronize());
+		break;
+	case 'v':
+		for (unsigned i = 0; i < own.n; i++)
+			work_expect(&own.w, own.buffer[i], WORDS, 1000 + i + own.rounds);
+		break;
+	case 'm': { /* memory past the library: 64 MiB of the driver's, for good */
+		const struct cu_allocation what_for = {.type = CU_ALLOCATION_PINNED,
+						       .requested_handle = 1, /* as if to be exported: not ours */
+						       .location = {CU_LOCATION_DEVICE, 0}};
+		uint64_t handle;
+
+		OK(own.w.cuMemCreate(&handle, 64 * MIB, &what_for, 0));
+		break;
+	}
+	case 'k': { /* a child that lives on */
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child)
+			for (;;)
+				pause();
+		printf("%d\n", (int)child);
+		break;
+	}
+	default:
+		CHECK(0);
+	}
+}
+
+static void
+worker_run(int from, int to, const char *settings, unsigned host_mib)
+{
+	char text[160], what;
+
+	snprintf(text, sizeof(text), "%s,quiet=1,stats=%s/stats.%%p", settings, dir);
+	setenv("SLUICE_RUN", text, 1);
+	setenv("SLUICE_SHARE_DIR", dir, 1);
+	setenv("CUDA_STANDIN_QUIET", "1", 1);
+	setenv("CUDA_STANDIN_DEVICE_BYTES", "512M", 1);
+	snprintf(text, sizeof(text), "%s/device", dir);
+	setenv("CUDA_STANDIN_SHARED", text, 1);
+	if (strstr(settings, "mode=off"))
+		work_open(&own.w, 4096, host_mib); /* the driver serves it */
+	else
+		work_start(&own.w, 4096, host_mib);
+	CHECK(write(to, "!", 1) == 1);
+	while (read(from, &what, 1) == 1 && what != 'q') {
+		worker_do(what);
+		CHECK(write(to, &what, 1) == 1);
+	}
+	work_end(&own.w);
+	exit(0);
+}
+
+/* ---- workers ---- */
+
+static void
+worker_await(const struct worker *worker, char what)
+{
+	char got = 0;
+
+	if (read(worker->from, &got, 1) != 1 || got != what) {
+		fprintf(stderr, "a worker does not answer '%c'\n", what);
+		exit(1);
+	}
+}
+
+static void
+worker_tell(const struct worker *worker, char what)
+{
+	CHECK(write(worker->to, &what, 1) == 1);
+}
+
+static void
+worker_ask(const struct worker *worker, char what, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++) {
+		worker_tell(worker, what);
+		worker_await(worker, what);
+	}
+}
+
+static struct worker
+worker_start_with(const char *settings, unsigned host_mib)
+{
+	struct worker worker = {.pid = 0};
+	int to[2], from[2];
+
+	CHECK(!pipe2(to, O_CLOEXEC) && !pipe2(from, O_CLOEXEC));
+	fflush(stdout);
+	worker.pid = fork();
+	CHECK(worker.pid >= 0);
+	if (!worker.pid) {
+		close(to[1]);
+		close(from[0]);
+		worker_run(to[0], from[1], settings, host_mib);
+	}
+	close(to[0]);
+	close(from[1]);
+	worker.to = to[1];
+	worker.from = from[0];
+	return worker;
+}
+
+static struct worker
+worker_start(const char *settings)
+{
+	struct worker worker = worker_start_with(settings, 768);
+	int status;
+	char ready;
+
+	if (read(worker.from, &ready, 1) != 1) { /* it has said why */
+		CHECK(waitpid(worker.pid, &status, 0) == worker.pid);
+		exit(WIFEXITED(status) && WEXITSTATUS(status) == 77 ? 77 : 1);
+	}
+	return worker;
+}
+
+static void
+worker_close(struct worker *worker)
+{
+	close(worker->to);
+	close(worker->from);
+}
+
+/* It ends, and all was right. */
+static void
+worker_end(struct worker *worker)
+{
+	int status;
+
+	worker_tell(worker, 'q');
+	CHECK(waitpid(worker->pid, &status, 0) == worker->pid);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	worker_close(worker);
+}
+
+static void
+worker_kill(struct worker *worker)
+{
+	int status;
+
+	CHECK(!kill(worker->pid, SIGKILL));
+	CHECK(waitpid(worker->pid, &status, 0) == worker->pid);
+	worker_close(worker);
+}
+
+/* A number in the statistics of a worker that has ended. */
+static uint64_t
+worker_number(const struct worker *worker, const char *after, const char *member)
+{
+	static char text[1 << 18];
+	char name[96], key[64];
+	const char *at;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "%s/stats.%d", dir, (int)worker->pid);
+	f = fopen(name, "r");
+	CHECK(f);
+	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+	(void)fclose(f);
+	snprintf(key, sizeof(key), "\"%s\": ", member);
+	at = strstr(text, after);
+	at = at ? strstr(at, key) : NULL;
+	CHECK(at);
+	return strtoull(at + strlen(key), NULL, 10);
+}
+
+/* ---- the book ---- */
+
+static void
+gpu_name_keep(const char *gpu, void *arg)
+{
+	(void)arg;
+	snprintf(gpu_name, sizeof(gpu_name), "%s", gpu);
+}
+
+/* The row of a process; NULL: it is not in the book. */
+static const struct sl_book_row *
+row_of(pid_t pid)
+{
+	static struct sl_book *book;
+	size_t n = 0, me;
+
+	if (book && sl_book_read(book, rows, &n, &me)) {
+		sl_book_close(book);
+		book = NULL;
+	}
+	if (!book) {
+		CHECK(!sl_books_walk(dir, gpu_name_keep, NULL));
+		if (!gpu_name[0] || sl_book_open_existing(dir, gpu_name, &book))
+			return NULL;
+		CHECK(!sl_book_read(book, rows, &n, &me));
+	}
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].pid == pid)
+			return &rows[i];
+	return NULL;
+}
+
+static int
+is_idle(const struct sl_book_row *row, uint64_t bytes)
+{
+	(void)bytes;
+	return row && row->claim.is_idle;
+}
+
+static int
+has_at_least(const struct sl_book_row *row, uint64_t bytes)
+{
+	return row && row->claim.has_bytes >= bytes;
+}
+
+static int
+holds_at_most(const struct sl_book_row *row, uint64_t bytes)
+{
+	return row && row->claim.held_bytes <= bytes && row->claim.has_bytes <= bytes;
+}
+
+static int
+room_is_at_most(const struct sl_book_row *row, uint64_t bytes)
+{
+	return row && row->room_bytes <= bytes;
+}
+
+static int
+room_is_at_least(const struct sl_book_row *row, uint64_t bytes)
+{
+	return row && row->room_bytes >= bytes;
+}
+
+static void
+row_await(const struct worker *worker, int (*is_so)(const struct sl_book_row *, uint64_t),
+	  uint64_t bytes, const char *what)
+{
+	const struct sl_book_row *row = NULL;
+
+	for (int tries = 0; tries < TRIES; tries++) {
+		row = row_of(worker->pid);
+		if (is_so(row, bytes))
+			return;
+		usleep(1000);
+	}
+	fprintf(stderr, "waited in vain: %s %" PRIu64 " MiB", what, bytes / MIB);
+	if (row)
+		fprintf(stderr,
+			": wants %" PRIu64 ", has %" PRIu64 ", holds %" PRIu64
+			" MiB, room %" PRIu64 ", idle %d",
+			row->claim.want_bytes / MIB, row->claim.has_bytes / MIB,
+			row->claim.held_bytes / MIB, row->room_bytes / MIB,
+			row->claim.is_idle);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static void
+order_give(const struct worker *worker, struct sl_book_order order)
+{
+	struct sl_book_order before;
+	struct sl_book *book;
+
+	CHECK(!sl_book_open_existing(dir, gpu_name, &book));
+	CHECK(!sl_book_order_of(book, worker->pid, &before));
+	order.number = before.number + 1;
+	CHECK(!sl_book_order_give(book, worker->pid, &order));
+	sl_book_close(book);
+}
+
+/* ---- tests ---- */
+
+static void
+one_that_is_alone_has_all_and_is_never_under_pressure(void)
+{
+	struct worker a = worker_start("share=1");
+
+	worker_ask(&a, 'a', 24); /* 192 MiB */
+	worker_ask(&a, 'r', 2);
+	worker_end(&a);
+	CHECK(worker_number(&a, "\"device\"", "budget_bytes") >= ROOM - CONTEXTS);
+	CHECK(!worker_number(&a, "\"counters\"", "budgets_lowered"));
+	CHECK(!worker_number(&a, "\"gpus\"", "d2h_evict"));
+}
+
+/* Together more than there is: both run, and both are right. */
+static void
+two_that_do_not_fit_have_halves(void)
+{
+	struct worker a = worker_start("share=1"), b = worker_start("share=1");
+
+	worker_ask(&a, 'a', 24);
+	worker_ask(&b, 'a', 24);
+	for (int round = 0; round < 8; round++) { /* both at once */
+		worker_tell(&a, 'r');
+		worker_tell(&b, 'r');
+		worker_await(&a, 'r');
+		worker_await(&b, 'r');
+	}
+	worker_ask(&a, 'v', 1);
+	worker_ask(&b, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
+	CHECK(worker_number(&a, "\"counters\"", "budgets_lowered"));
+}
+
+static void
+who_is_idle_gives_way_and_comes_back(void)
+{
+	struct worker a = worker_start("share=1"), b;
+
+	worker_ask(&a, 'a', 24);
+	worker_ask(&a, 'r', 1);
+	row_await(&a, is_idle, 0, "idle");
+	b = worker_start("share=1");
+	worker_ask(&b, 'a', 24); /* a gives way for each of them */
+	worker_ask(&b, 'r', 3);
+	row_await(&a, holds_at_most, ROOM - 192 * MIB, "gives way to");
+	row_await(&b, has_at_least, 192 * MIB, "has");
+	row_await(&b, is_idle, 0, "idle");
+	worker_ask(&a, 'r', 1); /* and back */
+	worker_ask(&a, 'v', 1);
+	row_await(&a, has_at_least, 192 * MIB, "has again");
+	worker_ask(&b, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
+	CHECK(worker_number(&a, "\"counters\"", "budgets_lowered"));
+}
+
+/* b never waits for a longer than it gives something. */
+static void
+who_is_killed_is_gone_and_who_is_stopped_holds_up_nobody(void)
+{
+	struct worker a = worker_start("share=1"), b = worker_start("share=1"),
+		      c = worker_start("share=1");
+
+	worker_ask(&a, 'a', 8);
+	worker_ask(&b, 'a', 24);
+	worker_ask(&c, 'a', 8);
+	worker_tell(&a, 'r');
+	CHECK(!kill(a.pid, SIGSTOP)); /* somewhere in it */
+	worker_ask(&b, 'r', 3);
+	worker_tell(&c, 'r');
+	worker_kill(&c);
+	worker_ask(&b, 'r', 3);
+	worker_ask(&b, 'v', 1);
+	CHECK(!kill(a.pid, SIGCONT));
+	worker_await(&a, 'r');
+	worker_ask(&a, 'r', 2);
+	worker_ask(&a, 'v', 1);
+	worker_kill(&b);
+	worker_ask(&a, 'r', 1);
+	row_await(&a, has_at_least, 192 * MIB, "is alone and has");
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+}
+
+static void
+what_others_take_and_give_back_is_noticed(void)
+{
+	struct worker a = worker_start("share=1"), driver = worker_start("mode=off");
+
+	worker_ask(&a, 'a', 24);
+	worker_ask(&driver, 'm', 2); /* 128 MiB, of the 256 that are not for programs */
+	row_await(&a, room_is_at_most, ROOM - 64 * MIB, "has noticed that there are at most");
+	row_await(&a, holds_at_most, ROOM - 64 * MIB, "gives back all but");
+	worker_ask(&a, 'r', 2);
+	worker_kill(&driver);
+	row_await(&a, room_is_at_least, ROOM - CONTEXTS, "has noticed that there are");
+	row_await(&a, has_at_least, 192 * MIB, "has again");
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+}
+
+static void
+room_is_left_as_the_user_says(void)
+{
+	struct worker a = worker_start("share=1,leave_mib=128");
+
+	worker_ask(&a, 'a', 30);
+	row_await(&a, room_is_at_most, ROOM - 64 * MIB, "leaves all but");
+	CHECK(row_of(a.pid)->claim.has_bytes <= ROOM - 64 * MIB);
+	worker_ask(&a, 'r', 2);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+}
+
+/* The driver refuses what the books promise: a program past the library was faster. */
+static void
+the_driver_out_of_memory_is_answered_by_giving_way(void)
+{
+	struct worker a = worker_start("share=1"), driver = worker_start("mode=off");
+
+	worker_ask(&a, 'a', 12);
+	worker_ask(&driver, 'm', 6); /* 384 MiB: 32 are left of what a may have */
+	worker_ask(&a, 'a', 12);
+	worker_ask(&a, 'r', 2);
+	worker_ask(&a, 'm', 1); /* its own need: room is made */
+	worker_ask(&a, 'r', 2);
+	worker_ask(&a, 'v', 1);
+	worker_kill(&driver);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+}
+
+static void
+orders_are_followed(void)
+{
+	struct worker a = worker_start("share=1");
+	char got;
+
+	worker_ask(&a, 'a', 24);
+	worker_ask(&a, 'r', 1);
+	CHECK(row_of(a.pid));
+	order_give(&a, (struct sl_book_order){.limit_bytes = 64 * MIB});
+	row_await(&a, holds_at_most, 64 * MIB, "is limited to");
+	worker_ask(&a, 'r', 1);
+	order_give(&a, (struct sl_book_order){.limit_bytes = UINT64_MAX, .suspend = 1});
+	row_await(&a, holds_at_most, LEAST, "is suspended, and has");
+	worker_tell(&a, 'r');
+	CHECK(fcntl(a.from, F_SETFL, O_NONBLOCK) == 0);
+	for (int i = 0; i < 50; i++) { /* it waits: whenever one looks */
+		CHECK(read(a.from, &got, 1) < 0 && errno == EAGAIN);
+		usleep(1000);
+	}
+	CHECK(fcntl(a.from, F_SETFL, 0) == 0);
+	order_give(&a, (struct sl_book_order){.limit_bytes = UINT64_MAX});
+	worker_await(&a, 'r');
+	row_await(&a, has_at_least, 192 * MIB, "has again");
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+}
+
+static void
+who_starts_suspended_waits_for_its_first_launch(void)
+{
+	struct worker a = worker_start_with("share=1,suspended=1", 768);
+	char got;
+
+	worker_await(&a, '!');
+	worker_tell(&a, 'a');
+	CHECK(fcntl(a.from, F_SETFL, O_NONBLOCK) == 0);
+	for (int i = 0; i < 50; i++) {
+		CHECK(read(a.from, &got, 1) < 0 && errno == EAGAIN);
+		usleep(1000);
+	}
+	CHECK(fcntl(a.from, F_SETFL, 0) == 0);
+	while (!row_of(a.pid))
+		usleep(1000);
+	order_give(&a, (struct sl_book_order){.limit_bytes = UINT64_MAX});
+	worker_await(&a, 'a');
+	worker_ask(&a, 'r', 1);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+}
+
+/* The book is removed, damaged, cut: programs go on, and find each other again. */
+static void
+a_book_that_is_lost_is_found_again(void)
+{
+	struct worker a = worker_start("share=1"), b = worker_start("share=1");
+	char path[128];
+	FILE *f;
+
+	worker_ask(&a, 'a', 8);
+	worker_ask(&b, 'a', 8);
+	CHECK(row_of(a.pid) && row_of(b.pid));
+	snprintf(path, sizeof(path), "%s/book-%s", dir, gpu_name);
+	for (int how = 0; how < 3; how++) {
+		if (how == 0)
+			CHECK(!unlink(path));
+		if (how == 1)
+			CHECK(!truncate(path, 0));
+		if (how == 2) {
+			f = fopen(path, "r+");
+			CHECK(f && fputs("damaged", f) >= 0 && !fclose(f));
+		}
+		worker_ask(&a, 'r', 1);
+		worker_ask(&b, 'r', 1);
+		row_await(&a, has_at_least, 64 * MIB, "is in the new book, and has");
+		row_await(&b, has_at_least, 64 * MIB, "is in the new book, and has");
+	}
+	worker_ask(&a, 'v', 1);
+	worker_ask(&b, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
+}
+
+/* 2 to 16 programs, what they do is drawn; some are killed, some stopped. */
+static void
+random_programs_are_right(uint64_t seed)
+{
+	struct worker workers[WORKERS_MAX];
+	unsigned sizes[WORKERS_MAX] = {0};
+	int stopped = -1;
+	struct sl_rng rng;
+	unsigned n;
+
+	printf("seed %" PRIu64 "\n", seed);
+	fflush(stdout);
+	sl_rng_init(&rng, seed);
+	n = 2 + (unsigned)sl_rng_below(&rng, WORKERS_MAX - 1);
+	for (unsigned i = 0; i < n; i++) {
+		workers[i] = worker_start_with("share=1", 128);
+		worker_await(&workers[i], '!');
+	}
+	for (int step = 0; step < 120; step++) {
+		unsigned i = (unsigned)sl_rng_below(&rng, n);
+		uint64_t what = sl_rng_below(&rng, 100);
+
+		if ((int)i == stopped) {
+			CHECK(!kill(workers[i].pid, SIGCONT));
+			stopped = -1;
+		}
+		if (what < 35 && sizes[i] < 12) {
+			worker_ask(&workers[i], 'a', 1);
+			sizes[i]++;
+		} else if (what < 45 && sizes[i]) {
+			worker_ask(&workers[i], 'f', 1);
+			sizes[i]--;
+		} else if (what < 90) {
+			worker_ask(&workers[i], 'r', 1);
+		} else if (what < 95) {
+			worker_kill(&workers[i]);
+			sizes[i] = 0;
+			workers[i] = worker_start_with("share=1", 128);
+			worker_await(&workers[i], '!');
+		} else if (stopped < 0) {
+			CHECK(!kill(workers[i].pid, SIGSTOP));
+			stopped = (int)i;
+		}
+	}
+	if (stopped >= 0)
+		CHECK(!kill(workers[stopped].pid, SIGCONT));
+	for (unsigned i = 0; i < n; i++) {
+		worker_ask(&workers[i], 'v', 1);
+		worker_end(&workers[i]);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	char command[96];
+
+	setenv("CUDA_STANDIN_HOST_BYTES", "4G", 1);
+	CHECK(mkdtemp(dir));
+	one_that_is_alone_has_all_and_is_never_under_pressure();
+	two_that_do_not_fit_have_halves();
+	who_is_idle_gives_way_and_comes_back();
+	who_is_killed_is_gone_and_who_is_stopped_holds_up_nobody();
+	what_others_take_and_give_back_is_noticed();
+	room_is_left_as_the_user_says();
+	the_driver_out_of_memory_is_answered_by_giving_way();
+	orders_are_followed();
+	who_starts_suspended_waits_for_its_first_launch();
+	a_book_that_is_lost_is_found_again();
+	random_programs_are_right(argc > 1 ? strtoull(argv[1], NULL, 10)
+					   : (uint64_t)getpid());
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	return system(command) != 0;
+}
