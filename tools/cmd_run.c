@@ -45,7 +45,7 @@ static const char run_help[] =
 	"      --leave SIZE          of each GPU leave so much to programs that do not\n"
 	"                            share\n"
 	"      --share N             get N parts of memory that is short (default: 1)\n"
-	"      --suspended           run nothing on a GPU until it is resumed\n"
+	"      --suspended           run nothing on a GPU until `sluice resume`\n"
 	"\n"
 	"How it works:\n"
 	"      --prefetch HOW        prefetch and evict early, from the previous\n"

@@ -231,18 +231,28 @@ book_file_open(struct sl_book *book)
 	}
 	if (fstat(book->fd, &st))
 		return book_fail(book, errno, "cannot be looked at");
+	book->dev = st.st_dev;
+	book->ino = st.st_ino;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
 		return sl_fail(-EPERM, "the book of programs %s is not this user's alone: remove it",
 			       book->path);
-	book->dev = st.st_dev;
-	book->ino = st.st_ino;
 	return head_look(book);
+}
+
+/* The descriptor is ours, and none of the program's with the same number. */
+static int
+book_has_fd(const struct sl_book *book)
+{
+	struct stat st;
+
+	return book->fd >= 0 && !fstat(book->fd, &st) && st.st_dev == book->dev &&
+	       st.st_ino == book->ino;
 }
 
 static void
 book_file_close(struct sl_book *book)
 {
-	if (book->fd >= 0)
+	if (book_has_fd(book))
 		close(book->fd);
 	book->fd = -1;
 }
@@ -294,10 +304,7 @@ sl_book_open_existing(const char *dir, const char *gpu, struct sl_book **out)
 static int
 fd_look(const struct sl_book *book)
 {
-	struct stat st;
-
-	if (book->fd >= 0 && !fstat(book->fd, &st) && st.st_dev == book->dev &&
-	    st.st_ino == book->ino)
+	if (book_has_fd(book))
 		return 0;
 	return sl_fail(-EBADF, "the book of programs %s was closed by the program",
 		       book->path);
@@ -322,8 +329,7 @@ sl_book_close(struct sl_book *book)
 {
 	if (!book)
 		return;
-	if (!fd_look(book))
-		book_file_close(book); /* and the kernel's locks with it */
+	book_file_close(book); /* and the kernel's locks with it */
 	free(book->slots);
 	free(book);
 }
@@ -331,12 +337,8 @@ sl_book_close(struct sl_book *book)
 void
 sl_book_forked(struct sl_book *book)
 {
-	struct stat st;
-
-	if (book->fd >= 0 && !fstat(book->fd, &st) && st.st_dev == book->dev &&
-	    st.st_ino == book->ino)
-		close(book->fd);
-	book->fd = book->slot = -1;
+	book_file_close(book);
+	book->slot = -1;
 }
 
 /* ---- the kernel's locks ---- */
@@ -384,7 +386,7 @@ sl_book_lock(struct sl_book *book)
 void
 sl_book_unlock(struct sl_book *book)
 {
-	if (!fd_look(book))
+	if (book_has_fd(book))
 		sl_ignore(byte_lock(book, SL_BOOK_ROWS, F_UNLCK)); /* nobody could do more */
 }
 

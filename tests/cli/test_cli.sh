@@ -35,7 +35,8 @@ expect()
 }
 
 commands=$("$SLUICE_BIN" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
-[ "$(echo $commands)" = "bench demo doctor plan report run stat top trace version" ] || fail "commands listed: $commands"
+[ "$(echo $commands)" = "bench demo doctor limit plan ps report resume run stat suspend top trace version" ] ||
+	fail "commands listed: $commands"
 
 expect 0 "Usage:" -- --help
 expect 0 "Usage:" -- -h

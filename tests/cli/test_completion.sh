@@ -40,7 +40,7 @@ only()
 }
 
 only "$(sluice --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p') --help --version" sluice ""
-only "report run" sluice r
+only "report resume run" sluice r
 only "--device-memory" sluice run --dev
 only "--json --interval --count --help" sluice top --
 for command in $(sluice --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do

@@ -62,9 +62,9 @@ layer_check "compat stands on the public API" 'base/|compat/|sluice/' src/compat
 layer_check "examples use the public API" 'sluice/|example\.h' examples/*.[ch]
 layer_check "workloads use the public API" 'sluice/|[a-z_]+\.h' workloads/*.[ch] papers/workloads/*.[ch]
 # doctor probes the engines and the GPU's driver; stat shares the name of the socket with the
-# publisher, run the names of variables with the library.
+# publisher, run the names of variables with the library; ps reads the books of GPUs.
 layer_check "tools have no other door into the library" \
-	'sluice/|base/|[a-z_]+\.h|store/store\.h|device/cuda/(cuda_driver|gds)\.h|core/(publish|environment)\.h|trace/|plan/|sim/' \
+	'sluice/|base/|[a-z_]+\.h|store/store\.h|device/cuda/(cuda_driver|gds)\.h|core/(publish|environment)\.h|share/book\.h|trace/|plan/|sim/' \
 	tools/*.[ch]
 layer_check "the papers stand on the tool's shared files, plans and the simulator" \
 	'sluice/|base/|g10/|[a-z_]+\.h|trace/|plan/|sim/' papers/*.[ch] papers/suite/*.[ch] \

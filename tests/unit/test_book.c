@@ -407,6 +407,7 @@ a_file_of_others_is_refused(void **state)
 	sl_book_close(book);
 	assert_int_equal(chmod(path, 0644), 0);
 	assert_int_equal(sl_book_open(dir, GPU, &book), -EPERM);
+	assert_non_null(strstr(sluice_last_error(), "is not this user's alone"));
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
 	assert_int_equal(sl_book_open(dir, GPU, &book), -ELOOP);
