@@ -117,9 +117,7 @@ static void
 share_lose(struct pl_share *share)
 {
 	if (!share->lost_said++)
-		pl_error("%s: this program keeps its memory of the GPU, and looks for a "
-			 "book "
-			 "again",
+		pl_error("%s: the program keeps what it has, and looks for a book again",
 			 sluice_last_error());
 	sl_book_close(atomic_exchange(&share->book, NULL));
 	share->rejoined_ns = sl_now_ns();
@@ -280,7 +278,11 @@ pl_share_join(int device, uint64_t limit_bytes, uint64_t *most)
 	if (!s->share || s->mode != PL_MODE_PAGED)
 		return NULL;
 	share = sl_calloc(1, sizeof(*share));
-	rc = share ? name_find(device, share->name) : sl_fail(-ENOMEM, "out of memory");
+	if (!share) {
+		pl_error("GPU %d is not shared with other programs: out of memory", device);
+		return NULL;
+	}
+	rc = name_find(device, share->name);
 	if (!rc) {
 		share->limit_bytes = limit_bytes;
 		share->row.claim.limit_bytes = limit_bytes;

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,6 +37,7 @@
 #define VERSION    1u
 #define HEAD_BYTES 64
 #define SLOT_BYTES 512
+#define FILE_BYTES (HEAD_BYTES + SL_BOOK_ROWS * SLOT_BYTES)
 #define LOCKS_AT   ((off_t)1 << 40) /* of rows; behind them the one for growing */
 #define PATH_ROOM  1200
 #define FD_LEAST   900 /* programs get the lowest free number: few come so far */
@@ -214,6 +216,21 @@ head_look(const struct sl_book *book)
 	return sl_fail(-EBADMSG, "the book of programs %s is damaged", book->path);
 }
 
+/* A write beyond the limit of the process would be a signal of the program's. */
+static int
+size_look(const struct sl_book *book)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= FILE_BYTES)
+		return 0;
+	return sl_fail(
+		-EFBIG,
+		"the book of programs %s: this process may write files of %llu bytes, "
+		"and needs %u (ulimit -f)",
+		book->path, (unsigned long long)limit.rlim_cur, FILE_BYTES);
+}
+
 /* 0, -ENOENT, -EPERM or another error. */
 static int
 book_file_open(struct sl_book *book)
@@ -271,6 +288,8 @@ book_open(const char *dir, const char *gpu, int makes, struct sl_book **out)
 	}
 	book->fd = book->slot = -1;
 	rc = path_make(dir, gpu, makes, book->path);
+	if (!rc && makes)
+		rc = size_look(book);
 	for (int tries = 0; !rc; tries++) {
 		rc = book_file_open(book);
 		if (!rc || !makes || tries == OPEN_TRIES || (rc != -ENOENT && rc != -EBADMSG))
@@ -559,7 +578,7 @@ process_is_gone(const struct sl_book_row *row)
 int
 sl_book_read(struct sl_book *book, struct sl_book_row *rows, size_t *n, size_t *me)
 {
-	size_t slots, found = 0, own = SIZE_MAX;
+	size_t slots = 0, found = 0, own = SIZE_MAX;
 	int rc = book_look(book);
 
 	if (!rc)
@@ -618,7 +637,7 @@ sl_book_order_read(struct sl_book *book, struct sl_book_order *order)
 static int
 row_find(struct sl_book *book, int pid, unsigned *out, struct sl_book_row *row)
 {
-	size_t slots;
+	size_t slots = 0;
 	int rc = book_look(book);
 
 	if (!rc)
@@ -641,8 +660,8 @@ row_find(struct sl_book *book, int pid, unsigned *out, struct sl_book_row *row)
 int
 sl_book_order_of(struct sl_book *book, int pid, struct sl_book_order *order)
 {
-	struct sl_book_row row;
-	unsigned slot;
+	struct sl_book_row row = {.pid = 0};
+	unsigned slot = 0;
 	int rc = row_find(book, pid, &slot, &row);
 
 	if (!rc)
@@ -653,9 +672,9 @@ sl_book_order_of(struct sl_book *book, int pid, struct sl_book_order *order)
 int
 sl_book_order_give(struct sl_book *book, int pid, const struct sl_book_order *order)
 {
-	struct sl_book_row row;
+	struct sl_book_row row = {.pid = 0};
 	struct book_order record;
-	unsigned slot;
+	unsigned slot = 0;
 	int rc = row_find(book, pid, &slot, &row);
 
 	if (rc)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/fault_point.h"
@@ -415,6 +416,20 @@ a_file_of_others_is_refused(void **state)
 }
 
 static void
+a_process_that_may_write_no_files_is_refused_and_gets_no_signal(void **state)
+{
+	struct rlimit before, none = {4096, RLIM_INFINITY};
+	struct sl_book *book;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	assert_int_equal(sl_book_open(dir, GPU, &book), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+static void
 failures_leave_nothing_behind(void **state)
 {
 	struct sl_book_row row = {.leave_bytes = 0};
@@ -454,6 +469,7 @@ main(void)
 		IN_DIR(a_removed_book_is_seen),
 		IN_DIR(a_program_that_closes_the_book_has_its_file_left_alone),
 		IN_DIR(a_file_of_others_is_refused),
+		IN_DIR(a_process_that_may_write_no_files_is_refused_and_gets_no_signal),
 		IN_DIR(failures_leave_nothing_behind),
 	};
 
