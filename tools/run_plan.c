@@ -275,7 +275,9 @@ share_plan(struct run_plan *plan, const struct run_options *options)
 	if (options->share && command_number(options->share, 1, 1000, &parts))
 		return sl_fail(-EINVAL, "--share %s is not a number of 1 to 1000",
 			       options->share);
-	if (options->alone || (options->baseline && strcmp(options->baseline, "paged")))
+	/* Not by itself yet: sharing has not been measured on a GPU. */
+	if (options->alone || (!options->share && !options->leave && !options->suspended) ||
+	    (options->baseline && strcmp(options->baseline, "paged")))
 		return 0;
 	rc = run_setting(plan, "share", on);
 	if (!rc && options->share)

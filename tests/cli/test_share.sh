@@ -115,6 +115,7 @@ start()
 {
 	local name=$1 mib=$2
 	shift 2
+	[[ " $* " == *" --alone "* ]] || set -- --share 1 "$@"
 	mkfifo "$name.in"
 	( # without the inputs of the others, which it would keep open
 		for descriptor in "${inputs[@]}"; do

@@ -162,7 +162,7 @@ job_make(const struct chunk *c, int decode, uint32_t check)
 static void
 chunks_compare(struct chunk *chunks, uint32_t n, uint32_t check, uint64_t dev_jobs)
 {
-	struct sl_codec_job jobs[JOBS_MAX];
+	struct sl_codec_job jobs[JOBS_MAX] = {{0}};
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct chunk *c = &chunks[i];
@@ -276,7 +276,7 @@ damage_is_refused_as_on_the_host(uint32_t launches, uint64_t dev_jobs)
 	for (uint32_t i = 0; i < JOBS_MAX; i++)
 		chunk_make(&chunks[i], SAMPLE_BLOCKS);
 	for (uint32_t launch = 0; launch < launches; launch++) {
-		struct sl_codec_job jobs[JOBS_MAX];
+		struct sl_codec_job jobs[JOBS_MAX] = {{0}};
 
 		for (uint32_t i = 0; i < JOBS_MAX; i++) {
 			struct chunk *c = &chunks[i];
