@@ -44,9 +44,6 @@
 
 #define ADDRESS_BYTES          ((uint64_t)8 << 40)
 #define ADDRESS_BYTES_MIN      ((uint64_t)64 << 30)
-/* Left to the driver: contexts, code, local memory, libraries' own. */
-#define RESERVE_MIN            ((uint64_t)1 << 30)
-#define RESERVE_PART           20 /* or that part of what is free, whatever is more */
 #define CHUNK_MAX              ((uint64_t)32 << 20)
 #define CHUNK_MIN              ((uint64_t)2 << 20)
 #define CHUNKS_WANTED          64u /* the budget holds at least so many */
@@ -154,7 +151,7 @@ device_budget_choose(int device, struct sluice_config *config, struct pl_share *
 	int is_given = is_set("SLUICE_DEVICE_BUDGET");
 	int rc = real_mem_info(&free_bytes, &total_bytes);
 	char given[32], total[32], taken[32];
-	uint64_t reserve, budget;
+	uint64_t budget;
 	int fits = is_given && (rc || config->device_budget_bytes <= total_bytes);
 
 	*share = pl_share_join(device, fits ? config->device_budget_bytes : UINT64_MAX,
@@ -167,9 +164,7 @@ device_budget_choose(int device, struct sluice_config *config, struct pl_share *
 			       "(error %d): pass --device-memory",
 			       rc);
 	if (!*share) {
-		reserve = free_bytes / RESERVE_PART > RESERVE_MIN ? free_bytes / RESERVE_PART
-								  : RESERVE_MIN;
-		budget = free_bytes > 2 * reserve ? free_bytes - reserve : free_bytes / 2;
+		budget = pl_gpu_usable_bytes(free_bytes);
 	}
 	if (is_given && !fits)
 		pl_note("GPU %d has %s of memory, not %s (--device-memory): %s are used, "

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/lock.h"
+#include "base/size.h"
 #include "core/interpose.h"
 #include "device/cuda/cuda_driver.h"
 #include "preload/alloc/arena.h"
@@ -74,8 +75,6 @@
 #define STEPS \
 	32u /* the memory of a GPU is given up in so many steps: 2.5 GiB, some 60 ms each */
 #define LEAST_CHUNKS 4u
-#define RESERVE_MIN  ((uint64_t)1 << 30) /* left to the driver, as gpu.c does */
-#define RESERVE_PART 20
 
 struct pl_share {
 	struct pl_gpu *gpu;
@@ -201,7 +200,7 @@ room_find(const struct pl_share *share)
 	uint64_t limit = share->n == 1 && share->limit_bytes != UINT64_MAX
 				 ? share->limit_bytes
 				 : 0;
-	uint64_t taken = UINT64_MAX, leave = 0, giving = 0, rest, reserve;
+	uint64_t taken = UINT64_MAX, leave = 0, giving = 0, rest;
 
 	for (unsigned i = 0; i < n; i++)
 		if (share->taken[i] < taken)
@@ -215,8 +214,7 @@ room_find(const struct pl_share *share)
 	rest = rest > leave ? rest - leave : 0;
 	if (limit > rest)
 		limit = rest;
-	reserve = rest / RESERVE_PART > RESERVE_MIN ? rest / RESERVE_PART : RESERVE_MIN;
-	rest = rest > 2 * reserve ? rest - reserve : rest / 2;
+	rest = pl_gpu_usable_bytes(rest);
 	if (rest < limit)
 		rest = limit;
 	return rest > giving ? rest - giving : 0;
@@ -714,12 +712,13 @@ bool
 pl_share_ask(struct pl_gpu *gpu, uint64_t bytes)
 {
 	struct pl_share *share = gpu->share;
-	uint64_t until = sl_now_ns() + ASK_NS, least = UINT64_MAX, others = 0;
+	uint64_t until, least = UINT64_MAX, others = 0;
 	int comes = 1;
 
 	if (!share)
 		return false;
-	bytes = (bytes + share->chunk_bytes - 1) / share->chunk_bytes * share->chunk_bytes;
+	until = sl_now_ns() + ASK_NS;
+	bytes = sl_round_up(bytes, share->chunk_bytes);
 	pl_enter();
 	while (atomic_load(&gpu->device_budget) < bytes && comes && sl_now_ns() < until) {
 		if (!sl_mutex_trylock(&gpu->books->budget)) {

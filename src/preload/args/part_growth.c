@@ -29,6 +29,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "preload/alloc/block.h"
+#include "preload/args/parts.h"
 #include "preload/preload.h"
 #include "preload/report/counters.h"
 
@@ -45,11 +46,8 @@
  * launch's parts that it must have had time for. Less: more trials in vain. */
 #define LINK_BYTES_NS UINT64_C(64)
 #define SLOW_SHARE    4u
-/* Of works that have settled so many launches have one time: its two events take some microseconds.
- * A power of two. */
+/* Of works that have settled so many launches have one time: its two events take some microseconds. */
 #define TIMED_EACH    16u
-/* Part of the device budget that the parts of a launch may take. */
-#define LARGE_SHARE   2u
 
 enum trial { NONE, UP, DOWN };
 
@@ -194,7 +192,7 @@ pl_growth_begin(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t
 	sl_mutex_lock(&lock);
 	w = work_find(key, true);
 	w->launches++;
-	growth->level = level_choose(w, uses, n, budget_bytes / LARGE_SHARE,
+	growth->level = level_choose(w, uses, n, budget_bytes / PL_LARGE_SHARE,
 				     leaves && leaves == w->level);
 	growth->bytes = parts_bytes(uses, n, growth->level);
 	if (w->settled ? w->launches % TIMED_EACH == 0 : w->launches > 1)

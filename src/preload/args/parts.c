@@ -25,14 +25,11 @@
 #include "preload/preload.h"
 #include "preload/scope.h"
 
-/* A block of more than this part of the device budget has parts. Smaller: tensors of programs without an
- * allocator of their own are cut at views into them. Larger: a block displaces all others. */
-#define LARGE_SHARE 2u
 /* A copy of so many bytes begins and ends where tensors do; smaller ones are parts of tensors. */
-#define COPY_BYTES  (UINT64_C(1) << 20)
+#define COPY_BYTES (UINT64_C(1) << 20)
 /* Blocks with lists, and addresses of one. More than that are not known: parts are longer. */
-#define LISTS_MAX   32u
-#define CUTS_MAX    65536u
+#define LISTS_MAX  32u
+#define CUTS_MAX   65536u
 
 struct cut {
 	uint64_t offset;
@@ -53,7 +50,7 @@ static uint64_t clock_now;
 bool
 pl_block_has_parts(const struct pl_block *block)
 {
-	return block->bytes > atomic_load(&block->gpu->device_budget) / LARGE_SHARE;
+	return block->bytes > atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE;
 }
 
 SL_REQUIRES(lock)
@@ -142,7 +139,7 @@ pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n
 		}
 	}
 	sl_mutex_unlock(&lock);
-	if (end - offset > atomic_load(&block->gpu->device_budget) / LARGE_SHARE)
+	if (end - offset > atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE)
 		end = offset;
 	uses[n] = (struct pl_use){.block = block,
 				  .addr = addr,

@@ -16,6 +16,12 @@
 struct pl_block;
 struct pl_use;
 
+/* A block of more than this part of the device budget has parts. The parts of one launch take no more than it,
+ * and a graph that uses more is cut: while it runs, the data of the next come in. Smaller: tensors of
+ * programs without an allocator of their own are cut at views into them. Larger: a block displaces all
+ * others. */
+#define PL_LARGE_SHARE 2u
+
 /* Kernels use parts of this block: it takes so much of the device that a launch cannot have all of it. */
 bool pl_block_has_parts(const struct pl_block *block);
 

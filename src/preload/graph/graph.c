@@ -22,6 +22,7 @@
 #include "preload/alloc/block.h"
 #include "preload/api/api_stream.h"
 #include "preload/args/functions.h"
+#include "preload/args/parts.h"
 #include "preload/calls/foreign.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu.h"
@@ -380,7 +381,7 @@ graph_is_large(struct pl_graph_exec *exec)
 	budget = atomic_load(&exec->gpu->device_budget);
 	for (size_t i = 0; i < n; i++)
 		bytes += uses[i].bytes;
-	return n == PL_USES_MAX || bytes > budget / PL_GRAPH_CUT_SHARE;
+	return n == PL_USES_MAX || bytes > budget / PL_LARGE_SHARE;
 }
 
 /* Launches of one graph follow each other. CUresult. */

@@ -32,6 +32,7 @@
 #include "base/fault_point.h"
 #include "preload/alloc/block.h"
 #include "preload/args/functions.h"
+#include "preload/args/parts.h"
 #include "preload/calls/foreign.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu.h"
@@ -129,7 +130,7 @@ nodes_fill_gpu(const struct pl_graph_nodes *nodes)
 			if (!block || atomic_exchange(&block->last_launch, stamp) == stamp)
 				continue;
 			bytes += block->bytes;
-			if (bytes > atomic_load(&block->gpu->device_budget) / PL_GRAPH_CUT_SHARE)
+			if (bytes > atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE)
 				return block->gpu;
 		}
 	return NULL;

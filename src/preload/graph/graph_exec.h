@@ -19,10 +19,7 @@
 #include "preload/graph/graphs.h"
 #include "preload/scope.h"
 
-/* A graph that uses more than this part of the device budget is cut: while a piece runs, the next one's
- * data come in. The same share as of blocks that have parts. */
-#define PL_GRAPH_CUT_SHARE 2u
-#define PL_GRAPH_WHOLE     UINT32_MAX /* as the number of a piece: all nodes */
+#define PL_GRAPH_WHOLE UINT32_MAX /* as the number of a piece: all nodes */
 
 /* What a launch goes through: of each node once. */
 struct pl_graph_set {

@@ -50,9 +50,6 @@
 
 _Atomic int pl_timed_by;
 
-/* There are events of ours. atomic: pairs with timing_make(): who sees it sees the lists it stands for. */
-static _Atomic int any_timed;
-
 /* A context's clock: now, and what it was before. */
 struct anchor {
 	struct cu_context *context; /* NULL: free */
@@ -316,13 +313,25 @@ list_free(struct pl_timing *list, int told)
 	}
 }
 
+/* In flight or kept. */
+static int
+timings_exist(void)
+{
+	unsigned n;
+
+	sl_mutex_lock(&timings_lock);
+	n = n_timings;
+	sl_mutex_unlock(&timings_lock);
+	return n != 0;
+}
+
 void
 pl_timings_context_leaves(const struct cu_context *context)
 {
 	struct pl_timing *begun = NULL, *kept = NULL;
 	struct anchor *a;
 
-	if (!pl_timed() && !atomic_load_explicit(&any_timed, memory_order_acquire))
+	if (!pl_timed() && !timings_exist())
 		return;
 	pl_enter();
 	sl_mutex_lock(&asking);
@@ -400,7 +409,6 @@ timing_make(const struct pl_scope *scope, const struct pl_gpu *gpu, uint64_t sin
 	timing->launches[1] = scope->all ? sl_launch_number(scope->all) : 0;
 	timing->bytes = scope->what ? 0 : uses_bytes(uses, n);
 	timing->growth = scope->growth;
-	atomic_store_explicit(&any_timed, 1, memory_order_release);
 	return timing;
 }
 
