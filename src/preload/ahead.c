@@ -147,7 +147,8 @@ uses_are_resident(const struct pl_gpu *gpu, const struct sluice_use *uses, size_
 }
 
 size_t
-pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size_t n)
+pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size_t n,
+		size_t n_whole)
 {
 	const struct sl_predict_launch launch = {what, NULL, n};
 	struct window w = {uses, n, gpu->device_budget / WINDOW_SHARE};
@@ -156,7 +157,7 @@ pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size
 	if (!l || uses_are_resident(gpu, uses, n) || sl_mutex_trylock(&l->lock))
 		return n;
 	if (l->strategy == SL_STRATEGY_PLAIN)
-		w.n = 0;
+		w.n = n_whole;
 	else
 		sl_predict_expected(l->predict, &launch, window_add, &w);
 	sl_mutex_unlock(&l->lock);

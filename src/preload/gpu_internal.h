@@ -52,12 +52,13 @@ pl_gpu_usable_bytes(uint64_t free_bytes)
 void pl_gpu_settled_wait(struct pl_gpu *gpu);
 
 /*
- * A scope is about to be opened with these uses, some of which are parts of large blocks. While it is open
- * nothing of those blocks moves. So parts that are expected next are added, up to PL_USES_MAX uses, and
- * brought in with it; where prefetching has proved slower, nothing is brought in. Returns how many of uses
- * are to be on the device.
+ * A scope is about to be opened with these uses. Those from n_whole on are parts of large blocks. While it
+ * is open nothing of those blocks moves. So parts that are expected next are added, up to PL_USES_MAX
+ * uses, and brought in with it. Where prefetching has proved slower, absent parts stay where they are.
+ * Returns how many of uses are to be on the device: n_whole, n, or more.
  */
-size_t pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size_t n);
+size_t pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses,
+		       size_t n, size_t n_whole);
 /* A scope with these uses was just opened, for what (the same number for the same work): bring in what
  * followed on it last time. */
 void pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,

@@ -239,8 +239,8 @@ scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
 
 /* What a scope opens. */
 struct wanted {
-	struct sluice_use named[PL_USES_MAX]; /* to be on the device */
-	size_t n;
+	struct sluice_use named[PL_USES_MAX]; /* to be on the device; parts last */
+	size_t n, n_whole;                 /* of them, and of those that are no parts */
 	struct sluice_use rest[RESTS_MAX]; /* blocks of parts: to be mapped, wherever they are */
 	size_t n_rest;
 };
@@ -272,20 +272,17 @@ use_resident(const struct pl_use *use, uint64_t from, uint64_t to)
 	return at.tier_bytes[SLUICE_TIER_DEVICE];
 }
 
-/* captured: what is captured touches nothing yet. */
+/* Name the uses that are parts, or those that are not. captured: what is captured touches nothing yet. */
 static void
-wanted_fill(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *uses,
-	    size_t n, const struct pl_growth *growth, int captured, unsigned *flags)
+wanted_name(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *uses,
+	    size_t n, int parts, const struct pl_growth *growth, int captured)
 {
 	uint64_t bytes;
 
-	w->n = w->n_rest = 0;
 	for (size_t i = 0; i < n && w->n < PL_USES_MAX; i++) {
 		/* Another GPU's memory is that GPU's business: it is used where it lies. */
-		if (uses[i].block->gpu != gpu)
+		if (uses[i].block->gpu != gpu || uses[i].open != parts)
 			continue;
-		if (uses[i].open)
-			rest_add(w, uses[i].block, flags);
 		bytes = pl_growth_bytes(growth, &uses[i]);
 		if (bytes)
 			w->named[w->n++] = (struct sluice_use){(void *)(uintptr_t)uses[i].addr,
@@ -293,6 +290,19 @@ wanted_fill(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *use
 							       captured ? SLUICE_USE_READ
 									: uses[i].intent};
 	}
+}
+
+static void
+wanted_fill(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *uses,
+	    size_t n, const struct pl_growth *growth, int captured, unsigned *flags)
+{
+	w->n = w->n_rest = 0;
+	wanted_name(w, gpu, uses, n, 0, growth, captured);
+	w->n_whole = w->n;
+	wanted_name(w, gpu, uses, n, 1, growth, captured);
+	for (size_t i = 0; i < n; i++)
+		if (uses[i].open && uses[i].block->gpu == gpu)
+			rest_add(w, uses[i].block, flags);
 	if (*flags & PL_SCOPE_ALL)
 		w->n_rest = 0; /* it is in all */
 }
@@ -465,7 +475,10 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 			   : pl_wrapped_find(gpu, stream, flavour, &rc);
 	scope->gpu = gpu;
 	if (follows && wanted.n_rest)
-		wanted.n = pl_ahead_window(gpu, scope->what, wanted.named, n_named);
+		wanted.n = pl_ahead_window(gpu, scope->what, wanted.named, n_named,
+					   wanted.n_whole);
+	if (wanted.n < n_named)
+		scope->growth.key = 0; /* its time tells nothing of the parts' length */
 	if (!rc)
 		rc = scope_open_shared(scope, wrapped, &wanted, flags);
 	if (!rc && follows)
