@@ -187,13 +187,13 @@ file_plan(struct run_plan *plan, const char *option, const char *key, const char
 		return sl_fail(-EISDIR, "%s %s: a directory; name a file", option, path);
 	if (!realpath(dir, real))
 		return sl_fail(-errno, "%s %s: %s: %s", option, path, dir, strerror(errno));
-	if (access(real, W_OK | X_OK))
-		return sl_fail(-errno, "%s %s: no file can be made in %s: %s", option,
-			       path, real, strerror(errno));
 	snprintf(value, sizeof(value), "%s/%s", strcmp(real, "/") ? real : "", name);
 	if (!lstat(value, &st) && !S_ISREG(st.st_mode))
 		return sl_fail(-EINVAL, "%s %s: is there, and not a plain file", option,
 			       path);
+	if (access(real, W_OK | X_OK))
+		return sl_fail(-errno, "%s %s: no file can be made in %s: %s", option,
+			       path, real, strerror(errno));
 	if (strlen(value) > 1000) /* the library has room for 1,023 */
 		return sl_fail(-ENAMETOOLONG, "%s: the name is too long", option);
 	return run_setting(plan, key, value);

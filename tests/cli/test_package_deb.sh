@@ -10,6 +10,7 @@ for tool in dpkg-buildpackage dh dpkg-deb; do
 	command -v $tool >/dev/null || skip "no $tool"
 done
 pkg-config --exists liburing || skip "no liburing-dev"
+dpkg-query -W build-essential >/dev/null 2>&1 || skip "no build-essential"
 "$SLUICE_SOURCE_DIR/scripts/package-deb" made >said 2>&1 || { cat said; exit 1; }
 [ "$(ls made/*.deb | wc -l)" = 3 ] || fail "not three packages: $(ls made)"
 for package in made/*.deb; do
