@@ -428,6 +428,8 @@ run_plan_make(struct run_plan *plan, const struct run_options *options)
 
 	sl_environment_unknown(unknown_note, plan);
 	if (!rc)
+		rc = sl_environment_check();
+	if (!rc)
 		rc = preload_plan(plan);
 	if (!rc)
 		rc = run_budget_plan(plan, options);

@@ -57,6 +57,9 @@ done
 run 125 "less than 8M" --device-memory 1M true
 run 125 "--device-memory 99999G: more than 64T" --device-memory 99999G true
 run 125 "this process can have" --host-memory 900T true
+SLUICE_CHUNK=3M run 125 "chunk of 3145728 bytes: must be" true
+SLUICE_LARGE_CHUNK=128M run 125 "large_chunk of 134217728 bytes: must be" true
+SLUICE_READAHEAD_CHUNKS=few run 125 "readahead_chunks=few: not a number" true
 run 125 "--baseline 'fast'" --baseline fast true
 run 125 "naive|opt|off" --baseline "" true
 run 125 "--kernel-args 'some'" --kernel-args some true

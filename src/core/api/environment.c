@@ -16,7 +16,8 @@
 #include "base/nearest.h"
 #include "core/api/api.h"
 
-#define PREFIX "SLUICE_"
+#define PREFIX     "SLUICE_"
+#define BUDGET_ANY ((uint64_t)1 << 46) /* every chunk fits */
 
 /* Without a key; sluice(7) explains each. */
 static const char *const others[] = {
@@ -117,10 +118,29 @@ unknown_log_all(void)
 		sl_environment_unknown(unknown_log, NULL);
 }
 
+static pthread_once_t warned = PTHREAD_ONCE_INIT;
+
 void
 sl_environment_warn(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&warned, unknown_log_all);
+}
 
-	pthread_once(&once, unknown_log_all);
+static void
+warn_not(void)
+{
+}
+
+int
+sl_environment_check(void)
+{
+	struct sluice_config config;
+	int rc;
+
+	pthread_once(&warned, warn_not);
+	rc = sluice_config_init(&config);
+	if (rc)
+		return rc;
+	config.device_budget_bytes = config.host_budget_bytes = BUDGET_ANY;
+	return sl_config_round(&config);
 }
