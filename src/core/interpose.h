@@ -76,7 +76,8 @@ void sl_early_evict_await(struct sluice_space *space, int await);
 /* Device memory that the space has taken from the driver, for chunks and to have at hand. Wait-free. */
 uint64_t sl_space_device_taken(const struct sluice_space *space);
 
-/* Chunks of the use (its number in uses) that the launch did not find on the device. */
+/* Chunks of the use (its number in uses) that the launch did not find on the device. 0 for a use that it
+ * does not have. */
 uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);
 
 /*

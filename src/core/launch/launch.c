@@ -319,7 +319,7 @@ sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 uint64_t
 sl_launch_fetched(const struct sluice_launch *launch, size_t use)
 {
-	return launch->uses[use].fetched;
+	return use < launch->n_uses ? launch->uses[use].fetched : 0;
 }
 
 int
