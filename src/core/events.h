@@ -42,6 +42,7 @@ enum sl_wait_reason {
 	SL_WAIT_MAP, /* the device, which maps a chunk: to its own memory, or zero-copy */
 	SL_WAIT_PIN, /* host memory that is made, and pinned */
 	SL_WAIT_LAUNCH, /* launches: to be prepared, to end, to give something back */
+	SL_WAIT_TURN,   /* other programs on the GPU, which have the turn (src/share) */
 	SL_WAIT_REASON_COUNT
 };
 
@@ -67,6 +68,10 @@ size_t sl_events_take(struct sluice_space *space, struct sl_event *out, size_t m
 		      uint64_t *lost);
 /* Record nothing any more. What is under way has no end then. */
 void sl_events_close(struct sluice_space *space);
+
+/* The calling thread has waited from since (sl_now_ns()) on, outside of the pager. Nothing where nobody
+ * reads. */
+void sl_events_waited(struct sluice_space *space, enum sl_wait_reason reason, uint64_t since);
 
 /* The number by which events name a launch. */
 uint64_t sl_launch_number(const struct sluice_launch *launch);

@@ -73,6 +73,14 @@ void sl_evict_later(struct sluice_space *space, void *addr, size_t bytes);
  */
 void sl_early_evict_await(struct sluice_space *space, int await);
 
+/*
+ * As sluice_space_set_budget() of the device. But for launches in flight a smaller budget waits until until_ns
+ * (sl_now_ns()) and little longer. -EAGAIN: they use more. Then the budget is what is used. *budget says how
+ * much it is, after -EAGAIN and 0.
+ */
+int sl_space_shrink_until(struct sluice_space *space, uint64_t budget_bytes,
+			  uint64_t until_ns, uint64_t *budget) SL_MUST_CHECK;
+
 /* Device memory that the space has taken from the driver, for chunks and to have at hand. Wait-free. */
 uint64_t sl_space_device_taken(const struct sluice_space *space);
 

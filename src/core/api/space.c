@@ -319,9 +319,10 @@ sluice_space_destroy(struct sluice_space *space)
 	return rc;
 }
 
-int
-sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
-			uint64_t budget_bytes)
+/* until_ns: for launches, of a smaller device budget. */
+static int
+tier_set_budget(struct sluice_space *space, enum sluice_tier tier, uint64_t budget_bytes,
+		uint64_t until_ns)
 {
 	uint64_t budget;
 	int rc, gives;
@@ -343,9 +344,9 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 		rc = budget < 2 * space->config.large_chunk_bytes
 			     ? sl_fail(-ENOBUFS, "space: a device budget of %llu is below two chunks",
 				       (unsigned long long)budget_bytes)
-			     : sl_device_shrink(space, budget);
-		if (!rc)
-			space->config.device_budget_bytes = budget;
+			     : sl_device_shrink(space, budget, until_ns);
+		if (!rc || rc == -EAGAIN)
+			space->config.device_budget_bytes = space->dev.budget_bytes;
 		break;
 	case SLUICE_TIER_HOST:
 		rc = sl_host_shrink(space, budget);
@@ -365,8 +366,29 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	space->resizing = 0;
 	sl_launch_wake(space);
 	sl_space_unlock(space);
-	if (!rc && gives && space->device->pool)
+	if ((!rc || rc == -EAGAIN) && gives && space->device->pool)
 		space->device->pool->trim(space->device);
+	return rc;
+}
+
+int
+sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
+			uint64_t budget_bytes)
+{
+	return tier_set_budget(space, tier, budget_bytes, UINT64_MAX);
+}
+
+int
+sl_space_shrink_until(struct sluice_space *space, uint64_t budget_bytes,
+		      uint64_t until_ns, uint64_t *budget)
+{
+	int rc = tier_set_budget(space, SLUICE_TIER_DEVICE, budget_bytes, until_ns);
+
+	if (rc && rc != -EAGAIN)
+		return rc;
+	sl_space_lock(space);
+	*budget = space->config.device_budget_bytes;
+	sl_space_unlock(space);
 	return rc;
 }
 

@@ -210,6 +210,15 @@ sl_event_waited(struct sluice_space *s, enum sl_wait_reason reason, uint64_t sin
 	event->thread = sl_thread_number(s);
 }
 
+void
+sl_events_waited(struct sluice_space *s, enum sl_wait_reason reason, uint64_t since)
+{
+	if (sl_space_enter(s))
+		return;
+	sl_event_waited(s, reason, since);
+	sl_space_unlock(s);
+}
+
 /* Counters of bytes that change their place without a move. The others have sl_event_begin(), or count no
  * bytes of a place. */
 static int

@@ -7,7 +7,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "core/transfer/transfer.h"
 
 void
@@ -555,14 +557,14 @@ sl_room_make(struct sl_chunk *c, uint64_t bytes, const struct sl_fill *fill)
 }
 
 int
-sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
+sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes, uint64_t until_ns)
 {
 	const struct sl_victim_request request = {.mode = SL_ROOM_SHRINK};
-	uint64_t before = s->dev.budget_bytes;
+	uint64_t before = s->dev.budget_bytes, chunk = s->config.large_chunk_bytes, used;
 	int rc;
 
 	/* As sluice_pin(): one access may need two chunks, and must never find no room at all. */
-	if (budget_bytes < s->dev.pinned_bytes + 2 * s->config.large_chunk_bytes)
+	if (budget_bytes < s->dev.pinned_bytes + 2 * chunk)
 		return sl_fail(
 			-ENOBUFS,
 			"space: %llu bytes are pinned on the device; they and two chunks "
@@ -573,9 +575,16 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes)
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
 		struct sl_victim v = sl_victim_pick(s, &request);
 
-		if (!v.chunk || v.wait) {
+		if ((!v.chunk || v.wait) && sl_now_ns() < until_ns) {
 			sl_room_wait(s);
 			continue;
+		}
+		if (!v.chunk || v.wait) { /* what has left stays away */
+			used = sl_round_up(s->dev.used_bytes, chunk);
+			if (used < s->dev.pinned_bytes + 2 * chunk)
+				used = s->dev.pinned_bytes + 2 * chunk;
+			s->dev.budget_bytes = used < before ? used : before;
+			return -EAGAIN;
 		}
 		rc = sl_evict_victim(&v);
 		if (rc) {

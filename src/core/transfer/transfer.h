@@ -154,8 +154,10 @@ enum sl_evict_why {
 int sl_evict(struct sl_chunk *c, enum sl_evict_why why) SL_HELD SL_MUST_CHECK;
 /* The same of what sl_victim_pick() has found. */
 int sl_evict_victim(const struct sl_victim *v) SL_HELD SL_MUST_CHECK;
-int sl_device_shrink(struct sluice_space *s,
-		     uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
+/* To a budget of that. Launches in flight are waited for until then. -EAGAIN: that was too short; the budget
+ * is what is used now. Drops. */
+int sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes,
+		     uint64_t until_ns) SL_HELD SL_MUST_CHECK;
 
 /* dirty_hash.c: whether what may have been written was */
 /* Once, where measuring is asked for: what a first hash needs. Blocks on that, and on kernels. */

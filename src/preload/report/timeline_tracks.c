@@ -468,6 +468,7 @@ wait_write(struct pl_tracks *t, const struct sl_event *e)
 		[SL_WAIT_MAP] = "mapping",
 		[SL_WAIT_PIN] = "pinning",
 		[SL_WAIT_LAUNCH] = "launches",
+		[SL_WAIT_TURN] = "turn of another program",
 	};
 
 	pl_trace_slice(t->file, thread_track(t, e->thread), "wait", reasons[e->what],
