@@ -41,6 +41,7 @@ struct look_at {
 	struct sl_book_row rows[SL_BOOK_ROWS];
 	struct sl_share_claim claims[SL_BOOK_ROWS];
 	uint64_t shares[SL_BOOK_ROWS];
+	struct sl_turns turns;
 	size_t n, gpus;
 	uint64_t room_bytes;
 	int failed;
@@ -211,7 +212,8 @@ gpu_look(const char *gpu, void *arg)
 		if (look->rows[i].room_bytes > look->room_bytes)
 			look->room_bytes = look->rows[i].room_bytes;
 	}
-	sl_shares_decide(look->claims, look->n, look->room_bytes, look->shares);
+	sl_shares_decide(look->claims, look->n, look->room_bytes, look->shares,
+			 &look->turns);
 	if (look->options->as_json)
 		gpu_print_json(look, gpu);
 	else

@@ -83,6 +83,7 @@ struct pl_share {
 	struct sl_book_row rows[SL_BOOK_ROWS];
 	struct sl_share_claim claims[SL_BOOK_ROWS];
 	uint64_t shares[SL_BOOK_ROWS];
+	struct sl_turns turns;
 	size_t n, me;
 	char name[SL_BOOK_NAME_BYTES];
 	uint64_t total_bytes, chunk_bytes, limit_bytes, room_bytes;
@@ -230,7 +231,8 @@ shares_find(struct pl_share *share)
 		share->claims[i] = share->rows[i].claim;
 	share->room_bytes = room_find(share);
 	share->row.room_bytes = share->room_bytes;
-	sl_shares_decide(share->claims, share->n, share->room_bytes, share->shares);
+	sl_shares_decide(share->claims, share->n, share->room_bytes, share->shares,
+			 &share->turns);
 	most = share->row.claim.limit_bytes < share->room_bytes ? share->row.claim.limit_bytes
 								: share->room_bytes;
 	atomic_store(&share->most_bytes, most);

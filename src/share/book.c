@@ -34,7 +34,7 @@
 #include "base/log.h"
 
 #define MAGIC      UINT64_C(0x6b6f6f6265636c73)
-#define VERSION    1u
+#define VERSION    2u
 #define HEAD_BYTES 64
 #define SLOT_BYTES 512
 #define FILE_BYTES (HEAD_BYTES + SL_BOOK_ROWS * SLOT_BYTES)

@@ -25,7 +25,8 @@
 #include "base/error.h"
 #include "share/shares.h"
 
-#define SL_BOOK_ROWS       256u /* programs on one GPU: 128 KiB at most are read at a look */
+#define SL_BOOK_ROWS \
+	SL_SHARES_MAX /* programs on one GPU: 128 KiB at most are read at a look */
 #define SL_BOOK_NAME_BYTES 48 /* of a GPU: its UUID */
 
 struct sl_book;

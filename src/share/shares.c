@@ -30,13 +30,29 @@ usable(const struct sl_share_claim *claim)
 	return lesser(claim->want_bytes, claim->limit_bytes);
 }
 
+/* What is to be divided. turns: as far as they are known. */
+struct division {
+	const struct sl_share_claim *claims;
+	size_t n;
+	const struct sl_turns *turns;
+	uint64_t left;
+};
+
+static bool
+gives_way(const struct division *d, size_t i)
+{
+	return d->claims[i].is_idle || d->claims[i].is_away ||
+	       (d->turns->takes[i] && i != d->turns->holder);
+}
+
 /* How far a stage fills a program; 0: it does not take part. */
 static uint64_t
-stage_cap(const struct sl_share_claim *claim, enum stage stage)
+stage_cap(const struct division *d, size_t i, enum stage stage)
 {
 	bool idle_stage = stage == STAGE_IDLE_WANT || stage == STAGE_IDLE_SPARE;
+	const struct sl_share_claim *claim = &d->claims[i];
 
-	if (claim->is_suspended || idle_stage != (claim->is_idle != 0))
+	if (claim->is_suspended || idle_stage != gives_way(d, i))
 		return 0;
 	return stage == STAGE_SPARE || stage == STAGE_IDLE_SPARE ? claim->limit_bytes
 								 : usable(claim);
@@ -45,53 +61,71 @@ stage_cap(const struct sl_share_claim *claim, enum stage stage)
 /* One round: those that need no more than their part get it. If there is none, each gets its part.
  * 1: a round more may give more. */
 static int
-stage_round(const struct sl_share_claim *claims, size_t n, enum stage stage,
-	    uint64_t *left, uint64_t *shares)
+stage_round(struct division *d, enum stage stage, uint64_t *shares)
 {
 	uint64_t weights = 0, unit;
 	int filled = 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (shares[i] < stage_cap(&claims[i], stage))
-			weights += weight_of(&claims[i]);
-	if (!weights || *left < weights)
+	for (size_t i = 0; i < d->n; i++)
+		if (shares[i] < stage_cap(d, i, stage))
+			weights += weight_of(&d->claims[i]);
+	if (!weights || d->left < weights)
 		return 0;
-	unit = *left / weights;
-	for (size_t i = 0; i < n; i++) {
-		uint64_t cap = stage_cap(&claims[i], stage);
+	unit = d->left / weights;
+	for (size_t i = 0; i < d->n; i++) {
+		uint64_t cap = stage_cap(d, i, stage), weight = weight_of(&d->claims[i]);
 
-		if (shares[i] >= cap || (cap - shares[i]) / weight_of(&claims[i]) > unit)
+		if (shares[i] >= cap || (cap - shares[i]) / weight > unit)
 			continue;
-		if (cap - shares[i] > *left) /* its part and a rest of less than its weight */
+		if (cap - shares[i] > d->left) /* its part and a rest of less than its weight */
 			continue;
-		*left -= cap - shares[i];
+		d->left -= cap - shares[i];
 		shares[i] = cap;
 		filled = 1;
 	}
-	for (size_t i = 0; i < n && !filled; i++) {
-		if (shares[i] >= stage_cap(&claims[i], stage))
+	for (size_t i = 0; i < d->n && !filled; i++) {
+		if (shares[i] >= stage_cap(d, i, stage))
 			continue;
-		shares[i] += unit * weight_of(&claims[i]);
-		*left -= unit * weight_of(&claims[i]);
+		shares[i] += unit * weight_of(&d->claims[i]);
+		d->left -= unit * weight_of(&d->claims[i]);
 	}
 	return filled;
 }
 
-void
-sl_shares_decide(const struct sl_share_claim *claims, size_t n, uint64_t room_bytes,
-		 uint64_t *shares)
+static void
+room_divide(struct division *d, uint64_t *shares)
 {
-	uint64_t left = room_bytes;
+	uint64_t room_bytes = d->left;
 
-	for (size_t i = 0; i < n; i++) {
-		shares[i] = lesser(lesser(claims[i].least_bytes, claims[i].limit_bytes),
-				   room_bytes / n);
-		left -= shares[i];
+	for (size_t i = 0; i < d->n; i++) {
+		const struct sl_share_claim *claim = &d->claims[i];
+
+		shares[i] = lesser(lesser(claim->least_bytes, claim->limit_bytes),
+				   room_bytes / d->n);
+		d->left -= shares[i];
 	}
 	for (enum stage stage = 0; stage < STAGE_COUNT; stage++)
-		for (size_t round = 0; round <= n; round++) /* each but the last fills one */
-			if (!stage_round(claims, n, stage, &left, shares))
+		for (size_t round = 0; round <= d->n; round++) /* each but the last fills one */
+			if (!stage_round(d, stage, shares))
 				break;
+}
+
+void
+sl_shares_decide(const struct sl_share_claim *claims, size_t n, uint64_t room_bytes,
+		 uint64_t *shares, struct sl_turns *turns)
+{
+	struct division d = {claims, n, turns, room_bytes};
+
+	turns->n = 0;
+	turns->holder = SIZE_MAX;
+	for (size_t i = 0; i < n; i++)
+		turns->takes[i] = 0;
+	room_divide(&d, shares);
+	sl_turns_find(claims, shares, n, room_bytes, turns);
+	if (!turns->n)
+		return;
+	d.left = room_bytes;
+	room_divide(&d, shares);
 }
 
 /* What nobody else may count on. Who does not answer takes no more than it has taken. */

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "share/turn.h"
+
 /* What one program says. Bytes of device memory. */
 struct sl_share_claim {
 	uint64_t want_bytes;  /* all that it has allocated would be on the device */
@@ -22,6 +24,8 @@ struct sl_share_claim {
 	uint8_t is_idle; /* it has launched nothing for some time, and its GPU work is done */
 	uint8_t is_suspended; /* it gets its least */
 	uint8_t is_away; /* it does not answer (stopped): its budget stays as it is */
+	uint8_t padding;
+	struct sl_turn_claim turn;
 };
 
 /*
@@ -31,10 +35,12 @@ struct sl_share_claim {
  *    others, by weight, and nobody more than it wants.
  * 3. Those that are idle get what they want, of what is left, in the same way.
  * 4. What is left then is spare: those that launch may grow into it; if nobody launches, all.
- * The sum is at most room. No share is above its limit. shares: n of them.
+ * If those that launch do not fit, they take turns (turn.h). Who waits for its turn gets as much as one that
+ * is idle; so does one that does not answer.
+ * The sum is at most room. No share is above its limit. shares: n of them, SL_SHARES_MAX at most.
  */
 void sl_shares_decide(const struct sl_share_claim *claims, size_t n, uint64_t room_bytes,
-		      uint64_t *shares);
+		      uint64_t *shares, struct sl_turns *turns);
 
 /*
  * The next budget of program me, with the shares as decided. It grows at most into room that nobody

@@ -354,7 +354,7 @@ another_version_is_refused_with_both(void **state)
 	memcpy(head + 8, &check, sizeof(check));
 	file_write(0, head, 24);
 	assert_int_equal(sl_book_open(dir, GPU, &refused), -EPROTO);
-	assert_non_null(strstr(sluice_last_error(), "has version 9, this Sluice has 1"));
+	assert_non_null(strstr(sluice_last_error(), "has version 9, this Sluice has 2"));
 	sl_book_close(book);
 }
 
