@@ -36,6 +36,7 @@ struct pl_gpu {
 	_Atomic int pressure;
 	_Atomic int settling;      /* on the way to PL_OVERSUBSCRIBED */
 	_Atomic unsigned unpinned; /* scopes that are open and began before that */
+	_Atomic unsigned pinned; /* scopes that are open, or begin, and began after that */
 	_Atomic uint64_t allocated_bytes; /* live blocks, as they count against the virtual size */
 	/* Set once. atomic: pl_arena_of() loads it with acquire; pairs with the exchange that sets it. */
 	struct pl_arena *arena;

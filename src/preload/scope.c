@@ -428,6 +428,32 @@ pl_scopes_unpinned(const struct pl_gpu *gpu)
 	return atomic_load(&gpu->unpinned) > own_unpinned;
 }
 
+bool
+pl_scopes_open(const struct pl_gpu *gpu)
+{
+	return atomic_load(&gpu->unpinned) || atomic_load(&gpu->pinned);
+}
+
+static _Thread_local unsigned own_pinned; /* scopes of this thread that are open under pressure */
+
+static void
+scope_count(struct pl_scope *scope, struct pl_gpu *gpu)
+{
+	atomic_fetch_add(&gpu->pinned, 1);
+	scope->pinned = gpu;
+	own_pinned++;
+}
+
+static void
+scope_uncount(struct pl_scope *scope)
+{
+	if (!scope->pinned)
+		return;
+	atomic_fetch_sub(&scope->pinned->pinned, 1);
+	scope->pinned = NULL;
+	own_pinned--;
+}
+
 static int
 scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour,
 	    const struct pl_use *uses, size_t n, unsigned flags)
@@ -438,7 +464,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	int rc, captured, follows;
 	size_t n_named;
 
-	scope->gpu = scope->unpinned = NULL;
+	scope->gpu = scope->unpinned = scope->pinned = NULL;
 	scope->launch = scope->all = NULL;
 	scope->growth = (struct pl_growth){0};
 	if (n)
@@ -460,6 +486,7 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 		return CU_SUCCESS;
 	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
 		return CU_SUCCESS;
+	scope_count(scope, gpu);
 	pl_gpu_settled_wait(gpu);
 	if (__builtin_expect(atomic_load(&gpu->paused), 0) && !captured)
 		pl_share_pause(gpu);
@@ -517,15 +544,16 @@ pl_scope_end(struct pl_scope *scope)
 		scope->unpinned = NULL;
 		own_unpinned--;
 	}
-	if (!scope->launch && !scope->all)
-		return;
-	pl_enter();
-	sluice_launch_end(scope->all);
-	sluice_launch_end(scope->launch);
-	if (pl_captures_running()) /* the stream may be captured next */
-		sl_ends_record(scope->gpu->space);
-	pl_leave();
-	scope->launch = scope->all = NULL;
+	if (scope->launch || scope->all) {
+		pl_enter();
+		sluice_launch_end(scope->all);
+		sluice_launch_end(scope->launch);
+		if (pl_captures_running()) /* the stream may be captured next */
+			sl_ends_record(scope->gpu->space);
+		pl_leave();
+		scope->launch = scope->all = NULL;
+	}
+	scope_uncount(scope);
 }
 
 bool

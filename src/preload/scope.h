@@ -50,6 +50,7 @@ struct pl_scope {
 	struct sluice_launch *launch; /* of what is used */
 	struct sluice_launch *all;    /* of everything else */
 	struct pl_gpu *unpinned;      /* it counts there; NULL: no */
+	struct pl_gpu *pinned;        /* the same of those under pressure */
 	uint64_t what; /* set before: the same for the same work (a function); 0: a copy or a fill */
 	uint64_t shape; /* set before, with what: the size of the work (a grid) */
 	struct pl_growth growth;
@@ -74,6 +75,8 @@ void pl_scope_end(struct pl_scope *scope);
 /* A call that may use all of the GPU's data, which all are on the device: nothing moves until the scope's
  * end. false: they may not be, and nothing was opened. */
 bool pl_scope_at_ease(struct pl_scope *scope, struct pl_gpu *gpu);
+/* Is any scope open, or beginning? Its program is not idle. */
+bool pl_scopes_open(const struct pl_gpu *gpu);
 /* Are there scopes of other threads that began at ease, so that nothing is pinned for them? */
 bool pl_scopes_unpinned(const struct pl_gpu *gpu);
 

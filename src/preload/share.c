@@ -362,7 +362,8 @@ idle_find(struct pl_share *share, uint64_t now)
 {
 	uint64_t launches = launches_so_far(), mask = 0;
 
-	if (launches != share->row.launches || !share->launched_ns) {
+	if (launches != share->row.launches || !share->launched_ns ||
+	    pl_scopes_open(share->gpu)) {
 		share->row.launches = launches;
 		share->row.claim.is_idle = 0;
 		share->launched_ns = now;

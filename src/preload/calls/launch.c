@@ -290,7 +290,7 @@ scope_init(struct pl_scope *scope, const void *what, uint64_t shape)
 	scope->name = "kernel";
 	scope->copies = 0;
 	scope->launch = scope->all = NULL;
-	scope->unpinned = NULL;
+	scope->unpinned = scope->pinned = NULL;
 	scope->timing = NULL;
 }
 
