@@ -24,7 +24,7 @@ static const char ps_help[] =
 	"Usage: sluice ps [--json]\n"
 	"\n"
 	"Show the programs of this user that share GPUs: how much memory each wants,\n"
-	"has and holds, and why it has no more.\n"
+	"has and holds, why it has no more, and whose turn it is.\n"
 	"\n"
 	"Options:\n"
 	"      --json   print one JSON object\n"
@@ -76,14 +76,53 @@ row_is_stopped(const struct sl_book_row *row)
 	return end && end[1] == ' ' && tolower((unsigned char)end[2]) == 't';
 }
 
-static const char *
-state_of(const struct sl_book_row *row)
+static int
+has_turn(const struct look_at *look, size_t i)
 {
-	if (row->claim.is_away)
+	return look->turns.n && look->turns.holder == i;
+}
+
+static int
+waits_for_turn(const struct look_at *look, size_t i)
+{
+	return look->turns.takes[i] && !has_turn(look, i) && look->claims[i].turn.waits_ns;
+}
+
+static const char *
+state_of(const struct look_at *look, size_t i)
+{
+	const struct sl_share_claim *claim = &look->claims[i];
+
+	if (claim->is_away)
 		return "stopped";
-	if (row->claim.is_suspended)
+	if (claim->is_suspended)
 		return "suspended";
-	return row->claim.is_idle ? "idle" : "runs";
+	if (waits_for_turn(look, i))
+		return "waits";
+	return claim->is_idle ? "idle" : "runs";
+}
+
+static double
+seconds(uint64_t ns)
+{
+	return (double)ns * 1e-9;
+}
+
+/* Where programs take turns: who has it, and who waits. "": this one takes none now. */
+static const char *
+turn_of(const struct look_at *look, size_t i, char *buf, size_t buf_bytes)
+{
+	const struct sl_turn_claim *turn = &look->claims[i].turn;
+
+	if (has_turn(look, i))
+		snprintf(buf, buf_bytes, "has the turn: %.1f s of %.1f s so far",
+			 seconds(turn->had_ns), seconds(look->turns.length_ns));
+	else if (waits_for_turn(look, i))
+		snprintf(buf, buf_bytes, "waits for its turn: %.1f s so far",
+			 seconds(turn->waits_ns));
+	else
+		return "";
+	return buf;
 }
 
 static uint64_t
@@ -93,7 +132,7 @@ usable_of(const struct sl_share_claim *claim)
 						      : claim->limit_bytes;
 }
 
-/* Why it has no more than it has; "": it has what it wants. */
+/* Why it has no more than it has, or waits; "": it has what it wants. */
 static const char *
 why_of(const struct look_at *look, size_t i, char *buf, size_t buf_bytes)
 {
@@ -106,6 +145,8 @@ why_of(const struct look_at *look, size_t i, char *buf, size_t buf_bytes)
 		return "does not answer: it keeps what it holds";
 	if (claim->is_suspended)
 		return "suspended: sluice resume";
+	if (*turn_of(look, i, buf, buf_bytes))
+		return buf;
 	if (claim->has_bytes >= usable_of(claim))
 		return claim->limit_bytes < claim->want_bytes ? "its limit" : "";
 	if (claim->has_bytes < look->shares[i])
@@ -140,7 +181,7 @@ gpu_print_text(const struct look_at *look, const char *gpu)
 
 		snprintf(pid, sizeof(pid), "%d", (int)row->pid);
 		printf("%8s  %-15s  %-9s  %10s  %10s  %10s  %s\n",
-		       row_is_here(row) ? pid : "-", row->command, state_of(row),
+		       row_is_here(row) ? pid : "-", row->command, state_of(look, i),
 		       sl_size_format(row->claim.want_bytes, wants, sizeof(wants)),
 		       sl_size_format(row->claim.has_bytes, has, sizeof(has)),
 		       sl_size_format(row->claim.held_bytes, holds, sizeof(holds)),
@@ -165,7 +206,7 @@ gpu_print_json(struct look_at *look, const char *gpu)
 		json_i64(json, "pid", row->pid);
 		json_bool(json, "is_pid_of_here", row_is_here(row));
 		json_string(json, "command", row->command);
-		json_string(json, "state", state_of(row));
+		json_string(json, "state", state_of(look, i));
 		json_u64(json, "want_bytes", row->claim.want_bytes);
 		json_u64(json, "has_bytes", row->claim.has_bytes);
 		json_u64(json, "held_bytes", row->claim.held_bytes);
@@ -177,6 +218,15 @@ gpu_print_json(struct look_at *look, const char *gpu)
 		json_u64(json, "weight", row->claim.weight ? row->claim.weight : 1);
 		json_u64(json, "leave_bytes", row->leave_bytes);
 		json_u64(json, "launches", row->launches);
+		json_u64(json, "turn_number", row->claim.turn.number);
+		json_bool(json, "has_turn", has_turn(look, i));
+		json_double(json, "turn_had_s",
+			    has_turn(look, i) ? seconds(row->claim.turn.had_ns) : 0);
+		json_double(json, "turn_length_s",
+			    has_turn(look, i) ? seconds(look->turns.length_ns) : 0);
+		json_bool(json, "waits_for_turn", waits_for_turn(look, i));
+		json_double(json, "turn_wait_s",
+			    waits_for_turn(look, i) ? seconds(row->claim.turn.waits_ns) : 0);
 		json_string(json, "why_no_more", why_of(look, i, why, sizeof(why)));
 		json_close(json);
 	}
@@ -212,8 +262,7 @@ gpu_look(const char *gpu, void *arg)
 		if (look->rows[i].room_bytes > look->room_bytes)
 			look->room_bytes = look->rows[i].room_bytes;
 	}
-	sl_shares_decide(look->claims, look->n, look->room_bytes, look->shares,
-			 &look->turns);
+	sl_shares_decide(look->claims, look->n, look->room_bytes, look->shares, &look->turns);
 	if (look->options->as_json)
 		gpu_print_json(look, gpu);
 	else

@@ -42,6 +42,8 @@ static const char run_help[] =
 	"Other programs:\n"
 	"      --share N             share the GPU's memory with other programs that do\n"
 	"                            so: 1, or N parts of what is short\n"
+	"      --turn SECONDS        share, and wait at most so long while programs\n"
+	"                            take turns that do not fit together (default: 20)\n"
 	"      --leave SIZE          share, and leave so much of each GPU to programs\n"
 	"                            that do not\n"
 	"      --suspended           share, and run nothing on a GPU until `sluice\n"
@@ -109,6 +111,7 @@ static const struct option option_table[] = {
 	{"alone", no_argument, NULL, LINE(options.alone)},
 	{"leave", required_argument, NULL, LINE(options.leave)},
 	{"share", required_argument, NULL, LINE(options.share)},
+	{"turn", required_argument, NULL, LINE(options.turn)},
 	{"suspended", no_argument, NULL, LINE(options.suspended)},
 	{"prefetch", required_argument, NULL, LINE(options.prefetch)},
 	{"kernel-args", required_argument, NULL, LINE(options.kernel_args)},
@@ -189,9 +192,10 @@ command_line_read(struct command_line *line, int argc, char **argv)
 		return rc < 0 ? rc : RUN_EXIT_FAILED;
 	if (line->options.quiet && line->options.verbose)
 		return run_usage("--quiet and --verbose together");
-	if (line->options.alone &&
-	    (line->options.leave || line->options.share || line->options.suspended))
-		return run_usage("--alone goes without --leave, --share and --suspended");
+	if (line->options.alone && (line->options.leave || line->options.share ||
+				    line->options.suspended || line->options.turn))
+		return run_usage(
+			"--alone goes without --leave, --share, --suspended and --turn");
 	if (line->json && !line->dry_run)
 		return run_usage(
 			"--json goes with --dry-run; --stats FILE writes what was done");

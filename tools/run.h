@@ -45,7 +45,7 @@ struct run_options {
 	const char *baseline, *kernel_args, *report_memory, *managed, *vmm_memory, *prefetch;
 	const char *kernel_rules, *stats, *record, *record_launches;
 	const char *timeline, *timeline_size;
-	const char *leave, *share;
+	const char *leave, *share, *turn;
 	int alone, suspended;
 	int explain, quiet, verbose, doctor;
 };

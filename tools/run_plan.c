@@ -264,7 +264,7 @@ static int
 share_plan(struct run_plan *plan, const struct run_options *options)
 {
 	static const char on[] = "1";
-	uint64_t bytes, parts;
+	uint64_t bytes, parts, seconds;
 	char mib[32];
 	int rc;
 
@@ -275,13 +275,19 @@ share_plan(struct run_plan *plan, const struct run_options *options)
 	if (options->share && command_number(options->share, 1, 1000, &parts))
 		return sl_fail(-EINVAL, "--share %s is not a number of 1 to 1000",
 			       options->share);
+	if (options->turn && command_number(options->turn, 1, 3600, &seconds))
+		return sl_fail(-EINVAL, "--turn %s is not a number of seconds, 1 to 3600",
+			       options->turn);
 	/* Not by itself yet: sharing has not been measured on a GPU. */
-	if (options->alone || (!options->share && !options->leave && !options->suspended) ||
+	if (options->alone ||
+	    (!options->share && !options->leave && !options->suspended && !options->turn) ||
 	    (options->baseline && strcmp(options->baseline, "paged")))
 		return 0;
 	rc = run_setting(plan, "share", on);
 	if (!rc && options->share)
 		rc = run_setting(plan, "weight", options->share);
+	if (!rc && options->turn)
+		rc = run_setting(plan, "turn_s", options->turn);
 	if (!rc && options->leave) {
 		snprintf(mib, sizeof(mib), "%" PRIu64, bytes >> 20);
 		rc = run_setting(plan, "leave_mib", mib);

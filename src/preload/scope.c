@@ -428,6 +428,17 @@ pl_scopes_unpinned(const struct pl_gpu *gpu)
 	return atomic_load(&gpu->unpinned) > own_unpinned;
 }
 
+static uint64_t
+uses_sum(const struct pl_gpu *gpu, const struct pl_use *uses, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (uses[i].block->gpu == gpu)
+			sum += uses[i].bytes;
+	return sum;
+}
+
 bool
 pl_scopes_open(const struct pl_gpu *gpu)
 {
@@ -488,8 +499,9 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 		return CU_SUCCESS;
 	scope_count(scope, gpu);
 	pl_gpu_settled_wait(gpu);
-	if (__builtin_expect(atomic_load(&gpu->paused), 0) && !captured)
-		pl_share_pause(gpu);
+	/* Whoever has a scope open holds what others wait for: it does not wait. */
+	if (__builtin_expect(atomic_load(&gpu->gate), 0) && !captured && own_pinned == 1)
+		pl_share_pause(gpu, uses_sum(gpu, uses, n));
 	if (scope->what && !captured)
 		pl_growth_begin(scope->what, scope->shape, uses, n, gpu->device_budget,
 				use_resident, &scope->growth);

@@ -13,6 +13,12 @@
  * pressure (gpu.c). The thread waits, without a bound, for calls that have begun before that, and for
  * their work.
  *
+ * Programs that do not fit together take turns (share/turn.h). Without the turn the gate is closed: scopes
+ * wait in pl_share_pause(). Who gets the turn finds some room, and the rest as others give it up, step by
+ * step. Until then a launch waits for room of its own, so that the program takes out nothing that it needs
+ * soon. The gate is closed only when nothing runs any more that was launched at ease. So work that waits for
+ * a thread at the gate holds up no drain. A step waits for launches for some time only.
+ *
  * Threads: the thread, and any. A GPU's books.budget protects its struct pl_share. It is only tried by
  * the program's threads: who has it may wait for launches, which those threads may hold up.
  */
@@ -32,6 +38,7 @@
 #include "base/fault_point.h"
 #include "base/lock.h"
 #include "base/size.h"
+#include "core/events.h"
 #include "core/interpose.h"
 #include "device/cuda/cuda_driver.h"
 #include "preload/alloc/arena.h"
@@ -67,11 +74,24 @@
 	(1000 * MS) /* the driver takes what was given up for it at once, or not at all */
 #define STUCK_NS \
 	(1000 * MS) /* a budget that could not shrink is not tried again before */
-#define REJOIN_NS    (1000 * MS)
-#define ASK_NS       (2000 * MS)
-#define ASK_PAUSE_US 500u
-#define GIVE_NS      (10000 * MS) /* a launch that holds up the thread may run so long */
-#define CLOSE_NS     (10000 * MS)
+#define REJOIN_NS     (1000 * MS)
+#define ASK_NS        (2000 * MS)
+#define ASK_PAUSE_US  500u
+#define GIVE_NS       (10000 * MS) /* a launch that holds up the thread may run so long */
+#define CLOSE_NS      (10000 * MS)
+/* A step waits so long for launches that use what is to go. Longer: others look, and see nobody write the
+ * row. Shorter: a step is broken off for a long kernel, and begun again. */
+#define STEP_NS       (200 * MS)
+/* While room comes: how soon the next step is taken, against 1 % of a processor for some 0.6 s. */
+#define ROUND_GROW_NS (2 * MS)
+/* The longest wait for a turn (--turn). Three programs of two thirds of an 80 GB GPU each then swap for 8 %.
+ * Shorter: they swap more. Longer: who waits for its first result gives up. */
+#define PATIENCE_NS   (20000 * MS)
+/* Bytes a second at which room comes, before it was seen: a link of PCIe 4. Only the first turn depends on it. */
+#define SWAP_RATE     UINT64_C(25000000000)
+/* Who has the turn, and launches nothing for as long as a swap takes, passes it on: then waiting on would have
+ * cost as much. At least so long: launches come in bursts. */
+#define TURN_IDLE_NS  (20 * MS)
 #define STEPS \
 	32u /* the memory of a GPU is given up in so many steps: 2.5 GiB, some 60 ms each */
 #define LEAST_CHUNKS 4u
@@ -84,6 +104,7 @@ struct pl_share {
 	struct sl_share_claim claims[SL_BOOK_ROWS];
 	uint64_t shares[SL_BOOK_ROWS];
 	struct sl_turns turns;
+	struct sl_turn_own turn;
 	size_t n, me;
 	char name[SL_BOOK_NAME_BYTES];
 	uint64_t total_bytes, chunk_bytes, limit_bytes, room_bytes;
@@ -94,12 +115,23 @@ struct pl_share {
 	int settled;            /* nothing runs that was launched at ease */
 	int wants_pressure;
 	int lost_said;
+	int gives; /* a step was taken in this round, and there is more to give */
+	struct {   /* into room that others are giving up, until all is there */
+		uint64_t since_ns, from_bytes; /* 0: it does not */
+		uint64_t has_bytes, grew_ns; /* at the last look, and when that changed */
+		uint64_t stuck_until_ns; /* others gave nothing, and are not waited for */
+		uint64_t rate;           /* bytes a second, as last seen */
+	} grows;
+	/* atomic: a hint for the thread: a scope that counts itself late is seen at the next look. */
+	_Atomic unsigned waiting; /* scopes at the gate */
+	/* atomic: relaxed would do: read by who waits for room, and looked at again and again. */
+	_Atomic uint64_t grow_to;
 	_Atomic uint64_t most_bytes;
 };
 
 static struct pl_share *_Atomic shares[PL_GPUS_MAX]; /* of GPUs with a space; set once */
 static struct sl_mutex wake_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
-static struct sl_cond wake;  /* of wake_lock: closing, or a program goes on */
+static struct sl_cond wake;  /* of wake_lock: closing, or a gate opens */
 static int started;          /* under create_lock */
 static int closing, is_over; /* wake_lock */
 
@@ -287,6 +319,9 @@ pl_share_join(int device, uint64_t limit_bytes, uint64_t *most)
 		share->limit_bytes = limit_bytes;
 		share->row.claim.limit_bytes = limit_bytes;
 		share->row.claim.weight = s->weight;
+		share->row.claim.turn.patience_ns = s->turn_s ? s->turn_s * 1000 * MS
+							      : PATIENCE_NS;
+		share->grows.rate = SWAP_RATE;
 		share->row.leave_bytes = (uint64_t)s->leave_mib << 20;
 		rc = book_join(share);
 	}
@@ -356,6 +391,17 @@ launches_so_far(void)
 	       atomic_load(&pl_counters[PL_COUNT_copies]);
 }
 
+/* Nothing launched for so long: idle. */
+static uint64_t
+idle_after(const struct pl_share *share)
+{
+	const struct sl_turn_claim *turn = &share->row.claim.turn;
+
+	if (!turn->has || turn->swap_ns > IDLE_NS)
+		return IDLE_NS;
+	return turn->swap_ns > TURN_IDLE_NS ? turn->swap_ns : TURN_IDLE_NS;
+}
+
 /* Idle: nothing was launched for some time, and what was launched before is done. */
 static void
 idle_find(struct pl_share *share, uint64_t now)
@@ -372,7 +418,7 @@ idle_find(struct pl_share *share, uint64_t now)
 		share->fence = NULL;
 		return;
 	}
-	if (share->row.claim.is_idle || now - share->launched_ns < IDLE_NS ||
+	if (share->row.claim.is_idle || now - share->launched_ns < idle_after(share) ||
 	    pl_captures_running())
 		return;
 	if (!share->fence) {
@@ -384,6 +430,20 @@ idle_find(struct pl_share *share, uint64_t now)
 		return;
 	share->fence = NULL; /* freed as it has passed */
 	share->row.claim.is_idle = 1;
+}
+
+static void
+gate_set(struct pl_share *share, enum pl_gate why, int closed)
+{
+	struct pl_gpu *gpu = share->gpu;
+
+	if (closed) {
+		atomic_fetch_or(&gpu->gate, (unsigned)why);
+	} else if (atomic_fetch_and(&gpu->gate, ~(unsigned)why) & (unsigned)why) {
+		sl_mutex_lock(&wake_lock);
+		sl_cond_broadcast(&wake);
+		sl_mutex_unlock(&wake_lock);
+	}
 }
 
 static void
@@ -401,11 +461,7 @@ order_look(struct pl_share *share)
 			share->row.claim.limit_bytes = order.limit_bytes;
 	}
 	share->row.claim.is_suspended = (uint8_t)suspended;
-	if (atomic_exchange(&share->gpu->paused, suspended) && !suspended) {
-		sl_mutex_lock(&wake_lock);
-		sl_cond_broadcast(&wake);
-		sl_mutex_unlock(&wake_lock);
-	}
+	gate_set(share, PL_GATE_SUSPENDED, suspended);
 	if (suspended && atomic_load(&share->gpu->pressure) < PL_OVERSUBSCRIBED)
 		share->wants_pressure = 1; /* from there on launches ask whether they may */
 }
@@ -440,6 +496,16 @@ budget_raise(struct pl_share *share)
 	PL_COUNT(budgets_raised, 1);
 }
 
+/* 1: nothing runs that was launched at ease. */
+static int
+work_settled(struct pl_share *share)
+{
+	if (!share->settled && !pl_captures_running() &&
+	    !pl_scopes_unpinned(share->gpu) && !pl_gpu_drain(share->gpu))
+		share->settled = 1;
+	return share->settled;
+}
+
 /* 1: data may be moved out: no launch uses them without a scope any more. */
 static int
 data_may_move(struct pl_share *share, uint64_t budget)
@@ -452,12 +518,7 @@ data_may_move(struct pl_share *share, uint64_t budget)
 		share->wants_pressure = 1;
 		return 0;
 	}
-	if (share->settled)
-		return 1;
-	if (pl_captures_running() || pl_scopes_unpinned(gpu) || pl_gpu_drain(gpu))
-		return 0;
-	share->settled = 1;
-	return 1;
+	return work_settled(share);
 }
 
 /* pressed: the program's own thread has put the GPU under pressure, and waited for what was at ease. */
@@ -465,19 +526,24 @@ static int
 budget_set(struct pl_share *share, uint64_t budget, int pressed)
 {
 	struct pl_gpu *gpu = share->gpu;
-	uint64_t before = share->row.claim.has_bytes;
+	uint64_t before = share->row.claim.has_bytes, got = budget;
 	int rc;
 
 	/* Before the look at what is held: an allocation that comes later finds this budget. */
 	atomic_store(&gpu->device_budget, budget);
 	rc = pressed || data_may_move(share, budget)
-		     ? sluice_space_set_budget(gpu->space, SLUICE_TIER_DEVICE, budget)
-		     : -EAGAIN;
+		     ? sl_space_shrink_until(gpu->space, budget,
+					     sl_now_ns() + (pressed ? GIVE_NS : STEP_NS),
+					     &got)
+		     : -EBUSY;
+	if (rc == -EAGAIN && got < before)
+		rc = 0; /* launches hold the rest */
 	if (rc) {
 		atomic_store(&gpu->device_budget, before);
 		return rc;
 	}
-	share->row.claim.has_bytes = budget;
+	atomic_store(&gpu->device_budget, got);
+	share->row.claim.has_bytes = got;
 	share->row.claim.held_bytes = sl_space_device_taken(gpu->space);
 	PL_COUNT(budgets_lowered, 1);
 	sl_ignore(row_write(share)); /* as in the next round */
@@ -498,10 +564,144 @@ budget_lower(struct pl_share *share, uint64_t next)
 	if (to > has)
 		to = has > step ? has - step : 0;
 	rc = budget_set(share, to > next ? to : next, 0);
-	if (rc && rc != -EAGAIN) { /* host memory and disk are full: it keeps what it has */
+	share->gives = !rc && share->row.claim.has_bytes > next;
+	if (rc && rc != -EAGAIN &&
+	    rc != -EBUSY) { /* host memory and disk are full: it keeps what it has */
 		share->stuck_ns = sl_now_ns();
 		share->row.claim.least_bytes = has;
 	}
+}
+
+/* ---- turns; books.budget is held ---- */
+
+static void
+grow_end(struct pl_share *share, uint64_t now)
+{
+	uint64_t grown, ns = now - share->grows.since_ns;
+
+	if (!share->grows.since_ns)
+		return;
+	grown = share->grows.has_bytes - share->grows.from_bytes;
+	/* Less tells more of looks than of copies. */
+	if (share->grows.has_bytes > share->grows.from_bytes + share->total_bytes / STEPS && ns)
+		share->grows.rate = (uint64_t)((double)grown * 1e9 / (double)ns) + 1;
+	share->grows.since_ns = 0;
+	gate_set(share, PL_GATE_ROOM, 0);
+}
+
+/* What its share still lacks, of what it can use. */
+static uint64_t
+room_to_come(const struct pl_share *share)
+{
+	const struct sl_share_claim *own = &share->row.claim;
+	uint64_t to = share->shares[share->me];
+
+	if (to > own->want_bytes)
+		to = own->want_bytes;
+	to = to / share->chunk_bytes * share->chunk_bytes;
+	return to > own->has_bytes ? to - own->has_bytes : 0;
+}
+
+/* Room comes, until all is there or nobody gives any. */
+static void
+grow_look(struct pl_share *share, uint64_t now)
+{
+	uint64_t has = share->row.claim.has_bytes, more = room_to_come(share);
+
+	if (!share->grows.since_ns) {
+		if (now < share->grows.stuck_until_ns || !more ||
+		    !sl_share_comes(share->claims, share->shares, share->n, share->me,
+				    has + more))
+			return;
+		share->grows.since_ns = share->grows.grew_ns = now;
+		share->grows.from_bytes = share->grows.has_bytes = has;
+		atomic_store(&share->grow_to, has + more);
+		gate_set(share, PL_GATE_ROOM, 1);
+		return;
+	}
+	if (has > share->grows.has_bytes)
+		share->grows.grew_ns = now;
+	share->grows.has_bytes = has;
+	atomic_store(&share->grow_to, has + more);
+	if (now - share->grows.grew_ns > ASK_NS)
+		share->grows.stuck_until_ns = now + GIVE_NS;
+	if (!more || now < share->grows.stuck_until_ns)
+		grow_end(share, now);
+}
+
+/* It has waited for so long, and does not any more. */
+static void
+wait_count(uint64_t waited_ns)
+{
+	_Atomic uint64_t *longest = &pl_counters[PL_COUNT_turn_wait_longest_ms];
+	uint64_t ms = waited_ns / MS;
+
+	PL_COUNT(turn_wait_ms, ms);
+	if (ms > atomic_load(longest))
+		atomic_store(longest, ms); /* only this thread writes it */
+}
+
+static void
+turn_give_up(struct pl_share *share, uint64_t now)
+{
+	grow_end(share, now);
+	sl_turn_give_up(&share->turn, &share->row.claim);
+	sl_ignore(row_write(share)); /* share_lose() has said it */
+}
+
+/* If the rows still say so under the book's lock. */
+static void
+turn_take(struct pl_share *share, uint64_t now)
+{
+	struct sl_share_claim *own = &share->row.claim;
+	uint64_t waited = own->turn.waits_ns;
+	int locked = sl_book_lock(share->book);
+
+	if (!rows_read(share)) {
+		shares_find(share);
+		if (share->turns.next == share->me) {
+			sl_turn_take(&share->turn, own,
+				     sl_turn_newest(share->claims, share->n), now);
+			shares_find(share); /* with the turn */
+			own->turn.swap_ns = (uint64_t)((double)room_to_come(share) * 1e9 /
+						       (double)share->grows.rate);
+			if (row_write(share))
+				sl_turn_give_up(&share->turn, own);
+		}
+	}
+	if (locked && share->book)
+		sl_book_unlock(share->book);
+	if (!own->turn.has)
+		return;
+	wait_count(waited);
+	PL_COUNT(turns, 1);
+}
+
+/* The turn is taken or given up, and the gate follows. The shares are found. */
+static void
+turn_follow(struct pl_share *share)
+{
+	struct sl_share_claim *own = &share->row.claim;
+	const struct sl_turns *turns = &share->turns;
+	uint64_t now = sl_now_ns();
+	int shut;
+
+	if (own->turn.has && (turns->holder != share->me || turns->is_over)) {
+		turn_give_up(share, now);
+		shares_find(share);
+	}
+	if (turns->next == share->me && share->book)
+		turn_take(share, now);
+	shut = turns->takes[share->me] && turns->holder != share->me;
+	if (shut || own->is_idle || own->is_suspended)
+		grow_end(share, now);
+	else
+		grow_look(share, now);
+	if (shut && atomic_load(&share->gpu->pressure) < PL_OVERSUBSCRIBED) {
+		share->wants_pressure = 1;
+		return;
+	}
+	gate_set(share, PL_GATE_TURN, shut && work_settled(share));
 }
 
 static void
@@ -509,9 +709,12 @@ budget_follow(struct pl_share *share)
 {
 	uint64_t next;
 
-	if (!share->book || rows_read(share))
+	if (!share->book || rows_read(share)) { /* nobody is known who could have the turn */
+		gate_set(share, PL_GATE_TURN, 0);
 		return;
+	}
 	shares_find(share);
+	turn_follow(share);
 	next = budget_next(share);
 	if (next > share->row.claim.has_bytes)
 		budget_raise(share);
@@ -526,6 +729,7 @@ static void
 row_fill(struct pl_share *share, uint64_t now)
 {
 	struct sl_share_claim *own = &share->row.claim;
+	uint64_t waited;
 
 	own->held_bytes = sl_space_device_taken(share->gpu->space);
 	own->want_bytes = want_find(share);
@@ -535,6 +739,13 @@ row_fill(struct pl_share *share, uint64_t now)
 	if (share->row.giving_bytes && now - share->given_ns > GIVEN_NS)
 		share->row.giving_bytes = 0;
 	idle_find(share, now);
+	waited = own->turn.waits_ns;
+	sl_turn_look(&share->turn, own,
+		     atomic_load(&share->gpu->gate) & PL_GATE_TURN &&
+			     atomic_load(&share->waiting),
+		     now);
+	if (waited && !own->turn.waits_ns)
+		wait_count(waited);
 }
 
 /* Tries to be in a book again, without a word if it is not. */
@@ -566,28 +777,33 @@ share_round(struct pl_share *share)
 	budget_follow(share);
 }
 
-/* 1: others are in the book. */
-static int
+/* When to look again. */
+static uint64_t
 share_look(struct pl_share *share)
 {
 	struct pl_gpu *gpu = share->gpu;
-	int pushed = pl_context_push(gpu->context), token = pl_capture_relax(), press, others;
+	int pushed = pl_context_push(gpu->context), token = pl_capture_relax(), press;
+	uint64_t pause_ns;
 
 	if (pushed < 0) {
 		pl_capture_restore(token);
-		return 0;
+		return ROUND_ALONE_NS;
 	}
 	sl_mutex_lock(&gpu->books->budget);
-	share->wants_pressure = 0;
+	share->wants_pressure = share->gives = 0;
 	share_round(share);
 	press = share->wants_pressure && !pl_captures_running();
-	others = share->n > 1;
+	pause_ns = share->n > 1 ? ROUND_NS : ROUND_ALONE_NS;
+	if (share->grows.since_ns)
+		pause_ns = ROUND_GROW_NS;
+	if (share->gives)
+		pause_ns = 0;
 	sl_mutex_unlock(&gpu->books->budget);
 	if (press)
 		pl_gpu_press(gpu, PL_OVERSUBSCRIBED);
 	pl_capture_restore(token);
 	pl_context_pop(pushed);
-	return others;
+	return pause_ns;
 }
 
 /* 1: the end. */
@@ -608,17 +824,18 @@ share_await(uint64_t ns)
 static void *
 share_main(void *arg)
 {
-	int others = 1;
+	uint64_t pause_ns = ROUND_NS;
 
 	(void)arg;
 	pl_enter(); /* each driver call of this thread is ours */
-	while (!share_await(others ? ROUND_NS : ROUND_ALONE_NS)) {
-		others = 0;
+	while (!share_await(pause_ns)) {
+		pause_ns = ROUND_ALONE_NS;
 		for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
 			struct pl_share *share = atomic_load(&shares[i]);
+			uint64_t ns = share ? share_look(share) : ROUND_ALONE_NS;
 
-			if (share)
-				others |= share_look(share);
+			if (ns < pause_ns)
+				pause_ns = ns;
 		}
 	}
 	for (unsigned i = 0; i < PL_GPUS_MAX; i++) {
@@ -675,7 +892,7 @@ pl_share_start(struct pl_share *share, struct pl_gpu *gpu)
 	started = 1;
 	share->gpu = gpu;
 	share->launched_ns = sl_now_ns();
-	atomic_store(&gpu->paused, pl_settings()->suspended);
+	atomic_store(&gpu->gate, pl_settings()->suspended ? PL_GATE_SUSPENDED : 0u);
 	share->row.claim.is_suspended = (uint8_t)pl_settings()->suspended;
 	if (pl_settings()->suspended) { /* its first launch is to wait */
 		atomic_store(&gpu->pressure, PL_OVERSUBSCRIBED);
@@ -808,13 +1025,49 @@ pl_share_most(const struct pl_gpu *gpu)
 	return most > budget ? most : budget;
 }
 
-void
-pl_share_pause(struct pl_gpu *gpu)
+/* 1: the program ends, and nothing waits any more. */
+static int
+gate_await(struct pl_gpu *gpu)
 {
+	int end;
+
 	sl_mutex_lock(&wake_lock);
-	while (atomic_load(&gpu->paused) && !closing)
+	while (atomic_load(&gpu->gate) & (PL_GATE_SUSPENDED | PL_GATE_TURN) && !closing)
 		sl_cond_wait(&wake, &wake_lock);
+	end = closing;
 	sl_mutex_unlock(&wake_lock);
+	return end;
+}
+
+/* Room for bytes more than is held, as far as it comes. */
+static void
+room_await(struct pl_gpu *gpu, uint64_t bytes)
+{
+	struct pl_share *share = gpu->share;
+	uint64_t need = sl_space_device_taken(gpu->space) + bytes;
+
+	while (atomic_load(&gpu->gate) == PL_GATE_ROOM &&
+	       atomic_load(&gpu->device_budget) < need &&
+	       atomic_load(&gpu->device_budget) < atomic_load(&share->grow_to))
+		usleep(ASK_PAUSE_US);
+}
+
+void
+pl_share_pause(struct pl_gpu *gpu, uint64_t bytes)
+{
+	struct pl_share *share = gpu->share;
+	unsigned before = atomic_load(&gpu->gate);
+	uint64_t since = sl_now_ns();
+	int end;
+
+	atomic_fetch_add(&share->waiting, 1);
+	do {
+		end = gate_await(gpu);
+		room_await(gpu, bytes);
+	} while (!end && atomic_load(&gpu->gate) & (PL_GATE_SUSPENDED | PL_GATE_TURN));
+	atomic_fetch_sub(&share->waiting, 1);
+	if (before & PL_GATE_TURN)
+		sl_events_waited(gpu->space, SL_WAIT_TURN, since);
 }
 
 /* ---- the end ---- */

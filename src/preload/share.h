@@ -40,8 +40,9 @@ bool pl_share_squeeze(struct pl_gpu *gpu);
 
 /* The most that the budget may become now. Wait-free. */
 uint64_t pl_share_most(const struct pl_gpu *gpu);
-/* Until the program is not suspended. */
-void pl_share_pause(struct pl_gpu *gpu);
+/* Until the program is not suspended, and has the turn if programs take turns, and until others have given
+ * up room for so many bytes, if they are doing so. The thread has no scope open, and no lock. */
+void pl_share_pause(struct pl_gpu *gpu, uint64_t bytes);
 
 /* At exit: leaves all books. Blocks for 10 s at most, while the driver holds the thread up. */
 void pl_share_close(void);

@@ -195,6 +195,29 @@ end other
 end late
 [ "$("$SLUICE_BIN" ps)" = "no program of this user shares a GPU" ] || fail "ps of those that ended: $("$SLUICE_BIN" ps)"
 
+# Two that do not fit together take turns.
+start large 192 --turn 2
+start wide 192 --share 2 --turn 2
+await large.out ready 1
+await wide.out ready 1
+printf '\n%.0s' $(seq 150) >&"${inputs[large]}"
+printf '\n%.0s' $(seq 150) >&"${inputs[wide]}"
+ps_await " runs .*  has the turn: [0-9.]* s of [0-9.]* s so far$"
+ps_await " waits .*  waits for its turn: [0-9.]* s so far$"
+if command -v python3 >/dev/null; then
+	"$SLUICE_BIN" ps --json | python3 -c '
+import json, sys
+programs = json.load(sys.stdin)["gpus"][0]["programs"]
+assert len(programs) == 2 and sum(p["has_turn"] for p in programs) <= 1
+for p in programs:
+    assert not (p["has_turn"] and p["waits_for_turn"])
+    assert p["has_turn"] or not p["turn_had_s"]
+    assert p["waits_for_turn"] or not p["turn_wait_s"]
+' || fail "ps --json of turns: $("$SLUICE_BIN" ps --json)"
+fi
+end large
+end wide
+
 # What is wrong is said.
 # wrong STATUS WORDS COMMAND...
 wrong()
@@ -215,6 +238,8 @@ wrong 2 "SIZE is missing" limit 1
 wrong 2 "at least 8M" limit 1 --device-memory 1M
 wrong 2 "unexpected argument" ps 1
 wrong 125 "--alone goes without" run --alone --share 2 true
+wrong 125 "--alone goes without" run --alone --turn 2 true
+wrong 125 "--turn 0 is not a number of seconds" run --turn 0 true
 wrong 125 "--leave 1K is not a size" run --leave 1K true
 wrong 125 "--share 0 is not a number" run --share 0 true
 book=$(ls "$SLUICE_SHARE_DIR"/book-*)

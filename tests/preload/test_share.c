@@ -30,6 +30,8 @@
 #define LEAST       (16 * MIB) /* four chunks of a device of this size */
 #define WORKERS_MAX 16
 #define TRIES       120000 /* of 1 ms: something hangs */
+#define ROUNDS      20     /* of one order to a worker */
+#define AT_ONCE_MAX 8
 
 static char dir[] = "/tmp/sluice-share-XXXXXX";
 static char gpu_name[SL_BOOK_NAME_BYTES];
@@ -49,6 +51,40 @@ static struct {
 	unsigned n, rounds;
 } own;
 
+/* Every word counts the rounds. */
+static void
+round_do(void)
+{
+	for (unsigned i = 0; i < own.n; i++)
+		work_launch(&own.w, WORK_ADD, NULL, own.buffer[i], WORDS, 1);
+	own.rounds++;
+	OK(own.w.cuCtxSynchronize());
+}
+
+/* A round whose first kernel ends when all others have been launched. If the turn is lost in between, the
+ * launches wait for it, and the kernel for them. */
+static void
+round_held_do(void)
+{
+	static struct cu_stream *stream;
+	static volatile uint64_t *gate;
+
+	if (!stream) {
+		OK(own.w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+		OK(own.w.cuMemHostAlloc((void **)&gate, 4096, 0));
+	}
+	*gate = 0;
+	work_launch(&own.w, WORK_GATE, stream, own.buffer[0], WORDS,
+		    (uint64_t)(uintptr_t)gate);
+	for (unsigned i = 1; i < own.n; i++) {
+		work_launch(&own.w, WORK_ADD, NULL, own.buffer[i], WORDS, 1);
+		usleep(10000); /* time for the turn to be lost */
+	}
+	*gate = 1;
+	own.rounds++;
+	OK(own.w.cuCtxSynchronize());
+}
+
 static void
 worker_do(char what)
 {
@@ -62,11 +98,15 @@ worker_do(char what)
 		own.n--;
 		OK(own.w.cuMemFree_v2(own.buffer[own.n]));
 		break;
-	case 'r': /* every word counts the rounds */
-		for (unsigned i = 0; i < own.n; i++)
-			work_launch(&own.w, WORK_ADD, NULL, own.buffer[i], WORDS, 1);
-		own.rounds++;
-		OK(own.w.cuCtxSynchronize());
+	case 'r':
+		round_do();
+		break;
+	case 'R':
+		for (int i = 0; i < ROUNDS; i++)
+			round_do();
+		break;
+	case 'h':
+		round_held_do();
 		break;
 	case 'v':
 		for (unsigned i = 0; i < own.n; i++)
@@ -138,6 +178,20 @@ static void
 worker_tell(const struct worker *worker, char what)
 {
 	CHECK(write(worker->to, &what, 1) == 1);
+}
+
+static void
+worker_tell_times(const struct worker *worker, char what, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		worker_tell(worker, what);
+}
+
+static void
+worker_await_times(const struct worker *worker, char what, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		worker_await(worker, what);
 }
 
 static void
@@ -275,6 +329,20 @@ is_idle(const struct sl_book_row *row, uint64_t bytes)
 }
 
 static int
+has_the_turn(const struct sl_book_row *row, uint64_t bytes)
+{
+	(void)bytes;
+	return row && row->claim.turn.has && !row->claim.is_idle;
+}
+
+static int
+waits_for_the_turn(const struct sl_book_row *row, uint64_t bytes)
+{
+	(void)bytes;
+	return row && row->claim.turn.waits_ns;
+}
+
+static int
 has_at_least(const struct sl_book_row *row, uint64_t bytes)
 {
 	return row && row->claim.has_bytes >= bytes;
@@ -350,25 +418,147 @@ one_that_is_alone_has_all_and_is_never_under_pressure(void)
 	CHECK(!worker_number(&a, "\"gpus\"", "d2h_evict"));
 }
 
-/* Together more than there is: both run, and both are right. */
+/* What a worker of that many bytes has moved in: all of it for each turn, and for what came before and after turns. */
 static void
-two_that_do_not_fit_have_halves(void)
+moved_expect(const struct worker *worker, uint64_t bytes)
+{
+	uint64_t n = worker_number(worker, "\"counters\"", "turns");
+	uint64_t moved = worker_number(worker, "\"gpus\"", "h2d_launch") +
+			 worker_number(worker, "\"gpus\"", "h2d_prefetch");
+
+	CHECK(n);
+	/* Each time some more, as what comes ahead of launches does not wait for room. */
+	if (moved > (n + 4) * bytes * 4 / 3) {
+		fprintf(stderr,
+			"%" PRIu64 " turns of %" PRIu64 " MiB, and %" PRIu64
+			" MiB moved in\n",
+			n, bytes / MIB, moved / MIB);
+		exit(1);
+	}
+}
+
+/* Together more than there is: they take turns, both are right, and each moves its data once a turn. */
+static void
+two_that_do_not_fit_take_turns(void)
 {
 	struct worker a = worker_start("share=1"), b = worker_start("share=1");
 
 	worker_ask(&a, 'a', 24);
 	worker_ask(&b, 'a', 24);
-	for (int round = 0; round < 8; round++) { /* both at once */
-		worker_tell(&a, 'r');
-		worker_tell(&b, 'r');
-		worker_await(&a, 'r');
-		worker_await(&b, 'r');
+	worker_tell_times(&a, 'R', 6); /* both at once */
+	worker_tell_times(&b, 'R', 6);
+	worker_await_times(&a, 'R', 6);
+	worker_await_times(&b, 'R', 6);
+	worker_ask(&a, 'v', 1);
+	worker_ask(&b, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
+	moved_expect(&a, 192 * MIB);
+	moved_expect(&b, 192 * MIB);
+	CHECK(worker_number(&a, "\"counters\"", "turn_wait_ms") >=
+	      worker_number(&a, "\"counters\"", "turn_wait_longest_ms"));
+}
+
+static void
+those_that_fit_take_none(void)
+{
+	struct worker a = worker_start("share=1"), b = worker_start("share=1");
+
+	worker_ask(&a, 'a', 12);
+	worker_ask(&b, 'a', 12);
+	worker_tell(&a, 'R');
+	worker_tell(&b, 'R');
+	worker_await(&a, 'R');
+	worker_await(&b, 'R');
+	worker_end(&a);
+	worker_end(&b);
+	CHECK(!worker_number(&a, "\"counters\"", "turns"));
+	CHECK(!worker_number(&b, "\"counters\"", "turns"));
+}
+
+/* Whoever has the turn is stopped, or killed, or ends: the other one goes on. */
+static void
+the_turn_of_who_is_gone_is_taken(void)
+{
+	struct worker a = worker_start("share=1,turn_s=1"),
+		      b = worker_start("share=1,turn_s=1");
+
+	worker_ask(&a, 'a', 24);
+	worker_ask(&b, 'a', 24);
+	worker_tell_times(&a, 'R', 6); /* several turns */
+	worker_tell_times(&b, 'R', 6);
+	row_await(&a, has_the_turn, 0, "has the turn");
+	CHECK(!kill(a.pid, SIGSTOP));
+	worker_await(&b, 'R'); /* in what a does not hold */
+	CHECK(!kill(a.pid, SIGCONT));
+	worker_await_times(&a, 'R', 6);
+	worker_await_times(&b, 'R', 5);
+	worker_tell_times(&a, 'R', 6);
+	worker_tell_times(&b, 'R', 6);
+	row_await(&a, has_the_turn, 0, "has the turn again");
+	worker_kill(&a);
+	worker_await_times(&b, 'R', 6);
+	worker_ask(&b, 'v', 1);
+	a = worker_start("share=1,turn_s=1");
+	worker_ask(&a, 'a', 24);
+	worker_tell_times(&a, 'R', 2);
+	worker_tell(&b, 'R');
+	worker_await(&b, 'R');
+	worker_end(&b); /* with the turn or without */
+	worker_await_times(&a, 'R', 2);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+}
+
+/* A kernel that waits for launches that wait for the turn: nothing hangs. It is known to use its argument
+ * alone: with others mapped for it no launch could bring them in. */
+static void
+work_that_waits_for_who_waits_holds_up_nobody(void)
+{
+	struct worker a = worker_start("share=1,turn_s=1,arguments=trust"),
+		      b = worker_start("share=1,turn_s=1,arguments=trust");
+
+	worker_ask(&a, 'a', 24);
+	worker_ask(&b, 'a', 24);
+	for (int i = 0; i < 3; i++) {
+		worker_tell(&a, 'h');
+		worker_tell(&b, 'R');
+		worker_await(&a, 'h');
+		worker_await(&b, 'R');
+		worker_tell(&a, 'h');
+		worker_tell(&b, 'h');
+		worker_await(&a, 'h');
+		worker_await(&b, 'h');
 	}
 	worker_ask(&a, 'v', 1);
 	worker_ask(&b, 'v', 1);
 	worker_end(&a);
 	worker_end(&b);
-	CHECK(worker_number(&a, "\"counters\"", "budgets_lowered"));
+}
+
+/* Who waits may be told to wait for longer, and ends as any other. */
+static void
+who_waits_is_suspended_and_killed(void)
+{
+	struct worker a = worker_start("share=1,turn_s=1"),
+		      b = worker_start("share=1,turn_s=1");
+
+	worker_ask(&a, 'a', 24);
+	worker_ask(&b, 'a', 24);
+	worker_tell_times(&a, 'R', 6);
+	worker_tell_times(&b, 'R', 6);
+	row_await(&b, waits_for_the_turn, 0, "waits for the turn");
+	order_give(&b, (struct sl_book_order){.limit_bytes = UINT64_MAX, .suspend = 1});
+	worker_await_times(&a, 'R', 6);
+	order_give(&b, (struct sl_book_order){.limit_bytes = UINT64_MAX});
+	worker_await_times(&b, 'R', 6);
+	worker_tell_times(&a, 'R', 6);
+	worker_tell_times(&b, 'R', 6);
+	row_await(&b, waits_for_the_turn, 0, "waits for the turn again");
+	worker_kill(&b);
+	worker_await_times(&a, 'R', 6);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
 }
 
 static void
@@ -605,15 +795,66 @@ random_programs_are_right(uint64_t seed)
 	}
 }
 
+/* 3 to 8 programs at once, whose data do not fit together. Some are stopped or killed wherever they are. */
+static void
+random_turns_are_right(uint64_t seed)
+{
+	struct worker workers[AT_ONCE_MAX];
+	int stopped[AT_ONCE_MAX] = {0};
+	struct sl_rng rng;
+	unsigned n;
+
+	printf("seed %" PRIu64 "\n", seed);
+	fflush(stdout);
+	sl_rng_init(&rng, seed);
+	n = 3 + (unsigned)sl_rng_below(&rng, AT_ONCE_MAX - 2);
+	for (unsigned i = 0; i < n; i++) {
+		workers[i] = worker_start_with("share=1,turn_s=2", 256);
+		worker_await(&workers[i], '!');
+		worker_ask(&workers[i], 'a', 10 + (unsigned)sl_rng_below(&rng, 8));
+		worker_tell(&workers[i], 'R');
+	}
+	for (int step = 0; step < 30; step++) {
+		unsigned i = (unsigned)sl_rng_below(&rng, n);
+		uint64_t what = sl_rng_below(&rng, 10);
+
+		usleep((useconds_t)sl_rng_below(&rng, 50000));
+		if (stopped[i] || what < 5) {
+			CHECK(!kill(workers[i].pid, stopped[i] ? SIGCONT : SIGSTOP));
+			stopped[i] = !stopped[i];
+		} else if (what < 7) {
+			worker_kill(&workers[i]);
+			workers[i] = worker_start_with("share=1,turn_s=2", 256);
+			worker_await(&workers[i], '!');
+			worker_ask(&workers[i], 'a', 10);
+			worker_tell(&workers[i], 'R');
+		}
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (stopped[i])
+			CHECK(!kill(workers[i].pid, SIGCONT));
+	for (unsigned i = 0; i < n; i++)
+		worker_await(&workers[i], 'R');
+	for (unsigned i = 0; i < n; i++) {
+		worker_ask(&workers[i], 'v', 1);
+		worker_end(&workers[i]);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
+	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)getpid();
 	char command[96];
 
 	setenv("CUDA_STANDIN_HOST_BYTES", "4G", 1);
 	CHECK(mkdtemp(dir));
 	one_that_is_alone_has_all_and_is_never_under_pressure();
-	two_that_do_not_fit_have_halves();
+	two_that_do_not_fit_take_turns();
+	those_that_fit_take_none();
+	the_turn_of_who_is_gone_is_taken();
+	work_that_waits_for_who_waits_holds_up_nobody();
+	who_waits_is_suspended_and_killed();
 	who_is_idle_gives_way_and_comes_back();
 	who_is_killed_is_gone_and_who_is_stopped_holds_up_nobody();
 	what_others_take_and_give_back_is_noticed();
@@ -622,8 +863,8 @@ main(int argc, char **argv)
 	orders_are_followed();
 	who_starts_suspended_waits_for_its_first_launch();
 	a_book_that_is_lost_is_found_again();
-	random_programs_are_right(argc > 1 ? strtoull(argv[1], NULL, 10)
-					   : (uint64_t)getpid());
+	random_programs_are_right(seed);
+	random_turns_are_right(seed);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	return system(command) != 0;
 }

@@ -49,6 +49,7 @@ static const struct field fields[] = {
 	{"doctor", FIELD_FLAG, AT(doctor), NULL},
 	{"share", FIELD_FLAG, AT(share), NULL},
 	{"weight", FIELD_COUNT, AT(weight), NULL},
+	{"turn_s", FIELD_COUNT, AT(turn_s), NULL},
 	{"leave_mib", FIELD_COUNT, AT(leave_mib), NULL},
 	{"suspended", FIELD_FLAG, AT(suspended), NULL},
 	{"first", FIELD_COUNT, AT(first), NULL},

@@ -51,6 +51,7 @@ struct pl_settings {
 	int quiet; /* 1: no line at start and exit */
 	int share; /* 1: the GPU's memory is shared with other programs that do so (share.h) */
 	unsigned weight;    /* parts of memory that is short; 0: one */
+	unsigned turn_s;    /* the longest wait for a turn on a GPU; 0: the default */
 	unsigned leave_mib; /* of each GPU is left to programs that do not share */
 	int suspended;      /* 1: nothing runs on a GPU until `sluice resume` says so */
 	unsigned first; /* process that the command became, on a terminal: it tells at its end that

@@ -29,6 +29,9 @@
 	C(rooms_given, "times the driver was out of memory and was given some")  \
 	C(budgets_raised, "times the device budget grew, beside other programs") \
 	C(budgets_lowered, "times it shrank")                                    \
+	C(turns, "turns on a GPU, where programs take turns")                    \
+	C(turn_wait_ms, "waited for turns")                                      \
+	C(turn_wait_longest_ms, "the longest of these waits")                    \
 	C(parts_grown, "times the parts of slow launches were made longer")      \
 	C(tables, "copies found to hold addresses")                              \
 	C(follows_hit, "launches that followed as predicted")                    \

@@ -213,6 +213,13 @@ report_exit(void)
 	if (!atomic_load(&init_result)) {
 		while ((gpu = pl_report_gpu_next(&device)))
 			gpu_line(gpu);
+		if (pl_counter(PL_COUNT_turns) || pl_counter(PL_COUNT_turn_wait_ms))
+			pl_note("%llu turns beside other programs; waited %.1f s for "
+				"them, "
+				"%.1f s at most",
+				(unsigned long long)pl_counter(PL_COUNT_turns),
+				(double)pl_counter(PL_COUNT_turn_wait_ms) * 1e-3,
+				(double)pl_counter(PL_COUNT_turn_wait_longest_ms) * 1e-3);
 		if (pl_counter(PL_COUNT_launches) || pl_counter(PL_COUNT_allocations))
 			pl_note("%llu launches (%llu taken to touch everything), %s, "
 				"%llu copies, %llu allocations; %s allocated past us",
