@@ -278,10 +278,7 @@ share_plan(struct run_plan *plan, const struct run_options *options)
 	if (options->turn && command_number(options->turn, 1, 3600, &seconds))
 		return sl_fail(-EINVAL, "--turn %s is not a number of seconds, 1 to 3600",
 			       options->turn);
-	/* Not by itself yet: sharing has not been measured on a GPU. */
-	if (options->alone ||
-	    (!options->share && !options->leave && !options->suspended && !options->turn) ||
-	    (options->baseline && strcmp(options->baseline, "paged")))
+	if (options->alone || (options->baseline && strcmp(options->baseline, "paged")))
 		return 0;
 	rc = run_setting(plan, "share", on);
 	if (!rc && options->share)
