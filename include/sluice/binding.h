@@ -6,6 +6,7 @@
 #ifndef SLUICE_BINDING_H
 #define SLUICE_BINDING_H
 
+#include "sluice/launch.h"
 #include "sluice/space.h"
 
 #ifdef __cplusplus
@@ -43,6 +44,36 @@ SLUICE_API int sluice_stats_json(struct sluice_space *space, char *text,
 SLUICE_API int sluice_residency_json(struct sluice_space *space, const void *addr,
 				     size_t size_bytes, char *text,
 				     size_t size) SLUICE_MUST_CHECK;
+
+/*
+ * What a space was made with, as one JSON object: "device" ("soft" or "cuda"), "device_number" (of
+ * the GPU, as cudaSetDevice() counts) and "chunk_bytes".
+ * Errors: -ENOBUFS (size: 256 is enough), -ECHILD.
+ * Threads: any.
+ * Blocks: no.
+ */
+SLUICE_API int sluice_space_json(struct sluice_space *space, char *text,
+				 size_t size) SLUICE_MUST_CHECK;
+
+/*
+ * sluice_launch_begin() with the n uses in three arrays: addresses, bytes and enum sluice_intent.
+ * The arrays are copied. The caller ends *out with sluice_launch_end().
+ * Errors: as sluice_launch_begin(), and -EINVAL (an unknown intent).
+ * Threads: any.
+ * Blocks: as sluice_launch_begin().
+ */
+SLUICE_API int sluice_launch_begin_ranges(struct sluice_space *space,
+					  struct sluice_stream *stream,
+					  const void *const *addrs, const size_t *sizes_bytes,
+					  const int *intents, size_t n,
+					  struct sluice_launch **out) SLUICE_MUST_CHECK;
+
+/*
+ * 1: this process runs under `sluice run`, which sees its launches. 0: it does not.
+ * Threads: any.
+ * Blocks: no.
+ */
+SLUICE_API int sluice_is_preloaded(void);
 
 #ifdef __cplusplus
 }

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from sluice._library import Error
     from sluice._report import report
     from sluice._space import configure, limits, stats
+    from sluice._using import synchronize, using
 
 __all__ = ["Array", "Error", "__version__", "command_path", "configure", "empty", "limits", "open",
-           "prefix_path", "report", "safetensors", "stats"]
+           "prefix_path", "report", "safetensors", "stats", "synchronize", "using"]
 
 __version__: str
 _PACKAGE = "sluice-gpu"
 # Loaded when they are used first: importing NumPy takes longer than starting the command.
 _HOMES = {"Array": "_array", "empty": "_array", "open": "_array", "Error": "_library",
-          "configure": "_space", "limits": "_space", "stats": "_space", "report": "_report"}
+          "configure": "_space", "limits": "_space", "stats": "_space", "report": "_report",
+          "using": "_using", "synchronize": "_using"}
 
 
 def __getattr__(name: str) -> Any:

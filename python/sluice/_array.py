@@ -8,8 +8,10 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 import numpy as np
 
+from sluice import _dlpack, _using
 from sluice._library import Error, call
 from sluice._space import TIERS, Region, residency, space
+from sluice._space import device as _space_device
 
 _READ, _WRITE, _CREATE = 1, 2, 8  # enum sluice_map_flag
 _EAGER = 0  # enum sluice_discard_mode
@@ -95,6 +97,61 @@ class Array(np.ndarray):
     def residency(self) -> Dict[str, int]:
         """Bytes by place now: device, host, store, empty, dirty, pinned, in_flight."""
         return residency(*self._range("residency"))
+
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
+        """For libraries that launch kernels, inside of using().
+
+        Raises AttributeError (ordinary memory, or the software device) and Error (outside).
+        """
+        if self._region is None:
+            raise AttributeError("__cuda_array_interface__: this array is ordinary memory")
+        _using.on_gpu("__cuda_array_interface__")
+        use = _using.declared_or_error(*self._range("__cuda_array_interface__"))
+        here = self.__array_interface__
+        return {"shape": self.shape, "typestr": here["typestr"], "descr": here["descr"],
+                "data": (here["data"][0] if self.size else 0, not self.flags.writeable),
+                "strides": None if self.flags.c_contiguous else self.strides,
+                "version": 3, "stream": use.handle or 1}  # 1: the default stream
+
+    def _gpu_declared(self) -> Optional[_using.using]:
+        if self._region is None or self.size == 0 or _space_device()[0] != "cuda":
+            return None
+        return _using.declared(*self._range("__dlpack__"))
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        """(2, number of the GPU) inside of using(), else (1, 0): host memory."""
+        if self._gpu_declared() is None:
+            return _dlpack.CPU, 0
+        return _dlpack.CUDA, _space_device()[1]
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Optional[bool] = None) -> Any:
+        """A capsule over these data. Inside of using() for kernels, outside for host code.
+
+        stream: the consumer's; it is the one of using(). Raises BufferError and Error.
+        """
+        use = self._gpu_declared()
+        if dl_device is not None and dl_device[0] == _dlpack.CUDA and use is None:
+            _using.on_gpu("__dlpack__")
+            use = _using.declared_or_error(*self._range("__dlpack__"))
+        if use is None:
+            if copy:
+                return np.array(self, copy=True, subok=False).__dlpack__()
+            plain = self.view(np.ndarray)
+            if max_version is not None:
+                try:
+                    return plain.__dlpack__(max_version=max_version)
+                except TypeError:  # NumPy before 2.1
+                    pass
+            return plain.__dlpack__()
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"__dlpack__: the data are on the GPU inside of using(), not on {tuple(dl_device)}")
+        if copy:
+            raise BufferError("__dlpack__: no copy is made on the GPU")
+        if stream not in (None, -1) and _using.stream_handle(stream) != use.handle:
+            raise BufferError("__dlpack__: the consumer's stream is another one: sluice.using(..., stream=...)")
+        return _dlpack.capsule(self, self.__array_interface__["data"][0], self.__dlpack_device__(), max_version)
 
 
 def _tier(name: str) -> int:

@@ -10,11 +10,12 @@ import os
 import threading
 
 _SIZE, _U64, _POINTER, _TEXT = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
-_OUT = ctypes.POINTER(ctypes.c_void_p)
+_OUT, _INT = ctypes.POINTER(ctypes.c_void_p), ctypes.c_int
 _CALLS = {
     "sluice_space_open": (_TEXT, _OUT),
     "sluice_space_destroy": (_POINTER,),
     "sluice_space_set_budget": (_POINTER, ctypes.c_int, _U64),
+    "sluice_space_json": (_POINTER, _TEXT, _SIZE),
     "sluice_stats_json": (_POINTER, _TEXT, _SIZE),
     "sluice_residency_json": (_POINTER, _POINTER, _SIZE, _TEXT, _SIZE),
     "sluice_map": (_POINTER, _TEXT, _U64, _SIZE, ctypes.c_uint, _OUT),
@@ -24,7 +25,14 @@ _CALLS = {
     "sluice_prefetch": (_POINTER, _POINTER, _SIZE, ctypes.c_int, _POINTER),
     "sluice_evict": (_POINTER, _POINTER, _SIZE, ctypes.c_int, _POINTER),
     "sluice_discard": (_POINTER, _POINTER, _SIZE, ctypes.c_int, _POINTER),
+    "sluice_stream_wrap": (_POINTER, _POINTER, _OUT),
+    "sluice_stream_destroy": (_POINTER,),
+    "sluice_stream_synchronize": (_POINTER, _POINTER),
+    "sluice_launch_begin_ranges": (_POINTER, _POINTER, _OUT, ctypes.POINTER(_SIZE), ctypes.POINTER(_INT), _SIZE, _OUT),
+    "sluice_launch_end": (_POINTER,),
+    "sluice_is_preloaded": (),
 }
+_NO_RESULT = ("sluice_stream_destroy", "sluice_launch_end")
 
 _lock = threading.Lock()
 _library = None
@@ -57,6 +65,8 @@ def _load() -> ctypes.CDLL:
             library.sluice_last_error.restype = _TEXT
             for name, types in _CALLS.items():
                 getattr(library, name).argtypes = types
+            for name in _NO_RESULT:
+                getattr(library, name).restype = None
             _library = library
     return _library
 
@@ -65,8 +75,13 @@ def call(name: str, *args: object) -> None:
     """Call a function of the library that returns 0 or a negative errno. Raises Error."""
     library = _load()
     rc = getattr(library, name)(*args)
-    if rc < 0:
+    if rc is not None and rc < 0:
         raise Error(-rc, library.sluice_last_error().decode(errors="replace"))
+
+
+def preloaded() -> bool:
+    """This process runs under `sluice run`."""
+    return bool(_load().sluice_is_preloaded())
 
 
 def text_of(name: str, *args: object, size: int = 1 << 14) -> str:

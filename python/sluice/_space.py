@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import weakref
-from typing import Any, Dict, Iterator, Optional, Union
+from typing import Any, Dict, Iterator, Optional, Tuple, Union
 
 from sluice._library import Error, call, text_of
 
@@ -23,6 +23,7 @@ _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 _lock = threading.RLock()
 _space: Optional[ctypes.c_void_p] = None
+_device: Optional[Tuple[str, int]] = None
 _settings: Dict[str, str] = {}
 _regions: "weakref.WeakSet[Region]" = weakref.WeakSet()
 
@@ -51,6 +52,15 @@ def space() -> ctypes.c_void_p:
             _space = made
             atexit.register(_end, os.getpid())
         return _space
+
+
+def device() -> Tuple[str, int]:
+    """"soft" or "cuda", and the number of the GPU."""
+    global _device
+    if _device is None:
+        made = json.loads(text_of("sluice_space_json", space()))
+        _device = made["device"], made["device_number"]
+    return _device
 
 
 def configure(**settings: Any) -> None:
@@ -130,5 +140,8 @@ def _end(pid: int) -> None:
     if failed:
         raise failed
     if not left:
+        from sluice import _using
+
+        _using.streams_end()
         ended, _space = _space, None
         call("sluice_space_destroy", ended)

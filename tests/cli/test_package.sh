@@ -96,6 +96,13 @@ mkdir python
 if user/bin/python -m pip install -q numpy >said 2>&1; then
 	(cd python && TMPDIR=$PWD ../user/bin/python "$SLUICE_SOURCE_DIR/tests/cli/python_try.py" \
 		"$SLUICE_SOURCE_DIR/docs/python.md") || fail "the module"
+	# On a GPU, which is the stand-in driver.
+	"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+		"$SLUICE_SOURCE_DIR/tests/cli/python_kernels.c" -o python/kernels.so || fail "kernels"
+	(cd python && SLUICE_CUDA_LIBRARY=$SLUICE_STANDIN_PLAIN CUDA_STANDIN_QUIET=1 TMPDIR=$PWD \
+		../user/bin/python "$SLUICE_SOURCE_DIR/tests/cli/python_gpu_try.py" kernels.so \
+		"$SLUICE_SOURCE_DIR/docs/python.md") ||
+		fail "the module with a GPU"
 else
 	echo "left out: the module's arrays: NumPy cannot be had from PyPI"
 fi

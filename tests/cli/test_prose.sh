@@ -10,7 +10,7 @@ cd "$SLUICE_SOURCE_DIR" || exit 1
 failed=0
 command -v python3 >/dev/null || { echo "skip: python3 is not here"; exit 77; }
 
-scripts/prose README.md ARCHITECTURE.md HACKING.md CHANGELOG.md docs/{run,operators,cuda,figures,suite}.md \
+scripts/prose README.md ARCHITECTURE.md HACKING.md CHANGELOG.md docs/{run,operators,cuda,python,figures,suite}.md \
 	docs/benchmarks{,-cuda,-run}.md papers/README.md \
 	docs/design/*.md \
 	man/*.scd include/sluice/*.h || failed=1

@@ -56,6 +56,44 @@ texts_say_what_the_structs_say(void)
 }
 
 static void
+launch_takes_its_uses_from_arrays(void)
+{
+	const int intents[] = {SLUICE_USE_READ_WRITE, SLUICE_USE_READ};
+	const int wrong[] = {SLUICE_USE_COUNT, -1};
+	size_t sizes[] = {CHUNK, 2 * CHUNK};
+	struct sluice_launch *l = NULL;
+	const void *addrs[2];
+	struct sluice_space *s;
+	char text[256];
+	void *p;
+
+	CHECK(sluice_space_open("device=soft,device_budget=16M,host_budget=8M", &s) == 0);
+	CHECK(sluice_alloc(s, 4 * CHUNK, 0, &p) == 0);
+	addrs[0] = p;
+	addrs[1] = (char *)p + 2 * CHUNK;
+	CHECK(sluice_launch_begin_ranges(s, NULL, addrs, sizes, intents, 2, &l) == 0);
+	CHECK_EQ(residency(s, p, 4 * CHUNK).tier_bytes[SLUICE_TIER_DEVICE], 3 * CHUNK);
+	sluice_launch_end(l);
+	l = NULL;
+	CHECK_FAILS(sluice_launch_begin_ranges(s, NULL, addrs, sizes, wrong, 1, &l),
+		    -EINVAL, "no intent");
+	CHECK_FAILS(sluice_launch_begin_ranges(s, NULL, addrs, sizes, wrong + 1, 1, &l),
+		    -EINVAL, "no intent");
+	CHECK_FAILS(sluice_launch_begin_ranges(s, NULL, NULL, sizes, intents, 1, &l),
+		    -EINVAL, "NULL");
+	addrs[1] = text;
+	CHECK_FAILS(sluice_launch_begin_ranges(s, NULL, addrs, sizes, intents, 2, &l),
+		    -ENOENT, "region");
+	CHECK(!l);
+	CHECK(sluice_space_json(s, text, sizeof(text)) == 0);
+	CHECK(strstr(text, "{\"device\": \"soft\", \"device_number\": 0, "));
+	CHECK_EQ(number_in(text, "{", "chunk_bytes"), CHUNK);
+	CHECK_FAILS(sluice_space_json(s, text, 8), -ENOBUFS, "bytes");
+	CHECK(sluice_is_preloaded() == 0);
+	CHECK(sluice_space_destroy(s) == 0);
+}
+
+static void
 wrong_settings_and_short_texts_are_refused(void)
 {
 	struct sluice_space *s = NULL;
@@ -92,6 +130,7 @@ forked_child_is_refused(void)
 
 static const struct api_case cases[] = {
 	CASE(texts_say_what_the_structs_say),
+	CASE(launch_takes_its_uses_from_arrays),
 	CASE(wrong_settings_and_short_texts_are_refused),
 	CASE(forked_child_is_refused),
 };

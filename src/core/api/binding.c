@@ -3,8 +3,10 @@
  * Calls for bindings of other languages: texts in the place of structs. Everything here is made of
  * other public calls.
  */
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/api/api.h"
 #include "sluice/binding.h"
@@ -108,4 +110,52 @@ sluice_residency_json(struct sluice_space *space, const void *addr, size_t size_
 		 (unsigned long long)at.pinned_bytes,
 		 (unsigned long long)at.in_flight_bytes);
 	return text_end(&t, "residency");
+}
+
+int
+sluice_space_json(struct sluice_space *space, char *text, size_t size)
+{
+	struct text t = {text, size, 0};
+	struct sluice_config config;
+	int rc = sl_space_enterable(space);
+
+	if (rc)
+		return rc;
+	sluice_space_config(space, &config);
+	text_add(&t, "{\"device\": \"%s\", \"device_number\": %u, \"chunk_bytes\": %llu}",
+		 config.device == SLUICE_DEVICE_CUDA ? "cuda" : "soft",
+		 (unsigned)config.device_number, (unsigned long long)config.chunk_bytes);
+	return text_end(&t, "space");
+}
+
+int
+sluice_launch_begin_ranges(struct sluice_space *space, struct sluice_stream *stream,
+			   const void *const *addrs, const size_t *sizes_bytes,
+			   const int *intents, size_t n, struct sluice_launch **out)
+{
+	struct sluice_use *uses;
+	int rc = 0;
+
+	if (n && (!addrs || !sizes_bytes || !intents))
+		return sl_fail(-EINVAL, "launch: %zu uses, and an array is NULL", n);
+	uses = sl_calloc(n ? n : 1, sizeof(*uses));
+	if (!uses)
+		return sl_fail(-ENOMEM, "launch: out of memory");
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (intents[i] < 0 || intents[i] >= SLUICE_USE_COUNT)
+			rc = sl_fail(-EINVAL, "launch: use %zu: %d is no intent", i,
+				     intents[i]);
+		uses[i] = (struct sluice_use){addrs[i], sizes_bytes[i],
+					      (enum sluice_intent)intents[i]};
+	}
+	if (!rc)
+		rc = sluice_launch_begin(space, stream, uses, n, out);
+	free(uses);
+	return rc;
+}
+
+int
+sluice_is_preloaded(void)
+{
+	return dlsym(RTLD_DEFAULT, "sluice_preload") != NULL;
 }
