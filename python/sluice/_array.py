@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 import numpy as np
 
 from sluice import _dlpack, _using
-from sluice._library import Error, call
+from sluice._library import Error, call, preloaded
 from sluice._space import TIERS, Region, residency, space
 from sluice._space import device as _space_device
 
@@ -100,7 +100,7 @@ class Array(np.ndarray):
 
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:
-        """For libraries that launch kernels, inside of using().
+        """For libraries that launch kernels, inside of using() or under `sluice run`.
 
         Raises AttributeError (ordinary memory, or the software device) and Error (outside).
         """
@@ -112,30 +112,32 @@ class Array(np.ndarray):
         return {"shape": self.shape, "typestr": here["typestr"], "descr": here["descr"],
                 "data": (here["data"][0] if self.size else 0, not self.flags.writeable),
                 "strides": None if self.flags.c_contiguous else self.strides,
-                "version": 3, "stream": use.handle or 1}  # 1: the default stream
+                "version": 3, "stream": (use.handle or 1) if use else None}  # 1: the default stream
 
-    def _gpu_declared(self) -> Optional[_using.using]:
+    def _gpu_sees(self) -> Tuple[bool, Optional[_using.using]]:
+        """Whether kernels find the data now, and what declares them."""
         if self._region is None or self.size == 0 or _space_device()[0] != "cuda":
-            return None
-        return _using.declared(*self._range("__dlpack__"))
+            return False, None
+        use = _using.declared(*self._range("__dlpack__"))
+        return use is not None or preloaded(), use
 
     def __dlpack_device__(self) -> Tuple[int, int]:
-        """(2, number of the GPU) inside of using(), else (1, 0): host memory."""
-        if self._gpu_declared() is None:
+        """(2, number of the GPU) inside of using() and under `sluice run`, else (1, 0): host memory."""
+        if not self._gpu_sees()[0]:
             return _dlpack.CPU, 0
         return _dlpack.CUDA, _space_device()[1]
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: Optional[bool] = None) -> Any:
-        """A capsule over these data. Inside of using() for kernels, outside for host code.
+        """A capsule over these data: for kernels where __dlpack_device__() says so, else for host code.
 
         stream: the consumer's; it is the one of using(). Raises BufferError and Error.
         """
-        use = self._gpu_declared()
-        if dl_device is not None and dl_device[0] == _dlpack.CUDA and use is None:
+        sees, use = self._gpu_sees()
+        if dl_device is not None and dl_device[0] == _dlpack.CUDA and not sees:
             _using.on_gpu("__dlpack__")
-            use = _using.declared_or_error(*self._range("__dlpack__"))
-        if use is None:
+            _using.declared_or_error(*self._range("__dlpack__"))
+        if not sees or use is None and dl_device is not None and dl_device[0] == _dlpack.CPU:
             if copy:
                 return np.array(self, copy=True, subok=False).__dlpack__()
             plain = self.view(np.ndarray)
@@ -149,7 +151,7 @@ class Array(np.ndarray):
             raise BufferError(f"__dlpack__: the data are on the GPU inside of using(), not on {tuple(dl_device)}")
         if copy:
             raise BufferError("__dlpack__: no copy is made on the GPU")
-        if stream not in (None, -1) and _using.stream_handle(stream) != use.handle:
+        if use is not None and stream not in (None, -1) and _using.stream_handle(stream) != use.handle:
             raise BufferError("__dlpack__: the consumer's stream is another one: sluice.using(..., stream=...)")
         return _dlpack.capsule(self, self.__array_interface__["data"][0], self.__dlpack_device__(), max_version)
 

@@ -2,7 +2,8 @@
 """What kernels of a GPU may touch: `with sluice.using(a, b, write=(c,)): launch(...)`.
 
 A launch that touches undeclared data ends with an illegal address. So an array shows its address to
-other libraries only inside of using(). The list of what is declared is here.
+other libraries only inside of using(), or under `sluice run`, which sees the launches itself. The list of
+what is declared is here.
 Threads: any. What one thread declares, all may launch with, on the stream that was given.
 """
 
@@ -115,8 +116,9 @@ class using:  # noqa: N801: it reads as a word
     Their data are on the device when the launches run. Host code of this thread must not touch them
     inside: the process would end with SIGBUS.
 
-    Under `sluice run` memory that the run manages needs no declaration, and is left out. The block
-    blocks on I/O, and on room that other launches hold.
+    Under `sluice run` it is not needed, but for kernels that follow pointers and for parts of arrays that
+    are larger than the budgets. Memory that the run manages is left out. Entering blocks on I/O, and on
+    room that other launches hold.
 
     Raises Error (ENOENT: not Sluice's memory; ENOBUFS: more than device and host budget together) and
     ValueError.
@@ -189,14 +191,14 @@ def declared(address: int, size: int) -> Optional["using"]:
     return None
 
 
-def declared_or_error(address: int, size: int) -> "using":
-    """As declared(). Raises Error: what is to be done."""
+def declared_or_error(address: int, size: int) -> Optional["using"]:
+    """As declared(). None under `sluice run` as well. Raises Error: what is to be done."""
     use = declared(address, size)
-    if use is None:
+    if use is None and not preloaded():
         raise Error(errno.EPERM, (
             "a kernel would not find this array: nothing declares what the launch uses. Launch inside of "
-            "`with sluice.using(array):`. Or let the library allocate the array, and start the program by "
-            "`sluice run`: it sees all launches, and using() is not needed"))
+            "`with sluice.using(array):`. Or start the program by `sluice run`: it sees the launches, and "
+            "nothing needs to be declared"))
     return use
 
 

@@ -47,6 +47,7 @@
 struct sl_hashes;
 struct sl_early_eviction;
 struct sl_publisher;
+struct sl_guest_state;
 struct sl_events;
 
 /* Why bytes move: each direction has its own counters (sluice/stats.h). */
@@ -472,6 +473,7 @@ struct sluice_space {
 
 	struct sluice_stream *default_stream; /* set once */
 	struct sl_publisher *publisher;       /* set once */
+	struct sl_guest_state *guest; /* set once; NULL: nobody tells it of launches */
 	void *policy_state;                   /* set once; owned by the policy, or NULL */
 };
 

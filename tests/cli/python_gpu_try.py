@@ -3,7 +3,7 @@
 
     python_gpu_try.py KERNELS PAGE    python_kernels.c as a library; the tutorial
 
-SLUICE_CUDA_LIBRARY names the driver.
+SLUICE_CUDA_LIBRARY names the driver. The cases for `sluice run` are run where that started it.
 Each function is a case; a case that ends, passes.
 """
 
@@ -279,6 +279,37 @@ def no_rule_of_the_driver_was_broken():
     assert kernels.kernels_wait() == 0 and kernels.kernels_violations() == 0
 
 
+def under_run_nothing_is_declared():
+    a, b = sluice.empty((4 * N,), "u8"), sluice.empty((4 * N,), "u8")
+    a[:] = np.arange(a.size)
+    found = a.__cuda_array_interface__
+    assert found["stream"] is None and a.__dlpack_device__() == (2, 0)
+    for _ in range(3):
+        launch(b"add", address(a), a.size, 5)
+    launch(b"copy", address(b), a.size, address(a))
+    assert (b == np.arange(a.size) + 15).all()
+    tensor = taken(a.__dlpack__(stream=1), b"dltensor", Managed)
+    launch(b"add", tensor.data, a.size, 1)
+    tensor.deleter(ctypes.addressof(tensor))
+    assert np.from_dlpack(a, device="cpu")[1] == 17 if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else True
+    large = sluice.empty((20, 8 * N), "u8")  # more than the budgets
+    for part in large:
+        with sluice.using(write=(part,)):
+            launch(b"add", address(part), part.size, 3)
+    assert (large[::3, ::1000] == 3).all()
+    own = kernels.kernels_memory(8 * MIB)
+    with sluice.using(a, write=(Foreign(own, N, False),)):  # the run's own: left out
+        launch(b"copy", own, N, address(a))
+    with open("words.bin", "wb") as file:
+        file.write(np.arange(N, dtype="u8").tobytes())
+    c = sluice.open("words.bin", "u8")
+    launch(b"copy", own, N, address(c))
+    launch(b"copy", address(b), N, own)
+    assert (b[:N] == np.arange(N)).all()
+
+
+RUN_CASES = [under_run_nothing_is_declared, kernels_use_arrays_larger_than_the_device, kernels_use_files,
+             threads_declare_their_own, no_rule_of_the_driver_was_broken]
 CASES = [kernels_use_arrays_larger_than_the_device, kernels_use_files, the_address_is_shown_inside_of_using_only,
          the_interface_says_strides_and_the_stream, streams_of_all_libraries_are_taken, wrong_declarations_are_refused,
          arrays_of_other_libraries_are_declared_by_their_address, dlpack_is_for_the_gpu_inside_of_using,
@@ -286,8 +317,9 @@ CASES = [kernels_use_arrays_larger_than_the_device, kernels_use_files, the_addre
 
 
 def main():
-    assert kernels.kernels_open(os.environ["SLUICE_CUDA_LIBRARY"].encode()) == 0
-    for case in CASES:
+    under_run = "SLUICE_RUN" in os.environ
+    assert kernels.kernels_open(b"libcuda.so.1" if under_run else os.environ["SLUICE_CUDA_LIBRARY"].encode()) == 0
+    for case in RUN_CASES if under_run else CASES:
         case()
         print("ok", case.__name__, flush=True)
 

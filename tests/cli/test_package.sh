@@ -103,6 +103,10 @@ if user/bin/python -m pip install -q numpy >said 2>&1; then
 		../user/bin/python "$SLUICE_SOURCE_DIR/tests/cli/python_gpu_try.py" kernels.so \
 		"$SLUICE_SOURCE_DIR/docs/python.md") ||
 		fail "the module with a GPU"
+	(cd python && SLUICE_CUDA_LIBRARY=$SLUICE_STANDIN_PLAIN CUDA_STANDIN_QUIET=1 TMPDIR=$PWD \
+		../user/bin/sluice run --device-memory 64M --host-memory 128M -- ../user/bin/python \
+		"$SLUICE_SOURCE_DIR/tests/cli/python_gpu_try.py" kernels.so) ||
+		fail "the module with a GPU under sluice run"
 else
 	echo "left out: the module's arrays: NumPy cannot be had from PyPI"
 fi

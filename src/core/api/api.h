@@ -22,6 +22,12 @@ void sl_region_close(struct sl_region *r) SL_HELD;
 void sl_region_residency(const struct sl_region *r, uint64_t begin, uint64_t end,
 			 struct sluice_residency *out) SL_HELD;
 
+/* guest.c */
+/* Under `sluice run`, of a space for a GPU: have the program's launches told to it. */
+int sl_guest_join_run(struct sluice_space *space) SL_MUST_CHECK;
+/* No more. Before the space's streams end. */
+void sl_guest_leave_run(struct sluice_space *space);
+
 /* config.c */
 /* Round to chunks, fill in what depends on other fields, refuse what cannot work; resolve: and what
  * is more than this machine's memory. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/guest.h"
 #include "core/api/api.h"
 #include "sluice/binding.h"
 #include "sluice/move.h"
@@ -157,5 +158,5 @@ sluice_launch_begin_ranges(struct sluice_space *space, struct sluice_stream *str
 int
 sluice_is_preloaded(void)
 {
-	return dlsym(RTLD_DEFAULT, "sluice_preload") != NULL;
+	return dlsym(RTLD_DEFAULT, SL_GUEST_JOIN) != NULL;
 }

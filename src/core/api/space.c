@@ -193,7 +193,17 @@ sl_space_create_with(const struct sluice_config *config, const struct sl_policy 
 int
 sluice_space_create(const struct sluice_config *config, struct sluice_space **out)
 {
-	return sl_space_create_with(config, NULL, out);
+	struct sluice_space *space;
+	int rc = sl_space_create_with(config, NULL, &space);
+
+	if (rc)
+		return rc;
+	rc = sl_guest_join_run(space);
+	if (rc)
+		space_free(space);
+	else
+		*out = space;
+	return rc;
 }
 
 int
@@ -305,6 +315,7 @@ sluice_space_destroy(struct sluice_space *space)
 		return rc;
 	sl_publisher_destroy(space->publisher);
 	space->publisher = NULL;
+	sl_guest_leave_run(space);
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
 	sl_space_lock(space);
 	while (space->running || space->prepared || space->calls.head || space->serving ||

@@ -226,6 +226,13 @@ copy_note(const struct copy *c)
 	pl_host_note(c->to, host(c->from), c->bytes);
 }
 
+/* Memory of the device, in the eyes of the driver. */
+static bool
+is_managed(uint64_t addr)
+{
+	return pl_maybe_ours(addr) || pl_is_guests(addr);
+}
+
 static int
 copy_run(struct copy *c)
 {
@@ -238,12 +245,12 @@ copy_run(struct copy *c)
 	pl_touch_init(&touch, uses, 2);
 	pl_touch_add(&touch, c->to, c->bytes, SLUICE_USE_WRITE_ALL);
 	pl_touch_add(&touch, c->from, c->bytes, SLUICE_USE_READ);
-	if (!touch.n) {
+	if (pl_touch_is_empty(&touch)) {
 		copy_note(c);
 		return c->forward(c, 0, c->bytes);
 	}
-	if ((c->host == HOST_FROM && pl_maybe_ours(c->from)) ||
-	    (c->host == HOST_TO && pl_maybe_ours(c->to)))
+	if ((c->host == HOST_FROM && is_managed(c->from)) ||
+	    (c->host == HOST_TO && is_managed(c->to)))
 		copy_generalize(c);
 	result = pl_touch_begin(&touch, c->stream, c->flavour);
 	if (result)

@@ -259,11 +259,14 @@ void
 pl_box_generalize(struct cu_copy_3d *copy)
 {
 	if (copy->from_type == CU_MEMORY_TYPE_HOST &&
-	    pl_maybe_ours((uintptr_t)copy->from_host)) {
+	    (pl_maybe_ours((uintptr_t)copy->from_host) ||
+	     pl_is_guests((uintptr_t)copy->from_host))) {
 		copy->from_type = CU_MEMORY_TYPE_UNIFIED;
 		copy->from_device = (uintptr_t)copy->from_host;
 	}
-	if (copy->to_type == CU_MEMORY_TYPE_HOST && pl_maybe_ours((uintptr_t)copy->to_host)) {
+	if (copy->to_type == CU_MEMORY_TYPE_HOST &&
+	    (pl_maybe_ours((uintptr_t)copy->to_host) ||
+	     pl_is_guests((uintptr_t)copy->to_host))) {
 		copy->to_type = CU_MEMORY_TYPE_UNIFIED;
 		copy->to_device = (uintptr_t)copy->to_host;
 	}
@@ -278,7 +281,7 @@ box_run(struct box *box, int *result)
 
 	pl_touch_init(&touch, uses, 2);
 	box_touch(&touch, &box->copy);
-	if (!touch.n) {
+	if (pl_touch_is_empty(&touch)) {
 		box_note(box);
 		return 0;
 	}

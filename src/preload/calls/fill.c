@@ -82,7 +82,7 @@ fill_run(struct fill *f)
 	pl_touch_add(&touch, f->to, pl_box_bytes(&to, width, f->height, 1),
 		     pl_box_is_dense(&to, width, f->height, 1) ? SLUICE_USE_WRITE_ALL
 							       : SLUICE_USE_WRITE);
-	if (!touch.n)
+	if (pl_touch_is_empty(&touch))
 		return f->forward(f, f->to, f->width, f->height);
 	result = pl_touch_begin(&touch, f->stream, f->flavour);
 	if (result)

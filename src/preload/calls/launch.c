@@ -24,6 +24,7 @@
 #include "preload/args/tensormap.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu.h"
+#include "preload/guest.h"
 #include "preload/loader/settings.h"
 #include "preload/preload.h"
 #include "preload/report/counters.h"
@@ -66,6 +67,7 @@ struct scan {
 	uint64_t stamp;
 	uint64_t at[PL_WORDS_MAX]; /* arguments that name blocks */
 	size_t n_at;
+	struct pl_guest_uses guests; /* and those that name spaces of the program's own */
 };
 
 /* The arrays are not cleared. */
@@ -74,11 +76,17 @@ scan_begin(struct scan *scan, struct pl_use *uses)
 {
 	scan->uses = uses;
 	scan->n = scan->n_at = 0;
+	scan->guests.n = 0;
+	scan->guests.all = 0;
 }
 
 static void
 scan_word(struct scan *scan, uint64_t word)
 {
+	if (pl_is_guests(word)) {
+		pl_guest_use_add(&scan->guests, word, 0, SLUICE_USE_READ_WRITE);
+		return;
+	}
 	if (!pl_maybe_ours(word))
 		return;
 	scan->n = pl_word_use(word, scan->uses, scan->n, scan->stamp);
@@ -123,7 +131,7 @@ scan_bytes(struct scan *scan, const void *bytes, size_t n)
 			continue;
 		}
 		memcpy(&word, at + i, sizeof(word));
-		if (pl_maybe_ours(word))
+		if (pl_maybe_ours(word) || pl_is_guests(word))
 			scan_word(scan, word);
 	}
 }
@@ -233,7 +241,7 @@ launch_is_at_ease(struct pl_scope *scope, struct cu_stream *stream,
 {
 	struct pl_gpu *gpu;
 
-	if (__builtin_expect(pl_watching(), 0))
+	if (__builtin_expect(pl_watching() || atomic_load(&pl_guests), 0))
 		return false;
 	gpu = pl_gpu_here();
 	if (!gpu)
@@ -326,8 +334,9 @@ launch_blind(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_s
 /* Everything that is to be done before the driver is called, and nothing if we take no part. CUresult;
  * launch_return() follows in either case. */
 static int
-launch_begin(struct pl_scope *scope, void *function, uint64_t shape, void **params,
-	     void **extra, struct cu_stream *stream, enum pl_default_stream flavour)
+launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *function,
+	     uint64_t shape, void **params, void **extra, struct cu_stream *stream,
+	     enum pl_default_stream flavour)
 {
 	struct pl_use uses[PL_USES_MAX];
 	struct scan scan;
@@ -337,6 +346,7 @@ launch_begin(struct pl_scope *scope, void *function, uint64_t shape, void **para
 	int result;
 
 	scope_init(scope, function, shape);
+	guests->n = 0;
 	if (!pl_active())
 		return CU_SUCCESS;
 	PL_COUNT(launches, 1);
@@ -364,7 +374,9 @@ launch_begin(struct pl_scope *scope, void *function, uint64_t shape, void **para
 					  memory_order_relaxed);
 		before = sl_now_ns();
 	}
-	result = pl_scope_begin(scope, stream, flavour, uses, scan.n, flags);
+	result = pl_guest_begin(guests, stream, flavour, &scan.guests);
+	if (!result)
+		result = pl_scope_begin(scope, stream, flavour, uses, scan.n, flags);
 	if (before)
 		atomic_fetch_add_explicit(&f->waited_ns, sl_now_ns() - before,
 					  memory_order_relaxed);
@@ -388,14 +400,17 @@ launch_return(struct pl_scope *scope, int result)
 #define GRID(x, y, z) \
 	(((uint64_t)(x) << 32 | (y)) * 31 + (z)) /* as the shape of a launch */
 #define LIST(...) __VA_ARGS__
-#define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                      \
-	int name parameters                                                              \
-	{                                                                                \
-		struct pl_scope scope;                                                   \
-		int result = launch_begin(&scope, LIST launched, flavour);               \
-                                                                                         \
-		/* NOLINTNEXTLINE(bugprone-macro-parentheses) */                         \
-		return launch_return(&scope, result ? result : PL_REAL(name) arguments); \
+#define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                        \
+	int name parameters                                                                \
+	{                                                                                  \
+		struct pl_scope scope;                                                     \
+		struct pl_guest_scope guests;                                              \
+		int result = launch_begin(&scope, &guests, LIST launched, flavour);        \
+                                                                                           \
+		/* NOLINTNEXTLINE(bugprone-macro-parentheses) */                           \
+		result = launch_return(&scope, result ? result : PL_REAL(name) arguments); \
+		pl_guest_end(&guests);                                                     \
+		return result;                                                             \
 	}
 #define LAUNCH(name, parameters, launched, arguments)                 \
 	LAUNCH_FORM(name, PL_LEGACY, parameters, launched, arguments) \
@@ -473,6 +488,7 @@ cuLaunchCooperativeKernelMultiDevice(struct cu_cooperative_launch *launches, uns
 				     unsigned flags)
 {
 	struct pl_scope scopes[PL_GPUS_MAX];
+	struct pl_guest_scope guests[PL_GPUS_MAX];
 	int result = CU_SUCCESS;
 	unsigned begun = 0;
 
@@ -481,14 +497,17 @@ cuLaunchCooperativeKernelMultiDevice(struct cu_cooperative_launch *launches, uns
 	while (begun < n && !result) {
 		struct cu_cooperative_launch *l = &launches[begun];
 
-		result = launch_begin(&scopes[begun++], l->function,
+		result = launch_begin(&scopes[begun], &guests[begun], l->function,
 				      GRID(l->grid[0], l->grid[1], l->grid[2]), l->params,
 				      NULL, l->stream, PL_LEGACY);
+		begun++;
 	}
 	if (!result)
 		result = pl_fault_seen(
 			PL_REAL(cuLaunchCooperativeKernelMultiDevice)(launches, n, flags));
-	while (begun)
-		pl_scope_end(&scopes[--begun]);
+	while (begun--) {
+		pl_scope_end(&scopes[begun]);
+		pl_guest_end(&guests[begun]);
+	}
 	return result;
 }

@@ -35,12 +35,16 @@ pl_touch_init(struct pl_touch *touch, struct pl_use *uses, size_t room)
 	touch->room = room;
 	touch->n = 0;
 	touch->n_scopes = 0;
+	touch->named.n = touch->guests.n = 0;
+	touch->named.all = 0;
 	touch->kind = PL_TOUCH_COPY;
 }
 
 void
 pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes, enum sluice_intent intent)
 {
+	if (bytes && pl_is_guests(addr))
+		pl_guest_use_add(&touch->named, addr, bytes, intent);
 	if (touch->n < touch->room && bytes && pl_maybe_ours(addr) &&
 	    pl_use_of(addr, bytes, intent, &touch->uses[touch->n]))
 		pl_part_note(&touch->uses[touch->n++]);
@@ -153,7 +157,9 @@ pl_touch_begin(struct pl_touch *touch, struct cu_stream *stream, enum pl_default
 	touch->flavour = flavour;
 	touch->flags = PL_SCOPE_CHECKED;
 	tables_forget(touch);
-	result = touch_open(touch);
+	result = pl_guest_begin(&touch->guests, stream, flavour, &touch->named);
+	if (!result)
+		result = touch_open(touch);
 	PL_COUNT(copies, !result && touch->n);
 	return result;
 }
@@ -196,13 +202,14 @@ pl_touch_end(struct pl_touch *touch)
 		else
 			pl_scope_end(scope);
 	}
+	pl_guest_end(&touch->guests);
 }
 
 int
 pl_touch_is_split(const struct pl_touch *touch, int result)
 {
 	struct sluice_residency residency;
-	int found = 0;
+	int found = touch->named.n != 0;
 
 	if (result != CU_ERROR_INVALID_VALUE)
 		return 0;
@@ -223,7 +230,8 @@ pl_touch_is_split(const struct pl_touch *touch, int result)
 static uint64_t
 border_bytes(uint64_t addr)
 {
-	return pl_maybe_ours(addr) ? PIECE_BYTES - addr % PIECE_BYTES : UINT64_MAX;
+	return pl_maybe_ours(addr) || pl_is_guests(addr) ? PIECE_BYTES - addr % PIECE_BYTES
+							 : UINT64_MAX;
 }
 
 /* How many of at most `most` rows from addr on end before the next border. */
@@ -288,7 +296,7 @@ host_is_readable(const void *host)
 	int (*ask)(void *, int, uint64_t) = pl_real[SL_API_cuPointerGetAttribute];
 	int type = 0;
 
-	if (!host || pl_maybe_ours((uintptr_t)host))
+	if (!host || pl_maybe_ours((uintptr_t)host) || pl_is_guests((uintptr_t)host))
 		return false;
 	return ask(&type, CU_POINTER_MEMORY_TYPE, (uintptr_t)host) != CU_SUCCESS ||
 	       type == CU_MEMORY_HOST;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "preload/api/driver_api.h"
 #include "preload/gpu.h"
+#include "preload/guest.h"
 #include "preload/scope.h"
 
 /* Host bytes of at most so many are looked at for addresses. */
@@ -33,13 +34,22 @@ struct pl_touch {
 	struct pl_scope scopes[PL_GPUS_MAX];
 	unsigned char remote[PL_GPUS_MAX]; /* 1: of another GPU than the calling thread's */
 	size_t n_scopes;
-	unsigned flags;          /* of the scopes: enum pl_scope_flag */
-	enum pl_touch_kind kind; /* the caller's, behind pl_touch_init() */
+	unsigned flags;             /* of the scopes: enum pl_scope_flag */
+	enum pl_touch_kind kind;    /* the caller's, behind pl_touch_init() */
+	struct pl_guest_uses named; /* of spaces of the program's own */
+	struct pl_guest_scope guests;
 	struct cu_stream *stream;
 	enum pl_default_stream flavour;
 };
 
 void pl_touch_init(struct pl_touch *touch, struct pl_use *uses, size_t room);
+
+/* Nothing of ours, nor of a space of the program's own, is touched. */
+static inline bool
+pl_touch_is_empty(const struct pl_touch *touch)
+{
+	return !touch->n && !touch->named.n;
+}
 
 /* [addr, addr + bytes) is touched; nothing if that is not ours. The array must have room. */
 void pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes,

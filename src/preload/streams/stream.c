@@ -25,6 +25,7 @@
 #include "preload/alloc/arena.h"
 #include "preload/api/api_stream.h"
 #include "preload/gpu.h"
+#include "preload/guest.h"
 #include "preload/preload.h"
 #include "preload/scope.h"
 #include "preload/streams/capture.h"
@@ -521,6 +522,7 @@ pl_stream_leave(struct cu_stream *handle)
 	if (handle_is_special(handle) || !handle)
 		return;
 	token = pl_capture_relax();
+	pl_guest_stream_destroyed(handle);
 	pl_enter();
 	scopes_forget(handle);
 	records_of(handle, record_leave);
