@@ -28,6 +28,7 @@
 #ifndef SLUICE_SLUICE_H
 #define SLUICE_SLUICE_H
 
+#include "sluice/allocator.h"
 #include "sluice/binding.h"
 #include "sluice/error.h"
 #include "sluice/fetch.h"

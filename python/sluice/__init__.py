@@ -23,6 +23,7 @@ __all__ = ["Array", "Error", "__version__", "command_path", "configure", "empty"
 
 __version__: str
 _PACKAGE = "sluice-gpu"
+_PARTS = ("safetensors", "torch", "cupy", "rmm", "numba")  # the last four import the library of that name
 # Loaded when they are used first: importing NumPy takes longer than starting the command.
 _HOMES = {"Array": "_array", "empty": "_array", "open": "_array", "Error": "_library",
           "configure": "_space", "limits": "_space", "stats": "_space", "report": "_report",
@@ -36,8 +37,8 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         return metadata.version(_PACKAGE)
-    if name == "safetensors":
-        return importlib.import_module("sluice.safetensors")
+    if name in _PARTS:
+        return importlib.import_module(f"sluice.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"sluice.{_HOMES[name]}"), name)
@@ -46,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list:
-    return sorted(__all__)
+    return sorted({*__all__, *_PARTS})
 
 
 def command_path() -> Path:

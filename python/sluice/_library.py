@@ -31,8 +31,13 @@ _CALLS = {
     "sluice_launch_begin_ranges": (_POINTER, _POINTER, _OUT, ctypes.POINTER(_SIZE), ctypes.POINTER(_INT), _SIZE, _OUT),
     "sluice_launch_end": (_POINTER,),
     "sluice_is_preloaded": (),
+    "sluice_memory_alloc": (_POINTER, _SIZE, ctypes.c_uint, _OUT),
+    "sluice_memory_free": (_POINTER, _POINTER),
+    "sluice_memory_place": (_POINTER, _OUT, ctypes.POINTER(_SIZE), _SIZE),
+    "sluice_memory_contains": (_POINTER, _POINTER),
+    "sluice_torch_space_set": (_POINTER,),
 }
-_NO_RESULT = ("sluice_stream_destroy", "sluice_launch_end")
+_NO_RESULT = ("sluice_stream_destroy", "sluice_launch_end", "sluice_torch_space_set")
 
 _lock = threading.Lock()
 _library = None
@@ -45,12 +50,13 @@ class Error(OSError):
         return str(self.strerror)
 
 
-def _path() -> str:
+def path() -> str:
+    """The library's file, for those that open it by name as well."""
     import sluice
 
-    path = os.environ.get("LIBSLUICE_PATH")
-    if path:
-        return path
+    given = os.environ.get("LIBSLUICE_PATH")
+    if given:
+        return given
     try:
         return str(sluice.prefix_path() / "lib" / "libsluice.so.0")
     except Exception:  # not installed as a package: where the loader looks
@@ -61,7 +67,7 @@ def _load() -> ctypes.CDLL:
     global _library
     with _lock:
         if _library is None:
-            library = ctypes.CDLL(_path())
+            library = ctypes.CDLL(path())
             library.sluice_last_error.restype = _TEXT
             for name, types in _CALLS.items():
                 getattr(library, name).argtypes = types
@@ -71,12 +77,13 @@ def _load() -> ctypes.CDLL:
     return _library
 
 
-def call(name: str, *args: object) -> None:
-    """Call a function of the library that returns 0 or a negative errno. Raises Error."""
+def call(name: str, *args: object) -> int:
+    """Call a function of the library. It returns a negative errno for an error: raises Error."""
     library = _load()
     rc = getattr(library, name)(*args)
     if rc is not None and rc < 0:
         raise Error(-rc, library.sluice_last_error().decode(errors="replace"))
+    return rc
 
 
 def preloaded() -> bool:

@@ -25,6 +25,7 @@ _lock = threading.RLock()
 _space: Optional[ctypes.c_void_p] = None
 _device: Optional[Tuple[str, int]] = None
 _settings: Dict[str, str] = {}
+_kept = False  # something outside of Python has memory of the space until the process ends
 _regions: "weakref.WeakSet[Region]" = weakref.WeakSet()
 
 
@@ -61,6 +62,16 @@ def device() -> Tuple[str, int]:
         made = json.loads(text_of("sluice_space_json", space()))
         _device = made["device"], made["device_number"]
     return _device
+
+
+def keep() -> None:
+    """The space stays until the process ends: an allocator of another library has memory of it."""
+    global _kept
+    _kept = True
+
+
+def is_made() -> bool:
+    return _space is not None
 
 
 def configure(**settings: Any) -> None:
@@ -139,7 +150,7 @@ def _end(pid: int) -> None:
                 failed = failed or error
     if failed:
         raise failed
-    if not left:
+    if not left and not _kept:
         from sluice import _using
 
         _using.streams_end()

@@ -108,6 +108,13 @@ def _is_ours(address: int, size: int) -> bool:
     return True
 
 
+def _columns(ranges: List[Tuple[int, int, int]]) -> Tuple[Any, Any, Any]:
+    n = len(ranges)
+    return ((ctypes.c_void_p * n)(*(address for address, _, _ in ranges)),
+            (ctypes.c_size_t * n)(*(size for _, size, _ in ranges)),
+            (ctypes.c_int * n)(*(intent for _, _, intent in ranges)))
+
+
 class using:  # noqa: N801: it reads as a word
     """Declare what the launches inside use: `with sluice.using(a, b, write=(c,)): ...`.
 
@@ -159,12 +166,13 @@ class using:  # noqa: N801: it reads as a word
         self._ranges = [(address, address + size) for address, size, _ in ranges]
         self.handle, wrapped = _wrapped(self._stream)
         launch = ctypes.c_void_p()
-        n = len(ranges)
-        if n:  # a launch that declares nothing would stop the whole space
-            call("sluice_launch_begin_ranges", space(), wrapped,
-                 (ctypes.c_void_p * n)(*(address for address, _, _ in ranges)),
-                 (ctypes.c_size_t * n)(*(size for _, size, _ in ranges)),
-                 (ctypes.c_int * n)(*(intent for _, _, intent in ranges)), n, ctypes.byref(launch))
+        # Memory of allocators is reached at any time, and only brought to the device.
+        places = [use for use in ranges if call("sluice_memory_contains", space(), use[0])]
+        uses = [use for use in ranges if use not in places]
+        if places:
+            call("sluice_memory_place", space(), *_columns(places)[:2], len(places))
+        if uses:  # a launch that declares nothing would stop the whole space
+            call("sluice_launch_begin_ranges", space(), wrapped, *_columns(uses), len(uses), ctypes.byref(launch))
         self._launch = launch
         with _lock:
             _open.append(self)

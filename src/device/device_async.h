@@ -113,6 +113,8 @@ struct sl_device_native {
 	/* Call fn(arg) in its turn on the stream; later work waits for its end. It may call
 	 * neither this library nor the driver. Enqueues only. */
 	int (*call)(struct sl_stream *stream, void (*fn)(void *arg), void *arg);
+	/* Wait for all work that the process has given the GPU in this context, on any stream. */
+	int (*drain)(struct sl_device *dev);
 };
 
 /* What is hashed. */

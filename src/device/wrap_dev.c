@@ -99,6 +99,7 @@ WRAP(async, watch, NULL,
      inner, fence, done, cookie)
 WRAP(native, wrap, NULL, (struct sl_device * dev, void *handle, struct sl_stream **out),
      inner, handle, out)
+WRAP(native, drain, NULL, (struct sl_device * dev), inner)
 WRAP(hash, prepare, "device.guard", (struct sl_device * dev), inner)
 WRAP(hash, start, "device.guard",
      (struct sl_device * dev, const void *addr, uint64_t bytes, enum sl_hash_of what,
@@ -150,7 +151,7 @@ WRAP(zerocopy, unmap, "device.map", (struct sl_device * dev, void *addr, uint64_
 #define PUT(role, call) (outer->role.call = role##_##call)
 _Static_assert(sizeof(struct sl_device_ops) == 13 * sizeof(void *) &&
 		       sizeof(struct sl_wrap_dev) - offsetof(struct sl_wrap_dev, ops) ==
-			       45 * sizeof(void *),
+			       46 * sizeof(void *),
 	       "wrap every call that is given the device");
 
 int
@@ -190,6 +191,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	PUT(async, query);
 	PUT(async, watch);
 	PUT(native, wrap);
+	PUT(native, drain);
 	PUT(hash, prepare);
 	PUT(hash, start);
 	PUT(pool, trim);

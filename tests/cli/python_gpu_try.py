@@ -7,11 +7,15 @@ SLUICE_CUDA_LIBRARY names the driver. The cases for `sluice run` are run where t
 Each function is a case; a case that ends, passes.
 """
 
+import collections
+import contextlib
 import ctypes
 import errno
+import gc
 import os
 import sys
 import threading
+import types
 
 import numpy as np
 
@@ -275,6 +279,178 @@ def the_tutorial_runs():
     assert (np.fromfile("y.bin", "f4") == np.arange(4 * N)).all()
 
 
+# ---- allocators of other libraries: stand-ins that keep to what their documents say ----
+
+
+def module(name, **members):
+    """A library of that name, until the test ends."""
+    made = types.ModuleType(name)
+    made.__dict__.update(members)
+    sys.modules[name] = made
+    return made
+
+
+class Pluggable:
+    """torch.cuda.memory.CUDAPluggableAllocator(path, alloc, free)."""
+
+    def __init__(self, path, alloc, free):
+        library = ctypes.CDLL(path)
+        self.alloc, self.free = getattr(library, alloc), getattr(library, free)
+        self.alloc.restype, self.alloc.argtypes = ctypes.c_void_p, (ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+        self.free.restype = None
+        self.free.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+
+    def allocator(self):
+        return self
+
+
+class Pool:
+    """torch.cuda.MemPool: keeps what was allocated in it."""
+
+    def __init__(self, allocator=None, use_on_oom=False):
+        self.plug, self.use_on_oom, self.segments = allocator, use_on_oom, []
+
+
+class Tensor:
+    def __init__(self, address, size):
+        self.address, self.shape, self.nbytes = address, (size,), size
+
+    def data_ptr(self):
+        return self.address
+
+    def element_size(self):
+        return 1
+
+    def stride(self):
+        return (1,)
+
+
+def pretended_torch(pool_class):
+    current = []
+
+    class OutOfMemoryError(RuntimeError):
+        pass
+
+    @contextlib.contextmanager
+    def use_mem_pool(pool):
+        current.append(pool)
+        yield
+        current.pop()
+
+    def empty(size, dtype, device):
+        assert device == "cuda"
+        found = current[-1].plug.alloc(size, 0, None)
+        if not found:
+            raise OutOfMemoryError
+        current[-1].segments.append((found, size))
+        return Tensor(found, size)
+
+    memory = types.SimpleNamespace(CUDAPluggableAllocator=Pluggable)
+    cuda = types.SimpleNamespace(memory=memory, MemPool=pool_class, use_mem_pool=use_mem_pool,
+                                 OutOfMemoryError=OutOfMemoryError)
+    return module("torch", cuda=cuda, empty=empty, uint8="uint8", __version__="0.0")
+
+
+def add_and_copy_back(p, seed):
+    """A kernel with memory of an allocator, of which nobody declares anything."""
+    a = sluice.empty((N,), "u8")
+    a[:] = seed
+    with sluice.using(a):
+        launch(b"copy", p, N, address(a))
+    launch(b"add", p, N, 1)
+    with sluice.using(overwrite=(a,)):
+        launch(b"copy", address(a), N, p)
+    assert (a == seed + 1).all()
+
+
+def pytorch_allocates():
+    torch = pretended_torch(Pool)
+    pool = sluice.torch.pool()
+    with torch.cuda.use_mem_pool(pool):
+        tensors = [torch.empty(2 * MIB, "uint8", "cuda") for _ in range(12)]  # the device has 16 MiB
+    for k, tensor in enumerate(tensors):
+        add_and_copy_back(tensor.data_ptr(), k)
+    on_device = [sluice._space.residency(tensor.data_ptr(), 2 * MIB)["device"] > 0 for tensor in tensors]
+    assert any(on_device) and not all(on_device)
+    with sluice.using(tensors[11], write=(tensors[0],)):
+        assert sluice._space.residency(tensors[11].data_ptr(), 2 * MIB)["device"] == 2 * MIB
+        launch(b"add", tensors[11].data_ptr(), N, 1)
+    add_and_copy_back(tensors[0].data_ptr(), 9)
+    for found, size in pool.segments:
+        pool.plug.free(found, size, 0, None)
+
+
+def the_last_resort_is_host_memory_taken_at_once():
+    before = sluice.stats()["resident_bytes"]["device"]
+    pool = sluice.torch.last_resort("24M")
+    assert pool.use_on_oom and pool.segments[0][1] == 24 * MIB and len(pool.segments) > 1
+    assert sluice.stats()["resident_bytes"]["device"] == before
+    assert sluice.stats()["resident_bytes"]["host"] >= 24 * MIB
+    add_and_copy_back(pool.segments[0][0], 5)
+    for found, size in pool.segments:
+        pool.plug.free(found, size, 0, None)
+    fails(sluice.Error, "cannot be had", sluice.torch.last_resort, "1G")
+    fails(ValueError, "no size", sluice.torch.last_resort, "much")
+    sluice.torch.torch.cuda.MemPool = lambda allocator=None: None
+    assert fails(sluice.Error, "use_on_oom", sluice.torch.last_resort, "4M").errno == errno.ENOTSUP
+
+
+def cupy_allocates():
+    class MemoryPool:
+        def __init__(self, allocator):
+            self.malloc = allocator
+
+    module("cupy", cuda=types.SimpleNamespace(
+        UnownedMemory=lambda ptr, size, owner, device_id=-1: types.SimpleNamespace(ptr=ptr, size=size, owner=owner),
+        MemoryPointer=lambda mem, offset: types.SimpleNamespace(mem=mem, ptr=mem.ptr + offset), MemoryPool=MemoryPool))
+    pointer = sluice.cupy.pool().malloc(3 * MIB)
+    assert pointer.mem.size == 3 * MIB and sluice.cupy.allocator(0).ptr == 0
+    add_and_copy_back(pointer.ptr, 3)
+    used = sluice.stats()["resident_bytes"]["device"]
+    del pointer
+    gc.collect()
+    assert sluice.stats()["resident_bytes"]["device"] < used
+
+
+def rmm_allocates():
+    resource = types.SimpleNamespace(CallbackMemoryResource=lambda allocate, free: (allocate, free))
+    module("rmm", mr=module("rmm.mr", **vars(resource)))
+    allocate, free = sluice.rmm.resource()
+    for stream in ((), (object(),)):  # since 24 they are given a stream
+        p = allocate(MIB, *stream)
+        add_and_copy_back(p, 4)
+        free(p, MIB, *stream)
+
+
+def numba_allocates():
+    class HostOnly:
+        def __init__(self, context):
+            self.context = context
+
+        @contextlib.contextmanager
+        def defer_cleanup(self):
+            yield
+
+    managers = []
+    cuda = module("numba.cuda", HostOnlyCUDAMemoryManager=HostOnly, set_memory_manager=managers.append,
+                  MemoryInfo=collections.namedtuple("MemoryInfo", "free, total"),
+                  MemoryPointer=lambda context, pointer, size, owner=None, finalizer=None: types.SimpleNamespace(
+                      context=context, value=pointer.value, size=size, finalizer=finalizer))
+    module("numba.cuda.cudadrv", driver=module("numba.cuda.cudadrv.driver"))
+    module("numba", cuda=cuda)
+    sluice.numba.install()
+    assert managers == [sluice.numba.Manager] == [sluice.numba._numba_memory_manager]
+    manager = managers[0]("context")
+    pointer = manager.memalloc(MIB)
+    assert pointer.context == "context" and pointer.size == MIB and manager.interface_version == 1
+    add_and_copy_back(pointer.value, 6)
+    info = manager.get_memory_info()
+    assert 0 < info.free < info.total == 80 * MIB
+    fails(NotImplementedError, "shared", manager.get_ipc_handle, pointer)
+    with manager.defer_cleanup():
+        pointer.finalizer()
+
+
 def no_rule_of_the_driver_was_broken():
     assert kernels.kernels_wait() == 0 and kernels.kernels_violations() == 0
 
@@ -313,7 +489,8 @@ RUN_CASES = [under_run_nothing_is_declared, kernels_use_arrays_larger_than_the_d
 CASES = [kernels_use_arrays_larger_than_the_device, kernels_use_files, the_address_is_shown_inside_of_using_only,
          the_interface_says_strides_and_the_stream, streams_of_all_libraries_are_taken, wrong_declarations_are_refused,
          arrays_of_other_libraries_are_declared_by_their_address, dlpack_is_for_the_gpu_inside_of_using,
-         threads_declare_their_own, the_tutorial_runs, no_rule_of_the_driver_was_broken]
+         threads_declare_their_own, the_tutorial_runs, pytorch_allocates,
+         the_last_resort_is_host_memory_taken_at_once, cupy_allocates, rmm_allocates, numba_allocates, no_rule_of_the_driver_was_broken]
 
 
 def main():

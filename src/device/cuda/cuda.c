@@ -273,12 +273,26 @@ static const struct sl_device_async cuda_async = {
 	.watch = sl_cuda_move_watch,
 };
 
+static int
+cuda_drain(struct sl_device *dev)
+{
+	struct cuda *cuda = (struct cuda *)dev;
+	int rc = sl_cuda_enter(cuda);
+
+	if (rc)
+		return rc;
+	rc = CUDA_TRY(cuda, cuCtxSynchronize);
+	sl_cuda_leave(cuda);
+	return rc;
+}
+
 static const struct sl_device_native cuda_native = {
 	.wrap = sl_cuda_stream_wrap,
 	.handle = sl_cuda_stream_native,
 	.check = sl_cuda_stream_check,
 	.gate = sl_cuda_stream_gate,
 	.call = sl_cuda_stream_call,
+	.drain = cuda_drain,
 };
 
 static const struct sl_device_hash cuda_hash = {
