@@ -12,6 +12,7 @@ import ctypes
 import errno
 import json
 import os
+import sys
 import threading
 import weakref
 from typing import Any, Dict, Iterator, Optional, Tuple, Union
@@ -82,7 +83,9 @@ def configure(**settings: Any) -> None:
     """
     with _lock:
         if _space is not None:
-            raise Error(errno.EBUSY, "configure: memory is in use already: call it before, or use limits()")
+            raise Error(errno.EBUSY, 
+                        "configure: memory is in use already: call it before the first array (in a notebook: "
+                        "restart the kernel), or use limits()")
         _settings.update({key: str(value) for key, value in settings.items()})
 
 
@@ -141,6 +144,9 @@ def _end(pid: int) -> None:
     global _space
     if os.getpid() != pid or _space is None:
         return
+    using = sys.modules.get("sluice._using")
+    if using:
+        using.all_end()
     left, failed = list(_regions), None
     for region in left:
         if region.writes_file:
@@ -151,8 +157,7 @@ def _end(pid: int) -> None:
     if failed:
         raise failed
     if not left and not _kept:
-        from sluice import _using
-
-        _using.streams_end()
+        if using:
+            using.streams_end()
         ended, _space = _space, None
         call("sluice_space_destroy", ended)

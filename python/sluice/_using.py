@@ -66,6 +66,12 @@ def streams_end() -> None:
         _streams.clear()
 
 
+def all_end() -> None:
+    """End what is declared, before files are written at the interpreter's end."""
+    while _open:
+        _open[-1].__exit__()
+
+
 def _extent(address: int, shape: Tuple[int, ...], strides: Tuple[int, ...], itemsize: int) -> Tuple[int, int]:
     low = high = address
     for n, stride in zip(shape, strides):
@@ -183,6 +189,10 @@ class using:  # noqa: N801: it reads as a word
             _open.remove(self)
         ended, self._launch = self._launch, None
         call("sluice_launch_end", ended)
+
+
+    def __reduce__(self) -> Any:
+        raise TypeError("using: what launches of this process use means nothing to another one")
 
 
 def synchronize(stream: Any = None) -> None:

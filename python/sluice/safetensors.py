@@ -51,6 +51,9 @@ class File(Mapping):
             return np.empty(shape, dtype)
         return self._data[begin:end].view(dtype).reshape(shape)
 
+    def __reduce__(self) -> Any:
+        return open, (os.path.abspath(self.path),)  # the other process opens it, and copies nothing
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 

@@ -9,6 +9,8 @@ import gc
 import json
 import os
 import pickle
+import random
+import signal
 import struct
 import subprocess
 import sys
@@ -270,6 +272,112 @@ def what_is_left_at_the_end_is_in_the_file():
         os.unlink("end.bin")
 
 
+def ended(code, status, part=""):
+    """A process of its own that runs this ends so, and says that."""
+    done = subprocess.run([sys.executable, "-c", "import sys, os, sluice\n" + code], capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == status and part in done.stderr, (done.returncode, done.stderr)
+    return done
+
+
+def a_file_that_shrinks_ends_the_process_with_a_reason():
+    for mode in ("r", "r+"):
+        np.arange(MIB).tofile("shrinks.bin")
+        ended(f"a = sluice.open('shrinks.bin', 'i8', mode='{mode}'); a[0]; os.truncate('shrinks.bin', 1 << 20); "
+              "a.evict('store'); print(a.sum())", -signal.SIGBUS, "the file has become shorter than its mapping")
+        assert mode != "r" or os.path.getsize("shrinks.bin") == MIB
+    np.arange(MIB).tofile("shrinks.bin")
+    a = sluice.open("shrinks.bin", "i8")
+    os.truncate("shrinks.bin", 4 * MIB)
+    a[:1000].prefetch("host")  # what is still there can be used, and the process goes on
+    assert a[5] == 5
+    del a
+
+
+def views_outlive_their_file():
+    a = sluice.open("gone.bin", "u1", 5 * MIB, "w+")
+    view = a[MIB:4 * MIB]
+    a[:] = 8
+    os.unlink("gone.bin")
+    del a
+    gc.collect()
+    view.evict("store")
+    assert (view == 8).all()
+    view[:] = 9
+    assert view.sum(dtype="i8") == 27 * MIB
+    x = np.arange(6, dtype="f4")
+    header = json.dumps({"x": {"dtype": "F32", "shape": [6], "data_offsets": [0, 24]}}).encode()
+    with open("gone.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + x.tobytes())
+    tensor = sluice.safetensors.open("gone.safetensors")["x"]
+    gc.collect()
+    os.unlink("gone.safetensors")
+    assert (tensor == x).all()
+
+
+def pickles_are_copies_names_or_errors():
+    a = sluice.empty((100,), "i4")
+    a[:] = range(100)
+    with sluice.using(a) as use:
+        fails(TypeError, "another one", pickle.dumps, use)
+    header = json.dumps({"x": {"dtype": "F32", "shape": [1 << 20], "data_offsets": [0, 4 << 20]}}).encode()
+    with open("p.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + bytes(4 << 20))
+    text = pickle.dumps(sluice.safetensors.open("p.safetensors"))
+    assert len(text) < 1000 and isinstance(pickle.loads(text)["x"], sluice.Array)
+    os.unlink("p.safetensors")
+    fails(sluice.Error, "p.safetensors", pickle.loads, text)
+
+
+def children_end_as_they_like():
+    for end in ("sys.exit(7)", "os._exit(7)", "del a; import gc; gc.collect(); sys.exit(7)"):
+        ended("a = sluice.open('child.bin', 'u1', 3 << 20, 'w+'); a[:] = 4; b = sluice.empty(9)\n"
+              f"if not os.fork():\n    {end}\n"
+              "assert os.waitstatus_to_exitcode(os.wait()[1]) == 7; assert (a == 4).all()", 0)
+        assert (np.fromfile("child.bin", "u1") == 4).all()
+
+
+def the_end_finds_threads_and_cycles():
+    ended("import threading, time\na = sluice.open('end.bin', 'u1', 5 << 20, 'w+'); a[:] = 3\n"
+          "def work():\n    while True:\n        a.sum(); a[:9] = 3\n"
+          "for _ in range(3): threading.Thread(target=work, daemon=True).start()\n"
+          "time.sleep(0.2)", 0)
+    assert (np.fromfile("end.bin", "u1") == 3).all()
+    ended("a = sluice.open('end.bin', 'u1', 5 << 20, 'w+'); a[:] = 6; u = sluice.using(write=(a,)); u.__enter__()", 0)
+    assert (np.fromfile("end.bin", "u1") == 6).all()
+    ended("class Node: pass\nn = Node(); n.me = n; n.a = sluice.open('end.bin', 'u1', 5 << 20, 'w+'); n.a[:] = 7\n"
+          "n.view = memoryview(n.a)[5:]; n.file = n.a[1:].T; n.fn = lambda: n\n"
+          "Node.__del__ = lambda self: self.a.sum()\ndel n", 0)
+    assert (np.fromfile("end.bin", "u1") == 7).all()
+
+
+def garbage_is_collected_in_any_order():
+    rng = random.Random(1)
+    before = sluice.stats()["resident_bytes"]
+    for _ in range(30):
+        a = sluice.empty((2 * MIB,), "u1")
+        a[:] = 5
+        held = [a, a[1:], a[::-1], memoryview(a), a.view("u2"), np.asarray(a), a.reshape(2, -1).T, np.from_dlpack(a)]
+        held.append(held)
+        del a
+        while len(held) > 2:
+            del held[rng.randrange(len(held) - 1)]
+            if rng.random() < 0.3:
+                gc.collect()
+        assert np.asarray(held[0]).flat[3] in (5, 0x505)
+        held.clear()
+    gc.collect()
+    after = sluice.stats()["resident_bytes"]
+    assert after["device"] <= before["device"] + 2 * MIB and after["host"] <= before["host"] + 2 * MIB, (before, after)
+
+
+def a_notebook_is_told_to_restart():
+    sluice.empty(1)
+    fails(sluice.Error, "restart the kernel", sluice.configure, device_budget="1G")
+    fails(AttributeError, "configure(device=\"cuda\")", lambda: sluice.empty(1).__cuda_array_interface__)
+    assert not hasattr(sluice.empty(1), "__cuda_array_interface__")
+
+
 def the_tutorial_runs():
     with open(sys.argv[1]) as page:
         blocks = page.read().split("```python\n")[1:]
@@ -285,7 +393,9 @@ CASES = [memory_larger_than_both_budgets_is_spilled, a_run_is_reported, memory_g
          a_file_larger_than_memory_is_updated_in_place, wrong_files_are_refused, npy_files_are_read_in_place,
          safetensors_are_read_in_place, moves_change_places_and_nothing_else, results_are_ordinary_arrays,
          limits_hold_for_a_while, threads_share_arrays, a_forked_child_leaves_the_parents_memory_alone,
-         what_is_left_at_the_end_is_in_the_file, the_tutorial_runs]
+         what_is_left_at_the_end_is_in_the_file, a_file_that_shrinks_ends_the_process_with_a_reason,
+         views_outlive_their_file, pickles_are_copies_names_or_errors, children_end_as_they_like,
+         the_end_finds_threads_and_cycles, garbage_is_collected_in_any_order, a_notebook_is_told_to_restart, the_tutorial_runs]
 
 
 def main():
