@@ -148,6 +148,11 @@ await other.out ready 1
 "$SLUICE_BIN" ps >ps.txt || fail "ps: exit status $?"
 grep -qE "^GPU-[0-9a-f-]+: [0-9.]+ MiB for programs$" ps.txt || fail "ps: no line of the GPU: $(cat ps.txt)"
 grep -qE "^ *${pids[first]}  rounds  .*  [0-9.]+ MiB  +[0-9.]+ MiB  +96 MiB" ps.txt || fail "ps: $(cat ps.txt)"
+# Its first budget is little, since the first program has the rest. It says how much it may have.
+LD_PRELOAD=$PWD/twin.so "$SLUICE_BIN" run --host-memory 512M ./rounds 16 </dev/null >late.out 2>late.err ||
+	fail "a late program: exit status $?: $(cat late.out late.err)"
+grep -qE "^sluice: GPU 0: up to [0-9.]+ MiB of its memory, beside other programs$" late.err ||
+	fail "a late program: $(cat late.err)"
 grep -q "${pids[other]}" ps.txt && fail "ps lists a program that is alone: $(cat ps.txt)"
 
 "$SLUICE_BIN" limit "${pids[first]}" --device-memory 32M >said || fail "limit: exit status $?"

@@ -289,6 +289,7 @@ pl_report_start(const struct pl_gpu *gpu)
 	static _Atomic int begun;
 	struct sluice_config config;
 	char device[32], host[32], store[48];
+	uint64_t most = pl_share_most(gpu); /* others may have some of it now */
 
 	pl_report_init(CU_SUCCESS); /* also where cuInit() was called before we took part */
 	if (!atomic_exchange(&begun, 1))
@@ -298,6 +299,9 @@ pl_report_start(const struct pl_gpu *gpu)
 		snprintf(store, sizeof(store), "what is free");
 	else
 		sl_size_format(config.store_budget_bytes, store, sizeof(store));
+	if (most > config.device_budget_bytes)
+		pl_note("GPU %d: up to %s of its memory, beside other programs", gpu->ordinal,
+			sl_size_format(most, device, sizeof(device)));
 	pl_note("GPU %d: %s of its memory, %s of host memory, %s on disk in %s; mode %s",
 		gpu->ordinal,
 		sl_size_format(config.device_budget_bytes, device, sizeof(device)),
