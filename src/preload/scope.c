@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "base/nvtx.h"
 #include "core/interpose.h"
 #include "preload/alloc/arena.h"
 #include "preload/alloc/block.h"
@@ -465,38 +466,17 @@ scope_uncount(struct pl_scope *scope)
 	own_pinned--;
 }
 
+/* The rest of scope_begin() where data may have to move. */
 static int
-scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour,
-	    const struct pl_use *uses, size_t n, unsigned flags)
+scope_press(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream,
+	    enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+	    int captured, unsigned flags)
 {
 	struct sluice_stream *wrapped;
-	struct pl_gpu *gpu = NULL;
 	struct wanted wanted;
-	int rc, captured, follows;
+	int rc, follows;
 	size_t n_named;
 
-	scope->gpu = scope->unpinned = scope->pinned = NULL;
-	scope->launch = scope->all = NULL;
-	scope->growth = (struct pl_growth){0};
-	if (n)
-		gpu = uses[0].block->gpu;
-	else if (flags & PL_SCOPE_ALL)
-		gpu = pl_gpu_here(); /* none is made for it */
-	if (!gpu)
-		return CU_SUCCESS;
-	captured = flags & PL_SCOPE_LOOK || pl_stream_captures(stream, flavour);
-	if (!captured) {
-		rc = pl_uses_order(gpu, stream, flavour, uses, n,
-				   pl_stream_bit(gpu, stream, flavour), flags);
-		if (rc) {
-			pl_error("%s", sluice_last_error());
-			return CU_ERROR_UNKNOWN;
-		}
-	}
-	if (!scope_is_pressed(scope, gpu))
-		return CU_SUCCESS;
-	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
-		return CU_SUCCESS;
 	scope_count(scope, gpu);
 	pl_gpu_settled_wait(gpu);
 	/* Whoever has a scope open holds what others wait for: it does not wait. */
@@ -530,6 +510,44 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	pl_error("%s", sluice_last_error());
 	return rc == -ENOBUFS || rc == -ENOSPC || rc == -ENOMEM ? CU_ERROR_OUT_OF_MEMORY
 								: CU_ERROR_UNKNOWN;
+}
+
+static int
+scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_stream flavour,
+	    const struct pl_use *uses, size_t n, unsigned flags)
+{
+	struct pl_gpu *gpu = NULL;
+	int rc, captured, told;
+
+	scope->gpu = scope->unpinned = scope->pinned = NULL;
+	scope->launch = scope->all = NULL;
+	scope->growth = (struct pl_growth){0};
+	if (n)
+		gpu = uses[0].block->gpu;
+	else if (flags & PL_SCOPE_ALL)
+		gpu = pl_gpu_here(); /* none is made for it */
+	if (!gpu)
+		return CU_SUCCESS;
+	captured = flags & PL_SCOPE_LOOK || pl_stream_captures(stream, flavour);
+	if (!captured) {
+		rc = pl_uses_order(gpu, stream, flavour, uses, n,
+				   pl_stream_bit(gpu, stream, flavour), flags);
+		if (rc) {
+			pl_error("%s", sluice_last_error());
+			return CU_ERROR_UNKNOWN;
+		}
+	}
+	if (!scope_is_pressed(scope, gpu))
+		return CU_SUCCESS;
+	if (captured && !(flags & (PL_SCOPE_CHECKED | PL_SCOPE_LOOK)))
+		return CU_SUCCESS;
+	told = sl_nvtx_listens() && scope->name;
+	if (told)
+		sl_nvtx_push(scope->name, 0);
+	rc = scope_press(scope, gpu, stream, flavour, uses, n, captured, flags);
+	if (told)
+		sl_nvtx_pop();
+	return rc;
 }
 
 int

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "base/nvtx.h"
 #include "core/api/api.h"
 #include "core/interpose.h"
 #include "core/publish.h"
@@ -194,8 +195,10 @@ int
 sluice_space_create(const struct sluice_config *config, struct sluice_space **out)
 {
 	struct sluice_space *space;
-	int rc = sl_space_create_with(config, NULL, &space);
+	int rc;
 
+	sl_nvtx_open();
+	rc = sl_space_create_with(config, NULL, &space);
 	if (rc)
 		return rc;
 	rc = sl_guest_join_run(space);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nvtx.h"
 #include "core/interpose.h"
 #include "core/launch/launch.h"
 
@@ -311,9 +312,16 @@ int
 sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 		    const struct sluice_use *uses, size_t n_uses, struct sluice_launch **out)
 {
-	int rc = sl_stream_check(space, stream);
+	int rc = sl_stream_check(space, stream), told = sl_nvtx_listens();
 
-	return rc ? rc : scope_begin_gated(space, stream, uses, n_uses, NULL, 0, out);
+	if (rc)
+		return rc;
+	if (told)
+		sl_nvtx_push("data of a launch", 0);
+	rc = scope_begin_gated(space, stream, uses, n_uses, NULL, 0, out);
+	if (told)
+		sl_nvtx_pop();
+	return rc;
 }
 
 uint64_t

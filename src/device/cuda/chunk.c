@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/fault_point.h"
+#include "base/nvtx.h"
 #include "device/cuda/cuda.h"
 
 static uint64_t
@@ -92,6 +93,8 @@ sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fra
 		return rc;
 	rc = chunk_present(cuda, addr, bytes, frame, !(flags & SL_PRESENT_UNDEFINED));
 	sl_cuda_leave(cuda);
+	if (!rc && frame && sl_nvtx_listens())
+		sl_nvtx_mark("copy in", bytes);
 	if (!rc && frame && !(flags & SL_PRESENT_KEEP))
 		sl_cuda_frame_put(dev, frame);
 	return rc;
@@ -176,6 +179,8 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		free(out);
 		return rc;
 	}
+	if (sl_nvtx_listens())
+		sl_nvtx_mark("copy out", bytes);
 	chunk->slab = NULL;
 	sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
 	sl_cuda_slab_put(cuda, slab);

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/fault_point.h"
+#include "base/nvtx.h"
 #include "base/size.h"
 #include "preload/report/pinning.h"
 #include "preload/report/timeline.h"
@@ -261,6 +262,7 @@ pl_report_init(int result)
 	atomic_store(&init_result, result);
 	if (atexit(report_exit))
 		pl_error("no exit handler: nothing will be said at the end");
+	sl_nvtx_open();
 	if (s->doctor && s->stats_path[0])
 		pl_stats_write(0, result, 0.0);
 }
@@ -300,8 +302,8 @@ pl_report_start(const struct pl_gpu *gpu)
 	else
 		sl_size_format(config.store_budget_bytes, store, sizeof(store));
 	if (most > config.device_budget_bytes)
-		pl_note("GPU %d: up to %s of its memory, beside other programs", gpu->ordinal,
-			sl_size_format(most, device, sizeof(device)));
+		pl_note("GPU %d: up to %s of its memory, beside other programs",
+			gpu->ordinal, sl_size_format(most, device, sizeof(device)));
 	pl_note("GPU %d: %s of its memory, %s of host memory, %s on disk in %s; mode %s",
 		gpu->ordinal,
 		sl_size_format(config.device_budget_bytes, device, sizeof(device)),
