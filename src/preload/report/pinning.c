@@ -59,14 +59,13 @@ pl_pinning_add(void *arg, uint64_t bytes, uint64_t ns)
 		return;
 	spent = atomic_fetch_add(&gpus[gpu->device].spent_ns, ns) + ns;
 	next = atomic_load(&gpus[gpu->device].next_ns);
-	if (spent < next ||
+	wanted = wanted_bytes(gpu, limit);
+	/* Ahead of the program there is nothing to tell: it may allocate more, then it is told. */
+	if (spent < next || pinned >= wanted ||
 	    !atomic_compare_exchange_strong(&gpus[gpu->device].next_ns, &next, 2 * spent))
 		return;
-	wanted = wanted_bytes(gpu, limit);
-	if (pinned < wanted)
-		pl_note("GPU %d: pins host memory, %s of about %s so far: later passes "
-			"over the "
-			"data are faster",
-			gpu->ordinal, sl_size_format(pinned, have, sizeof(have)),
-			sl_size_format(wanted, want, sizeof(want)));
+	pl_note("GPU %d: pins host memory, %s of about %s so far: later passes over the "
+		"data are faster",
+		gpu->ordinal, sl_size_format(pinned, have, sizeof(have)),
+		sl_size_format(wanted, want, sizeof(want)));
 }
