@@ -15,12 +15,14 @@ date: seconds of a step, and ratios. The losses of all runs are equal.
 import argparse
 import datetime
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
+
+sys.dont_write_bytecode = True
+
+import runner
 
 GIB = 1 << 30
 WIDTH = 4096
@@ -85,15 +87,6 @@ def child(args, *words):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def machine():
-    try:
-        gpu = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True,
-                             text=True, check=True).stdout.splitlines()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        gpu = "no GPU"
-    return f"{gpu}, {os.cpu_count()} CPUs, Linux {platform.release()}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=int, default=20, help="GPU memory that a step needs")
@@ -115,7 +108,7 @@ def main():
         print(f"the losses differ: {[runs[name]['losses'] for name in list(runs)[:3]]}", file=sys.stderr)
     first = runs["enough"]["step"]
     print(json.dumps({
-        "program": "last_resort", "machine": machine(), "date": datetime.date.today().isoformat(),
+        "program": "last_resort", "machine": runner.machine(), "date": datetime.date.today().isoformat(),
         "peak_gib": round(runs["enough"]["peak"] / GIB, 2), "lacks_gib": args.lacks,
         "seconds": {name: round(run["step"], 4) for name, run in runs.items() if "step" in run},
         "pool_while_enough": round(runs["enough, pool"]["step"] / first, 3),

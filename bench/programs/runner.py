@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import platform
 import shutil
 import signal
 import subprocess
@@ -78,6 +79,20 @@ def run(command, env=None, timeout=240, cwd=None):
     if status == 0:
         outcome.result = result_of(outcome.out)
     return outcome
+
+
+def gpus_name():
+    try:
+        p = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+                           capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return p.stdout.splitlines() if p.returncode == 0 else []
+
+
+def machine():
+    """Its GPU, CPUs and kernel, for the head of a table."""
+    return f"{(gpus_name() or ['no GPU'])[0]}, {os.cpu_count()} CPUs, Linux {platform.release()}"
 
 
 def sluice(build, options, command):

@@ -15,13 +15,16 @@ import datetime
 import json
 import mmap
 import os
-import platform
 import statistics
 import struct
 import subprocess
 import sys
 import threading
 import time
+
+sys.dont_write_bytecode = True
+
+import runner
 
 TENSOR = 256 << 20  # bytes of one tensor
 PIECE = 8 << 20  # bytes of one read of the disk alone
@@ -124,15 +127,6 @@ def child(way, path, gib):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def machine():
-    try:
-        gpu = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True,
-                             text=True, check=True).stdout.splitlines()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        gpu = "no GPU"
-    return f"{gpu}, {os.cpu_count()} CPUs, Linux {platform.release()}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", default=".", help="where the file is made")
@@ -171,7 +165,7 @@ def main():
         sys.exit(f"the sums differ: {sums}")
     median = {name: statistics.median(of) for name, of in rates.items() if of}
     print(json.dumps({
-        "program": "safetensors_load", "machine": machine(), "date": datetime.date.today().isoformat(),
+        "program": "safetensors_load", "machine": runner.machine(), "date": datetime.date.today().isoformat(),
         "gib": args.gib, "rounds": args.rounds, "gb_per_s": {name: round(rate, 2) for name, rate in median.items()},
         "all": {name: [round(rate, 2) for rate in of] for name, of in rates.items()},
         "sluice_of_disk": round(median["sluice"] / median["disk"], 2) if "sluice" in median else None,

@@ -143,7 +143,7 @@ sl_nvtx_push(const char *text, uint64_t bytes)
 		(int (*)(struct nvtx_domain *,
 			 const struct attributes *))functions[MODULE_DOMAINS][PUSH];
 
-	if (sl_nvtx_listens() && push)
+	if (push)
 		(void)push(domain, &event); /* its depth */
 }
 
@@ -155,7 +155,7 @@ sl_nvtx_mark(const char *text, uint64_t bytes)
 		(void (*)(struct nvtx_domain *,
 			  const struct attributes *))functions[MODULE_DOMAINS][MARK];
 
-	if (sl_nvtx_listens() && mark)
+	if (mark)
 		mark(domain, &event);
 }
 
@@ -165,6 +165,6 @@ sl_nvtx_pop(void)
 	int (*pop)(struct nvtx_domain *) = (int (*)(
 		struct nvtx_domain *))functions[MODULE_DOMAINS][POP];
 
-	if (sl_nvtx_listens() && pop)
+	if (pop)
 		(void)pop(domain);
 }

@@ -27,6 +27,8 @@ sl_nvtx_listens(void)
  */
 void sl_nvtx_open(void);
 
+/* Those below: only after sl_nvtx_listens() was true. A range that was not begun is not ended. */
+
 /* Begin a range; bytes: its payload. text is copied by the tool. */
 void sl_nvtx_push(const char *text, uint64_t bytes);
 void sl_nvtx_pop(void);

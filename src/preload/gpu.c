@@ -163,9 +163,8 @@ device_budget_choose(int device, struct sluice_config *config, struct pl_share *
 			       "the driver does not say how much device memory is free "
 			       "(error %d): pass --device-memory",
 			       rc);
-	if (!*share) {
+	if (!*share)
 		budget = pl_gpu_usable_bytes(free_bytes);
-	}
 	if (is_given && !fits)
 		pl_note("GPU %d has %s of memory, not %s (--device-memory): %s are used, "
 			"most of what is free",

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/guest.h"
 #include "preload/api/driver_api.h"
+#include "preload/gpu.h"
 
 #define PL_GUESTS_MAX     8u
 #define PL_GUEST_USES_MAX 128u
@@ -47,6 +48,13 @@ pl_is_guests(uint64_t addr)
 	return __builtin_expect(atomic_load_explicit(&pl_guests, memory_order_acquire) != 0,
 				0) &&
 	       pl_guest_has(addr);
+}
+
+/* Memory of the device in the eyes of the driver: ours, or a guest's. */
+static inline bool
+pl_is_managed(uint64_t addr)
+{
+	return pl_maybe_ours(addr) || pl_is_guests(addr);
 }
 
 /* A use of an address of a guest. bytes 0: all of its region. */

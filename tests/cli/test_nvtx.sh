@@ -6,19 +6,6 @@
 # Run in an empty directory.
 set -u
 : "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
-if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
-	echo "skip: the preload library is not for this machine"
-	exit 77
-fi
-failed=0
-unset SLUICE_RUN LD_PRELOAD
-
-fail()
-{
-	echo "FAIL $*"
-	failed=1
-}
-
 . "$SLUICE_SOURCE_DIR/tests/cli/training.sh"
 
 # A tool, by NVIDIA's description of the interface. It checks that ranges of a thread nest.

@@ -8,23 +8,10 @@
 # Run in an empty directory.
 set -u
 : "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
-if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
-	echo "skip: the preload library is not for this machine"
-	exit 77
-fi
 if ! command -v python3 >/dev/null; then
 	echo "skip: there is no python3"
 	exit 77
 fi
-failed=0
-unset SLUICE_RUN LD_PRELOAD
-
-fail()
-{
-	echo "FAIL $*"
-	failed=1
-}
-
 . "$SLUICE_SOURCE_DIR/tests/cli/training.sh"
 
 # timeline OPTIONS -- ARGUMENTS of the program: its output in out and err.

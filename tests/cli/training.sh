@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the tests of what `sluice run` writes about a program (test_run_record.sh,
-# test_run_timeline.sh, test_report.sh), which read it in their empty directory. It makes ./training, a
-# program on the stand-in driver, and twin.so, its kernels; to be loaded before the program.
+# test_run_timeline.sh, test_report.sh, test_nvtx.sh), which read it in their empty directory. It makes
+# ./training, a program on the stand-in driver, and twin.so, its kernels; to be loaded before the program.
+# It skips the test where there is no preload library, and has fail().
+if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
+	echo "skip: the preload library is not for this machine"
+	exit 77
+fi
 : "${SLUICE_SOURCE_DIR:?}" "${CC:?}" "${SLUICE_STANDIN_PLAIN:?}"
+failed=${failed:-0} # test_report.sh has begun before
+unset SLUICE_RUN LD_PRELOAD
+
+fail()
+{
+	echo "FAIL $*"
+	failed=1
+}
+
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
 driver=$SLUICE_STANDIN_PLAIN

@@ -226,13 +226,6 @@ copy_note(const struct copy *c)
 	pl_host_note(c->to, host(c->from), c->bytes);
 }
 
-/* Memory of the device, in the eyes of the driver. */
-static bool
-is_managed(uint64_t addr)
-{
-	return pl_maybe_ours(addr) || pl_is_guests(addr);
-}
-
 static int
 copy_run(struct copy *c)
 {
@@ -249,8 +242,8 @@ copy_run(struct copy *c)
 		copy_note(c);
 		return c->forward(c, 0, c->bytes);
 	}
-	if ((c->host == HOST_FROM && is_managed(c->from)) ||
-	    (c->host == HOST_TO && is_managed(c->to)))
+	if ((c->host == HOST_FROM && pl_is_managed(c->from)) ||
+	    (c->host == HOST_TO && pl_is_managed(c->to)))
 		copy_generalize(c);
 	result = pl_touch_begin(&touch, c->stream, c->flavour);
 	if (result)

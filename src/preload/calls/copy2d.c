@@ -259,14 +259,11 @@ void
 pl_box_generalize(struct cu_copy_3d *copy)
 {
 	if (copy->from_type == CU_MEMORY_TYPE_HOST &&
-	    (pl_maybe_ours((uintptr_t)copy->from_host) ||
-	     pl_is_guests((uintptr_t)copy->from_host))) {
+	    pl_is_managed((uintptr_t)copy->from_host)) {
 		copy->from_type = CU_MEMORY_TYPE_UNIFIED;
 		copy->from_device = (uintptr_t)copy->from_host;
 	}
-	if (copy->to_type == CU_MEMORY_TYPE_HOST &&
-	    (pl_maybe_ours((uintptr_t)copy->to_host) ||
-	     pl_is_guests((uintptr_t)copy->to_host))) {
+	if (copy->to_type == CU_MEMORY_TYPE_HOST && pl_is_managed((uintptr_t)copy->to_host)) {
 		copy->to_type = CU_MEMORY_TYPE_UNIFIED;
 		copy->to_device = (uintptr_t)copy->to_host;
 	}

@@ -131,7 +131,7 @@ scan_bytes(struct scan *scan, const void *bytes, size_t n)
 			continue;
 		}
 		memcpy(&word, at + i, sizeof(word));
-		if (pl_maybe_ours(word) || pl_is_guests(word))
+		if (pl_is_managed(word))
 			scan_word(scan, word);
 	}
 }

@@ -230,8 +230,7 @@ pl_touch_is_split(const struct pl_touch *touch, int result)
 static uint64_t
 border_bytes(uint64_t addr)
 {
-	return pl_maybe_ours(addr) || pl_is_guests(addr) ? PIECE_BYTES - addr % PIECE_BYTES
-							 : UINT64_MAX;
+	return pl_is_managed(addr) ? PIECE_BYTES - addr % PIECE_BYTES : UINT64_MAX;
 }
 
 /* How many of at most `most` rows from addr on end before the next border. */
@@ -296,7 +295,7 @@ host_is_readable(const void *host)
 	int (*ask)(void *, int, uint64_t) = pl_real[SL_API_cuPointerGetAttribute];
 	int type = 0;
 
-	if (!host || pl_maybe_ours((uintptr_t)host) || pl_is_guests((uintptr_t)host))
+	if (!host || pl_is_managed((uintptr_t)host))
 		return false;
 	return ask(&type, CU_POINTER_MEMORY_TYPE, (uintptr_t)host) != CU_SUCCESS ||
 	       type == CU_MEMORY_HOST;
