@@ -474,7 +474,7 @@ struct sluice_space {
 	struct sluice_stream *default_stream; /* set once */
 	struct sl_publisher *publisher;       /* set once */
 	struct sl_guest_state *guest; /* set once; NULL: nobody tells it of launches */
-	void *policy_state;                   /* set once; owned by the policy, or NULL */
+	void *policy_state;           /* set once; owned by the policy, or NULL */
 };
 
 struct sluice_stream {
