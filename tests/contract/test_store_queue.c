@@ -129,7 +129,8 @@ a_completion_may_submit_more(const struct config *c)
 
 struct order {
 	struct request block;
-	sem_t queued;
+	sem_t holds;  /* the engine's thread is in the block's completion */
+	sem_t queued; /* it may leave it */
 	atomic_uint next;
 	struct request r[12];
 	unsigned place[12];
@@ -149,12 +150,16 @@ order_done(struct sl_io *io)
 static void
 block_done(struct sl_io *io)
 {
+	sem_post(&order_now->holds);
 	sem_take(&order_now->queued);
 	request_done(io);
 }
 
-/* Queue four of each class, lowest first, while nothing can start, and see them start
- * in order of class and, within one, first come first served. */
+/*
+ * Four requests of each class, lowest first. They start in order of class and, within one, first
+ * come first served. With hold_engine they come in two lots while the engine's thread is held.
+ * Without, they come in one lot, which a store queues as a whole.
+ */
 static void
 order_check(struct sl_store *store, int hold_engine)
 {
@@ -165,12 +170,15 @@ order_check(struct sl_store *store, int hold_engine)
 
 	order_now = &order;
 	sem_init(&over, 0, 0);
+	sem_init(&order.holds, 0, 0);
 	sem_init(&order.queued, 0, 0);
-	request_set(&order.block, &over, SL_IO_READ, SL_IO_WRITEBACK, buf + 12 * 4096, 0,
-		    4096);
-	if (hold_engine)
+	if (hold_engine) {
+		request_set(&order.block, &over, SL_IO_READ, SL_IO_WRITEBACK,
+			    buf + 12 * 4096, 0, 4096);
 		block->done = block_done;
-	sl_store_submit(store, &block, 1);
+		sl_store_submit(store, &block, 1);
+		sem_take(&order.holds);
+	}
 	for (unsigned i = 0; i < 12; i++) {
 		request_set(&order.r[i], &over, SL_IO_READ,
 			    (enum sl_io_class)(SL_IO_WRITEBACK - i / 4), buf + i * 4096,
@@ -178,10 +186,15 @@ order_check(struct sl_store *store, int hold_engine)
 		order.r[i].io.done = order_done;
 		ios[i] = &order.r[i].io;
 	}
-	sl_store_submit(store, ios, 6);
-	sl_store_submit(store, ios + 6, 6);
-	sem_post(&order.queued);
-	for (unsigned i = 0; i < 13; i++)
+	if (hold_engine) {
+		sl_store_submit(store, ios, 6);
+		sl_store_submit(store, ios + 6, 6);
+		sem_post(&order.queued);
+		sem_take(&over);
+	} else {
+		sl_store_submit(store, ios, 12);
+	}
+	for (unsigned i = 0; i < 12; i++)
 		sem_take(&over);
 	for (unsigned i = 0; i < 12; i++) {
 		unsigned class = SL_IO_WRITEBACK - i / 4;
@@ -190,6 +203,7 @@ order_check(struct sl_store *store, int hold_engine)
 		CHECK(order.place[i] == class * 4 + i % 4);
 	}
 	sem_destroy(&over);
+	sem_destroy(&order.holds);
 	sem_destroy(&order.queued);
 	free(buf);
 }
@@ -206,9 +220,8 @@ a_higher_class_starts_first(const struct config *c)
 	CHECK(!sl_engine_create(c->kind, 1, &one.engine));
 	CHECK(!sl_store_open(one.engine, path, SL_STORE_READ, &store));
 	order_check(store, 1);
-	/* The link of the delay wrapper: 50 ms for the first, so that all others wait
-	 * for it. */
-	CHECK(!sl_store_wrap_delay(store, 0, 81920, &store));
+	/* The link of the delay wrapper: 10 ms for each, so that all others wait for the first. */
+	CHECK(!sl_store_wrap_delay(store, 0, 409600, &store));
 	order_check(store, 0);
 	store->ops->close(store);
 	sl_engine_destroy(one.engine);
