@@ -20,6 +20,7 @@
 
 static const struct sl_standin *standin;
 
+SL_STANDIN_KERNEL
 static void
 step(const struct sl_standin_block *block, void *const *params)
 {

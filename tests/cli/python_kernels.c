@@ -18,6 +18,7 @@ static void *context, *module;
 #define U64(i)            (*(const uint64_t *)params[i])
 
 /* p[i] += value */
+SL_STANDIN_KERNEL
 static void
 kernel_add(const struct sl_standin_block *b, void *const *params)
 {
@@ -28,6 +29,7 @@ kernel_add(const struct sl_standin_block *b, void *const *params)
 }
 
 /* p[i] = q[i], q being the third parameter */
+SL_STANDIN_KERNEL
 static void
 kernel_copy(const struct sl_standin_block *b, void *const *params)
 {

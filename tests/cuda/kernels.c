@@ -30,6 +30,7 @@ words(const struct sl_standin_block *b, uint64_t p, uint64_t first, uint64_t n, 
 
 #define U64(i) (*(const uint64_t *)params[i])
 
+SL_STANDIN_KERNEL
 static void
 fill(const struct sl_standin_block *b, void *const *params)
 {
@@ -44,6 +45,7 @@ fill(const struct sl_standin_block *b, void *const *params)
 	}
 }
 
+SL_STANDIN_KERNEL
 static void
 add(const struct sl_standin_block *b, void *const *params)
 {
@@ -58,6 +60,7 @@ add(const struct sl_standin_block *b, void *const *params)
 	}
 }
 
+SL_STANDIN_KERNEL
 static void
 sum(const struct sl_standin_block *b, void *const *params)
 {
@@ -75,6 +78,7 @@ sum(const struct sl_standin_block *b, void *const *params)
 	__atomic_fetch_add(out, total, __ATOMIC_RELAXED);
 }
 
+SL_STANDIN_KERNEL
 static void
 copy(const struct sl_standin_block *b, void *const *params)
 {
@@ -90,6 +94,7 @@ copy(const struct sl_standin_block *b, void *const *params)
 	}
 }
 
+SL_STANDIN_KERNEL
 static void
 delay(const struct sl_standin_block *b, void *const *params)
 {
@@ -132,6 +137,7 @@ acquire(const struct sl_standin_block *b, struct sluice_fetch_box *box, uint64_t
 	return ask(b, box, SLUICE_FETCH_ACQUIRE);
 }
 
+SL_STANDIN_KERNEL
 static void
 fetch(const struct sl_standin_block *b, void *const *params)
 {
@@ -162,6 +168,7 @@ fetch(const struct sl_standin_block *b, void *const *params)
 	}
 }
 
+SL_STANDIN_KERNEL
 static void
 fetch_wrong(const struct sl_standin_block *b, void *const *params)
 {

@@ -83,6 +83,16 @@ place_lost(const struct op *op, uint64_t addr, const char *wrong)
 		       call_name(op->call), (unsigned long long)addr, op->bytes, wrong);
 }
 
+/* The sanitizers' memmove() copies byte by byte. */
+static void
+bytes_copy(char *to, const char *from, size_t bytes)
+{
+	if (to < from + bytes && from < to + bytes)
+		memmove(to, from, bytes);
+	else
+		memcpy(to, from, bytes);
+}
+
 static int
 op_copy(struct op *op)
 {
@@ -102,7 +112,7 @@ op_copy(struct op *op)
 		from = place_hold(&op->from, op->bytes);
 	to = place_hold(&op->to, op->bytes);
 	pthread_mutex_unlock(&the.lock);
-	memmove(to.data, from.data, op->bytes);
+	bytes_copy(to.data, from.data, op->bytes);
 	if (the.settings.copy_bytes_per_s)
 		sleep_ns((uint64_t)((double)op->bytes * 1e9 /
 				    (double)the.settings.copy_bytes_per_s));

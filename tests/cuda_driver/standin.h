@@ -68,6 +68,9 @@ struct sl_standin_block {
 	void *private; /* the stand-in's */
 };
 
+/* For kernels: what they touch is no memory that sanitizers know. ptr() has checked it. */
+#define SL_STANDIN_KERNEL __attribute__((no_sanitize("address", "undefined")))
+
 /* params[i] points to a copy of the i-th argument. */
 typedef void (*sl_standin_function)(const struct sl_standin_block *block,
 				    void *const *params);

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "share/book.h"
 #include "work.h"
@@ -841,6 +842,14 @@ random_turns_are_right(uint64_t seed)
 	}
 }
 
+/* What takes long is told: another machine's log shows which part. */
+#define RUN(call)                                                                        \
+	do {                                                                             \
+		uint64_t run_ns = sl_now_ns();                                           \
+		call;                                                                    \
+		printf("%s: %" PRIu64 " ms\n", #call, (sl_now_ns() - run_ns) / 1000000); \
+	} while (0)
+
 int
 main(int argc, char **argv)
 {
@@ -849,22 +858,22 @@ main(int argc, char **argv)
 
 	setenv("CUDA_STANDIN_HOST_BYTES", "4G", 1);
 	CHECK(mkdtemp(dir));
-	one_that_is_alone_has_all_and_is_never_under_pressure();
-	two_that_do_not_fit_take_turns();
-	those_that_fit_take_none();
-	the_turn_of_who_is_gone_is_taken();
-	work_that_waits_for_who_waits_holds_up_nobody();
-	who_waits_is_suspended_and_killed();
-	who_is_idle_gives_way_and_comes_back();
-	who_is_killed_is_gone_and_who_is_stopped_holds_up_nobody();
-	what_others_take_and_give_back_is_noticed();
-	room_is_left_as_the_user_says();
-	the_driver_out_of_memory_is_answered_by_giving_way();
-	orders_are_followed();
-	who_starts_suspended_waits_for_its_first_launch();
-	a_book_that_is_lost_is_found_again();
-	random_programs_are_right(seed);
-	random_turns_are_right(seed);
+	RUN(one_that_is_alone_has_all_and_is_never_under_pressure());
+	RUN(two_that_do_not_fit_take_turns());
+	RUN(those_that_fit_take_none());
+	RUN(the_turn_of_who_is_gone_is_taken());
+	RUN(work_that_waits_for_who_waits_holds_up_nobody());
+	RUN(who_waits_is_suspended_and_killed());
+	RUN(who_is_idle_gives_way_and_comes_back());
+	RUN(who_is_killed_is_gone_and_who_is_stopped_holds_up_nobody());
+	RUN(what_others_take_and_give_back_is_noticed());
+	RUN(room_is_left_as_the_user_says());
+	RUN(the_driver_out_of_memory_is_answered_by_giving_way());
+	RUN(orders_are_followed());
+	RUN(who_starts_suspended_waits_for_its_first_launch());
+	RUN(a_book_that_is_lost_is_found_again());
+	RUN(random_programs_are_right(seed));
+	RUN(random_turns_are_right(seed));
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	return system(command) != 0;
 }

@@ -17,6 +17,7 @@ at(const struct sl_standin_block *block, uint64_t addr, uint64_t n, int access)
 	return the_standin->ptr(block, addr, n * sizeof(uint64_t), access);
 }
 
+SL_STANDIN_KERNEL
 static void
 kernel_add(const struct sl_standin_block *block, void *const *params)
 {
@@ -28,6 +29,7 @@ kernel_add(const struct sl_standin_block *block, void *const *params)
 		p[i] += v;
 }
 
+SL_STANDIN_KERNEL
 static void
 kernel_copy(const struct sl_standin_block *block, void *const *params)
 {
@@ -37,6 +39,7 @@ kernel_copy(const struct sl_standin_block *block, void *const *params)
 	memcpy(to, at(block, kernel_word(params, 2), n, SL_STANDIN_READ), n * sizeof(*to));
 }
 
+SL_STANDIN_KERNEL
 static void
 kernel_gate(const struct sl_standin_block *block, void *const *params)
 {
