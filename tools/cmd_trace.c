@@ -111,12 +111,14 @@ struct sums {
 	uint64_t bytes[SL_TENSOR_KIND_COUNT];
 	uint64_t busy_ticks, copy_in_bytes, copy_out_bytes;
 	uint32_t frees;
+	struct sl_trace_ratio ratio;
 };
 
 static void
 sums_make(const struct sl_trace *trace, struct sums *sums)
 {
 	memset(sums, 0, sizeof(*sums));
+	sl_trace_ratio(trace, &sums->ratio);
 	for (uint32_t t = 0; t < trace->n_tensors; t++) {
 		sums->tensors[trace->tensors[t].kind]++;
 		sums->bytes[trace->tensors[t].kind] += trace->tensors[t].size_bytes;
@@ -157,6 +159,12 @@ show_json(const struct sl_trace *trace, const struct sums *sums)
 	json_close(&json);
 	json_u64(&json, "copy_in_bytes", sums->copy_in_bytes);
 	json_u64(&json, "copy_out_bytes", sums->copy_out_bytes);
+	json_u64(&json, "ratio_tensors", sums->ratio.tensors);
+	json_u64(&json, "ratio_bytes", sums->ratio.bytes);
+	if (sums->ratio.tensors)
+		json_double(&json, "ratio", sums->ratio.mean);
+	else
+		json_null(&json, "ratio");
 	json_end(&json);
 }
 
@@ -183,6 +191,10 @@ show_table(const struct sl_trace *trace, const struct sums *sums)
 	}
 	printf("all       %u tensors, %s (%" PRIu64 " bytes)\n", trace->n_tensors,
 	       sl_size_format(all, size, sizeof(size)), all);
+	if (sums->ratio.tensors)
+		printf("ratio     %.3f of %s (%u tensors)\n", sums->ratio.mean,
+		       sl_size_format(sums->ratio.bytes, size, sizeof(size)),
+		       sums->ratio.tensors);
 	printf("uses      %u\n", trace->n_uses);
 	if (trace->n_copies > 0)
 		printf("copies    %u, %" PRIu64 " bytes in, %" PRIu64 " bytes out\n",

@@ -496,6 +496,12 @@ tensors_check(const struct sl_trace *trace)
 				       t);
 		if ((unsigned)tensor->kind >= SL_TENSOR_KIND_COUNT)
 			return sl_fail(-EINVAL, "trace: tensor %u is of no known kind", t);
+		if (tensor->ratio > SL_TRACE_RATIO_ONE)
+			return sl_fail(
+				-EINVAL,
+				"trace: tensor %u has a ratio of %u; it must be 1 to "
+				"%u ten-thousandths, or 0: not known",
+				t, tensor->ratio, SL_TRACE_RATIO_ONE);
 		if (tensor->alloc_at != SL_TRACE_NONE && tensor->alloc_at > trace->n_launches)
 			return sl_fail(-EINVAL,
 				       "trace: tensor %u is allocated before launch %u; "
@@ -730,6 +736,25 @@ periods_check(const struct sl_trace *trace)
 			"%u",
 			trace->n_forward, shortest);
 	return 0;
+}
+
+void
+sl_trace_ratio(const struct sl_trace *trace, struct sl_trace_ratio *out)
+{
+	double encoded = 0;
+
+	*out = (struct sl_trace_ratio){.mean = 1};
+	for (uint32_t t = 0; t < trace->n_tensors; t++) {
+		const struct sl_tensor *tensor = &trace->tensors[t];
+
+		if (!tensor->ratio)
+			continue;
+		out->tensors++;
+		out->bytes += tensor->size_bytes;
+		encoded += (double)tensor->size_bytes * tensor->ratio / SL_TRACE_RATIO_ONE;
+	}
+	if (out->bytes)
+		out->mean = encoded / (double)out->bytes;
 }
 
 int

@@ -33,6 +33,9 @@
 #define SL_TRACE_NAME_MAX     255u           /* bytes of one name, and of the source */
 #define SL_TRACE_CLOCK_MAX    1000000000000u /* Hz */
 
+/* A ratio of 1: ratios are in ten-thousandths. */
+#define SL_TRACE_RATIO_ONE 10000u
+
 enum sl_tensor_kind {
 	SL_TENSOR_GLOBAL, /* keeps its contents from period to period (weights, state) */
 	SL_TENSOR_LOCAL,  /* made and dead within a period (outputs, gradients) */
@@ -48,6 +51,9 @@ struct sl_tensor {
 	 * before launch free_at. SL_TRACE_NONE: the trace does not say. (Vitality goes
 	 * by the uses: memory held without need is not alive.) */
 	uint32_t alloc_at, free_at;
+	/* Encoded bytes of its contents (src/codec) for SL_TRACE_RATIO_ONE raw ones; at most as
+	 * many, since what does not shrink is moved raw. 0: not known. */
+	uint32_t ratio;
 };
 
 struct sl_trace_use {
@@ -139,6 +145,15 @@ const char *sl_trace_name(const struct sl_trace *trace, uint32_t name); /* "" fo
 
 /* Launches of a period: period_first[period + 1] - period_first[period]. */
 uint32_t sl_trace_period_launches(const struct sl_trace *trace, uint32_t period);
+
+/* What is known of how the contents shrink: of so many tensors and bytes of theirs, and their mean
+ * ratio by bytes, as a share. 1 where nothing is known. */
+struct sl_trace_ratio {
+	uint32_t tensors;
+	uint64_t bytes;
+	double mean;
+};
+void sl_trace_ratio(const struct sl_trace *trace, struct sl_trace_ratio *out);
 
 /* One line for people; replaces what was there. -ENOMEM; -EINVAL: a control character, or
  * longer than SL_TRACE_NAME_MAX. */

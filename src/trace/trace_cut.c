@@ -139,6 +139,7 @@ tensors_cut(struct cut *c)
 		if (rc)
 			return rc;
 		made = &c->to->tensors[c->number[t]];
+		made->ratio = tensor->ratio;
 		if (tensor->alloc_at != SL_TRACE_NONE && tensor->alloc_at >= c->first &&
 		    tensor->alloc_at < c->end && kind != SL_TENSOR_GLOBAL)
 			made->alloc_at = tensor->alloc_at - c->first;

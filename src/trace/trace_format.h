@@ -15,12 +15,13 @@
 
 #include "trace/trace.h"
 
-#define SL_TRACE_VERSION     1u
-#define SL_TRACE_WORD        "sluice-trace" /* first word of the text form */
+#define SL_TRACE_VERSION_MAX   2u /* read; a trace without ratios is written in version 1 */
+#define SL_TRACE_VERSION_RATIO 2u             /* the first with ratios */
+#define SL_TRACE_WORD          "sluice-trace" /* first word of the text form */
 /* First bytes of the binary form: not text, and broken by a transfer as text. */
-#define SL_TRACE_MAGIC       "\x89SLTR\r\n"
-#define SL_TRACE_MAGIC_BYTES 7u
-#define SL_TRACE_FILE_MAX    ((size_t)4 << 30)
+#define SL_TRACE_MAGIC         "\x89SLTR\r\n"
+#define SL_TRACE_MAGIC_BYTES   7u
+#define SL_TRACE_FILE_MAX      ((size_t)4 << 30)
 
 /* The records of both forms. Their numbers are the tags of the binary form. */
 enum sl_trace_tag {
@@ -35,6 +36,7 @@ enum sl_trace_tag {
 	SL_TAG_COPY_OUT = 8,
 	SL_TAG_PERIOD = 9,
 	SL_TAG_LAUNCH = 10, /* the start is a distance from the launch before; behind it the uses */
+	SL_TAG_RATIO = 11, /* from version 2 on */
 	SL_TAG_COUNT,
 	SL_RECORD_USE = SL_TAG_COUNT, /* a record of the text form only */
 	SL_RECORD_COUNT
@@ -45,6 +47,7 @@ struct sl_trace_reader {
 	struct sl_trace *trace;
 	uint8_t *used; /* by tensor: a launch or copy has it */
 	uint32_t max_used;
+	uint32_t version; /* of the file */
 	int has_clock, has_source, has_forward;
 	uint32_t n_periods; /* begun by a record */
 	int ended;
@@ -79,6 +82,9 @@ struct sl_trace_record {
 	int (*take)(struct sl_trace_reader *r, const struct sl_trace_values *v);
 };
 extern const struct sl_trace_record sl_trace_records[SL_RECORD_COUNT];
+
+/* The version that a file states. -ENOTSUP: this program does not read it. */
+int sl_trace_reader_version(struct sl_trace_reader *r, uint64_t version) SL_MUST_CHECK;
 
 /* Where the launch before ends; 0 before the first. */
 uint64_t sl_trace_reader_now(const struct sl_trace_reader *r);

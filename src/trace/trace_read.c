@@ -120,6 +120,30 @@ tensor_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 }
 
 static int
+ratio_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
+{
+	uint64_t tensor = v->fields[0], ratio = v->fields[1];
+	int rc = 0;
+
+	if (r->version < SL_TRACE_VERSION_RATIO)
+		return sl_fail(-EINVAL,
+			       "a ratio in a file of version %u: ratios need version %u",
+			       r->version, SL_TRACE_VERSION_RATIO);
+	rc = tensor_known(r, tensor, "a ratio");
+	if (rc)
+		return rc;
+	if (r->trace->tensors[tensor].ratio)
+		return sl_fail(-EINVAL, "a second ratio of tensor %" PRIu64, tensor);
+	if (ratio == 0 || ratio > SL_TRACE_RATIO_ONE)
+		return sl_fail(-EINVAL,
+			       "a ratio of %" PRIu64 " of tensor %" PRIu64
+			       "; it must be 1 to %u ten-thousandths",
+			       ratio, tensor, SL_TRACE_RATIO_ONE);
+	r->trace->tensors[tensor].ratio = (uint32_t)ratio;
+	return 0;
+}
+
+static int
 alloc_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 {
 	uint64_t tensor = v->fields[0];
@@ -195,6 +219,18 @@ period_take(struct sl_trace_reader *r, const struct sl_trace_values *v)
 		return sl_fail(-EINVAL, "a period without launches");
 	r->n_periods++;
 	return sl_trace_add_period(r->trace);
+}
+
+int
+sl_trace_reader_version(struct sl_trace_reader *r, uint64_t version)
+{
+	if (version == 0 || version > SL_TRACE_VERSION_MAX)
+		return sl_fail(-ENOTSUP,
+			       "version %" PRIu64 " of the trace format; this program "
+			       "reads versions 1 to %u",
+			       version, SL_TRACE_VERSION_MAX);
+	r->version = (uint32_t)version;
+	return 0;
 }
 
 uint64_t
@@ -332,6 +368,8 @@ const struct sl_trace_record sl_trace_records[SL_RECORD_COUNT] = {
 				       "kind of tensor; there are global, local and "
 				       "workspace"}},
 			   .has_name = 1, .take = tensor_take},
+	[SL_TAG_RATIO] = {"ratio", .fields = {NUMBER("the tensor"), NUMBER("the ratio")},
+			  .take = ratio_take},
 	[SL_TAG_ALLOC] = {"alloc", .fields = {NUMBER("the tensor")}, .take = alloc_take},
 	[SL_TAG_FREE] = {"free", .fields = {NUMBER("the tensor")}, .take = free_take},
 	[SL_TAG_COPY_IN] = {"copy-in",

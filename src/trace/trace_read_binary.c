@@ -208,13 +208,10 @@ sl_trace_read_binary(struct sl_trace_reader *r, const uint8_t *data, size_t byte
 	uint64_t version;
 	int rc = varint_take(&b, &version);
 
+	if (!rc)
+		rc = sl_trace_reader_version(r, version);
 	if (rc)
 		return sl_fail_in(rc, "%s", label);
-	if (version != SL_TRACE_VERSION)
-		return sl_fail(-ENOTSUP,
-			       "%s: version %" PRIu64 " of the trace format; this "
-			       "program reads version %u",
-			       label, version, SL_TRACE_VERSION);
 	for (uint64_t record = 0; !rc && !r->ended; record++) {
 		size_t begin = b.at;
 

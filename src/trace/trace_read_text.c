@@ -161,12 +161,7 @@ version_read(struct text *t)
 	rc = number_take(t, "the version", &version);
 	if (!rc)
 		rc = line_end(t);
-	if (!rc && version != SL_TRACE_VERSION)
-		rc = sl_fail(-ENOTSUP,
-			     "version %" PRIu64 " of the trace format; this program "
-			     "reads version %u",
-			     version, SL_TRACE_VERSION);
-	return rc;
+	return rc ? rc : sl_trace_reader_version(t->reader, version);
 }
 
 /* Copy one line out; -EINVAL when it cannot be one. */

@@ -144,16 +144,27 @@ numbers_write(struct writer *w, enum sl_trace_tag tag, uint64_t first, uint64_t 
 	record_put(w, tag, 0, (uint64_t[SL_TRACE_FIELDS_MAX]){first, second}, SL_TRACE_NONE);
 }
 
+/* The least that has all that the trace has: the more programs read it. */
+static uint32_t
+version_needed(const struct sl_trace *trace)
+{
+	for (uint32_t t = 0; t < trace->n_tensors; t++)
+		if (trace->tensors[t].ratio)
+			return SL_TRACE_VERSION_RATIO;
+	return 1;
+}
+
 static void
 head_write(struct writer *w)
 {
 	const struct sl_trace *trace = w->trace;
+	uint32_t version = version_needed(trace);
 
 	if (w->is_text) {
-		fprintf(w->file, "%s %u\n", SL_TRACE_WORD, SL_TRACE_VERSION);
+		fprintf(w->file, "%s %u\n", SL_TRACE_WORD, version);
 	} else {
 		bytes_put(w, SL_TRACE_MAGIC, SL_TRACE_MAGIC_BYTES);
-		varint_put(w, SL_TRACE_VERSION);
+		varint_put(w, version);
 	}
 	numbers_write(w, SL_TAG_CLOCK, trace->clock_hz, 0);
 	if (trace->source && trace->source[0])
@@ -173,6 +184,8 @@ tensors_write(struct writer *w)
 		record_put(w, SL_TAG_TENSOR, t,
 			   (uint64_t[SL_TRACE_FIELDS_MAX]){tensor->size_bytes, tensor->kind},
 			   tensor->name);
+		if (tensor->ratio)
+			numbers_write(w, SL_TAG_RATIO, t, tensor->ratio);
 	}
 }
 

@@ -125,8 +125,34 @@ grep -v '^tensor 5 ' bert.txt >lost.txt
 expect 1 "the tensor's number is 6; the next is 5" check lost.txt
 sed 's/^tensor 3 [0-9]*/tensor 3 9223372036854775808/' bert.txt >huge.txt
 expect 1 "huge.txt: line 9: " check huge.txt
-sed '1s/1/2/' bert.txt >future.txt
-expect 1 "version 2 of the trace format" check future.txt
+sed '1s/1/3/' bert.txt >future.txt
+expect 1 "version 3 of the trace format" check future.txt
+
+# Ratios: kept by a period, summed up, and refused where they cannot be.
+sed -e '1s/1/2/' -e '/^tensor 0 /a ratio 0 5000' -e '/^tensor 2 /a ratio 2 10000' \
+	three.txt >ratio.txt
+expect 0 "" check ratio.txt
+expect 0 "ratio     0.667 of 150 B (2 tensors)" show ratio.txt
+expect 0 "" period ratio.txt -o ratio.trace --period 0
+[ "$("$SLUICE_BIN" trace show ratio.trace --text | grep '^[sr][la]' | tr '\n' ';')" = \
+	"sluice-trace 2;ratio 0 5000;ratio 2 10000;" ] || fail "ratios of a period"
+"$SLUICE_BIN" trace show three.txt | grep -q '^ratio' && fail "a ratio of nothing"
+if command -v python3 >/dev/null; then
+	"$SLUICE_BIN" trace show ratio.txt --json | python3 -c '
+import json, sys
+t = json.load(sys.stdin)
+assert t["ratio_tensors"] == 2 and t["ratio_bytes"] == 150 and abs(t["ratio"] - 2 / 3) < 1e-6, t
+' || fail "show --json of ratios"
+	"$SLUICE_BIN" trace show three.txt --json | python3 -c '
+import json, sys
+t = json.load(sys.stdin)
+assert t["ratio_tensors"] == 0 and t["ratio"] is None, t
+' || fail "show --json without ratios"
+fi
+sed 's/^ratio 0 5000/ratio 0 10001/' ratio.txt >large.txt
+expect 1 "large.txt: line 4: a ratio of 10001 of tensor 0" check large.txt
+sed '1s/2/1/' ratio.txt >early.txt
+expect 1 "early.txt: line 4: a ratio in a file of version 1" check early.txt
 expect 1 "not a trace" check "$0"
 expect 1 "No such file" check nothing.trace
 expect 1 "/nowhere" import /nowhere VIT 256 -o x.trace

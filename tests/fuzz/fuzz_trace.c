@@ -49,6 +49,7 @@ check_same(const struct sl_trace *a, const struct sl_trace *b)
 		if (a->tensors[t].size_bytes != b->tensors[t].size_bytes ||
 		    a->tensors[t].alloc_at != b->tensors[t].alloc_at ||
 		    a->tensors[t].free_at != b->tensors[t].free_at ||
+		    a->tensors[t].ratio != b->tensors[t].ratio ||
 		    strcmp(sl_trace_name(a, a->tensors[t].name),
 			   sl_trace_name(b, b->tensors[t].name)) != 0)
 			abort();

@@ -213,6 +213,7 @@ check_names_what_contradicts(void **state)
 		{"2^62", 13},
 		{"copies must ascend", 14},
 		{"tensor 0 has 0 bytes", 15},
+		{"tensor 1 has a ratio of 10001", 16},
 	};
 
 	(void)state;
@@ -275,6 +276,9 @@ check_names_what_contradicts(void **state)
 		case 15:
 			trace->tensors[0].size_bytes = 0;
 			break;
+		case 16:
+			trace->tensors[1].ratio = SL_TRACE_RATIO_ONE + 1;
+			break;
 		}
 		assert_refused(sl_trace_check(trace), rows[i].message);
 		sl_trace_destroy(trace);
@@ -323,6 +327,7 @@ assert_same(const struct sl_trace *a, const struct sl_trace *b)
 		assert_int_equal(x->kind, y->kind);
 		assert_int_equal(x->alloc_at, y->alloc_at);
 		assert_int_equal(x->free_at, y->free_at);
+		assert_int_equal(x->ratio, y->ratio);
 		assert_string_equal(sl_trace_name(a, x->name), sl_trace_name(b, y->name));
 	}
 	assert_int_equal(a->n_launches, b->n_launches);
@@ -421,12 +426,54 @@ sample_looks_as_the_manual_says(void **state)
 	sl_trace_destroy(trace);
 }
 
+/* A file of each version, in both forms; what knows only the first reads those without ratios. */
+static void
+ratios_are_in_files_of_version_2(void **state)
+{
+	struct sl_trace *trace = sample_make(), *back, *cut;
+
+	(void)state;
+	for (int text = 0; text < 2; text++) {
+		struct bytes without = written(trace, text), with;
+
+		trace->tensors[0].ratio = 6874;
+		trace->tensors[1].ratio = SL_TRACE_RATIO_ONE;
+		trace->tensors[2].ratio = 1;
+		with = written(trace, text);
+		if (text) {
+			assert_memory_equal(with.data, "sluice-trace 2\n", 15);
+			assert_non_null(
+				strstr(with.data, "global weight\nratio 0 6874\n"));
+			assert_non_null(strstr(with.data, "ratio 1 10000\ntensor 2 1"));
+		} else {
+			assert_int_equal(without.data[SL_TRACE_MAGIC_BYTES], 1);
+			assert_int_equal(with.data[SL_TRACE_MAGIC_BYTES], 2);
+		}
+		assert_ok(sl_trace_decode(with.data, with.n, "with", &back));
+		assert_same(trace, back);
+		assert_ok(sl_trace_cut(back, 1, &cut));
+		assert_int_equal(cut->tensors[0].ratio, 6874);
+		assert_int_equal(cut->tensors[2].ratio, 1);
+		sl_trace_destroy(cut);
+		sl_trace_destroy(back);
+		for (uint32_t t = 0; t < trace->n_tensors; t++)
+			trace->tensors[t].ratio = 0;
+		assert_ok(sl_trace_decode(without.data, without.n, "without", &back));
+		assert_same(trace, back);
+		sl_trace_destroy(back);
+		free(without.data);
+		free(with.data);
+	}
+	sl_trace_destroy(trace);
+}
+
 static void
 every_cut_is_found(void **state)
 {
 	struct sl_trace *trace = sample_make(), *back = NULL;
 
 	(void)state;
+	trace->tensors[0].ratio = 6874;
 	for (int text = 0; text < 2; text++) {
 		struct bytes bytes = written(trace, text);
 
@@ -449,9 +496,11 @@ static void
 every_wrong_bit_of_the_binary_form_is_found(void **state)
 {
 	struct sl_trace *trace = sample_make(), *back;
-	struct bytes bytes = written(trace, 0);
+	struct bytes bytes;
 
 	(void)state;
+	trace->tensors[0].ratio = 6874;
+	bytes = written(trace, 0);
 	for (size_t bit = 0; bit < bytes.n * 8; bit++) {
 		bytes.data[bit / 8] ^= (char)(1 << bit % 8);
 		if (!sl_trace_decode(bytes.data, bytes.n, "bytes", &back))
@@ -470,8 +519,9 @@ crc_is_the_usual_one(void **state)
 	assert_int_equal(sl_trace_crc(sl_trace_crc(0, "1234", 4), "56789", 5), 0xcbf43926);
 }
 
-#define HEAD "sluice-trace 1\nclock 1000\n"
-#define TWO  HEAD "tensor 0 10 local\ntensor 1 10 local\nperiod 0\n"
+#define HEAD  "sluice-trace 1\nclock 1000\n"
+#define TWO   HEAD "tensor 0 10 local\ntensor 1 10 local\nperiod 0\n"
+#define RATIO "sluice-trace 2\nclock 1000\ntensor 0 10 local\n"
 
 static void
 contradictions_in_text_are_named_with_their_line(void **state)
@@ -536,6 +586,16 @@ contradictions_in_text_are_named_with_their_line(void **state)
 		{TWO "launch 0 0 5 0 0\n", "line 7: the file ends without an end record"},
 		{HEAD "forward 7\nperiod 0\nlaunch 0 0 5 0 0\nend 1 0 0\n",
 		 "text: trace: the forward pass has 7"},
+		{TWO "ratio 0 5\n", "line 6: a ratio in a file of version 1"},
+		{RATIO "ratio 0\n", "line 4: the ratio is missing"},
+		{RATIO "ratio 1 5\n", "line 4: a ratio of tensor 1, which has not been"},
+		{RATIO "ratio 0 0\n",
+		 "line 4: a ratio of 0 of tensor 0; it must be 1 to 10000"},
+		{RATIO "ratio 0 10001\n", "line 4: a ratio of 10001 of tensor 0"},
+		{RATIO "ratio 0 -1\n", "line 4: the ratio is negative"},
+		{RATIO "ratio 0 0.7\n", "line 4: the ratio is not a whole number"},
+		{RATIO "ratio 0 7000\nratio 0 7000\n",
+		 "line 5: a second ratio of tensor 0"},
 	};
 
 	(void)state;
@@ -568,14 +628,17 @@ static void
 other_versions_are_refused_as_such(void **state)
 {
 	static const char binary[] = SL_TRACE_MAGIC "\x07";
-	static const char text[] = "sluice-trace 2\nanything\n";
+	static const char text[] = "sluice-trace 3\nanything\n";
+	static const char none[] = "sluice-trace 0\nanything\n";
 	struct sl_trace *trace = NULL;
 
 	(void)state;
 	assert_int_equal(sl_trace_decode(binary, sizeof(binary) - 1, "b", &trace), -ENOTSUP);
 	assert_non_null(strstr(sluice_last_error(), "b: version 7 of the trace format"));
 	assert_int_equal(sl_trace_decode(text, sizeof(text) - 1, "t", &trace), -ENOTSUP);
-	assert_non_null(strstr(sluice_last_error(), "version 2 of the trace format"));
+	assert_non_null(strstr(sluice_last_error(), "version 3 of the trace format"));
+	assert_non_null(strstr(sluice_last_error(), "reads versions 1 to 2"));
+	assert_int_equal(sl_trace_decode(none, sizeof(none) - 1, "t", &trace), -ENOTSUP);
 	assert_null(trace);
 }
 
@@ -591,6 +654,8 @@ wrong_binary_records_are_named_with_their_place(void **state)
 	{SL_TRACE_MAGIC "\x01" bytes, sizeof(SL_TRACE_MAGIC "\x01" bytes) - 1, message}
 		ROW("", "record 0 at byte 8: the file ends"),
 		ROW("\x1e", "record 0 at byte 8: a record of type 30"),
+		ROW("\x01\x0a\x04\x0a\x01\x00\x0b\x00\x05",
+		    "record 2 at byte 14: a ratio in a file of version 1"),
 		ROW("\x01\x81\x00", "record 0 at byte 8: a number with needless zeros"),
 		ROW("\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
 		    "a number above 2^64"),
@@ -655,6 +720,9 @@ random_traces_survive_both_forms(void **state)
 				trace, 1 + sl_rng_below(&rng, (uint64_t)1 << 40),
 				(enum sl_tensor_kind)sl_rng_below(&rng, 2),
 				sl_rng_below(&rng, 2) ? name : NULL, NULL));
+			if (round % 2 && sl_rng_below(&rng, 2))
+				trace->tensors[t].ratio =
+					1 + (uint32_t)sl_rng_below(&rng, SL_TRACE_RATIO_ONE);
 			if (sl_rng_below(&rng, 3) == 0) {
 				struct sl_tensor *tensor = &trace->tensors[t];
 
@@ -733,6 +801,7 @@ main(void)
 		T(check_names_what_contradicts),
 		T(both_forms_read_back_as_they_were),
 		T(sample_looks_as_the_manual_says),
+		T(ratios_are_in_files_of_version_2),
 		T(every_cut_is_found),
 		T(every_wrong_bit_of_the_binary_form_is_found),
 		T(crc_is_the_usual_one),
