@@ -17,6 +17,10 @@
  * between have to move out. Data that no launch changed since i may have left for nothing: C(i,
  * j). The bound for all schedules has it in place of G for the moves out.
  *
+ * If the link compresses, the units that have to move are the cheapest that can be meant: of the
+ * gaps that hold j and not i, or i and not j, those whose moves take the least time
+ * (moves_fill()).
+ *
  * A period is cut at some launches, and the least times of its pieces are added. Any cut gives a
  * bound. Dynamic programming finds the best, over a few dozen launches where the excess has its
  * peaks and valleys. No piece reaches over the end of the period: its moves may have been made
@@ -47,6 +51,14 @@ struct bound {
 	/* By piece, from one point to a later one. */
 	double stays[POINTS_MAX][POINTS_MAX]; /* G: pages that may be outside at both ends */
 	double clean[POINTS_MAX][POINTS_MAX]; /* C: that may be outside at the second for nothing */
+	struct move {
+		double least; /* units that have to move in the piece */
+		double found; /* of them, those that the cheapest gaps so far have */
+		double parts; /* what they take of the link, SL_TRACE_RATIO_ONE a raw unit */
+	} in[POINTS_MAX][POINTS_MAX], out[POINTS_MAX][POINTS_MAX];
+	struct sl_move_cost (*cost)[SL_WAY_COUNT]; /* by tensor; NULL: all moves raw */
+	uint32_t *order;                           /* with cost: the gaps in an order */
+	uint32_t first[SL_TRACE_RATIO_ONE + 2]; /* by cost: place of its next gap in that order */
 	int keeps_copies; /* of the schedules that are bounded at present */
 };
 
@@ -120,10 +132,91 @@ compute_between(const struct bound *b, uint32_t i, uint32_t j)
 	return b->compute[j] - b->compute[i] - b->p->ticks[b->point[i]];
 }
 
+/* What can be meant by the units of a move: pages of a gap, at this cost. */
+static void
+move_add(struct move *move, double pages, uint32_t cost)
+{
+	double units = sl_min(pages, move->least - move->found);
+
+	if (units <= 0)
+		return;
+	move->found += units;
+	move->parts += units * cost;
+}
+
+/* Which tensors leave in a piece: those of gaps that hold its second launch, but not the first
+ * as well (or have been clean since then). They come by it: those of gaps that hold the first
+ * and not the second. */
+static void
+gap_move(struct bound *b, const struct sl_gap *gap, enum sl_way way)
+{
+	const struct sl_problem *p = b->p;
+	uint32_t cost = b->cost[gap->tensor][way].time;
+	double pages = p->pages[gap->tensor];
+
+	for (uint32_t k = 0; k < b->count; k++) {
+		uint32_t in = (b->point[k] + p->n - gap->begin) % p->n, apart;
+
+		if (in >= gap->length)
+			continue;
+		for (uint32_t i = 0; i < k && way == SL_WAY_OUT; i++) {
+			apart = b->point[k] - b->point[i];
+			if (apart > in + (b->keeps_copies ? gap->clean : 0))
+				move_add(&b->out[i][k], pages, cost);
+		}
+		for (uint32_t j = k + 1; j < b->count && way == SL_WAY_IN; j++) {
+			apart = b->point[j] - b->point[k];
+			if (apart >= gap->length - in)
+				move_add(&b->in[k][j], pages, cost);
+		}
+	}
+}
+
+/* The gaps by cost, the cheapest first; of the same by number. */
+static void
+gaps_order(struct bound *b, enum sl_way way)
+{
+	const struct sl_problem *p = b->p;
+
+	memset(b->first, 0, sizeof(b->first));
+	for (uint32_t g = 0; g < p->n_gaps; g++)
+		b->first[b->cost[p->gaps[g].tensor][way].time + 1]++;
+	for (uint32_t cost = 0; cost <= SL_TRACE_RATIO_ONE; cost++)
+		b->first[cost + 1] += b->first[cost];
+	for (uint32_t g = 0; g < p->n_gaps; g++)
+		b->order[b->first[b->cost[p->gaps[g].tensor][way].time]++] = g;
+}
+
+/* What each piece has to move each way at least, and what that takes of the link. */
+static void
+moves_fill(struct bound *b)
+{
+	const struct sl_problem *p = b->p;
+
+	for (uint32_t j = 0; j < b->count; j++) {
+		for (uint32_t i = 0; i < j; i++) {
+			double kept = b->keeps_copies ? b->clean[i][j] : b->stays[i][j];
+			double out = sl_max(0, excess(b, j, p->device) - kept);
+			double in = sl_max(0, excess(b, i, p->device) - b->stays[i][j]);
+
+			b->out[i][j] = (struct move){out, 0, out * SL_TRACE_RATIO_ONE};
+			b->in[i][j] = (struct move){in, 0, in * SL_TRACE_RATIO_ONE};
+			if (b->cost)
+				b->out[i][j].parts = b->in[i][j].parts = 0;
+		}
+	}
+	for (int way = 0; way < SL_WAY_COUNT && b->cost; way++) {
+		gaps_order(b, (enum sl_way)way);
+		for (uint32_t i = 0; i < p->n_gaps; i++)
+			if (!p->gaps[b->order[i]].dead)
+				gap_move(b, &p->gaps[b->order[i]], (enum sl_way)way);
+	}
+}
+
 /* The least time between two moments in which so many units move, so many of them a step: the
  * first step may follow the first moment at once. */
 static double
-steps_between(const struct bound *b, double units, uint32_t of_a_step)
+steps_between(const struct bound *b, double units, double of_a_step)
 {
 	return sl_max(0, ceil(units / of_a_step) - 1) * (double)b->steps.step_ticks;
 }
@@ -136,25 +229,44 @@ piece_cost(const struct bound *b, uint32_t i, uint32_t j, enum cost what)
 	const struct sl_problem *p = b->p;
 	double all = p->device + p->host;
 	double kept = b->keeps_copies ? b->clean[i][j] : b->stays[i][j];
-	double out = sl_max(0, excess(b, j, p->device) - kept);
-	double in = sl_max(0, excess(b, i, p->device) - b->stays[i][j]);
 	double store_out = sl_max(0, excess(b, j, all) - kept);
 	double store_in = sl_max(0, excess(b, i, all) - b->stays[i][j]);
 	double ticks;
 
 	switch (what) {
 	case COST_OUT:
-		return out;
+		return b->out[i][j].least;
 	case COST_STORE:
 		return store_out;
 	case COST_TICKS:
 		break;
 	}
 	ticks = compute_between(b, i, j);
-	ticks = sl_max(ticks, steps_between(b, out, b->steps.out));
-	ticks = sl_max(ticks, steps_between(b, in, b->steps.in));
+	ticks = sl_max(ticks, steps_between(b, b->out[i][j].parts,
+					    (double)b->steps.out * SL_TRACE_RATIO_ONE));
+	ticks = sl_max(ticks, steps_between(b, b->in[i][j].parts,
+					    (double)b->steps.in * SL_TRACE_RATIO_ONE));
 	ticks = sl_max(ticks, steps_between(b, store_out, b->steps.store_out));
 	return sl_max(ticks, steps_between(b, store_in, b->steps.store_in));
+}
+
+/* By tensor, if the link compresses. 0 or -ENOMEM. */
+static int
+costs_make(struct bound *b, const struct sl_trace *trace, const struct sl_machine *machine)
+{
+	const struct sl_problem *p = b->p;
+
+	if (!(machine->encode_bps > 0))
+		return 0;
+	b->cost = calloc((size_t)p->n_tensors + 1, sizeof(*b->cost));
+	b->order = calloc((size_t)p->n_gaps + 1, sizeof(*b->order));
+	if (!b->cost || !b->order)
+		return sl_fail(-ENOMEM, "plan: no memory for %u tensors", p->n_tensors);
+	for (uint32_t t = 0; t < p->n_tensors; t++)
+		for (int way = 0; way < SL_WAY_COUNT; way++)
+			b->cost[t][way] = sl_machine_move(machine, (enum sl_way)way,
+							  trace->tensors[t].ratio);
+	return 0;
 }
 
 /* The costliest way through the period. */
@@ -216,14 +328,23 @@ sl_bound_make(const struct sl_trace *trace, const struct sl_machine *machine,
 		/* cppcheck-suppress memleak; it does not know SL_CLEANUP */
 		return rc;
 	b->p = &problem;
+	if (!as_published)
+		rc = costs_make(b, trace, machine);
+	if (rc)
+		goto out;
 	points_choose(b);
 	pairs_fill(b);
+	moves_fill(b);
 	out->compute_ticks = (uint64_t)problem.ideal;
 	out->moving_ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
 	out->out_bytes = (uint64_t)cut_best(b, COST_OUT) * b->steps.unit_bytes;
 	out->store_bytes = (uint64_t)cut_best(b, COST_STORE) * b->steps.unit_bytes;
 	b->keeps_copies = !as_published;
+	moves_fill(b);
 	out->ticks = (uint64_t)sl_max(problem.ideal, cut_best(b, COST_TICKS));
+out:
+	free(b->cost);
+	free(b->order);
 	sl_problem_fini(&problem);
-	return 0;
+	return rc;
 }

@@ -23,9 +23,9 @@ struct sl_bound {
 };
 
 /*
- * as_published: the machine's rates are those of the published simulation (see machine.h).
- * Errors: -ENOMEM; -EINVAL (the machine); -ENOSPC: a launch does not fit, the text says which
- * and how much would do.
+ * as_published: the machine's rates are those of the published simulation (see machine.h), and
+ * its link does not compress. Errors: -ENOMEM; -EINVAL (the machine); -ENOSPC: a launch does not
+ * fit, the text says which and how much would do.
  */
 int sl_bound_make(const struct sl_trace *trace, const struct sl_machine *machine,
 		  int as_published, struct sl_bound *out) SL_MUST_CHECK;

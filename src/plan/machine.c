@@ -104,6 +104,10 @@ sl_machine_check(const struct sl_machine *machine)
 		rc = time_check("store_write_ns", m->store_write_ns);
 	if (!rc)
 		rc = time_check("link_ns", m->link_ns);
+	if (!rc && (m->encode_bps != 0 || m->decode_bps != 0))
+		rc = rate_check("encode_bps", m->encode_bps);
+	if (!rc && m->encode_bps != 0)
+		rc = rate_check("decode_bps", m->decode_bps);
 	if (rc)
 		return rc;
 
@@ -127,6 +131,22 @@ sl_machine_check(const struct sl_machine *machine)
 			       "machine: drive_endurance_bytes is %g, must be 0 or more",
 			       m->drive_endurance_bytes);
 	return 0;
+}
+
+struct sl_move_cost
+sl_machine_move(const struct sl_machine *machine, enum sl_way way, uint32_t ratio)
+{
+	const struct sl_move_cost raw = {SL_TRACE_RATIO_ONE, SL_TRACE_RATIO_ONE};
+	double link = way == SL_WAY_IN ? machine->link_in_bps : machine->link_out_bps;
+	double codec = way == SL_WAY_IN ? machine->decode_bps : machine->encode_bps;
+	double coded;
+
+	if (!ratio || !(codec > 0))
+		return raw;
+	coded = fmax(ratio, ceil(link / codec * SL_TRACE_RATIO_ONE));
+	if (coded >= SL_TRACE_RATIO_ONE)
+		return raw;
+	return (struct sl_move_cost){(uint32_t)coded, ratio};
 }
 
 /* Units of one step on something of bandwidth share_bps beside the link; at least one. */

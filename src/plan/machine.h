@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "trace/trace.h"
 
 struct sl_machine {
 	uint64_t device_bytes; /* memory of one GPU */
@@ -24,7 +25,10 @@ struct sl_machine {
 	double store_read_ns; /* latency of one request (the artifact's SSD latency) */
 	double store_write_ns;
 	double link_ns;
-	double alloc_bps;          /* clearing fresh device memory */
+	double alloc_bps; /* clearing fresh device memory */
+	/* A compressed link: raw bytes per second that the device encodes on their way out and
+	 * decodes on their way in. Both 0: all bytes cross as they are. */
+	double encode_bps, decode_bps;
 	uint32_t page_bytes;       /* unit of paging for fault-driven policies */
 	uint32_t link_batch_pages; /* pages that cross the link in one transfer step */
 	uint32_t n_gpus;           /* share host memory, store and its bandwidth; >= 1 */
@@ -38,6 +42,24 @@ struct sl_machine {
 /* The machine of the paper G10, table "simulated machine": A100 with 40 GiB, PCIe 3 x16,
  * 128 GiB host, one Z-NAND drive of 3.2 GB/s. */
 void sl_machine_g10(struct sl_machine *machine);
+
+enum sl_way { SL_WAY_IN, SL_WAY_OUT, SL_WAY_COUNT }; /* to the device, from it */
+
+/* What moving contents costs, in ten-thousandths (SL_TRACE_RATIO_ONE) of what raw bytes cost. */
+struct sl_move_cost {
+	uint32_t time;  /* on the link: 1 to SL_TRACE_RATIO_ONE */
+	uint32_t bytes; /* that cross it */
+};
+
+/*
+ * The time of a move, for simulator, planner and bound. ratio: of a tensor (struct sl_tensor); 0:
+ * not known. The link and the codec work at once, a chunk behind each other. So a move takes as
+ * long as the slower of the two: ratio times the time of raw bytes on the link, or their time in
+ * the codec. What would not be faster, and what has no ratio, crosses raw. The store's rate is
+ * that of raw bytes in any case. Pure; the machine passed sl_machine_check().
+ */
+struct sl_move_cost sl_machine_move(const struct sl_machine *machine, enum sl_way way,
+				    uint32_t ratio);
 
 /*
  * Transfers are seen on a fixed grid: in each step of step_ticks so many units of unit_bytes

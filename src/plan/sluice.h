@@ -46,8 +46,11 @@ struct sl_gap {
 
 struct sl_problem {
 	uint32_t n, n_tensors, n_gaps;
-	double *ticks;             /* of each launch, everything resident */
-	double *pages;             /* of each tensor */
+	double *ticks; /* of each launch, everything resident */
+	double *pages; /* of each tensor */
+	/* Of each tensor: the time of its pages on the link, of that of raw ones
+	 * (sl_machine_move()). */
+	double *in_cost, *out_cost;
 	uint32_t *use_first, *use; /* tensors of launch k: use[use_first[k] ...] */
 	struct sl_gap *gaps;       /* by tensor, then by begin */
 	/* Gaps that begin, and that end, at launch k. */
@@ -96,7 +99,7 @@ enum sl_wait { /* what a launch waited for */
 struct sl_channel_queue {
 	uint32_t *tensor; /* ring of n_tensors + 1 */
 	uint32_t head, count;
-	double pages; /* still to move, all together */
+	double pages; /* still to move, all together; as many as raw ones that take as long */
 };
 
 struct sl_plan_engine {

@@ -140,8 +140,9 @@ gap_helps(const struct sl_problem *p, const struct sl_gap *gap, double slow,
 	*end = last;
 	if (slow <= 0)
 		return;
-	out = times[gap->begin] + slow * pages / p->out;
-	back = times[last % n] + (last >= n ? period : 0) - slow * pages / p->in;
+	out = times[gap->begin] + slow * pages * p->out_cost[gap->tensor] / p->out;
+	back = times[last % n] + (last >= n ? period : 0) -
+	       slow * pages * p->in_cost[gap->tensor] / p->in;
 	if (back <= out) {
 		*end = *begin;
 		return;

@@ -6,6 +6,8 @@
  * Rules, those of the simulated machine:
  * - Each direction of the link is shared. The store's part comes first, and is never faster than
  *   the store.
+ * - A compressed tensor takes its part of the link's time for raw pages. The store's time is that
+ *   of raw pages.
  * - Each channel is first come, first served.
  * - Memory is taken and given page by page, as pages arrive and leave. Arriving data wait while
  *   the device is full, and enter as room appears.
@@ -118,6 +120,16 @@ queue_slot(const struct sl_plan_engine *engine, const struct sl_channel_queue *q
 	return slot >= size ? slot - size : slot;
 }
 
+/* Of a page, of the time of a raw one on an idle channel. The store is the slower part of its
+ * way, so what the link saves does not count there. */
+static double
+channel_cost(const struct sl_problem *p, enum sl_channel channel, uint32_t tensor)
+{
+	if (channel == SL_OUT_HOST)
+		return p->out_cost[tensor];
+	return channel == SL_IN_HOST ? p->in_cost[tensor] : 1;
+}
+
 static void
 queue_push(struct sl_plan_engine *engine, enum sl_channel channel, uint32_t tensor,
 	   double pages, int in_front)
@@ -131,7 +143,7 @@ queue_push(struct sl_plan_engine *engine, enum sl_channel channel, uint32_t tens
 		queue->tensor[queue_slot(engine, queue, queue->count)] = tensor;
 	}
 	queue->count++;
-	queue->pages += pages;
+	queue->pages += pages * channel_cost(engine->problem, channel, tensor);
 	engine->channel[tensor] = (uint8_t)channel;
 	engine->left[tensor] = pages;
 }
@@ -140,7 +152,9 @@ queue_push(struct sl_plan_engine *engine, enum sl_channel channel, uint32_t tens
 static void
 engine_queue_remove(struct sl_plan_engine *engine, uint32_t tensor)
 {
-	struct sl_channel_queue *queue = &engine->queue[engine->channel[tensor]];
+	enum sl_channel channel = engine->channel[tensor];
+	struct sl_channel_queue *queue = &engine->queue[channel];
+	double left = engine->left[tensor] * channel_cost(engine->problem, channel, tensor);
 	uint32_t i = 0;
 
 	while (queue->tensor[queue_slot(engine, queue, i)] != tensor)
@@ -153,7 +167,7 @@ engine_queue_remove(struct sl_plan_engine *engine, uint32_t tensor)
 				queue->tensor[queue_slot(engine, queue, i + 1)];
 	}
 	queue->count--;
-	queue->pages = queue->count ? queue->pages - engine->left[tensor] : 0;
+	queue->pages = queue->count ? queue->pages - left : 0;
 	engine->channel[tensor] = SL_CHANNEL_COUNT;
 }
 
@@ -194,6 +208,18 @@ engine_move_done(struct sl_plan_engine *engine, uint32_t tensor)
 	}
 }
 
+/* The rate of the host's channel: what the store's leaves of the link. */
+static double
+beside_store(double link, const double *cost, double store_rate,
+	     const struct sl_channel_queue *store, const struct sl_channel_queue *host)
+{
+	if (!host->count)
+		return 0;
+	if (store->count)
+		link -= store_rate * cost[store->tensor[store->head]];
+	return link / cost[host->tensor[host->head]];
+}
+
 /* Pages per tick of each way, as things are now. */
 static void
 rates_now(const struct sl_plan_engine *engine, double rate[SL_CHANNEL_COUNT])
@@ -203,9 +229,11 @@ rates_now(const struct sl_plan_engine *engine, double rate[SL_CHANNEL_COUNT])
 	double room;
 
 	rate[SL_OUT_STORE] = queue[SL_OUT_STORE].count ? p->store_out : 0;
-	rate[SL_OUT_HOST] = queue[SL_OUT_HOST].count ? p->out - rate[SL_OUT_STORE] : 0;
+	rate[SL_OUT_HOST] = beside_store(p->out, p->out_cost, rate[SL_OUT_STORE],
+					 &queue[SL_OUT_STORE], &queue[SL_OUT_HOST]);
 	rate[SL_IN_STORE] = queue[SL_IN_STORE].count ? p->store_in : 0;
-	rate[SL_IN_HOST] = queue[SL_IN_HOST].count ? p->in - rate[SL_IN_STORE] : 0;
+	rate[SL_IN_HOST] = beside_store(p->in, p->in_cost, rate[SL_IN_STORE],
+					&queue[SL_IN_STORE], &queue[SL_IN_HOST]);
 	rate[SL_IN_ALLOC] = 0;
 	if (queue[SL_IN_ALLOC].count)
 		rate[SL_IN_ALLOC] = sl_max(0, p->alloc - rate[SL_IN_STORE] -
@@ -268,7 +296,7 @@ time_pass(struct sl_plan_engine *engine, double until, int for_missing)
 			tensor = queue->tensor[queue->head];
 			engine->moved[c] += pages;
 			engine->left[tensor] -= pages;
-			queue->pages -= pages;
+			queue->pages -= pages * channel_cost(p, (enum sl_channel)c, tensor);
 			if (engine->left[tensor] <= EPSILON) {
 				engine->used += c >= SL_IN_STORE ? engine->left[tensor]
 								 : -engine->left[tensor];
@@ -397,7 +425,7 @@ room_force(struct sl_plan_engine *engine)
 	return engine->channel[victim] != SL_CHANNEL_COUNT;
 }
 
-/* Queue what a launch uses and nobody sent for; returns the pages of it. */
+/* Queue what a launch uses and nobody sent for; returns the pages of it, as the link counts. */
 static double
 launch_demand(struct sl_plan_engine *engine, uint32_t launch)
 {
@@ -418,10 +446,12 @@ launch_demand(struct sl_plan_engine *engine, uint32_t launch)
 			engine_queue_remove(engine, t);
 			engine->where[t] = store ? SL_AT_STORE : SL_AT_HOST;
 			tensor_bring(engine, t, 1);
-			engine->queue[engine->channel[t]].pages -= left;
+			engine->queue[engine->channel[t]].pages -=
+				left *
+				channel_cost(p, (enum sl_channel)engine->channel[t], t);
 			engine->left[t] -= left;
 			engine->lost += p->pages[t];
-			demanded += p->pages[t] - left;
+			demanded += (p->pages[t] - left) * p->in_cost[t];
 			if (engine->left[t] <= EPSILON)
 				engine_move_done(engine, t);
 			else
@@ -434,7 +464,7 @@ launch_demand(struct sl_plan_engine *engine, uint32_t launch)
 		if (engine->channel[t] == SL_CHANNEL_COUNT) {
 			tensor_bring(engine, t, 1);
 			engine->lost += p->pages[t];
-			demanded += p->pages[t];
+			demanded += p->pages[t] * p->in_cost[t];
 		}
 	}
 	return demanded;

@@ -54,6 +54,8 @@ sl_problem_fini(struct sl_problem *problem)
 {
 	free(problem->ticks);
 	free(problem->pages);
+	free(problem->in_cost);
+	free(problem->out_cost);
 	free(problem->use_first);
 	free(problem->use);
 	free(problem->gaps);
@@ -183,7 +185,7 @@ gaps_index(const struct sl_problem *problem, int by_end, uint32_t **first_out,
 
 static int
 problem_fill(struct sl_problem *problem, const struct sl_trace *trace,
-	     const struct sl_machine *machine)
+	     const struct sl_machine *machine, int as_published)
 {
 	uint32_t first = trace->period_first[0], n = problem->n, n_gaps = 0, n_uses = 0;
 	SL_CLEANUP(free) uint32_t *at = calloc((size_t)trace->n_tensors + 2, sizeof(*at));
@@ -195,12 +197,15 @@ problem_fill(struct sl_problem *problem, const struct sl_trace *trace,
 	visits = calloc((size_t)n_uses + 1, sizeof(*visits));
 	problem->ticks = malloc((size_t)n * sizeof(double));
 	problem->pages = calloc((size_t)trace->n_tensors + 1, sizeof(double));
+	problem->in_cost = calloc((size_t)trace->n_tensors + 1, sizeof(double));
+	problem->out_cost = calloc((size_t)trace->n_tensors + 1, sizeof(double));
 	problem->use_first = malloc(((size_t)n + 1) * sizeof(uint32_t));
 	problem->use = malloc(((size_t)n_uses + 1) * sizeof(uint32_t));
 	problem->base = calloc(n, sizeof(double));
 	problem->active = calloc(n, sizeof(double));
-	if (!at || !visits || !problem->ticks || !problem->pages || !problem->use_first ||
-	    !problem->use || !problem->base || !problem->active)
+	if (!at || !visits || !problem->ticks || !problem->pages || !problem->in_cost ||
+	    !problem->out_cost || !problem->use_first || !problem->use ||
+	    !problem->base || !problem->active)
 		return -ENOMEM;
 
 	n_uses = 0;
@@ -240,8 +245,13 @@ problem_fill(struct sl_problem *problem, const struct sl_trace *trace,
 		return -ENOMEM;
 	for (uint32_t t = 0; t < trace->n_tensors; t++) {
 		double pages = ceil((double)trace->tensors[t].size_bytes / page);
+		uint32_t ratio = as_published ? 0 : trace->tensors[t].ratio;
 
 		problem->pages[t] = pages;
+		problem->in_cost[t] = sl_machine_move(machine, SL_WAY_IN, ratio).time /
+				      (double)SL_TRACE_RATIO_ONE;
+		problem->out_cost[t] = sl_machine_move(machine, SL_WAY_OUT, ratio).time /
+				       (double)SL_TRACE_RATIO_ONE;
 		if (at[t] == at[t + 1])
 			continue; /* never used: never anywhere */
 		problem->n_gaps += gaps_of(trace, n, t, visits + at[t], at[t + 1] - at[t],
@@ -282,7 +292,7 @@ sl_problem_make(const struct sl_trace *trace, const struct sl_machine *machine,
 	problem.n = trace->period_first[1] - trace->period_first[0];
 	problem.n_tensors = trace->n_tensors;
 	sl_problem_machine(&problem, trace->clock_hz, machine, as_published);
-	rc = problem_fill(&problem, trace, machine);
+	rc = problem_fill(&problem, trace, machine, as_published);
 	if (rc) {
 		sl_problem_fini(&problem);
 		return sl_fail(rc, "plan: no memory for %u launches and %u tensors",

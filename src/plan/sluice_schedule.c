@@ -159,7 +159,7 @@ gap_leave(struct decision *d, uint32_t g)
 {
 	const struct sl_problem *p = d->p;
 	const struct sl_gap *gap = &p->gaps[g];
-	double pages = p->pages[gap->tensor], rate, begin;
+	double pages = p->pages[gap->tensor], cost = 1, rate, begin;
 	uint8_t *fate = &d->schedule->fate[g];
 	enum sl_channel channel;
 
@@ -175,9 +175,11 @@ gap_leave(struct decision *d, uint32_t g)
 		rate = p->out - p->store_out;
 	if (rate <= 0)
 		rate = p->out;
-	begin = sl_max(0, d->engine->queue[channel].pages - pages) / rate;
+	if (channel == SL_OUT_HOST)
+		cost = p->out_cost[gap->tensor];
+	begin = sl_max(0, d->engine->queue[channel].pages - pages * cost) / rate;
 	for (uint32_t i = 0; i < gap->length; i++) {
-		double left = pages - (time_until(d, i) - begin) * rate;
+		double left = pages - (time_until(d, i) - begin) * rate / cost;
 
 		if (left <= 0)
 			break;
@@ -253,7 +255,7 @@ gap_return(struct decision *d, uint32_t g, uint32_t length)
 
 /* When each transfer of a list has to begin for all to come in time, one after the other. */
 static void
-latest_find(struct decision *d, const struct pending_list *list, double rate)
+latest_find(struct decision *d, const struct pending_list *list, double rate, int from_store)
 {
 	const struct sl_problem *p = d->p;
 	double here = (double)d->period * p->n + d->launch;
@@ -261,10 +263,11 @@ latest_find(struct decision *d, const struct pending_list *list, double rate)
 
 	for (uint32_t i = 0; i < list->count; i++) {
 		double length = list->at[i].need - here;
+		uint32_t tensor = p->gaps[list->at[i].gap].tensor;
 
 		latest = sl_min(latest, d->engine->now +
 						time_until(d, (uint32_t)sl_max(0, length)));
-		latest -= p->pages[p->gaps[list->at[i].gap].tensor] / rate;
+		latest -= p->pages[tensor] * (from_store ? 1 : p->in_cost[tensor]) / rate;
 		d->latest[i] = latest;
 	}
 }
@@ -305,7 +308,7 @@ pending_bring(struct decision *d, int from_store)
 	if (i && next_must_wait(d, &list->at[i - 1], queue->pages / rate, ahead))
 		return;
 	if (lead < INFINITY)
-		latest_find(d, list, rate);
+		latest_find(d, list, rate, from_store);
 	while (i--) {
 		struct pending next = list->at[i];
 		double length = next.need - here;

@@ -402,6 +402,10 @@ machine_check(const struct sl_machine *machine)
 		return sl_fail(-EINVAL,
 			       "simulator: the pager runs on one GPU here, not on %u",
 			       machine->n_gpus);
+	if (machine->encode_bps > 0)
+		return sl_fail(-EINVAL,
+			       "simulator: the pager moves raw bytes here: leave "
+			       "encode_bps and decode_bps 0");
 	return 0;
 }
 

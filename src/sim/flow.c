@@ -26,6 +26,59 @@ u64_min(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Pages of a tensor, at most `want`, that what is left of a budget of the link takes. */
+static uint32_t
+link_pages(const struct sl_flow *flow, enum sl_way way, uint32_t tensor, uint64_t limit,
+	   uint64_t used, uint32_t want)
+{
+	const struct sl_move_cost *costs = flow->costs[way];
+
+	if (used + SL_TRACE_RATIO_ONE > limit)
+		return 0;
+	return (uint32_t)u64_min(want, (limit - used) / (costs ? costs[tensor].time
+							       : SL_TRACE_RATIO_ONE));
+}
+
+/* Pages of a tensor cross the link on this path. */
+static void
+crossing_count(struct sl_flow *flow, enum sl_sim_path path, uint32_t tensor, uint64_t pages)
+{
+	int out = path == SL_PATH_STORE_OUT || path == SL_PATH_HOST_OUT;
+	const struct sl_move_cost *costs = flow->costs[out ? SL_WAY_OUT : SL_WAY_IN];
+
+	flow->moved[path] += pages;
+	if (costs)
+		flow->saved[path] += pages * (SL_TRACE_RATIO_ONE - costs[tensor].bytes);
+}
+
+/* ... in this step. */
+static void
+crossing_take(struct sl_flow *flow, enum sl_sim_path path, uint32_t tensor, uint32_t pages)
+{
+	int out = path == SL_PATH_STORE_OUT || path == SL_PATH_HOST_OUT;
+	const struct sl_move_cost *costs = flow->costs[out ? SL_WAY_OUT : SL_WAY_IN];
+	uint64_t time = (uint64_t)pages * (costs ? costs[tensor].time : SL_TRACE_RATIO_ONE);
+
+	*(out ? &flow->used.out : &flow->used.in) += time;
+	switch (path) {
+	case SL_PATH_STORE_IN:
+		flow->used.store_in += pages;
+		break;
+	case SL_PATH_STORE_OUT:
+		flow->used.store_out += pages;
+		break;
+	case SL_PATH_HOST_IN:
+		flow->used.host_in += time;
+		break;
+	case SL_PATH_HOST_OUT:
+		flow->used.host_out += time;
+		break;
+	case SL_PATH_COUNT:
+		break;
+	}
+	crossing_count(flow, path, tensor, pages);
+}
+
 static int
 tensor_is_running(const struct sl_flow *flow, uint32_t tensor)
 {
@@ -102,16 +155,16 @@ flow_room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
 {
 	struct sl_runs *runs = &flow->runs;
 	const struct sl_flow_limits *limits = &flow->limits;
-	struct sl_flow_limits *used = &flow->used;
+	const struct sl_flow_limits *used = &flow->used;
 	uint64_t free = flow->device_pages - runs->device_used;
 	enum sl_where where;
-	uint32_t run, tensor, n, share;
+	uint32_t run, tensor, n;
 
 	if (free)
 		return (uint32_t)u64_min(want, free);
 	if (flow->waits && (plans_are_due(flow) || (!urgent && !runs->awaited)))
 		return 0;
-	if (used->out >= limits->out)
+	if (used->out + SL_TRACE_RATIO_ONE > limits->out)
 		return 0;
 	if (host_is_full(flow) && used->store_out >= limits->store_out)
 		return 0;
@@ -132,18 +185,17 @@ flow_room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
 		return n;
 	}
 
-	where = host_is_full(flow) || used->host_out >= limits->host_out ? SL_WHERE_STORE
-									 : SL_WHERE_HOST;
+	where = host_is_full(flow) || used->host_out + SL_TRACE_RATIO_ONE > limits->host_out
+			? SL_WHERE_STORE
+			: SL_WHERE_HOST;
 
-	n = u32_min(n, limits->out - used->out);
+	n = link_pages(flow, SL_WAY_OUT, tensor, limits->out, used->out, n);
 	if (where == SL_WHERE_HOST) {
-		share = limits->host_out - used->host_out;
-		n = u32_min(n, share);
+		n = link_pages(flow, SL_WAY_OUT, tensor, limits->host_out, used->host_out, n);
 		if (!refund)
 			n = (uint32_t)u64_min(n, flow->host_pages - runs->host_used);
 	} else {
-		share = limits->store_out - used->store_out;
-		n = u32_min(n, share);
+		n = (uint32_t)u64_min(n, limits->store_out - used->store_out);
 		/* The page that comes from the full host makes room there for the next. */
 		if (refund)
 			n = u32_min(n, 1);
@@ -151,15 +203,9 @@ flow_room_make(struct sl_flow *flow, uint32_t want, int urgent, int refund)
 	if (!n)
 		return 0;
 
-	used->out += n;
 	victim_note(flow, run, n, where);
-	if (where == SL_WHERE_HOST) {
-		used->host_out += n;
-		flow->moved[SL_PATH_HOST_OUT] += n;
-	} else {
-		used->store_out += n;
-		flow->moved[SL_PATH_STORE_OUT] += n;
-	}
+	crossing_take(flow, where == SL_WHERE_HOST ? SL_PATH_HOST_OUT : SL_PATH_STORE_OUT,
+		      tensor, n);
 	if (tensor_is_running(flow, tensor)) {
 		flow->shape.odd = 1;
 		sl_runs_bounce(runs, run, n, where,
@@ -182,18 +228,21 @@ queue_serve(struct sl_flow *flow, enum sl_queue queue, int urgent)
 
 	while ((run = runs->queue[queue].head) != SL_RUN_NONE && !runs->failed) {
 		enum sl_where where = (enum sl_where)runs->runs[run].where;
-		int hurry = urgent || tensor_is_running(flow, runs->runs[run].tensor);
+		uint32_t tensor = runs->runs[run].tensor;
+		int hurry = urgent || tensor_is_running(flow, tensor);
 
 		n = runs->runs[run].pages;
 		if (where == SL_WHERE_NOWHERE)
-			n = u32_min(n, limits->alloc > used->alloc ? limits->alloc - used->alloc
-								   : 0);
+			n = (uint32_t)u64_min(n, limits->alloc > used->alloc
+							 ? limits->alloc - used->alloc
+							 : 0);
 		if (where != SL_WHERE_NOWHERE)
-			n = u32_min(n, limits->in - used->in);
+			n = link_pages(flow, SL_WAY_IN, tensor, limits->in, used->in, n);
 		if (where == SL_WHERE_STORE)
-			n = u32_min(n, limits->store_in - used->store_in);
+			n = (uint32_t)u64_min(n, limits->store_in - used->store_in);
 		if (where == SL_WHERE_HOST)
-			n = u32_min(n, limits->host_in - used->host_in);
+			n = link_pages(flow, SL_WAY_IN, tensor, limits->host_in,
+				       used->host_in, n);
 		if (n)
 			n = flow_room_make(flow, n, hurry, where == SL_WHERE_HOST);
 		if (!n)
@@ -202,15 +251,10 @@ queue_serve(struct sl_flow *flow, enum sl_queue queue, int urgent)
 		/* Making room may have joined runs, but not moved the head of a queue. */
 		run = runs->queue[queue].head;
 		used->alloc += n;
-		if (where == SL_WHERE_STORE) {
-			used->in += n;
-			used->store_in += n;
-			flow->moved[SL_PATH_STORE_IN] += n;
-		} else if (where == SL_WHERE_HOST) {
-			used->in += n;
-			used->host_in += n;
-			flow->moved[SL_PATH_HOST_IN] += n;
-		}
+		if (where == SL_WHERE_STORE)
+			crossing_take(flow, SL_PATH_STORE_IN, tensor, n);
+		else if (where == SL_WHERE_HOST)
+			crossing_take(flow, SL_PATH_HOST_IN, tensor, n);
 		flow->shape.source_parts++;
 		flow->shape.source = run;
 		flow->shape.source_pages = n;
@@ -227,14 +271,8 @@ plan_leave(struct sl_flow *flow, enum sl_queue queue, uint32_t n, enum sl_where 
 	struct sl_runs *runs = &flow->runs;
 	uint32_t run = runs->queue[queue].head;
 
-	flow->used.out += n;
-	if (where == SL_WHERE_HOST) {
-		flow->used.host_out += n;
-		flow->moved[SL_PATH_HOST_OUT] += n;
-	} else {
-		flow->used.store_out += n;
-		flow->moved[SL_PATH_STORE_OUT] += n;
-	}
+	crossing_take(flow, where == SL_WHERE_HOST ? SL_PATH_HOST_OUT : SL_PATH_STORE_OUT,
+		      runs->runs[run].tensor, n);
 	if (flow->shape.plan_parts < 2) {
 		flow->shape.plan[flow->shape.plan_parts] = run;
 		flow->shape.plan_pages[flow->shape.plan_parts] = n;
@@ -265,13 +303,14 @@ plans_serve(struct sl_flow *flow)
 	struct sl_runs *runs = &flow->runs;
 	const struct sl_flow_limits *limits = &flow->limits;
 	const struct sl_flow_limits *used = &flow->used;
-	uint32_t run, n;
+	uint32_t run, tensor, n;
 
 	while ((run = runs->queue[SL_QUEUE_EVICT_STORE].head) != SL_RUN_NONE) {
 		if (stored_let_go(flow, run))
 			continue;
-		n = u32_min(runs->runs[run].pages, limits->out - used->out);
-		n = u32_min(n, limits->store_out - used->store_out);
+		n = link_pages(flow, SL_WAY_OUT, runs->runs[run].tensor, limits->out,
+			       used->out, runs->runs[run].pages);
+		n = (uint32_t)u64_min(n, limits->store_out - used->store_out);
 		if (!n)
 			break;
 		plan_leave(flow, SL_QUEUE_EVICT_STORE, n, SL_WHERE_STORE);
@@ -284,12 +323,15 @@ plans_serve(struct sl_flow *flow)
 		/* To the host even if the store has it: from there it comes back faster. */
 		if (where == SL_WHERE_STORE && stored_let_go(flow, run))
 			continue;
-		n = u32_min(runs->runs[run].pages, limits->out - used->out);
+		tensor = runs->runs[run].tensor;
+		n = link_pages(flow, SL_WAY_OUT, tensor, limits->out, used->out,
+			       runs->runs[run].pages);
 		if (where == SL_WHERE_HOST) {
-			n = u32_min(n, limits->host_out - used->host_out);
+			n = link_pages(flow, SL_WAY_OUT, tensor, limits->host_out,
+				       used->host_out, n);
 			n = (uint32_t)u64_min(n, flow->host_pages - runs->host_used);
 		} else {
-			n = u32_min(n, limits->store_out - used->store_out);
+			n = (uint32_t)u64_min(n, limits->store_out - used->store_out);
 		}
 		if (!n)
 			break;
@@ -382,13 +424,14 @@ sl_flow_same(const struct sl_flow *flow, uint64_t most)
 }
 
 static void
-out_count(struct sl_flow *flow, uint32_t pages, enum sl_where where)
+out_count(struct sl_flow *flow, uint32_t run, uint32_t pages, enum sl_where where)
 {
-	if (where == SL_WHERE_HOST) {
-		flow->moved[SL_PATH_HOST_OUT] += pages;
-	} else if (where == SL_WHERE_STORE) {
-		flow->moved[SL_PATH_STORE_OUT] += pages;
-	}
+	uint32_t tensor = flow->runs.runs[run].tensor;
+
+	if (where == SL_WHERE_HOST)
+		crossing_count(flow, SL_PATH_HOST_OUT, tensor, pages);
+	else if (where == SL_WHERE_STORE)
+		crossing_count(flow, SL_PATH_STORE_OUT, tensor, pages);
 }
 
 void
@@ -405,20 +448,22 @@ sl_flow_repeat(struct sl_flow *flow, uint64_t steps)
 					      : SL_WHERE_STORE;
 
 		n = (uint32_t)(steps * shape->plan_pages[i]);
-		out_count(flow, n, where);
+		out_count(flow, shape->plan[i], n, where);
 		sl_runs_leave(runs, shape->plan[i], n, where);
 	}
 	if (shape->victim_parts) {
 		n = (uint32_t)(steps * shape->victim_pages);
-		out_count(flow, n, shape->victim_where);
+		out_count(flow, shape->victim, n, shape->victim_where);
 		sl_runs_leave(runs, shape->victim, n, shape->victim_where);
 	}
 	if (shape->source_parts) {
 		n = (uint32_t)(steps * shape->source_pages);
 		if (shape->source_where == SL_WHERE_HOST)
-			flow->moved[SL_PATH_HOST_IN] += n;
+			crossing_count(flow, SL_PATH_HOST_IN,
+				       runs->runs[shape->source].tensor, n);
 		else if (shape->source_where == SL_WHERE_STORE)
-			flow->moved[SL_PATH_STORE_IN] += n;
+			crossing_count(flow, SL_PATH_STORE_IN,
+				       runs->runs[shape->source].tensor, n);
 		sl_runs_arrive(runs, shape->source, n);
 	}
 }

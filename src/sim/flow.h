@@ -14,11 +14,16 @@
 #include "sim/runs.h"
 #include "sim/sim.h"
 
-struct sl_flow_limits { /* pages in one step */
-	uint32_t in, out;
-	uint32_t store_in, store_out; /* within in and out */
-	uint32_t host_in, host_out;
-	uint32_t alloc; /* pages given device memory, moved in or fresh */
+/*
+ * What a step may move. The link's budgets, in, out, host_in and host_out, are of time: a raw
+ * page takes SL_TRACE_RATIO_ONE of them, a compressed one less. Less than that is not used. The
+ * others are pages.
+ */
+struct sl_flow_limits {
+	uint64_t in, out;
+	uint64_t store_in, store_out; /* pages; they take their part of in and out as well */
+	uint64_t host_in, host_out;
+	uint64_t alloc; /* pages given device memory, moved in or fresh */
 };
 
 /* What the last step did, when it was simple enough to be repeated as it is. */
@@ -39,6 +44,8 @@ struct sl_flow {
 	uint64_t device_pages, host_pages;
 	uint64_t store_pages; /* the caller looks whether more is there */
 	struct sl_flow_limits limits;
+	/* By way, by tensor: what its pages cost on the link. NULL: all cross raw. */
+	const struct sl_move_cost *costs[SL_WAY_COUNT];
 
 	/* DeepUM: what the launches now ... now + window need is not taken for pages asked for
 	 * ahead, and tensors outside their life are dropped instead of moved. */
@@ -55,6 +62,9 @@ struct sl_flow {
 	int waits;
 
 	uint64_t moved[SL_PATH_COUNT]; /* pages */
+	/* Of them: what did not cross the link, since it was compressed; SL_TRACE_RATIO_ONE a
+	 * page. */
+	uint64_t saved[SL_PATH_COUNT];
 	struct sl_flow_shape shape;
 	/* Of the step in progress. */
 	struct sl_flow_limits used;

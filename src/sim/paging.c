@@ -41,8 +41,8 @@ limits_fill(struct paging *p)
 		return rc;
 	p->page_bytes = steps.unit_bytes;
 	p->step_ticks = steps.step_ticks;
-	l->in = l->host_in = steps.in;
-	l->out = l->host_out = steps.out;
+	l->in = l->host_in = (uint64_t)steps.in * SL_TRACE_RATIO_ONE;
+	l->out = l->host_out = (uint64_t)steps.out * SL_TRACE_RATIO_ONE;
 	l->store_in = steps.store_in;
 	l->store_out = steps.store_out;
 	page_ticks = (double)p->page_bytes * hz / m->alloc_bps;
@@ -50,12 +50,32 @@ limits_fill(struct paging *p)
 		page_ticks = floor(page_ticks);
 	l->alloc = UINT32_MAX / 2;
 	if (page_ticks > 0)
-		l->alloc = (uint32_t)fmin(fmax(1, floor((double)p->step_ticks / page_ticks)),
+		l->alloc = (uint64_t)fmin(fmax(1, floor((double)p->step_ticks / page_ticks)),
 					  UINT32_MAX / 2);
 	if (!p->options->as_published) {
 		p->link_late_ticks = (uint64_t)(m->link_ns * hz / 1e9);
 		p->store_late_ticks = p->link_late_ticks +
 				      (uint64_t)(m->store_read_ns * hz / 1e9);
+	}
+	return 0;
+}
+
+/* What moves cost, if the link compresses. */
+static int
+costs_fill(struct paging *p)
+{
+	const struct sl_trace *trace = p->work.trace;
+
+	if (!(p->machine->encode_bps > 0))
+		return 0;
+	for (int way = 0; way < SL_WAY_COUNT; way++) {
+		p->costs[way] = calloc((size_t)p->work.n_tensors + 1, sizeof(*p->costs[way]));
+		if (!p->costs[way])
+			return sl_fail(-ENOMEM, "simulator: no memory for %u tensors",
+				       p->work.n_tensors);
+		for (uint32_t t = 0; t < p->work.n_tensors; t++)
+			p->costs[way][t] = sl_machine_move(p->machine, (enum sl_way)way,
+							   trace->tensors[t].ratio);
 	}
 	return 0;
 }
@@ -101,6 +121,8 @@ gpu_init(struct paging *p, struct gpu *g)
 
 	g->paging = p;
 	g->flow.limits = p->limits;
+	g->flow.costs[SL_WAY_IN] = p->costs[SL_WAY_IN];
+	g->flow.costs[SL_WAY_OUT] = p->costs[SL_WAY_OUT];
 	g->flow.device_pages = p->machine->device_bytes / p->page_bytes;
 	/* GPUs have equal parts of the host's memory. */
 	g->flow.host_pages = p->machine->host_bytes / p->page_bytes / p->n_gpus;
@@ -166,7 +188,7 @@ step_bound(const struct sl_flow *flow)
 	if (flow->shape.victim_parts && flow->shape.victim_where == SL_WHERE_STORE &&
 	    used->store_out >= limits->store_out)
 		return SL_BOUND_STORE_WRITE;
-	if (flow->shape.victim_parts && used->out >= limits->out)
+	if (flow->shape.victim_parts && used->out + SL_TRACE_RATIO_ONE > limits->out)
 		return SL_BOUND_LINK_OUT;
 	if (used->store_in && used->store_in >= limits->store_in)
 		return SL_BOUND_STORE_READ;
@@ -201,6 +223,12 @@ gpu_step(struct gpu *g)
 	return 0;
 }
 
+static uint64_t
+u64_most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* GPUs that want the store now share it equally; so with the link, if they have only one. */
 static void
 limits_share(struct paging *p)
@@ -226,16 +254,17 @@ limits_share(struct paging *p)
 			l->store_in /= reads;
 		if (writes > 1)
 			l->store_out /= writes;
-		l->in += !l->in;
-		l->out += !l->out;
+		l->in = u64_most(l->in, SL_TRACE_RATIO_ONE);
+		l->out = u64_most(l->out, SL_TRACE_RATIO_ONE);
 		l->store_in += !l->store_in;
 		l->store_out += !l->store_out;
 		l->host_in = l->in;
 		l->host_out = l->out;
-		if (l->store_in > l->in)
-			l->store_in = l->in;
-		if (l->store_out > l->out)
-			l->store_out = l->out;
+		/* Raw pages cannot be more than the link takes; compressed ones may be. */
+		if (!p->costs[SL_WAY_IN] && l->store_in > l->in / SL_TRACE_RATIO_ONE)
+			l->store_in = l->in / SL_TRACE_RATIO_ONE;
+		if (!p->costs[SL_WAY_OUT] && l->store_out > l->out / SL_TRACE_RATIO_ONE)
+			l->store_out = l->out / SL_TRACE_RATIO_ONE;
 	}
 }
 
@@ -364,6 +393,10 @@ paging_check(const struct paging *p)
 			       "has %u: leave "
 			       "as_published out",
 			       p->machine->n_gpus);
+	if (p->machine->encode_bps > 0 && (p->options->as_published || !sl_paging_is_ours(p)))
+		return sl_fail(-EINVAL,
+			       "simulator: a published policy, or as published, knows no "
+			       "compressed link: leave encode_bps and decode_bps 0");
 	return 0;
 }
 
@@ -388,6 +421,8 @@ sl_paging_run(const struct sl_paging_rules *rules, const struct sl_trace *trace,
 	rc = paging_check(&p);
 	if (!rc)
 		rc = limits_fill(&p);
+	if (!rc)
+		rc = costs_fill(&p);
 	if (rc)
 		goto out;
 	p.gpus = calloc(machine->n_gpus, sizeof(*p.gpus));
@@ -421,6 +456,8 @@ out:
 	for (i = 0; p.gpus && i < p.n_gpus; i++)
 		gpu_fini(&p.gpus[i]);
 	free(p.gpus);
+	free(p.costs[SL_WAY_IN]);
+	free(p.costs[SL_WAY_OUT]);
 	sl_sim_work_fini(&p.work);
 	return rc;
 }

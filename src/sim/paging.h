@@ -61,7 +61,8 @@ struct gpu {
 	uint64_t late_ticks;  /* latency of the last page that arrived */
 	uint32_t attempts;
 	struct gpu_waits waits;
-	uint64_t moved[SL_PATH_COUNT], faults; /* before and since the period's begin */
+	/* Before and since the period's begin. */
+	uint64_t moved[SL_PATH_COUNT], saved[SL_PATH_COUNT], faults;
 };
 
 struct paging {
@@ -74,6 +75,8 @@ struct paging {
 	uint64_t step_ticks; /* between transfer steps */
 	uint64_t step_next; /* number of the next step; its time is that times step_ticks */
 	struct sl_flow_limits limits; /* of the machine; shared by the GPUs */
+	/* By tensor, of a link that compresses; NULL: it does not. */
+	struct sl_move_cost *costs[SL_WAY_COUNT];
 	uint64_t store_late_ticks, link_late_ticks;
 	struct gpu *gpus;
 	uint32_t n_gpus;

@@ -355,6 +355,11 @@ launch_end(struct gpu *g)
 							   g->moved[path]) *
 							  p->page_bytes;
 		g->moved[path] = g->flow.moved[path];
+		g->result.period_saved_bytes[g->period][path] = (g->flow.saved[path] -
+								 g->saved[path]) /
+								SL_TRACE_RATIO_ONE *
+								p->page_bytes;
+		g->saved[path] = g->flow.saved[path];
 	}
 	if (++g->period == g->result.n_periods)
 		g->state = GPU_DONE;

@@ -61,18 +61,22 @@ struct sl_sim_result {
 	uint32_t best_period;                    /* the period reported */
 	uint64_t bytes[SL_PATH_COUNT];           /* of the period reported */
 	uint64_t (*period_bytes)[SL_PATH_COUNT]; /* by period */
-	uint64_t faults;                         /* of the period reported, in pages */
-	uint64_t *period_faults;                 /* by period */
-	struct sl_sim_launch *launches;          /* n_periods x n_launches */
+	/* Of bytes: those that did not cross the link, since the rest was compressed. */
+	uint64_t saved_bytes[SL_PATH_COUNT];
+	uint64_t (*period_saved_bytes)[SL_PATH_COUNT]; /* by period */
+	uint64_t faults;                /* of the period reported, in pages */
+	uint64_t *period_faults;        /* by period */
+	struct sl_sim_launch *launches; /* n_periods x n_launches */
 };
 void sl_sim_result_fini(struct sl_sim_result *result);
 
 /*
- * A policy: runs the trace on the machine. plan: for policies that execute one, else NULL.
- * out: filled on 0, released by sl_sim_result_fini(). A trace that the policy cannot run is
- * a result (failed, why), not an error. With machine->n_gpus > 1 each GPU runs a copy of the
- * trace, sharing as machine.h says; the result is that of the GPU that was slowest (lru and
- * plan without as_published; the pager itself knows one GPU). Errors: -EINVAL (machine,
+ * A policy: runs the trace on the machine. plan: for policies that execute one, else NULL. out:
+ * filled on 0, released by sl_sim_result_fini(). A trace that the policy cannot run is a result
+ * (failed, why), not an error. With machine->n_gpus > 1 each GPU runs a copy of the trace,
+ * sharing as machine.h says; the result is that of the GPU that was slowest (lru and plan without
+ * as_published; the pager itself knows one GPU). The link compresses (machine.h) for lru and
+ * plan; those with as_published, and the pager itself, refuse it. Errors: -EINVAL (machine,
  * options or plan, with a text), -ENOMEM, -ENOSPC (a launch waits for room that can never be
  * made). Threads: any; nothing is kept. Does not block.
  */

@@ -165,9 +165,10 @@ sl_result_init(struct sl_sim_result *result, const struct sl_sim_work *work, uin
 	result->launches = calloc((size_t)periods * work->n_launches + 1,
 				  sizeof(*result->launches));
 	result->period_bytes = calloc(periods, sizeof(*result->period_bytes));
+	result->period_saved_bytes = calloc(periods, sizeof(*result->period_saved_bytes));
 	result->period_faults = calloc(periods, sizeof(*result->period_faults));
 	if (!result->period_ticks || !result->launches || !result->period_bytes ||
-	    !result->period_faults) {
+	    !result->period_saved_bytes || !result->period_faults) {
 		sl_sim_result_fini(result);
 		return sl_fail(-ENOMEM, "simulator: no memory for results of %u launches",
 			       work->n_launches);
@@ -181,6 +182,7 @@ sl_sim_result_fini(struct sl_sim_result *result)
 	free(result->period_ticks);
 	free(result->launches);
 	free(result->period_bytes);
+	free(result->period_saved_bytes);
 	free(result->period_faults);
 	memset(result, 0, sizeof(*result));
 }
@@ -215,6 +217,8 @@ sl_result_choose(struct sl_sim_result *result, int as_published)
 	result->best_ticks = result->period_ticks[best];
 	result->faults = result->period_faults[best];
 	memcpy(result->bytes, result->period_bytes[best], sizeof(result->bytes));
+	memcpy(result->saved_bytes, result->period_saved_bytes[best],
+	       sizeof(result->saved_bytes));
 }
 
 int

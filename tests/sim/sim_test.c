@@ -43,6 +43,25 @@ random_trace(struct sl_rng *rng, uint32_t launches, uint32_t tensors, uint32_t p
 	return trace;
 }
 
+void
+codec_draw(struct sl_rng *rng, struct sl_trace *trace, struct sl_machine *machine)
+{
+	double fast = 1 + 20 * sl_rng_unit(rng);
+	uint32_t common = sl_rng_below(rng, 2) ? 1 + (uint32_t)sl_rng_below(rng, 8000) : 0;
+
+	for (uint32_t t = 0; t < trace->n_tensors; t++) {
+		struct sl_tensor *tensor = &trace->tensors[t];
+
+		tensor->ratio = 1 + (uint32_t)sl_rng_below(rng, SL_TRACE_RATIO_ONE);
+		if (sl_rng_below(rng, 4) == 0)
+			tensor->ratio = sl_rng_below(rng, 2) ? 0 : 1;
+		if (common)
+			tensor->ratio = common;
+	}
+	machine->encode_bps = machine->link_out_bps * fast / 1.5;
+	machine->decode_bps = machine->link_in_bps * fast;
+}
+
 struct sl_trace *
 published_trace(const char *model, uint32_t batch)
 {

@@ -56,6 +56,11 @@ void small_machine(struct sl_machine *machine, uint32_t device_pages, uint32_t h
 struct sl_trace *random_trace(struct sl_rng *rng, uint32_t launches, uint32_t tensors,
 			      uint32_t pages);
 
+/* Give the trace ratios, and the machine a codec: mostly a fast one, sometimes one that is
+ * slower than the link. Every other time all tensors have the same ratio; else each has its
+ * own, or none. */
+void codec_draw(struct sl_rng *rng, struct sl_trace *trace, struct sl_machine *machine);
+
 /* The published inputs, or NULL with a reason printed when they are not there. */
 struct sl_trace *published_trace(const char *model, uint32_t batch);
 

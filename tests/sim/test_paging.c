@@ -6,6 +6,8 @@
 #include "g10/replica.h"
 #include "sim_test.h"
 
+#include <math.h>
+
 #define STEP 10000 /* ticks of one transfer step of small_machine() */
 
 static struct sl_trace *
@@ -100,6 +102,53 @@ our_pager_writes_nothing_that_the_store_has(void)
 	sl_trace_destroy(trace);
 }
 
+/* 40 pages from host memory, 10 raw ones a step. At half their bytes they take 2 steps; with a
+ * codec of 10 pages in 0.7 steps, 3; with one slower than the link they are left raw. */
+static void
+compressed_pages_take_their_part_of_the_link(void)
+{
+	static const struct {
+		double decode_bps;
+		uint32_t ratio, steps, saved;
+	} rows[] = {
+		{0, 5000, 4, 0},
+		{409.6e9, 5000, 2, 20},
+		{4.096e9 / 0.7, 5000, 3, 20},
+		{4e9, 5000, 4, 0},
+		{409.6e9, 0, 4, 0},
+		{409.6e9, 1, 1, 40},
+		{409.6e9, 10000, 4, 0},
+	};
+	struct sl_sim_options options = {0};
+	struct sl_trace *trace = two_launches();
+	struct sl_machine machine;
+	struct sl_sim_result result;
+
+	small_machine(&machine, 100, 100);
+	machine.store_bytes = 4 * KIB; /* the weights begin in host memory */
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		machine.encode_bps = machine.decode_bps = rows[i].decode_bps;
+		trace->tensors[0].ratio = rows[i].ratio;
+		policy_run("lru", trace, &machine, NULL, &options, &result);
+		CHECK_EQ(result.launches[0].end_ticks - 5000,
+			 rows[i].steps * STEP + (uint64_t)machine.link_ns);
+		CHECK_EQ(result.period_bytes[0][SL_PATH_HOST_IN], 40 * 4 * KIB);
+		/* A page or so of parts of pages. */
+		CHECK(result.period_saved_bytes[0][SL_PATH_HOST_IN] <=
+		      rows[i].saved * 4 * KIB);
+		CHECK((result.period_saved_bytes[0][SL_PATH_HOST_IN] + 4 * KIB) >=
+		      rows[i].saved * 4 * KIB);
+		sl_sim_result_fini(&result);
+	}
+	options.as_published = 1;
+	CHECK_FAILS(sl_sim_lru.run(trace, &machine, NULL, &options, &result), -EINVAL,
+		    "no compressed link");
+	options.as_published = 0;
+	CHECK_FAILS(g10_policy_uvm.run(trace, &machine, NULL, &options, &result), -EINVAL,
+		    "no compressed link");
+	sl_trace_destroy(trace);
+}
+
 static void
 launch_that_exceeds_the_device_fails_with_its_name(void)
 {
@@ -160,6 +209,26 @@ plan_steps_move_what_they_say(void)
 	sl_trace_destroy(trace);
 }
 
+static void
+steps_at_once_are_the_steps(const char *policy, const struct sl_trace *trace,
+			    const struct sl_machine *machine, const struct sl_plan *plan)
+{
+	struct sl_sim_options options = {.periods = 3};
+	struct sl_sim_result a, b;
+
+	policy_run(policy, trace, machine, plan, &options, &a);
+	options.single_steps = 1;
+	policy_run(policy, trace, machine, plan, &options, &b);
+	CHECK(!a.failed && a.best_ticks >= a.ideal_ticks);
+	results_check_equal(&a, &b);
+	for (int path = 0; path < SL_PATH_COUNT; path++) {
+		CHECK_EQ(a.saved_bytes[path], b.saved_bytes[path]);
+		CHECK(a.saved_bytes[path] <= a.bytes[path]);
+	}
+	sl_sim_result_fini(&a);
+	sl_sim_result_fini(&b);
+}
+
 /* For any trace: repeated steps taken at once are the steps taken one by one; time is never
  * below the ideal; launches follow each other; pages that come in have gone out, or were
  * cold; a second run is the same. */
@@ -205,6 +274,8 @@ any_trace_keeps_the_rules(uint64_t seed)
 			sl_sim_result_fini(&b);
 		}
 	}
+	codec_draw(&rng, trace, &machine);
+	steps_at_once_are_the_steps("lru", trace, &machine, NULL);
 	sl_trace_destroy(trace);
 }
 
@@ -241,6 +312,8 @@ any_plan_is_carried_out(uint64_t seed)
 		sl_sim_result_fini(&a);
 		sl_sim_result_fini(&b);
 	}
+	codec_draw(&rng, trace, &machine);
+	steps_at_once_are_the_steps("plan", trace, &machine, plan);
 	sl_plan_destroy(plan);
 	sl_trace_destroy(trace);
 }
@@ -301,6 +374,10 @@ impossible_machines_are_refused(void)
 	REFUSED(link_batch_pages, 0, "link_batch_pages");
 	REFUSED(n_gpus, 0, "n_gpus");
 	REFUSED(fault_ns, -1, "fault_ns");
+	REFUSED(encode_bps, 1e9, "decode_bps");
+	REFUSED(decode_bps, 1e9, "encode_bps");
+	REFUSED(encode_bps, -1, "encode_bps");
+	REFUSED(decode_bps, NAN, "encode_bps");
 #undef REFUSED
 	small_machine(&machine, 100, 100);
 	options.period = 1;
@@ -317,6 +394,7 @@ main(void)
 	cold_weights_cost_their_steps_and_warm_ones_nothing();
 	our_pager_computes_behind_its_data();
 	our_pager_writes_nothing_that_the_store_has();
+	compressed_pages_take_their_part_of_the_link();
 	launch_that_exceeds_the_device_fails_with_its_name();
 	plan_steps_move_what_they_say();
 	impossible_machines_are_refused();

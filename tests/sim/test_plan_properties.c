@@ -178,7 +178,9 @@ plan_simulate(const struct sl_plan *plan, const struct sl_trace *trace,
 	const struct sl_sim_policy *policy = g10_policy_find("plan");
 
 	CHECK(policy != NULL);
-	for (int as_published = 0; as_published < 2; as_published++) {
+	/* As published no link compresses. */
+	for (int as_published = 0; as_published < 1 + !(machine->encode_bps > 0);
+	     as_published++) {
 		struct sl_sim_options options = {.as_published = as_published, .periods = 5};
 		struct sl_sim_result result;
 		struct sl_bound bound;
@@ -218,6 +220,13 @@ random_plans_keep_budget_presence_and_bytes(void)
 		plan_execute(plan, trace, &machine);
 		plan_simulate(plan, trace, &machine);
 		steps += plan->n_steps;
+		sl_plan_destroy(plan);
+		/* Made for a compressed link, it keeps the same rules. */
+		codec_draw(&rng, trace, &machine);
+		CHECK(!sl_planner_sluice.make(trace, &machine, NULL, &plan));
+		CHECK(!sl_plan_check(plan, trace, &machine));
+		plan_execute(plan, trace, &machine);
+		plan_simulate(plan, trace, &machine);
 		sl_plan_destroy(plan);
 		sl_trace_destroy(trace);
 	}

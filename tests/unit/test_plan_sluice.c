@@ -145,6 +145,46 @@ prediction_is_between_the_bound_and_little_above_it(void **state)
 	}
 }
 
+/* A codec faster than the link, and every tensor at a fraction of its bytes: as good as a link
+ * that is as many times faster. With a slow codec its rate is that of the link; slower than the
+ * link, it is not used. */
+static void
+all_at_one_ratio_is_a_faster_link(void **state)
+{
+	static const struct {
+		uint32_t ratio;
+		double codec; /* of the link's rate */
+		double link;
+	} rows[] = {{5000, 100, 2},  {2500, 100, 4}, {2500, 2, 2}, {1, 3, 3},
+		    {10000, 100, 1}, {2500, 0.9, 1}, {0, 100, 1}};
+	struct sl_trace *trace = chain_make(1000000);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sl_machine coding = machine_make(1024 * MIB, 8192 * MIB);
+		struct sl_machine faster = coding;
+		struct sl_bound bound, other;
+		uint64_t ns;
+
+		for (uint32_t t = 0; t < trace->n_tensors; t++)
+			trace->tensors[t].ratio = rows[i].ratio;
+		coding.encode_bps = coding.decode_bps = coding.link_in_bps * rows[i].codec;
+		faster.link_in_bps *= rows[i].link;
+		faster.link_out_bps *= rows[i].link;
+		assert_int_equal(sl_bound_make(trace, &coding, 0, &bound), 0);
+		assert_int_equal(sl_bound_make(trace, &faster, 0, &other), 0);
+		assert_in_range(bound.moving_ticks, other.moving_ticks * 99 / 100,
+				other.moving_ticks * 101 / 100);
+		assert_in_range(bound.ticks, other.ticks * 99 / 100, other.ticks * 101 / 100);
+		ns = predict(trace, &coding);
+		assert_in_range(ns, bound.moving_ticks * 99 / 100,
+				bound.moving_ticks * 12 / 10);
+		assert_in_range(ns, predict(trace, &faster) * 95 / 100,
+				predict(trace, &faster) * 105 / 100);
+	}
+	sl_trace_destroy(trace);
+}
+
 static void
 launch_that_cannot_fit_is_named_with_the_least_that_would_do(void **state)
 {
@@ -269,6 +309,7 @@ main(void)
 		T(what_fits_neither_moves_nor_frees),
 		T(slow_launches_hide_all_moves),
 		T(prediction_is_between_the_bound_and_little_above_it),
+		T(all_at_one_ratio_is_a_faster_link),
 		T(launch_that_cannot_fit_is_named_with_the_least_that_would_do),
 		T(stores_too_small_are_an_error),
 		T(same_input_gives_the_same_plan),
