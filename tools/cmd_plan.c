@@ -44,6 +44,12 @@ static const char help_machine[] =
 	"together,\n"
 	"                            endurance is what one drive may be written in its "
 	"life\n"
+	"      --codec RATE          the GPU compresses what crosses the link, each way "
+	"at "
+	"this\n"
+	"                            rate of raw bytes; or encode=RATE,decode=RATE. The "
+	"trace\n"
+	"                            has to have ratios\n"
 	"      --gpus N              that share host memory and store\n"
 	"\n"
 	"Options:\n"
@@ -75,6 +81,7 @@ enum {
 	OPT_HOST,
 	OPT_LINK,
 	OPT_STORE,
+	OPT_CODEC,
 	OPT_GPUS,
 	OPT_PERIOD,
 	OPT_PLANNER,
@@ -90,6 +97,7 @@ static const struct option long_options[] = {
 	{"host-memory", required_argument, NULL, OPT_HOST},
 	{"link", required_argument, NULL, OPT_LINK},
 	{"store", required_argument, NULL, OPT_STORE},
+	{"codec", required_argument, NULL, OPT_CODEC},
 	{"gpus", required_argument, NULL, OPT_GPUS},
 	{"period", required_argument, NULL, OPT_PERIOD},
 	{"planner", required_argument, NULL, OPT_PLANNER},
@@ -128,12 +136,13 @@ plan_rate_parse(const char *text, double *out)
 	return 0;
 }
 
-/* One "key=value" of --store or --link. */
+/* One "key=value" of --store, --link or --codec. */
 static int
 pair_take(const char *option, const char *key, const char *value, struct sl_machine *machine)
 {
 	uint64_t number;
-	int store = strcmp(option, "store") == 0, rc = -EINVAL;
+	int store = strcmp(option, "store") == 0, codec = strcmp(option, "codec") == 0;
+	int rc = -EINVAL;
 
 	if (store && strcmp(key, "read") == 0)
 		rc = plan_rate_parse(value, &machine->store_read_bps);
@@ -149,9 +158,13 @@ pair_take(const char *option, const char *key, const char *value, struct sl_mach
 		rc = command_number(value, 1, 4096, &number);
 		if (!rc)
 			machine->n_drives = (uint32_t)number;
-	} else if (!store && strcmp(key, "in") == 0)
+	} else if (codec && strcmp(key, "encode") == 0)
+		rc = plan_rate_parse(value, &machine->encode_bps);
+	else if (codec && strcmp(key, "decode") == 0)
+		rc = plan_rate_parse(value, &machine->decode_bps);
+	else if (!store && !codec && strcmp(key, "in") == 0)
 		rc = plan_rate_parse(value, &machine->link_in_bps);
-	else if (!store && strcmp(key, "out") == 0)
+	else if (!store && !codec && strcmp(key, "out") == 0)
 		rc = plan_rate_parse(value, &machine->link_out_bps);
 	else
 		return command_usage("plan", "--%s has no '%s'", option, key);
@@ -183,6 +196,19 @@ pairs_take(const char *option, const char *text, struct sl_machine *machine)
 	return SL_EXIT_OK;
 }
 
+/* A rate each way, or both as pairs. */
+static int
+rates_take(const char *option, double *in_bps, double *out_bps, struct sl_machine *machine)
+{
+	if (strchr(optarg, '='))
+		return pairs_take(option, optarg, machine);
+	if (plan_rate_parse(optarg, in_bps))
+		return command_usage("plan", "--%s: '%s' is not a rate like 32G", option,
+				     optarg);
+	*out_bps = *in_bps;
+	return SL_EXIT_OK;
+}
+
 static int
 machine_option(int c, struct sl_machine *machine)
 {
@@ -198,13 +224,11 @@ machine_option(int c, struct sl_machine *machine)
 		*(c == OPT_DEVICE ? &machine->device_bytes : &machine->host_bytes) = number;
 		break;
 	case OPT_LINK:
-		if (strchr(optarg, '='))
-			return pairs_take("link", optarg, machine);
-		if (plan_rate_parse(optarg, &machine->link_in_bps))
-			return command_usage("plan", "--link: '%s' is not a rate like 32G",
-					     optarg);
-		machine->link_out_bps = machine->link_in_bps;
-		break;
+		return rates_take("link", &machine->link_in_bps, &machine->link_out_bps,
+				  machine);
+	case OPT_CODEC:
+		return rates_take("codec", &machine->decode_bps, &machine->encode_bps,
+				  machine);
 	case OPT_STORE:
 		return pairs_take("store", optarg, machine);
 	case OPT_GPUS:
@@ -321,6 +345,16 @@ arguments_read(int argc, char **argv, struct plan_job *job)
 	if (job->keep > 0 && !job->sweep)
 		return command_usage("plan",
 				     "--keep is of --sweep: one machine has no smallest");
+	if ((job->machine.encode_bps > 0) != (job->machine.decode_bps > 0))
+		return command_usage("plan",
+				     "--codec: both encode= and decode= are needed");
+	if (plan_job_codes(job) && job->as_published)
+		return command_usage(
+			"plan",
+			"--codec goes not with --as-published: nothing compressed there");
+	if (plan_job_codes(job) && !job->policy->codes)
+		return command_usage("plan", "--codec goes with --policy plan or lru, not with %s",
+				     job->policy->policy->name);
 	if (!job->policy->plans && (job->plan_path || job->output))
 		return command_usage("plan", "--policy %s carries out no plan: neither --plan nor --output",
 				     job->policy->policy->name);
@@ -331,29 +365,65 @@ arguments_read(int argc, char **argv, struct plan_job *job)
 
 /* ---- one run ---- */
 
-/* The plan that was given or is asked for, carried out; ours is the best of several. */
+/* The plan that was given or is asked for, carried out; ours is the best of several. A policy
+ * without plans just runs. */
 static int
-plan_run(const struct plan_job *job, const struct sl_sim_options *options,
-	 struct plan_outcome *outcome)
+machine_plan_run(const struct plan_job *job, const struct sl_machine *machine,
+		 const struct sl_sim_options *options, struct sl_plan **plan,
+		 struct sl_sim_result *result)
 {
 	struct sl_planner_options planning = {.as_published = job->as_published};
 	const struct sl_planner *planner = job->planner;
 	int rc;
 
+	if (!job->policy->plans)
+		return job->policy->policy->run(job->trace, machine, NULL, options, result);
 	if (job->policy->planner)
 		planner = plan_models.planner_find(job->policy->planner);
 	if (!job->plan_path && planner == &sl_planner_sluice)
-		return sl_best_plan(job->trace, &job->machine,
-				    plan_models.planner_find("g10"), job->policy->policy,
-				    options, &outcome->plan, &outcome->result);
+		return sl_best_plan(job->trace, machine, plan_models.planner_find("g10"),
+				    job->policy->policy, options, plan, result);
 	if (job->plan_path)
-		rc = sl_plan_read(job->plan_path, &outcome->plan);
+		rc = sl_plan_read(job->plan_path, plan);
 	else
-		rc = planner->make(job->trace, &job->machine, &planning, &outcome->plan);
+		rc = planner->make(job->trace, machine, &planning, plan);
 	if (rc)
 		return rc;
-	return job->policy->policy->run(job->trace, &job->machine, outcome->plan, options,
-					&outcome->result);
+	return job->policy->policy->run(job->trace, machine, *plan, options, result);
+}
+
+/* Without the codec, for the comparison. What is best there may be better with it than what was
+ * found with it: then it is taken. */
+static int
+raw_run(const struct plan_job *job, const struct sl_sim_options *options,
+	struct plan_outcome *outcome)
+{
+	struct sl_machine raw = job->machine;
+	struct sl_sim_result again = {0};
+	struct sl_plan *plan = NULL;
+	int rc;
+
+	raw.encode_bps = raw.decode_bps = 0;
+	rc = sl_bound_make(job->trace, &raw, 0, &outcome->raw_bound);
+	if (!rc)
+		rc = machine_plan_run(job, &raw, options, &plan, &outcome->raw_result);
+	if (!rc && outcome->raw_result.failed)
+		rc = sl_fail(-ENOSPC, "%s: without --codec: %s",
+			     job->policy->policy->name, outcome->raw_result.why);
+	if (!rc && plan && !job->plan_path &&
+	    !job->policy->policy->run(job->trace, &job->machine, plan, options, &again) &&
+	    !again.failed && again.best_ticks < outcome->result.best_ticks) {
+		struct sl_sim_result result = outcome->result;
+		struct sl_plan *worse = outcome->plan;
+
+		outcome->result = again;
+		outcome->plan = plan;
+		again = result;
+		plan = worse;
+	}
+	sl_sim_result_fini(&again);
+	sl_plan_destroy(plan);
+	return rc;
 }
 
 static int
@@ -368,12 +438,13 @@ job_run(const struct plan_job *job, struct plan_outcome *outcome)
 				   &outcome->bound);
 	outcome->has_bound = !job->policy->unbound &&
 			     !(job->as_published && job->policy->unbound_published);
-	if (!rc && job->policy->plans)
-		rc = plan_run(job, &options, outcome);
-	else if (!rc)
-		rc = policy->run(job->trace, &job->machine, NULL, &options, &outcome->result);
+	if (!rc)
+		rc = machine_plan_run(job, &job->machine, &options, &outcome->plan,
+				      &outcome->result);
 	if (!rc && outcome->result.failed)
 		rc = sl_fail(-ENOSPC, "%s: %s", policy->name, outcome->result.why);
+	if (!rc && plan_job_codes(job))
+		rc = raw_run(job, &options, outcome);
 	if (!rc && job->output)
 		rc = sl_plan_write(outcome->plan, job->output);
 	if (!rc && job->svg)
@@ -404,6 +475,22 @@ plan_period_take(struct plan_job *job, struct sl_trace **trace)
 	return 0;
 }
 
+/* A codec needs to know how far data shrink. */
+static int
+ratio_check(const struct plan_job *job)
+{
+	struct sl_trace_ratio ratio;
+
+	sl_trace_ratio(job->trace, &ratio);
+	if (!plan_job_codes(job) || ratio.tensors)
+		return 0;
+	return sl_fail(
+		-EINVAL,
+		"%s: no tensor has a ratio, which --codec needs: record it with sluice "
+		"run --record and less device memory than the program uses",
+		job->trace_path);
+}
+
 int
 cmd_plan(int argc, char **argv)
 {
@@ -422,6 +509,8 @@ cmd_plan(int argc, char **argv)
 	if (!rc)
 		rc = plan_period_take(&job, &trace);
 	job.trace = trace;
+	if (!rc)
+		rc = ratio_check(&job);
 	if (!rc && job.sweep)
 		code = plan_sweep_run(&job);
 	else if (!rc)
@@ -430,6 +519,7 @@ cmd_plan(int argc, char **argv)
 		code = command_fail("plan", "%s", sluice_last_error());
 	sl_plan_destroy(outcome.plan);
 	sl_sim_result_fini(&outcome.result);
+	sl_sim_result_fini(&outcome.raw_result);
 	sl_trace_destroy(trace);
 	return code;
 }

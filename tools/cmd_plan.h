@@ -27,6 +27,7 @@ struct plan_policy {
 	const char *planner; /* always that planner's; NULL: the one asked for */
 	int unbound; /* it does not keep to the rules of the machine that the bound is for, */
 	int unbound_published; /* or not with --as-published, since it keeps copies */
+	int codes;             /* it moves by a link that may compress: --codec */
 };
 
 /* What a program's `plan` offers: tools/plan_models.c, papers/g10/plan_models.c. */
@@ -57,7 +58,17 @@ struct plan_outcome {
 	struct sl_sim_result result;
 	struct sl_bound bound;
 	int has_bound; /* the policy keeps to the rules of the machine that it is for */
+	/* With --codec: the same on the machine without it. */
+	struct sl_sim_result raw_result;
+	struct sl_bound raw_bound;
 };
+
+/* Does the job's link compress? */
+static inline int
+plan_job_codes(const struct plan_job *job)
+{
+	return job->machine.encode_bps > 0;
+}
 
 /* The period that is asked for, as a trace of one. On failure *trace is the caller's as it was. */
 int plan_period_take(struct plan_job *job, struct sl_trace **trace) SL_MUST_CHECK;

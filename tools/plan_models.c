@@ -9,9 +9,9 @@
 #include "sim/core_run.h"
 
 static const struct plan_policy policies[] = {
-	{.policy = &sl_sim_plan, .plans = 1},
+	{.policy = &sl_sim_plan, .plans = 1, .codes = 1},
 	{.policy = &sl_sim_ideal, .unbound = 1},
-	{.policy = &sl_sim_lru},
+	{.policy = &sl_sim_lru, .codes = 1},
 	{.policy = &sl_sim_core_lru},
 	{.policy = &sl_sim_core_dragon},
 	{.policy = &sl_sim_core_uvm},

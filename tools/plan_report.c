@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints one run of `sluice plan`: time, its parts, moved bytes, and wear.
+ * Prints one run of `sluice plan`: time, its parts, moved bytes, wear, and what compression gives.
  *
  * A phase is a tenth of the period's launch time with unlimited memory. It is bound by the
  * resource that its launches waited for the longest, or by compute if they waited for less than
@@ -118,6 +118,87 @@ bound_print(const struct plan_job *job, const char *title, const char *whose,
 	       100.0 * ((double)ticks / (double)least - 1));
 }
 
+/* Bytes that cross the link each way in a period. */
+static void
+link_bytes(const struct sl_sim_result *result, uint64_t *in, uint64_t *out)
+{
+	uint64_t crossed[SL_PATH_COUNT];
+
+	for (int path = 0; path < SL_PATH_COUNT; path++)
+		crossed[path] = result->bytes[path] - result->saved_bytes[path];
+	*in = crossed[SL_PATH_STORE_IN] + crossed[SL_PATH_HOST_IN];
+	*out = crossed[SL_PATH_STORE_OUT] + crossed[SL_PATH_HOST_OUT];
+}
+
+/* What compression gives; without --codec, that the trace could tell. */
+static void
+codec_print(const struct plan_job *job, const struct plan_outcome *outcome)
+{
+	uint64_t in, out, raw_in, raw_out;
+	struct sl_trace_ratio ratio;
+	char text[32], other[32];
+
+	sl_trace_ratio(job->trace, &ratio);
+	if (!ratio.tensors)
+		return;
+	printf("\n%-16s %.3f of %s in %u of %u tensors", "ratio", ratio.mean,
+	       sl_size_format(ratio.bytes, text, sizeof(text)), ratio.tensors,
+	       job->trace->n_tensors);
+	if (!plan_job_codes(job)) {
+		printf(": --codec says what compression would give\n");
+		return;
+	}
+	printf("; the rest is taken for raw\n%-16s encodes %.4g GB/s, decodes %.4g GB/s: "
+	       "as "
+	       "given\n\n",
+	       "codec", job->machine.encode_bps / 1e9, job->machine.decode_bps / 1e9);
+	link_bytes(&outcome->result, &in, &out);
+	link_bytes(&outcome->raw_result, &raw_in, &raw_out);
+	printf("%-16s %12s %12s\n", "compression", "without", "with");
+	printf("%-16s %10.6f s %10.6f s  %.3f times as fast\n", "period",
+	       seconds(job, outcome->raw_result.best_ticks),
+	       seconds(job, outcome->result.best_ticks),
+	       (double)outcome->raw_result.best_ticks / (double)outcome->result.best_ticks);
+	printf("%-16s %10.6f s %10.6f s  by any schedule\n", "at least",
+	       seconds(job, outcome->raw_bound.ticks), seconds(job, outcome->bound.ticks));
+	printf("%-16s %12s %12s\n", "link in", sl_size_format(raw_in, text, sizeof(text)),
+	       sl_size_format(in, other, sizeof(other)));
+	printf("%-16s %12s %12s\n", "link out", sl_size_format(raw_out, text, sizeof(text)),
+	       sl_size_format(out, other, sizeof(other)));
+}
+
+static void
+codec_json(struct json *json, const struct plan_job *job, const struct plan_outcome *outcome)
+{
+	uint64_t in, out, raw_in, raw_out;
+	struct sl_trace_ratio ratio;
+
+	sl_trace_ratio(job->trace, &ratio);
+	json_u64(json, "ratio_tensors", ratio.tensors);
+	json_u64(json, "ratio_bytes", ratio.bytes);
+	if (ratio.tensors)
+		json_double(json, "ratio", ratio.mean);
+	else
+		json_null(json, "ratio");
+	if (!plan_job_codes(job)) {
+		json_null(json, "compression");
+		return;
+	}
+	link_bytes(&outcome->result, &in, &out);
+	link_bytes(&outcome->raw_result, &raw_in, &raw_out);
+	json_object(json, "compression");
+	json_double(json, "encode_bytes_per_s", job->machine.encode_bps);
+	json_double(json, "decode_bytes_per_s", job->machine.decode_bps);
+	json_u64(json, "raw_period_ticks", outcome->raw_result.best_ticks);
+	json_u64(json, "raw_bound_ticks", outcome->raw_bound.ticks);
+	json_u64(json, "raw_moving_bound_ticks", outcome->raw_bound.moving_ticks);
+	json_u64(json, "raw_link_in_bytes", raw_in);
+	json_u64(json, "raw_link_out_bytes", raw_out);
+	json_u64(json, "link_in_bytes", in);
+	json_u64(json, "link_out_bytes", out);
+	json_close(json);
+}
+
 void
 plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome)
 {
@@ -180,6 +261,7 @@ plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome
 		       result->bytes[SL_PATH_STORE_OUT]
 			       ? "unknown: give --store endurance="
 			       : "nothing is written to them");
+	codec_print(job, outcome);
 }
 
 void
@@ -221,6 +303,7 @@ plan_report_json(const struct plan_job *job, const struct plan_outcome *outcome)
 	for (int path = 0; path < SL_PATH_COUNT; path++)
 		json_u64(&json, path_keys[path], result->bytes[path]);
 	json_double(&json, "drive_years", drive_years(job, outcome));
+	codec_json(&json, job, outcome);
 	json_array(&json, "phases");
 	for (uint32_t i = 0; i < count; i++) {
 		json_object(&json, NULL);

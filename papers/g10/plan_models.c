@@ -10,7 +10,7 @@
 #include "sim/core_run.h"
 
 static const struct plan_policy policies[] = {
-	{.policy = &g10_policy_plan, .plans = 1},
+	{.policy = &g10_policy_plan, .plans = 1, .codes = 1},
 	{.policy = &sl_sim_ideal, .unbound = 1},
 	{.policy = &g10_policy_uvm},
 	{.policy = &g10_policy_deepum},
@@ -18,7 +18,7 @@ static const struct plan_policy policies[] = {
 	{.policy = &g10_policy_gds, .unbound = 1},
 	{.policy = &g10_policy_host, .unbound = 1},
 	{.policy = &g10_policy_g10, .plans = 1, .planner = "g10"},
-	{.policy = &sl_sim_lru, .unbound_published = 1},
+	{.policy = &sl_sim_lru, .unbound_published = 1, .codes = 1},
 	{.policy = &sl_sim_core_lru, .unbound_published = 1},
 	{.policy = &sl_sim_core_dragon, .unbound_published = 1},
 	{.policy = &sl_sim_core_uvm, .unbound_published = 1},

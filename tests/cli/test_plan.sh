@@ -150,6 +150,55 @@ refused_by "$SLUICE_PAPERS_BIN" 1 "one GPU" bert --gpus 2 --policy flashneuron
 refused 1 "is too much" bert --device-memory 900T
 refused 1 "too fast" bert --link 900T
 refused 1 "Is a directory" .
+# A compressed link: half the bytes by a codec that is faster is twice the link. Nothing is said of it without
+# ratios, and nothing is given without rates.
+"$SLUICE_BIN" trace show bert --text |
+	awk 'NR == 1 { $2 = 2 } { print } $1 == "tensor" { print "ratio", $2, 5000 }' >half
+"$SLUICE_BIN" plan bert --device-memory 8G --json >raw || fail "plan without ratios"
+[ "$(value raw ratio)" = null ] && [ "$(value raw compression)" = null ] || fail "ratios of none"
+"$SLUICE_BIN" plan bert --device-memory 8G | grep -q '^ratio' && fail "a ratio of none"
+"$SLUICE_BIN" plan half --device-memory 8G >told || fail "plan of ratios"
+has told "ratio            0.500 of 148 GiB in 1463 of 1463 tensors: --codec says"
+grep -q '^compression' told && fail "compression at rates that nobody gave"
+set -- half --device-memory 8G --codec encode=600G,decode=1200G
+"$SLUICE_BIN" plan "$@" >told || fail "plan --codec"
+has told "codec            encodes 600 GB/s, decodes 1200 GB/s: as given"
+grep -q '^compression  *without  *with$' told || fail "no table: $(cat told)"
+"$SLUICE_BIN" plan "$@" --json -o half.plan >coded || fail "plan --codec --json"
+"$SLUICE_BIN" plan bert --device-memory 8G --link 31.508G --json >twice || fail "twice the link"
+[ "$(value coded raw_period_ticks)" = "$(value raw period_ticks)" ] || fail "without is another"
+[ "$(value coded raw_bound_ticks)" = "$(value raw bound_ticks)" ] || fail "another bound without"
+[ "$(value coded raw_moving_bound_ticks)" = "$(value raw moving_bound_ticks)" ] ||
+	fail "another bound of moves without"
+[ "$(value coded bound_ticks)" -lt "$(value raw bound_ticks)" ] || fail "the bound is no lower"
+[ "$(value coded period_ticks)" -ge "$(value coded bound_ticks)" ] || fail "below the bound"
+# near A B: less than 2 % apart
+near()
+{
+	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < 1.02 * b && b < 1.02 * a) }'
+}
+near "$(value coded period_ticks)" "$(value twice period_ticks)" || fail "not as twice the link"
+near "$(value coded bound_ticks)" "$(value twice bound_ticks)" || fail "not the bound of twice the link"
+near $(($(value coded link_out_bytes) * 2)) "$(value coded device_to_host_bytes)" ||
+	fail "not half the bytes"
+[ "$(value coded raw_link_out_bytes)" = "$(value raw device_to_host_bytes)" ] || fail "raw bytes"
+# The plan is for that machine; a codec slower than the link is left out.
+"$SLUICE_BIN" plan "$@" --plan half.plan --json >again || fail "the plan of a compressed link"
+[ "$(value again period_ticks)" -ge "$(value coded bound_ticks)" ] || fail "faster than possible"
+"$SLUICE_BIN" plan half --device-memory 8G --codec 15G --policy lru --json >slow || fail "slow codec"
+[ "$(value slow period_ticks)" = "$(value slow raw_period_ticks)" ] || fail "a slow codec is used"
+[ "$(value slow link_in_bytes)" = "$(value slow raw_link_in_bytes)" ] || fail "and saves bytes"
+"$SLUICE_BIN" plan "$@" --sweep device-memory=8G,16G >swept || fail "sweep with a codec"
+refused 1 "bert: no tensor has a ratio, which --codec needs" bert --codec 600G
+refused 2 "both encode= and decode=" half --codec encode=600G
+refused 2 "'fast' is not a rate" half --codec fast
+refused 2 "is no value for decode" half --codec encode=1G,decode=0
+refused 2 "--codec has no 'in'" half --codec in=1G,out=1G
+refused 2 "--link has no 'encode'" half --link encode=1G
+refused 2 "--policy plan or lru, not with core-lru" half --codec 600G --policy core-lru
+refused_by "$SLUICE_PAPERS_BIN" 2 "goes not with --as-published" half --codec 600G --as-published
+refused_by "$SLUICE_PAPERS_BIN" 2 "not with uvm" half --codec 600G --policy uvm
+
 refused 2 "carries out no plan" bert --policy lru -o x
 refused 2 "which trace" --json
 refused 2 "no planner 'none'" bert --planner none
