@@ -27,6 +27,18 @@ struct sl_space_in {
 int sl_space_create_in(const struct sluice_config *config, const struct sl_space_in *in,
 		       struct sluice_space **out, int *has_hostmap) SL_MUST_CHECK;
 
+/*
+ * Have contents seen as they are moved out of the device: moved_out(arg, addr, data, bytes) when
+ * the bytes from addr on, a chunk or what is valid of it, have arrived in host memory at data. It
+ * may read them there until it returns; whoever needs the chunk waits for it so long. Called on
+ * any thread, without a lock of the space, and must not call the space. What is dropped instead
+ * of copied is not told of, nor are single pages. Before the first region is made; once.
+ */
+void sl_space_watch(struct sluice_space *space,
+		    void (*moved_out)(void *arg, const void *addr, const void *data,
+				      uint64_t bytes),
+		    void *arg);
+
 /* Addresses of the space, from first to behind the last. */
 void sl_space_addresses(const struct sluice_space *space, uint64_t *base, uint64_t *end);
 

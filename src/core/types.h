@@ -44,6 +44,8 @@
 #include "sluice/sluice.h"
 #include "store/store.h"
 
+typedef void sl_moved_out(void *arg, const void *addr, const void *data, uint64_t bytes);
+
 struct sl_hashes;
 struct sl_early_eviction;
 struct sl_publisher;
@@ -425,6 +427,10 @@ struct sluice_space {
 	uint32_t mark_clock;
 	uint64_t counter[SLUICE_COUNTER_COUNT];
 	struct sl_events *events; /* NULL: nobody wants them. events.h */
+	/* Told of contents that were moved out (interpose.h); NULL: nobody wants to know. Set
+	 * before the first region, and then only read. */
+	sl_moved_out *moved_out;
+	void *moved_out_arg;
 
 	/* The mover. */
 	pthread_t mover;

@@ -69,6 +69,7 @@ record_destroy(struct sl_record *record)
 	free(record->launches.data);
 	free(record->uses.data);
 	free(record->marks.data);
+	free(record->samples.data);
 	free(record->names.data);
 	free(record->name_at);
 	free(record);
@@ -258,6 +259,27 @@ sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device,
 				  .bytes = bytes,
 				  .at_ns = at_ns,
 			  });
+}
+
+void
+sl_record_sample(struct sl_record *record, uint64_t tensor, uint64_t offset_bytes,
+		 uint64_t raw_bytes, uint64_t encoded_bytes)
+{
+	struct sample_event *event = NULL;
+
+	if (!record)
+		return;
+	sl_mutex_lock(&record->mutex);
+	if (record->samples.n < SL_TRACE_USES_MAX && raw_bytes > 0)
+		event = sl_record_room(&record->samples, 1, sizeof(*event));
+	if (event) {
+		*event = (struct sample_event){tensor, offset_bytes, raw_bytes,
+					       encoded_bytes};
+		record->samples.n++;
+	} else {
+		record->dropped++;
+	}
+	sl_mutex_unlock(&record->mutex);
 }
 
 void
@@ -549,6 +571,44 @@ events_make(struct maker *m)
 	return rc;
 }
 
+/* Ratios of what was seen of each tensor, by all its samples. */
+static int
+ratios_make(struct maker *m)
+{
+	struct seen {
+		uint64_t raw, encoded;
+	} *seen = calloc((size_t)m->trace->n_tensors + 1, sizeof(*seen));
+	const struct sample_event *samples = m->record->samples.data;
+
+	if (!seen)
+		return sl_fail(-ENOMEM, "record: no memory for the ratios of %u tensors",
+			       m->trace->n_tensors);
+	for (size_t i = 0; i < m->record->samples.n; i++) {
+		uint32_t t = tensor_find(m, samples[i].serial);
+
+		if (t == SL_TRACE_NONE) {
+			m->record->dropped++;
+			continue;
+		}
+		seen[t].raw += samples[i].raw_bytes;
+		seen[t].encoded += samples[i].encoded_bytes;
+	}
+	for (uint32_t t = 0; t < m->trace->n_tensors; t++) {
+		double ratio;
+
+		if (!seen[t].raw)
+			continue;
+		ratio = (double)seen[t].encoded / (double)seen[t].raw * SL_TRACE_RATIO_ONE +
+			0.5;
+		m->trace->tensors[t].ratio = ratio < 1 ? 1
+					     : ratio < SL_TRACE_RATIO_ONE
+						     ? (uint32_t)ratio
+						     : SL_TRACE_RATIO_ONE;
+	}
+	free(seen);
+	return 0;
+}
+
 int
 sl_record_end(struct sl_record *record, struct sl_trace **out, uint64_t *dropped)
 {
@@ -576,6 +636,8 @@ sl_record_end(struct sl_record *record, struct sl_trace **out, uint64_t *dropped
 		rc = events_make(&m);
 	if (!rc)
 		lives_finish(&m);
+	if (!rc)
+		rc = ratios_make(&m);
 	if (!rc)
 		rc = sl_trace_find_periods(m.trace);
 	if (!rc)

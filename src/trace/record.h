@@ -66,6 +66,12 @@ void sl_record_time(struct sl_record *record, uint32_t launch, uint64_t ns);
 void sl_record_copy(struct sl_record *record, uint64_t tensor, int to_device,
 		    uint64_t offset_bytes, uint64_t bytes, uint64_t at_ns);
 
+/* Contents of the tensor were seen: the raw_bytes from offset_bytes on are encoded_bytes when
+ * encoded (src/codec). Its ratio is that of all that was seen of it, in the trace at most 1;
+ * without any it has none. */
+void sl_record_sample(struct sl_record *record, uint64_t tensor, uint64_t offset_bytes,
+		      uint64_t raw_bytes, uint64_t encoded_bytes);
+
 /* The tensor is gone from at_ns on, or from its last use on if that was later. */
 void sl_record_free(struct sl_record *record, uint64_t tensor, uint64_t at_ns);
 

@@ -28,6 +28,10 @@ struct mark_event { /* a copy or a free */
 	uint64_t serial, offset_bytes, bytes, at_ns, order;
 };
 
+struct sample_event {
+	uint64_t serial, offset_bytes, raw_bytes, encoded_bytes;
+};
+
 /* An array that grows. */
 struct list {
 	void *data;
@@ -39,7 +43,7 @@ struct sl_record {
 	uint32_t max_launches;
 	char *source;
 	/* under mutex, all below */
-	struct list tensors, launches, uses, marks, names;
+	struct list tensors, launches, uses, marks, samples, names;
 	uint32_t *name_at; /* offsets + 1 by hash, room for NAMES_MAX; made with the first */
 	uint32_t n_names;
 	uint64_t dropped, order;

@@ -408,6 +408,22 @@ marks_cut(struct cutter *c)
 	return rc;
 }
 
+/* A sample is of the part that its first byte is in: samples are far smaller than parts. */
+static void
+samples_cut(const struct cutter *c)
+{
+	struct sample_event *samples = c->record->samples.data;
+
+	for (size_t i = 0; i < c->record->samples.n; i++) {
+		const struct pool *pool = cutter_pool(c, samples[i].serial);
+
+		if (pool && pool->first_part)
+			samples[i].serial = pool->first_part +
+					    pool_part(c, pool,
+						      within(pool, samples[i].offset_bytes));
+	}
+}
+
 int
 sl_record_cut(struct sl_record *record)
 {
@@ -425,6 +441,8 @@ sl_record_cut(struct sl_record *record)
 		rc = uses_cut(&c);
 	if (!rc && c.n_pools)
 		rc = marks_cut(&c);
+	if (!rc && c.n_pools)
+		samples_cut(&c);
 	free(c.pools);
 	free(c.places.data);
 	free(c.cuts.data);

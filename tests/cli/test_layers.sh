@@ -55,8 +55,8 @@ layer_check "the simulator stands on plans" 'base/|trace/|plan/|sim/|sluice/' \
 layer_check "the virtual machine knows contracts and the door into core" \
 	'base/|sim/|sluice/|device/device[a-z_]*\.h|store/(store|engine)\.h|core/space_on\.h' \
 	$(printf '%s\n' src/sim/*.[ch] | grep -E "^$virtual\$")
-layer_check "the preload library stands on its doors into core, on the learner, on the recorder, and on the CUDA back end's driver" \
-	'base/|preload/|share/|sluice/|predict/predict\.h|core/(interpose|events|limits)\.h|trace/record\.h|device/cuda/cuda_(driver|abi)\.h' \
+layer_check "the preload library stands on its doors into core, the learner, the recorder, the codec, and the CUDA driver" \
+	'base/|preload/|share/|sluice/|predict/predict\.h|core/(interpose|events|limits)\.h|trace/record\.h|codec/codec\.h|device/cuda/cuda_(driver|abi)\.h' \
 	src/preload/*.[ch] src/preload/*/*.[ch]
 layer_check "compat stands on the public API" 'base/|compat/|sluice/' src/compat/*.[ch]
 layer_check "examples use the public API" 'sluice/|example\.h' examples/*.[ch]

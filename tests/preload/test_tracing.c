@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codec_data.h"
 #include "scenario.h"
 #include "trace/trace.h"
 #include "vmm_test.h"
@@ -145,6 +146,43 @@ pool(void)
 		work_launch(&w, WORK_COPY, NULL, p + 6 * MIB, N, p + 10 * MIB); /* 6, 7 */
 	OK(w.cuCtxSynchronize());
 	OK(w.cuMemFree_v2(p));
+	work_end(&w);
+	return 0;
+}
+
+/* Blocks of data whose ratios are known, more than the device holds: they go out and come back.
+ * The one of 1 MiB is used at the end, and stays. A block whose halves differ has the mean. */
+#define SAMPLED 6u
+static int
+sampled(void)
+{
+	static const enum codec_data data[SAMPLED] = {
+		CODEC_DATA_ZERO,     CODEC_DATA_RANDOM,         CODEC_DATA_BF16,
+		CODEC_DATA_CONSTANT, CODEC_DATA_FP32_LOW_EMPTY, CODEC_DATA_RANDOM};
+	static char host[(4 + SAMPLED) * MIB];
+	uint64_t p[SAMPLED], last;
+	struct sl_rng rng;
+
+	sl_rng_init(&rng, 5);
+	work_start(&w, 16, 256);
+	for (unsigned i = 0; i < SAMPLED; i++) {
+		uint64_t bytes = (4 + i) * MIB; /* of its own size, by which it is found */
+
+		for (uint64_t at = 0; at < bytes; at += CODEC_BLOCK)
+			codec_data_fill(i == 5 && at >= bytes / 2 ? CODEC_DATA_BOOL : data[i],
+					&rng, host + at);
+		OK(w.cuMemAlloc_v2(&p[i], bytes));
+		OK(w.cuMemcpyHtoDAsync_v2(p[i], host, bytes, NULL));
+		OK(w.cuCtxSynchronize());
+	}
+	for (unsigned i = 0; i < 3 * SAMPLED; i++) {
+		/* It may write, as far as is known, and adds 0. */
+		work_launch(&w, WORK_ADD, NULL, p[i % SAMPLED], 8, 0);
+		OK(w.cuCtxSynchronize());
+	}
+	OK(w.cuMemAlloc_v2(&last, MIB));
+	work_launch(&w, WORK_ADD, NULL, last, 8, 1);
+	OK(w.cuCtxSynchronize());
 	work_end(&w);
 	return 0;
 }
@@ -369,6 +407,25 @@ threads_tell_all_of_it(void)
 }
 
 static void
+what_is_moved_out_has_a_ratio(void)
+{
+	static const struct {
+		uint32_t least, most;
+	} rows[SAMPLED] = {{5, 5},   {10000, 10000}, {6700, 7100},
+			   {43, 45}, {3300, 3700},   {4500, 7000}};
+	struct sl_trace *trace = trace_of("sampled", "");
+
+	for (uint32_t i = 0; i < SAMPLED; i++) {
+		uint32_t ratio = tensor_of_bytes(trace, (4 + i) * MIB)->ratio;
+
+		printf("%u MiB: ratio %u\n", 4 + i, ratio);
+		CHECK(ratio >= rows[i].least && ratio <= rows[i].most);
+	}
+	CHECK(!tensor_of_bytes(trace, MIB)->ratio); /* it never left */
+	sl_trace_destroy(trace);
+}
+
+static void
 each_gpu_has_its_own(void)
 {
 	struct sl_trace *first = trace_of("gpus", ""),
@@ -396,6 +453,8 @@ main(void)
 			parts_of_a_pool_are_tensors();
 		if (!recorded("threads", threads, ""))
 			threads_tell_all_of_it();
+		if (!recorded("sampled", sampled, ""))
+			what_is_moved_out_has_a_ratio();
 		if (!recorded("early", ends_while_written, ",record_launches=20000"))
 			sl_trace_destroy(trace_of("early", ""));
 		if (!recorded("bound", two_gpus, ",record_launches=1"))

@@ -358,6 +358,62 @@ what_finds_no_room_is_counted(void **state)
 	sl_trace_destroy(trace);
 }
 
+/* All samples of a tensor count by their bytes. Of more than the raw bytes it is 1, of next to
+ * none the least that a trace can say. */
+static void
+samples_become_ratios(void **state)
+{
+	struct sl_record *record = record_begin();
+	struct sl_trace *trace;
+
+	(void)state;
+	for (uint64_t t = 1; t <= 5; t++)
+		sl_record_tensor(record, t, 1 << 20, NULL, 0);
+	launch(record, 1, 2, 1, SLUICE_USE_READ);
+	sl_record_sample(record, 1, 0, 4096, 1024);
+	sl_record_sample(record, 1, 4096, 4096, 2048);
+	sl_record_sample(record, 1, 8192, 8192, 8192);
+	sl_record_sample(record, 2, 0, 4096, 4160);
+	sl_record_sample(record, 3, 0, 4096, 0);
+	sl_record_sample(record, 5, 0, 3, 2);
+	sl_record_sample(record, 7, 0, 4096, 1); /* of no tensor */
+	sl_record_sample(record, 4, 0, 0, 0);    /* of nothing */
+	sl_record_sample(NULL, 1, 0, 4096, 1);
+	trace = record_end(record, 2);
+	assert_int_equal(trace->tensors[0].ratio, 11264 * SL_TRACE_RATIO_ONE / 16384);
+	assert_int_equal(trace->tensors[1].ratio, SL_TRACE_RATIO_ONE);
+	assert_int_equal(trace->tensors[2].ratio, 1);
+	assert_int_equal(trace->tensors[3].ratio, 0);
+	assert_int_equal(trace->tensors[4].ratio, 6667);
+	sl_trace_destroy(trace);
+}
+
+/* A pool of two parts, by the places of two launches each. */
+static void
+samples_of_a_pool_are_those_of_its_parts(void **state)
+{
+	struct sl_record_use use = {.tensor = 1, .intent = SLUICE_USE_READ, .open = 1};
+	struct sl_record *record = record_begin();
+	struct sl_trace *trace;
+
+	(void)state;
+	sl_record_tensor(record, 1, 4 << 20, "pool", 0);
+	for (uint64_t k = 0; k < 4; k++) {
+		use.offset_bytes = k % 2 * (1 << 20);
+		sl_record_launch(record, 10 * k + 1, 10 * k + 2, "kernel", &use, 1);
+	}
+	sl_record_sample(record, 1, 0, 4096, 1024);
+	sl_record_sample(record, 1, (1 << 20) - 4096, 4096, 3072);
+	sl_record_sample(record, 1, 1 << 20, 4096, 4096);
+	sl_record_sample(record, 1, (4 << 20) - 4096, 4096, 2048);
+	trace = record_end(record, 0);
+	assert_int_equal(trace->n_tensors, 2);
+	assert_int_equal(trace->tensors[0].size_bytes, 1 << 20);
+	assert_int_equal(trace->tensors[0].ratio, 5000);
+	assert_int_equal(trace->tensors[1].ratio, 7500);
+	sl_trace_destroy(trace);
+}
+
 static void
 nothing_recorded_is_no_trace(void **state)
 {
@@ -534,6 +590,8 @@ main(void)
 		T(parts_of_tensors_keep_the_rest),
 		T(lives_hold_every_use_whenever_they_are_told),
 		T(what_finds_no_room_is_counted),
+		T(samples_become_ratios),
+		T(samples_of_a_pool_are_those_of_its_parts),
 		T(nothing_recorded_is_no_trace),
 		T(threads_may_tell_at_once),
 	};

@@ -209,6 +209,17 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 	return rc;
 }
 
+void
+sl_space_watch(struct sluice_space *space,
+	       void (*moved_out)(void *arg, const void *addr, const void *data, uint64_t bytes),
+	       void *arg)
+{
+	sl_space_lock(space);
+	space->moved_out_arg = arg;
+	space->moved_out = moved_out;
+	sl_space_unlock(space);
+}
+
 int
 sl_space_create_in(const struct sluice_config *config, const struct sl_space_in *in,
 		   struct sluice_space **out, int *has_hostmap)

@@ -112,6 +112,18 @@ evict_copied(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int n
 	sl_chunk_update(c);
 }
 
+/* Whoever wants to sees the contents, while nobody else has the frame. Without the lock: the
+ * hook was set before the region was made. */
+static void
+moved_out_tell(const struct sl_chunk *c, const struct sl_host *h)
+{
+	const struct sluice_space *s = c->region->space;
+
+	if (s->moved_out)
+		s->moved_out(s->moved_out_arg, sl_chunk_addr(c), h->frame->data,
+			     sl_chunk_valid_bytes(c));
+}
+
 /* The frame of a chunk that is EVICTING has its contents now. On a thread of the device. */
 static void
 evict_arrived(void *cookie, int rc)
@@ -121,6 +133,8 @@ evict_arrived(void *cookie, int rc)
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
 
+	if (!rc)
+		moved_out_tell(c, h);
 	sl_space_lock(s);
 	while (c->device_bytes) /* evict_copy() is about to do the books */
 		sl_chunk_wait(c);
@@ -184,6 +198,8 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	sl_space_unlock(s);
 	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes, h->frame,
 				    SL_ABSENT_COPY);
+	if (!rc)
+		moved_out_tell(c, h);
 	sl_space_lock(s);
 	if (rc) {
 		sl_host_put(h);

@@ -54,6 +54,9 @@ struct pl_block {
 	/* tracing.c's: its number in the trace, 0: none, as a tensor of how many bytes; 1: it may have
 	 * contents. */
 	uint64_t tensor, tensor_bytes;
+	/* Of its contents: blocks of the codec seen as that tensor. atomic: relaxed: a bound of
+	 * work, which a few more do not hurt. */
+	_Atomic unsigned sampled;
 	_Atomic int touched; /* atomic: pairs with publishing the block */
 };
 

@@ -12,6 +12,10 @@
  * allocation overwrites it all, since there are no contents to keep. Copies and fills tell their
  * access.
  *
+ * Ratios come from what the pager moves out: a few blocks of each chunk go through the host's codec
+ * when they have arrived in host memory (moved_out_sample()). What never leaves the device, or is
+ * dropped since it did not change, has no ratio.
+ *
  * Times of launches come from timings.c, which asks for them when later work begins. A launch
  * whose events have not passed at the end has no time.
  *
@@ -37,7 +41,10 @@
 
 #include "base/clock.h"
 #include "base/fault_point.h"
+#include "base/hash.h"
 #include "base/lock.h"
+#include "codec/codec.h"
+#include "core/interpose.h"
 #include "preload/api/api_stream.h"
 #include "preload/report/output.h"
 #include "preload/report/timings.h"
@@ -45,6 +52,14 @@
 #include "trace/record.h"
 
 #define SMALL_SERIAL 1u
+
+/* Blocks of the codec that are looked at in a chunk that is moved out, one for each so many
+ * bytes; some 3 us each, where the chunk takes 40 us or more on the link. */
+#define SAMPLE_EVERY      ((uint64_t)1 << 20)
+#define SAMPLES_MOST      4u
+/* ... of a tensor, and one more for each so many bytes of it: of pools each part is to be seen. */
+#define SAMPLES_OF_TENSOR 64u
+#define SAMPLES_BYTES     ((uint64_t)4 << 20)
 
 _Atomic int pl_tracing_state;
 
@@ -99,6 +114,7 @@ SL_REQUIRES(gate) static uint64_t tensor_of(struct pl_block *block)
 			small_count(block->gpu->ordinal, bytes);
 		} else {
 			block->tensor = atomic_fetch_add(&last_serial, 1) + 1;
+			atomic_store_explicit(&block->sampled, 0, memory_order_relaxed);
 			sl_record_tensor(record, block->tensor, bytes, NULL, now);
 		}
 	}
@@ -249,10 +265,66 @@ pl_tracing_told(int gpu, uint32_t launch, uint64_t ns)
 	atomic_fetch_sub(&flying, 1);
 }
 
+/* ---- contents ---- */
+
+/* One block of the codec at addr, whose contents are at data: to its tensor, if it is of one
+ * alone. */
+SL_REQUIRES(gate)
+static void
+block_sample(struct sl_record *record, uint64_t addr, const void *data)
+{
+	struct pl_block *block = pl_block_find(addr);
+	uint64_t serial, offset;
+
+	if (!block || addr + SL_CODEC_BLOCK_BYTES > block->base + block->bytes ||
+	    !atomic_load(&block->touched)) /* nobody has made contents yet */
+		return;
+	offset = addr - block->base;
+	if (atomic_load_explicit(&block->sampled, memory_order_relaxed) >=
+	    SAMPLES_OF_TENSOR + block->bytes / SAMPLES_BYTES)
+		return;
+	sl_mutex_lock(&tell_lock);
+	serial = block->tensor;
+	sl_mutex_unlock(&tell_lock);
+	if (serial <= SMALL_SERIAL)
+		return;
+	atomic_fetch_add_explicit(&block->sampled, 1, memory_order_relaxed);
+	/* Its entry in the table of blocks is a part of what crosses the link. */
+	sl_record_sample(record, serial, offset, SL_CODEC_BLOCK_BYTES,
+			 sl_codec_block_bytes(data) + sizeof(uint16_t));
+}
+
+/* The pager has moved these contents out (sl_space_watch()): look at a few blocks, each
+ * somewhere in its part of the chunk. On any thread; with the locks of a caller of the pager at
+ * most. */
+static void
+moved_out_sample(void *arg, const void *addr, const void *data, uint64_t bytes)
+{
+	/* Which blocks. atomic: relaxed: any number is as good. */
+	static _Atomic uint64_t turn;
+	const struct pl_gpu *gpu = arg;
+	uint64_t n = bytes / SAMPLE_EVERY, part;
+
+	if (pl_tracing() != PL_TRACING_ON || bytes < SL_CODEC_BLOCK_BYTES)
+		return;
+	n = n < 1 ? 1 : n > SAMPLES_MOST ? SAMPLES_MOST : n;
+	part = bytes / n / SL_CODEC_BLOCK_BYTES;
+	sl_rwlock_read(&gate);
+	for (uint64_t i = 0; i < n && records[gpu->ordinal]; i++) {
+		uint64_t number = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed);
+		uint64_t at = (i * part + sl_hash_add(0, number) % part) *
+			      SL_CODEC_BLOCK_BYTES;
+
+		block_sample(records[gpu->ordinal], (uint64_t)(uintptr_t)addr + at,
+			     (const char *)data + at);
+	}
+	sl_rwlock_unlock(&gate);
+}
+
 /* ---- begin and end ---- */
 
 void
-pl_tracing_open(const struct pl_gpu *gpu)
+pl_tracing_open(struct pl_gpu *gpu)
 {
 	const struct pl_settings *s = pl_settings();
 	char source[SL_TRACE_NAME_MAX + 1];
@@ -273,6 +345,7 @@ pl_tracing_open(const struct pl_gpu *gpu)
 		atomic_store(&pl_tracing_state, PL_TRACING_ON);
 		pl_timed_set(PL_TIMED_RECORD, 1);
 	}
+	sl_space_watch(gpu->space, moved_out_sample, gpu);
 	begun = 1;
 	atomic_store(&pl_watch, 1);
 }

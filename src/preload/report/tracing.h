@@ -35,7 +35,7 @@ pl_tracing(void)
 }
 
 /* The GPU's space was just made, and nothing is allocated on it: record what will be, if that is asked for. */
-void pl_tracing_open(const struct pl_gpu *gpu);
+void pl_tracing_open(struct pl_gpu *gpu);
 /* The block was allocated, or is about to be freed. */
 void pl_tracing_alloc(struct pl_block *block);
 void pl_tracing_free(struct pl_block *block);
