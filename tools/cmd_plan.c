@@ -353,7 +353,8 @@ arguments_read(int argc, char **argv, struct plan_job *job)
 			"plan",
 			"--codec goes not with --as-published: nothing compressed there");
 	if (plan_job_codes(job) && !job->policy->codes)
-		return command_usage("plan", "--codec goes with --policy plan or lru, not with %s",
+		return command_usage("plan",
+				     "--codec is not for --policy %s: it moves raw bytes",
 				     job->policy->policy->name);
 	if (!job->policy->plans && (job->plan_path || job->output))
 		return command_usage("plan", "--policy %s carries out no plan: neither --plan nor --output",

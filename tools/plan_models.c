@@ -12,10 +12,10 @@ static const struct plan_policy policies[] = {
 	{.policy = &sl_sim_plan, .plans = 1, .codes = 1},
 	{.policy = &sl_sim_ideal, .unbound = 1},
 	{.policy = &sl_sim_lru, .codes = 1},
-	{.policy = &sl_sim_core_lru},
-	{.policy = &sl_sim_core_dragon},
-	{.policy = &sl_sim_core_uvm},
-	{.policy = &sl_sim_core_plan},
+	{.policy = &sl_sim_core_lru, .codes = 1},
+	{.policy = &sl_sim_core_dragon, .codes = 1},
+	{.policy = &sl_sim_core_uvm, .codes = 1},
+	{.policy = &sl_sim_core_plan, .codes = 1},
 	{0},
 };
 

@@ -148,10 +148,10 @@ codec_print(const struct plan_job *job, const struct plan_outcome *outcome)
 		printf(": --codec says what compression would give\n");
 		return;
 	}
-	printf("; the rest is taken for raw\n%-16s encodes %.4g GB/s, decodes %.4g GB/s: "
-	       "as "
-	       "given\n\n",
-	       "codec", job->machine.encode_bps / 1e9, job->machine.decode_bps / 1e9);
+	printf("%s\n",
+	       ratio.tensors < job->trace->n_tensors ? "; the rest is taken for raw" : "");
+	printf("%-16s encodes %.4g GB/s, decodes %.4g GB/s: as given\n\n", "codec",
+	       job->machine.encode_bps / 1e9, job->machine.decode_bps / 1e9);
 	link_bytes(&outcome->result, &in, &out);
 	link_bytes(&outcome->raw_result, &raw_in, &raw_out);
 	printf("%-16s %12s %12s\n", "compression", "without", "with");

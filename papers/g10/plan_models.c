@@ -19,10 +19,10 @@ static const struct plan_policy policies[] = {
 	{.policy = &g10_policy_host, .unbound = 1},
 	{.policy = &g10_policy_g10, .plans = 1, .planner = "g10"},
 	{.policy = &sl_sim_lru, .unbound_published = 1, .codes = 1},
-	{.policy = &sl_sim_core_lru, .unbound_published = 1},
-	{.policy = &sl_sim_core_dragon, .unbound_published = 1},
-	{.policy = &sl_sim_core_uvm, .unbound_published = 1},
-	{.policy = &sl_sim_core_plan, .unbound_published = 1},
+	{.policy = &sl_sim_core_lru, .unbound_published = 1, .codes = 1},
+	{.policy = &sl_sim_core_dragon, .unbound_published = 1, .codes = 1},
+	{.policy = &sl_sim_core_uvm, .unbound_published = 1, .codes = 1},
+	{.policy = &sl_sim_core_plan, .unbound_published = 1, .codes = 1},
 	{0},
 };
 

@@ -42,6 +42,7 @@ struct replay {
 	uint64_t number;               /* launches that have run: versions are these */
 	uint64_t end_ticks;            /* of the last launch */
 	uint64_t busy[SL_BOUND_COUNT]; /* of the lines, then */
+	uint64_t saved[SL_WAY_COUNT];  /* of the link's bytes, before the period */
 };
 
 /* Arguments of a kernel. */
@@ -217,6 +218,21 @@ above(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+/* The link does not tell whose bytes it saved: as many as can be are the host's. */
+static void
+saved_book(struct replay *r, uint32_t period, enum sl_way way, enum sl_sim_path host,
+	   enum sl_sim_path store)
+{
+	uint64_t *saved = r->result->period_saved_bytes[period];
+	uint64_t all = r->v.saved_bytes[way] - r->saved[way];
+	uint64_t of_host = r->result->period_bytes[period][host];
+	uint64_t of_store = r->result->period_bytes[period][store];
+
+	saved[host] = all < of_host ? all : of_host;
+	saved[store] = all - saved[host] < of_store ? all - saved[host] : of_store;
+	r->saved[way] = r->v.saved_bytes[way];
+}
+
 /* What crossed the link came from the store or did not; the store's share is told by the store. */
 static void
 period_book(struct replay *r, uint32_t period, const struct sluice_stats *stats)
@@ -229,6 +245,8 @@ period_book(struct replay *r, uint32_t period, const struct sluice_stats *stats)
 				       bytes[SL_PATH_STORE_IN]);
 	bytes[SL_PATH_HOST_OUT] = above(sluice_stats_d2h_bytes(stats),
 					bytes[SL_PATH_STORE_OUT]);
+	saved_book(r, period, SL_WAY_IN, SL_PATH_HOST_IN, SL_PATH_STORE_IN);
+	saved_book(r, period, SL_WAY_OUT, SL_PATH_HOST_OUT, SL_PATH_STORE_OUT);
 }
 
 static int
@@ -240,6 +258,7 @@ periods_run(struct replay *r, struct sl_core_report *report)
 		uint64_t begin = sl_turns_now();
 
 		r->end_ticks = begin;
+		memcpy(r->saved, r->v.saved_bytes, sizeof(r->saved));
 		sluice_stats_reset(r->space);
 		for (uint32_t launch = 0; launch < r->work.n_launches && !rc; launch++)
 			rc = launch_submit(r, period, launch);
@@ -272,8 +291,11 @@ tensors_alloc(struct replay *r)
 		if (r->addr[t])
 			continue;
 		rc = sluice_alloc(r->space, tensor_bytes(r, t), 0, &addr);
-		if (!rc)
-			r->addr[t] = addr;
+		if (rc)
+			break;
+		r->addr[t] = addr;
+		sl_virtual_ratio(r->device, addr, tensor_bytes(r, t),
+				 work->trace->tensors[t].ratio);
 	}
 	return rc;
 }
@@ -402,10 +424,6 @@ machine_check(const struct sl_machine *machine)
 		return sl_fail(-EINVAL,
 			       "simulator: the pager runs on one GPU here, not on %u",
 			       machine->n_gpus);
-	if (machine->encode_bps > 0)
-		return sl_fail(-EINVAL,
-			       "simulator: the pager moves raw bytes here: leave "
-			       "encode_bps and decode_bps 0");
 	return 0;
 }
 

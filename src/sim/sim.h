@@ -75,8 +75,8 @@ void sl_sim_result_fini(struct sl_sim_result *result);
  * filled on 0, released by sl_sim_result_fini(). A trace that the policy cannot run is a result
  * (failed, why), not an error. With machine->n_gpus > 1 each GPU runs a copy of the trace,
  * sharing as machine.h says; the result is that of the GPU that was slowest (lru and plan without
- * as_published; the pager itself knows one GPU). The link compresses (machine.h) for lru and
- * plan; those with as_published, and the pager itself, refuse it. Errors: -EINVAL (machine,
+ * as_published; the pager itself knows one GPU). A link that compresses (machine.h) is not for
+ * as_published, nor for the policies of papers, which refuse it. Errors: -EINVAL (machine,
  * options or plan, with a text), -ENOMEM, -ENOSPC (a launch waits for room that can never be
  * made). Threads: any; nothing is kept. Does not block.
  */

@@ -51,6 +51,7 @@ struct sl_virtual {
 	uint64_t copies_out; /* from the device, from 1 */
 	uint64_t lose_copy; /* the number of one that brings nothing: for the test of the checks */
 	uint64_t memory_peak_bytes; /* of the device, in use or still being left */
+	uint64_t saved_bytes[SL_WAY_COUNT]; /* did not cross the link, since they were compressed */
 };
 
 /* Note what is wrong; only the first is kept. */
@@ -70,6 +71,10 @@ uint64_t sl_line_busy(const struct sl_line *line, uint64_t now);
  */
 int sl_virtual_device_create(struct sl_virtual *v, uint64_t address_bytes,
 			     uint64_t memory_bytes, struct sl_device **out) SL_MUST_CHECK;
+/* Contents of these chunks have this ratio (struct sl_tensor): the link takes as long as
+ * sl_machine_move() says. Until then they cross raw. */
+void sl_virtual_ratio(struct sl_device *dev, const void *addr, uint64_t bytes,
+		      uint32_t ratio);
 /* When [addr, addr + bytes) will be there; what is absent is a failure. */
 uint64_t sl_virtual_arrival(struct sl_device *dev, const void *addr, uint64_t bytes,
 			    const char *who);

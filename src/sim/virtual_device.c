@@ -25,6 +25,7 @@
 struct chunk {
 	uint64_t version;
 	uint64_t arrives; /* tick */
+	uint32_t ratio;   /* of its contents, as in a trace */
 	uint8_t attached, present, guarded;
 };
 
@@ -226,6 +227,22 @@ later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* What the chunk takes of the link. */
+static uint64_t
+link_ticks(struct vdev *d, const struct chunk *s, enum sl_way way, uint64_t bytes)
+{
+	const struct sl_machine *machine = d->v->machine;
+	struct sl_move_cost cost = sl_machine_move(machine, way, s->ratio);
+
+	d->v->saved_bytes[way] += bytes * (SL_TRACE_RATIO_ONE - cost.bytes) /
+				  SL_TRACE_RATIO_ONE;
+	/* As so many raw bytes. */
+	bytes = (bytes * cost.time + SL_TRACE_RATIO_ONE - 1) / SL_TRACE_RATIO_ONE;
+	return sl_virtual_ticks(d->v, bytes,
+				way == SL_WAY_IN ? machine->link_in_bps
+						 : machine->link_out_bps);
+}
+
 /* No more waits for the link than may. */
 static void
 link_in_wait(struct vdev *d)
@@ -262,8 +279,7 @@ vdev_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame 
 	}
 	s->version = frame_token(frame)->version;
 	frame_token(frame)->busy_until = sl_line_add(&d->v->line[SL_BOUND_LINK_IN], from,
-						     sl_virtual_ticks(d->v, bytes,
-								      machine->link_in_bps));
+						     link_ticks(d, s, SL_WAY_IN, bytes));
 	s->arrives = frame_token(frame)->busy_until +
 		     sl_virtual_latency(d->v, machine->link_ns);
 	if (!(flags & SL_PRESENT_KEEP))
@@ -280,7 +296,7 @@ copy_out(struct vdev *d, const struct chunk *s, const struct sl_token *token,
 
 	*version = ++d->v->copies_out == d->v->lose_copy ? token->version : s->version;
 	return sl_line_add(&d->v->line[SL_BOUND_LINK_OUT], from,
-			   sl_virtual_ticks(d->v, bytes, d->v->machine->link_out_bps));
+			   link_ticks(d, s, SL_WAY_OUT, bytes));
 }
 
 static int
@@ -455,6 +471,15 @@ static uint64_t
 chunk_count(uint64_t bytes)
 {
 	return (bytes + SL_GRANULE_BYTES - 1) / SL_GRANULE_BYTES;
+}
+
+void
+sl_virtual_ratio(struct sl_device *dev, const void *addr, uint64_t bytes, uint32_t ratio)
+{
+	struct chunk *s = chunk_at(vdev_of(dev), addr);
+
+	for (uint64_t i = 0; i < bytes / SL_GRANULE_BYTES; i++)
+		s[i].ratio = ratio;
 }
 
 uint64_t

@@ -195,9 +195,9 @@ refused 2 "'fast' is not a rate" half --codec fast
 refused 2 "is no value for decode" half --codec encode=1G,decode=0
 refused 2 "--codec has no 'in'" half --codec in=1G,out=1G
 refused 2 "--link has no 'encode'" half --link encode=1G
-refused 2 "--policy plan or lru, not with core-lru" half --codec 600G --policy core-lru
+refused 2 "--codec is not for --policy ideal" half --codec 600G --policy ideal
 refused_by "$SLUICE_PAPERS_BIN" 2 "goes not with --as-published" half --codec 600G --as-published
-refused_by "$SLUICE_PAPERS_BIN" 2 "not with uvm" half --codec 600G --policy uvm
+refused_by "$SLUICE_PAPERS_BIN" 2 "--codec is not for --policy uvm" half --codec 600G --policy uvm
 
 refused 2 "carries out no plan" bert --policy lru -o x
 refused 2 "which trace" --json

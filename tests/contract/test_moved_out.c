@@ -17,7 +17,7 @@
 
 /* What was seen: bytes, and of them those that are not what the program wrote. */
 static struct {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* all below */
 	uint64_t calls, bytes, wrong;
 	char *base;                /* of the region */
 	const unsigned char *want; /* its contents */
@@ -37,34 +37,53 @@ chunk_record(uint64_t offset, const void *data, uint64_t bytes)
 static void
 moved_out(void *arg, const void *addr, const void *data, uint64_t bytes)
 {
-	uint64_t offset = (uint64_t)((const char *)addr - seen.base);
+	uint64_t offset;
 
 	CHECK(arg == &seen);
 	pthread_mutex_lock(&seen.lock);
+	offset = (uint64_t)((const char *)addr - seen.base);
 	seen.calls++;
 	seen.bytes += bytes;
 	seen.wrong += memcmp(data, seen.want + offset, bytes) != 0;
-	pthread_mutex_unlock(&seen.lock);
 	chunk_record(offset, data, bytes);
+	pthread_mutex_unlock(&seen.lock);
 }
 
+/* A space that is watched, and a region that is to have these contents. */
 static struct sluice_space *
-watched_make(const char *config, uint64_t size, char **out)
+watched_make(const char *config, const unsigned char *want, uint64_t size, char **out)
 {
 	struct sluice_space *s = space_make(config);
 
 	sl_space_watch(s, moved_out, &seen);
-	*out = seen.base = region_alloc(s, size);
+	*out = region_alloc(s, size);
+	pthread_mutex_lock(&seen.lock);
+	seen.base = *out;
+	seen.want = want;
+	seen.calls = seen.bytes = seen.wrong = 0;
+	pthread_mutex_unlock(&seen.lock);
 	return s;
+}
+
+static uint64_t
+calls_seen(void)
+{
+	uint64_t calls;
+
+	pthread_mutex_lock(&seen.lock);
+	CHECK_EQ(seen.wrong, 0);
+	calls = seen.calls;
+	pthread_mutex_unlock(&seen.lock);
+	return calls;
 }
 
 static void
 each_move_out_is_seen_whole(void)
 {
 	static const char *const configs[] = {
-		"device_budget=8M,host_budget=64M",
-		"device_budget=8M", /* to the store */
-		"device_budget=8M,host_budget=64M,faults=signal",
+		"device_budget=32M,host_budget=64M",
+		"device_budget=32M", /* to the store */
+		"device_budget=32M,host_budget=64M,faults=signal",
 	};
 	/* The last chunk has 3 pages. */
 	uint64_t size = (N_CHUNKS - 1) * CHUNK + 3 * PAGE;
@@ -77,17 +96,14 @@ each_move_out_is_seen_whole(void)
 
 		for (uint64_t i = 0; i < size; i++)
 			want[i] = (unsigned char)(i / PAGE * 7 + i + k);
-		seen.calls = seen.bytes = seen.wrong = 0;
-		seen.want = want;
-		s = watched_make(configs[k], size, &p);
+		s = watched_make(configs[k], want, size, &p);
 		memcpy(p, want, size);
 		CHECK(sluice_evict(s, p, size, SLUICE_TIER_HOST, NULL) == 0);
 		space_sync(s);
-		CHECK(seen.calls >= N_CHUNKS);
-		CHECK(seen.bytes >= size);
-		CHECK_EQ(seen.bytes % PAGE, 0);
-		CHECK_EQ(d2h(s) / CHUNK, seen.calls);
+		CHECK_EQ(calls_seen(), N_CHUNKS);
+		CHECK_EQ(d2h(s) / CHUNK, calls_seen());
 		space_end(s);
+		CHECK_EQ(seen.bytes, size);
 	}
 	free(want);
 }
@@ -97,29 +113,28 @@ what_is_dropped_is_not_seen(void)
 {
 	static const unsigned char zeros[2 * CHUNK];
 	struct sluice_space *s;
+	uint64_t calls;
 	char *p;
 
-	seen.want = zeros;
-	s = watched_make("device_budget=8M,host_budget=64M", 2 * CHUNK, &p);
+	s = watched_make("device_budget=8M,host_budget=64M", zeros, 2 * CHUNK, &p);
 	memset(p, 0, 2 * CHUNK);
 	CHECK(sluice_evict(s, p, 2 * CHUNK, SLUICE_TIER_HOST, NULL) == 0);
 	space_sync(s);
-	CHECK_EQ(seen.calls, 2);
-	CHECK_EQ(seen.wrong, 0);
+	CHECK_EQ(calls_seen(), 2);
 	/* Back on the device, and not written to: a clean one is dropped. */
 	CHECK(sluice_prefetch(s, p, 2 * CHUNK, SLUICE_TIER_DEVICE, NULL) == 0);
 	space_sync(s);
 	CHECK(sluice_evict(s, p, 2 * CHUNK, SLUICE_TIER_HOST, NULL) == 0);
 	space_sync(s);
-	CHECK_EQ(seen.calls, d2h(s) / CHUNK);
+	calls = calls_seen();
+	CHECK_EQ(calls, d2h(s) / CHUNK);
 	/* Dead contents are not moved. */
 	memset(p, 0, 2 * CHUNK);
-	seen.calls = 0;
 	CHECK(sluice_discard(s, p, 2 * CHUNK, SLUICE_DISCARD_LAZY, NULL) == 0);
 	space_sync(s);
 	CHECK(sluice_evict(s, p, 2 * CHUNK, SLUICE_TIER_HOST, NULL) == 0);
 	space_sync(s);
-	CHECK_EQ(seen.calls, 0);
+	CHECK_EQ(calls_seen(), calls);
 	space_end(s);
 }
 
@@ -155,8 +170,7 @@ ratios_are_those_of_the_data(void)
 	for (uint64_t i = 0; i <= N_CHUNKS; i++) /* and one that never moves */
 		sl_record_tensor(seen.record, i, CHUNK, NULL, 0);
 	sl_record_launch(seen.record, 1, 2, "kernel", &use, 1);
-	seen.want = want;
-	s = watched_make("device_budget=8M,host_budget=64M", N_CHUNKS * CHUNK, &p);
+	s = watched_make("device_budget=32M,host_budget=64M", want, N_CHUNKS * CHUNK, &p);
 	memcpy(p, want, N_CHUNKS * CHUNK);
 	CHECK(sluice_evict(s, p, N_CHUNKS * CHUNK, SLUICE_TIER_HOST, NULL) == 0);
 	space_sync(s);

@@ -346,6 +346,50 @@ on_a_published_trace_both_move_the_same_within_rounding(void)
 	sl_trace_destroy(trace);
 }
 
+/* A scan that is written, on a link that is the limit: at half the bytes by a fast codec as on
+ * a link twice as fast, at a codec of 1.25 times the link's rate as on one 1.25 times as fast.
+ * The moves are the same. */
+static void
+a_compressed_link_takes_the_time_of_a_faster_one(void)
+{
+	static const struct {
+		double codec, link;
+		uint32_t ratio;
+		unsigned saved; /* percent of the bytes */
+	} rows[] = {{100, 2, 5000, 50},
+		    {1.25, 1.25, 5000, 50},
+		    {100, 1, 0, 0},
+		    {0.5, 1, 5000, 0}};
+	struct sl_trace *trace = cyclic_trace(16, 2, SLUICE_USE_READ_WRITE, 1000);
+	struct sl_machine machine, faster;
+	struct run coded, other;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		chunk_machine(&machine, 16, 64);
+		faster = machine;
+		machine.encode_bps = machine.decode_bps = machine.link_in_bps * rows[i].codec;
+		faster.link_in_bps *= rows[i].link;
+		faster.link_out_bps *= rows[i].link;
+		for (uint32_t t = 0; t < trace->n_tensors; t++)
+			trace->tensors[t].ratio = rows[i].ratio;
+		run_core(&coded, SLUICE_POLICY_LRU, trace, &machine, 3);
+		run_core(&other, SLUICE_POLICY_LRU, trace, &faster, 3);
+		CHECK(coded.result.best_ticks <= other.result.best_ticks * 101 / 100);
+		CHECK(coded.result.best_ticks >= other.result.best_ticks * 99 / 100);
+		for (int path = 0; path < SL_PATH_COUNT; path++) {
+			CHECK_EQ(coded.result.bytes[path], other.result.bytes[path]);
+			CHECK_EQ(other.result.saved_bytes[path], 0);
+		}
+		CHECK(coded.result.bytes[SL_PATH_HOST_OUT] >= 16 * CHUNK);
+		for (int path = SL_PATH_HOST_IN; path <= SL_PATH_HOST_OUT; path++)
+			CHECK_EQ(coded.result.saved_bytes[path],
+				 coded.result.bytes[path] * rows[i].saved / 100);
+		run_free(&coded);
+		run_free(&other);
+	}
+	sl_trace_destroy(trace);
+}
+
 int
 main(void)
 {
@@ -363,5 +407,6 @@ main(void)
 	a_plan_moves_less_than_lru_where_lru_thrashes();
 	the_simulators_lru_moves_what_the_pagers_does();
 	on_a_published_trace_both_move_the_same_within_rounding();
+	a_compressed_link_takes_the_time_of_a_faster_one();
 	return 0;
 }
