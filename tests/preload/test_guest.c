@@ -100,6 +100,47 @@ copies_and_fills_bring_what_they_name(void)
 	CHECK(!sluice_unmap(space, a) && !sluice_unmap(space, b));
 }
 
+/* The driver call of that name, as programs get it. */
+#define GUEST_CALL(name) ((__typeof__(&(name)))dlsym(RTLD_DEFAULT, #name))
+
+/* Of each region one chunk is on the device, and one is not. */
+static void
+batches_bring_what_they_name(void)
+{
+	uint64_t *a = region(2, 3), *b = region(2, 4);
+	uint64_t to[] = {(uintptr_t)b}, from[] = {(uintptr_t)a};
+	size_t bytes[] = {2 * N * 8}, firsts[] = {0};
+	struct cu_copy_attributes attributes = {.access_order = 1};
+	struct cu_batch_3d box = {.to = {.type = CU_OPERAND_POINTER,
+					 .pointer = {.addr = (uintptr_t)(a + N / 2)}},
+				  .from = {.type = CU_OPERAND_POINTER,
+					   .pointer = {.addr = (uintptr_t)b}},
+				  .width = N * 8,
+				  .height = 1,
+				  .depth = 1,
+				  .access_order = 1};
+	struct cu_stream *stream;
+
+	OK(w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	work_launch(&w, WORK_ADD, stream, (uintptr_t)a, N, 7);
+	work_launch(&w, WORK_ADD, stream, (uintptr_t)(b + N), N, 7);
+	CHECK(!sluice_evict(space, a + N, N * 8, SLUICE_TIER_HOST, NULL) &&
+	      !sluice_evict(space, b, N * 8, SLUICE_TIER_HOST, NULL));
+	OK(GUEST_CALL(cuMemcpyBatchAsync_v2)(to, from, bytes, 1, &attributes, firsts, 1,
+					     stream));
+	OK(w.cuStreamSynchronize(stream));
+	CHECK(!sluice_evict(space, a + N, N * 8, SLUICE_TIER_HOST, NULL) &&
+	      !sluice_evict(space, b + N, N * 8, SLUICE_TIER_HOST, NULL));
+	OK(GUEST_CALL(cuMemcpy3DBatchAsync_v2)(1, &box, 0, stream));
+	OK(w.cuStreamSynchronize(stream));
+	OK(w.cuStreamDestroy_v2(stream));
+	expect(b, N, 10);
+	expect(b + N, N, 3);
+	expect(a, N + N / 2, 10);
+	expect(a + N + N / 2, N / 2, 3);
+	CHECK(!sluice_unmap(space, a) && !sluice_unmap(space, b));
+}
+
 static void
 what_the_program_declares_is_left_to_it(void)
 {
@@ -158,6 +199,7 @@ main(void)
 		"device=cuda,device_budget=16M,host_budget=32M,address=4G", &space));
 	launches_bring_what_their_arguments_name();
 	copies_and_fills_bring_what_they_name();
+	batches_bring_what_they_name();
 	what_the_program_declares_is_left_to_it();
 	spaces_come_and_go();
 	CHECK(!sluice_space_check(space));

@@ -17,6 +17,7 @@
 #include "preload/api/api_copy.h"
 #include "preload/calls/touch.h"
 #include "preload/gpu.h"
+#include "preload/guest.h"
 #include "preload/preload.h"
 #include "preload/report/counters.h"
 #include "preload/scope.h"
@@ -196,10 +197,10 @@ batch_note(const struct batch *b)
 }
 
 static bool
-batch_is_ours(const struct batch *b)
+batch_is_managed(const struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++)
-		if (pl_maybe_ours(b->to[i]) || pl_maybe_ours(b->from[i]))
+		if (pl_is_managed(b->to[i]) || pl_is_managed(b->from[i]))
 			return true;
 	return false;
 }
@@ -210,8 +211,9 @@ copy_batch_run(const struct batch *b)
 	int result;
 
 	/* What has no sense is the driver's to refuse. */
-	if (!pl_active() || !b->to || !b->from || !b->bytes || !b->attributes || !b->firsts ||
-	    !b->n_attributes || b->n_attributes > b->n || b->firsts[0] || !batch_is_ours(b))
+	if (!pl_active() || !b->to || !b->from || !b->bytes || !b->attributes ||
+	    !b->firsts || !b->n_attributes || b->n_attributes > b->n || b->firsts[0] ||
+	    !batch_is_managed(b))
 		return copy_batch_forward(b);
 	for (size_t k = 1; k < b->n_attributes; k++)
 		if (b->firsts[k] <= b->firsts[k - 1] || b->firsts[k] >= b->n)
@@ -382,9 +384,9 @@ boxes_part(const struct boxes *b)
 }
 
 static bool
-operand_is_ours(const struct cu_operand *operand)
+operand_is_managed(const struct cu_operand *operand)
 {
-	return operand->type == CU_OPERAND_POINTER && pl_maybe_ours(operand->pointer.addr);
+	return operand->type == CU_OPERAND_POINTER && pl_is_managed(operand->pointer.addr);
 }
 
 static int
@@ -396,8 +398,8 @@ boxes_run(const struct boxes *b)
 	if (!pl_active() || !b->copies)
 		return boxes_forward(b);
 	for (size_t i = 0; i < b->n && !found; i++)
-		found = operand_is_ours(&b->copies[i].to) ||
-			operand_is_ours(&b->copies[i].from);
+		found = operand_is_managed(&b->copies[i].to) ||
+			operand_is_managed(&b->copies[i].from);
 	if (!found)
 		return boxes_forward(b);
 	for (size_t first = 0; first < b->n && !result; first += part.n) {
@@ -467,9 +469,9 @@ decompress(__typeof__(&cuMemBatchDecompressAsync) real, enum pl_default_stream f
 	int found = 0;
 
 	for (size_t i = 0; parts && pl_active() && i < n && !found; i++)
-		found = pl_maybe_ours((uintptr_t)parts[i].from) ||
-			pl_maybe_ours((uintptr_t)parts[i].to) ||
-			pl_maybe_ours((uintptr_t)parts[i].written_bytes);
+		found = pl_is_managed((uintptr_t)parts[i].from) ||
+			pl_is_managed((uintptr_t)parts[i].to) ||
+			pl_is_managed((uintptr_t)parts[i].written_bytes);
 	if (!found)
 		return real(parts, n, flags, failed, stream);
 	for (size_t first = 0; first < n; first += PART_MAX) {
