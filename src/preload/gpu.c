@@ -40,6 +40,7 @@
 #include "preload/streams/capture.h"
 #include "preload/streams/fence.h"
 #include "preload/streams/stream.h"
+#include "share/member.h"
 #include "sluice/sluice.h"
 
 #define ADDRESS_BYTES          ((uint64_t)8 << 40)
@@ -164,7 +165,7 @@ device_budget_choose(int device, struct sluice_config *config, struct pl_share *
 			       "(error %d): pass --device-memory",
 			       rc);
 	if (!*share)
-		budget = pl_gpu_usable_bytes(free_bytes);
+		budget = sl_gpu_usable_bytes(free_bytes);
 	if (is_given && !fits)
 		pl_note("GPU %d has %s of memory, not %s (--device-memory): %s are used, "
 			"most of what is free",

@@ -18,13 +18,6 @@ struct sluice_space;
 
 enum pl_pressure { PL_FITS, PL_TRACKING, PL_OVERSUBSCRIBED };
 
-/* Why a scope waits in pl_share_pause(). */
-enum pl_gate {
-	PL_GATE_SUSPENDED = 1, /* until `sluice resume` */
-	PL_GATE_TURN = 2,      /* until the program has the turn */
-	PL_GATE_ROOM = 4       /* for its room, which others are giving up */
-};
-
 #define PL_GPUS_MAX    32u
 #define PL_STREAMS_MAX 63u /* known ones; bit 63 of a mask: any other */
 
@@ -49,8 +42,8 @@ struct pl_gpu {
 	struct pl_arena *arena;
 	struct pl_gpu_internal *books; /* gpu.c's and scope.c's */
 	struct pl_share *share; /* set once; NULL: no other program knows of this one */
-	/* enum pl_gate: 0: scopes go on. atomic: nothing is read after it but what has its own lock; who comes
-	 * through just before it closes is as one that came earlier. */
+	/* enum sl_member_gate: shut ones; 0: scopes go on. atomic: nothing is read after it but what has its
+	 * own lock; who comes through just before it closes is as one that came earlier. */
 	_Atomic unsigned gate;
 	int has_hostmap; /* host code may touch what it is given */
 	void *context; /* CUcontext the space stands in; the program cannot end it (context.c) */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a GPU that gpu.c, scope.c, ahead.c and share.c have in common. */
+/* The part of a GPU that gpu.c, scope.c, ahead.c and share*.c have in common. */
 #ifndef SL_PRELOAD_GPU_INTERNAL_H
 #define SL_PRELOAD_GPU_INTERNAL_H
 
@@ -19,7 +19,7 @@ struct pl_learner; /* ahead.c */
 
 struct pl_gpu_internal {
 	struct sl_rwlock opening; /* SL_RANK_PL_OPENING; see scope.c: scope_open() */
-	struct sl_mutex budget;   /* SL_RANK_PL_BUDGET: of changing it; and share.c's */
+	struct sl_mutex budget;   /* SL_RANK_PL_BUDGET: of changing it; and a struct pl_share */
 	struct sl_mutex lock;     /* SL_RANK_PL_SCOPES: of what follows */
 	struct pl_wrapped wrapped[PL_WRAPPED_MAX]; /* open addressing; native NULL: free */
 	unsigned n_wrapped;
@@ -37,17 +37,6 @@ struct sluice_stream *pl_wrapped_find(struct pl_gpu *gpu, struct cu_stream *stre
 int pl_uses_order(struct pl_gpu *gpu, struct cu_stream *stream,
 		  enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
 		  uint64_t bit, unsigned flags) SL_MUST_CHECK;
-
-/* Of so much free memory: without what is left to the driver for contexts, code, local memory and libraries,
- * 1 GiB or a twentieth. */
-static inline uint64_t
-pl_gpu_usable_bytes(uint64_t free_bytes)
-{
-	const uint64_t least = (uint64_t)1 << 30, part = free_bytes / 20;
-	uint64_t reserve = part > least ? part : least;
-
-	return free_bytes > 2 * reserve ? free_bytes - reserve : free_bytes / 2;
-}
 
 void pl_gpu_settled_wait(struct pl_gpu *gpu);
 

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A member of a book (member.h): joining, what it says of its program at a look, and asking for room.
+ *
+ * Threads: one at a time for each member. A look blocks on copies.
+ */
+#include "share/member.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "share/member_internal.h"
+
+/* How soon an idle program gives way, against 0.1 % of a processor. */
+#define ROUND_NS       (10 * MS)
+/* Alone: how soon the first newcomer is seen, against waking a sleeping machine. */
+#define ROUND_ALONE_NS (100 * MS)
+/* While room comes: how soon the next step is taken, against 1 % of a processor for some 0.6 s. */
+#define ROUND_GROW_NS  (2 * MS)
+#define BEAT_NS \
+	(100 * MS) /* the row is written at least so often: book.h, rule of who is away */
+/* Nothing launched for so long: idle. Shorter: a program that loads its next batch loses memory. Longer:
+ * who launches waits. */
+#define IDLE_NS    (500 * MS)
+/* Free memory is measured so often. The driver's lock is taken for it, so not in every round. */
+#define MEASURE_NS (100 * MS)
+#define GIVEN_NS \
+	(1000 * MS) /* the driver takes what was given up for it at once, or not at all */
+#define STUCK_NS \
+	(1000 * MS) /* a budget that could not shrink is not tried again before */
+#define REJOIN_NS    (1000 * MS)
+/* Bytes a second at which room comes, before it was seen: a link of PCIe 4. Only the first turn depends on it. */
+#define SWAP_RATE    UINT64_C(25000000000)
+/* Who has the turn, and launches nothing for as long as a swap takes, passes it on: then waiting on would have
+ * cost as much. At least so long: launches come in bursts. */
+#define TURN_IDLE_NS (20 * MS)
+
+/* ---- joining ---- */
+
+int
+sl_member_join(struct sl_member *m, const struct sl_member_settings *settings,
+	       const struct sl_member_ops *ops, void *arg, uint64_t *most)
+{
+	struct sl_share_claim *own = &m->row.claim;
+	int rc;
+
+	m->settings = *settings;
+	m->ops = ops;
+	m->arg = arg;
+	snprintf(m->name, sizeof(m->name), "%s", settings->name);
+	own->limit_bytes = settings->limit_bytes;
+	own->weight = settings->weight;
+	own->turn.patience_ns = settings->patience_ns ? settings->patience_ns
+						      : SL_MEMBER_PATIENCE_NS;
+	m->row.leave_bytes = settings->leave_bytes;
+	m->grows.rate = SWAP_RATE;
+	rc = sl_member_book_join(m);
+	if (!rc)
+		rc = sl_member_rows_read(m);
+	if (rc)
+		return rc;
+	sl_member_taken_measure(m);
+	if (m->n_taken) {
+		sl_member_shares_find(m);
+		*most = atomic_load(&m->most_bytes);
+		return 0;
+	}
+	sl_member_leave(m);
+	return sl_fail(-EIO, "the driver does not say how much memory is free");
+}
+
+uint64_t
+sl_member_first(struct sl_member *m, uint64_t chunk_bytes)
+{
+	struct sl_share_claim *own = &m->row.claim;
+	int locked = m->book && sl_book_lock(m->book);
+
+	m->chunk_bytes = chunk_bytes;
+	own->least_bytes = SL_MEMBER_LEAST_CHUNKS * chunk_bytes;
+	if (!sl_member_rows_read(m)) {
+		sl_member_shares_find(m);
+		own->has_bytes = sl_member_budget_next(m);
+		sl_ignore(sl_member_row_write(m)); /* it is said, and tried again */
+	} else {
+		own->has_bytes = own->least_bytes;
+	}
+	if (locked && m->book)
+		sl_book_unlock(m->book);
+	return own->has_bytes;
+}
+
+void
+sl_member_start(struct sl_member *m)
+{
+	m->launched_ns = sl_now_ns();
+	m->row.claim.is_suspended = m->settings.is_suspended;
+	sl_member_gate_set(m, SL_GATE_SUSPENDED, m->settings.is_suspended);
+}
+
+void
+sl_member_leave(struct sl_member *m)
+{
+	sl_book_close(atomic_exchange(&m->book, NULL));
+}
+
+void
+sl_member_forked(struct sl_member *m)
+{
+	struct sl_book *book = atomic_load(&m->book);
+
+	if (book)
+		sl_book_forked(book);
+}
+
+/* ---- what the program does ---- */
+
+/* Nothing launched for so long: idle. */
+static uint64_t
+idle_after(const struct sl_member *m)
+{
+	const struct sl_turn_claim *turn = &m->row.claim.turn;
+
+	if (!turn->has || turn->swap_ns > IDLE_NS)
+		return IDLE_NS;
+	return turn->swap_ns > TURN_IDLE_NS ? turn->swap_ns : TURN_IDLE_NS;
+}
+
+/* Idle: nothing was launched for some time, and what was launched before is done. */
+static void
+idle_find(struct sl_member *m, uint64_t now)
+{
+	uint64_t launches = m->ops->launches(m->arg);
+
+	if (launches != m->row.launches || !m->launched_ns || m->ops->is_busy(m->arg)) {
+		m->row.launches = launches;
+		m->row.claim.is_idle = 0;
+		m->launched_ns = now;
+		if (m->ops->is_back)
+			m->ops->is_back(m->arg);
+		return;
+	}
+	if (m->row.claim.is_idle || now - m->launched_ns < idle_after(m) ||
+	    !m->ops->is_done(m->arg))
+		return;
+	m->row.claim.is_idle = 1;
+}
+
+static void
+order_look(struct sl_member *m)
+{
+	struct sl_book_order order;
+	int suspended = m->settings.is_suspended;
+
+	if (!m->book || sl_book_order_read(m->book, &order))
+		return;
+	m->row.claim.limit_bytes = m->settings.limit_bytes;
+	if (order.number) {
+		suspended = order.suspend != 0;
+		if (order.limit_bytes < m->settings.limit_bytes)
+			m->row.claim.limit_bytes = order.limit_bytes;
+	}
+	m->row.claim.is_suspended = (uint8_t)suspended;
+	sl_member_gate_set(m, SL_GATE_SUSPENDED, suspended);
+}
+
+/* What the row says of the program now. */
+static void
+row_fill(struct sl_member *m, uint64_t now)
+{
+	struct sl_share_claim *own = &m->row.claim;
+	uint64_t waited;
+
+	own->held_bytes = m->ops->held(m->arg);
+	own->want_bytes = m->ops->want(m->arg);
+	own->least_bytes = m->ops->least(m->arg);
+	if (m->stuck_ns && now - m->stuck_ns < STUCK_NS)
+		own->least_bytes = own->has_bytes;
+	if (m->row.giving_bytes && now - m->given_ns > GIVEN_NS)
+		m->row.giving_bytes = 0;
+	idle_find(m, now);
+	waited = own->turn.waits_ns;
+	sl_turn_look(&m->turn, own, m->gates & SL_GATE_TURN && m->ops->waits(m->arg), now);
+	if (waited && !own->turn.waits_ns)
+		m->ops->count(m->arg, SL_MEMBER_WAITED, waited);
+}
+
+/* ---- a look ---- */
+
+/* Tries to be in a book again, without a word if it is not. */
+static void
+member_rejoin(struct sl_member *m, uint64_t now)
+{
+	if (now - m->rejoined_ns < REJOIN_NS)
+		return;
+	m->rejoined_ns = now;
+	if (!sl_member_book_join(m))
+		m->lost_told = 0;
+}
+
+static void
+budget_follow(struct sl_member *m)
+{
+	uint64_t next;
+
+	if (!m->book || sl_member_rows_read(m)) { /* nobody is known who could have the turn */
+		sl_member_gate_set(m, SL_GATE_TURN, 0);
+		return;
+	}
+	sl_member_shares_find(m);
+	sl_member_turn_follow(m);
+	next = sl_member_budget_next(m);
+	if (next > m->row.claim.has_bytes)
+		sl_member_budget_raise(m);
+	else if (next < m->row.claim.has_bytes)
+		sl_member_budget_lower(m, next);
+}
+
+uint64_t
+sl_member_look(struct sl_member *m)
+{
+	struct sl_book_row before = m->row;
+	uint64_t now = sl_now_ns();
+
+	m->gives = 0;
+	if (!m->book)
+		member_rejoin(m, now);
+	row_fill(m, now);
+	order_look(m);
+	if (memcmp(&before, &m->row, sizeof(before)) || now - m->written_ns > BEAT_NS)
+		sl_ignore(sl_member_row_write(m)); /* the owner was told */
+	if (now - m->measured_ns > MEASURE_NS && m->book && !sl_member_rows_read(m))
+		sl_member_taken_measure(m);
+	budget_follow(m);
+	if (m->gives)
+		return 0;
+	if (m->grows.since_ns)
+		return ROUND_GROW_NS;
+	return m->n > 1 ? ROUND_NS : ROUND_ALONE_NS;
+}
+
+/* ---- asking ---- */
+
+void
+sl_member_ask_begin(struct sl_member_ask *ask, uint64_t bytes)
+{
+	ask->bytes = bytes;
+	ask->until_ns = sl_now_ns() + ASK_NS;
+	ask->least_bytes = UINT64_MAX;
+}
+
+int
+sl_member_ask(struct sl_member *m, struct sl_member_ask *ask)
+{
+	struct sl_share_claim *own = &m->row.claim;
+	uint64_t others = 0;
+
+	if (!m->book)
+		return 0;
+	own->held_bytes = m->ops->held(m->arg);
+	if (own->want_bytes < ask->bytes)
+		own->want_bytes = ask->bytes;
+	own->is_idle = 0;
+	m->launched_ns = sl_now_ns();
+	if (sl_member_row_write(m) || sl_member_rows_read(m))
+		return 0;
+	sl_member_shares_find(m);
+	if (sl_member_budget_next(m) > own->has_bytes)
+		sl_member_budget_raise(m);
+	for (size_t i = 0; i < m->n; i++)
+		if (i != m->me)
+			others += m->rows[i].claim.has_bytes;
+	if (others < ask->least_bytes) { /* somebody has given something */
+		ask->least_bytes = others;
+		ask->until_ns = sl_now_ns() + ASK_NS;
+	}
+	m->claims[m->me] = *own;
+	return sl_share_comes(m->claims, m->shares, m->n, m->me, ask->bytes) &&
+	       sl_now_ns() < ask->until_ns;
+}
+
+int
+sl_member_cut(struct sl_member *m, uint64_t bytes, uint64_t giving)
+{
+	uint64_t least = SL_MEMBER_LEAST_CHUNKS * m->chunk_bytes;
+
+	bytes = bytes / m->chunk_bytes * m->chunk_bytes;
+	if (bytes < least)
+		bytes = least;
+	m->row.giving_bytes += giving;
+	m->given_ns = sl_now_ns();
+	return bytes < m->row.claim.has_bytes &&
+	       !sl_member_budget_set(m, bytes, m->given_ns + GIVE_NS);
+}
