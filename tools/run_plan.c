@@ -318,6 +318,7 @@ sets_plan(struct run_plan *plan, const struct run_options *options)
 		{"spill_dirs", "--spill-dir"},
 		{"compress", "--compress"},
 		{"device", "a GPU in any case"},
+		{"share", "--alone"},
 		{"device_number", "CUDA_VISIBLE_DEVICES"},
 	};
 	struct sluice_config config = {0};

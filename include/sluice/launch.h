@@ -146,8 +146,9 @@ SLUICE_API int sluice_event_query(struct sluice_event *event) SLUICE_MUST_CHECK;
  *     has both sizes), -ENOTSUP (not a software device). Later errors, -EIO and -EFAULT, come from
  *     sluice_stream_synchronize(). The kernel then has not run, or not to its end.
  * Threads: any.
- * Blocks: only if 256 launches are queued on the stream. If all uses are resident, the call takes
- *     the space lock briefly, with no I/O and no system call but the wake.
+ * Blocks: if 256 launches are queued on the stream. If the device is shared: on the turn and on
+ *     room that other programs give up (enum sluice_share). If all uses are resident, the call
+ *     takes the space lock briefly, with no I/O and no system call but the wake.
  */
 SLUICE_API int sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 			     sluice_kernel kernel, struct sluice_grid grid,
@@ -170,7 +171,8 @@ SLUICE_API int sluice_launch(struct sluice_space *space, struct sluice_stream *s
  *     CUDA). On error nothing is pinned.
  * Threads: any.
  * Blocks: software device: on copies and I/O unless all is resident. CUDA device: on I/O, and on
- *     room that other launches hold.
+ *     room that other launches hold. If the device is shared: on the turn and on room that other
+ *     programs give up; a thread that has begun another launch does not wait for these.
  */
 SLUICE_API int sluice_launch_begin(struct sluice_space *space, struct sluice_stream *stream,
 				   const struct sluice_use *uses, size_t n_uses,

@@ -124,22 +124,34 @@ enum sluice_compress {
 	SLUICE_COMPRESS_COUNT
 };
 
+/* Whether the device is shared with spaces of other processes, and with programs under
+ * `sluice run`. */
+enum sluice_share {
+	SLUICE_SHARE_OFF, /* the space has its budget, whatever others have */
+	SLUICE_SHARE_AUTO, /* the budget follows what all of them want (docs/design/share.md): it
+			    * grows into free room, and idle spaces give way. If not all that launch
+			    * fit, they take turns, and launches wait for theirs. A program that
+			    * cannot join says so once, and is alone */
+	SLUICE_SHARE_COUNT
+};
+
 /*
  * The settings of a space. Fill it with sluice_config_init(), change it, create the space. Sizes
  * are bytes. Budgets are rounded down to whole chunks.
  *
  * Basic, for most programs: device, device_number, device_budget_bytes, host_budget_bytes,
- * store_budget_bytes, spill_dirs, publish.
+ * store_budget_bytes, spill_dirs, publish, share.
  * Tuning: policy, readahead_chunks, population, measure, host_pin, chunk_bytes, large_chunk_bytes,
  * writeback_bytes, host_reserve_bytes, staging_bytes, workers.
  * Finding faults: checking, miss, reach.
- * Rarely changed: address_bytes, faults, store_io.
+ * Rarely changed: address_bytes, faults, store_io, soft_memory_bytes.
  */
 struct sluice_config {
 	uint32_t struct_bytes; /* set by sluice_config_init(): lets the struct grow */
 	enum sluice_device_kind device;
 	uint64_t device_budget_bytes; /* limit of resident bytes; software device: default
-				       * 1/4 of free memory */
+				       * 1/4 of free memory. With share: the most that it
+				       * ever is; UINT64_MAX: all of the device */
 	uint64_t host_budget_bytes;   /* limit of the host tier (cache and volatile data);
 				       * 0: off */
 	uint64_t host_reserve_bytes;  /* part of the host budget that volatile data must
@@ -171,6 +183,9 @@ struct sluice_config {
 	int publish;           /* 1: `sluice stat` may read this process's counters */
 	char spill_dirs[1024]; /* directories for spill files, separated by ':' */
 	enum sluice_compress compress;
+	enum sluice_share share;
+	uint64_t soft_memory_bytes; /* with share: what the software device has for all spaces
+				     * that say the same; 0: half of this process's memory */
 };
 
 /*
@@ -216,7 +231,8 @@ SLUICE_API int sluice_space_create(const struct sluice_config *config,
 SLUICE_API int sluice_space_destroy(struct sluice_space *space);
 
 /*
- * Change the budget of a tier at run time. Shrinking moves data out first.
+ * Change the budget of a tier at run time. Shrinking moves data out first. If the device is shared,
+ * its budget is the most that the space may have from now on. What it has follows within 0.1 s.
  * Errors: -ENOBUFS (less than two chunks beside pinned data; nothing changed), -ENOSPC, -EIO.
  * Threads: any.
  * Blocks: on I/O.

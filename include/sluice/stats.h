@@ -62,7 +62,11 @@ extern "C" {
 	M(PLAN_PREFETCHED,   "plan_prefetched",      "bytes",  "of h2d_prefetch: brought in by a plan") \
 	M(PLAN_PREFETCH_USED,"plan_prefetch_used",   "bytes",  "of plan_prefetched: used by a launch of the plan") \
 	M(PLAN_PREFETCH_WASTED,"plan_prefetch_wasted","bytes", "of plan_prefetched: gone, or its plan ended, before that") \
-	M(WAITS_IN_FLIGHT,   "waits_in_flight",      "count",  "times a move waited for a running launch")
+	M(WAITS_IN_FLIGHT,   "waits_in_flight",      "count",  "times a move waited for a running launch") \
+	M(BUDGETS_RAISED,    "budgets_raised",       "count",  "larger device budgets, where programs share it") \
+	M(BUDGETS_LOWERED,   "budgets_lowered",      "count",  "smaller device budgets, where programs share it") \
+	M(TURNS,             "turns",                "count",  "turns on a device whose programs do not fit together") \
+	M(TURN_WAITS,        "turn_waits",           "count",  "launches that waited for a turn")
 
 enum sluice_counter {
 #define SLUICE_COUNTER_ENUM_(E, name, unit, text) SLUICE_COUNTER_##E,

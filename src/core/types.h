@@ -51,6 +51,7 @@ struct sl_early_eviction;
 struct sl_publisher;
 struct sl_guest_state;
 struct sl_events;
+struct sl_space_share;
 
 /* Why bytes move: each direction has its own counters (sluice/stats.h). */
 enum sl_cause {
@@ -337,6 +338,7 @@ struct sluice_launch {
 	pid_t owner;  /* thread of a host scope */
 	int unpinned; /* PREPARED, but preparing failed: nothing is pinned */
 	int rc;
+	int gate_refused; /* the room that it needs at once will not come soon: gate.c */
 	int fetch; /* for a kernel that waits for it: it takes no room that a launch may hold for
 		    * as long as that kernel runs, and gives up at room_deadline_ns */
 	uint64_t room_deadline_ns;
@@ -460,6 +462,19 @@ struct sluice_space {
 		int await; /* a launch that lacks room waits for them: sl_early_evict_await() */
 		int late; /* a prefetch has waited for them in vain, and nothing left since */
 	} early_evict;
+	struct { /* of a space that shares its device: launch/gate.c, api/share.c */
+		int is_there;         /* it does. Set before anybody else has the space */
+		unsigned shut;        /* enum sl_member_gate: why launches wait */
+		uint32_t waiting;     /* launches that do */
+		uint64_t grow_bytes;  /* while room comes: the budget that it will be */
+		uint64_t asked_bytes; /* the budget that launches wait for; 0: none do */
+		uint64_t refusals;    /* so often it was said that it will not come */
+		uint64_t squeezes_asked, squeezes_done; /* the driver has less than the budget */
+		uint64_t limit_bytes; /* the most that the budget may be */
+		uint64_t need_bytes;  /* the most that a launch in flight needs at once */
+		int stops;            /* the thread is to end */
+		struct sl_cond wake;  /* the thread: one of these has changed */
+	} gate;
 	uint32_t running;    /* launches running or held by a host scope */
 	uint32_t undeclared; /* launches without uses and callbacks not yet done */
 	struct sl_inflight *work_oldest, *work_newest;
@@ -480,6 +495,7 @@ struct sluice_space {
 	struct sluice_stream *default_stream; /* set once */
 	struct sl_publisher *publisher;       /* set once */
 	struct sl_guest_state *guest; /* set once; NULL: nobody tells it of launches */
+	struct sl_space_share *share; /* set once; NULL: the device is not shared */
 	void *policy_state;           /* set once; owned by the policy, or NULL */
 };
 

@@ -633,9 +633,9 @@ sl_book_order_read(struct sl_book *book, struct sl_book_order *order)
 	return 0;
 }
 
-/* The slot of the process. */
+/* The first slot from *slot on that the process has. */
 static int
-row_find(struct sl_book *book, int pid, unsigned *out, struct sl_book_row *row)
+row_find(struct sl_book *book, int pid, unsigned *slot, struct sl_book_row *row)
 {
 	size_t slots = 0;
 	int rc = book_look(book);
@@ -644,13 +644,13 @@ row_find(struct sl_book *book, int pid, unsigned *out, struct sl_book_row *row)
 		rc = slots_read(book, &slots);
 	if (rc)
 		return rc;
-	for (unsigned slot = 0; slot < slots; slot++) {
+	for (unsigned at = *slot; at < slots; at++) {
 		struct book_record record;
 
-		if (!record_get(book, slot, &record) || record.row.pid != pid ||
-		    record.row.pid_space != pid_space() || !row_is_held(book, slot))
+		if (!record_get(book, at, &record) || record.row.pid != pid ||
+		    record.row.pid_space != pid_space() || !row_is_held(book, at))
 			continue;
-		*out = slot;
+		*slot = at;
 		*row = record.row;
 		return 0;
 	}
@@ -673,19 +673,25 @@ int
 sl_book_order_give(struct sl_book *book, int pid, const struct sl_book_order *order)
 {
 	struct sl_book_row row = {.pid = 0};
-	struct book_order record;
-	unsigned slot = 0;
-	int rc = row_find(book, pid, &slot, &row);
+	unsigned slot = 0, given = 0;
+	int rc;
 
-	if (rc)
-		return rc;
-	memset(&record, 0, sizeof(record));
-	record.start = row.start;
-	record.pid = row.pid;
-	record.order = *order;
-	record.check = check_of(&record, sizeof(record));
-	return slot_write(book, slot, offsetof(struct book_slot, order), &record,
-			  sizeof(record));
+	while (!(rc = row_find(book, pid, &slot, &row))) {
+		struct book_order record;
+
+		memset(&record, 0, sizeof(record));
+		record.start = row.start;
+		record.pid = row.pid;
+		record.order = *order;
+		record.check = check_of(&record, sizeof(record));
+		rc = slot_write(book, slot, offsetof(struct book_slot, order), &record,
+				sizeof(record));
+		if (rc)
+			return rc;
+		given++;
+		slot++;
+	}
+	return rc == -ESRCH && given ? 0 : rc;
 }
 
 /* ---- all books ---- */

@@ -78,7 +78,7 @@ sl_member_first(struct sl_member *m, uint64_t chunk_bytes)
 	int locked = m->book && sl_book_lock(m->book);
 
 	m->chunk_bytes = chunk_bytes;
-	own->least_bytes = SL_MEMBER_LEAST_CHUNKS * chunk_bytes;
+	own->least_bytes = m->ops->least(m->arg);
 	if (!sl_member_rows_read(m)) {
 		sl_member_shares_find(m);
 		own->has_bytes = sl_member_budget_next(m);

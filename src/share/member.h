@@ -50,8 +50,7 @@ enum sl_member_event {
 
 /* What a member asks of its program. arg: its own. No call may come back to the member. */
 struct sl_member_ops {
-	/* Free and total memory of the GPU, all programs counted. 0 or -errno. NULL: programs that are not
-	 * in the book take nothing, and the total is that of the settings. */
+	/* Free and total memory of the GPU, all programs counted. 0 or -errno. */
 	int (*memory)(void *arg, uint64_t *free_bytes, uint64_t *total_bytes);
 	uint64_t (*held)(void *arg);     /* taken of the GPU's memory */
 	uint64_t (*want)(void *arg);     /* all that the program has allocated */
@@ -75,11 +74,11 @@ struct sl_member_ops {
 
 /* How a program joins. */
 struct sl_member_settings {
-	const char *name;     /* of the book */
-	uint64_t limit_bytes; /* what the user allows; UINT64_MAX: no bound */
+	const char *name; /* of the book */
+	uint64_t limit_bytes; /* what the user allows; UINT64_MAX: no bound. The owner may change it */
 	uint64_t leave_bytes; /* room to be left to others than programs in books */
 	uint64_t patience_ns; /* the longest wait for a turn; 0: the usual */
-	uint64_t total_bytes; /* of a GPU without memory() */
+	uint64_t total_bytes; /* of a device that only programs in the book use; 0: ask memory() */
 	uint32_t weight;      /* 0: 1 */
 	uint8_t is_suspended; /* from the beginning */
 	uint8_t leaves_reserve; /* the driver needs memory of the GPU: sl_gpu_usable_bytes() */

@@ -78,7 +78,7 @@ sl_member_taken_measure(struct sl_member *m)
 
 	for (size_t i = 0; i < m->n; i++)
 		held += m->rows[i].claim.held_bytes;
-	if (!m->ops->memory) {
+	if (m->settings.total_bytes) {
 		total_bytes = m->settings.total_bytes;
 		free_bytes = held < total_bytes ? total_bytes - held : 0;
 	} else if (m->ops->memory(m->arg, &free_bytes, &total_bytes)) {

@@ -34,13 +34,13 @@ layer_check "the learner knows launches, bytes and times" 'base/|predict/|sluice
 	src/predict/*.[ch]
 layer_check "programs that share a GPU know bytes and processes" 'base/|share/' src/share/*.[ch]
 layer_check "core knows no back end" \
-	'base/|core/|sluice/|predict/predict\.h|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
+	'base/|core/|sluice/|predict/predict\.h|share/member\.h|device/device[a-z_]*\.h|store/store\.h' src/core/*.[ch] src/core/*/*.[ch]
 # A storey includes its own header and those below.
 types='base/|sluice/|device/device[a-z_]*\.h|core/(types|chunk_state|events|policy|limits|timeouts)\.h'
 layer_check "state stands on the types" "$types|core/state/" src/core/state/*.[ch]
 layer_check "transfer stands on state" "$types|core/(state|transfer)/" src/core/transfer/*.[ch]
 layer_check "launches stand on transfer" \
-	"$types|predict/predict\.h|core/(state|transfer|launch)/|core/interpose\.h" src/core/launch/*.[ch]
+	"$types|(predict/predict|share/member)\.h|core/(state|transfer|launch)/|core/interpose\.h" src/core/launch/*.[ch]
 layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "share/book.h"
+#include "sluice/sluice.h"
 #include "work.h"
 
 #define MIB         ((uint64_t)1 << 20)
@@ -120,6 +121,17 @@ worker_do(char what)
 		uint64_t handle;
 
 		OK(own.w.cuMemCreate(&handle, 64 * MIB, &what_for, 0));
+		break;
+	}
+	case 'g': { /* a space of its own, that would share */
+		struct sluice_config config;
+		struct sluice_space *space;
+
+		CHECK(!sluice_config_init(&config));
+		CHECK(!sluice_config_parse(&config,
+					   "device=cuda,share=auto,device_budget=16M,"
+					   "host_budget=64M,address=8G"));
+		CHECK(!sluice_space_create(&config, &space));
 		break;
 	}
 	case 'k': { /* a child that lives on */
@@ -405,6 +417,23 @@ order_give(const struct worker *worker, struct sl_book_order order)
 }
 
 /* ---- tests ---- */
+
+static void
+a_space_of_the_program_does_not_join_again(void)
+{
+	struct worker a = worker_start("share=1");
+	unsigned found = 0;
+
+	worker_ask(&a, 'a', 4);
+	worker_ask(&a, 'g', 1);
+	CHECK(row_of(a.pid));
+	for (size_t i = 0; i < SL_BOOK_ROWS; i++)
+		found += rows[i].pid == a.pid;
+	CHECK(found == 1);
+	worker_ask(&a, 'r', 1);
+	worker_ask(&a, 'v', 1);
+	worker_kill(&a); /* its space lives as long as it */
+}
 
 static void
 one_that_is_alone_has_all_and_is_never_under_pressure(void)
@@ -859,6 +888,7 @@ main(int argc, char **argv)
 	setenv("CUDA_STANDIN_HOST_BYTES", "4G", 1);
 	CHECK(mkdtemp(dir));
 	RUN(one_that_is_alone_has_all_and_is_never_under_pressure());
+	RUN(a_space_of_the_program_does_not_join_again());
 	RUN(two_that_do_not_fit_take_turns());
 	RUN(those_that_fit_take_none());
 	RUN(the_turn_of_who_is_gone_is_taken());

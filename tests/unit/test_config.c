@@ -98,6 +98,10 @@ every_other_key_sets_its_field(void **state)
 	assert_int_equal(config_with("").compress, SLUICE_COMPRESS_NEVER);
 	assert_int_equal(config_with("compress=auto").compress, SLUICE_COMPRESS_AUTO);
 	assert_int_equal(config_with("compress=always").compress, SLUICE_COMPRESS_ALWAYS);
+	assert_int_equal(config_with("").share, SLUICE_SHARE_OFF);
+	assert_int_equal(config_with("share=off").share, SLUICE_SHARE_OFF);
+	assert_int_equal(config_with("share=auto").share, SLUICE_SHARE_AUTO);
+	assert_int_equal(config_with("soft_memory=64M").soft_memory_bytes, 64 * MIB);
 	assert_int_equal(config_with("checking=1").checking, 1);
 	assert_int_equal(config_with("checking=1,checking=0").checking, 0);
 	assert_int_equal(config_with("publish=1").publish, 1);

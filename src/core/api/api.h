@@ -28,6 +28,15 @@ int sl_guest_join_run(struct sluice_space *space) SL_MUST_CHECK;
 /* No more. Before the space's streams end. */
 void sl_guest_leave_run(struct sluice_space *space);
 
+/* share.c */
+/* Join the book of the device's programs, as the configuration says. Who cannot is alone, which is said.
+ * Nobody else has the space yet. Does not block. */
+void sl_share_join(struct sluice_space *space);
+/* No call will change the budget, or shut the gate, any more. NULL is fine. Blocks on a copy. */
+void sl_share_stop(struct sl_space_share *share);
+/* Leave the book: the space has no memory of the device any more. NULL is fine. */
+void sl_share_leave(struct sl_space_share *share);
+
 /* config.c */
 /* Round to chunks, fill in what depends on other fields, refuse what cannot work; resolve: and what
  * is more than this machine's memory. */

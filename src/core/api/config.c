@@ -49,6 +49,7 @@ static const char *const faults_names[] = {"auto", "thread", "signal", NULL};
 static const char *const store_io_names[] = {"auto", "uring", "file", NULL};
 
 static const char *const compress_names[] = {"never", "auto", "always", NULL};
+static const char *const share_names[] = {"off", "auto", NULL};
 
 #define AT(field) offsetof(struct sluice_config, field)
 static const struct key keys[] = {
@@ -88,6 +89,9 @@ static const struct key keys[] = {
 	{"publish", KEY_FLAG, AT(publish), NULL, "let `sluice stat` read the counters"},
 	{"spill_dirs", KEY_TEXT, AT(spill_dirs), NULL, "directories for spill files"},
 	{"compress", KEY_CHOICE, AT(compress), compress_names, "compress what is spilled"},
+	{"share", KEY_CHOICE, AT(share), share_names, "share the device with other programs"},
+	{"soft_memory", KEY_SIZE, AT(soft_memory_bytes), NULL,
+	 "what the software device has for all that share it; 0: half of the memory"},
 };
 #undef AT
 
@@ -301,6 +305,7 @@ sl_config_round(struct sluice_config *c)
 	    (unsigned)c->host_pin >= SLUICE_HOST_PIN_COUNT ||
 	    (unsigned)c->store_io >= SLUICE_STORE_IO_COUNT ||
 	    (unsigned)c->compress >= SLUICE_COMPRESS_COUNT ||
+	    (unsigned)c->share >= SLUICE_SHARE_COUNT ||
 	    (unsigned)c->device >= SLUICE_DEVICE_COUNT)
 		return sl_fail(-EINVAL,
 			       "config: a choice has a value that is not in its enum");
@@ -344,8 +349,15 @@ int
 sl_config_resolve(struct sluice_config *c)
 {
 	uint64_t memory = sl_memory_limit(), wanted;
-	int rc = sl_config_round(c);
+	int rc;
 
+	if (c->share == SLUICE_SHARE_AUTO && c->device != SLUICE_DEVICE_CUDA) {
+		if (!c->soft_memory_bytes)
+			c->soft_memory_bytes = memory / 2;
+		if (c->device_budget_bytes > c->soft_memory_bytes)
+			c->device_budget_bytes = c->soft_memory_bytes;
+	}
+	rc = sl_config_round(c);
 	if (rc)
 		return rc;
 	wanted = c->device_budget_bytes + c->host_budget_bytes + c->staging_bytes;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "core/api/api.h"
 #include "core/interpose.h"
 
@@ -545,7 +546,12 @@ sluice_pin(struct sluice_space *space, const void *addr, size_t size_bytes)
 
 	if (rc)
 		return rc;
-	rc = sl_region_find(space, "pin", addr, size_bytes, &r, &begin, &end);
+	do /* it may wait, and the region be another one then */
+		rc = sl_region_find(space, "pin", addr, size_bytes, &r, &begin, &end);
+	while (!rc && begin != end &&
+	       sl_gate_pass_pin(space, sl_round_up(end, r->chunk_bytes) -
+					       begin / r->chunk_bytes * r->chunk_bytes +
+					       2 * r->chunk_bytes));
 	if (rc || begin == end)
 		goto out;
 	r->busy++;

@@ -68,6 +68,7 @@ space_free(struct sluice_space *s)
 	if (!s)
 		return;
 	sl_publisher_destroy(s->publisher);
+	sl_share_stop(s->share);
 	sl_mover_stop(s);
 	if (s->default_stream)
 		sluice_stream_destroy(s->default_stream);
@@ -87,6 +88,8 @@ space_free(struct sluice_space *s)
 	if (s->policy->destroy)
 		s->policy->destroy(s);
 	free(s->hostmap.chunks);
+	sl_cond_fini(&s->gate.wake);
+	sl_share_leave(s->share);
 	free(s->early_evict.ring);
 	free(s->events);
 	free(s->regions);
@@ -166,6 +169,7 @@ space_create(const struct sluice_config *resolved, const struct sl_policy *polic
 	sl_cond_init(&s->mover_wake);
 	sl_cond_init(&s->host_wake);
 	sl_cond_init(&s->launch_wake);
+	sl_cond_init(&s->gate.wake);
 	rc = space_start(s, in);
 	if (rc) {
 		space_free(s);
@@ -202,11 +206,14 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 	if (rc)
 		return rc;
 	rc = sl_guest_join_run(space);
-	if (rc)
+	if (rc) {
 		space_free(space);
-	else
-		*out = space;
-	return rc;
+		return rc;
+	}
+	if (space->config.share == SLUICE_SHARE_AUTO)
+		sl_share_join(space);
+	*out = space;
+	return 0;
 }
 
 void
@@ -329,6 +336,7 @@ sluice_space_destroy(struct sluice_space *space)
 		return rc;
 	sl_publisher_destroy(space->publisher);
 	space->publisher = NULL;
+	sl_share_stop(space->share);
 	sl_guest_leave_run(space);
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
 	sl_space_lock(space);
@@ -396,10 +404,44 @@ tier_set_budget(struct sluice_space *space, enum sluice_tier tier, uint64_t budg
 	return rc;
 }
 
+/* 1: the device is shared. Then that is the most that it may have, and its thread follows. */
+static int
+limit_set(struct sluice_space *space, enum sluice_tier tier, uint64_t budget_bytes, int *rc)
+{
+	uint64_t chunk, budget;
+	int entered;
+
+	if (tier != SLUICE_TIER_DEVICE || !space || !space->gate.is_there)
+		return 0;
+	entered = sl_space_enter(space);
+	*rc = entered;
+	if (entered)
+		return 1;
+	chunk = space->config.large_chunk_bytes;
+	budget = budget_bytes / chunk * chunk;
+	if (budget < space->dev.pinned_bytes + 2 * chunk) {
+		*rc = sl_fail(
+			-ENOBUFS,
+			"space: a device budget of %llu is below two chunks beside %llu "
+			"pinned bytes",
+			(unsigned long long)budget_bytes,
+			(unsigned long long)space->dev.pinned_bytes);
+	} else {
+		space->gate.limit_bytes = budget;
+		sl_cond_signal(&space->gate.wake);
+	}
+	sl_space_unlock(space);
+	return 1;
+}
+
 int
 sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 			uint64_t budget_bytes)
 {
+	int rc;
+
+	if (limit_set(space, tier, budget_bytes, &rc))
+		return rc;
 	return tier_set_budget(space, tier, budget_bytes, UINT64_MAX);
 }
 

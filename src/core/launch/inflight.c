@@ -85,6 +85,8 @@ sl_inflight_end(struct sluice_space *s, struct sl_inflight *work)
 		work->next->prev = work->prev;
 	else
 		s->work_newest = work->prev;
+	if (!s->work_oldest)
+		s->gate.need_bytes = 0;
 }
 
 /* Whether launch l uses bytes [begin, end) of r. */

@@ -17,6 +17,7 @@
 
 #define LAUNCH_ARGS_BYTES_MAX 1024u
 #define LAUNCH_USES_MAX       65536u
+#define SQUEEZES_MAX          8u /* of one launch, which finds less than the budget promises */
 
 /* Wait until the mover has prepared l, then count it as running. Held, drops. */
 SL_HELD static void
@@ -72,6 +73,18 @@ launch_done(struct sl_task *task, int rc)
 	free(l);
 }
 
+/* Its uses, when it may go on. fetch: it does not wait, because a kernel waits for it. Held, drops. */
+SL_HELD static int
+launch_resolve(struct sluice_launch *l, const struct sluice_use *uses,
+	       const struct sl_beside *beside, int fetch)
+{
+	int rc = sl_uses_resolve(l, uses, beside);
+
+	while (!rc && !fetch && sl_gate_pass(l))
+		rc = sl_uses_resolve(l, uses, beside);
+	return rc;
+}
+
 /*
  * Make a launch with its uses resolved; regions are held. beside: NULL, or what it is to reach besides.
  * Takes the lock and keeps it.
@@ -80,7 +93,7 @@ SL_ACQUIRE_IF_0(sl_space_token)
 static int
 launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *args,
 	      size_t args_bytes, const struct sluice_use *uses, size_t n_uses,
-	      const struct sl_beside *beside, struct sluice_launch **out)
+	      const struct sl_beside *beside, int fetch, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
 	size_t uses_bytes, all = 0;
@@ -122,7 +135,7 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	}
 	sl_scopes_drain(s); /* it may drop the lock: before anything is looked up */
 	l->stream = sl_stream_of(s, stream);
-	rc = sl_uses_resolve(l, uses, beside);
+	rc = launch_resolve(l, uses, beside, fetch);
 	if (rc) {
 		sl_space_unlock(s);
 		free(l);
@@ -216,7 +229,7 @@ sluice_launch(struct sluice_space *space, struct sluice_stream *stream,
 	rc = sl_stream_own(space, stream);
 	if (rc)
 		return rc;
-	rc = launch_create(space, stream, args, args_bytes, uses, n_uses, NULL, &l);
+	rc = launch_create(space, stream, args, args_bytes, uses, n_uses, NULL, 0, &l);
 	if (rc)
 		return rc;
 	l->kernel = kernel;
@@ -252,7 +265,7 @@ launch_scope_begin(struct sluice_space *space, struct sluice_stream *stream,
 			       "kernels: declare "
 			       "what the launch uses",
 			       space->device->ops->name);
-	rc = launch_create(space, stream, NULL, 0, uses, n_uses, beside, &l);
+	rc = launch_create(space, stream, NULL, 0, uses, n_uses, beside, fetch, &l);
 	if (rc)
 		return rc;
 	l->host_scope = SL_SCOPE_HELD;
@@ -291,8 +304,12 @@ scope_begin_gated(struct sluice_space *space, struct sluice_stream *stream,
 		  const struct sl_beside *beside, int embedded, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
-	int rc = launch_scope_begin(space, stream, uses, n_uses, beside, 0, embedded, &l);
+	unsigned tries = 0;
+	int rc;
 
+	do
+		rc = launch_scope_begin(space, stream, uses, n_uses, beside, 0, embedded, &l);
+	while (rc == -ENOMEM && ++tries < SQUEEZES_MAX && sl_gate_squeeze(space));
 	if (rc)
 		return rc;
 	if (space->device->native)

@@ -53,7 +53,22 @@ int sl_mover_prefetch(struct sl_region *r, uint64_t *chunks, uint64_t n,
 int sl_mover_discard(struct sl_region *r, uint64_t begin, uint64_t end, int eager,
 		     struct sluice_stream *stream) SL_HELD SL_MUST_CHECK;
 
+/* gate.c: launches of a space that shares its device */
+/*
+ * Until the launch, whose uses are resolved, may be submitted: it has the turn, and its room. 1: it has
+ * waited, and dropped the lock: its uses are to be resolved anew. 0: it goes on, and what it needs stays
+ * within the budget until nothing is in flight any more. A thread with an open scope goes on at once.
+ */
+int sl_gate_pass(struct sluice_launch *l) SL_HELD;
+/* The same for a call that is to have so many bytes on the device, beside what is pinned there. */
+int sl_gate_pass_pin(struct sluice_space *s, uint64_t bytes) SL_HELD;
+/* The driver has refused what the budget promises: have it made less. 1: it is worth another try. Blocks
+ * on copies. */
+int sl_gate_squeeze(struct sluice_space *s);
+
 /* prepare.c */
+/* Device bytes that the launch needs at once, but for what is pinned by the user. */
+uint64_t sl_launch_needs(struct sluice_launch *l) SL_HELD;
 int sl_launch_prepare(struct sluice_launch *l) SL_HELD; /* drops */
 /* Whether the launch's set fits; -ENOBUFS with a text that says what lacks. */
 int sl_launch_check_set(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;

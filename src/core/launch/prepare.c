@@ -38,7 +38,7 @@ launch_fill(struct sluice_launch *l, const struct sl_launch_use *u, uint64_t ind
 }
 
 /*
- * Device bytes the launch needs at once, each chunk once; but_excess: less what it is to reach in host
+ * Device bytes that the launch needs at once, each chunk once; but_excess: less what it is to reach in host
  * memory and does not have on the device, or not for long. Held.
  */
 SL_HELD static uint64_t
@@ -63,6 +63,12 @@ launch_set_bytes(struct sluice_launch *l, int but_excess)
 		}
 	}
 	return bytes;
+}
+
+uint64_t
+sl_launch_needs(struct sluice_launch *l)
+{
+	return launch_set_bytes(l, 0);
 }
 
 /* The declared set must fit beside what callers have pinned. Held. */

@@ -577,7 +577,15 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes, uint64_t until_n
 {
 	const struct sl_victim_request request = {.mode = SL_ROOM_SHRINK};
 	uint64_t before = s->dev.budget_bytes, chunk = s->config.large_chunk_bytes, used;
-	int rc;
+	uint64_t need = s->gate.need_bytes ? s->gate.need_bytes + s->dev.pinned_bytes : 0;
+	int rc, is_needed = 0;
+
+	/* What was let through the gate is to find its room. */
+	need = sl_round_up(need, chunk);
+	if (until_ns != UINT64_MAX && budget_bytes < need) {
+		budget_bytes = need < before ? need : before;
+		is_needed = 1;
+	}
 
 	/* As sluice_pin(): one access may need two chunks, and must never find no room at all. */
 	if (budget_bytes < s->dev.pinned_bytes + 2 * chunk)
@@ -608,5 +616,5 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes, uint64_t until_n
 			return rc;
 		}
 	}
-	return 0;
+	return is_needed ? -EAGAIN : 0;
 }

@@ -306,9 +306,29 @@ cuda_taken(const struct sl_device *dev)
 	return atomic_load(&((const struct cuda *)dev)->slab_bytes);
 }
 
+static int
+cuda_memory(struct sl_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	size_t free_now = 0, total = 0;
+	int rc = sl_cuda_enter(cuda);
+
+	if (rc)
+		return rc;
+	rc = cuda->driver->cuMemGetInfo(&free_now, &total);
+	sl_cuda_leave(cuda);
+	if (rc)
+		return sl_fail(-EIO,
+			       "device: the driver does not say how much memory is free");
+	*free_bytes = free_now;
+	*total_bytes = total;
+	return 0;
+}
+
 static const struct sl_device_pool cuda_pool = {
 	.trim = cuda_trim,
 	.taken = cuda_taken,
+	.memory = cuda_memory,
 	.frames_expect = sl_cuda_frames_expect,
 	.fill = sl_cuda_pool_fill,
 };
