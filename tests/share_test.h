@@ -365,12 +365,16 @@ share_rows(pid_t pid, share_condition is_so, uint64_t bytes, struct sl_book_row 
 	static struct sl_book *book; /* kept open: it notices who does not write any more */
 	size_t n = 0, me, found = 0;
 
+	if (book && sl_book_read(book, rows, &n, &me)) { /* it was removed */
+		sl_book_close(book);
+		book = NULL;
+	}
 	if (!book) {
 		EXPECT(!sl_books_walk(share_dir, share_name_keep, NULL));
 		if (!share_name[0] || sl_book_open_existing(share_dir, share_name, &book))
 			return 0;
+		EXPECT(!sl_book_read(book, rows, &n, &me));
 	}
-	EXPECT(!sl_book_read(book, rows, &n, &me));
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].pid != pid)
 			continue;
@@ -659,6 +663,29 @@ a_child_does_not_keep_the_row_of_its_parent(void)
 }
 
 static void
+a_book_that_is_removed_is_made_anew(void)
+{
+	struct share_worker a = share_start(), b = share_start();
+	char path[sizeof(share_dir) + SL_BOOK_NAME_BYTES + 16];
+
+	share_ask(&a, 'a', regions_of(70));
+	share_ask(&b, 'a', regions_of(70));
+	share_tell(&a, 'B');
+	share_tell(&b, 'B');
+	share_row_await(&a, row_has_turn, 0);
+	snprintf(path, sizeof(path), "%s/book-%s", share_dir, share_name);
+	EXPECT(!unlink(path));
+	share_row_await(&a, row_has_turn, 0);
+	share_row_await(&b, row_has_turn, 0);
+	share_halt(&a);
+	share_halt(&b);
+	share_ask(&a, 'v', 1);
+	share_ask(&b, 'v', 1);
+	share_end(&a);
+	share_end(&b);
+}
+
+static void
 host_code_alone_gets_room_beside_launches(void)
 {
 	struct share_worker a = share_start(), b = share_start();
@@ -739,6 +766,7 @@ share_tests_run(const struct share_device *device)
 		SHARE_TEST(a_suspended_space_gives_up_its_memory_and_goes_on),
 		SHARE_TEST(a_limit_is_kept),
 		SHARE_TEST(a_child_does_not_keep_the_row_of_its_parent),
+		SHARE_TEST(a_book_that_is_removed_is_made_anew),
 		SHARE_TEST(host_code_alone_gets_room_beside_launches),
 		SHARE_TEST(sixteen_spaces_share),
 	};

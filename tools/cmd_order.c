@@ -70,58 +70,12 @@ struct order_work {
 
 static const char *const order_names[] = {"suspend", "resume", "limit"};
 
-/* The row of the process; NULL: it has gone. */
-static const struct sl_book_row *
-row_find_pid(struct sl_book *book, int pid)
-{
-	static struct sl_book_row rows[SL_BOOK_ROWS];
-	struct sl_book_order order;
-	size_t n, me;
-
-	if (sl_book_order_of(book, pid, &order) || sl_book_read(book, rows, &n, &me))
-		return NULL;
-	for (size_t i = 0; i < n; i++)
-		if (rows[i].pid == pid)
-			return &rows[i];
-	return NULL;
-}
-
-static void
-order_put(const char *gpu, void *arg)
-{
-	struct order_work *work = arg;
-	struct sl_book_order order;
-	struct sl_book *book;
-	int rc = sl_book_open_existing(NULL, gpu, &book);
-
-	if (rc) {
-		if (rc != -ENOENT && !work->rc)
-			work->rc = rc;
-		return;
-	}
-	rc = sl_book_order_of(book, work->pid, &order);
-	if (!rc && !order.number) { /* as it was started */
-		const struct sl_book_row *row = row_find_pid(book, work->pid);
-
-		order.limit_bytes = UINT64_MAX;
-		order.suspend = row && row->claim.is_suspended;
-	}
-	if (!rc) {
-		if (work->what == ORDER_LIMIT)
-			order.limit_bytes = work->limit_bytes;
-		else
-			order.suspend = work->what == ORDER_SUSPEND;
-		order.number++;
-		rc = sl_book_order_give(book, work->pid, &order);
-	}
-	if (!rc && work->n < GPUS_MAX) {
-		work->books[work->n++] = book;
-		return;
-	}
-	if (rc && rc != -ESRCH && !work->rc)
-		work->rc = rc;
-	sl_book_close(book);
-}
+/* The rows of a process in a book: one for each of its spaces there. */
+struct order_rows {
+	size_t n, done; /* those that have done as they were told */
+	uint64_t held_bytes;
+	int is_suspended; /* one of them is */
+};
 
 /* Whether the program has done as it was told. */
 static int
@@ -144,6 +98,62 @@ order_is_done(const struct order_work *work, const struct sl_book_row *row)
 	return 1;
 }
 
+static struct order_rows
+rows_look(const struct order_work *work, struct sl_book *book)
+{
+	static struct sl_book_row rows[SL_BOOK_ROWS];
+	struct order_rows found = {0};
+	struct sl_book_order order;
+	size_t n, me;
+
+	if (sl_book_order_of(book, work->pid, &order) || sl_book_read(book, rows, &n, &me))
+		return found; /* it has gone */
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].pid != work->pid)
+			continue;
+		found.n++;
+		found.done += (size_t)order_is_done(work, &rows[i]);
+		found.held_bytes += rows[i].claim.held_bytes;
+		found.is_suspended |= rows[i].claim.is_suspended;
+	}
+	return found;
+}
+
+static void
+order_put(const char *gpu, void *arg)
+{
+	struct order_work *work = arg;
+	struct sl_book_order order;
+	struct sl_book *book;
+	int rc = sl_book_open_existing(NULL, gpu, &book);
+
+	if (rc) {
+		if (rc != -ENOENT && !work->rc)
+			work->rc = rc;
+		return;
+	}
+	rc = sl_book_order_of(book, work->pid, &order);
+	if (!rc && !order.number) { /* as it was started */
+		order.limit_bytes = UINT64_MAX;
+		order.suspend = (uint32_t)rows_look(work, book).is_suspended;
+	}
+	if (!rc) {
+		if (work->what == ORDER_LIMIT)
+			order.limit_bytes = work->limit_bytes;
+		else
+			order.suspend = work->what == ORDER_SUSPEND;
+		order.number++;
+		rc = sl_book_order_give(book, work->pid, &order);
+	}
+	if (!rc && work->n < GPUS_MAX) {
+		work->books[work->n++] = book;
+		return;
+	}
+	if (rc && rc != -ESRCH && !work->rc)
+		work->rc = rc;
+	sl_book_close(book);
+}
+
 /* On one GPU. An exit code. */
 static int
 order_await(const struct order_work *work, struct sl_book *book)
@@ -151,10 +161,10 @@ order_await(const struct order_work *work, struct sl_book *book)
 	const struct timespec pause = {0, PAUSE_NS};
 	uint64_t until = sl_now_ns() + WAIT_NS;
 	const char *name = order_names[work->what];
-	const struct sl_book_row *row;
+	struct order_rows rows;
 	char holds[32];
 
-	while ((row = row_find_pid(book, work->pid)) && !order_is_done(work, row)) {
+	while ((rows = rows_look(work, book)).n && rows.done < rows.n) {
 		if (sl_now_ns() > until)
 			return command_fail(name,
 					    "process %d still holds %s: a kernel runs, "
@@ -163,15 +173,15 @@ order_await(const struct order_work *work, struct sl_book *book)
 					    "stopped; it follows "
 					    "when it can",
 					    work->pid,
-					    sl_size_format(row->claim.held_bytes, holds,
+					    sl_size_format(rows.held_bytes, holds,
 							   sizeof(holds)));
 		nanosleep(&pause, NULL);
 	}
-	if (!row)
+	if (!rows.n)
 		return command_fail(name, "process %d has ended", work->pid);
 	if (work->what != ORDER_RESUME)
 		printf("process %d holds %s\n", work->pid,
-		       sl_size_format(row->claim.held_bytes, holds, sizeof(holds)));
+		       sl_size_format(rows.held_bytes, holds, sizeof(holds)));
 	return SL_EXIT_OK;
 }
 
