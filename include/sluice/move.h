@@ -80,7 +80,8 @@ SLUICE_API int sluice_evict(struct sluice_space *space, const void *addr,
  * Errors: -ENOENT, -ENOBUFS (less than two chunks of the device budget would be left), -EIO,
  *     -ENOSPC. unpin: -EINVAL (a chunk of the range is not pinned; nothing changed).
  * Threads: any.
- * Blocks: pin on copies and I/O, unpin does not.
+ * Blocks: pin on copies and I/O, and where the device is shared on the turn and on room, as a
+ *     launch. unpin does not.
  */
 SLUICE_API int sluice_pin(struct sluice_space *space, const void *addr,
 			  size_t size_bytes) SLUICE_MUST_CHECK;

@@ -73,7 +73,8 @@ launch_done(struct sl_task *task, int rc)
 	free(l);
 }
 
-/* Its uses, when it may go on. fetch: it does not wait, because a kernel waits for it. Held, drops. */
+/* Its uses, when it may go on. fetch: it does not wait, because a kernel waits for it. Where beside is given the
+ * space is one of `sluice run`, which has a gate of its own. Held, drops. */
 SL_HELD static int
 launch_resolve(struct sluice_launch *l, const struct sluice_use *uses,
 	       const struct sl_beside *beside, int fetch)
