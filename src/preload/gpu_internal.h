@@ -19,8 +19,8 @@ struct pl_learner; /* ahead.c */
 
 struct pl_gpu_internal {
 	struct sl_rwlock opening; /* SL_RANK_PL_OPENING; see scope.c: scope_open() */
-	struct sl_mutex budget;   /* SL_RANK_PL_BUDGET: of changing it; and a struct pl_share */
-	struct sl_mutex lock;     /* SL_RANK_PL_SCOPES: of what follows */
+	struct sl_mutex budget; /* SL_RANK_PL_BUDGET: of changing it; and a struct pl_share */
+	struct sl_mutex lock; /* SL_RANK_PL_SCOPES: of what follows */
 	struct pl_wrapped wrapped[PL_WRAPPED_MAX]; /* open addressing; native NULL: free */
 	unsigned n_wrapped;
 	struct sluice_stream *aside; /* of ours, for what is captured; NULL: not made yet */
