@@ -11,7 +11,7 @@
 #if defined(__SANITIZE_THREAD__) /* ten times slower */
 #define FEWER 8
 #else
-#define FEWER 2
+#define FEWER 3
 #endif
 
 static const char *const call_names[] = {
@@ -23,7 +23,7 @@ static const char *const call_names[] = {
 static void
 driver_error_at_each_call(void)
 {
-	int late = FEWER > 2 || getenv("CUDA_STANDIN_LATE_US");
+	int late = FEWER > 3 || getenv("CUDA_STANDIN_LATE_US");
 	int all = getenv("SWEEP_ALL") != NULL;
 	unsigned runs = 0, points = 0;
 

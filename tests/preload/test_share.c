@@ -32,7 +32,7 @@
 #define LEAST       (16 * MIB) /* four chunks of a device of this size */
 #define WORKERS_MAX 16
 #define TRIES       120000 /* of 1 ms: something hangs */
-#define ROUNDS      20     /* of one order to a worker */
+#define ROUNDS      8      /* of one order to a worker */
 #define AT_ONCE_MAX 8
 
 static char dir[] = "/tmp/sluice-share-XXXXXX";
