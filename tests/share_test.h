@@ -33,7 +33,7 @@
 #define REGIONS_MAX   64
 #define SHARE_LEAST   (8 * SHARE_MIB) /* four chunks */
 #define SHARE_TRIES   120000          /* of 1 ms: something hangs */
-#define SHARE_ROUNDS  10              /* of one order to a worker */
+#define SHARE_ROUNDS  4               /* of one order to a worker */
 #define SHARE_WORKERS 16
 
 #define EXPECT(what)                                                                      \

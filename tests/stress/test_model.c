@@ -143,7 +143,7 @@ main(int argc, char **argv)
 		"device_budget=8M,host_budget=0,chunk=4M,policy=uvm,faults=signal",
 	};
 
-	stress_begin(argc, argv, 3);
+	stress_begin(argc, argv, 2);
 	for (size_t i = 0; i < sizeof(configs) / sizeof(configs[0]) && !stress.failures; i++)
 		if (stress_wants(configs[i]))
 			run_config(configs[i]);
