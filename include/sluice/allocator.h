@@ -34,7 +34,8 @@ SLUICE_API int sluice_memory_alloc(struct sluice_space *space, size_t size_bytes
 
 /*
  * Free what sluice_memory_alloc() gave.
- * Errors: -ENOENT (it is none of these), -ECHILD (a forked child).
+ * Errors: -ENOENT (it is none of these), -ECHILD (a forked child). -EIO: work of the GPU has
+ *     failed. The memory is freed all the same.
  * Threads: any.
  * Blocks: on all work of the GPU, as cuMemFree().
  */

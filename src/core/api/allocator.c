@@ -124,7 +124,7 @@ int
 sluice_memory_free(struct sluice_space *space, void *addr)
 {
 	struct memory_block **at, *b;
-	int rc = sl_space_enterable(space);
+	int rc = sl_space_enterable(space), drained = 0;
 
 	if (rc)
 		return rc;
@@ -133,8 +133,8 @@ sluice_memory_free(struct sluice_space *space, void *addr)
 	     at = &(*at)->next)
 		;
 	b = *at;
-	rc = b ? memory_drain(space) : -ENOENT;
 	if (b) {
+		drained = memory_drain(space);
 		*at = b->next;
 		memory_release(b);
 	}
@@ -143,7 +143,7 @@ sluice_memory_free(struct sluice_space *space, void *addr)
 		return sl_fail(-ENOENT, "memory_free: %p: nothing was allocated there", addr);
 	rc = sluice_unmap(space, addr);
 	free(b);
-	return rc;
+	return rc ? rc : drained;
 }
 
 /* The block with this address, and how much of the range lies in it. */
