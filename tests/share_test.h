@@ -11,8 +11,6 @@
 #ifndef SL_TESTS_SHARE_TEST_H
 #define SL_TESTS_SHARE_TEST_H
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,26 +22,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "share/book.h"
-#include "sluice/sluice.h"
+#include "share_workers.h"
 
-#define SHARE_MIB     ((uint64_t)1 << 20)
 #define REGION_BYTES  (8 * SHARE_MIB)
 #define REGION_WORDS  (REGION_BYTES / 8)
 #define REGIONS_MAX   64
 #define SHARE_LEAST   (8 * SHARE_MIB) /* four chunks */
-#define SHARE_TRIES   120000          /* of 1 ms: something hangs */
 #define SHARE_ROUNDS  4               /* of one order to a worker */
 #define SHARE_WORKERS 16
-
-#define EXPECT(what)                                                                      \
-	do {                                                                              \
-		if (!(what)) {                                                            \
-			fprintf(stderr, "%s:%d: process %d: %s: not so (%s)\n", __FILE__, \
-				__LINE__, (int)getpid(), #what, sluice_last_error());     \
-			exit(1);                                                          \
-		}                                                                         \
-	} while (0)
 
 /* What a device brings. */
 struct share_device {
@@ -56,13 +42,7 @@ struct share_device {
 	int (*add)(struct sluice_space *space, uint64_t *p, uint64_t words);
 };
 
-struct share_worker {
-	pid_t pid;
-	int to, from;
-};
-
 static const struct share_device *share_device;
-static char share_dir[] = "/tmp/sluice-share-XXXXXX";
 
 /* ---- a worker ---- */
 
@@ -217,7 +197,7 @@ share_worker_do(char what, int to)
 }
 
 static void
-share_worker_run(int from, int to, const char *more)
+share_worker_run(int from, int to, const void *more)
 {
 	char what;
 
@@ -237,173 +217,45 @@ share_worker_run(int from, int to, const char *more)
 
 /* ---- workers ---- */
 
-static void
-share_await(const struct share_worker *worker, char what)
-{
-	char got = 0;
-
-	if (read(worker->from, &got, 1) == 1 && got == what)
-		return;
-	fprintf(stderr, "worker %d does not answer '%c'\n", (int)worker->pid, what);
-	exit(1);
-}
-
-static void
-share_tell(const struct share_worker *worker, char what)
-{
-	EXPECT(write(worker->to, &what, 1) == 1);
-}
-
-static void
-share_ask(const struct share_worker *worker, char what, unsigned times)
-{
-	for (unsigned i = 0; i < times; i++) {
-		share_tell(worker, what);
-		share_await(worker, what);
-	}
-}
-
-static struct share_worker
+static struct worker
 share_start_with(const char *more)
 {
-	struct share_worker worker = {.pid = 0};
-	int to[2], from[2], status;
-	char ready;
+	struct worker worker = worker_fork(share_worker_run, more);
 
-	EXPECT(!pipe2(to, O_CLOEXEC) && !pipe2(from, O_CLOEXEC));
-	fflush(stdout);
-	worker.pid = fork();
-	EXPECT(worker.pid >= 0);
-	if (!worker.pid) {
-		close(to[1]);
-		close(from[0]);
-		share_worker_run(to[0], from[1], more);
-	}
-	close(to[0]);
-	close(from[1]);
-	worker.to = to[1];
-	worker.from = from[0];
-	if (read(worker.from, &ready, 1) == 1)
-		return worker;
-	EXPECT(waitpid(worker.pid, &status, 0) == worker.pid);
-	exit(WIFEXITED(status) && WEXITSTATUS(status) == 77 ? 77 : 1); /* it has said why */
+	worker_ready(&worker);
+	return worker;
 }
 
-static struct share_worker
+static struct worker
 share_start(void)
 {
 	return share_start_with("");
 }
 
-static void
-share_end(struct share_worker *worker)
-{
-	int status;
-
-	share_tell(worker, 'q');
-	EXPECT(waitpid(worker->pid, &status, 0) == worker->pid);
-	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status));
-	close(worker->to);
-	close(worker->from);
-}
-
-static void
-share_kill(struct share_worker *worker)
-{
-	int status;
-
-	EXPECT(!kill(worker->pid, SIGKILL));
-	EXPECT(waitpid(worker->pid, &status, 0) == worker->pid);
-	close(worker->to);
-	close(worker->from);
-}
-
 static struct sluice_stats
-share_stats(const struct share_worker *worker)
+share_stats(const struct worker *worker)
 {
 	struct sluice_stats stats;
 
-	share_tell(worker, 'c');
+	worker_tell(worker, 'c');
 	EXPECT(read(worker->from, &stats, sizeof(stats)) == (ssize_t)sizeof(stats));
-	share_await(worker, 'c');
+	worker_await(worker, 'c');
 	return stats;
 }
 
 /* One that is kept busy ends that. */
 static void
-share_halt(const struct share_worker *worker)
+share_halt(const struct worker *worker)
 {
-	share_tell(worker, 'n');
-	share_await(worker, 'B');
-	share_await(worker, 'n');
+	worker_tell(worker, 'n');
+	worker_await(worker, 'B');
+	worker_await(worker, 'n');
 }
 
 static uint64_t
-share_counter(const struct share_worker *worker, enum sluice_counter counter)
+share_counter(const struct worker *worker, enum sluice_counter counter)
 {
 	return share_stats(worker).counter[counter];
-}
-
-/* ---- the book ---- */
-
-static char share_name[SL_BOOK_NAME_BYTES];
-
-static void
-share_name_keep(const char *gpu, void *arg)
-{
-	(void)arg;
-	snprintf(share_name, sizeof(share_name), "%s", gpu);
-}
-
-typedef int (*share_condition)(const struct sl_book_row *row, uint64_t bytes);
-
-/* How many rows the process has, if all of them are so (NULL: in any case); else 0. *row: one of them. */
-static size_t
-share_rows(pid_t pid, share_condition is_so, uint64_t bytes, struct sl_book_row *row)
-{
-	static struct sl_book_row rows[SL_BOOK_ROWS];
-	static struct sl_book *book; /* kept open: it notices who does not write any more */
-	size_t n = 0, me, found = 0;
-
-	if (book && sl_book_read(book, rows, &n, &me)) { /* it was removed */
-		sl_book_close(book);
-		book = NULL;
-	}
-	if (!book) {
-		EXPECT(!sl_books_walk(share_dir, share_name_keep, NULL));
-		if (!share_name[0] || sl_book_open_existing(share_dir, share_name, &book))
-			return 0;
-		EXPECT(!sl_book_read(book, rows, &n, &me));
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (rows[i].pid != pid)
-			continue;
-		*row = rows[i];
-		found++;
-		if (is_so && !is_so(row, bytes))
-			return 0;
-	}
-	return found;
-}
-
-static int
-row_is_idle(const struct sl_book_row *row, uint64_t bytes)
-{
-	(void)bytes;
-	return row->claim.is_idle;
-}
-
-static int
-row_has_turn(const struct sl_book_row *row, uint64_t bytes)
-{
-	(void)bytes;
-	return row->claim.turn.has && !row->claim.is_idle;
-}
-
-static int
-row_has_at_least(const struct sl_book_row *row, uint64_t bytes)
-{
-	return row->claim.has_bytes >= bytes;
 }
 
 static int
@@ -418,38 +270,6 @@ row_is_suspended(const struct sl_book_row *row, uint64_t bytes)
 	return row->claim.is_suspended && row->claim.has_bytes <= bytes;
 }
 
-static void
-share_row_await(const struct share_worker *worker, share_condition is_so, uint64_t bytes)
-{
-	struct sl_book_row row = {.pid = 0};
-
-	for (int tries = 0; tries < SHARE_TRIES; tries++) {
-		if (share_rows(worker->pid, is_so, bytes, &row))
-			return;
-		usleep(1000);
-	}
-	fprintf(stderr,
-		"waited in vain for %" PRIu64 " MiB: process %d wants %" PRIu64
-		", has %" PRIu64 ", holds %" PRIu64 " MiB, room %" PRIu64 ", idle %d\n",
-		bytes / SHARE_MIB, (int)worker->pid, row.claim.want_bytes / SHARE_MIB,
-		row.claim.has_bytes / SHARE_MIB, row.claim.held_bytes / SHARE_MIB,
-		row.room_bytes / SHARE_MIB, row.claim.is_idle);
-	exit(1);
-}
-
-static void
-share_order(const struct share_worker *worker, struct sl_book_order order)
-{
-	struct sl_book_order before;
-	struct sl_book *book;
-
-	EXPECT(!sl_book_open_existing(share_dir, share_name, &book));
-	EXPECT(!sl_book_order_of(book, worker->pid, &before));
-	order.number = before.number + 1;
-	EXPECT(!sl_book_order_give(book, worker->pid, &order));
-	sl_book_close(book);
-}
-
 /* Regions that fill this part of the room. */
 static unsigned
 regions_of(unsigned percent)
@@ -462,52 +282,52 @@ regions_of(unsigned percent)
 static void
 one_space_that_is_alone_has_all(void)
 {
-	struct share_worker a = share_start();
+	struct worker a = share_start();
 
-	share_row_await(&a, row_has_at_least,
-			share_device->room_bytes - share_device->slack_bytes);
-	share_ask(&a, 'a', regions_of(60));
-	share_ask(&a, 'R', 1);
-	share_ask(&a, 'v', 1);
+	row_await(&a, row_has_at_least,
+		  share_device->room_bytes - share_device->slack_bytes, "has at least");
+	worker_ask(&a, 'a', regions_of(60));
+	worker_ask(&a, 'R', 1);
+	worker_ask(&a, 'v', 1);
 	EXPECT(!share_counter(&a, SLUICE_COUNTER_BUDGETS_LOWERED));
 	EXPECT(!share_counter(&a, SLUICE_COUNTER_EVICTIONS));
 	EXPECT(!share_counter(&a, SLUICE_COUNTER_TURN_WAITS));
-	share_end(&a);
+	worker_end(&a);
 }
 
 static void
 an_idle_space_gives_way_and_gets_its_data_back(void)
 {
-	struct share_worker a = share_start(), b;
+	struct worker a = share_start(), b;
 
-	share_ask(&a, 'a', regions_of(70));
-	share_ask(&a, 'r', 2);
-	share_row_await(&a, row_is_idle, 0);
+	worker_ask(&a, 'a', regions_of(70));
+	worker_ask(&a, 'r', 2);
+	row_await(&a, row_is_idle, 0, "is idle");
 	b = share_start();
-	share_ask(&b, 'a', regions_of(60));
-	share_ask(&b, 'e', 1);
+	worker_ask(&b, 'a', regions_of(60));
+	worker_ask(&b, 'e', 1);
 	EXPECT(share_counter(&a, SLUICE_COUNTER_BUDGETS_LOWERED));
 	EXPECT(!share_counter(&a, SLUICE_COUNTER_TURNS));
-	share_row_await(&b, row_is_idle, 0);
-	share_ask(&a, 'r', 2);
-	share_ask(&a, 'v', 1);
-	share_ask(&b, 'v', 1);
-	share_end(&a);
-	share_end(&b);
+	row_await(&b, row_is_idle, 0, "is idle");
+	worker_ask(&a, 'r', 2);
+	worker_ask(&a, 'v', 1);
+	worker_ask(&b, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
 }
 
 static void
 spaces_that_do_not_fit_take_turns(void)
 {
-	struct share_worker a = share_start(), b = share_start();
+	struct worker a = share_start(), b = share_start();
 
-	share_ask(&a, 'a', regions_of(70));
-	share_ask(&b, 'a', regions_of(70));
-	share_tell(&a, 'B');
-	share_tell(&b, 'B');
+	worker_ask(&a, 'a', regions_of(70));
+	worker_ask(&b, 'a', regions_of(70));
+	worker_tell(&a, 'B');
+	worker_tell(&b, 'B');
 	for (int i = 0; i < 2; i++) {
-		share_row_await(&a, row_has_turn, 0);
-		share_row_await(&b, row_has_turn, 0);
+		row_await(&a, row_has_turn, 0, "has turn");
+		row_await(&b, row_has_turn, 0, "has turn");
 	}
 	share_halt(&a);
 	share_halt(&b);
@@ -515,85 +335,85 @@ spaces_that_do_not_fit_take_turns(void)
 	EXPECT(share_counter(&b, SLUICE_COUNTER_TURNS));
 	EXPECT(share_counter(&a, SLUICE_COUNTER_TURN_WAITS) ||
 	       share_counter(&b, SLUICE_COUNTER_TURN_WAITS));
-	share_ask(&a, 'v', 1);
-	share_ask(&b, 'v', 1);
-	share_end(&a);
-	share_end(&b);
+	worker_ask(&a, 'v', 1);
+	worker_ask(&b, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
 }
 
 static void
 a_holder_that_is_killed_or_stopped_holds_up_nobody(void)
 {
-	struct share_worker a = share_start(), b = share_start(), c;
+	struct worker a = share_start(), b = share_start(), c;
 
-	share_ask(&a, 'a', regions_of(70));
-	share_ask(&b, 'a', regions_of(70));
-	share_tell(&a, 'B');
-	share_tell(&b, 'B');
-	share_row_await(&a, row_has_turn, 0);
-	share_kill(&a);
+	worker_ask(&a, 'a', regions_of(70));
+	worker_ask(&b, 'a', regions_of(70));
+	worker_tell(&a, 'B');
+	worker_tell(&b, 'B');
+	row_await(&a, row_has_turn, 0, "has turn");
+	worker_kill(&a);
 	share_halt(&b);
 	c = share_start();
-	share_ask(&c, 'a', regions_of(70));
-	share_tell(&c, 'B');
-	share_tell(&b, 'B');
-	share_row_await(&c, row_has_turn, 0);
+	worker_ask(&c, 'a', regions_of(70));
+	worker_tell(&c, 'B');
+	worker_tell(&b, 'B');
+	row_await(&c, row_has_turn, 0, "has turn");
 	EXPECT(!kill(c.pid, SIGSTOP));
 	share_halt(&b);
-	share_ask(&b, 'r', 1);
-	share_ask(&b, 'v', 1);
-	share_kill(&c);
-	share_end(&b);
+	worker_ask(&b, 'r', 1);
+	worker_ask(&b, 'v', 1);
+	worker_kill(&c);
+	worker_end(&b);
 }
 
 static void
 a_large_launch_gets_the_room_of_an_idle_space(void)
 {
-	struct share_worker a = share_start(), b;
+	struct worker a = share_start(), b;
 
-	share_ask(&a, 'a', regions_of(80));
-	share_ask(&a, 'r', 1);
-	share_row_await(&a, row_is_idle, 0);
+	worker_ask(&a, 'a', regions_of(80));
+	worker_ask(&a, 'r', 1);
+	row_await(&a, row_is_idle, 0, "is idle");
 	b = share_start();
-	share_ask(&b, 'l', 3);
+	worker_ask(&b, 'l', 3);
 	EXPECT(share_counter(&a, SLUICE_COUNTER_BUDGETS_LOWERED));
-	share_ask(&a, 'v', 1);
-	share_end(&a);
-	share_end(&b);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
 }
 
 static void
 large_launches_of_two_spaces_take_turns(void)
 {
-	struct share_worker a = share_start(), b = share_start();
+	struct worker a = share_start(), b = share_start();
 
 	for (int i = 0; i < 10; i++) {
-		share_tell(&a, 'l');
-		share_tell(&b, 'l');
-		share_await(&a, 'l');
-		share_await(&b, 'l');
+		worker_tell(&a, 'l');
+		worker_tell(&b, 'l');
+		worker_await(&a, 'l');
+		worker_await(&b, 'l');
 	}
-	share_end(&a);
-	share_end(&b);
+	worker_end(&a);
+	worker_end(&b);
 }
 
 static void
 a_pin_gets_the_room_of_an_idle_space_and_keeps_it(void)
 {
-	struct share_worker a = share_start(), b;
+	struct worker a = share_start(), b;
 
-	share_ask(&a, 'a', regions_of(90));
-	share_ask(&a, 'r', 1);
-	share_row_await(&a, row_is_idle, 0);
+	worker_ask(&a, 'a', regions_of(90));
+	worker_ask(&a, 'r', 1);
+	row_await(&a, row_is_idle, 0, "is idle");
 	b = share_start();
-	share_ask(&b, 'a', 2);
-	share_ask(&b, 'p', 1);
-	share_row_await(&b, row_is_idle, 0);
-	share_ask(&a, 'r', 2);
-	share_row_await(&b, row_has_at_least, REGION_BYTES + SHARE_LEAST);
-	share_ask(&a, 'v', 1);
-	share_end(&b);
-	share_end(&a);
+	worker_ask(&b, 'a', 2);
+	worker_ask(&b, 'p', 1);
+	row_await(&b, row_is_idle, 0, "is idle");
+	worker_ask(&a, 'r', 2);
+	row_await(&b, row_has_at_least, REGION_BYTES + SHARE_LEAST, "has at least");
+	worker_ask(&a, 'v', 1);
+	worker_end(&b);
+	worker_end(&a);
 }
 
 static void
@@ -601,137 +421,137 @@ a_suspended_space_gives_up_its_memory_and_goes_on(void)
 {
 	const struct sl_book_order suspend = {.limit_bytes = UINT64_MAX, .suspend = 1};
 	const struct sl_book_order resume = {.limit_bytes = UINT64_MAX};
-	struct share_worker a = share_start();
+	struct worker a = share_start();
 	struct sl_book_row row;
 	uint64_t launches;
 
-	share_ask(&a, 'a', regions_of(50));
-	share_ask(&a, 's', 1); /* what is ordered is for both of its spaces */
-	share_ask(&a, 'r', 1);
+	worker_ask(&a, 'a', regions_of(50));
+	worker_ask(&a, 's', 1); /* what is ordered is for both of its spaces */
+	worker_ask(&a, 'r', 1);
 	EXPECT(share_rows(a.pid, NULL, 0, &row) == 2);
-	share_order(&a, suspend);
-	share_row_await(&a, row_is_suspended, SHARE_LEAST);
+	order_give(&a, suspend);
+	row_await(&a, row_is_suspended, SHARE_LEAST, "is suspended");
 	launches = share_counter(&a, SLUICE_COUNTER_LAUNCHES);
-	share_tell(&a, 'r');
+	worker_tell(&a, 'r');
 	usleep(200000); /* time for a launch that does not wait to be wrong */
 	EXPECT(share_rows(a.pid, row_is_suspended, SHARE_LEAST, &row) == 2);
-	share_order(&a, resume);
-	share_await(&a, 'r');
+	order_give(&a, resume);
+	worker_await(&a, 'r');
 	EXPECT(share_counter(&a, SLUICE_COUNTER_LAUNCHES) == launches + regions_of(50));
-	share_ask(&a, 'v', 1);
-	share_end(&a);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
 }
 
 static void
 a_limit_is_kept(void)
 {
-	struct share_worker a = share_start();
+	struct worker a = share_start();
 	const struct sl_book_order limit = {.limit_bytes = share_device->room_bytes / 4};
 
-	share_ask(&a, 'a', regions_of(80));
-	share_ask(&a, 'r', 1);
-	share_ask(&a, 'b', 1);
-	share_row_await(&a, row_has_at_most, share_device->room_bytes / 2);
-	share_ask(&a, 'r', 1);
-	share_order(&a, limit);
-	share_row_await(&a, row_has_at_most, share_device->room_bytes / 4);
-	share_ask(&a, 'r', 1);
-	share_ask(&a, 'v', 1);
-	share_end(&a);
+	worker_ask(&a, 'a', regions_of(80));
+	worker_ask(&a, 'r', 1);
+	worker_ask(&a, 'b', 1);
+	row_await(&a, row_has_at_most, share_device->room_bytes / 2, "has at most");
+	worker_ask(&a, 'r', 1);
+	order_give(&a, limit);
+	row_await(&a, row_has_at_most, share_device->room_bytes / 4, "has at most");
+	worker_ask(&a, 'r', 1);
+	worker_ask(&a, 'v', 1);
+	worker_end(&a);
 }
 
 static void
 a_child_does_not_keep_the_row_of_its_parent(void)
 {
-	struct share_worker a = share_start(), b;
+	struct worker a = share_start(), b;
 	struct sl_book_row row;
 	pid_t child;
 
-	share_tell(&a, 'k');
+	worker_tell(&a, 'k');
 	EXPECT(read(a.from, &child, sizeof(child)) == (ssize_t)sizeof(child));
-	share_await(&a, 'k');
-	share_ask(&a, 'a', regions_of(80));
-	share_ask(&a, 'r', 1);
-	share_kill(&a);
+	worker_await(&a, 'k');
+	worker_ask(&a, 'a', regions_of(80));
+	worker_ask(&a, 'r', 1);
+	worker_kill(&a);
 	EXPECT(!share_rows(a.pid, NULL, 0, &row));
 	b = share_start();
-	share_ask(&b, 'a', 2);
-	share_ask(&b, 'r', 1);
-	share_ask(&b, 'v', 1);
+	worker_ask(&b, 'a', 2);
+	worker_ask(&b, 'r', 1);
+	worker_ask(&b, 'v', 1);
 	EXPECT(!kill(child, SIGKILL));
-	share_end(&b);
+	worker_end(&b);
 }
 
 static void
 a_book_that_is_removed_is_made_anew(void)
 {
-	struct share_worker a = share_start(), b = share_start();
+	struct worker a = share_start(), b = share_start();
 	char path[sizeof(share_dir) + SL_BOOK_NAME_BYTES + 16];
 
-	share_ask(&a, 'a', regions_of(70));
-	share_ask(&b, 'a', regions_of(70));
-	share_tell(&a, 'B');
-	share_tell(&b, 'B');
-	share_row_await(&a, row_has_turn, 0);
+	worker_ask(&a, 'a', regions_of(70));
+	worker_ask(&b, 'a', regions_of(70));
+	worker_tell(&a, 'B');
+	worker_tell(&b, 'B');
+	row_await(&a, row_has_turn, 0, "has turn");
 	snprintf(path, sizeof(path), "%s/book-%s", share_dir, share_name);
 	EXPECT(!unlink(path));
-	share_row_await(&a, row_has_turn, 0);
-	share_row_await(&b, row_has_turn, 0);
+	row_await(&a, row_has_turn, 0, "has turn");
+	row_await(&b, row_has_turn, 0, "has turn");
 	share_halt(&a);
 	share_halt(&b);
-	share_ask(&a, 'v', 1);
-	share_ask(&b, 'v', 1);
-	share_end(&a);
-	share_end(&b);
+	worker_ask(&a, 'v', 1);
+	worker_ask(&b, 'v', 1);
+	worker_end(&a);
+	worker_end(&b);
 }
 
 static void
 host_code_alone_gets_room_beside_launches(void)
 {
-	struct share_worker a = share_start(), b = share_start();
+	struct worker a = share_start(), b = share_start();
 
-	share_ask(&a, 'a', regions_of(70));
-	share_ask(&b, 'a', regions_of(70));
-	share_ask(&a, 'r', 1);
-	share_ask(&b, 'r', 1);
+	worker_ask(&a, 'a', regions_of(70));
+	worker_ask(&b, 'a', regions_of(70));
+	worker_ask(&a, 'r', 1);
+	worker_ask(&b, 'r', 1);
 	for (int i = 0; i < 3; i++) {
-		share_tell(&a, 'R');
-		share_tell(&b, 'V');
-		share_await(&a, 'R');
-		share_await(&b, 'V');
+		worker_tell(&a, 'R');
+		worker_tell(&b, 'V');
+		worker_await(&a, 'R');
+		worker_await(&b, 'V');
 	}
-	share_end(&a);
-	share_end(&b);
+	worker_end(&a);
+	worker_end(&b);
 }
 
 static void
 sixteen_spaces_share(void)
 {
-	struct share_worker all[SHARE_WORKERS];
+	struct worker all[SHARE_WORKERS];
 	struct sl_book_row row;
 	uint64_t sum = 0;
 
 	for (int i = 0; i < SHARE_WORKERS; i++) {
 		all[i] = share_start();
-		share_ask(&all[i], 'a', 1 + (unsigned)i % 3);
+		worker_ask(&all[i], 'a', 1 + (unsigned)i % 3);
 	}
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < SHARE_WORKERS; i++)
-			share_tell(&all[i], 'r');
+			worker_tell(&all[i], 'r');
 		for (int i = 0; i < SHARE_WORKERS; i++)
-			share_await(&all[i], 'r');
+			worker_await(&all[i], 'r');
 	}
 	for (int i = 0; i < SHARE_WORKERS; i += 2)
-		share_kill(&all[i]);
+		worker_kill(&all[i]);
 	for (int i = 1; i < SHARE_WORKERS; i += 2) {
-		share_ask(&all[i], 'r', 1);
-		share_ask(&all[i], 'v', 1);
+		worker_ask(&all[i], 'r', 1);
+		worker_ask(&all[i], 'v', 1);
 		EXPECT(share_rows(all[i].pid, NULL, 0, &row) == 1);
 		sum += row.claim.held_bytes;
 	}
 	EXPECT(sum <= share_device->room_bytes);
 	for (int i = 1; i < SHARE_WORKERS; i += 2)
-		share_end(&all[i]);
+		worker_end(&all[i]);
 }
 
 static void

@@ -20,8 +20,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "share/book.h"
-#include "sluice/sluice.h"
+#include "share_workers.h"
 #include "work.h"
 
 #define MIB         ((uint64_t)1 << 20)
@@ -32,19 +31,8 @@
 #define CONTEXTS    (16 * MIB) /* what they take of it past the library */
 #define LEAST       (16 * MIB) /* four chunks of a device of this size */
 #define WORKERS_MAX 16
-#define TRIES       120000 /* of 1 ms: something hangs */
-#define ROUNDS      8      /* of one order to a worker */
+#define ROUNDS      8 /* of one order to a worker */
 #define AT_ONCE_MAX 8
-
-static char dir[] = "/tmp/sluice-share-XXXXXX";
-static char gpu_name[SL_BOOK_NAME_BYTES];
-static struct sl_book_row rows[SL_BOOK_ROWS];
-
-struct worker {
-	pid_t pid;
-	int to, from;
-	unsigned buffers, rounds;
-};
 
 /* ---- a worker ---- */
 
@@ -150,22 +138,29 @@ worker_do(char what)
 	}
 }
 
+struct own_settings {
+	const char *text;
+	unsigned host_mib;
+};
+
 static void
-worker_run(int from, int to, const char *settings, unsigned host_mib)
+worker_run(int from, int to, const void *arg)
 {
+	const struct own_settings *own_settings = arg;
 	char text[160], what;
 
-	snprintf(text, sizeof(text), "%s,quiet=1,stats=%s/stats.%%p", settings, dir);
+	snprintf(text, sizeof(text), "%s,quiet=1,stats=%s/stats.%%p", own_settings->text,
+		 share_dir);
 	setenv("SLUICE_RUN", text, 1);
-	setenv("SLUICE_SHARE_DIR", dir, 1);
+	setenv("SLUICE_SHARE_DIR", share_dir, 1);
 	setenv("CUDA_STANDIN_QUIET", "1", 1);
 	setenv("CUDA_STANDIN_DEVICE_BYTES", "512M", 1);
-	snprintf(text, sizeof(text), "%s/device", dir);
+	snprintf(text, sizeof(text), "%s/device", share_dir);
 	setenv("CUDA_STANDIN_SHARED", text, 1);
-	if (strstr(settings, "mode=off"))
-		work_open(&own.w, 4096, host_mib); /* the driver serves it */
+	if (strstr(own_settings->text, "mode=off"))
+		work_open(&own.w, 4096, own_settings->host_mib); /* the driver serves it */
 	else
-		work_start(&own.w, 4096, host_mib);
+		work_start(&own.w, 4096, own_settings->host_mib);
 	CHECK(write(to, "!", 1) == 1);
 	while (read(from, &what, 1) == 1 && what != 'q') {
 		worker_do(what);
@@ -176,23 +171,6 @@ worker_run(int from, int to, const char *settings, unsigned host_mib)
 }
 
 /* ---- workers ---- */
-
-static void
-worker_await(const struct worker *worker, char what)
-{
-	char got = 0;
-
-	if (read(worker->from, &got, 1) != 1 || got != what) {
-		fprintf(stderr, "a worker does not answer '%c'\n", what);
-		exit(1);
-	}
-}
-
-static void
-worker_tell(const struct worker *worker, char what)
-{
-	CHECK(write(worker->to, &what, 1) == 1);
-}
 
 static void
 worker_tell_times(const struct worker *worker, char what, unsigned times)
@@ -208,78 +186,21 @@ worker_await_times(const struct worker *worker, char what, unsigned times)
 		worker_await(worker, what);
 }
 
-static void
-worker_ask(const struct worker *worker, char what, unsigned times)
-{
-	for (unsigned i = 0; i < times; i++) {
-		worker_tell(worker, what);
-		worker_await(worker, what);
-	}
-}
-
 static struct worker
 worker_start_with(const char *settings, unsigned host_mib)
 {
-	struct worker worker = {.pid = 0};
-	int to[2], from[2];
+	const struct own_settings own_settings = {settings, host_mib};
 
-	CHECK(!pipe2(to, O_CLOEXEC) && !pipe2(from, O_CLOEXEC));
-	fflush(stdout);
-	worker.pid = fork();
-	CHECK(worker.pid >= 0);
-	if (!worker.pid) {
-		close(to[1]);
-		close(from[0]);
-		worker_run(to[0], from[1], settings, host_mib);
-	}
-	close(to[0]);
-	close(from[1]);
-	worker.to = to[1];
-	worker.from = from[0];
-	return worker;
+	return worker_fork(worker_run, &own_settings);
 }
 
 static struct worker
 worker_start(const char *settings)
 {
 	struct worker worker = worker_start_with(settings, 768);
-	int status;
-	char ready;
 
-	if (read(worker.from, &ready, 1) != 1) { /* it has said why */
-		CHECK(waitpid(worker.pid, &status, 0) == worker.pid);
-		exit(WIFEXITED(status) && WEXITSTATUS(status) == 77 ? 77 : 1);
-	}
+	worker_ready(&worker);
 	return worker;
-}
-
-static void
-worker_close(struct worker *worker)
-{
-	close(worker->to);
-	close(worker->from);
-}
-
-/* It ends, and all was right. */
-static void
-worker_end(struct worker *worker)
-{
-	int status;
-
-	worker_tell(worker, 'q');
-	CHECK(waitpid(worker->pid, &status, 0) == worker->pid);
-	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
-	worker_close(worker);
-}
-
-static void
-worker_kill(struct worker *worker)
-{
-	int status;
-
-	CHECK(!kill(worker->pid, SIGKILL));
-	CHECK(waitpid(worker->pid, &status, 0) == worker->pid);
-	worker_close(worker);
 }
 
 /* A number in the statistics of a worker that has ended. */
@@ -291,7 +212,7 @@ worker_number(const struct worker *worker, const char *after, const char *member
 	const char *at;
 	FILE *f;
 
-	snprintf(name, sizeof(name), "%s/stats.%d", dir, (int)worker->pid);
+	snprintf(name, sizeof(name), "%s/stats.%d", share_dir, (int)worker->pid);
 	f = fopen(name, "r");
 	CHECK(f);
 	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
@@ -305,116 +226,38 @@ worker_number(const struct worker *worker, const char *after, const char *member
 
 /* ---- the book ---- */
 
-static void
-gpu_name_keep(const char *gpu, void *arg)
-{
-	(void)arg;
-	snprintf(gpu_name, sizeof(gpu_name), "%s", gpu);
-}
-
 /* The row of a process; NULL: it is not in the book. */
 static const struct sl_book_row *
 row_of(pid_t pid)
 {
-	static struct sl_book *book;
-	size_t n = 0, me;
+	static struct sl_book_row row;
 
-	if (book && sl_book_read(book, rows, &n, &me)) {
-		sl_book_close(book);
-		book = NULL;
-	}
-	if (!book) {
-		CHECK(!sl_books_walk(dir, gpu_name_keep, NULL));
-		if (!gpu_name[0] || sl_book_open_existing(dir, gpu_name, &book))
-			return NULL;
-		CHECK(!sl_book_read(book, rows, &n, &me));
-	}
-	for (size_t i = 0; i < n; i++)
-		if (rows[i].pid == pid)
-			return &rows[i];
-	return NULL;
-}
-
-static int
-is_idle(const struct sl_book_row *row, uint64_t bytes)
-{
-	(void)bytes;
-	return row && row->claim.is_idle;
-}
-
-static int
-has_the_turn(const struct sl_book_row *row, uint64_t bytes)
-{
-	(void)bytes;
-	return row && row->claim.turn.has && !row->claim.is_idle;
+	return share_rows(pid, NULL, 0, &row) ? &row : NULL;
 }
 
 static int
 waits_for_the_turn(const struct sl_book_row *row, uint64_t bytes)
 {
 	(void)bytes;
-	return row && row->claim.turn.waits_ns;
-}
-
-static int
-has_at_least(const struct sl_book_row *row, uint64_t bytes)
-{
-	return row && row->claim.has_bytes >= bytes;
+	return row->claim.turn.waits_ns;
 }
 
 static int
 holds_at_most(const struct sl_book_row *row, uint64_t bytes)
 {
-	return row && row->claim.held_bytes <= bytes && row->claim.has_bytes <= bytes;
+	return row->claim.held_bytes <= bytes && row->claim.has_bytes <= bytes;
 }
 
 static int
 room_is_at_most(const struct sl_book_row *row, uint64_t bytes)
 {
-	return row && row->room_bytes <= bytes;
+	return row->room_bytes <= bytes;
 }
 
 static int
 room_is_at_least(const struct sl_book_row *row, uint64_t bytes)
 {
-	return row && row->room_bytes >= bytes;
-}
-
-static void
-row_await(const struct worker *worker, int (*is_so)(const struct sl_book_row *, uint64_t),
-	  uint64_t bytes, const char *what)
-{
-	const struct sl_book_row *row = NULL;
-
-	for (int tries = 0; tries < TRIES; tries++) {
-		row = row_of(worker->pid);
-		if (is_so(row, bytes))
-			return;
-		usleep(1000);
-	}
-	fprintf(stderr, "waited in vain: %s %" PRIu64 " MiB", what, bytes / MIB);
-	if (row)
-		fprintf(stderr,
-			": wants %" PRIu64 ", has %" PRIu64 ", holds %" PRIu64
-			" MiB, room %" PRIu64 ", idle %d",
-			row->claim.want_bytes / MIB, row->claim.has_bytes / MIB,
-			row->claim.held_bytes / MIB, row->room_bytes / MIB,
-			row->claim.is_idle);
-	fputc('\n', stderr);
-	exit(1);
-}
-
-static void
-order_give(const struct worker *worker, struct sl_book_order order)
-{
-	struct sl_book_order before;
-	struct sl_book *book;
-
-	CHECK(!sl_book_open_existing(dir, gpu_name, &book));
-	CHECK(!sl_book_order_of(book, worker->pid, &before));
-	order.number = before.number + 1;
-	CHECK(!sl_book_order_give(book, worker->pid, &order));
-	sl_book_close(book);
+	return row->room_bytes >= bytes;
 }
 
 /* ---- tests ---- */
@@ -423,14 +266,11 @@ static void
 a_space_of_the_program_does_not_join_again(void)
 {
 	struct worker a = worker_start("share=1");
-	unsigned found = 0;
+	struct sl_book_row row;
 
 	worker_ask(&a, 'a', 4);
 	worker_ask(&a, 'g', 1);
-	CHECK(row_of(a.pid));
-	for (size_t i = 0; i < SL_BOOK_ROWS; i++)
-		found += rows[i].pid == a.pid;
-	CHECK(found == 1);
+	CHECK(share_rows(a.pid, NULL, 0, &row) == 1);
 	worker_ask(&a, 'r', 1);
 	worker_ask(&a, 'v', 1);
 	worker_kill(&a); /* its space lives as long as it */
@@ -518,7 +358,7 @@ the_turn_of_who_is_gone_is_taken(void)
 	worker_ask(&b, 'a', 24);
 	worker_tell_times(&a, 'R', 6); /* several turns */
 	worker_tell_times(&b, 'R', 6);
-	row_await(&a, has_the_turn, 0, "has the turn");
+	row_await(&a, row_has_turn, 0, "has the turn");
 	CHECK(!kill(a.pid, SIGSTOP));
 	worker_await(&b, 'R'); /* in what a does not hold */
 	CHECK(!kill(a.pid, SIGCONT));
@@ -526,7 +366,7 @@ the_turn_of_who_is_gone_is_taken(void)
 	worker_await_times(&b, 'R', 5);
 	worker_tell_times(&a, 'R', 6);
 	worker_tell_times(&b, 'R', 6);
-	row_await(&a, has_the_turn, 0, "has the turn again");
+	row_await(&a, row_has_turn, 0, "has the turn again");
 	worker_kill(&a);
 	worker_await_times(&b, 'R', 6);
 	worker_ask(&b, 'v', 1);
@@ -599,16 +439,16 @@ who_is_idle_gives_way_and_comes_back(void)
 
 	worker_ask(&a, 'a', 24);
 	worker_ask(&a, 'r', 1);
-	row_await(&a, is_idle, 0, "idle");
+	row_await(&a, row_is_idle, 0, "idle");
 	b = worker_start("share=1");
 	worker_ask(&b, 'a', 24); /* a gives way for each of them */
 	worker_ask(&b, 'r', 3);
 	row_await(&a, holds_at_most, ROOM - 192 * MIB, "gives way to");
-	row_await(&b, has_at_least, 192 * MIB, "has");
-	row_await(&b, is_idle, 0, "idle");
+	row_await(&b, row_has_at_least, 192 * MIB, "has");
+	row_await(&b, row_is_idle, 0, "idle");
 	worker_ask(&a, 'r', 1); /* and back */
 	worker_ask(&a, 'v', 1);
-	row_await(&a, has_at_least, 192 * MIB, "has again");
+	row_await(&a, row_has_at_least, 192 * MIB, "has again");
 	worker_ask(&b, 'v', 1);
 	worker_end(&a);
 	worker_end(&b);
@@ -638,7 +478,7 @@ who_is_killed_is_gone_and_who_is_stopped_holds_up_nobody(void)
 	worker_ask(&a, 'v', 1);
 	worker_kill(&b);
 	worker_ask(&a, 'r', 1);
-	row_await(&a, has_at_least, 192 * MIB, "is alone and has");
+	row_await(&a, row_has_at_least, 192 * MIB, "is alone and has");
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -655,7 +495,7 @@ what_others_take_and_give_back_is_noticed(void)
 	worker_ask(&a, 'r', 2);
 	worker_kill(&driver);
 	row_await(&a, room_is_at_least, ROOM - CONTEXTS, "has noticed that there are");
-	row_await(&a, has_at_least, 192 * MIB, "has again");
+	row_await(&a, row_has_at_least, 192 * MIB, "has again");
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -714,7 +554,7 @@ orders_are_followed(void)
 	CHECK(fcntl(a.from, F_SETFL, 0) == 0);
 	order_give(&a, (struct sl_book_order){.limit_bytes = UINT64_MAX});
 	worker_await(&a, 'r');
-	row_await(&a, has_at_least, 192 * MIB, "has again");
+	row_await(&a, row_has_at_least, 192 * MIB, "has again");
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -753,7 +593,7 @@ a_book_that_is_lost_is_found_again(void)
 	worker_ask(&a, 'a', 8);
 	worker_ask(&b, 'a', 8);
 	CHECK(row_of(a.pid) && row_of(b.pid));
-	snprintf(path, sizeof(path), "%s/book-%s", dir, gpu_name);
+	snprintf(path, sizeof(path), "%s/book-%s", share_dir, share_name);
 	for (int how = 0; how < 3; how++) {
 		if (how == 0)
 			CHECK(!unlink(path));
@@ -765,8 +605,8 @@ a_book_that_is_lost_is_found_again(void)
 		}
 		worker_ask(&a, 'r', 1);
 		worker_ask(&b, 'r', 1);
-		row_await(&a, has_at_least, 64 * MIB, "is in the new book, and has");
-		row_await(&b, has_at_least, 64 * MIB, "is in the new book, and has");
+		row_await(&a, row_has_at_least, 64 * MIB, "is in the new book, and has");
+		row_await(&b, row_has_at_least, 64 * MIB, "is in the new book, and has");
 	}
 	worker_ask(&a, 'v', 1);
 	worker_ask(&b, 'v', 1);
@@ -876,13 +716,13 @@ random_turns_are_right(uint64_t seed)
 static void
 dir_remove(void)
 {
-	DIR *folder = opendir(dir);
+	DIR *folder = opendir(share_dir);
 
 	CHECK(folder);
 	for (const struct dirent *entry; (entry = readdir(folder));)
 		(void)unlinkat(dirfd(folder), entry->d_name, 0); /* not . and .. */
 	CHECK(!closedir(folder));
-	CHECK(!rmdir(dir));
+	CHECK(!rmdir(share_dir));
 }
 
 /* What takes long is told: another machine's log shows which part. */
@@ -899,7 +739,7 @@ main(int argc, char **argv)
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)getpid();
 
 	setenv("CUDA_STANDIN_HOST_BYTES", "4G", 1);
-	CHECK(mkdtemp(dir));
+	CHECK(mkdtemp(share_dir));
 	RUN(one_that_is_alone_has_all_and_is_never_under_pressure());
 	RUN(a_space_of_the_program_does_not_join_again());
 	RUN(two_that_do_not_fit_take_turns());
