@@ -24,6 +24,10 @@
 /* Nothing launched for so long: idle. Shorter: a program that loads its next batch loses memory. Longer:
  * who launches waits. */
 #define IDLE_NS    (500 * MS)
+/* What a program wants is the most that it had allocated in one to two spans of this length. A step of training
+ * allocates and frees most of its memory. Shorter: a slow step looks like several programs of changing size,
+ * and others grow into what its next part needs. Longer: what it has freed for good is kept for it. */
+#define WANT_NS    (10000 * MS)
 /* Free memory is measured so often. The driver's lock is taken for it, so not in every round. */
 #define MEASURE_NS (100 * MS)
 #define GIVEN_NS \
@@ -94,7 +98,7 @@ sl_member_first(struct sl_member *m, uint64_t chunk_bytes)
 void
 sl_member_start(struct sl_member *m)
 {
-	m->launched_ns = sl_now_ns();
+	m->launched_ns = m->wants.looked_ns = sl_now_ns();
 	m->row.claim.is_suspended = m->settings.is_suspended;
 	sl_member_gate_set(m, SL_GATE_SUSPENDED, m->settings.is_suspended);
 }
@@ -165,6 +169,25 @@ order_look(struct sl_member *m)
 	sl_member_gate_set(m, SL_GATE_SUSPENDED, suspended);
 }
 
+/* What it has allocated counts as wanted for a while. Time in which it may not work does not count. */
+static uint64_t
+want_find(struct sl_member *m, uint64_t bytes, uint64_t now)
+{
+	struct sl_member_peak *wants = &m->wants;
+
+	if (!(m->gates & (SL_GATE_TURN | SL_GATE_SUSPENDED)))
+		wants->span_ns += now - wants->looked_ns;
+	wants->looked_ns = now;
+	if (wants->span_ns > WANT_NS) {
+		wants->before_bytes = wants->now_bytes;
+		wants->now_bytes = wants->span_ns = 0;
+	}
+	if (bytes > wants->now_bytes)
+		wants->now_bytes = bytes;
+	return wants->now_bytes > wants->before_bytes ? wants->now_bytes
+						      : wants->before_bytes;
+}
+
 /* What the row says of the program now. */
 static void
 row_fill(struct sl_member *m, uint64_t now)
@@ -173,7 +196,7 @@ row_fill(struct sl_member *m, uint64_t now)
 	uint64_t waited;
 
 	own->held_bytes = m->ops->held(m->arg);
-	own->want_bytes = m->ops->want(m->arg);
+	own->want_bytes = want_find(m, m->ops->want(m->arg), now);
 	own->least_bytes = m->ops->least(m->arg);
 	if (m->stuck_ns && now - m->stuck_ns < STUCK_NS)
 		own->least_bytes = own->has_bytes;
@@ -259,8 +282,7 @@ sl_member_ask(struct sl_member *m, struct sl_member_ask *ask)
 	if (!m->book)
 		return 0;
 	own->held_bytes = m->ops->held(m->arg);
-	if (own->want_bytes < ask->bytes)
-		own->want_bytes = ask->bytes;
+	own->want_bytes = want_find(m, ask->bytes, sl_now_ns());
 	own->is_idle = 0;
 	m->launched_ns = sl_now_ns();
 	if (sl_member_row_write(m) || sl_member_rows_read(m))

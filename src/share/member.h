@@ -53,7 +53,7 @@ struct sl_member_ops {
 	/* Free and total memory of the GPU, all programs counted. 0 or -errno. */
 	int (*memory)(void *arg, uint64_t *free_bytes, uint64_t *total_bytes);
 	uint64_t (*held)(void *arg);     /* taken of the GPU's memory */
-	uint64_t (*want)(void *arg);     /* all that the program has allocated */
+	uint64_t (*want)(void *arg);     /* all that the program has allocated now */
 	uint64_t (*least)(void *arg);    /* below that it cannot work now */
 	uint64_t (*launches)(void *arg); /* so far: another number, and it is not idle */
 	int (*is_busy)(void *arg); /* work is being launched just now, or waits to be */
@@ -92,6 +92,12 @@ struct sl_member_growth {
 	uint64_t rate;                 /* bytes a second, as last seen */
 };
 
+/* The most that the program has wanted lately. Of member.c. */
+struct sl_member_peak {
+	uint64_t now_bytes, before_bytes; /* in this span, and in the one before it */
+	uint64_t span_ns, looked_ns; /* how long this span has lasted; when that was counted */
+};
+
 /* Its owner may read row, n and turns, and what is atomic; all else is the member's. */
 struct sl_member {
 	const struct sl_member_ops *ops;
@@ -116,6 +122,7 @@ struct sl_member {
 	int lost_told;  /* that the book was lost */
 	int gives;      /* a step was taken in this look, and there is more to give */
 	struct sl_member_growth grows;
+	struct sl_member_peak wants;
 	/* atomic: relaxed would do: looked at again and again by who waits for room. */
 	_Atomic uint64_t grow_to;
 	_Atomic uint64_t most_bytes; /* that the budget may become now. As grow_to */

@@ -15,7 +15,7 @@
 
 /* What one program says. Bytes of device memory. */
 struct sl_share_claim {
-	uint64_t want_bytes;  /* all that it has allocated would be on the device */
+	uint64_t want_bytes; /* all that it had allocated at once lately would be on the device */
 	uint64_t has_bytes;   /* its budget now: it may take as much without asking */
 	uint64_t held_bytes;  /* what it has taken from the driver */
 	uint64_t limit_bytes; /* it never gets more; UINT64_MAX: no bound */

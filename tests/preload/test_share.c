@@ -23,16 +23,18 @@
 #include "share_workers.h"
 #include "work.h"
 
-#define MIB         ((uint64_t)1 << 20)
-#define BUFFER      (8 * MIB)
-#define WORDS       (BUFFER / 8)
-#define BUFFERS_MAX 64
-#define ROOM        (256 * MIB) /* of programs: the device's half, as less than 2 GiB are free */
-#define CONTEXTS    (16 * MIB) /* what they take of it past the library */
-#define LEAST       (16 * MIB) /* four chunks of a device of this size */
-#define WORKERS_MAX 16
-#define ROUNDS      8 /* of one order to a worker */
-#define AT_ONCE_MAX 8
+#define MIB          ((uint64_t)1 << 20)
+#define BUFFER       (8 * MIB)
+#define WORDS        (BUFFER / 8)
+#define BUFFERS_MAX  64
+#define ROOM         (256 * MIB) /* of programs: the device's half, as less than 2 GiB are free */
+#define CONTEXTS     (16 * MIB) /* what they take of it past the library */
+#define LEAST        (16 * MIB) /* four chunks of a device of this size */
+#define WORKERS_MAX  16
+#define ROUNDS       8 /* of one order to a worker */
+#define AT_ONCE_MAX  8
+#define STEP_BUFFERS 24
+#define STEP_ORDERS  3
 
 /* ---- a worker ---- */
 
@@ -50,6 +52,25 @@ round_do(void)
 		work_launch(&own.w, WORK_ADD, NULL, own.buffer[i], WORDS, 1);
 	own.rounds++;
 	OK(own.w.cuCtxSynchronize());
+}
+
+/* Rounds like steps of training: each allocates buffer after buffer, uses them in the opposite order, and
+ * frees them. */
+static void
+steps_do(void)
+{
+	for (int step = 0; step < ROUNDS; step++) {
+		while (own.n < STEP_BUFFERS) {
+			own.buffer[own.n] = work_alloc(&own.w, WORDS, own.n);
+			own.n++;
+			work_launch(&own.w, WORK_ADD, NULL, own.buffer[own.n - 1], WORDS, 1);
+		}
+		while (own.n) {
+			own.n--;
+			work_expect(&own.w, own.buffer[own.n], WORDS, 1 + own.n);
+			OK(own.w.cuMemFree_v2(own.buffer[own.n]));
+		}
+	}
 }
 
 /* A round whose first kernel ends when all others have been launched. If the turn is lost in between, the
@@ -95,6 +116,9 @@ worker_do(char what)
 	case 'R':
 		for (int i = 0; i < ROUNDS; i++)
 			round_do();
+		break;
+	case 's':
+		steps_do();
 		break;
 	case 'h':
 		round_held_do();
@@ -289,13 +313,19 @@ one_that_is_alone_has_all_and_is_never_under_pressure(void)
 	CHECK(!worker_number(&a, "\"gpus\"", "d2h_evict"));
 }
 
+static uint64_t
+moved_in(const struct worker *worker)
+{
+	return worker_number(worker, "\"gpus\"", "h2d_launch") +
+	       worker_number(worker, "\"gpus\"", "h2d_prefetch");
+}
+
 /* What a worker of that many bytes has moved in: all of it for each turn, and for what came before and after turns. */
 static void
 moved_expect(const struct worker *worker, uint64_t bytes)
 {
 	uint64_t n = worker_number(worker, "\"counters\"", "turns");
-	uint64_t moved = worker_number(worker, "\"gpus\"", "h2d_launch") +
-			 worker_number(worker, "\"gpus\"", "h2d_prefetch");
+	uint64_t moved = moved_in(worker);
 
 	CHECK(n);
 	/* Each time some more, as what comes ahead of launches does not wait for room. */
@@ -328,6 +358,24 @@ two_that_do_not_fit_take_turns(void)
 	moved_expect(&b, 192 * MIB);
 	CHECK(worker_number(&a, "\"counters\"", "turn_wait_ms") >=
 	      worker_number(&a, "\"counters\"", "turn_wait_longest_ms"));
+}
+
+/* Programs that have as much memory only in the middle of each step take turns of many steps. Where turns
+ * ended with each step, 40 % of what the steps allocate was moved; now it is 5 to 8 %. */
+static void
+two_of_changing_size_take_turns(void)
+{
+	struct worker a = worker_start("share=1"), b = worker_start("share=1");
+	const uint64_t allocated = (uint64_t)STEP_ORDERS * ROUNDS * STEP_BUFFERS * BUFFER;
+
+	worker_tell_times(&a, 's', STEP_ORDERS);
+	worker_tell_times(&b, 's', STEP_ORDERS);
+	worker_await_times(&a, 's', STEP_ORDERS);
+	worker_await_times(&b, 's', STEP_ORDERS);
+	worker_end(&a);
+	worker_end(&b);
+	CHECK(worker_number(&a, "\"counters\"", "turns"));
+	CHECK(moved_in(&a) + moved_in(&b) < 2 * allocated / 4);
 }
 
 static void
@@ -743,6 +791,7 @@ main(int argc, char **argv)
 	RUN(one_that_is_alone_has_all_and_is_never_under_pressure());
 	RUN(a_space_of_the_program_does_not_join_again());
 	RUN(two_that_do_not_fit_take_turns());
+	RUN(two_of_changing_size_take_turns());
 	RUN(those_that_fit_take_none());
 	RUN(the_turn_of_who_is_gone_is_taken());
 	RUN(work_that_waits_for_who_waits_holds_up_nobody());
