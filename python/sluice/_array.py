@@ -131,7 +131,8 @@ class Array(np.ndarray):
                    copy: Optional[bool] = None) -> Any:
         """A capsule over these data: for kernels where __dlpack_device__() says so, else for host code.
 
-        stream: the consumer's; it is the one of using(). Raises BufferError and Error.
+        stream: the consumer's; outside of `sluice run` it is the one of using(). JAX chooses its streams
+        itself, and so needs `sluice run`. Raises BufferError and Error.
         """
         sees, use = self._gpu_sees()
         if dl_device is not None and dl_device[0] == _dlpack.CUDA and not sees:
@@ -151,8 +152,10 @@ class Array(np.ndarray):
             raise BufferError(f"__dlpack__: the data are on the GPU inside of using(), not on {tuple(dl_device)}")
         if copy:
             raise BufferError("__dlpack__: no copy is made on the GPU")
-        if use is not None and stream not in (None, -1) and _using.stream_handle(stream) != use.handle:
-            raise BufferError("__dlpack__: the consumer's stream is another one: sluice.using(..., stream=...)")
+        if use is not None and not preloaded() and stream not in (None, -1) and \
+                _using.stream_handle(stream) != use.handle:
+            raise BufferError("__dlpack__: the consumer's stream is another one: sluice.using(..., stream=...), "
+                              "or `sluice run`, which sees launches on any")
         return _dlpack.capsule(self, self.__array_interface__["data"][0], self.__dlpack_device__(), max_version)
 
 

@@ -34,6 +34,9 @@ def _pointer(address: int) -> Any:
 class Manager(cuda.HostOnlyCUDAMemoryManager):
     """Device memory by Sluice, host memory by Numba. One of each context."""
 
+    def initialize(self) -> None:
+        """Numba calls this before it uses a context: there is nothing to do."""
+
     def memalloc(self, size: int) -> Any:
         address = alloc(size, "sluice.numba")
         return cuda.MemoryPointer(self.context, _pointer(address), size,
