@@ -7,12 +7,11 @@
  * that it opens, and for the end.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "base/fault_point.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "preload/gpu_internal.h"
 #include "preload/preload.h"
 #include "preload/share_internal.h"
@@ -128,25 +127,18 @@ share_main(void *arg)
 	return NULL;
 }
 
-/* All signals are the program's. 0 or -errno. */
+/* 0 or -errno. */
 static int
 thread_begin(void)
 {
-	sigset_t all, before;
 	pthread_t thread;
-	int rc = -sl_fault_point("thread.create");
+	int rc;
 
 	sl_cond_init(&wake);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = sl_thread_begin(&thread, "sl-share", share_main, NULL);
 	if (!rc)
-		rc = pthread_create(&thread, NULL, share_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc)
-		return -rc;
-	(void)pthread_setname_np(thread, "sl-share");
-	(void)pthread_detach(thread);
-	return 0;
+		(void)pthread_detach(thread);
+	return rc;
 }
 
 int

@@ -14,13 +14,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault_point.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "store/engine.h"
 #include "store/io_error.h"
 
@@ -55,23 +55,11 @@ sl_engine_kind(const struct sl_engine *engine)
 int
 sl_store_thread_start(pthread_t *thread, const char *name, void *(*main)(void *), void *arg)
 {
-	sigset_t all, before;
-	int rc = sl_fault_point("thread.create");
+	int rc = sl_thread_begin(thread, name, main, arg);
 
-	if (rc)
-		return sl_fail_in(rc, "store: starting thread %s", name);
-	/* Signals are the program's: its handlers run on its threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(thread, NULL, main, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc)
-		return sl_fail(-rc,
-			       "store: starting thread %s: %s (%s); check `ulimit -u` "
-			       "and memory",
-			       name, strerrordesc_np(rc), sl_errno_name(rc));
-	pthread_setname_np(*thread, name);
-	return 0;
+	return rc ? sl_fail(rc, "store: starting thread %s: %s (%s); check `ulimit -u` and memory",
+			    name, strerrordesc_np(-rc), sl_errno_name(rc))
+		  : 0;
 }
 
 /* ---- Texts ------------------------------------------------------------- */

@@ -13,12 +13,12 @@
  * Threads: the boxes' own fields belong to the block while request != reply, else to the server.
  * The fields of struct fetch_slot are the server's unless noted.
  */
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "core/api/api.h"
 #include "sluice/fetch.h"
 
@@ -309,20 +309,13 @@ server_main(void *arg)
 static int
 threads_start(struct sluice_fetch *f)
 {
-	sigset_t all, before;
-	int rc = -sl_fault_point("thread.create");
+	int rc = sl_thread_begin(&f->server, "sl-fetch", server_main, f);
 
-	if (!rc) {
-		sigfillset(&all); /* signals are the program's */
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = pthread_create(&f->server, NULL, server_main, f);
-		f->server_started = !rc;
-		if (!rc)
-			rc = pthread_create(&f->bringer, NULL, bringer_main, f);
-		f->bringer_started = f->server_started && !rc;
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
-	return rc ? sl_fail(-rc, "fetch: cannot start a thread: %s", strerror(rc)) : 0;
+	f->server_started = !rc;
+	if (!rc)
+		rc = sl_thread_begin(&f->bringer, "sl-fetch-bring", bringer_main, f);
+	f->bringer_started = f->server_started && !rc;
+	return rc ? sl_fail(rc, "fetch: cannot start a thread: %s", strerror(-rc)) : 0;
 }
 
 static void

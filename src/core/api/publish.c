@@ -23,7 +23,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,6 +36,7 @@
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "sluice/sluice.h"
 
 #define BACKLOG 16
@@ -396,16 +396,8 @@ name_bind(struct sl_publisher *publisher)
 static int
 thread_start(struct sl_publisher *publisher)
 {
-	sigset_t all, before;
-	int rc = sl_fault_point("thread.create");
+	int rc = sl_thread_begin(&publisher->thread, "sl-publish", publisher_main, publisher);
 
-	if (!rc) {
-		/* The program's signals are for its own threads. */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = -pthread_create(&publisher->thread, NULL, publisher_main, publisher);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
 	if (rc)
 		return sl_fail(rc, "publish: starting the thread: %s", sl_errno_name(rc));
 	publisher->thread_runs = 1;

@@ -14,12 +14,12 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "core/api/api.h"
 #include "core/interpose.h"
 #include "share/member.h"
@@ -412,21 +412,13 @@ share_enter(struct sl_space_share *share)
 		       SHARED_MAX);
 }
 
-/* All signals are the program's. */
 static int
 share_thread_start(struct sl_space_share *share)
 {
-	sigset_t all, before;
-	int rc = sl_fault_point("thread.create");
+	int rc = sl_thread_begin(&share->thread, "sl-share", space_share_main, share);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (!rc)
-		rc = -pthread_create(&share->thread, NULL, space_share_main, share);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		return sl_fail(rc, "starting the thread: %s", sl_errno_name(rc));
-	(void)pthread_setname_np(share->thread, "sl-share");
 	share->runs = 1;
 	return 0;
 }

@@ -17,14 +17,13 @@
  * LOCKING: pools.lock for all numbers; none while a frame is made.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault_point.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "device/cuda/cuda.h"
 
 #define AHEAD_NICE  10
@@ -173,20 +172,10 @@ ahead_main(void *arg)
 static void
 ahead_start(struct cuda *cuda)
 {
-	sigset_t all, before;
-	int rc = -sl_fault_point("thread.create");
+	int rc = sl_thread_begin(&cuda->ahead.thread, "sl-cuda-frames", ahead_main, cuda);
 
-	if (!rc) {
-		/* Signals are the program's. */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = pthread_create(&cuda->ahead.thread, NULL, ahead_main, cuda);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
 	cuda->ahead.refused = rc != 0;
 	cuda->ahead.started = !rc;
-	if (!rc)
-		pthread_setname_np(cuda->ahead.thread, "sl-cuda-frames");
 }
 
 void

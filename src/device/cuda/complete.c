@@ -16,13 +16,12 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/fault_point.h"
+#include "base/thread.h"
 #include "device/cuda/cuda.h"
 
 #define POLL_SPIN_NS  20000u /* asked without a pause after something has come */
@@ -179,28 +178,19 @@ completer_main(void *arg)
 int
 sl_cuda_completer_start(struct cuda *cuda, struct cuda_completer *completer, const char *name)
 {
-	sigset_t all, before;
 	int rc;
 
 	completer->cuda = cuda;
 	sl_mutex_init(&completer->lock, SL_RANK_STREAM);
 	sl_cond_init(&completer->work);
 	sl_cond_init(&completer->idle);
-	rc = -sl_fault_point("thread.create");
-	if (!rc) {
-		/* Signals are the program's. */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = pthread_create(&completer->thread, NULL, completer_main, completer);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
+	rc = sl_thread_begin(&completer->thread, name, completer_main, completer);
 	if (rc) {
 		sl_cond_fini(&completer->idle);
 		sl_cond_fini(&completer->work);
 		sl_mutex_fini(&completer->lock);
-		return sl_fail(-rc, "device: cannot start a thread: %s", strerror(rc));
+		return sl_fail(rc, "device: cannot start a thread: %s", strerror(-rc));
 	}
-	pthread_setname_np(completer->thread, name);
 	completer->started = 1;
 	sl_mutex_lock(&completer->lock);
 	while (!completer->entered)

@@ -29,6 +29,7 @@
 #include "base/fault_point.h"
 #include "base/lock.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "core/events.h"
 #include "preload/gpu.h"
 #include "preload/loader/settings.h"
@@ -304,22 +305,19 @@ file_open(void)
 	return named;
 }
 
-/* All signals blocked, which are the program's. 0 or -errno. */
+/* 0 or -errno. */
 static int
 writer_start(void)
 {
 	pthread_t thread;
-	int rc = -sl_fault_point("thread.create");
+	int rc;
 
 	sl_cond_init(&wake);
 	sl_cond_init(&ended);
+	rc = sl_thread_begin(&thread, "sl-timeline", timeline_main, NULL);
 	if (!rc)
-		rc = pthread_create(&thread, NULL, timeline_main, NULL);
-	if (rc)
-		return -rc;
-	(void)pthread_setname_np(thread, "sl-timeline");
-	(void)pthread_detach(thread);
-	return 0;
+		(void)pthread_detach(thread);
+	return rc;
 }
 
 /* All signals blocked. */
