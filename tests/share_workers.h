@@ -131,6 +131,7 @@ worker_kill(struct worker *worker)
 /* ---- the book ---- */
 
 static char share_name[SL_BOOK_NAME_BYTES];
+static enum sl_book_kind share_kind = SL_BOOK_DEVICE;
 
 static inline void
 share_name_keep(const char *gpu, void *arg)
@@ -154,7 +155,7 @@ share_rows(pid_t pid, share_condition is_so, uint64_t bytes, struct sl_book_row 
 		book = NULL;
 	}
 	if (!book) {
-		EXPECT(!sl_books_walk(share_dir, share_name_keep, NULL));
+		EXPECT(!sl_books_walk(share_dir, share_kind, share_name_keep, NULL));
 		if (!share_name[0] || sl_book_open_existing(share_dir, share_name, &book))
 			return 0;
 		EXPECT(!sl_book_read(book, rows, &n, &me));

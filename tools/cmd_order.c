@@ -190,7 +190,7 @@ order_run(struct order_work *work)
 {
 	const char *name = order_names[work->what];
 	int status = SL_EXIT_OK;
-	int rc = sl_books_walk(NULL, order_put, work);
+	int rc = sl_books_walk(NULL, SL_BOOK_DEVICE, order_put, work);
 
 	if (!rc)
 		rc = work->rc;

@@ -23,8 +23,8 @@
 static const char ps_help[] =
 	"Usage: sluice ps [--json]\n"
 	"\n"
-	"Show the programs of this user that share GPUs: how much memory each wants,\n"
-	"has and holds, why it has no more, and whose turn it is.\n"
+	"Show the programs of this user that share GPUs and host memory: how much each\n"
+	"wants, has and holds, why it has no more, and whose turn it is.\n"
 	"\n"
 	"Options:\n"
 	"      --json   print one JSON object\n"
@@ -34,9 +34,10 @@ struct ps_options {
 	int as_json;
 };
 
-/* The programs on one GPU. */
+/* The programs on one GPU, or in host memory. */
 struct look_at {
 	const struct ps_options *options;
+	enum sl_book_kind kind;
 	struct json json;
 	struct sl_book_row rows[SL_BOOK_ROWS];
 	struct sl_share_claim claims[SL_BOOK_ROWS];
@@ -173,7 +174,8 @@ gpu_print_text(const struct look_at *look, const char *gpu)
 	char wants[32], has[32], holds[32], why[80], pid[16];
 
 	sl_size_format(look->room_bytes, has, sizeof(has));
-	printf("%s%s: %s for programs\n", look->gpus ? "\n" : "", gpu, has);
+	printf("%s%s: %s for programs\n", look->gpus ? "\n" : "",
+	       look->kind == SL_BOOK_HOST ? "host memory" : gpu, has);
 	printf("%8s  %-15s  %-9s  %10s  %10s  %10s  %s\n", "PID", "COMMAND", "STATE",
 	       "WANTS", "HAS", "HOLDS", "WHY NO MORE");
 	for (size_t i = 0; i < look->n; i++) {
@@ -196,7 +198,7 @@ gpu_print_json(struct look_at *look, const char *gpu)
 	char why[80];
 
 	json_object(json, NULL);
-	json_string(json, "gpu", gpu);
+	json_string(json, look->kind == SL_BOOK_HOST ? "book" : "gpu", gpu);
 	json_u64(json, "room_bytes", look->room_bytes);
 	json_array(json, "programs");
 	for (size_t i = 0; i < look->n; i++) {
@@ -293,11 +295,18 @@ cmd_ps(int argc, char **argv)
 		json_object(&look.json, NULL);
 		json_array(&look.json, "gpus");
 	}
-	if (sl_books_walk(NULL, gpu_look, &look))
+	if (sl_books_walk(NULL, SL_BOOK_DEVICE, gpu_look, &look))
+		look.failed = command_fail("ps", "%s", sluice_last_error());
+	if (options.as_json) {
+		json_close(&look.json);
+		json_array(&look.json, "host_memory");
+	}
+	look.kind = SL_BOOK_HOST;
+	if (!look.failed && sl_books_walk(NULL, SL_BOOK_HOST, gpu_look, &look))
 		look.failed = command_fail("ps", "%s", sluice_last_error());
 	if (options.as_json)
 		(void)json_end(&look.json); /* main() looks at stdout */
 	else if (!look.gpus && !look.failed)
-		puts("no program of this user shares a GPU");
+		puts("no program of this user shares a GPU or host memory");
 	return look.failed;
 }

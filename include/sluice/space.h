@@ -144,7 +144,8 @@ enum sluice_share {
  * Tuning: policy, readahead_chunks, population, measure, host_pin, chunk_bytes, large_chunk_bytes,
  * writeback_bytes, host_reserve_bytes, staging_bytes, workers.
  * Finding faults: checking, miss, reach.
- * Rarely changed: address_bytes, faults, store_io, soft_memory_bytes.
+ * Rarely changed: address_bytes, faults, store_io, soft_memory_bytes,
+ * host_room_bytes.
  */
 struct sluice_config {
 	uint32_t struct_bytes; /* set by sluice_config_init(): lets the struct grow */
@@ -186,6 +187,9 @@ struct sluice_config {
 	enum sluice_share share;
 	uint64_t soft_memory_bytes; /* with share: what the software device has for all spaces
 				     * that say the same; 0: half of this process's memory */
+	uint64_t host_room_bytes; /* with share: host memory of all spaces that say the same, of
+				   * all programs; 0: three quarters of what the machine, or the
+				   * control group, has */
 };
 
 /*

@@ -39,6 +39,19 @@ void sl_space_watch(struct sluice_space *space,
 				      uint64_t bytes),
 		    void *arg);
 
+/*
+ * From here on the budget of the host tier follows what all programs of this user want of the machine's
+ * memory (docs/design/share.md). limit_bytes: it is never more; UINT64_MAX: no bound. want(arg): bytes that
+ * the program may need there, called on any thread without a lock of the space; NULL: its regions. Where that
+ * cannot be, the budget stays, and a warning says why. Nobody else has the space yet. Does not block.
+ */
+void sl_space_share_host(struct sluice_space *space, uint64_t limit_bytes,
+			 uint64_t (*want)(void *arg), void *arg);
+/* The most that the host tier may become now; 0: it is not shared. Wait-free. */
+uint64_t sl_space_host_most(const struct sluice_space *space);
+/* The budget does not change any more. Blocks on a step to the disk. */
+void sl_space_share_host_stop(struct sluice_space *space);
+
 /* Addresses of the space, from first to behind the last. */
 void sl_space_addresses(const struct sluice_space *space, uint64_t *base, uint64_t *end);
 

@@ -8,6 +8,15 @@
 /* Most bytes the process may ever hold. Reads /proc and /sys/fs/cgroup (v1 and v2). */
 uint64_t sl_memory_limit(void);
 
+/* What the machine, and the tightest group above this process, have now. */
+struct sl_memory {
+	uint64_t total_bytes, available_bytes;
+	uint64_t group; /* that group's inode; 0: no group has less than the machine */
+};
+
+/* Reads as sl_memory_limit(). What cannot be read does not limit. */
+void sl_memory_read(struct sl_memory *out);
+
 /* Bytes free for use now: MemAvailable, or what the cgroup has left, the smaller. */
 uint64_t sl_memory_available(void);
 

@@ -51,6 +51,8 @@ struct sl_early_eviction;
 struct sl_publisher;
 struct sl_guest_state;
 struct sl_events;
+struct sl_host_share;
+struct sl_member;
 struct sl_space_share;
 
 /* Why bytes move: each direction has its own counters (sluice/stats.h). */
@@ -496,7 +498,8 @@ struct sluice_space {
 	struct sl_publisher *publisher;       /* set once */
 	struct sl_guest_state *guest; /* set once; NULL: nobody tells it of launches */
 	struct sl_space_share *share; /* set once; NULL: the device is not shared */
-	void *policy_state;           /* set once; owned by the policy, or NULL */
+	struct sl_host_share *host_share; /* set once; NULL: host memory is not shared */
+	void *policy_state;               /* set once; owned by the policy, or NULL */
 };
 
 struct sluice_stream {

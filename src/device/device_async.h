@@ -155,6 +155,8 @@ struct sl_device_pool {
 	void (*trim)(struct sl_device *dev);
 	/* Device memory that was taken from the system and not given back. Wait-free. */
 	uint64_t (*taken)(const struct sl_device *dev);
+	/* Host memory that was taken for frames, and not given back. */
+	uint64_t (*frames_taken)(struct sl_device *dev);
 	/* Free and total memory of the device, all programs counted. 0 or -EIO. One driver call. */
 	int (*memory)(struct sl_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
 	/*

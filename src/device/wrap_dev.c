@@ -116,6 +116,14 @@ pool_taken(const struct sl_device *dev)
 	return inner->pool->taken(inner);
 }
 
+static uint64_t
+pool_frames_taken(struct sl_device *dev)
+{
+	struct sl_device *inner = ((const struct sl_wrap_dev *)dev)->inner;
+
+	return inner->pool->frames_taken(inner);
+}
+
 WRAP(pool, memory, NULL,
      (struct sl_device * dev, uint64_t *free_bytes, uint64_t *total_bytes), inner,
      free_bytes, total_bytes)
@@ -154,7 +162,7 @@ WRAP(zerocopy, unmap, "device.map", (struct sl_device * dev, void *addr, uint64_
 #define PUT(role, call) (outer->role.call = role##_##call)
 _Static_assert(sizeof(struct sl_device_ops) == 13 * sizeof(void *) &&
 		       sizeof(struct sl_wrap_dev) - offsetof(struct sl_wrap_dev, ops) ==
-			       47 * sizeof(void *),
+			       48 * sizeof(void *),
 	       "wrap every call that is given the device");
 
 int
@@ -199,6 +207,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	PUT(hash, start);
 	PUT(pool, trim);
 	PUT(pool, taken);
+	PUT(pool, frames_taken);
 	PUT(pool, memory);
 	PUT(pool, frames_expect);
 	PUT(pool, fill);

@@ -198,8 +198,9 @@ config_make(int device, struct sluice_config *config, struct pl_share **share)
 		config->device_budget_bytes = pl_share_first(*share,
 							     config->large_chunk_bytes);
 	if (!is_set("SLUICE_HOST_BUDGET"))
-		config->host_budget_bytes = sl_memory_available() / HOST_SHARE_DENOMINATOR *
-					    HOST_SHARE_NUMERATOR / processes;
+		config->host_budget_bytes = sl_memory_available() /
+					    HOST_SHARE_DENOMINATOR * HOST_SHARE_NUMERATOR /
+					    (*share ? 1 : processes); /* which share it */
 	if (!is_set("SLUICE_MEASURE"))
 		config->measure = SLUICE_MEASURE_AUTO; /* of what kernels get, all may be written */
 	if (!is_set("SLUICE_STORE_BUDGET") && processes > 1)
@@ -233,6 +234,13 @@ space_make(struct sluice_config *config, struct pl_gpu *gpu)
 			return rc;
 		config->address_bytes /= 2;
 	}
+}
+
+/* Of host memory: all that is allocated, if the GPU had to be given up. */
+static uint64_t
+host_bytes_wanted(void *arg)
+{
+	return atomic_load(&((struct pl_gpu *)arg)->allocated_bytes);
 }
 
 static struct pl_gpu *
@@ -274,8 +282,13 @@ gpu_make(int device)
 				    : config.store_budget_bytes;
 	sl_space_addresses(gpu->space, &gpu->base, &gpu->end);
 	bounds_widen(gpu);
-	if (share)
+	if (share) {
 		pl_share_start(share, gpu);
+		sl_space_share_host(gpu->space,
+				    is_set("SLUICE_HOST_BUDGET") ? gpu->host_budget
+								 : UINT64_MAX,
+				    host_bytes_wanted, gpu);
+	}
 	if (pl_settings()->explain)
 		atomic_store(&pl_watch, 1);
 	pl_tracing_open(gpu);
@@ -362,10 +375,12 @@ pl_gpus_walk(void (*fn)(struct pl_gpu *, void *), void *arg)
 static uint64_t
 tiers_sum(const struct pl_gpu *gpu, uint64_t device_bytes)
 {
-	uint64_t bytes;
+	uint64_t host_bytes = sl_space_host_most(gpu->space), bytes;
 
+	if (!host_bytes)
+		host_bytes = gpu->host_budget;
 	/* A store budget of any size is taken: the disk is the limit. */
-	if (__builtin_add_overflow(device_bytes + gpu->host_budget, gpu->store_budget, &bytes))
+	if (__builtin_add_overflow(device_bytes + host_bytes, gpu->store_budget, &bytes))
 		return UINT64_MAX;
 	return bytes;
 }

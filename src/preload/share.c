@@ -296,7 +296,7 @@ pl_share_join(int device, uint64_t limit_bytes, uint64_t *most)
 		.patience_ns = s->turn_s * 1000 * MS,
 		.weight = s->weight,
 		.is_suspended = (uint8_t)s->suspended,
-		.leaves_reserve = 1,
+		.usable = sl_gpu_usable_bytes,
 	};
 	struct pl_share *share;
 	int rc;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/thread.h"
+#include "core/interpose.h"
 #include "preload/gpu_internal.h"
 #include "preload/preload.h"
 #include "preload/share_internal.h"
@@ -116,6 +117,7 @@ share_main(void *arg)
 
 		if (!share)
 			continue;
+		sl_space_share_host_stop(share->gpu->space);
 		sl_mutex_lock(&share->gpu->books->budget);
 		sl_member_leave(&share->member);
 		sl_mutex_unlock(&share->gpu->books->budget);

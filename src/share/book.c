@@ -696,8 +696,16 @@ sl_book_order_give(struct sl_book *book, int pid, const struct sl_book_order *or
 
 /* ---- all books ---- */
 
+static enum sl_book_kind
+book_kind_of(const char *name)
+{
+	return strncmp(name, SL_BOOK_OF_HOST, strlen(SL_BOOK_OF_HOST)) ? SL_BOOK_DEVICE
+								       : SL_BOOK_HOST;
+}
+
 int
-sl_books_walk(const char *dir, void (*fn)(const char *gpu, void *arg), void *arg)
+sl_books_walk(const char *dir, enum sl_book_kind kind,
+	      void (*fn)(const char *name, void *arg), void *arg)
 {
 	char path[PATH_ROOM];
 	struct dirent *entry;
@@ -712,11 +720,11 @@ sl_books_walk(const char *dir, void (*fn)(const char *gpu, void *arg), void *arg
 				       : sl_fail(-errno, "the directory of books %s: %s",
 						 path, strerror(errno));
 	while ((entry = readdir(folder))) {
-		const char *gpu = entry->d_name + strlen(PREFIX);
+		const char *name = entry->d_name + strlen(PREFIX);
 
-		if (!strncmp(entry->d_name, PREFIX, strlen(PREFIX)) &&
-		    !strchr(gpu, '.') && strlen(gpu) < SL_BOOK_NAME_BYTES)
-			fn(gpu, arg);
+		if (!strncmp(entry->d_name, PREFIX, strlen(PREFIX)) && !strchr(name, '.') &&
+		    strlen(name) < SL_BOOK_NAME_BYTES && kind == book_kind_of(name))
+			fn(name, arg);
 	}
 	closedir(folder);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The book of a GPU: a file with one row for each program that shares its memory. Programs of one
- * user read all rows, and write their own. There is no daemon.
+ * The book of a GPU, or of host memory: a file with one row for each program that shares its memory. Programs of
+ * one user read all rows, and write their own. There is no daemon.
  *
  * - The file is in memory, in SLUICE_SHARE_DIR or /dev/shm/sluice-UID, and only its owner may open it.
  * - A program is in the book as long as it holds the kernel's lock on its row. So the kernel takes it
@@ -27,7 +27,8 @@
 
 #define SL_BOOK_ROWS \
 	SL_SHARES_MAX /* programs on one GPU: 128 KiB at most are read at a look */
-#define SL_BOOK_NAME_BYTES 48 /* of a GPU: its UUID */
+#define SL_BOOK_NAME_BYTES 48 /* a GPU's UUID, or what begins as the next */
+#define SL_BOOK_OF_HOST    "host"
 
 struct sl_book;
 
@@ -94,9 +95,10 @@ int sl_book_order_of(struct sl_book *book, int pid, struct sl_book_order *order)
 int sl_book_order_give(struct sl_book *book, int pid,
 		       const struct sl_book_order *order) SL_MUST_CHECK;
 
-/* Call fn with the name of each GPU that has a book here. 0, or -errno of the directory; none is there:
- * 0. */
-int sl_books_walk(const char *dir, void (*fn)(const char *gpu, void *arg),
-		  void *arg) SL_MUST_CHECK;
+enum sl_book_kind { SL_BOOK_DEVICE, SL_BOOK_HOST };
+
+/* Call fn with the name of each book of this kind. 0, or -errno of the directory; none is there: 0. */
+int sl_books_walk(const char *dir, enum sl_book_kind kind,
+		  void (*fn)(const char *name, void *arg), void *arg) SL_MUST_CHECK;
 
 #endif

@@ -51,11 +51,16 @@ sl_member_join(struct sl_member *m, const struct sl_member_settings *settings,
 	int rc;
 
 	m->settings = *settings;
+	if (!m->settings.steps)
+		m->settings.steps = STEPS;
+	if (!m->settings.idle_ns)
+		m->settings.idle_ns = IDLE_NS;
 	m->ops = ops;
 	m->arg = arg;
 	snprintf(m->name, sizeof(m->name), "%s", settings->name);
 	own->limit_bytes = settings->limit_bytes;
 	own->weight = settings->weight;
+	own->turn.never = settings->takes_no_turns;
 	own->turn.patience_ns = settings->patience_ns ? settings->patience_ns
 						      : SL_MEMBER_PATIENCE_NS;
 	m->row.leave_bytes = settings->leave_bytes;
@@ -127,7 +132,7 @@ idle_after(const struct sl_member *m)
 	const struct sl_turn_claim *turn = &m->row.claim.turn;
 
 	if (!turn->has || turn->swap_ns > IDLE_NS)
-		return IDLE_NS;
+		return m->settings.idle_ns;
 	return turn->swap_ns > TURN_IDLE_NS ? turn->swap_ns : TURN_IDLE_NS;
 }
 

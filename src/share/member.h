@@ -79,9 +79,13 @@ struct sl_member_settings {
 	uint64_t leave_bytes; /* room to be left to others than programs in books */
 	uint64_t patience_ns; /* the longest wait for a turn; 0: the usual */
 	uint64_t total_bytes; /* of a device that only programs in the book use; 0: ask memory() */
-	uint32_t weight;      /* 0: 1 */
+	uint32_t weight; /* 0: 1 */
+	/* Of so many bytes that those in the book could have, what they may take. NULL: all. */
+	uint64_t (*usable)(uint64_t bytes);
+	uint64_t idle_ns; /* who has launched nothing for so long is idle; 0: as on a GPU */
+	uint32_t steps;   /* the memory is given up in so many steps; 0: as a GPU's */
 	uint8_t is_suspended; /* from the beginning */
-	uint8_t leaves_reserve; /* the driver needs memory of the GPU: sl_gpu_usable_bytes() */
+	uint8_t takes_no_turns; /* who lacks memory works all the same. So do all in the book */
 };
 
 /* Room that others are giving up, until all is there. Of member_turn.c. */

@@ -114,8 +114,8 @@ room_find(const struct sl_member *m)
 	rest = rest > leave ? rest - leave : 0;
 	if (limit > rest)
 		limit = rest;
-	if (m->settings.leaves_reserve)
-		rest = sl_gpu_usable_bytes(rest);
+	if (m->settings.usable)
+		rest = m->settings.usable(rest);
 	if (rest < limit)
 		rest = limit;
 	return rest > giving ? rest - giving : 0;

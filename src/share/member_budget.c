@@ -67,7 +67,7 @@ sl_member_budget_lower(struct sl_member *m, uint64_t next)
 {
 	uint64_t has = m->row.claim.has_bytes, chunk = m->chunk_bytes;
 	uint64_t held = m->ops->held(m->arg);
-	uint64_t step = m->total_bytes / STEPS / chunk * chunk + chunk, to;
+	uint64_t step = m->total_bytes / m->settings.steps / chunk * chunk + chunk, to;
 	int rc;
 
 	/* What it does not hold costs nothing to give up. */

@@ -32,7 +32,7 @@ grow_end(struct sl_member *m, uint64_t now)
 		return;
 	grown = grows->has_bytes - grows->from_bytes;
 	/* Less tells more of looks than of copies. */
-	if (grows->has_bytes > grows->from_bytes + m->total_bytes / STEPS && ns)
+	if (grows->has_bytes > grows->from_bytes + m->total_bytes / m->settings.steps && ns)
 		grows->rate = (uint64_t)((double)grown * 1e9 / (double)ns) + 1;
 	grows->since_ns = 0;
 	sl_member_gate_set(m, SL_GATE_ROOM, 0);

@@ -53,7 +53,8 @@ turn_wants(const struct sl_share_claim *claim)
 static bool
 launches(const struct sl_share_claim *claim)
 {
-	return !claim->is_idle && !claim->is_suspended && !claim->is_away;
+	return !claim->turn.never && !claim->is_idle && !claim->is_suspended &&
+	       !claim->is_away;
 }
 
 /* ---- who takes turns ---- */

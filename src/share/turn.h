@@ -28,7 +28,8 @@ struct sl_turn_claim {
 	uint8_t has;          /* it has the turn, unless another one has a newer one */
 	uint8_t is_short; /* it waits for short work: it was idle, and has had little since */
 	uint8_t was_short; /* its newest turn was for such work */
-	uint8_t padding[5];
+	uint8_t never;     /* it takes none */
+	uint8_t padding[4];
 };
 
 /* Who takes turns with whom. */

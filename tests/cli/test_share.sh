@@ -140,7 +140,7 @@ end()
 	grep -q right "$1.out" || fail "$1: $(cat "$1.out" "$1.err")"
 }
 
-[ "$("$SLUICE_BIN" ps)" = "no program of this user shares a GPU" ] || fail "ps of nothing: $("$SLUICE_BIN" ps)"
+[ "$("$SLUICE_BIN" ps)" = "no program of this user shares a GPU or host memory" ] || fail "ps of nothing: $("$SLUICE_BIN" ps)"
 start first 96
 start other 48 --alone
 await first.out ready 1
@@ -198,7 +198,7 @@ fi
 end first
 end other
 end late
-[ "$("$SLUICE_BIN" ps)" = "no program of this user shares a GPU" ] || fail "ps of those that ended: $("$SLUICE_BIN" ps)"
+[ "$("$SLUICE_BIN" ps)" = "no program of this user shares a GPU or host memory" ] || fail "ps of those that ended: $("$SLUICE_BIN" ps)"
 
 # Two that do not fit together take turns.
 start large 192 --turn 2
@@ -247,7 +247,7 @@ wrong 125 "--alone goes without" run --alone --turn 2 true
 wrong 125 "--turn 0 is not a number of seconds" run --turn 0 true
 wrong 125 "--leave 1K is not a size" run --leave 1K true
 wrong 125 "--share 0 is not a number" run --share 0 true
-book=$(ls "$SLUICE_SHARE_DIR"/book-*)
+book=$(ls "$SLUICE_SHARE_DIR"/book-GPU-*)
 chmod 644 "$book"
 wrong 1 "is not this user's alone" ps
 chmod 600 "$book"

@@ -31,7 +31,8 @@
 #define CONTEXTS     (16 * MIB) /* what they take of it past the library */
 #define LEAST        (16 * MIB) /* four chunks of a device of this size */
 #define WORKERS_MAX  16
-#define ROUNDS       8 /* of one order to a worker */
+#define STAGING      (64 * MIB) /* of host memory, beside the budget */
+#define ROUNDS       8          /* of one order to a worker */
 #define AT_ONCE_MAX  8
 #define STEP_BUFFERS 24
 #define STEP_ORDERS  3
@@ -165,6 +166,7 @@ worker_do(char what)
 struct own_settings {
 	const char *text;
 	unsigned host_mib;
+	const char *host_room; /* NULL: the machine's memory */
 };
 
 static void
@@ -177,6 +179,8 @@ worker_run(int from, int to, const void *arg)
 		 share_dir);
 	setenv("SLUICE_RUN", text, 1);
 	setenv("SLUICE_SHARE_DIR", share_dir, 1);
+	if (own_settings->host_room)
+		setenv("SLUICE_HOST_ROOM", own_settings->host_room, 1);
 	setenv("CUDA_STANDIN_QUIET", "1", 1);
 	setenv("CUDA_STANDIN_DEVICE_BYTES", "512M", 1);
 	snprintf(text, sizeof(text), "%s/device", share_dir);
@@ -213,7 +217,7 @@ worker_await_times(const struct worker *worker, char what, unsigned times)
 static struct worker
 worker_start_with(const char *settings, unsigned host_mib)
 {
-	const struct own_settings own_settings = {settings, host_mib};
+	const struct own_settings own_settings = {settings, host_mib, NULL};
 
 	return worker_fork(worker_run, &own_settings);
 }
@@ -579,6 +583,44 @@ the_driver_out_of_memory_is_answered_by_giving_way(void)
 	worker_end(&a);
 }
 
+/* By turns on the GPU, each evicts more than its half of host memory: the rest goes to the disk. */
+static void
+host_memory_is_shared(void)
+{
+	static struct sl_book_row rows[SL_BOOK_ROWS];
+	const struct own_settings settings = {"share=1", 768, "96M"};
+	struct worker workers[2];
+	uint64_t held = 0, has = 0;
+	struct sl_book *book;
+	size_t n, me;
+
+	for (int i = 0; i < 2; i++) {
+		workers[i] = worker_fork(worker_run, &settings);
+		worker_ready(&workers[i]);
+		worker_ask(&workers[i], 'a', 24);
+		worker_tell(&workers[i], 'R');
+	}
+	for (int i = 0; i < 2; i++)
+		worker_await(&workers[i], 'R');
+	CHECK(!sl_book_open_existing(share_dir, SL_BOOK_OF_HOST "-96M", &book));
+	for (int tries = 0; tries < SHARE_TRIES; tries++) { /* free frames go a moment later */
+		CHECK(!sl_book_read(book, rows, &n, &me) && n == 2);
+		held = rows[0].claim.held_bytes + rows[1].claim.held_bytes;
+		has = rows[0].claim.has_bytes + rows[1].claim.has_bytes;
+		if (held <= 96 * MIB + 2 * STAGING)
+			break;
+		usleep(1000);
+	}
+	CHECK(held > 32 * MIB && held <= 96 * MIB + 2 * STAGING && has <= 96 * MIB + LEAST);
+	sl_book_close(book);
+	for (int i = 0; i < 2; i++)
+		worker_ask(&workers[i], 'v', 1);
+	for (int i = 0; i < 2; i++)
+		worker_end(&workers[i]);
+	CHECK(worker_number(&workers[0], "\"gpus\"", "store_write_spill") +
+	      worker_number(&workers[1], "\"gpus\"", "store_write_spill"));
+}
+
 static void
 orders_are_followed(void)
 {
@@ -801,6 +843,7 @@ main(int argc, char **argv)
 	RUN(what_others_take_and_give_back_is_noticed());
 	RUN(room_is_left_as_the_user_says());
 	RUN(the_driver_out_of_memory_is_answered_by_giving_way());
+	RUN(host_memory_is_shared());
 	RUN(orders_are_followed());
 	RUN(who_starts_suspended_waits_for_its_first_launch());
 	RUN(a_book_that_is_lost_is_found_again());

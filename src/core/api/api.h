@@ -36,6 +36,25 @@ void sl_share_join(struct sluice_space *space);
 void sl_share_stop(struct sl_space_share *share);
 /* Leave the book: the space has no memory of the device any more. NULL is fine. */
 void sl_share_leave(struct sl_space_share *share);
+/* Where the child of a fork finds a member, whose book it closes. -EMFILE: there are too many. Not entered:
+ * *number stays as it is; it may be left all the same. */
+int sl_share_member_enter(struct sl_member *member, int *number) SL_MUST_CHECK;
+void sl_share_member_leave(int number);
+/* What all regions have, in chunks. */
+uint64_t sl_share_regions(struct sluice_space *space);
+/* Work is being launched, or waits to be; nothing runs that was launched. */
+int sl_share_is_busy(struct sluice_space *space);
+int sl_share_is_done(struct sluice_space *space);
+
+/* share_host.c (and interpose.h) */
+/* The budget is never more from here on. */
+void sl_host_share_limit(struct sl_host_share *share, uint64_t bytes) SL_HELD;
+/* NULL is fine. */
+void sl_host_share_leave(struct sl_host_share *share);
+
+/* space.c */
+/* The budget of the host tier, now. Errors as sluice_space_set_budget(). Blocks on the disk. */
+int sl_space_set_host(struct sluice_space *space, uint64_t budget_bytes) SL_MUST_CHECK;
 
 /* config.c */
 /* Round to chunks, fill in what depends on other fields, refuse what cannot work; resolve: and what

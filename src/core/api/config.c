@@ -92,6 +92,8 @@ static const struct key keys[] = {
 	{"share", KEY_CHOICE, AT(share), share_names, "share the device with other programs"},
 	{"soft_memory", KEY_SIZE, AT(soft_memory_bytes), NULL,
 	 "what the software device has for all that share it; 0: half of the memory"},
+	{"host_room", KEY_SIZE, AT(host_room_bytes), NULL,
+	 "host memory of all programs that share it; 0: three quarters of what there is"},
 };
 #undef AT
 

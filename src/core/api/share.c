@@ -24,8 +24,8 @@
 #include "core/interpose.h"
 #include "share/member.h"
 
-#define SHARED_MAX 64               /* spaces of one process */
-#define ASKING_NS  UINT64_C(500000) /* room is waited for: until the next look */
+#define MEMBERS_MAX 128              /* of one process: two of each space */
+#define ASKING_NS   UINT64_C(500000) /* room is waited for: until the next look */
 #define TOUCHED_NS \
 	UINT64_C(100000000) /* touches so recent: it wants the turn, as a launch that waits */
 /* What a space wants beside its regions: two chunks for one access. */
@@ -43,7 +43,7 @@ struct sl_space_share {
 
 /* Of all spaces of the process. atomic: sequentially consistent: set by threads that make spaces, read by the
  * child of a fork. */
-static struct sl_space_share *_Atomic shared[SHARED_MAX];
+static struct sl_member *_Atomic members[MEMBERS_MAX];
 
 /* ---- what the member asks ---- */
 
@@ -69,17 +69,27 @@ space_held(void *arg)
 	return bytes;
 }
 
-static uint64_t
-space_want(void *arg)
+uint64_t
+sl_share_regions(struct sluice_space *s)
 {
-	struct sluice_space *s = ((struct sl_space_share *)arg)->space;
-	uint64_t chunk = s->config.large_chunk_bytes, bytes = 0;
+	uint64_t bytes = 0;
 
 	sl_space_lock(s);
 	for (size_t i = 0; i < s->n_regions; i++)
 		bytes += s->regions[i]->n_chunks * s->regions[i]->chunk_bytes;
+	sl_space_unlock(s);
+	return bytes;
+}
+
+static uint64_t
+space_want(void *arg)
+{
+	struct sluice_space *s = ((struct sl_space_share *)arg)->space;
+	uint64_t chunk = s->config.large_chunk_bytes, bytes = sl_share_regions(s);
+
 	if (bytes)
 		bytes = sl_round_up(bytes, chunk) + MORE_CHUNKS * chunk;
+	sl_space_lock(s);
 	if (bytes < s->gate.asked_bytes)
 		bytes = s->gate.asked_bytes;
 	sl_space_unlock(s);
@@ -120,10 +130,9 @@ space_launches(void *arg)
 	return launches + touches;
 }
 
-static int
-space_is_busy(void *arg)
+int
+sl_share_is_busy(struct sluice_space *s)
 {
-	struct sluice_space *s = ((struct sl_space_share *)arg)->space;
 	int busy;
 
 	sl_space_lock(s);
@@ -133,9 +142,14 @@ space_is_busy(void *arg)
 }
 
 static int
-space_is_done(void *arg)
+space_is_busy(void *arg)
 {
-	struct sluice_space *s = ((struct sl_space_share *)arg)->space;
+	return sl_share_is_busy(((struct sl_space_share *)arg)->space);
+}
+
+int
+sl_share_is_done(struct sluice_space *s)
+{
 	int done;
 
 	sl_space_lock(s);
@@ -144,6 +158,12 @@ space_is_done(void *arg)
 	done = !s->work_oldest;
 	sl_space_unlock(s);
 	return done;
+}
+
+static int
+space_is_done(void *arg)
+{
+	return sl_share_is_done(((struct sl_space_share *)arg)->space);
 }
 
 static int
@@ -374,11 +394,11 @@ space_share_main(void *arg)
 static void
 shares_fork_child(void)
 {
-	for (int i = 0; i < SHARED_MAX; i++) {
-		struct sl_space_share *share = atomic_exchange(&shared[i], NULL);
+	for (int i = 0; i < MEMBERS_MAX; i++) {
+		struct sl_member *member = atomic_exchange(&members[i], NULL);
 
-		if (share)
-			sl_member_forked(&share->member);
+		if (member)
+			sl_member_forked(member);
 	}
 }
 
@@ -393,23 +413,29 @@ shares_fork_register(void)
 		       sl_errno_name(rc));
 }
 
-/* Where the child of a fork finds it. */
-static int
-share_enter(struct sl_space_share *share)
+int
+sl_share_member_enter(struct sl_member *member, int *number)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, shares_fork_register);
-	for (int i = 0; i < SHARED_MAX; i++) {
-		struct sl_space_share *none = NULL;
+	for (int i = 0; i < MEMBERS_MAX; i++) {
+		struct sl_member *none = NULL;
 
-		if (atomic_compare_exchange_strong(&shared[i], &none, share)) {
-			share->number = i;
+		if (atomic_compare_exchange_strong(&members[i], &none, member)) {
+			*number = i;
 			return 0;
 		}
 	}
-	return sl_fail(-EMFILE, "this process has %d spaces that share a device already",
-		       SHARED_MAX);
+	return sl_fail(-EMFILE, "this process has %d spaces that share memory already",
+		       MEMBERS_MAX / 2);
+}
+
+void
+sl_share_member_leave(int number)
+{
+	if (number >= 0)
+		atomic_store(&members[number], NULL);
 }
 
 static int
@@ -435,9 +461,9 @@ share_begin(struct sl_space_share *share)
 		.name = name,
 		.limit_bytes = limit > UINT64_MAX / 2 ? UINT64_MAX : limit,
 		.total_bytes = soft ? s->config.soft_memory_bytes : 0,
-		.leaves_reserve = !soft,
+		.usable = soft ? NULL : sl_gpu_usable_bytes,
 	};
-	int rc = share_enter(share);
+	int rc = sl_share_member_enter(&share->member, &share->number);
 
 	if (rc)
 		return rc;
@@ -530,7 +556,6 @@ sl_share_leave(struct sl_space_share *share)
 	if (!share)
 		return;
 	sl_member_leave(&share->member);
-	if (share->number >= 0)
-		atomic_store(&shared[share->number], NULL);
+	sl_share_member_leave(share->number);
 	free(share);
 }

@@ -69,6 +69,7 @@ space_free(struct sluice_space *s)
 		return;
 	sl_publisher_destroy(s->publisher);
 	sl_share_stop(s->share);
+	sl_space_share_host_stop(s);
 	sl_mover_stop(s);
 	if (s->default_stream)
 		sluice_stream_destroy(s->default_stream);
@@ -90,6 +91,7 @@ space_free(struct sluice_space *s)
 	free(s->hostmap.chunks);
 	sl_cond_fini(&s->gate.wake);
 	sl_share_leave(s->share);
+	sl_host_share_leave(s->host_share);
 	free(s->early_evict.ring);
 	free(s->events);
 	free(s->regions);
@@ -212,6 +214,8 @@ sluice_space_create(const struct sluice_config *config, struct sluice_space **ou
 	}
 	if (space->config.share == SLUICE_SHARE_AUTO)
 		sl_share_join(space);
+	if (space->config.share == SLUICE_SHARE_AUTO && !space->guest)
+		sl_space_share_host(space, space->config.host_budget_bytes, NULL, NULL);
 	*out = space;
 	return 0;
 }
@@ -337,6 +341,7 @@ sluice_space_destroy(struct sluice_space *space)
 	sl_publisher_destroy(space->publisher);
 	space->publisher = NULL;
 	sl_share_stop(space->share);
+	sl_space_share_host_stop(space);
 	sl_guest_leave_run(space);
 	sl_ignore(sluice_stream_synchronize(space, NULL)); /* a launch error is not ours to report */
 	sl_space_lock(space);
@@ -358,7 +363,7 @@ tier_set_budget(struct sluice_space *space, enum sluice_tier tier, uint64_t budg
 		uint64_t until_ns)
 {
 	uint64_t budget;
-	int rc, gives;
+	int rc, gives, unpins;
 
 	if ((unsigned)tier >= SLUICE_TIER_COUNT)
 		return sl_fail(-EINVAL, "space: unknown tier %d", (int)tier);
@@ -372,6 +377,7 @@ tier_set_budget(struct sluice_space *space, enum sluice_tier tier, uint64_t budg
 	budget = budget_bytes / space->config.large_chunk_bytes *
 		 space->config.large_chunk_bytes;
 	gives = tier == SLUICE_TIER_DEVICE && budget < space->config.device_budget_bytes;
+	unpins = tier == SLUICE_TIER_HOST && budget < space->config.host_budget_bytes;
 	switch (tier) {
 	case SLUICE_TIER_DEVICE:
 		rc = budget < 2 * space->config.large_chunk_bytes
@@ -401,16 +407,26 @@ tier_set_budget(struct sluice_space *space, enum sluice_tier tier, uint64_t budg
 	sl_space_unlock(space);
 	if ((!rc || rc == -EAGAIN) && gives && space->device->pool)
 		space->device->pool->trim(space->device);
+	if (!rc && unpins && space->device->pool)
+		sl_host_unpin(space);
 	return rc;
 }
 
-/* 1: the device is shared. Then that is the most that it may have, and its thread follows. */
+/* 1: the tier is shared. Then that is the most that it may have, and its thread follows. */
 static int
 limit_set(struct sluice_space *space, enum sluice_tier tier, uint64_t budget_bytes, int *rc)
 {
 	uint64_t chunk, budget;
 	int entered;
 
+	if (tier == SLUICE_TIER_HOST && space && space->host_share) {
+		*rc = sl_space_enter(space);
+		if (!*rc) {
+			sl_host_share_limit(space->host_share, budget_bytes);
+			sl_space_unlock(space);
+		}
+		return 1;
+	}
 	if (tier != SLUICE_TIER_DEVICE || !space || !space->gate.is_there)
 		return 0;
 	entered = sl_space_enter(space);
@@ -443,6 +459,12 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	if (limit_set(space, tier, budget_bytes, &rc))
 		return rc;
 	return tier_set_budget(space, tier, budget_bytes, UINT64_MAX);
+}
+
+int
+sl_space_set_host(struct sluice_space *space, uint64_t budget_bytes)
+{
+	return tier_set_budget(space, SLUICE_TIER_HOST, budget_bytes, UINT64_MAX);
 }
 
 int

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A number from a file, "max" counts as no limit. */
 static uint64_t
@@ -45,12 +46,18 @@ meminfo(const char *key)
 	return out;
 }
 
+struct group_limits {
+	uint64_t limit, left;
+	uint64_t group; /* the inode of the one with that limit */
+};
+
 /* The smallest limit, and the least left, from this group up to the root. */
 static void
 group_walk(const char *root, char *group, const char *limit_name, const char *usage_name,
-	   uint64_t *limit, uint64_t *left)
+	   struct group_limits *found)
 {
 	char path[1536];
+	struct stat st;
 
 	for (;;) {
 		char *slash = strrchr(group, '/');
@@ -60,10 +67,13 @@ group_walk(const char *root, char *group, const char *limit_name, const char *us
 		max = file_number(path, UINT64_MAX);
 		snprintf(path, sizeof(path), "%s%s/%s", root, group, usage_name);
 		used = file_number(path, 0);
-		if (max < *limit)
-			*limit = max;
-		if (max != UINT64_MAX && (max > used ? max - used : 0) < *left)
-			*left = max > used ? max - used : 0;
+		if (max < found->limit) {
+			found->limit = max;
+			snprintf(path, sizeof(path), "%s%s", root, group);
+			found->group = stat(path, &st) ? 0 : st.st_ino;
+		}
+		if (max != UINT64_MAX && (max > used ? max - used : 0) < found->left)
+			found->left = max > used ? max - used : 0;
 		if (!slash)
 			return;
 		*slash = '\0';
@@ -71,12 +81,12 @@ group_walk(const char *root, char *group, const char *limit_name, const char *us
 }
 
 static void
-cgroup_limits(uint64_t *limit, uint64_t *left)
+cgroup_limits(struct group_limits *found)
 {
 	FILE *f = fopen("/proc/self/cgroup", "re");
 	char line[1280];
 
-	*limit = *left = UINT64_MAX;
+	*found = (struct group_limits){UINT64_MAX, UINT64_MAX, 0};
 	if (!f)
 		return;
 	while (fgets(line, sizeof(line), f)) {
@@ -89,28 +99,43 @@ cgroup_limits(uint64_t *limit, uint64_t *left)
 		group[strcspn(group, "\n")] = '\0';
 		if (!strcmp(controllers + 1, ""))
 			group_walk("/sys/fs/cgroup", group, "memory.max",
-				   "memory.current", limit, left);
+				   "memory.current", found);
 		else if (strstr(controllers + 1, "memory"))
 			group_walk("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
-				   "memory.usage_in_bytes", limit, left);
+				   "memory.usage_in_bytes", found);
 	}
 	fclose(f);
+}
+
+void
+sl_memory_read(struct sl_memory *out)
+{
+	struct group_limits found;
+
+	cgroup_limits(&found);
+	*out = (struct sl_memory){meminfo("MemTotal"), meminfo("MemAvailable"), 0};
+	if (found.left < out->available_bytes)
+		out->available_bytes = found.left;
+	if (found.limit >= out->total_bytes)
+		return;
+	out->total_bytes = found.limit;
+	out->group = found.group;
 }
 
 uint64_t
 sl_memory_limit(void)
 {
-	uint64_t total = meminfo("MemTotal"), limit, left;
+	struct sl_memory memory;
 
-	cgroup_limits(&limit, &left);
-	return limit < total ? limit : total;
+	sl_memory_read(&memory);
+	return memory.total_bytes;
 }
 
 uint64_t
 sl_memory_available(void)
 {
-	uint64_t available = meminfo("MemAvailable"), limit, left;
+	struct sl_memory memory;
 
-	cgroup_limits(&limit, &left);
-	return left < available ? left : available;
+	sl_memory_read(&memory);
+	return memory.available_bytes;
 }

@@ -260,6 +260,23 @@ sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 	s->device->pool->fill(s->device, &chunks, outs);
 }
 
+void
+sl_host_unpin(struct sluice_space *s)
+{
+	struct sl_pool_want frames = {.bytes = s->config.large_chunk_bytes};
+	const struct sl_device_pool *pool = s->device->pool;
+	uint64_t most;
+
+	sl_space_lock(s);
+	most = s->host.budget_bytes + s->host.staging_bytes;
+	host_wants(s, &frames);
+	sl_space_unlock(s);
+	if (pool->frames_taken(s->device) <= most)
+		return;
+	frames.wanted_bytes = 0; /* none is made ahead for it */
+	pool->frames_expect(s->device, &frames);
+}
+
 int
 sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 {

@@ -52,6 +52,8 @@ void sl_host_drop(struct sl_chunk *c) SL_HELD;
 /* Where the configuration asks for it (host_pin): make the frames and the device memory that chunks of this size can want,
  * which blocks for as long as that takes. Takes the lock. */
 void sl_host_pin_early(struct sluice_space *s, uint64_t bytes);
+/* The budget is smaller: free frames beyond it go back to the system. The device has a pool. Takes the lock. */
+void sl_host_unpin(struct sluice_space *s);
 /* Let the clean frame of a HOST chunk go: HOST -> STORE. Drops. */
 void sl_host_let_go(struct sl_chunk *c) SL_HELD;
 /* The device took c's frame over (present without KEEP): free the record only. */

@@ -306,6 +306,18 @@ cuda_taken(const struct sl_device *dev)
 	return atomic_load(&((const struct cuda *)dev)->slab_bytes);
 }
 
+static uint64_t
+cuda_frames_taken(struct sl_device *dev)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	uint64_t bytes;
+
+	sl_mutex_lock(&cuda->pools.lock);
+	bytes = cuda->pools.frame_used_bytes + cuda->pools.frame_free_bytes;
+	sl_mutex_unlock(&cuda->pools.lock);
+	return bytes;
+}
+
 static int
 cuda_memory(struct sl_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
 {
@@ -328,6 +340,7 @@ cuda_memory(struct sl_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
 static const struct sl_device_pool cuda_pool = {
 	.trim = cuda_trim,
 	.taken = cuda_taken,
+	.frames_taken = cuda_frames_taken,
 	.memory = cuda_memory,
 	.frames_expect = sl_cuda_frames_expect,
 	.fill = sl_cuda_pool_fill,
