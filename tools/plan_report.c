@@ -118,16 +118,18 @@ bound_print(const struct plan_job *job, const char *title, const char *whose,
 	       100.0 * ((double)ticks / (double)least - 1));
 }
 
+static uint64_t
+crossed(const struct sl_sim_result *result, enum sl_sim_path path)
+{
+	return result->bytes[path] - result->saved_bytes[path];
+}
+
 /* Bytes that cross the link each way in a period. */
 static void
 link_bytes(const struct sl_sim_result *result, uint64_t *in, uint64_t *out)
 {
-	uint64_t crossed[SL_PATH_COUNT];
-
-	for (int path = 0; path < SL_PATH_COUNT; path++)
-		crossed[path] = result->bytes[path] - result->saved_bytes[path];
-	*in = crossed[SL_PATH_STORE_IN] + crossed[SL_PATH_HOST_IN];
-	*out = crossed[SL_PATH_STORE_OUT] + crossed[SL_PATH_HOST_OUT];
+	*in = crossed(result, SL_PATH_STORE_IN) + crossed(result, SL_PATH_HOST_IN);
+	*out = crossed(result, SL_PATH_STORE_OUT) + crossed(result, SL_PATH_HOST_OUT);
 }
 
 /* What compression gives; without --codec, that the trace could tell. */

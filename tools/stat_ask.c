@@ -353,8 +353,10 @@ text_copy(const char *text)
 static void
 text_replace(char **to, const char *text)
 {
-	free(*to);
+	char *before = *to;
+
 	*to = text_copy(text);
+	free(before);
 }
 
 /* Where a value of an object goes, by its key. */

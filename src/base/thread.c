@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Threads of the library (thread.h). Their signals are blocked before they begin. */
 #include "base/thread.h"
 
 #include <signal.h>

@@ -420,11 +420,12 @@ limit_set(struct sluice_space *space, enum sluice_tier tier, uint64_t budget_byt
 	int entered;
 
 	if (tier == SLUICE_TIER_HOST && space && space->host_share) {
-		*rc = sl_space_enter(space);
-		if (!*rc) {
-			sl_host_share_limit(space->host_share, budget_bytes);
-			sl_space_unlock(space);
-		}
+		entered = sl_space_enter(space);
+		*rc = entered;
+		if (entered)
+			return 1;
+		sl_host_share_limit(space->host_share, budget_bytes);
+		sl_space_unlock(space);
 		return 1;
 	}
 	if (tier != SLUICE_TIER_DEVICE || !space || !space->gate.is_there)
