@@ -124,14 +124,15 @@ enum sluice_compress {
 	SLUICE_COMPRESS_COUNT
 };
 
-/* Whether the device is shared with spaces of other processes, and with programs under
- * `sluice run`. */
+/* Whether the device and host memory are shared with spaces of other processes, and with programs
+ * under `sluice run`. */
 enum sluice_share {
 	SLUICE_SHARE_OFF, /* the space has its budget, whatever others have */
 	SLUICE_SHARE_AUTO, /* the budget follows what all of them want (docs/design/share.md): it
 			    * grows into free room, and idle spaces give way. If not all that launch
-			    * fit, they take turns, and launches wait for theirs. A program that
-			    * cannot join says so once, and is alone */
+			    * fit, they take turns, and launches wait for theirs. For host memory
+			    * there are no turns: the rest goes to the disk. A program that cannot
+			    * join says so once, and is alone */
 	SLUICE_SHARE_COUNT
 };
 
@@ -235,8 +236,9 @@ SLUICE_API int sluice_space_create(const struct sluice_config *config,
 SLUICE_API int sluice_space_destroy(struct sluice_space *space);
 
 /*
- * Change the budget of a tier at run time. Shrinking moves data out first. If the device is shared,
- * its budget is the most that the space may have from now on. What it has follows within 0.1 s.
+ * Change the budget of a tier at run time. Shrinking moves data out first. With share, a budget of
+ * device or host memory is the most that the space may have from now on. What it has follows within
+ * 0.1 s.
  * Errors: -ENOBUFS (less than two chunks beside pinned data; nothing changed), -ENOSPC, -EIO.
  * Threads: any.
  * Blocks: on I/O.
