@@ -17,7 +17,8 @@
 #define ROUND_NS       (10 * MS)
 /* Alone: how soon the first newcomer is seen, against waking a sleeping machine. */
 #define ROUND_ALONE_NS (100 * MS)
-/* While room comes: how soon the next step is taken, against 1 % of a processor for some 0.6 s. */
+/* While room comes, or the turn is ripe: how soon the next step is taken, or the moment seen, against 1 to 2 % of
+ * a processor for so long. */
 #define ROUND_GROW_NS  (2 * MS)
 #define BEAT_NS \
 	(100 * MS) /* the row is written at least so often: book.h, rule of who is away */
@@ -183,6 +184,9 @@ want_find(struct sl_member *m, uint64_t bytes, uint64_t now)
 	if (!(m->gates & (SL_GATE_TURN | SL_GATE_SUSPENDED)))
 		wants->span_ns += now - wants->looked_ns;
 	wants->looked_ns = now;
+	wants->last_bytes = bytes;
+	if (bytes < wants->least_bytes)
+		wants->least_bytes = bytes;
 	if (wants->span_ns > WANT_NS) {
 		wants->before_bytes = wants->now_bytes;
 		wants->now_bytes = wants->span_ns = 0;
@@ -263,7 +267,7 @@ sl_member_look(struct sl_member *m)
 	budget_follow(m);
 	if (m->gives)
 		return 0;
-	if (m->grows.since_ns)
+	if (m->grows.since_ns || (m->turns.is_ripe && m->row.claim.turn.has))
 		return ROUND_GROW_NS;
 	return m->n > 1 ? ROUND_NS : ROUND_ALONE_NS;
 }

@@ -99,6 +99,8 @@ struct sl_member_growth {
 /* The most that the program has wanted lately. Of member.c. */
 struct sl_member_peak {
 	uint64_t now_bytes, before_bytes; /* in this span, and in the one before it */
+	uint64_t last_bytes;              /* at the last look */
+	uint64_t least_bytes;             /* at any look since the turn began */
 	uint64_t span_ns, looked_ns; /* how long this span has lasted; when that was counted */
 };
 

@@ -11,6 +11,13 @@
 #include "base/clock.h"
 #include "share/member_internal.h"
 
+/* A program has a low where at least such a part of its memory is free then; and is there within half of that
+ * part of the difference. Larger: a low is missed between two looks. Smaller: more is moved out. */
+#define LOW_PART  4u
+/* Bytes a second. Room that came faster was free, not moved out: the next turn may not end at such a moment. A
+ * link of PCIe 5. Larger: turns become shorter, and end in the middle of a step. */
+#define LINK_MOST UINT64_C(64000000000)
+
 void
 sl_member_gate_set(struct sl_member *m, enum sl_member_gate why, int shut)
 {
@@ -34,6 +41,8 @@ grow_end(struct sl_member *m, uint64_t now)
 	/* Less tells more of looks than of copies. */
 	if (grows->has_bytes > grows->from_bytes + m->total_bytes / m->settings.steps && ns)
 		grows->rate = (uint64_t)((double)grown * 1e9 / (double)ns) + 1;
+	if (grows->rate > LINK_MOST)
+		grows->rate = LINK_MOST;
 	grows->since_ns = 0;
 	sl_member_gate_set(m, SL_GATE_ROOM, 0);
 }
@@ -98,6 +107,7 @@ turn_take(struct sl_member *m, uint64_t now)
 		sl_member_shares_find(m);
 		if (m->turns.next == m->me) {
 			sl_turn_take(&m->turn, own, sl_turn_newest(m->claims, m->n), now);
+			m->wants.least_bytes = UINT64_MAX;
 			sl_member_shares_find(m); /* with the turn */
 			own->turn.swap_ns = (uint64_t)((double)room_to_come(m) * 1e9 /
 						       (double)m->grows.rate);
@@ -113,6 +123,19 @@ turn_take(struct sl_member *m, uint64_t now)
 	m->ops->count(m->arg, SL_MEMBER_TURN, 1);
 }
 
+/*
+ * Whether the program has as little allocated as it ever has in its turn: a step of training has a third of its
+ * memory between two steps. What has been freed need not be moved out.
+ */
+static int
+is_low(const struct sl_member *m)
+{
+	uint64_t least = m->wants.least_bytes, most = m->row.claim.want_bytes;
+
+	return most > least && most - least >= most / LOW_PART &&
+	       m->wants.last_bytes <= least + (most - least) / (2 * LOW_PART);
+}
+
 void
 sl_member_turn_follow(struct sl_member *m)
 {
@@ -121,7 +144,8 @@ sl_member_turn_follow(struct sl_member *m)
 	uint64_t now = sl_now_ns();
 	int shut;
 
-	if (own->turn.has && (turns->holder != m->me || turns->is_over)) {
+	if (own->turn.has &&
+	    (turns->holder != m->me || turns->is_over || (turns->is_ripe && is_low(m)))) {
 		turn_give_up(m, now);
 		sl_member_shares_find(m);
 	}

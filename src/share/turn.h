@@ -39,6 +39,7 @@ struct sl_turns {
 	size_t next;        /* who is to take the turn now; SIZE_MAX: nobody */
 	uint64_t length_ns; /* of the holder's turn */
 	int is_over;        /* the holder is to give it up now */
+	int is_ripe; /* others wait, and it may give it up where that costs least */
 	uint8_t takes[SL_SHARES_MAX];
 };
 

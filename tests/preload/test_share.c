@@ -365,7 +365,8 @@ two_that_do_not_fit_take_turns(void)
 }
 
 /* Programs that have as much memory only in the middle of each step take turns of many steps. Where turns
- * ended with each step, 40 % of what the steps allocate was moved; now it is 5 to 8 %. */
+ * ended with each step, 40 % of what the steps allocate was moved; 5 to 8 % where they ended in the middle of one.
+ * Now it is 1 %. */
 static void
 two_of_changing_size_take_turns(void)
 {
@@ -379,7 +380,9 @@ two_of_changing_size_take_turns(void)
 	worker_end(&a);
 	worker_end(&b);
 	CHECK(worker_number(&a, "\"counters\"", "turns"));
-	CHECK(moved_in(&a) + moved_in(&b) < 2 * allocated / 4);
+	printf("moved in: %" PRIu64 " of %" PRIu64 " MiB\n",
+	       (moved_in(&a) + moved_in(&b)) / MIB, 2 * allocated / MIB);
+	CHECK(moved_in(&a) + moved_in(&b) < 2 * allocated / 8);
 }
 
 static void

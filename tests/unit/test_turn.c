@@ -133,7 +133,7 @@ a_swap_costs_eight_percent_of_a_turn(void **state)
 	assert_int_equal(turns.length_ns, 7500 * MS);
 	c[0].turn.swap_ns = 0;
 	decide(c, 2, 80);
-	assert_int_equal(turns.length_ns, 400 * MS);
+	assert_int_equal(turns.length_ns, 2 * SECOND);
 }
 
 static void
@@ -156,6 +156,7 @@ who_has_waited_longest_is_next_and_short_work_first(void **state)
 	struct sl_share_claim c[4] = {program(60), program(60), program(60), program(60)};
 
 	(void)state;
+	c[0].turn.number = 7;
 	c[1].turn.waits_ns = 5;
 	c[2].turn.waits_ns = 9;
 	decide(c, 4, 80);
@@ -168,6 +169,49 @@ who_has_waited_longest_is_next_and_short_work_first(void **state)
 	c[0].turn.was_short = 1;
 	decide(c, 4, 80);
 	assert_int_equal(turns.next, 2);
+}
+
+static void
+where_turns_begin_who_has_most_goes_first(void **state)
+{
+	struct sl_share_claim c[3] = {program(60), program(60), program(60)};
+
+	(void)state;
+	c[0].turn.waits_ns = 9;
+	c[1].held_bytes = 20;
+	c[2].held_bytes = 10;
+	decide(c, 3, 80);
+	assert_int_equal(turns.next, 1);
+	c[0].turn.waits_ns = 2 * SECOND; /* it does not take the turn */
+	decide(c, 3, 80);
+	assert_int_equal(turns.next, 0);
+	c[0].turn.waits_ns = 9;
+	c[0].turn.number = 1; /* they have begun */
+	decide(c, 3, 80);
+	assert_int_equal(turns.next, 0);
+}
+
+static void
+a_turn_is_ripe_before_it_is_over(void **state)
+{
+	struct sl_share_claim c[2] = {program(60), program(60)};
+	uint64_t length;
+
+	(void)state;
+	c[0].turn = (struct sl_turn_claim){.has = 1, .number = 1, .swap_ns = 600 * MS};
+	c[1].turn.waits_ns = 1;
+	decide(c, 2, 80);
+	length = turns.length_ns;
+	assert_false(turns.is_ripe);
+	c[0].turn.had_ns = length - length / 8;
+	decide(c, 2, 80);
+	assert_true(turns.is_ripe && !turns.is_over);
+	c[0].turn.had_ns = length;
+	decide(c, 2, 80);
+	assert_true(turns.is_ripe && turns.is_over);
+	c[1].turn.waits_ns = 0; /* nobody waits */
+	decide(c, 2, 80);
+	assert_false(turns.is_ripe);
 }
 
 static void
@@ -378,6 +422,8 @@ main(void)
 		cmocka_unit_test(a_swap_costs_eight_percent_of_a_turn),
 		cmocka_unit_test(a_turn_is_no_longer_than_others_wait),
 		cmocka_unit_test(who_has_waited_longest_is_next_and_short_work_first),
+		cmocka_unit_test(where_turns_begin_who_has_most_goes_first),
+		cmocka_unit_test(a_turn_is_ripe_before_it_is_over),
 		cmocka_unit_test(short_work_ends_a_turn_early),
 		cmocka_unit_test(who_does_not_give_it_up_has_lost_it),
 		cmocka_unit_test(nobody_waits_longer_than_it_is_to),

@@ -213,7 +213,7 @@ hash_start(struct sl_chunk *c, struct sl_hashes *h, enum hash_job job)
 	rc = s->device->hash->start(s->device, sl_chunk_addr(c), r->chunk_bytes,
 				    job == JOB_ARRIVAL ? SL_HASH_ARRIVED : SL_HASH_NOW,
 				    hash_done, c);
-	if (rc)
+	if (rc && rc != -EBUSY) /* too many at once: this one counts as written */
 		hash_failed();
 	sl_space_lock(s);
 	if (!rc) { /* counted where it is decided, so that counters repeat */
