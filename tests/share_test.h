@@ -554,16 +554,6 @@ sixteen_spaces_share(void)
 		worker_end(&all[i]);
 }
 
-static void
-share_dir_clear(void)
-{
-	char path[sizeof(share_dir) + SL_BOOK_NAME_BYTES + 16];
-
-	snprintf(path, sizeof(path), "%s/book-%s", share_dir, share_name);
-	(void)unlink(path);
-	(void)rmdir(share_dir);
-}
-
 #define SHARE_TEST(name)    \
 	{                   \
 #name, name \
@@ -598,7 +588,7 @@ share_tests_run(const struct share_device *device)
 		printf("%s\n", tests[i].name);
 		tests[i].run();
 	}
-	share_dir_clear();
+	share_dir_remove(share_dir);
 	return 0;
 }
 

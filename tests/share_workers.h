@@ -9,6 +9,7 @@
 #ifndef SL_TESTS_SHARE_WORKERS_H
 #define SL_TESTS_SHARE_WORKERS_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,6 +40,19 @@ struct worker {
 };
 
 static char share_dir[] = "/tmp/sluice-share-XXXXXX";
+
+/* The books in it, and what else a test has made there: it has no folders. */
+static inline void
+share_dir_remove(const char *dir)
+{
+	DIR *folder = opendir(dir);
+
+	EXPECT(folder);
+	for (const struct dirent *entry; (entry = readdir(folder));)
+		(void)unlinkat(dirfd(folder), entry->d_name, 0); /* not . and .. */
+	EXPECT(!closedir(folder));
+	EXPECT(!rmdir(dir));
+}
 
 /* ---- workers ---- */
 

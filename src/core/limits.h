@@ -17,6 +17,14 @@ struct sl_memory {
 /* Reads as sl_memory_limit(). What cannot be read does not limit. */
 void sl_memory_read(struct sl_memory *out);
 
+/* Of so many free bytes, what pinned memory may take. The rest is for what programs have beside it, and for files
+ * in memory. */
+static inline uint64_t
+sl_host_usable_bytes(uint64_t bytes)
+{
+	return bytes / 4 * 3;
+}
+
 /* Bytes free for use now: MemAvailable, or what the cgroup has left, the smaller. */
 uint64_t sl_memory_available(void);
 

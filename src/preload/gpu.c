@@ -43,18 +43,16 @@
 #include "share/member.h"
 #include "sluice/sluice.h"
 
-#define ADDRESS_BYTES          ((uint64_t)8 << 40)
-#define ADDRESS_BYTES_MIN      ((uint64_t)64 << 30)
-#define CHUNK_MAX              ((uint64_t)32 << 20)
-#define CHUNK_MIN              ((uint64_t)2 << 20)
-#define CHUNKS_WANTED          64u /* the budget holds at least so many */
-#define HOST_SHARE_NUMERATOR   3u  /* of the memory this process may use */
-#define HOST_SHARE_DENOMINATOR 4u
-#define PROCESSES_MAX          4096u
-#define ROOM_TRIES             2
-#define ROOM_PART              16u
-#define SETTLE_US              1000u
-#define SETTLE_MAX_NS          2000000000u
+#define ADDRESS_BYTES     ((uint64_t)8 << 40)
+#define ADDRESS_BYTES_MIN ((uint64_t)64 << 30)
+#define CHUNK_MAX         ((uint64_t)32 << 20)
+#define CHUNK_MIN         ((uint64_t)2 << 20)
+#define CHUNKS_WANTED     64u /* the budget holds at least so many */
+#define PROCESSES_MAX     4096u
+#define ROOM_TRIES        2
+#define ROOM_PART         16u
+#define SETTLE_US         1000u
+#define SETTLE_MAX_NS     2000000000u
 
 _Atomic uint64_t pl_low = UINT64_MAX, pl_high = UINT64_MAX;
 _Atomic int pl_watch;
@@ -198,8 +196,7 @@ config_make(int device, struct sluice_config *config, struct pl_share **share)
 		config->device_budget_bytes = pl_share_first(*share,
 							     config->large_chunk_bytes);
 	if (!is_set("SLUICE_HOST_BUDGET"))
-		config->host_budget_bytes = sl_memory_available() /
-					    HOST_SHARE_DENOMINATOR * HOST_SHARE_NUMERATOR /
+		config->host_budget_bytes = sl_host_usable_bytes(sl_memory_available()) /
 					    (*share ? 1 : processes); /* which share it */
 	if (!is_set("SLUICE_MEASURE"))
 		config->measure = SLUICE_MEASURE_AUTO; /* of what kernels get, all may be written */

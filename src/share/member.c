@@ -241,7 +241,8 @@ budget_follow(struct sl_member *m)
 		return;
 	}
 	sl_member_shares_find(m);
-	sl_member_turn_follow(m);
+	if (!m->settings.takes_no_turns)
+		sl_member_turn_follow(m);
 	next = sl_member_budget_next(m);
 	if (next > m->row.claim.has_bytes)
 		sl_member_budget_raise(m);

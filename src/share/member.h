@@ -60,7 +60,8 @@ struct sl_member_ops {
 	int (*is_done)(void *arg); /* nothing runs that was launched. Asked while it launches nothing */
 	void (*is_back)(void *arg); /* it launches again: what is_done() keeps is old. May be NULL */
 	int (*waits)(void *arg); /* some of its work waits for the turn */
-	/* Whether the gate may be shut for the turn: nothing runs that no launch has pinned. */
+	/* Whether the gate may be shut for the turn: nothing runs that no launch has pinned. These two, and
+	 * waits(), are NULL for a member that takes no turns. */
 	int (*is_settled)(void *arg);
 	void (*gate)(void *arg, enum sl_member_gate why, int shut);
 	/* A larger budget. 0 or -errno. */
@@ -85,7 +86,7 @@ struct sl_member_settings {
 	uint64_t idle_ns; /* who has launched nothing for so long is idle; 0: as on a GPU */
 	uint32_t steps;   /* the memory is given up in so many steps; 0: as a GPU's */
 	uint8_t is_suspended; /* from the beginning */
-	uint8_t takes_no_turns; /* who lacks memory works all the same. So do all in the book */
+	uint8_t takes_no_turns; /* who lacks memory works all the same, and has no gates. So do all in the book */
 };
 
 /* Room that others are giving up, until all is there. Of member_turn.c. */

@@ -240,17 +240,6 @@ first_find(const struct sl_share_claim *claims, size_t n, const struct sl_turns 
 	return found;
 }
 
-static uint64_t
-newest_find(const struct sl_share_claim *claims, size_t n)
-{
-	uint64_t newest = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (claims[i].turn.number > newest)
-			newest = claims[i].turn.number;
-	return newest;
-}
-
 /* Turns begin: who has most of the memory goes first, as nothing has to be moved for it. One that does not take
  * the turn while the first of those that wait does so for a while is passed over. */
 static size_t
@@ -282,8 +271,9 @@ sl_turns_find(const struct sl_share_claim *claims, const uint64_t *shares, size_
 	turns->holder = holder_find(claims, n, turns);
 	first = first_find(claims, n, turns);
 	if (turns->holder == NOBODY) {
-		turns->next = newest_find(claims, n) ? first
-						     : most_find(claims, n, turns, first);
+		turns->next = sl_turn_newest(claims, n)
+				      ? first
+				      : most_find(claims, n, turns, first);
 		return;
 	}
 	held = &claims[turns->holder].turn;
@@ -350,5 +340,10 @@ sl_turn_give_up(struct sl_turn_own *own, struct sl_share_claim *claim)
 uint64_t
 sl_turn_newest(const struct sl_share_claim *claims, size_t n)
 {
-	return newest_find(claims, n);
+	uint64_t newest = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (claims[i].turn.number > newest)
+			newest = claims[i].turn.number;
+	return newest;
 }

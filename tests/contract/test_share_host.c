@@ -125,12 +125,6 @@ has_at_most(const struct sl_book_row *row, uint64_t bytes)
 	return row->claim.has_bytes <= bytes && row->claim.held_bytes <= bytes + STAGING;
 }
 
-static int
-has_at_least(const struct sl_book_row *row, uint64_t bytes)
-{
-	return row->claim.has_bytes >= bytes;
-}
-
 /* Rounds, so that it is not idle, until its row is so. */
 static void
 rounds_until(const struct worker *worker, share_condition is_so, uint64_t bytes)
@@ -156,7 +150,7 @@ one_that_is_alone_has_all(void)
 {
 	struct worker a = worker_start("", 10);
 
-	rounds_until(&a, has_at_least, ROOM);
+	rounds_until(&a, row_has_at_least, ROOM);
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -176,18 +170,18 @@ two_have_a_half_each(void)
 		worker_await(&b, 'r');
 		halves = share_rows(a.pid, has_at_most, ROOM / 2, &row) &&
 			 share_rows(b.pid, has_at_most, ROOM / 2, &row) &&
-			 share_rows(a.pid, has_at_least, ROOM / 2, &row) &&
-			 share_rows(b.pid, has_at_least, ROOM / 2, &row);
+			 share_rows(a.pid, row_has_at_least, ROOM / 2, &row) &&
+			 share_rows(b.pid, row_has_at_least, ROOM / 2, &row);
 	}
 	EXPECT(halves);
 	for (int i = 0; i < 4; i++) { /* well within the minute after which a is idle */
 		worker_ask(&b, 'r', 1);
-		EXPECT(share_rows(a.pid, has_at_least, ROOM / 2, &row));
+		EXPECT(share_rows(a.pid, row_has_at_least, ROOM / 2, &row));
 	}
 	worker_ask(&a, 'v', 1);
 	worker_ask(&b, 'v', 1);
 	worker_kill(&b);
-	rounds_until(&a, has_at_least, ROOM);
+	rounds_until(&a, row_has_at_least, ROOM);
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -202,8 +196,8 @@ what_cannot_be_spilled_stays(void)
 	worker_ask(&a, 'r', 2);
 	b = worker_start("", 12);
 	worker_ask(&b, 'r', 2);
-	rounds_until(&b, has_at_least, LEAST);
-	EXPECT(share_rows(a.pid, has_at_least, 24 * SHARE_MIB, &row)); /* 48 less 16 on the device */
+	rounds_until(&b, row_has_at_least, LEAST);
+	EXPECT(share_rows(a.pid, row_has_at_least, 24 * SHARE_MIB, &row)); /* 48 less 16 on the device */
 	worker_ask(&a, 'r', 2);
 	worker_ask(&a, 'v', 1);
 	worker_ask(&b, 'v', 1);
@@ -216,7 +210,7 @@ the_user_s_budget_is_the_most(void)
 {
 	struct worker a = worker_start("", 10);
 
-	rounds_until(&a, has_at_least, ROOM);
+	rounds_until(&a, row_has_at_least, ROOM);
 	worker_ask(&a, 'l', 1);
 	rounds_until(&a, has_at_most, 16 * SHARE_MIB);
 	worker_ask(&a, 'v', 1);
@@ -268,7 +262,6 @@ int
 main(int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)getpid();
-	char path[96];
 
 	share_kind = SL_BOOK_HOST;
 	EXPECT(mkdtemp(share_dir));
@@ -277,11 +270,6 @@ main(int argc, char **argv)
 	what_cannot_be_spilled_stays();
 	the_user_s_budget_is_the_most();
 	random_programs_never_have_more_than_there_is(seed);
-	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/book-%s", share_dir,
-			 i ? "software-256M" : share_name);
-		EXPECT(!unlink(path));
-	}
-	EXPECT(!rmdir(share_dir));
+	share_dir_remove(share_dir);
 	return 0;
 }

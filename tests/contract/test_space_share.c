@@ -83,15 +83,11 @@ int
 main(void)
 {
 	static const struct share_device soft = {ROOM, 0, soft_open, soft_space, soft_add};
-	char dir[] = "/tmp/sluice-alone-XXXXXX", path[64];
+	char dir[] = "/tmp/sluice-alone-XXXXXX";
 
 	EXPECT(mkdtemp(dir));
 	EXPECT(!setenv("SLUICE_SHARE_DIR", dir, 1));
 	a_launch_that_never_fits_is_refused();
-	snprintf(path, sizeof(path), "%s/book-software-256M", dir);
-	EXPECT(!unlink(path));
-	snprintf(path, sizeof(path), "%s/book-host", dir);
-	(void)unlink(path); /* in a control group it has another name */
-	(void)rmdir(dir);
+	share_dir_remove(dir);
 	return share_tests_run(&soft);
 }

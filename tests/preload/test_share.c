@@ -8,7 +8,6 @@
  * A worker does what it is told through a pipe, a letter each, and answers with the same letter. Its
  * buffers have 8 MiB.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -803,19 +802,6 @@ random_turns_are_right(uint64_t seed)
 	}
 }
 
-/* The book, the device's file and the statistics of workers: it has no folders. */
-static void
-dir_remove(void)
-{
-	DIR *folder = opendir(share_dir);
-
-	CHECK(folder);
-	for (const struct dirent *entry; (entry = readdir(folder));)
-		(void)unlinkat(dirfd(folder), entry->d_name, 0); /* not . and .. */
-	CHECK(!closedir(folder));
-	CHECK(!rmdir(share_dir));
-}
-
 /* What takes long is told: another machine's log shows which part. */
 #define RUN(call)                                                                        \
 	do {                                                                             \
@@ -850,6 +836,6 @@ main(int argc, char **argv)
 	RUN(a_book_that_is_lost_is_found_again());
 	RUN(random_programs_are_right(seed));
 	RUN(random_turns_are_right(seed));
-	dir_remove();
+	share_dir_remove(share_dir);
 	return 0;
 }

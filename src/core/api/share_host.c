@@ -116,28 +116,6 @@ host_is_done(void *arg)
 }
 
 static int
-host_waits(void *arg)
-{
-	(void)arg;
-	return 0;
-}
-
-static int
-host_is_settled(void *arg)
-{
-	(void)arg;
-	return 1;
-}
-
-static void
-host_gate(void *arg, enum sl_member_gate why, int shut)
-{
-	(void)arg;
-	(void)why;
-	(void)shut;
-}
-
-static int
 host_grow(void *arg, uint64_t budget)
 {
 	return sl_space_set_host(((struct sl_host_share *)arg)->space, budget);
@@ -173,9 +151,6 @@ static const struct sl_member_ops host_ops = {
 	.launches = host_launches,
 	.is_busy = host_is_busy,
 	.is_done = host_is_done,
-	.waits = host_waits,
-	.is_settled = host_is_settled,
-	.gate = host_gate,
 	.grow = host_grow,
 	.shrink = host_shrink,
 	.count = host_count,
@@ -212,13 +187,6 @@ host_share_main(void *arg)
 
 /* ---- joining and leaving ---- */
 
-/* The rest is for what programs have beside it, and for files in memory. */
-static uint64_t
-three_quarters(uint64_t bytes)
-{
-	return bytes / 4 * 3;
-}
-
 static void
 name_write(const struct sluice_space *s, char name[SL_BOOK_NAME_BYTES])
 {
@@ -245,7 +213,7 @@ host_share_begin(struct sl_host_share *share)
 		.name = name,
 		.limit_bytes = share->limit_bytes,
 		.total_bytes = s->config.host_room_bytes,
-		.usable = s->config.host_room_bytes ? NULL : three_quarters,
+		.usable = s->config.host_room_bytes ? NULL : sl_host_usable_bytes,
 		.idle_ns = IDLE_OF_HOST_NS,
 		.steps = STEPS_OF_HOST,
 		.takes_no_turns = 1,
