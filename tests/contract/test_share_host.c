@@ -7,7 +7,7 @@
  * have 8 MiB. Every word of them counts the rounds.
  */
 #include "base/rng.h"
-#include "share_workers.h"
+#include "share_soft.h"
 
 #define ROOM    (64 * SHARE_MIB)
 #define BYTES   (8 * SHARE_MIB)
@@ -25,29 +25,11 @@ static struct {
 	unsigned n;
 } own;
 
-struct add_args {
-	uint64_t *p;
-};
-
-static void
-add_kernel(const struct sluice_block *block, void *args)
-{
-	uint64_t part = WORDS / block->grid.x, first = part * block->index.x;
-
-	for (uint64_t i = first; i < first + part; i++)
-		((const struct add_args *)args)->p[i]++;
-}
-
 static void
 round_do(void)
 {
 	for (unsigned i = 0; i < own.n; i++) {
-		const struct sluice_use use = {own.region[i], BYTES, SLUICE_USE_READ_WRITE};
-		const struct add_args args = {own.region[i]};
-
-		EXPECT(!sluice_launch(own.space, NULL, add_kernel,
-				      (struct sluice_grid){4, 1, 1}, &args, sizeof(args),
-				      &use, 1));
+		EXPECT(!soft_add(own.space, own.region[i], WORDS));
 		own.rounds[i]++;
 	}
 	EXPECT(!sluice_stream_synchronize(own.space, NULL));
@@ -83,22 +65,13 @@ worker_do(char what)
 static void
 worker_run(int from, int to, const void *more)
 {
-	struct sluice_config config;
 	char what = '!';
-	int rc;
 
 	setenv("SLUICE_SHARE_DIR", share_dir, 1);
-	EXPECT(!sluice_config_init(&config));
-	EXPECT(!sluice_config_parse(
-		&config, "share=auto,soft_memory=256M,device_budget=16M,host_budget=512M,"
-			 "host_room=64M,staging=8M,address=8G,workers=1"));
-	EXPECT(!sluice_config_parse(&config, more));
-	rc = sluice_space_create(&config, &own.space);
-	if (rc == -EPERM || rc == -ENOTSUP) {
-		printf("SKIP: %s\n", sluice_last_error());
-		exit(77);
-	}
-	EXPECT(!rc);
+	own.space = soft_space_with(
+		"share=auto,soft_memory=256M,device_budget=16M,host_budget=512M,"
+		"host_room=64M,staging=8M,address=8G,workers=1",
+		more);
 	EXPECT(write(to, &what, 1) == 1);
 	while (read(from, &what, 1) == 1 && what != 'q') {
 		worker_do(what);
