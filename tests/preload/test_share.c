@@ -363,14 +363,12 @@ two_that_do_not_fit_take_turns(void)
 	      worker_number(&a, "\"counters\"", "turn_wait_longest_ms"));
 }
 
-/* Programs that have as much memory only in the middle of each step take turns of many steps. Where turns
- * ended with each step, 40 % of what the steps allocate was moved; 5 to 8 % where they ended in the middle of one.
- * Now it is 1 %. */
+/* Programs that have as much memory only in the middle of each step: no turn moves more in than a step has.
+ * Where in a step a turn ends depends on the time that a step takes, and is unit/test_member's. */
 static void
 two_of_changing_size_take_turns(void)
 {
 	struct worker a = worker_start("share=1"), b = worker_start("share=1");
-	const uint64_t allocated = (uint64_t)STEP_ORDERS * ROUNDS * STEP_BUFFERS * BUFFER;
 
 	worker_tell_times(&a, 's', STEP_ORDERS);
 	worker_tell_times(&b, 's', STEP_ORDERS);
@@ -378,10 +376,9 @@ two_of_changing_size_take_turns(void)
 	worker_await_times(&b, 's', STEP_ORDERS);
 	worker_end(&a);
 	worker_end(&b);
-	CHECK(worker_number(&a, "\"counters\"", "turns"));
-	printf("moved in: %" PRIu64 " of %" PRIu64 " MiB\n",
-	       (moved_in(&a) + moved_in(&b)) / MIB, 2 * allocated / MIB);
-	CHECK(moved_in(&a) + moved_in(&b) < 2 * allocated / 8);
+	moved_expect(&a, STEP_BUFFERS * BUFFER);
+	moved_expect(&b, STEP_BUFFERS * BUFFER);
+	printf("moved in: %" PRIu64 " MiB\n", (moved_in(&a) + moved_in(&b)) / MIB);
 }
 
 static void

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two members of one book, and where the one that has the turn gives it up: programs that say what the test
+ * tells them to. How long the turn has lasted is set by the test. So a busy machine changes nothing: a look
+ * that came so late that the turn was over is repeated.
+ */
+#include "share/member.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "share_workers.h"
+#include "unit/cmocka_all.h"
+
+#define MIB  SHARE_MIB
+#define ROOM (256 * MIB)
+#define MOST (192 * MIB) /* of each program: both do not fit */
+#define LOW  (64 * MIB)  /* what it has between two steps */
+#define EIGHTH_NS \
+	UINT64_C(125000000) /* of the least turn: what took longer may have ended it */
+#define RIPE_EIGHTHS 6u
+#define LOOKS_MAX    100000 /* something hangs */
+
+struct program {
+	struct sl_member member;
+	uint64_t budget, want, launches;
+};
+
+static struct program programs[2];
+
+/* ---- what a program says ---- */
+
+static int
+memory(void *arg, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+	(void)arg;
+	*free_bytes = *total_bytes = ROOM;
+	return 0;
+}
+
+static uint64_t
+budget(void *arg)
+{
+	return ((struct program *)arg)->budget;
+}
+
+static uint64_t
+want(void *arg)
+{
+	return ((struct program *)arg)->want;
+}
+
+static uint64_t
+least(void *arg)
+{
+	(void)arg;
+	return SL_MEMBER_LEAST_CHUNKS * 2 * MIB;
+}
+
+static uint64_t
+launch(void *arg)
+{
+	return ++((struct program *)arg)->launches;
+}
+
+static int
+yes(void *arg)
+{
+	(void)arg;
+	return 1;
+}
+
+static void
+gate(void *arg, enum sl_member_gate why, int shut)
+{
+	(void)arg, (void)why, (void)shut;
+}
+
+static int
+grow(void *arg, uint64_t bytes)
+{
+	((struct program *)arg)->budget = bytes;
+	return 0;
+}
+
+static int
+shrink(void *arg, uint64_t bytes, uint64_t until_ns, uint64_t *got)
+{
+	(void)until_ns;
+	((struct program *)arg)->budget = *got = bytes;
+	return 0;
+}
+
+static void
+count(void *arg, enum sl_member_event event, uint64_t n)
+{
+	(void)arg, (void)n;
+	assert_int_not_equal(event, SL_MEMBER_LOST);
+}
+
+static const struct sl_member_ops ops = {.memory = memory,
+					 .held = budget,
+					 .want = want,
+					 .least = least,
+					 .launches = launch,
+					 .is_busy = yes,
+					 .is_done = yes,
+					 .waits = yes,
+					 .is_settled = yes,
+					 .gate = gate,
+					 .grow = grow,
+					 .shrink = shrink,
+					 .count = count};
+
+/* ---- turns ---- */
+
+static bool
+has_turn(const struct program *p)
+{
+	return p->member.row.claim.turn.has != 0;
+}
+
+/* Both look, until one of them has the turn. */
+static struct program *
+holder_await(void)
+{
+	for (int i = 0; i < LOOKS_MAX; i++) {
+		struct program *p = &programs[i % 2];
+
+		sl_member_look(&p->member);
+		if (has_turn(p))
+			return p;
+		usleep(1000);
+	}
+	fail_msg("nobody takes the turn");
+	return NULL;
+}
+
+static struct program *
+other_of(const struct program *p)
+{
+	return &programs[p == programs];
+}
+
+/*
+ * The holder looks once, so many eighths of its turn after it began, with so much allocated; the other one
+ * waits. Returns whether it has the turn still; -1: the turn was over before it could look, or the other one
+ * was not seen to wait.
+ */
+static int
+look_at(struct program *holder, unsigned eighths, uint64_t bytes)
+{
+	struct sl_member *m = &holder->member;
+	uint64_t length;
+
+	sl_member_look(&other_of(holder)->member);
+	m->turn.began_ns = sl_now_ns();
+	sl_member_look(m); /* finds the length, early in the turn, with what it had before */
+	if (!has_turn(holder) || m->turns.holder != m->me || !m->turns.length_ns)
+		return -1;
+	length = m->turns.length_ns;
+	holder->want = bytes;
+	m->turn.began_ns = sl_now_ns() - length / 8 * eighths;
+	sl_member_look(m);
+	if (has_turn(holder) && (sl_now_ns() - m->turn.began_ns >= length ||
+				 m->turns.is_ripe != (eighths >= RIPE_EIGHTHS)))
+		return -1;
+	return has_turn(holder);
+}
+
+/*
+ * A turn in which the program has had LOW and MOST allocated. Then it has so much at a look, so many eighths of
+ * the turn after it began. Returns whether it still has the turn.
+ */
+static int
+turn_play(uint64_t first, unsigned eighths, uint64_t bytes)
+{
+	for (int i = 0; i < LOOKS_MAX; i++) {
+		struct program *holder = holder_await();
+		uint64_t began;
+		int kept;
+
+		if (look_at(holder, 1, first) != 1 || look_at(holder, 1, MOST) != 1) {
+			holder->want = MOST;
+			continue;
+		}
+		began = sl_now_ns();
+		kept = look_at(holder, eighths, bytes);
+		holder->want = MOST;
+		if (kept >= 0 && (kept || eighths >= 8 || sl_now_ns() - began < EIGHTH_NS))
+			return kept;
+	}
+	fail_msg("this machine is too slow for any turn");
+	return -1;
+}
+
+static void
+a_turn_is_given_up_at_the_low_of_allocation(void **state)
+{
+	(void)state;
+	assert_int_equal(turn_play(LOW, 7, MOST), 1); /* in the middle of a step */
+	assert_int_equal(turn_play(LOW, 7, LOW + 32 * MIB), 1); /* not low enough */
+	assert_int_equal(turn_play(LOW, 7, LOW + 16 * MIB), 0); /* an eighth of the difference */
+	assert_int_equal(turn_play(LOW, 7, LOW), 0);
+	assert_int_equal(turn_play(LOW, 5, LOW), 1); /* too early */
+	assert_int_equal(turn_play(LOW, 7, LOW - 32 * MIB), 0);
+}
+
+static void
+one_of_even_size_keeps_its_turn_to_the_end(void **state)
+{
+	(void)state;
+	assert_int_equal(turn_play(MOST, 7, MOST), 1);
+	assert_int_equal(turn_play(MOST - 32 * MIB, 7, MOST - 32 * MIB),
+			 1); /* less than a quarter */
+	assert_int_equal(turn_play(MOST, 8, MOST), 0);
+	assert_int_equal(turn_play(LOW, 8, MOST), 0);
+}
+
+/* The turn goes to the other one, which grows into what the first one gives. */
+static void
+the_other_one_is_next(void **state)
+{
+	struct program *first = holder_await(), *then;
+
+	(void)state;
+	for (int i = 0; i < LOOKS_MAX && has_turn(first); i++)
+		sl_ignore(look_at(first, 8, MOST));
+	assert_false(has_turn(first));
+	then = holder_await();
+	assert_ptr_equal(then, other_of(first));
+	for (int i = 0; i < LOOKS_MAX && then->budget < MOST; i++) {
+		sl_member_look(&first->member);
+		sl_member_look(&then->member);
+		then->member.turn.began_ns = sl_now_ns();
+	}
+	assert_int_equal(then->budget, MOST);
+	assert_true(first->budget <= ROOM - MOST);
+}
+
+static int
+both_join(void **state)
+{
+	const struct sl_member_settings settings = {.name = "gpu-test",
+						    .limit_bytes = UINT64_MAX,
+						    .patience_ns = UINT64_C(20000000000),
+						    .total_bytes = ROOM};
+
+	(void)state;
+	assert_non_null(mkdtemp(share_dir));
+	assert_int_equal(setenv("SLUICE_SHARE_DIR", share_dir, 1), 0);
+	for (int i = 0; i < 2; i++) {
+		struct program *p = &programs[i];
+		uint64_t most;
+
+		p->want = MOST;
+		assert_int_equal(sl_member_join(&p->member, &settings, &ops, p, &most), 0);
+		p->budget = sl_member_first(&p->member, 2 * MIB);
+		sl_member_start(&p->member);
+	}
+	return 0;
+}
+
+static int
+both_leave(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		sl_member_leave(&programs[i].member);
+	share_dir_remove(share_dir);
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_turn_is_given_up_at_the_low_of_allocation),
+		cmocka_unit_test(one_of_even_size_keeps_its_turn_to_the_end),
+		cmocka_unit_test(the_other_one_is_next),
+	};
+
+	return cmocka_run_group_tests(tests, both_join, both_leave);
+}
