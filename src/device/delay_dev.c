@@ -172,6 +172,7 @@ sl_device_wrap_delay(struct sl_device *inner, uint64_t delay_ns, uint64_t bytes_
 	wrap->ops.absent = delay_absent;
 	wrap->ops.snapshot = delay_snapshot;
 	wrap->async.absent_start = delay_absent_start; /* not used where the role is not there */
+	wrap->dev.codec = NULL; /* what is encoded takes less of a link, and is not known here */
 	wrap->faults.page_fill = delay_page_fill;
 	*out = &wrap->dev;
 	return 0;

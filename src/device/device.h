@@ -8,7 +8,7 @@
  * a struct of functions that struct sl_device points to, or NULL. Within a role no call is NULL.
  *   device.h          kernels: C functions. events: of streams
  *   device_async.h    async: copies that are not waited for. native: streams of the driver.
- *                     hash: hashes of contents. pool: memory made ahead
+ *                     hash: hashes of contents. codec: encoded on the way. pool: memory made ahead
  *   device_fault.h    touches; faults: kernels may touch absent data. guards: writes are seen
  *   device_hostmap.h  hostmap: host code has a mapping of its own. zerocopy: kernels can use
  *                     frames of host memory
@@ -50,6 +50,9 @@ struct sl_frame {
 	void *data;
 	uint64_t bytes;
 	int dirty_memory; /* 1: holds old bytes of this space, 0: zeros (fresh); informative */
+	/* data has so many bytes of src/codec, which are those of a chunk (role codec). 0: it is as it is. Who
+	 * writes data says so. */
+	uint64_t encoded_bytes;
 	void *private; /* the device's */
 };
 
@@ -163,13 +166,12 @@ struct sl_device_events {
 
 /* How far a device is. Wrappers share that of the device they wrap. */
 struct sl_device_progress {
-	/* Copies to the device [0] and out of it [1]: see device_async.h. The number of the last
-	 * one enqueued, and of the last one done. Equal, and not counted at all, where calls wait
-	 * for their copies. */
+	/* By enum sl_move_queue of device_async.h. The number of the last move enqueued, and of the last one
+	 * done. Equal, and not counted at all, where calls wait for their copies. */
 	struct sl_timeline {
 		/* atomic: pairs with the acquire loads of device_async.h. */
 		_Atomic uint64_t issued, done;
-	} queue[2];
+	} queue[4];
 	uint64_t move_retries; /* atomic: moves the system refused at first */
 };
 
@@ -181,6 +183,7 @@ struct sl_device {
 	const struct sl_device_async *async;
 	const struct sl_device_native *native;
 	const struct sl_device_hash *hash;
+	const struct sl_device_codec *codec;
 	const struct sl_device_pool *pool;
 	const struct sl_device_faults *faults;
 	const struct sl_device_guards *guards;

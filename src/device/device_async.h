@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Roles of a device that is *ahead* of its moves (a GPU). present() then returns when the copy is
- * enqueued. Copies are numbered in the order of their queue, one queue for each direction. A
- * *fence* names a queue and a number: it is done when that copy is. Whatever runs on the device
- * is held back with gate() until its fences are done.
+ * enqueued. Moves are numbered in the order of their queue: one queue for the copies of each direction,
+ * and one each for what is encoded and decoded on the device. A *fence* names a queue and a number: it is
+ * done when that move is. Whatever runs on the device is held back with gate() until its fences are done.
  *
  * The device itself keeps order among moves of one chunk and of one frame: nobody writes to a
  * frame that was given back, or kept, before the copy that reads it has ended.
@@ -17,23 +17,29 @@
 
 #include "device/device.h"
 
-enum sl_copy_queue { SL_COPIES_IN, SL_COPIES_OUT, SL_COPIES_COUNT };
+enum sl_move_queue {
+	SL_COPIES_IN,
+	SL_COPIES_OUT,
+	SL_ENCODES, /* of chunks, to staging: their memory is free when it is done */
+	SL_DECODES, /* of staging, to chunks: their contents are there when it is done */
+	SL_QUEUE_COUNT
+};
 
-/* The copy number `value` of a queue; value 0: nothing, and done. */
+/* The move number `value` of a queue; value 0: nothing, and done. */
 struct sl_fence {
-	uint64_t queue : 1;
-	uint64_t value : 63;
+	uint64_t queue : 2;
+	uint64_t value : 62;
 };
 
 /* The last fence of each queue among several: all of them are done when these are. */
 struct sl_fences {
-	uint64_t value[SL_COPIES_COUNT];
+	uint64_t value[SL_QUEUE_COUNT];
 };
 
 static inline struct sl_fence
-sl_fence_make(enum sl_copy_queue queue, uint64_t value)
+sl_fence_make(enum sl_move_queue queue, uint64_t value)
 {
-	const struct sl_fence fence = {(unsigned)queue & 1, value & (UINT64_MAX >> 1)};
+	const struct sl_fence fence = {(unsigned)queue & 3, value & (UINT64_MAX >> 2)};
 
 	return fence;
 }
@@ -48,18 +54,20 @@ sl_fence_is_done(const struct sl_device *dev, struct sl_fence fence)
 
 /* The newest of a queue. */
 static inline struct sl_fence
-sl_fence_newest(const struct sl_device *dev, enum sl_copy_queue queue)
+sl_fence_newest(const struct sl_device *dev, enum sl_move_queue queue)
 {
 	return sl_fence_make(queue, atomic_load_explicit(&dev->progress->queue[queue].issued,
 							 memory_order_acquire));
 }
 
-/* Whether all copies of the device, both ways, are known to be done. */
+/* Whether all moves of the device are known to be done. */
 static inline int
 sl_device_is_idle(const struct sl_device *dev)
 {
-	return sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_IN)) &&
-	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT));
+	for (unsigned q = 0; q < SL_QUEUE_COUNT; q++)
+		if (!sl_fence_is_done(dev, sl_fence_newest(dev, (enum sl_move_queue)q)))
+			return 0;
+	return 1;
 }
 
 static inline void
@@ -92,8 +100,8 @@ struct sl_device_async {
 	struct sl_fence (*ready_at)(struct sl_device *dev, const void *addr);
 	/* Look whether a fence is done: 0, -EAGAIN, or why it never will be. */
 	int (*query)(struct sl_device *dev, struct sl_fence fence);
-	/* Watch a fence of SL_COPIES_IN. done(cookie, rc, at) is called once, soon after it is done or
-	 * never will be (rc), from a thread of the device that may block. On failure of the call
+	/* Watch a fence of SL_COPIES_IN or SL_DECODES. done(cookie, rc, at) is called once, soon after it is
+	 * done or never will be (rc), from a thread of the device that may block. Decodes have no time. On failure of the call
 	 * itself (-ENOTSUP: nobody watches here) it is not called. */
 	int (*watch)(struct sl_device *dev, struct sl_fence fence,
 		     void (*done)(void *cookie, int rc, struct sl_copy_time at),
@@ -141,6 +149,31 @@ struct sl_device_hash {
 		     enum sl_hash_of what,
 		     void (*done)(void *cookie, int rc, const uint64_t sums[2]),
 		     void *cookie);
+};
+
+/*
+ * Role, of devices with async: chunks are encoded (codec/codec.h) on the device, and their frames hold fewer
+ * bytes. Such a frame says so (struct sl_frame), and present() decodes it on the device.
+ */
+struct sl_device_codec {
+	/*
+	 * Make ready what the first chunk needs, of at most chunk_bytes, in at most staging_bytes of device
+	 * memory beside that of chunks. Blocks on that, and on kernels that run. Errors, with text: -ENOTSUP:
+	 * this driver or GPU has no kernels of ours, -ENOMEM, -ENOSPC: staging is too small. Then
+	 * absent_start() fails alike. A second call does nothing.
+	 */
+	int (*prepare)(struct sl_device *dev, uint64_t chunk_bytes, uint64_t staging_bytes);
+	/*
+	 * absent_start() of struct sl_device_async, where what goes to frame is encoded first, if that makes it
+	 * smaller. By done() frame->encoded_bytes says how many bytes there are; 0: the contents as they are.
+	 * -EBUSY, without a text: as much as fits into staging is on its way.
+	 */
+	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,
+			    struct sl_frame *frame, void (*done)(void *cookie, int rc),
+			    void *cookie);
+	/* A frame that is encoded becomes as its chunk is. Nobody else uses it. 0; -ENOMEM, -EBADMSG: it is as
+	 * before. Blocks on the host's codec: some 20 ms for 32 MiB. */
+	int (*decode)(struct sl_device *dev, struct sl_frame *frame);
 };
 
 /* What is wanted of a pool: so much of one size, and at most so much of all sizes. */

@@ -10,6 +10,7 @@
  *   device.absent   absent, absent_start, snapshot
  *   device.page     page_fill, page_drop; hostmap: show, hide
  *   device.guard    guard, unguard, also of hostmap; hash
+ *   device.codec    codec: prepare, decode
  */
 #include "device/wrap_dev.h"
 
@@ -105,6 +106,15 @@ WRAP(hash, start, "device.guard",
      (struct sl_device * dev, const void *addr, uint64_t bytes, enum sl_hash_of what,
       void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie),
      inner, addr, bytes, what, done, cookie)
+WRAP(codec, prepare, "device.codec",
+     (struct sl_device * dev, uint64_t chunk_bytes, uint64_t staging_bytes), inner,
+     chunk_bytes, staging_bytes)
+WRAP(codec, absent_start, "device.absent",
+     (struct sl_device * dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+      void (*done)(void *cookie, int rc), void *cookie),
+     inner, addr, bytes, frame, done, cookie)
+WRAP(codec, decode, "device.codec", (struct sl_device * dev, struct sl_frame *frame),
+     inner, frame)
 WRAP_VOID(pool, trim, (struct sl_device * dev), inner)
 WRAP_VOID(pool, frames_expect, (struct sl_device * dev, const struct sl_pool_want *want),
 	  inner, want)
@@ -162,7 +172,7 @@ WRAP(zerocopy, unmap, "device.map", (struct sl_device * dev, void *addr, uint64_
 #define PUT(role, call) (outer->role.call = role##_##call)
 _Static_assert(sizeof(struct sl_device_ops) == 13 * sizeof(void *) &&
 		       sizeof(struct sl_wrap_dev) - offsetof(struct sl_wrap_dev, ops) ==
-			       48 * sizeof(void *),
+			       51 * sizeof(void *),
 	       "wrap every call that is given the device");
 
 int
@@ -182,6 +192,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	HAVE(async);
 	HAVE(native);
 	HAVE(hash);
+	HAVE(codec);
 	HAVE(pool);
 	HAVE(faults);
 	HAVE(guards);
@@ -205,6 +216,9 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	PUT(native, drain);
 	PUT(hash, prepare);
 	PUT(hash, start);
+	PUT(codec, prepare);
+	PUT(codec, absent_start);
+	PUT(codec, decode);
 	PUT(pool, trim);
 	PUT(pool, taken);
 	PUT(pool, frames_taken);

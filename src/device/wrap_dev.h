@@ -27,6 +27,7 @@ struct sl_wrap_dev {
 	struct sl_device_async async;
 	struct sl_device_native native;
 	struct sl_device_hash hash;
+	struct sl_device_codec codec;
 	struct sl_device_pool pool;
 	struct sl_device_faults faults;
 	struct sl_device_guards guards;

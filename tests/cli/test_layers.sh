@@ -41,7 +41,7 @@ layer_check "state stands on the types" "$types|core/state/" src/core/state/*.[c
 layer_check "transfer stands on state" "$types|core/(state|transfer)/" src/core/transfer/*.[ch]
 layer_check "launches stand on transfer" \
 	"$types|(predict/predict|share/member)\.h|core/(state|transfer|launch)/|core/interpose\.h" src/core/launch/*.[ch]
-layer_check "a device knows neither core nor store" 'base/|device/|sluice/' \
+layer_check "a device knows neither core nor store" 'base/|codec/|device/|sluice/' \
 	src/device/*.[ch] src/device/*/*.[ch]
 layer_check "wrappers know the contract, not a back end" \
 	'base/|device/(device[a-z_]*|wrap_dev)\.h|sluice/' src/device/*_dev.c

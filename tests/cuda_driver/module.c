@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec_twin.h"
+#include "device/cuda/codec_kernels.h"
 #include "hash_twin.h"
 #include "internal.h"
 
@@ -65,11 +67,31 @@ chunk_hash(const struct sl_standin_block *block, void *const *params)
 	hash_twin(block, params, kernel_ptr);
 }
 
+static void
+codec_plan(const struct sl_standin_block *block, void *const *params)
+{
+	codec_twin_plan(block, params, kernel_ptr);
+}
+
+static void
+codec_write(const struct sl_standin_block *block, void *const *params)
+{
+	codec_twin_write(block, params, kernel_ptr);
+}
+
+static void
+codec_decode(const struct sl_standin_block *block, void *const *params)
+{
+	codec_twin_decode(block, params, kernel_ptr);
+}
+
 /* The library's own: known to all programs. */
-static const struct sl_standin_kernel chunk_hash_kernel = {SL_CUDA_HASH_KERNEL,
-							   chunk_hash,
-							   SL_CUDA_HASH_PARAMS,
-							   {8, 8, 8, 8, 8, 8, 8}};
+static const struct sl_standin_kernel own_kernels[] = {
+	{SL_CUDA_HASH_KERNEL, chunk_hash, SL_CUDA_HASH_PARAMS, {8, 8, 8, 8, 8, 8, 8}},
+	{SL_CODEC_PLAN_KERNEL, codec_plan, 1, {8}},
+	{SL_CODEC_WRITE_KERNEL, codec_write, 1, {8}},
+	{SL_CODEC_DECODE_KERNEL, codec_decode, 1, {8}},
+};
 
 static const struct sl_standin_kernel *
 kernel_find(const char *name)
@@ -77,7 +99,10 @@ kernel_find(const char *name)
 	for (size_t i = n_kernels; i-- > 0;)
 		if (!strcmp(kernels[i]->name, name))
 			return kernels[i];
-	return strcmp(chunk_hash_kernel.name, name) ? NULL : &chunk_hash_kernel;
+	for (size_t i = 0; i < sizeof(own_kernels) / sizeof(*own_kernels); i++)
+		if (!strcmp(own_kernels[i].name, name))
+			return &own_kernels[i];
+	return NULL;
 }
 
 /* ---- modules ---- */

@@ -186,7 +186,7 @@ sl_fences_await(struct sl_device *dev, struct sl_fences last)
 {
 	int rc = 0;
 
-	for (int q = 0; q < SL_COPIES_COUNT && !rc && dev->async; q++)
+	for (int q = 0; q < SL_QUEUE_COUNT && !rc && dev->async; q++)
 		rc = fence_await(dev, sl_fence_make(q, last.value[q]));
 	return rc;
 }
@@ -214,10 +214,10 @@ sl_scope_gate(struct sluice_launch *l)
 	struct sluice_space *s = l->space;
 	struct sl_device *dev = s->device;
 	struct sl_fences last = sl_scope_ready_at(l);
-	struct sl_fence gates[SL_COPIES_COUNT];
+	struct sl_fence gates[SL_QUEUE_COUNT];
 	int n = 0, rc = 0;
 
-	for (int q = 0; q < SL_COPIES_COUNT; q++) {
+	for (int q = 0; q < SL_QUEUE_COUNT; q++) {
 		gates[n] = sl_fence_make(q, last.value[q]);
 		n += !sl_fence_is_done(dev, gates[n]);
 	}

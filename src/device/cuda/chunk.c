@@ -19,8 +19,8 @@ gpu_address(const void *addr)
 	return (uintptr_t)addr;
 }
 
-static int
-chunk_map(struct cuda *cuda, void *addr, uint64_t bytes, uint64_t handle)
+int
+sl_cuda_chunk_map(struct cuda *cuda, void *addr, uint64_t bytes, uint64_t handle)
 {
 	struct cu_access access = {{CU_LOCATION_DEVICE, cuda->info.device},
 				   CU_ACCESS_READ_WRITE};
@@ -34,8 +34,8 @@ chunk_map(struct cuda *cuda, void *addr, uint64_t bytes, uint64_t handle)
 	return rc;
 }
 
-static int
-chunk_unmap(struct cuda *cuda, void *addr, uint64_t bytes)
+int
+sl_cuda_chunk_unmap(struct cuda *cuda, void *addr, uint64_t bytes)
 {
 	return CUDA_TRY(cuda, cuMemUnmap, gpu_address(addr), bytes);
 }
@@ -60,13 +60,15 @@ chunk_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fr
 	rc = sl_cuda_slab_get(cuda, bytes, &slab);
 	if (rc)
 		return rc;
-	rc = chunk_map(cuda, addr, bytes, slab->handle);
+	rc = sl_cuda_chunk_map(cuda, addr, bytes, slab->handle);
 	if (rc)
 		goto fail;
-	if (frame || zero)
+	if (frame && frame->encoded_bytes)
+		rc = sl_cuda_codec_in(cuda, slab, frame, bytes, &move);
+	else if (frame || zero)
 		rc = sl_cuda_move_in(cuda, slab, frame ? frame->data : NULL, bytes, &move);
 	if (rc) {
-		(void)chunk_unmap(cuda, addr, bytes);
+		sl_ignore(sl_cuda_chunk_unmap(cuda, addr, bytes));
 		goto fail;
 	}
 	chunk->slab = slab;
@@ -118,24 +120,11 @@ struct chunk_out {
 };
 
 static void
-out_ended(struct cuda *cuda, uint64_t number)
-{
-	struct sl_timeline *out = &cuda->progress.queue[SL_COPIES_OUT];
-	uint64_t seen = atomic_load_explicit(&out->done, memory_order_relaxed);
-
-	while (seen < number &&
-	       !atomic_compare_exchange_weak_explicit(&out->done, &seen, number,
-						      memory_order_release,
-						      memory_order_relaxed))
-		;
-}
-
-static void
 out_done(struct cuda_pending *pending, int rc)
 {
 	struct chunk_out *out = (struct chunk_out *)pending;
 
-	out_ended(out->cuda, pending->number);
+	sl_cuda_move_ended(out->cuda, SL_COPIES_OUT, pending->number);
 	if (rc)
 		sl_fail_in(rc, "device: copy to the host");
 	out->done(out->cookie, rc);
@@ -167,11 +156,11 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		return rc;
 	}
 	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
-	rc = chunk_unmap(cuda, addr, bytes);
+	rc = sl_cuda_chunk_unmap(cuda, addr, bytes);
 	if (!rc) {
 		rc = sl_cuda_move_out(cuda, slab, frame->data, bytes, chunk->after,
 				      &out->pending);
-		if (rc && chunk_map(cuda, addr, bytes, slab->handle))
+		if (rc && sl_cuda_chunk_map(cuda, addr, bytes, slab->handle))
 			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
 	}
 	sl_cuda_leave(cuda);
@@ -182,6 +171,7 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 	if (sl_nvtx_listens())
 		sl_nvtx_mark("copy out", bytes);
 	chunk->slab = NULL;
+	frame->encoded_bytes = 0;
 	sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
 	sl_cuda_slab_put(cuda, slab);
 	return 0;
@@ -244,7 +234,7 @@ sl_cuda_absent(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_fram
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = chunk_unmap(cuda, addr, bytes);
+	rc = sl_cuda_chunk_unmap(cuda, addr, bytes);
 	sl_cuda_leave(cuda);
 	if (rc && !atomic_load(&cuda->lost)) /* a lost context has no mappings */
 		return rc;
@@ -267,11 +257,12 @@ sl_cuda_snapshot(struct sl_device *dev, const void *addr, uint64_t bytes,
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
+	frame->encoded_bytes = 0;
 	rc = sl_cuda_move_out(cuda, chunk->slab, frame->data, bytes, chunk->after, &pending);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuEventSynchronize, pending.event);
 	if (!rc)
-		out_ended(cuda, pending.number);
+		sl_cuda_move_ended(cuda, SL_COPIES_OUT, pending.number);
 	sl_cuda_leave(cuda);
 	return rc;
 }
@@ -294,7 +285,7 @@ sl_cuda_zerocopy_map(struct sl_device *dev, void *addr, uint64_t bytes, struct s
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = chunk_map(cuda, addr, bytes, frame->handle);
+	rc = sl_cuda_chunk_map(cuda, addr, bytes, frame->handle);
 	sl_cuda_leave(cuda);
 	if (!rc)
 		chunk->reached = frame;
@@ -313,7 +304,7 @@ sl_cuda_zerocopy_unmap(struct sl_device *dev, void *addr, uint64_t bytes)
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	rc = chunk_unmap(cuda, addr, bytes);
+	rc = sl_cuda_chunk_unmap(cuda, addr, bytes);
 	sl_cuda_leave(cuda);
 	if (rc && atomic_load(&cuda->lost))
 		rc = 0; /* no kernel runs any more */

@@ -102,6 +102,7 @@ cuda_destroy(struct sl_device *dev)
 	if (cuda->context && cuda->primary)
 		(void)cuda->driver->cuDevicePrimaryCtxRelease(cuda->info.device);
 	sl_cond_fini(&cuda->ahead.work);
+	sl_mutex_fini(&cuda->codec.lock);
 	sl_mutex_fini(&cuda->hash.lock);
 	sl_mutex_fini(&cuda->moves.lock);
 	sl_mutex_fini(&cuda->pools.lock);
@@ -170,7 +171,7 @@ cuda_query(struct sl_device *dev, struct sl_fence fence)
 
 	if (sl_fence_is_done(dev, fence))
 		return 0;
-	if (fence.queue == SL_COPIES_OUT)
+	if (fence.queue == SL_COPIES_OUT || fence.queue == SL_ENCODES)
 		return sl_cuda_fence_query(cuda, fence); /* the driver is not asked */
 	rc = sl_cuda_enter(cuda);
 	if (rc)
@@ -300,6 +301,12 @@ static const struct sl_device_hash cuda_hash = {
 	.start = sl_cuda_hash,
 };
 
+static const struct sl_device_codec cuda_codec = {
+	.prepare = sl_cuda_codec_prepare,
+	.absent_start = sl_cuda_codec_absent_start,
+	.decode = sl_cuda_codec_decode,
+};
+
 static uint64_t
 cuda_taken(const struct sl_device *dev)
 {
@@ -406,6 +413,7 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	cuda->dev.async = &cuda_async;
 	cuda->dev.native = &cuda_native;
 	cuda->dev.hash = &cuda_hash;
+	cuda->dev.codec = &cuda_codec;
 	cuda->dev.pool = &cuda_pool;
 	cuda->dev.progress = &cuda->progress;
 	cuda->pools.frame_cache_bytes = config->frame_cache_bytes;
@@ -414,6 +422,7 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	sl_mutex_init(&cuda->pools.lock, SL_RANK_FRAMES);
 	sl_mutex_init(&cuda->moves.lock, SL_RANK_MOVES);
 	sl_cuda_hash_init(cuda);
+	sl_cuda_codec_init(cuda);
 	sl_cuda_ahead_init(cuda);
 	rc = cuda_open(cuda, config, ordinal);
 	if (rc) {

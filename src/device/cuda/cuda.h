@@ -10,6 +10,8 @@
  *   chunk.c      slab or frame at an address; present, absent, snapshot, zerocopy
  *   move.c       the two copy streams, numbers of moves, waits among them
  *   hash.c       hashes of chunks, for dirty detection
+ *   codec.c      chunks that are encoded on their way out, and decoded on their way in
+ *   codec_kernels.c  its kernels, as nvcc has made them
  *   complete.c   threads that wait for events and call back
  *   stream.c     streams and events of the public API
  *
@@ -49,10 +51,10 @@ struct cuda_slab {
 	uint64_t handle;
 	uint64_t alias; /* permanent address, for copies */
 	int class;
-	/* The copies that were enqueued last (moves.lock), 0: none. A copy in waits for the one out
-	 * on its stream; who gives the memory back waits for both. */
-	uint64_t out_move, in_move;
-	struct sl_fence last; /* the later of the two: it is behind the other */
+	/* The moves of each queue that were enqueued last (moves.lock), 0: none. What fills it waits for `last`
+	 * on its stream; who gives the memory back waits for all. */
+	uint64_t move[SL_QUEUE_COUNT];
+	struct sl_fence last; /* the latest of them: it is behind the others */
 	uint64_t hash_number; /* of the hash that was enqueued last; 0: none (hash.lock) */
 };
 
@@ -157,6 +159,24 @@ struct cuda_hash {
 	struct cuda_queue queue, arrivals; /* of the completer streams */
 };
 
+/* Chunks in staging at once, for each direction, at most. */
+#define SL_CUDA_STAGED_MAX 4u
+
+struct cuda_codec {
+	struct sl_mutex lock; /* rank STREAM: of ready; moves.lock has the rest, but what says otherwise */
+	int ready; /* 1: yes; 0: not tried; negative: why it never will be */
+	struct cu_module *module; /* set once ready, so all to jobs */
+	struct cu_function *plan, *write, *decode;
+	struct cu_stream *encodes, *decodes;
+	struct cu_event *event[2][SL_CUDA_MOVES]; /* encodes, decodes: of move n: n % SL_CUDA_MOVES */
+	struct cuda_staged *staged;               /* of both directions */
+	unsigned n_staged;                        /* of each */
+	uint64_t chunk_bytes, staged_bytes; /* the largest chunk; a piece of staging */
+	void *jobs; /* pinned struct sl_codec_job: of those that leave, then of decode n: n % SL_CUDA_MOVES */
+	unsigned next_in;
+	struct cuda_queue out_queue, in_queue; /* of the completer streams */
+};
+
 struct cuda {
 	struct sl_device dev; /* first */
 	struct sl_device_progress progress;
@@ -190,6 +210,7 @@ struct cuda {
 	struct cuda_ahead ahead;
 	struct cuda_moves moves;
 	struct cuda_hash hash;
+	struct cuda_codec codec;
 	struct cuda_completer outs;    /* copies out: done() may block on I/O */
 	struct cuda_completer streams; /* ends of work on streams */
 	_Atomic int lost; /* first result after which the context is of no use */
@@ -236,7 +257,12 @@ void sl_cuda_addresses_destroy(struct cuda *cuda);
 /* Bytes at the begin of a reserved range that are left unused. */
 uint64_t sl_cuda_addresses_unused(uint64_t base, uint64_t bytes);
 
-/* frame.c. A slab that is free (its copy out may still be under way), or a fresh one. Context
+/* frame.c. Physical memory and its permanent address: bytes is a multiple of 2 MiB. Access is granted to the
+ * device, and to the CPU for host-located memory. On failure nothing is left. Context entered. */
+int sl_cuda_memory_make(struct cuda *cuda, uint64_t bytes, int host, uint64_t *handle,
+			uint64_t *alias) SL_MUST_CHECK;
+void sl_cuda_memory_free(struct cuda *cuda, uint64_t bytes, uint64_t handle, uint64_t alias);
+/* A slab that is free (its copy out may still be under way), or a fresh one. Context
  * entered. -ENOMEM: the device has none left; text says how much there is. */
 int sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out) SL_MUST_CHECK;
 void sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab);
@@ -270,7 +296,10 @@ void sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks,
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 
-/* chunk.c */
+/* chunk.c. Mapping and unmapping of a slab or frame by its handle. Context entered. */
+int sl_cuda_chunk_map(struct cuda *cuda, void *addr, uint64_t bytes,
+		      uint64_t handle) SL_MUST_CHECK;
+int sl_cuda_chunk_unmap(struct cuda *cuda, void *addr, uint64_t bytes) SL_MUST_CHECK;
 int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
 struct sl_fence sl_cuda_ready_at(struct sl_device *dev, const void *addr);
@@ -290,9 +319,25 @@ void sl_cuda_chunk_clear(struct cuda *cuda, void *addr); /* detach: whatever sta
 int sl_cuda_moves_start(struct cuda *cuda) SL_MUST_CHECK;
 void sl_cuda_moves_stop(struct cuda *cuda);
 /* Fill slab from data (NULL: zeros); *move gets its number. Waits for nothing but room among
- * the moves. */
+ * the moves. The second: moves.lock is held. */
 int sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		    uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
+int sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab, const void *data,
+			   uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
+/* A stream for moves, and their events, in the current context, ahead of the program's. */
+int sl_cuda_move_stream(struct cuda *cuda, struct cu_stream **out) SL_MUST_CHECK;
+int sl_cuda_move_events(struct cuda *cuda, struct cu_event **events) SL_MUST_CHECK;
+void sl_cuda_move_events_destroy(struct cuda *cuda, struct cu_event **events);
+/* The number of the next move of a queue whose progress the driver is asked for. Waits until the one that had
+ * its event is done. moves.lock is held. */
+int sl_cuda_move_next(struct cuda *cuda, enum sl_move_queue queue,
+		      uint64_t *number) SL_MUST_CHECK;
+/* It is enqueued on stream, at whose end it is done: it is slab's last. On failure it is awaited instead, and has
+ * no number. moves.lock is held. */
+int sl_cuda_move_number(struct cuda *cuda, enum sl_move_queue queue, uint64_t number,
+			struct cu_stream *stream, struct cuda_slab *slab) SL_MUST_CHECK;
+/* Copies out up to that number are done: the completer says so. */
+void sl_cuda_move_ended(struct cuda *cuda, enum sl_move_queue queue, uint64_t number);
 /* Make what copies out need, as far as it can be had: else the first one does. Context entered. */
 void sl_cuda_outs_start(struct cuda *cuda);
 /* Drain slab to data once after is done. pending->done is called at its end,
@@ -322,6 +367,21 @@ int sl_cuda_hash(struct sl_device *dev, const void *addr, uint64_t bytes,
 		 void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie);
 /* Block until no hash reads the slab. Context entered. */
 void sl_cuda_hash_wait(struct cuda *cuda, const struct cuda_slab *slab);
+
+/* codec.c. Context entered in those that take a cuda. */
+void sl_cuda_codec_init(struct cuda *cuda);
+void sl_cuda_codec_fini(struct cuda *cuda); /* no move is under way */
+int sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes,
+			  uint64_t staging_bytes);
+int sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
+			       struct sl_frame *frame, void (*done)(void *cookie, int rc),
+			       void *cookie);
+int sl_cuda_codec_decode(struct sl_device *dev, struct sl_frame *frame);
+/* As sl_cuda_move_in(), of a frame that is encoded; *move: its copy in. */
+int sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_frame *frame,
+		     uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
+/* 0, or what a decode up to that number, which is done, has found damaged. */
+int sl_cuda_codec_check(struct cuda *cuda, uint64_t from, uint64_t to) SL_MUST_CHECK;
 
 /* complete.c */
 int sl_cuda_completer_start(struct cuda *cuda, struct cuda_completer *completer,

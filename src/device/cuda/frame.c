@@ -39,12 +39,9 @@ sl_cuda_class(uint64_t bytes)
 		(unsigned long long)sl_cuda_class_bytes(SL_CUDA_CLASSES - 1));
 }
 
-/*
- * Physical memory and its permanent address. Access is granted to the device, and to the CPU for
- * host-located memory. On failure nothing is left.
- */
-static int
-memory_make(struct cuda *cuda, uint64_t bytes, int host, uint64_t *handle, uint64_t *alias)
+int
+sl_cuda_memory_make(struct cuda *cuda, uint64_t bytes, int host, uint64_t *handle,
+		    uint64_t *alias)
 {
 	struct cu_allocation what = {
 		.type = CU_ALLOCATION_PINNED,
@@ -78,8 +75,8 @@ fail_handle:
 	return rc;
 }
 
-static void
-memory_free(struct cuda *cuda, uint64_t bytes, uint64_t handle, uint64_t alias)
+void
+sl_cuda_memory_free(struct cuda *cuda, uint64_t bytes, uint64_t handle, uint64_t alias)
 {
 	(void)cuda->driver->cuMemUnmap(alias, bytes);
 	(void)cuda->driver->cuMemAddressFree(alias, bytes);
@@ -94,12 +91,13 @@ slab_destroy(struct cuda *cuda, struct cuda_slab *slab)
 	/* The driver frees memory that a queued copy uses only after it: but it does not say so. */
 	sl_cuda_slab_wait(cuda, slab);
 	sl_cuda_hash_wait(cuda, slab);
-	memory_free(cuda, sl_cuda_class_bytes(slab->class), slab->handle, slab->alias);
+	sl_cuda_memory_free(cuda, sl_cuda_class_bytes(slab->class), slab->handle,
+			    slab->alias);
 	atomic_fetch_sub(&cuda->slab_bytes, sl_cuda_class_bytes(slab->class));
 	free(slab);
 }
 
-/* A free one, the one that was put first. idle: only if the copy out of it has ended. */
+/* A free one, the one that was put first. idle: only if what took its contents out has ended. */
 static struct cuda_slab *
 slab_pop(struct cuda *cuda, int class, int idle)
 {
@@ -108,7 +106,9 @@ slab_pop(struct cuda *cuda, int class, int idle)
 	sl_mutex_lock(&cuda->pools.lock);
 	slab = cuda->pools.slab_head[class];
 	if (slab && idle &&
-	    !sl_fence_is_done(&cuda->dev, sl_fence_make(SL_COPIES_OUT, slab->out_move)))
+	    (!sl_fence_is_done(&cuda->dev,
+			       sl_fence_make(SL_COPIES_OUT, slab->move[SL_COPIES_OUT])) ||
+	     !sl_fence_is_done(&cuda->dev, sl_fence_make(SL_ENCODES, slab->move[SL_ENCODES]))))
 		slab = NULL;
 	if (slab) {
 		cuda->pools.slab_head[class] = slab->next;
@@ -176,7 +176,7 @@ slab_make(struct cuda *cuda, int class, struct cuda_slab **out)
 	if (!slab)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	slab->class = class;
-	rc = memory_make(cuda, bytes, 0, &slab->handle, &slab->alias);
+	rc = sl_cuda_memory_make(cuda, bytes, 0, &slab->handle, &slab->alias);
 	if (rc) {
 		free(slab);
 		if (rc == -ENOMEM && !cuda->driver->cuMemGetInfo(&free_bytes, &total_bytes))
@@ -248,7 +248,7 @@ sl_cuda_frame_destroy(struct cuda *cuda, struct cuda_frame *frame)
 	if (sl_cuda_move_wait(cuda, atomic_load(&frame->in_move)))
 		(void)cuda->driver->cuStreamSynchronize(cuda->moves.in);
 	if (frame->handle)
-		memory_free(cuda, frame->frame.bytes, frame->handle, frame->alias);
+		sl_cuda_memory_free(cuda, frame->frame.bytes, frame->handle, frame->alias);
 	else
 		(void)cuda->driver->cuMemFreeHost(frame->frame.data);
 	free(frame);
@@ -268,7 +268,7 @@ sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 	frame->frame.private = frame;
 	frame->frame.dirty_memory = 1; /* the driver does not promise zeros */
 	if (cuda->info.host_vmm) {
-		rc = memory_make(cuda, bytes, 1, &frame->handle, &frame->alias);
+		rc = sl_cuda_memory_make(cuda, bytes, 1, &frame->handle, &frame->alias);
 		frame->frame.data = (void *)(uintptr_t)frame->alias;
 	} else {
 		rc = CUDA_TRY(cuda, cuMemHostAlloc, &frame->frame.data, bytes,
@@ -420,6 +420,7 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 	sl_cuda_leave(cuda);
 	if (rc)
 		return rc;
+	frame->frame.encoded_bytes = 0;
 	*out = &frame->frame;
 	return 0;
 }

@@ -430,29 +430,19 @@ static int
 arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_chunk *chunk,
 		uint64_t bytes)
 {
-	struct sl_timeline *in = &cuda->progress.queue[SL_COPIES_IN];
 	struct cuda_moves *moves = &cuda->moves;
 	uint64_t number;
-	int rc = 0;
+	int rc;
 
 	job->number = 0;
 	sl_mutex_lock(&moves->lock);
-	number = atomic_load_explicit(&in->issued, memory_order_relaxed) + 1;
-	if (number > SL_CUDA_MOVES)
-		rc = sl_cuda_move_wait(cuda, number - SL_CUDA_MOVES);
+	rc = sl_cuda_move_next(cuda, SL_COPIES_IN, &number);
+	if (!rc && chunk->after.queue == SL_DECODES)
+		rc = sl_cuda_fence_gate(cuda, moves->in, chunk->after);
 	if (!rc)
 		rc = job_enqueue(cuda, job, moves->in, chunk->slab, bytes);
-	if (!rc) {
-		rc = CUDA_TRY(cuda, cuEventRecord,
-			      moves->in_event[number % SL_CUDA_MOVES], moves->in);
-		if (rc)
-			(void)cuda->driver->cuStreamSynchronize(moves->in);
-	}
-	if (!rc) {
-		atomic_store_explicit(&in->issued, number, memory_order_release);
-		chunk->slab->in_move = number;
-		chunk->slab->last = sl_fence_make(SL_COPIES_IN, number);
-	}
+	if (!rc)
+		rc = sl_cuda_move_number(cuda, SL_COPIES_IN, number, moves->in, chunk->slab);
 	sl_mutex_unlock(&moves->lock);
 	return rc;
 }

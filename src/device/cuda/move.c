@@ -34,13 +34,29 @@
 #define CLOCK_DRIFT       50e-6 /* of a GPU's clock against the host's, at most */
 #define OUT_CONTEXT_BYTES ((size_t)2 << 30) /* free device memory it is tried with */
 
-/* Look how far copies in are, up to move number want; wait: block for it. Context entered. */
-static int
-in_progress(struct cuda *cuda, uint64_t want, int wait)
+/* The event of a move. */
+static struct cu_event *
+move_event(const struct cuda *cuda, struct sl_fence fence)
 {
-	struct sl_timeline *in = &cuda->progress.queue[SL_COPIES_IN];
+	unsigned slot = fence.value % SL_CUDA_MOVES;
+
+	switch (fence.queue) {
+	case SL_COPIES_IN:
+		return cuda->moves.in_event[slot];
+	case SL_COPIES_OUT:
+		return cuda->moves.out_event[slot];
+	default:
+		return cuda->codec.event[fence.queue - SL_ENCODES][slot];
+	}
+}
+
+/* Look how far copies in or decodes are, up to move number want; wait: block for it. Context entered. */
+static int
+queue_progress(struct cuda *cuda, enum sl_move_queue queue, uint64_t want, int wait)
+{
+	struct sl_timeline *in = &cuda->progress.queue[queue];
 	uint64_t done = atomic_load_explicit(&in->done, memory_order_acquire);
-	struct cu_event *event = cuda->moves.in_event[want % SL_CUDA_MOVES];
+	struct cu_event *event = move_event(cuda, sl_fence_make(queue, want));
 	int result;
 
 	if (want <= done)
@@ -51,6 +67,8 @@ in_progress(struct cuda *cuda, uint64_t want, int wait)
 		return -EAGAIN;
 	if (result)
 		return sl_cuda_rc(cuda, result, wait ? "cuEventSynchronize" : "cuEventQuery");
+	if (queue == SL_DECODES && sl_cuda_codec_check(cuda, done, want))
+		return -EBADMSG;
 	while (done < want && !atomic_compare_exchange_weak_explicit(&in->done, &done, want,
 								     memory_order_release,
 								     memory_order_acquire))
@@ -62,7 +80,7 @@ int
 sl_cuda_move_wait(struct cuda *cuda, uint64_t move)
 {
 	/* An event is recorded again SL_CUDA_MOVES later, after its own end was waited for. */
-	int rc = in_progress(cuda, move, 1);
+	int rc = queue_progress(cuda, SL_COPIES_IN, move, 1);
 
 	return atomic_load(&cuda->lost) ? 0 : rc; /* without a context nothing runs any more */
 }
@@ -70,45 +88,91 @@ sl_cuda_move_wait(struct cuda *cuda, uint64_t move)
 int
 sl_cuda_fence_query(struct cuda *cuda, struct sl_fence fence)
 {
-	if (fence.queue == SL_COPIES_IN)
-		return in_progress(cuda, fence.value, 0);
-	/* The completer will tell. */
+	if (fence.queue == SL_COPIES_IN || fence.queue == SL_DECODES)
+		return queue_progress(cuda, (enum sl_move_queue)fence.queue, fence.value, 0);
+	/* A completer will tell. */
 	return sl_fence_is_done(&cuda->dev, fence) ? 0 : -EAGAIN;
 }
 
-/* A copy out that the slab's next copy in has to wait for. */
-static int
-slab_is_leaving(const struct cuda *cuda, const struct cuda_slab *slab)
+static struct cu_stream *
+queue_stream(const struct cuda *cuda, unsigned queue)
 {
-	return !sl_fence_is_done(&cuda->dev, sl_fence_make(SL_COPIES_OUT, slab->out_move));
+	switch (queue) {
+	case SL_COPIES_IN:
+		return cuda->moves.in;
+	case SL_COPIES_OUT:
+		return cuda->moves.out;
+	default:
+		return queue == SL_ENCODES ? cuda->codec.encodes : cuda->codec.decodes;
+	}
 }
 
 void
 sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab)
 {
 	const struct sl_cuda_driver *driver = cuda->driver;
-	struct cuda_moves *moves = &cuda->moves;
 
-	/* An event that is recorded again meanwhile only comes later. One that cannot be waited for
-	 * says nothing: the stream has to. */
-	if (slab_is_leaving(cuda, slab) &&
-	    driver->cuEventSynchronize(moves->out_event[slab->out_move % SL_CUDA_MOVES]))
-		(void)driver->cuStreamSynchronize(moves->out);
-	if (sl_cuda_move_wait(cuda, slab->in_move))
-		(void)driver->cuStreamSynchronize(moves->in);
+	for (unsigned q = 0; q < SL_QUEUE_COUNT; q++) {
+		struct sl_fence fence = sl_fence_make((enum sl_move_queue)q, slab->move[q]);
+
+		/* An event that is recorded again meanwhile only comes later. One that cannot be waited
+		 * for says nothing: the stream has to. */
+		if (!sl_fence_is_done(&cuda->dev, fence) &&
+		    driver->cuEventSynchronize(move_event(cuda, fence)))
+			(void)driver->cuStreamSynchronize(queue_stream(cuda, q));
+	}
 }
 
 int
 sl_cuda_fence_gate(struct cuda *cuda, struct cu_stream *stream, struct sl_fence fence)
 {
-	struct cu_event **events = fence.queue == SL_COPIES_OUT ? cuda->moves.out_event
-								: cuda->moves.in_event;
 	int rc = sl_cuda_fence_query(cuda, fence);
 
 	if (rc != -EAGAIN)
 		return rc;
-	return CUDA_TRY(cuda, cuStreamWaitEvent, stream,
-			events[fence.value % SL_CUDA_MOVES], 0);
+	return CUDA_TRY(cuda, cuStreamWaitEvent, stream, move_event(cuda, fence), 0);
+}
+
+int
+sl_cuda_move_next(struct cuda *cuda, enum sl_move_queue queue, uint64_t *number)
+{
+	struct sl_timeline *line = &cuda->progress.queue[queue];
+
+	*number = atomic_load_explicit(&line->issued, memory_order_relaxed) + 1;
+	return *number > SL_CUDA_MOVES
+		       ? queue_progress(cuda, queue, *number - SL_CUDA_MOVES, 1)
+		       : 0;
+}
+
+int
+sl_cuda_move_number(struct cuda *cuda, enum sl_move_queue queue, uint64_t number,
+		    struct cu_stream *stream, struct cuda_slab *slab)
+{
+	struct sl_fence fence = sl_fence_make(queue, number);
+	int rc = CUDA_TRY(cuda, cuEventRecord, move_event(cuda, fence), stream);
+
+	if (rc) {
+		(void)cuda->driver->cuStreamSynchronize(stream);
+		return rc;
+	}
+	atomic_store_explicit(&cuda->progress.queue[queue].issued, number,
+			      memory_order_release);
+	slab->move[queue] = number;
+	slab->last = fence;
+	return 0;
+}
+
+void
+sl_cuda_move_ended(struct cuda *cuda, enum sl_move_queue queue, uint64_t number)
+{
+	struct sl_timeline *line = &cuda->progress.queue[queue];
+	uint64_t seen = atomic_load_explicit(&line->done, memory_order_relaxed);
+
+	while (seen < number &&
+	       !atomic_compare_exchange_weak_explicit(&line->done, &seen, number,
+						      memory_order_release,
+						      memory_order_relaxed))
+		;
 }
 
 /* Note the begin (0) or the end (1) of a copy in, if somebody watches; one that cannot be noted has no
@@ -131,21 +195,15 @@ in_time(struct cuda *cuda, uint64_t move, int end)
 }
 
 int
-sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
-		uint64_t bytes, uint64_t *move)
+sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab, const void *data,
+		       uint64_t bytes, uint64_t *move)
 {
-	struct sl_timeline *in = &cuda->progress.queue[SL_COPIES_IN];
 	struct cuda_moves *moves = &cuda->moves;
 	uint64_t number;
-	int rc = 0;
+	int rc = sl_cuda_move_next(cuda, SL_COPIES_IN, &number);
 
-	sl_mutex_lock(&moves->lock);
-	number = atomic_load_explicit(&in->issued, memory_order_relaxed) + 1;
-	if (number > SL_CUDA_MOVES)
-		rc = in_progress(cuda, number - SL_CUDA_MOVES, 1);
-	if (!rc && slab_is_leaving(cuda, slab))
-		rc = CUDA_TRY(cuda, cuStreamWaitEvent, moves->in,
-			      moves->out_event[slab->out_move % SL_CUDA_MOVES], 0);
+	if (!rc && slab->last.queue != SL_COPIES_IN) /* those are before it on the stream */
+		rc = sl_cuda_fence_gate(cuda, moves->in, slab->last);
 	if (!rc)
 		in_time(cuda, number, 0);
 	if (!rc && data)
@@ -154,22 +212,26 @@ sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
 		rc = CUDA_TRY(cuda, cuMemsetD8Async, slab->alias, 0, bytes, moves->in);
 	if (!rc) {
 		in_time(cuda, number, 1);
-		rc = CUDA_TRY(cuda, cuEventRecord,
-			      moves->in_event[number % SL_CUDA_MOVES], moves->in);
-		if (rc)
-			(void)cuda->driver->cuStreamSynchronize(moves->in);
+		rc = sl_cuda_move_number(cuda, SL_COPIES_IN, number, moves->in, slab);
 	}
-	if (!rc) {
-		atomic_store_explicit(&in->issued, number, memory_order_release);
-		slab->in_move = number;
-		slab->last = sl_fence_make(SL_COPIES_IN, number);
+	if (!rc)
 		*move = number;
-	}
-	sl_mutex_unlock(&moves->lock);
 	return rc;
 }
 
-/* A copy in that is watched. */
+int
+sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
+		uint64_t bytes, uint64_t *move)
+{
+	int rc;
+
+	sl_mutex_lock(&cuda->moves.lock);
+	rc = sl_cuda_move_in_locked(cuda, slab, data, bytes, move);
+	sl_mutex_unlock(&cuda->moves.lock);
+	return rc;
+}
+
+/* A copy in, or a decode, that is watched. */
 struct in_watch {
 	struct cuda_pending pending; /* first */
 	struct cuda *cuda;
@@ -221,7 +283,7 @@ watch_done(struct cuda_pending *pending, int rc)
 	struct sl_copy_time at = {0, 0};
 
 	sl_mutex_lock(&moves->lock);
-	if (!rc)
+	if (!rc && pending->number)
 		at = in_time_of(watch->cuda, pending->number);
 	sl_mutex_unlock(&moves->lock);
 	watch->done(watch->cookie, rc, at);
@@ -233,27 +295,29 @@ sl_cuda_move_watch(struct sl_device *dev, struct sl_fence fence,
 		   void (*done)(void *cookie, int rc, struct sl_copy_time at), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
+	int copy = fence.queue == SL_COPIES_IN;
 	struct in_watch *watch;
 
-	if (fence.queue != SL_COPIES_IN || !fence.value)
+	if (!fence.value || (!copy && fence.queue != SL_DECODES))
 		return -ENOTSUP;
 	watch = sl_calloc(1, sizeof(*watch));
 	if (!watch)
 		return -ENOMEM;
 	atomic_store(&cuda->moves.watched, 1);
 	watch->pending.done = watch_done;
-	watch->pending.number = fence.value;
+	watch->pending.number = copy ? fence.value : 0;
 	/* One that is recorded again meanwhile only comes later. */
-	watch->pending.event = cuda->moves.in_event[fence.value % SL_CUDA_MOVES];
+	watch->pending.event = move_event(cuda, fence);
 	watch->cuda = cuda;
 	watch->done = done;
 	watch->cookie = cookie;
-	sl_cuda_complete(&cuda->streams, &cuda->moves.in_queue, &watch->pending);
+	sl_cuda_complete(&cuda->streams, copy ? &cuda->moves.in_queue : &cuda->codec.in_queue,
+			 &watch->pending);
 	return 0;
 }
 
-static int
-events_create(struct cuda *cuda, struct cu_event **events)
+int
+sl_cuda_move_events(struct cuda *cuda, struct cu_event **events)
 {
 	int rc = 0;
 
@@ -262,8 +326,8 @@ events_create(struct cuda *cuda, struct cu_event **events)
 	return rc;
 }
 
-static void
-events_destroy(struct cuda *cuda, struct cu_event **events)
+void
+sl_cuda_move_events_destroy(struct cuda *cuda, struct cu_event **events)
 {
 	for (unsigned i = 0; i < SL_CUDA_MOVES; i++) {
 		if (events[i])
@@ -272,9 +336,8 @@ events_destroy(struct cuda *cuda, struct cu_event **events)
 	}
 }
 
-/* A stream for copies, in the current context, ahead of the program's. */
-static int
-copy_stream_create(struct cuda *cuda, struct cu_stream **out)
+int
+sl_cuda_move_stream(struct cuda *cuda, struct cu_stream **out)
 {
 	int least = 0, greatest = 0;
 	int rc = CUDA_TRY(cuda, cuCtxGetStreamPriorityRange, &least, &greatest);
@@ -290,13 +353,13 @@ static int
 out_create(struct cuda *cuda)
 {
 	struct cuda_moves *moves = &cuda->moves;
-	int rc = copy_stream_create(cuda, &moves->out);
+	int rc = sl_cuda_move_stream(cuda, &moves->out);
 
 	if (!rc)
-		rc = events_create(cuda, moves->out_event);
+		rc = sl_cuda_move_events(cuda, moves->out_event);
 	if (!rc)
 		return 0;
-	events_destroy(cuda, moves->out_event);
+	sl_cuda_move_events_destroy(cuda, moves->out_event);
 	if (moves->out)
 		(void)cuda->driver->cuStreamDestroy(moves->out);
 	moves->out = NULL;
@@ -348,6 +411,7 @@ out_enqueue(struct cuda *cuda, struct cuda_slab *slab, char *data, uint64_t byte
 	    struct sl_fence after, struct cu_event *event)
 {
 	struct cuda_moves *moves = &cuda->moves;
+	/* Copies out are before it on the stream. */
 	int rc = after.queue == SL_COPIES_OUT ? 0
 					      : sl_cuda_fence_gate(cuda, moves->out, after);
 
@@ -390,7 +454,7 @@ sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t
 	if (!rc) {
 		atomic_store_explicit(&out->issued, number, memory_order_release);
 		pending->number = number;
-		slab->out_move = number;
+		slab->move[SL_COPIES_OUT] = number;
 		slab->last = sl_fence_make(SL_COPIES_OUT, number);
 	}
 	sl_mutex_unlock(&moves->lock);
@@ -417,12 +481,12 @@ int
 sl_cuda_moves_start(struct cuda *cuda)
 {
 	struct cuda_moves *moves = &cuda->moves;
-	int rc = copy_stream_create(cuda, &moves->in);
+	int rc = sl_cuda_move_stream(cuda, &moves->in);
 
 	if (!rc)
 		rc = memset_warm(cuda);
 	if (!rc)
-		rc = events_create(cuda, moves->in_event);
+		rc = sl_cuda_move_events(cuda, moves->in_event);
 	return rc;
 }
 
@@ -436,13 +500,14 @@ sl_cuda_moves_stop(struct cuda *cuda)
 	if (moves->out)
 		(void)cuda->driver->cuStreamSynchronize(moves->out);
 	/* Nobody may ask the events below any more. */
-	for (int i = 0; i < SL_COPIES_COUNT; i++)
+	for (int i = 0; i < SL_QUEUE_COUNT; i++)
 		atomic_store(&cuda->progress.queue[i].done,
 			     atomic_load(&cuda->progress.queue[i].issued));
-	events_destroy(cuda, moves->in_event);
-	events_destroy(cuda, moves->out_event);
-	events_destroy(cuda, moves->time_event[0]);
-	events_destroy(cuda, moves->time_event[1]);
+	sl_cuda_codec_fini(cuda);
+	sl_cuda_move_events_destroy(cuda, moves->in_event);
+	sl_cuda_move_events_destroy(cuda, moves->out_event);
+	sl_cuda_move_events_destroy(cuda, moves->time_event[0]);
+	sl_cuda_move_events_destroy(cuda, moves->time_event[1]);
 	if (moves->in)
 		(void)cuda->driver->cuStreamDestroy(moves->in);
 	if (moves->out)

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks that are encoded on their way out of the device, and decoded on their way in: fewer bytes cross
+ * the link. docs/design/codec.md has the format, codec/job.h the kernels.
+ *
+ *   out   slab --encode--> staging --copy out--> frame
+ *   in    frame --copy in--> staging --decode--> slab
+ *
+ * Encodes and decodes have a stream and a queue of numbers each, like copies of each direction. So both
+ * engines and the kernels work at once, on different chunks. A slab is free when it is encoded. How many bytes
+ * there are is known then: the completer of streams enqueues the copy out. So that copy has only the bytes
+ * that it needs.
+ *
+ * Staging is a few pieces of device memory for each direction. A chunk that finds none for its way out goes as
+ * it is: where the program's kernels leave no room for ours, or the link is faster, the raw copy is better.
+ * A chunk that comes in waits on its stream for the decode that had the piece before it.
+ *
+ * The kernels are loaded before the first chunk is encoded. If the driver refuses them, that is remembered, and
+ * nothing is encoded.
+ *
+ * Threads: any. moves.lock is held to take and give staging, and to enqueue.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault_point.h"
+#include "base/nvtx.h"
+#include "base/size.h"
+#include "codec/codec.h"
+#include "codec/format.h"
+#include "codec/job.h"
+#include "device/cuda/codec_kernels.h"
+#include "device/cuda/cuda.h"
+
+/* A piece of staging. Of those for the way out the first SL_CUDA_STAGED_MAX jobs are theirs. */
+struct cuda_staged {
+	struct cuda_slab slab; /* first: what moves need of it: address, numbers */
+	uint64_t plans;        /* out: scratch memory of the encoder */
+	struct sl_codec_job *job;
+	int taken; /* out: from encoding to the end of the copy out */
+};
+
+/* A chunk on its way out. */
+struct coded_out {
+	struct cuda_pending pending; /* first */
+	struct cuda *cuda;
+	struct cuda_staged *staged;
+	struct sl_frame *frame;
+	uint64_t bytes; /* of the chunk */
+	void (*done)(void *cookie, int rc);
+	void *cookie;
+};
+
+/* ---- kernels and staging ---------------------------------------------------------------- */
+
+void
+sl_cuda_codec_init(struct cuda *cuda)
+{
+	sl_mutex_init(&cuda->codec.lock, SL_RANK_STREAM);
+}
+
+void
+sl_cuda_codec_fini(struct cuda *cuda)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	const struct sl_cuda_driver *driver = cuda->driver;
+	struct cu_stream **streams[] = {&codec->encodes, &codec->decodes};
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (*streams[i]) {
+			(void)driver->cuStreamSynchronize(*streams[i]);
+			(void)driver->cuStreamDestroy(*streams[i]);
+		}
+		*streams[i] = NULL;
+		sl_cuda_move_events_destroy(cuda, codec->event[i]);
+	}
+	for (unsigned i = 0; codec->staged && i < 2 * codec->n_staged; i++) {
+		const struct cuda_slab *slab = &codec->staged[i].slab;
+
+		if (slab->alias)
+			sl_cuda_memory_free(cuda, codec->staged_bytes, slab->handle,
+					    slab->alias);
+	}
+	free(codec->staged);
+	codec->staged = NULL;
+	if (codec->jobs)
+		(void)driver->cuMemFreeHost(codec->jobs);
+	codec->jobs = NULL;
+	if (codec->module)
+		(void)driver->cuModuleUnload(codec->module);
+	codec->module = NULL;
+}
+
+static struct sl_codec_job *
+job_of_decode(const struct cuda_codec *codec, uint64_t number)
+{
+	return (struct sl_codec_job *)codec->jobs + SL_CUDA_STAGED_MAX +
+	       number % SL_CUDA_MOVES;
+}
+
+static int
+kernels_load(struct cuda *cuda)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	const struct {
+		const char *name;
+		struct cu_function **function;
+	} kernels[] = {{SL_CODEC_PLAN_KERNEL, &codec->plan},
+		       {SL_CODEC_WRITE_KERNEL, &codec->write},
+		       {SL_CODEC_DECODE_KERNEL, &codec->decode}};
+	int rc = CUDA_TRY(cuda, cuModuleLoadData, &codec->module, sl_codec_kernels);
+
+	for (unsigned i = 0; i < 3 && !rc; i++)
+		rc = CUDA_TRY(cuda, cuModuleGetFunction, kernels[i].function,
+			      codec->module, kernels[i].name);
+	if (rc && !atomic_load(&cuda->lost))
+		rc = sl_fail(
+			-ENOTSUP,
+			"device: the codec's kernels are not to be had: the library was "
+			"built "
+			"without nvcc, or the GPU is older than compute capability 7.5");
+	return rc;
+}
+
+/* Where in a piece of staging the encoder's scratch memory begins: behind what a chunk can become. */
+static uint64_t
+plans_at(uint64_t chunk_bytes)
+{
+	return sl_round_up(sl_codec_bound(chunk_bytes), SL_CODEC_HEADER_BYTES);
+}
+
+/* A piece of staging for chunks of this size: one size for both directions. */
+static uint64_t
+staged_bytes_of(uint64_t chunk_bytes)
+{
+	uint64_t n_blocks = chunk_bytes / SL_CODEC_BLOCK_BYTES;
+
+	return sl_round_up(plans_at(chunk_bytes) + n_blocks * sizeof(struct sl_codec_plan),
+			   SL_GRANULE_BYTES);
+}
+
+static int
+staging_make(struct cuda *cuda)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	int rc = 0;
+
+	codec->staged = sl_calloc(2 * SL_CUDA_STAGED_MAX, sizeof(*codec->staged));
+	if (!codec->staged)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	for (unsigned i = 0; i < 2 * codec->n_staged && !rc; i++) {
+		struct cuda_staged *staged = &codec->staged[i];
+
+		rc = sl_cuda_memory_make(cuda, codec->staged_bytes, 0,
+					 &staged->slab.handle, &staged->slab.alias);
+		staged->plans = staged->slab.alias + plans_at(codec->chunk_bytes);
+		if (i < codec->n_staged)
+			staged->job = (struct sl_codec_job *)codec->jobs + i;
+	}
+	return rc;
+}
+
+/* Launches of one job, on a stream. */
+static int
+job_launch(struct cuda *cuda, struct cu_function *kernel, struct cu_stream *stream,
+	   struct sl_codec_job *job, unsigned n_jobs)
+{
+	uint64_t jobs = (uintptr_t)job;
+	void *params[] = {&jobs};
+
+	return CUDA_TRY(cuda, cuLaunchKernel, kernel, SL_CODEC_GRID(job->n_blocks),
+			n_jobs, 1, SL_CODEC_THREADS, 1, 1, 0, stream, params, NULL);
+}
+
+/* Each kernel runs once over a chunk of one block: its first launch loads it, which may wait for kernels that
+ * run. */
+static int
+kernels_warm(struct cuda *cuda)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	struct cuda_staged *out = codec->staged, *in = codec->staged + codec->n_staged;
+	struct sl_codec_job *job = out->job;
+	int rc = CUDA_TRY(cuda, cuMemsetD8Async, in->slab.alias, 0, SL_CODEC_BLOCK_BYTES,
+			  codec->encodes);
+
+	*job = (struct sl_codec_job){.raw = in->slab.alias,
+				     .encoded = out->slab.alias,
+				     .plans = out->plans,
+				     .n_blocks = 1,
+				     .damaged = UINT32_MAX};
+	if (!rc)
+		rc = job_launch(cuda, codec->plan, codec->encodes, job, 1);
+	if (!rc)
+		rc = job_launch(cuda, codec->write, codec->encodes, job, 1);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->encodes);
+	job->encoded_bytes = SL_CODEC_HEADER_BYTES + sl_codec_table_bytes(1);
+	if (!rc)
+		rc = job_launch(cuda, codec->decode, codec->decodes, job, 1);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->decodes);
+	if (!rc && job->damaged != UINT32_MAX)
+		rc = sl_fail(-EBADMSG,
+			     "device: the codec's kernels do not read what they write");
+	return rc;
+}
+
+static int
+codec_make(struct cuda *cuda)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	size_t jobs_bytes = (SL_CUDA_STAGED_MAX + SL_CUDA_MOVES) *
+			    sizeof(struct sl_codec_job);
+	int rc = kernels_load(cuda);
+
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuMemHostAlloc, &codec->jobs, jobs_bytes,
+			      CU_HOST_ALLOC_PORTABLE);
+	if (!rc)
+		rc = staging_make(cuda);
+	if (!rc)
+		rc = sl_cuda_move_stream(cuda, &codec->encodes);
+	if (!rc)
+		rc = sl_cuda_move_stream(cuda, &codec->decodes);
+	for (unsigned i = 0; i < 2 && !rc; i++)
+		rc = sl_cuda_move_events(cuda, codec->event[i]);
+	return rc ? rc : kernels_warm(cuda);
+}
+
+int
+sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t staging_bytes)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_codec *codec = &cuda->codec;
+	uint64_t n = staging_bytes / staged_bytes_of(chunk_bytes) / 2;
+	int rc = sl_cuda_enter(cuda);
+
+	if (rc)
+		return rc;
+	sl_mutex_lock(&codec->lock);
+	if (!codec->ready && !n) {
+		rc = sl_fail(-ENOSPC, "device: %llu bytes of staging do not hold two chunks of %llu",
+			     (unsigned long long)staging_bytes,
+			     (unsigned long long)chunk_bytes);
+	} else if (!codec->ready) {
+		codec->n_staged = n < SL_CUDA_STAGED_MAX ? (unsigned)n : SL_CUDA_STAGED_MAX;
+		codec->chunk_bytes = chunk_bytes;
+		codec->staged_bytes = staged_bytes_of(chunk_bytes);
+		rc = codec_make(cuda);
+		if (rc) {
+			sl_fail_in(rc, "device: compression");
+			sl_cuda_codec_fini(cuda);
+		}
+		codec->ready = rc ? rc : 1;
+		if (!rc)
+			sl_cuda_outs_start(cuda); /* or a completer makes it for the first copy */
+	} else if (codec->ready < 0) {
+		rc = sl_fail(codec->ready,
+			     "device: compression could not be set up before");
+	}
+	sl_mutex_unlock(&codec->lock);
+	sl_cuda_leave(cuda);
+	return rc;
+}
+
+/* ---- out ---------------------------------------------------------------------------------- */
+
+/* A free piece for the way out; NULL: none. moves.lock held. */
+static struct cuda_staged *
+staged_take(struct cuda_codec *codec)
+{
+	for (unsigned i = 0; i < codec->n_staged; i++) {
+		struct cuda_staged *staged = &codec->staged[i];
+
+		if (!staged->taken) {
+			staged->taken = 1;
+			return staged;
+		}
+	}
+	return NULL;
+}
+
+static void
+staged_give(struct cuda *cuda, struct cuda_staged *staged)
+{
+	sl_mutex_lock(&cuda->moves.lock);
+	staged->taken = 0;
+	sl_mutex_unlock(&cuda->moves.lock);
+}
+
+/* It has left staging, or is lost. */
+static void
+coded_end(struct coded_out *out, int rc)
+{
+	if (rc)
+		sl_fail_in(rc, "device: copy to the host");
+	staged_give(out->cuda, out->staged);
+	out->done(out->cookie, rc);
+	free(out);
+}
+
+/* Its copy out is over. On the thread of the completer outs. */
+static void
+coded_copied(struct cuda_pending *pending, int rc)
+{
+	struct coded_out *out = (struct coded_out *)pending;
+
+	sl_cuda_move_ended(out->cuda, SL_COPIES_OUT, pending->number);
+	coded_end(out, rc);
+}
+
+/* It is encoded: the copy out begins. On the thread of the completer streams. */
+static void
+coded_encoded(struct cuda_pending *pending, int rc)
+{
+	struct coded_out *out = (struct coded_out *)pending;
+	struct cuda *cuda = out->cuda;
+	const struct sl_codec_job *job = out->staged->job;
+	struct cuda_slab from = {.alias = out->staged->slab.alias};
+	uint64_t bytes = SL_CODEC_HEADER_BYTES + sl_codec_table_bytes(job->n_blocks) +
+			 (uint64_t)job->units * SL_CODEC_UNIT_BYTES;
+
+	sl_cuda_move_ended(cuda, SL_ENCODES, pending->number);
+	if (bytes >= out->bytes) { /* stored as it is, behind the header */
+		from.alias += SL_CODEC_HEADER_BYTES;
+		bytes = out->bytes;
+	}
+	out->frame->encoded_bytes = bytes < out->bytes ? bytes : 0;
+	out->pending.done = coded_copied;
+	if (!rc)
+		rc = sl_cuda_move_out(cuda, &from, out->frame->data, bytes,
+				      sl_fence_make(SL_COPIES_OUT, 0), &out->pending);
+	if (rc)
+		coded_end(out, rc);
+	else
+		sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
+}
+
+/* Encode slab into staging. moves.lock held. */
+static int
+encode_enqueue(struct cuda *cuda, struct cuda_slab *slab, uint64_t bytes,
+	       struct sl_fence after, struct coded_out *out)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	struct sl_codec_job *job = out->staged->job;
+	/* No more are under way than there is staging: the event of the one before it is over. */
+	uint64_t number = atomic_load_explicit(&cuda->progress.queue[SL_ENCODES].issued,
+					       memory_order_relaxed) +
+			  1;
+	int rc = sl_cuda_fence_gate(cuda, codec->encodes, after);
+
+	*job = (struct sl_codec_job){.raw = slab->alias,
+				     .encoded = out->staged->slab.alias,
+				     .plans = out->staged->plans,
+				     .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES),
+				     .damaged = UINT32_MAX};
+	if (!rc)
+		rc = job_launch(cuda, codec->plan, codec->encodes, job, 1);
+	if (!rc)
+		rc = job_launch(cuda, codec->write, codec->encodes, job, 1);
+	if (!rc)
+		rc = sl_cuda_move_number(cuda, SL_ENCODES, number, codec->encodes, slab);
+	else
+		(void)cuda->driver->cuStreamSynchronize(codec->encodes);
+	out->pending.number = number;
+	out->pending.event = codec->event[0][number % SL_CUDA_MOVES];
+	return rc;
+}
+
+/* -EBUSY: no staging. Context entered. */
+static int
+coded_start(struct cuda *cuda, void *addr, uint64_t bytes, struct coded_out *out)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
+	struct cuda_slab *slab = chunk->slab;
+	int rc;
+
+	sl_mutex_lock(&cuda->moves.lock);
+	out->staged = staged_take(codec);
+	sl_mutex_unlock(&cuda->moves.lock);
+	if (!out->staged)
+		return -EBUSY;
+	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
+	rc = sl_cuda_chunk_unmap(cuda, addr, bytes);
+	if (!rc) {
+		sl_mutex_lock(&cuda->moves.lock);
+		rc = encode_enqueue(cuda, slab, bytes, chunk->after, out);
+		sl_mutex_unlock(&cuda->moves.lock);
+		if (rc && sl_cuda_chunk_map(cuda, addr, bytes, slab->handle))
+			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
+	}
+	if (rc)
+		staged_give(cuda, out->staged);
+	return rc;
+}
+
+int
+sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
+			   struct sl_frame *frame, void (*done)(void *cookie, int rc),
+			   void *cookie)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	struct cuda_codec *codec = &cuda->codec;
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
+	struct cuda_slab *slab = chunk->slab;
+	struct coded_out *out;
+	int rc;
+
+	if (!slab)
+		return sl_fail(-EINVAL, "device: %p is not present", addr);
+	if (codec->ready <= 0 || bytes > codec->chunk_bytes)
+		return sl_fail(-ENOTSUP,
+			       "device: compression was not set up for chunks of %llu",
+			       (unsigned long long)bytes);
+	out = sl_calloc(1, sizeof(*out));
+	if (!out)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	*out = (struct coded_out){.pending = {.done = coded_encoded},
+				  .cuda = cuda,
+				  .frame = frame,
+				  .bytes = bytes,
+				  .done = done,
+				  .cookie = cookie};
+	rc = sl_cuda_enter(cuda);
+	if (!rc) {
+		rc = coded_start(cuda, addr, bytes, out);
+		sl_cuda_leave(cuda);
+	}
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	if (sl_nvtx_listens())
+		sl_nvtx_mark("encode", bytes);
+	chunk->slab = NULL;
+	sl_cuda_complete(&cuda->streams, &codec->out_queue, &out->pending);
+	sl_cuda_slab_put(cuda, slab);
+	return 0;
+}
+
+/* ---- in ----------------------------------------------------------------------------------- */
+
+/* Decode what is in staging into slab. moves.lock held. */
+static int
+decode_enqueue(struct cuda *cuda, struct cuda_slab *slab, struct cuda_staged *staged,
+	       uint64_t encoded_bytes, uint64_t bytes)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	struct sl_codec_job *job;
+	uint64_t number;
+	int rc = sl_cuda_move_next(cuda, SL_DECODES, &number);
+
+	if (!rc)
+		rc = sl_cuda_fence_gate(cuda, codec->decodes, staged->slab.last);
+	if (!rc && slab->last.queue != SL_DECODES) /* those are before it on the stream */
+		rc = sl_cuda_fence_gate(cuda, codec->decodes, slab->last);
+	if (rc)
+		return rc;
+	job = job_of_decode(codec, number);
+	*job = (struct sl_codec_job){.raw = slab->alias,
+				     .encoded = staged->slab.alias,
+				     .encoded_bytes = encoded_bytes,
+				     .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES),
+				     .damaged = UINT32_MAX};
+	rc = job_launch(cuda, codec->decode, codec->decodes, job, 1);
+	if (rc)
+		(void)cuda->driver->cuStreamSynchronize(codec->decodes);
+	if (!rc)
+		rc = sl_cuda_move_number(cuda, SL_DECODES, number, codec->decodes, slab);
+	if (!rc)
+		staged->slab.last = slab->last;
+	return rc;
+}
+
+int
+sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_frame *frame,
+		 uint64_t bytes, uint64_t *move)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	struct cuda_staged *staged;
+	int rc;
+
+	sl_mutex_lock(&cuda->moves.lock);
+	staged = &codec->staged[codec->n_staged + codec->next_in++ % codec->n_staged];
+	rc = sl_cuda_move_in_locked(cuda, &staged->slab, frame->data,
+				    frame->encoded_bytes, move);
+	if (!rc)
+		rc = decode_enqueue(cuda, slab, staged, frame->encoded_bytes, bytes);
+	sl_mutex_unlock(&cuda->moves.lock);
+	return rc;
+}
+
+int
+sl_cuda_codec_check(struct cuda *cuda, uint64_t from, uint64_t to)
+{
+	for (uint64_t number = from + 1; number <= to; number++) {
+		const struct sl_codec_job *job = job_of_decode(&cuda->codec, number);
+
+		if (job->damaged != UINT32_MAX)
+			return sl_fail(-EBADMSG,
+				       "device: block %u of an encoded chunk is damaged: "
+				       "host memory "
+				       "has changed under us",
+				       job->damaged);
+	}
+	return 0;
+}
+
+/* ---- on the host -------------------------------------------------------------------------- */
+
+int
+sl_cuda_codec_decode(struct sl_device *dev, struct sl_frame *frame)
+{
+	struct cuda *cuda = sl_cuda_of(dev);
+	const struct cuda_frame *own = frame->private;
+	void *raw = sl_malloc(frame->bytes);
+	int rc = raw ? sl_cuda_enter(cuda) : sl_fail(-ENOMEM, "device: out of memory");
+
+	if (!rc) { /* a copy in that still reads the frame */
+		rc = sl_cuda_move_wait(cuda, atomic_load(&own->in_move));
+		sl_cuda_leave(cuda);
+	}
+	if (!rc)
+		rc = sl_codec_decode(frame->data, frame->encoded_bytes, 0, raw, frame->bytes);
+	if (!rc) {
+		memcpy(frame->data, raw, frame->bytes);
+		frame->encoded_bytes = 0;
+	}
+	free(raw);
+	return rc;
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks that are encoded on their way out of a CUDA device, and decoded on their way in: on the device
+ * itself, without a space. What kinds of data there are, and what host codecs make of them, unit/test_codec
+ * shows. Here it is moves: their order, staging, and failures.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codec_data.h"
+#include "cuda/cuda_test.h"
+#include "device/device_async.h"
+#include "device/device_fault.h"
+
+#define CHUNK   ((uint64_t)SL_GRANULE_BYTES)
+#define LONG    (16 * CHUNK)
+#define STAGING (64 * MIB)
+#define PLACES  24u /* of chunks, in the random test */
+#define PRESENT 6u  /* of them, at most */
+
+static struct cuda_test t;
+static struct sl_device *dev;
+static struct sl_rng rng;
+static char *base;
+
+static int
+touched(void *core, const struct sl_touch *touch)
+{
+	(void)core;
+	return sl_fail(-14, "test: host code touched %p", touch->addr);
+}
+
+static void
+device_open(void)
+{
+	struct sl_device_config config = {
+		.address_bytes = 1ul << 30,
+		.frame_cache_bytes = 256 * MIB,
+		.touch_server = {.touched = touched},
+	};
+
+	CHECK_OK(sl_device_cuda_create(&config, 0, &dev));
+	base = dev->base;
+	CHECK_OK(dev->ops->attach(dev, base, 256 * MIB, SL_DELIVER_THREAD));
+}
+
+static void
+device_close(void)
+{
+	dev->ops->detach(dev, base, 256 * MIB);
+	dev->ops->destroy(dev);
+}
+
+/* ---- contents ---- */
+
+static void
+bytes_fill(void *to, uint64_t bytes, enum codec_data data, uint64_t seed)
+{
+	sl_rng_init(&rng, seed);
+	for (uint64_t at = 0; at < bytes; at += CODEC_BLOCK)
+		codec_data_fill(data, &rng, (uint8_t *)to + at);
+}
+
+static int
+bytes_are(const void *bytes, uint64_t n, enum codec_data data, uint64_t seed)
+{
+	uint8_t block[CODEC_BLOCK];
+
+	sl_rng_init(&rng, seed);
+	for (uint64_t at = 0; at < n; at += CODEC_BLOCK) {
+		codec_data_fill(data, &rng, block);
+		if (memcmp(block, (const uint8_t *)bytes + at, CODEC_BLOCK))
+			return 0;
+	}
+	return 1;
+}
+
+static struct sl_frame *
+frame_with(uint64_t bytes, enum codec_data data, uint64_t seed)
+{
+	struct sl_frame *frame;
+
+	CHECK_OK(dev->ops->frame_get(dev, bytes, &frame));
+	CHECK(frame->encoded_bytes == 0);
+	bytes_fill(frame->data, bytes, data, seed);
+	return frame;
+}
+
+/* Whether a frame, encoded or not, has these contents. */
+static int
+frame_is(const struct sl_frame *frame, enum codec_data data, uint64_t seed)
+{
+	void *raw;
+	int is;
+
+	if (!frame->encoded_bytes)
+		return bytes_are(frame->data, frame->bytes, data, seed);
+	raw = malloc(frame->bytes);
+	CHECK(raw);
+	CHECK_OK(sl_codec_decode(frame->data, frame->encoded_bytes, 0, raw, frame->bytes));
+	is = bytes_are(raw, frame->bytes, data, seed);
+	free(raw);
+	return is;
+}
+
+/* Whether a present chunk has them: behind what it has to wait for, and nothing else. */
+static int
+chunk_is(const void *addr, uint64_t bytes, enum codec_data data, uint64_t seed)
+{
+	void *to = malloc(bytes);
+	struct sl_stream *stream;
+	int is;
+
+	CHECK(to);
+	CHECK_OK(dev->ops->stream_create(dev, &stream));
+	CHECK_OK(dev->native->gate(stream, dev->async->ready_at(dev, addr)));
+	CHECK_OK(SL_CUDA(t.driver, cuMemcpyDtoHAsync, to, (uintptr_t)addr, bytes,
+			 dev->native->handle(stream)));
+	CHECK_OK(dev->ops->stream_synchronize(stream));
+	dev->ops->stream_destroy(stream);
+	is = bytes_are(to, bytes, data, seed);
+	free(to);
+	return is;
+}
+
+/* ---- the way out ---- */
+
+struct out {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int begun, done, rc;
+};
+
+#define OUT                                                                  \
+	{                                                                    \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0 \
+	}
+
+static void
+out_done(void *cookie, int rc)
+{
+	struct out *out = cookie;
+
+	pthread_mutex_lock(&out->lock);
+	out->rc = rc;
+	out->done++;
+	pthread_cond_signal(&out->changed);
+	pthread_mutex_unlock(&out->lock);
+}
+
+/* All that were begun. */
+static void
+out_await(struct out *out)
+{
+	pthread_mutex_lock(&out->lock);
+	while (out->done < out->begun)
+		pthread_cond_wait(&out->changed, &out->lock);
+	CHECK(out->done == out->begun && out->rc == 0);
+	pthread_mutex_unlock(&out->lock);
+}
+
+static int
+out_begin(struct out *out, void *addr, uint64_t bytes, struct sl_frame *frame)
+{
+	int rc = dev->codec->absent_start(dev, addr, bytes, frame, out_done, out);
+
+	out->begun += !rc;
+	return rc;
+}
+
+/* ---- tests ---- */
+
+static void
+each_kind_of_data_comes_back(void)
+{
+	device_open();
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* does nothing */
+	for (enum codec_data data = 0; data < CODEC_DATA_COUNT; data++) {
+		struct sl_frame *frame = frame_with(CHUNK, data, 100 + data);
+		struct out out = OUT;
+
+		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+		CHECK_OK(out_begin(&out, base, CHUNK, frame));
+		out_await(&out);
+		CHECK((data == CODEC_DATA_RANDOM) == !frame->encoded_bytes);
+		CHECK(frame->encoded_bytes < CHUNK);
+		CHECK(frame_is(frame, data, 100 + data));
+		/* To another place, and kept there. */
+		CHECK_OK(dev->ops->present(dev, base + LONG, CHUNK, frame, SL_PRESENT_KEEP));
+		CHECK(chunk_is(base + LONG, CHUNK, data, 100 + data));
+		CHECK_OK(dev->ops->absent(dev, base + LONG, CHUNK, frame, SL_ABSENT_KEPT));
+		if (frame->encoded_bytes && data % 2) { /* and by way of the host's codec */
+			CHECK_OK(dev->codec->decode(dev, frame));
+			CHECK(!frame->encoded_bytes && frame_is(frame, data, 100 + data));
+		}
+		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, 0));
+		CHECK(chunk_is(base, CHUNK, data, 100 + data));
+		CHECK_OK(dev->ops->absent(dev, base, CHUNK, NULL, SL_ABSENT_DISCARD));
+	}
+	device_close();
+}
+
+/* What is read as it is afterwards says so. */
+static void
+frames_of_raw_copies_are_not_encoded(void)
+{
+	struct sl_frame *frame;
+	struct out out = OUT;
+
+	device_open();
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	out_await(&out);
+	CHECK(frame->encoded_bytes);
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+	CHECK_OK(dev->ops->snapshot(dev, base, CHUNK, frame));
+	CHECK(!frame->encoded_bytes && frame_is(frame, CODEC_DATA_BF16, 1));
+	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	out_await(&out);
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+	CHECK_OK(dev->ops->absent(dev, base, CHUNK, frame, SL_ABSENT_COPY));
+	CHECK(!frame->encoded_bytes && frame_is(frame, CODEC_DATA_BF16, 1));
+	dev->ops->frame_put(dev, frame);
+	device_close();
+}
+
+/* A long copy in holds up what is behind it: encoding of that chunk, which has the staging. */
+static void
+without_staging_a_chunk_is_refused_and_stays(void)
+{
+	struct sl_frame *frames[3];
+	struct out out = OUT;
+	int refused = 0;
+
+	device_open();
+	CHECK_OK(dev->codec->prepare(dev, LONG, 3 * LONG)); /* one for each direction */
+	for (int i = 0; i < 3; i++) {
+		frames[i] = frame_with(LONG, CODEC_DATA_TOKENS, 10 + i);
+		CHECK_OK(dev->ops->present(dev, base + i * LONG, LONG, frames[i],
+					   SL_PRESENT_KEEP));
+	}
+	for (int i = 0; i < 3; i++) {
+		int rc = out_begin(&out, base + i * LONG, LONG, frames[i]);
+
+		CHECK(!rc || rc == -EBUSY);
+		refused += rc != 0;
+		if (!rc)
+			continue;
+		CHECK(chunk_is(base + i * LONG, LONG, CODEC_DATA_TOKENS, 10 + i));
+		CHECK_OK(dev->async->absent_start(dev, base + i * LONG, LONG, frames[i],
+						  out_done, &out));
+		out.begun++;
+	}
+	CHECK(refused || !t.standin); /* a GPU may be faster than we are */
+	out_await(&out);
+	for (int i = 0; i < 3; i++) {
+		CHECK(frame_is(frames[i], CODEC_DATA_TOKENS, 10 + i));
+		dev->ops->frame_put(dev, frames[i]);
+	}
+	device_close();
+}
+
+/* Frames come back from the device and go there, by either way, while kernels and others of them move. */
+static void
+random_moves_keep_contents(void)
+{
+	struct {
+		struct sl_frame *frame;
+		enum codec_data data;
+		uint64_t seed;
+		int present;
+		struct out out;
+	} place[PLACES] = {0};
+	unsigned n_present = 0, encoded = 0;
+	struct sl_rng choice;
+
+	device_open();
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	sl_rng_init(&choice, 7);
+	for (unsigned i = 0; i < PLACES; i++) {
+		place[i].out = (struct out)OUT;
+		place[i].data = (enum codec_data)sl_rng_below(&choice, CODEC_DATA_COUNT);
+		place[i].seed = 1000 + i;
+		place[i].frame = frame_with(CHUNK, place[i].data, place[i].seed);
+	}
+	for (int step = 0; step < 400; step++) {
+		unsigned i = (unsigned)sl_rng_below(&choice, PLACES);
+		char *addr = base + i * CHUNK;
+
+		if (!place[i].present && n_present < PRESENT) {
+			out_await(&place[i].out);
+			encoded += place[i].frame->encoded_bytes != 0;
+			CHECK_OK(dev->ops->present(dev, addr, CHUNK, place[i].frame,
+						   SL_PRESENT_KEEP));
+			place[i].present = 1;
+			n_present++;
+		} else if (place[i].present) {
+			if (sl_rng_below(&choice, 4) == 0)
+				CHECK(chunk_is(addr, CHUNK, place[i].data, place[i].seed));
+			if (sl_rng_below(&choice, 3) == 0 ||
+			    out_begin(&place[i].out, addr, CHUNK, place[i].frame)) {
+				CHECK_OK(dev->async->absent_start(dev, addr, CHUNK,
+								  place[i].frame, out_done,
+								  &place[i].out));
+				place[i].out.begun++;
+			}
+			place[i].present = 0;
+			n_present--;
+		}
+	}
+	CHECK(encoded > 20);
+	for (unsigned i = 0; i < PLACES; i++) {
+		out_await(&place[i].out);
+		if (place[i].present)
+			CHECK(chunk_is(base + i * CHUNK, CHUNK, place[i].data, place[i].seed));
+		else
+			CHECK(frame_is(place[i].frame, place[i].data, place[i].seed));
+		dev->ops->frame_put(dev, place[i].frame);
+	}
+	device_close();
+}
+
+/* A hash of what arrives is of the decoded bytes. */
+struct hashed {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int done;
+	uint64_t sums[2];
+};
+
+static void
+hash_done(void *cookie, int rc, const uint64_t sums[2])
+{
+	struct hashed *hashed = cookie;
+
+	CHECK(!rc);
+	pthread_mutex_lock(&hashed->lock);
+	memcpy(hashed->sums, sums, sizeof(hashed->sums));
+	hashed->done = 1;
+	pthread_cond_signal(&hashed->changed);
+	pthread_mutex_unlock(&hashed->lock);
+}
+
+static void
+hash_take(const void *addr, enum sl_hash_of what, uint64_t sums[2])
+{
+	struct hashed hashed = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, {0, 0}};
+
+	CHECK_OK(dev->hash->start(dev, addr, CHUNK, what, hash_done, &hashed));
+	pthread_mutex_lock(&hashed.lock);
+	while (!hashed.done)
+		pthread_cond_wait(&hashed.changed, &hashed.lock);
+	pthread_mutex_unlock(&hashed.lock);
+	memcpy(sums, hashed.sums, sizeof(hashed.sums));
+}
+
+static void
+hashes_are_of_what_is_decoded(void)
+{
+	struct sl_frame *frame;
+	uint64_t sums[2][2];
+	struct out out = OUT;
+
+	device_open();
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	for (enum sl_hash_of what = SL_HASH_ARRIVED; what <= SL_HASH_NOW; what++) {
+		frame = frame_with(CHUNK, CODEC_DATA_BF16_RELU, 3);
+		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+		hash_take(base, what, sums[0]);
+		CHECK_OK(out_begin(&out, base, CHUNK, frame));
+		out_await(&out);
+		CHECK(frame->encoded_bytes);
+		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, 0));
+		hash_take(base, what, sums[1]);
+		CHECK(!memcmp(sums[0], sums[1], sizeof(sums[0])));
+		CHECK_OK(dev->ops->absent(dev, base, CHUNK, NULL, SL_ABSENT_DISCARD));
+	}
+	device_close();
+}
+
+static void
+what_is_damaged_is_told(void)
+{
+	struct sl_frame *frame;
+	struct out out = OUT;
+	struct sl_fence fence;
+	int rc;
+
+	device_open();
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	frame = frame_with(CHUNK, CODEC_DATA_BF16, 5);
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	out_await(&out);
+	memset(frame->data, 0, 4); /* no codec's header */
+	CHECK(dev->codec->decode(dev, frame) == -EBADMSG && frame->encoded_bytes);
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, 0));
+	fence = dev->async->ready_at(dev, base);
+	CHECK(fence.queue == SL_DECODES);
+	while ((rc = dev->async->query(dev, fence)) == -EAGAIN)
+		usleep(1000);
+	CHECK(rc == -EBADMSG && strstr(sluice_last_error(), "damaged"));
+	device_close();
+}
+
+static void
+what_is_not_prepared_is_refused(void)
+{
+	struct sl_frame *frame;
+	struct out out = OUT;
+
+	device_open();
+	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
+	CHECK(out_begin(&out, base, CHUNK, frame) == -EINVAL); /* not present */
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+	CHECK(out_begin(&out, base, CHUNK, frame) == -ENOTSUP);
+	CHECK(dev->codec->prepare(dev, CHUNK, CHUNK) == -ENOSPC);
+	CHECK(out_begin(&out, base, CHUNK, frame) == -ENOTSUP);
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* more of it will do */
+	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	out_await(&out);
+	CHECK_OK(dev->ops->present(dev, base + LONG, LONG, NULL, 0));
+	CHECK(out_begin(&out, base + LONG, LONG, frame) == -ENOTSUP); /* larger than prepared */
+	dev->ops->frame_put(dev, frame);
+	device_close();
+}
+
+static void
+a_driver_that_refuses_leaves_copies_raw(void)
+{
+	static const char *const failures[] = {"cuModuleLoadData:1:218",
+					       "cuModuleGetFunction:2:500",
+					       "cuMemCreate:1:2", "cuMemHostAlloc:1:2",
+					       "cuLaunchKernel:1:304"};
+	static const char *const later[] = {"cuLaunchKernel:1:2", "cuEventRecord:1:2",
+					    "cuStreamWaitEvent:1:2"};
+
+	for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++) {
+		device_open();
+		CHECK(!t.standin->fail_set(failures[i]));
+		CHECK(dev->codec->prepare(dev, CHUNK, STAGING));
+		t.standin->fail_set(NULL);
+		CHECK(dev->codec->prepare(dev, CHUNK, STAGING)); /* remembered */
+		device_close();
+	}
+	for (size_t i = 0; i < sizeof(later) / sizeof(*later); i++) {
+		struct out out = OUT;
+		struct sl_frame *frame;
+		int rc;
+
+		device_open();
+		CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+		frame = frame_with(CHUNK, CODEC_DATA_INT64, i);
+		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+		CHECK(!t.standin->fail_set(later[i]));
+		rc = out_begin(&out, base, CHUNK, frame);
+		t.standin->fail_set(NULL);
+		CHECK(rc || i == 2); /* nothing to wait for: no call */
+		out_await(&out);
+		if (rc) { /* it is there as before */
+			CHECK(chunk_is(base, CHUNK, CODEC_DATA_INT64, i));
+			CHECK_OK(out_begin(&out, base, CHUNK, frame));
+			out_await(&out);
+		}
+		CHECK(frame->encoded_bytes && frame_is(frame, CODEC_DATA_INT64, i));
+		CHECK(!t.standin->fail_set(later[i]));
+		rc = dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP);
+		t.standin->fail_set(NULL);
+		if (rc)
+			CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+		CHECK(chunk_is(base, CHUNK, CODEC_DATA_INT64, i));
+		CHECK_OK(dev->ops->absent(dev, base, CHUNK, frame, SL_ABSENT_KEPT));
+		dev->ops->frame_put(dev, frame);
+		device_close();
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	(void)argc;
+	if (getenv("SLUICE_CUDA_LIBRARY") && !getenv("CUDA_STANDIN_COPY_BYTES_PER_S")) {
+		setenv("CUDA_STANDIN_COPY_BYTES_PER_S", "500M", 1);
+		setenv("CUDA_STANDIN_DEVICE_BYTES", "512M", 1);
+		CHECK_OK(execv("/proc/self/exe", argv));
+	}
+	cuda_test_open(&t);
+	device_open();
+	if (dev->codec->prepare(dev, CHUNK, STAGING)) {
+		CHECK(!t.standin);
+		printf("SKIP: %s\n", sluice_last_error());
+		return 77;
+	}
+	device_close();
+	each_kind_of_data_comes_back();
+	frames_of_raw_copies_are_not_encoded();
+	without_staging_a_chunk_is_refused_and_stays();
+	random_moves_keep_contents();
+	hashes_are_of_what_is_decoded();
+	what_is_damaged_is_told();
+	what_is_not_prepared_is_refused();
+	if (t.standin)
+		a_driver_that_refuses_leaves_copies_raw();
+	cuda_test_close(&t, NULL);
+	return 0;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * C twins of the codec's kernels (codec/codec.cu) for the stand-in, which knows them without registration: the
+ * host's codec does a whole job in the first block of its row. cli/codec_twin.c runs the kernels themselves.
+ *
+ * Threads: any; one block a call.
+ */
+#ifndef SL_TESTS_STANDIN_CODEC_TWIN_H
+#define SL_TESTS_STANDIN_CODEC_TWIN_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/codec.h"
+#include "codec/format.h"
+#include "codec/job.h"
+#include "standin.h"
+
+typedef void *codec_twin_ptr(const struct sl_standin_block *b, uint64_t addr,
+			     size_t bytes, int access);
+
+/* The job of this block; NULL: another one does it. */
+static inline struct sl_codec_job *
+codec_twin_job(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
+{
+	uint64_t jobs;
+
+	if (b->index[0])
+		return NULL;
+	memcpy(&jobs, params[0], sizeof(jobs));
+	return ptr(b, jobs + b->index[1] * sizeof(struct sl_codec_job),
+		   sizeof(struct sl_codec_job), SL_STANDIN_READ | SL_STANDIN_WRITE);
+}
+
+/* Encoded bytes, which the caller frees, and how many. */
+static inline void *
+codec_twin_encode(const struct sl_standin_block *b, const struct sl_codec_job *job,
+		  codec_twin_ptr *ptr, size_t *n)
+{
+	size_t bytes = (size_t)job->n_blocks * SL_CODEC_BLOCK_BYTES;
+	void *out = malloc(sl_codec_bound(bytes));
+
+	if (!out || sl_codec_encode(ptr(b, job->raw, bytes, SL_STANDIN_READ), bytes,
+				    job->check ? SL_CODEC_CHECK : 0, out,
+				    sl_codec_bound(bytes), n)) {
+		fputs("stand-in driver: the codec's twin cannot encode\n", stderr);
+		abort();
+	}
+	return out;
+}
+
+static inline void
+codec_twin_plan(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
+{
+	struct sl_codec_job *job = codec_twin_job(b, params, ptr);
+	struct sl_codec_header header;
+	size_t n;
+	void *out;
+
+	if (!job)
+		return;
+	out = codec_twin_encode(b, job, ptr, &n);
+	memcpy(&header, out, sizeof(header));
+	job->units = header.flags & SL_CODEC_IS_STORED ? job->n_blocks * SL_CODEC_BLOCK_UNITS
+						       : header.units;
+	job->checksum = header.checksum;
+	free(out);
+}
+
+static inline void
+codec_twin_write(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
+{
+	struct sl_codec_job *job = codec_twin_job(b, params, ptr);
+	size_t n;
+	void *out;
+
+	if (!job)
+		return;
+	out = codec_twin_encode(b, job, ptr, &n);
+	memcpy(ptr(b, job->encoded, n, SL_STANDIN_WRITE), out, n);
+	free(out);
+}
+
+static inline void
+codec_twin_decode(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
+{
+	struct sl_codec_job *job = codec_twin_job(b, params, ptr);
+	size_t bytes;
+
+	if (!job)
+		return;
+	bytes = (size_t)job->n_blocks * SL_CODEC_BLOCK_BYTES;
+	if (sl_codec_decode(ptr(b, job->encoded, job->encoded_bytes, SL_STANDIN_READ),
+			    job->encoded_bytes, job->check ? SL_CODEC_CHECK : 0,
+			    ptr(b, job->raw, bytes, SL_STANDIN_WRITE), bytes))
+		job->damaged = 0;
+}
+
+#endif
