@@ -9,7 +9,10 @@
  *	encode    sl_codec_plan_kernel, then sl_codec_write_kernel, on one stream
  *	decode    sl_codec_decode_kernel
  *
- * Before them the caller sets all fields. units, checksum and damaged are answers, too.
+ * Before them the caller sets all fields. units, checksum and damaged are answers, too: they lie in device
+ * memory, since all thread blocks add to them. sl_codec_job_kernel, of one thread, puts a job there without a copy
+ * that would queue behind chunks: its parameters are the job and its place. What the host is to know goes to
+ * answer.
  */
 #ifndef SL_CODEC_JOB_H
 #define SL_CODEC_JOB_H
@@ -32,6 +35,13 @@ struct sl_codec_job {
 	uint64_t checksum; /* decode: of what was decoded. To compare with the header's */
 	uint32_t units;    /* encode: of all blocks */
 	uint32_t damaged; /* decode: the lowest damaged block; n_blocks: header or table */
+	uint64_t answer; /* of a struct sl_codec_answer in memory that the host sees as well; 0: none */
+};
+
+/* Set before the launch as the fields of the job. */
+struct sl_codec_answer {
+	uint32_t units;   /* encode */
+	uint32_t damaged; /* decode: any damaged block */
 };
 
 #endif

@@ -18,7 +18,7 @@ include=(-I"$root/src" -I"$root/include" -I"$root/tests" -I"$root/tests/cli")
 WARP_BACKWARDS=1 ./kernels 60 2
 # The test itself sees other bytes: a kernel that considers sparse elsewhere.
 mkdir -p broken/codec
-sed "s/SPARSE_ONE_IN 16u/SPARSE_ONE_IN 1u/" "$root/src/codec/codec.cu" > broken/codec/codec.cu
+sed "s/SPARSE_ONE_IN 16u/SPARSE_ONE_IN 1u/" "$root/src/codec/plan.cuh" > broken/codec/plan.cuh
 "$CXX" -std=c++17 -O2 -Wno-attributes -Ibroken "${include[@]}" "$root/tests/cli/codec_kernels.cc" ./*.o -o broken/kernels
 if ./broken/kernels 150 1 > broken/out; then
 	echo "a kernel that makes other bytes was not seen"

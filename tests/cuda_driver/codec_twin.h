@@ -51,6 +51,24 @@ codec_twin_encode(const struct sl_standin_block *b, const struct sl_codec_job *j
 }
 
 static inline void
+codec_twin_put(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
+{
+	uint64_t to;
+
+	memcpy(&to, params[1], sizeof(to));
+	memcpy(ptr(b, to, sizeof(struct sl_codec_job), SL_STANDIN_WRITE), params[0],
+	       sizeof(struct sl_codec_job));
+}
+
+/* Where the host is to see answers. */
+static inline struct sl_codec_answer *
+codec_twin_answer(const struct sl_standin_block *b, const struct sl_codec_job *job,
+		  codec_twin_ptr *ptr)
+{
+	return ptr(b, job->answer, sizeof(struct sl_codec_answer), SL_STANDIN_WRITE);
+}
+
+static inline void
 codec_twin_plan(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
 {
 	struct sl_codec_job *job = codec_twin_job(b, params, ptr);
@@ -79,6 +97,8 @@ codec_twin_write(const struct sl_standin_block *b, void *const *params, codec_tw
 		return;
 	out = codec_twin_encode(b, job, ptr, &n);
 	memcpy(ptr(b, job->encoded, n, SL_STANDIN_WRITE), out, n);
+	if (job->answer)
+		codec_twin_answer(b, job, ptr)->units = job->units;
 	free(out);
 }
 
@@ -95,6 +115,8 @@ codec_twin_decode(const struct sl_standin_block *b, void *const *params, codec_t
 			    job->encoded_bytes, job->check ? SL_CODEC_CHECK : 0,
 			    ptr(b, job->raw, bytes, SL_STANDIN_WRITE), bytes))
 		job->damaged = 0;
+	if (job->damaged != UINT32_MAX && job->answer)
+		codec_twin_answer(b, job, ptr)->damaged = job->damaged;
 }
 
 #endif

@@ -68,6 +68,12 @@ chunk_hash(const struct sl_standin_block *block, void *const *params)
 }
 
 static void
+codec_put(const struct sl_standin_block *block, void *const *params)
+{
+	codec_twin_put(block, params, kernel_ptr);
+}
+
+static void
 codec_plan(const struct sl_standin_block *block, void *const *params)
 {
 	codec_twin_plan(block, params, kernel_ptr);
@@ -88,6 +94,7 @@ codec_decode(const struct sl_standin_block *block, void *const *params)
 /* The library's own: known to all programs. */
 static const struct sl_standin_kernel own_kernels[] = {
 	{SL_CUDA_HASH_KERNEL, chunk_hash, SL_CUDA_HASH_PARAMS, {8, 8, 8, 8, 8, 8, 8}},
+	{SL_CODEC_JOB_KERNEL, codec_put, 2, {sizeof(struct sl_codec_job), 8}},
 	{SL_CODEC_PLAN_KERNEL, codec_plan, 1, {8}},
 	{SL_CODEC_WRITE_KERNEL, codec_write, 1, {8}},
 	{SL_CODEC_DECODE_KERNEL, codec_decode, 1, {8}},

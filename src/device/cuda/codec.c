@@ -33,11 +33,11 @@
 #include "device/cuda/codec_kernels.h"
 #include "device/cuda/cuda.h"
 
-/* A piece of staging. Of those for the way out the first SL_CUDA_STAGED_MAX jobs are theirs. */
+/* A piece of staging. Its job is in device memory, at its end. */
 struct cuda_staged {
 	struct cuda_slab slab; /* first: what moves need of it: address, numbers */
 	uint64_t plans;        /* out: scratch memory of the encoder */
-	struct sl_codec_job *job;
+	uint64_t job;
 	int taken; /* out: from encoding to the end of the copy out */
 };
 
@@ -84,19 +84,21 @@ sl_cuda_codec_fini(struct cuda *cuda)
 	}
 	free(codec->staged);
 	codec->staged = NULL;
-	if (codec->jobs)
-		(void)driver->cuMemFreeHost(codec->jobs);
-	codec->jobs = NULL;
+	if (codec->answers)
+		(void)driver->cuMemFreeHost(codec->answers);
+	codec->answers = NULL;
 	if (codec->module)
 		(void)driver->cuModuleUnload(codec->module);
 	codec->module = NULL;
 }
 
-static struct sl_codec_job *
-job_of_decode(const struct cuda_codec *codec, uint64_t number)
+/* Where the host reads what became of a move. Of those under way in a queue each has its own. */
+static struct sl_codec_answer *
+answer_of(const struct cuda_codec *codec, enum sl_move_queue queue, uint64_t number)
 {
-	return (struct sl_codec_job *)codec->jobs + SL_CUDA_STAGED_MAX +
-	       number % SL_CUDA_MOVES;
+	unsigned first = queue == SL_ENCODES ? 0 : SL_CUDA_MOVES;
+
+	return (struct sl_codec_answer *)codec->answers + first + number % SL_CUDA_MOVES;
 }
 
 static int
@@ -106,12 +108,13 @@ kernels_load(struct cuda *cuda)
 	const struct {
 		const char *name;
 		struct cu_function **function;
-	} kernels[] = {{SL_CODEC_PLAN_KERNEL, &codec->plan},
+	} kernels[] = {{SL_CODEC_JOB_KERNEL, &codec->put},
+		       {SL_CODEC_PLAN_KERNEL, &codec->plan},
 		       {SL_CODEC_WRITE_KERNEL, &codec->write},
 		       {SL_CODEC_DECODE_KERNEL, &codec->decode}};
 	int rc = CUDA_TRY(cuda, cuModuleLoadData, &codec->module, sl_codec_kernels);
 
-	for (unsigned i = 0; i < 3 && !rc; i++)
+	for (unsigned i = 0; i < 4 && !rc; i++)
 		rc = CUDA_TRY(cuda, cuModuleGetFunction, kernels[i].function,
 			      codec->module, kernels[i].name);
 	if (rc && !atomic_load(&cuda->lost))
@@ -136,7 +139,8 @@ staged_bytes_of(uint64_t chunk_bytes)
 {
 	uint64_t n_blocks = chunk_bytes / SL_CODEC_BLOCK_BYTES;
 
-	return sl_round_up(plans_at(chunk_bytes) + n_blocks * sizeof(struct sl_codec_plan),
+	return sl_round_up(plans_at(chunk_bytes) + n_blocks * sizeof(struct sl_codec_plan) +
+				   sl_round_up(sizeof(struct sl_codec_job), 16),
 			   SL_GRANULE_BYTES);
 }
 
@@ -155,52 +159,106 @@ staging_make(struct cuda *cuda)
 		rc = sl_cuda_memory_make(cuda, codec->staged_bytes, 0,
 					 &staged->slab.handle, &staged->slab.alias);
 		staged->plans = staged->slab.alias + plans_at(codec->chunk_bytes);
-		if (i < codec->n_staged)
-			staged->job = (struct sl_codec_job *)codec->jobs + i;
+		staged->job = staged->slab.alias + codec->staged_bytes -
+			      sl_round_up(sizeof(struct sl_codec_job), 16);
 	}
 	return rc;
 }
 
-/* Launches of one job, on a stream. */
 static int
-job_launch(struct cuda *cuda, struct cu_function *kernel, struct cu_stream *stream,
-	   struct sl_codec_job *job, unsigned n_jobs)
+coder_launch(struct cuda *cuda, struct cu_function *kernel, struct cu_stream *stream,
+	     uint64_t job, uint32_t n_blocks)
 {
-	uint64_t jobs = (uintptr_t)job;
-	void *params[] = {&jobs};
+	void *params[] = {&job};
 
-	return CUDA_TRY(cuda, cuLaunchKernel, kernel, SL_CODEC_GRID(job->n_blocks),
-			n_jobs, 1, SL_CODEC_THREADS, 1, 1, 0, stream, params, NULL);
+	return CUDA_TRY(cuda, cuLaunchKernel, kernel, SL_CODEC_GRID(n_blocks), 1, 1,
+			SL_CODEC_THREADS, 1, 1, 0, stream, params, NULL);
 }
 
-/* Each kernel runs once over a chunk of one block: its first launch loads it, which may wait for kernels that
- * run. */
+/* The job of a move, to its place in a piece of staging. */
+static int
+job_put(struct cuda *cuda, struct cu_stream *stream, const struct cuda_staged *staged,
+	struct sl_codec_job *job, enum sl_move_queue queue, uint64_t number)
+{
+	struct sl_codec_answer *answer = answer_of(&cuda->codec, queue, number);
+	uint64_t to = staged->job;
+	void *params[] = {job, &to};
+
+	*answer = (struct sl_codec_answer){.damaged = UINT32_MAX};
+	job->answer = (uintptr_t)answer;
+	job->damaged = UINT32_MAX;
+	return CUDA_TRY(cuda, cuLaunchKernel, cuda->codec.put, 1, 1, 1, 1, 1, 1, 0,
+			stream, params, NULL);
+}
+
+/* Encode bytes at raw into a piece of staging. */
+static int
+encode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t raw,
+	      uint64_t bytes, uint64_t number)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	struct sl_codec_job job = {.raw = raw,
+				   .encoded = staged->slab.alias,
+				   .plans = staged->plans,
+				   .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES),
+				   .check = 1};
+	int rc = job_put(cuda, codec->encodes, staged, &job, SL_ENCODES, number);
+
+	if (!rc)
+		rc = coder_launch(cuda, codec->plan, codec->encodes, staged->job,
+				  job.n_blocks);
+	if (!rc)
+		rc = coder_launch(cuda, codec->write, codec->encodes, staged->job,
+				  job.n_blocks);
+	return rc;
+}
+
+/* Decode what is in a piece of staging to bytes at raw. */
+static int
+decode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t encoded_bytes,
+	      uint64_t raw, uint64_t bytes, uint64_t number)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	struct sl_codec_job job = {.raw = raw,
+				   .encoded = staged->slab.alias,
+				   .encoded_bytes = encoded_bytes,
+				   .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES)};
+	int rc = job_put(cuda, codec->decodes, staged, &job, SL_DECODES, number);
+
+	return rc ? rc
+		  : coder_launch(cuda, codec->decode, codec->decodes, staged->job,
+				 job.n_blocks);
+}
+
+/* What a chunk has become. */
+static uint64_t
+encoded_bytes_of(uint32_t n_blocks, uint32_t units)
+{
+	return SL_CODEC_HEADER_BYTES + sl_codec_table_bytes(n_blocks) +
+	       (uint64_t)units * SL_CODEC_UNIT_BYTES;
+}
+
+/* Each kernel runs once, over zeros: its first launch loads it, which may wait for kernels that run. */
 static int
 kernels_warm(struct cuda *cuda)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	struct cuda_staged *out = codec->staged, *in = codec->staged + codec->n_staged;
-	struct sl_codec_job *job = out->job;
-	int rc = CUDA_TRY(cuda, cuMemsetD8Async, in->slab.alias, 0, SL_CODEC_BLOCK_BYTES,
+	const struct cuda_staged *staged = codec->staged;
+	uint64_t raw = codec->staged[codec->n_staged].slab.alias;
+	int rc = CUDA_TRY(cuda, cuMemsetD8Async, raw, 0, SL_CODEC_BLOCK_BYTES,
 			  codec->encodes);
 
-	*job = (struct sl_codec_job){.raw = in->slab.alias,
-				     .encoded = out->slab.alias,
-				     .plans = out->plans,
-				     .n_blocks = 1,
-				     .damaged = UINT32_MAX};
 	if (!rc)
-		rc = job_launch(cuda, codec->plan, codec->encodes, job, 1);
-	if (!rc)
-		rc = job_launch(cuda, codec->write, codec->encodes, job, 1);
+		rc = encode_launch(cuda, staged, raw, SL_CODEC_BLOCK_BYTES, 0);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->encodes);
-	job->encoded_bytes = SL_CODEC_HEADER_BYTES + sl_codec_table_bytes(1);
 	if (!rc)
-		rc = job_launch(cuda, codec->decode, codec->decodes, job, 1);
+		rc = decode_launch(cuda, staged,
+				   encoded_bytes_of(1, answer_of(codec, SL_ENCODES, 0)->units),
+				   raw, SL_CODEC_BLOCK_BYTES, 0);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->decodes);
-	if (!rc && job->damaged != UINT32_MAX)
+	if (!rc && answer_of(codec, SL_DECODES, 0)->damaged != UINT32_MAX)
 		rc = sl_fail(-EBADMSG,
 			     "device: the codec's kernels do not read what they write");
 	return rc;
@@ -210,12 +268,11 @@ static int
 codec_make(struct cuda *cuda)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	size_t jobs_bytes = (SL_CUDA_STAGED_MAX + SL_CUDA_MOVES) *
-			    sizeof(struct sl_codec_job);
 	int rc = kernels_load(cuda);
 
 	if (!rc)
-		rc = CUDA_TRY(cuda, cuMemHostAlloc, &codec->jobs, jobs_bytes,
+		rc = CUDA_TRY(cuda, cuMemHostAlloc, &codec->answers,
+			      2 * SL_CUDA_MOVES * sizeof(struct sl_codec_answer),
 			      CU_HOST_ALLOC_PORTABLE);
 	if (!rc)
 		rc = staging_make(cuda);
@@ -316,10 +373,10 @@ coded_encoded(struct cuda_pending *pending, int rc)
 {
 	struct coded_out *out = (struct coded_out *)pending;
 	struct cuda *cuda = out->cuda;
-	const struct sl_codec_job *job = out->staged->job;
 	struct cuda_slab from = {.alias = out->staged->slab.alias};
-	uint64_t bytes = SL_CODEC_HEADER_BYTES + sl_codec_table_bytes(job->n_blocks) +
-			 (uint64_t)job->units * SL_CODEC_UNIT_BYTES;
+	uint64_t bytes = encoded_bytes_of(
+		(uint32_t)(out->bytes / SL_CODEC_BLOCK_BYTES),
+		answer_of(&cuda->codec, SL_ENCODES, pending->number)->units);
 
 	sl_cuda_move_ended(cuda, SL_ENCODES, pending->number);
 	if (bytes >= out->bytes) { /* stored as it is, behind the header */
@@ -343,22 +400,14 @@ encode_enqueue(struct cuda *cuda, struct cuda_slab *slab, uint64_t bytes,
 	       struct sl_fence after, struct coded_out *out)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	struct sl_codec_job *job = out->staged->job;
-	/* No more are under way than there is staging: the event of the one before it is over. */
+	/* No more are under way than there is staging: the one that had its event and answer is over. */
 	uint64_t number = atomic_load_explicit(&cuda->progress.queue[SL_ENCODES].issued,
 					       memory_order_relaxed) +
 			  1;
 	int rc = sl_cuda_fence_gate(cuda, codec->encodes, after);
 
-	*job = (struct sl_codec_job){.raw = slab->alias,
-				     .encoded = out->staged->slab.alias,
-				     .plans = out->staged->plans,
-				     .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES),
-				     .damaged = UINT32_MAX};
 	if (!rc)
-		rc = job_launch(cuda, codec->plan, codec->encodes, job, 1);
-	if (!rc)
-		rc = job_launch(cuda, codec->write, codec->encodes, job, 1);
+		rc = encode_launch(cuda, out->staged, slab->alias, bytes, number);
 	if (!rc)
 		rc = sl_cuda_move_number(cuda, SL_ENCODES, number, codec->encodes, slab);
 	else
@@ -448,7 +497,6 @@ decode_enqueue(struct cuda *cuda, struct cuda_slab *slab, struct cuda_staged *st
 	       uint64_t encoded_bytes, uint64_t bytes)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	struct sl_codec_job *job;
 	uint64_t number;
 	int rc = sl_cuda_move_next(cuda, SL_DECODES, &number);
 
@@ -458,13 +506,7 @@ decode_enqueue(struct cuda *cuda, struct cuda_slab *slab, struct cuda_staged *st
 		rc = sl_cuda_fence_gate(cuda, codec->decodes, slab->last);
 	if (rc)
 		return rc;
-	job = job_of_decode(codec, number);
-	*job = (struct sl_codec_job){.raw = slab->alias,
-				     .encoded = staged->slab.alias,
-				     .encoded_bytes = encoded_bytes,
-				     .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES),
-				     .damaged = UINT32_MAX};
-	rc = job_launch(cuda, codec->decode, codec->decodes, job, 1);
+	rc = decode_launch(cuda, staged, encoded_bytes, slab->alias, bytes, number);
 	if (rc)
 		(void)cuda->driver->cuStreamSynchronize(codec->decodes);
 	if (!rc)
@@ -496,14 +538,14 @@ int
 sl_cuda_codec_check(struct cuda *cuda, uint64_t from, uint64_t to)
 {
 	for (uint64_t number = from + 1; number <= to; number++) {
-		const struct sl_codec_job *job = job_of_decode(&cuda->codec, number);
+		uint32_t damaged = answer_of(&cuda->codec, SL_DECODES, number)->damaged;
 
-		if (job->damaged != UINT32_MAX)
-			return sl_fail(-EBADMSG,
-				       "device: block %u of an encoded chunk is damaged: "
-				       "host memory "
-				       "has changed under us",
-				       job->damaged);
+		if (damaged != UINT32_MAX)
+			return sl_fail(
+				-EBADMSG,
+				"device: block %u of an encoded chunk in host memory is "
+				"damaged",
+				damaged);
 	}
 	return 0;
 }

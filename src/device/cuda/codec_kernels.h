@@ -6,6 +6,7 @@
 /* PTX for sm_75 and later; "": the library was built without nvcc. */
 extern const char sl_codec_kernels[];
 
+#define SL_CODEC_JOB_KERNEL    "sl_codec_job_kernel"
 #define SL_CODEC_PLAN_KERNEL   "sl_codec_plan_kernel"
 #define SL_CODEC_WRITE_KERNEL  "sl_codec_write_kernel"
 #define SL_CODEC_DECODE_KERNEL "sl_codec_decode_kernel"

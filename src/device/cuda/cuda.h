@@ -163,16 +163,17 @@ struct cuda_hash {
 #define SL_CUDA_STAGED_MAX 4u
 
 struct cuda_codec {
-	struct sl_mutex lock; /* rank STREAM: of ready; moves.lock has the rest, but what says otherwise */
-	int ready; /* 1: yes; 0: not tried; negative: why it never will be */
-	struct cu_module *module; /* set once ready, so all to jobs */
-	struct cu_function *plan, *write, *decode;
+	struct sl_mutex lock; /* rank STREAM: who makes it ready. moves.lock has what is not set once */
+	/* 1: yes; 0: not tried; negative: why it never will be. atomic: what is set before is seen by who reads 1. */
+	_Atomic int ready;
+	struct cu_module *module; /* set once ready, so all to answers */
+	struct cu_function *put, *plan, *write, *decode;
 	struct cu_stream *encodes, *decodes;
 	struct cu_event *event[2][SL_CUDA_MOVES]; /* encodes, decodes: of move n: n % SL_CUDA_MOVES */
 	struct cuda_staged *staged;               /* of both directions */
 	unsigned n_staged;                        /* of each */
 	uint64_t chunk_bytes, staged_bytes; /* the largest chunk; a piece of staging */
-	void *jobs; /* pinned struct sl_codec_job: of those that leave, then of decode n: n % SL_CUDA_MOVES */
+	void *answers; /* pinned: of encode n at n % SL_CUDA_MOVES, then of decodes */
 	unsigned next_in;
 	struct cuda_queue out_queue, in_queue; /* of the completer streams */
 };

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a block is coded, by a warp: as plan.c. Used by codec.cu. */
+#ifndef SL_CODEC_PLAN_CUH
+#define SL_CODEC_PLAN_CUH
+
+#include "codec/warp.cuh"
+
+/* Where sparse is considered: as in plan.c. */
+#define SPARSE_ONE_IN 16u
+
+/* Of elements of each size, by the logarithm of their bytes. All lanes have the same. */
+struct warp_stats {
+	uint64_t or_bits;     /* of 8 bytes: those of smaller elements are folded */
+	uint64_t and_bits[4]; /* of elements that are not zero */
+	uint32_t zeros[4];
+};
+
+static __device__ uint64_t
+fold_or(uint64_t bits, uint32_t shift)
+{
+	for (uint32_t s = 3; s > shift; s--)
+		bits |= bits >> (4u << s);
+	return shift == 3 ? bits : bits & ((1ull << (8u << shift)) - 1);
+}
+
+static __device__ uint64_t
+fold_and(uint64_t bits, uint32_t shift)
+{
+	for (uint32_t s = 3; s > shift; s--)
+		bits &= bits >> (4u << s);
+	return shift == 3 ? bits : bits & ((1ull << (8u << shift)) - 1);
+}
+
+/* All bits of each element of 1 << shift bytes that is zero, in a word of 8 bytes. */
+static __device__ uint64_t
+zeros_mask(uint64_t word, uint32_t shift)
+{
+	const uint64_t top = shift == 0   ? 0x8080808080808080ull
+			     : shift == 1 ? 0x8000800080008000ull
+			     : shift == 2 ? 0x8000000080000000ull
+					  : 0x8000000000000000ull;
+	uint32_t bits = 8u << shift;
+	/* The top bit of an element: set if any of its bits is. No carry leaves an element. */
+	uint64_t any = (((word & ~top) + ~top) | word) & top;
+	uint64_t ones = (any ^ top) >> (bits - 1);
+
+	return shift == 3 ? 0 - ones : ones * ((1ull << bits) - 1);
+}
+
+static __device__ void
+stats_make(const union warp_block *block, struct warp_stats *stats)
+{
+	uint32_t low, high;
+
+	stats->or_bits = 0;
+	for (uint32_t s = 0; s < 4; s++) {
+		stats->and_bits[s] = ~0ull;
+		stats->zeros[s] = 0;
+	}
+	for (uint32_t i = lane_id(); i < 512; i += 32) {
+		uint64_t word = block->u64[i];
+
+		stats->or_bits |= word;
+		for (uint32_t s = 0; s < 4; s++) {
+			uint64_t mask = zeros_mask(word, s);
+
+			stats->and_bits[s] &= word | mask;
+			stats->zeros[s] += __popcll(mask) >> (3 + s);
+		}
+	}
+	stats->or_bits = warp_or(stats->or_bits);
+	for (uint32_t s = 0; s < 4; s++)
+		stats->and_bits[s] = fold_and(~warp_or(~stats->and_bits[s]), s);
+	/* At most 4096 of each: two sums at once. */
+	low = warp_sum(stats->zeros[0] | stats->zeros[1] << 16);
+	high = warp_sum(stats->zeros[2] | stats->zeros[3] << 16);
+	stats->zeros[0] = low & 0xffff;
+	stats->zeros[1] = low >> 16;
+	stats->zeros[2] = high & 0xffff;
+	stats->zeros[3] = high >> 16;
+}
+
+/* How exponents are coded: lane i has entry i of the dictionary; the rest is the same in all. */
+struct warp_exponents {
+	uint32_t entry;
+	uint32_t mode, m2, m3, bytes;
+};
+
+/*
+ * The 16 most frequent exponents of m, and the mode. keys: of the 8 exponents of this lane, from
+ * 8 * lane on, (count << 8 | 255 - exponent), 0 where the count is; they are used up.
+ */
+static __device__ void
+exponents_choose(uint32_t *keys, uint32_t m, struct warp_exponents *out)
+{
+	uint32_t lane = lane_id(), total = 0, sum = 0, entry = 0, key;
+	uint32_t m2 = 0, m3 = 0, bytes = UINT32_MAX, cost, sum1, sum2, mode = lane % 16;
+
+	/* Lane i gets sums[i], how many the first i are. */
+	for (uint32_t r = 0; r < SL_CODEC_DICT_MAX; r++) {
+		uint32_t best = 0;
+
+		for (uint32_t k = 0; k < 8; k++)
+			best = max(best, keys[k]);
+		best = warp_max(best);
+		for (uint32_t k = 0; k < 8; k++)
+			if (keys[k] == best)
+				keys[k] = 0;
+		if (lane == r)
+			entry = best ? 255 - (best & 0xff) : 0;
+		total += best >> 8;
+		if (lane == r + 1)
+			sum = total;
+	}
+	sum1 = __shfl_sync(ALL, sum, sl_codec_n1(mode));
+	sum2 = __shfl_sync(ALL, sum, sl_codec_n1(mode) + sl_codec_n2(mode));
+	m2 = m - sum1;
+	m3 = m - sum2;
+	if (sl_codec_escapes(mode) || !m2)
+		bytes = sl_codec_dict_bytes(mode) + sl_codec_exponent_bytes(mode, m, m2, m3);
+	/* Of several the lowest mode. */
+	cost = bytes == UINT32_MAX ? UINT32_MAX : bytes << 4 | mode;
+	key = warp_min(cost);
+	out->mode = key & 15;
+	out->bytes = key >> 4;
+	out->m2 = __shfl_sync(ALL, m2, out->mode);
+	out->m3 = __shfl_sync(ALL, m3, out->mode);
+	out->entry = lane < sl_codec_n1(out->mode) + sl_codec_n2(out->mode) ? entry : 0;
+}
+
+/* The keys of this lane's exponents, of which zeros of exponent 0 are not counted. */
+static __device__ void
+keys_make(uint32_t kind, const uint32_t (*count)[256], uint32_t zeros, uint32_t *keys)
+{
+	uint32_t lane = lane_id(), all = 0;
+
+	for (uint32_t k = 0; k < 8; k++) {
+		uint32_t exponent = 8 * lane + k;
+		uint32_t n = count[1][exponent];
+
+		if (kind != SL_CODEC_FP32)
+			n += count[0][exponent];
+		all += n;
+		if (exponent == 0 && kind != SL_CODEC_FP16)
+			n -= zeros;
+		keys[k] = n ? n << 8 | (255 - exponent) : 0;
+	}
+	if (kind != SL_CODEC_FP16)
+		return;
+	/* Without the low three bits a lane has one exponent. */
+	for (uint32_t k = 0; k < 8; k++)
+		keys[k] = 0;
+	if (lane == 0)
+		all -= zeros;
+	keys[0] = all ? all << 8 | (255 - lane) : 0;
+}
+
+/* A candidate for each of lanes 0 to 13: kind and sparse; its bytes without exponents. */
+static __device__ uint32_t
+candidate_bytes(const struct warp_stats *stats, uint32_t kind, uint32_t sparse, uint32_t *m,
+		uint64_t *varying, uint64_t *base)
+{
+	uint32_t shift = sl_codec_element_shift(kind), n = sl_codec_elements(kind);
+	uint32_t n_rest = sl_codec_rest_bytes(kind), zeros = stats->zeros[shift];
+	uint64_t or_bits = fold_or(stats->or_bits, shift);
+	uint64_t and_bits = zeros && !sparse ? 0 : stats->and_bits[shift];
+	uint32_t bytes = sizeof(struct sl_codec_head) + sl_codec_round(2 * n_rest, 4);
+
+	if (sparse && zeros * SPARSE_ONE_IN < n)
+		return UINT32_MAX;
+	*m = n - (sparse ? zeros : 0);
+	*varying = sl_codec_rest(kind, or_bits ^ and_bits);
+	*base = sl_codec_rest(kind, and_bits);
+	for (uint32_t j = 0; j < n_rest; j++)
+		bytes += sl_codec_byte_bytes(*m, (uint32_t)(*varying >> 8 * j) & 0xff);
+	return bytes + (sparse ? n / 8 : 0);
+}
+
+/* How a block that is not constant is coded; lane 0 writes it to *plan, and the entry. */
+static __device__ uint16_t
+plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_codec_plan *plan)
+{
+	uint32_t lane = lane_id(), kind = SL_CODEC_U8 + lane / 2, sparse = lane % 2;
+	uint32_t m = 0, bytes = UINT32_MAX, key, winner, units;
+	uint64_t varying = 0, base = 0;
+	struct warp_exponents best = {0, 0, 0, 0, 0};
+	struct warp_stats stats;
+
+	stats_make(block, &stats);
+	for (uint32_t i = lane; i < 512; i += 32)
+		(&count[0][0])[i] = 0;
+	__syncwarp();
+	for (uint32_t i = lane; i < 1024; i += 32) {
+		uint32_t word = block->u32[i];
+
+		atomicAdd(&count[0][word >> 7 & 0xff], 1u);
+		atomicAdd(&count[1][word >> 23 & 0xff], 1u);
+	}
+	__syncwarp();
+	if (kind < SL_CODEC_KIND_COUNT)
+		bytes = candidate_bytes(&stats, kind, sparse, &m, &varying, &base);
+	for (uint32_t c = 2 * (SL_CODEC_BF16 - SL_CODEC_U8); c < 14; c++) {
+		uint32_t rest = __shfl_sync(ALL, bytes, c), m_c = __shfl_sync(ALL, m, c);
+		struct warp_exponents exponents;
+		uint32_t keys[8];
+
+		if (rest >= SL_CODEC_BLOCK_UNITS * SL_CODEC_UNIT_BYTES)
+			continue; /* in all lanes */
+		keys_make(SL_CODEC_U8 + c / 2, count,
+			  c % 2 ? sl_codec_elements(SL_CODEC_U8 + c / 2) - m_c : 0, keys);
+		exponents_choose(keys, m_c, &exponents);
+		if (lane == c)
+			bytes += exponents.bytes;
+		/* Kept if it is the best so far: below it can only be beaten by a later one. */
+		key = lane <= c && bytes != UINT32_MAX
+			      ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane
+			      : UINT32_MAX;
+		/* Floats behind c are without their exponents yet; lanes up to c are complete. */
+		if ((warp_min(key) & 31) == c)
+			best = exponents;
+	}
+	key = bytes != UINT32_MAX ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane : UINT32_MAX;
+	/* A float of which the rest alone is too much has no exponents: it cannot win. */
+	key = warp_min(key);
+	winner = key & 31;
+	units = (key >> 5) / SL_CODEC_UNIT_BYTES;
+	if (units >= SL_CODEC_BLOCK_UNITS) {
+		if (lane == 0) {
+			plan->kind = SL_CODEC_RAW;
+			plan->sparse = 0;
+			plan->units = SL_CODEC_BLOCK_UNITS;
+		}
+		return SL_CODEC_ENTRY(SL_CODEC_RAW, 0, SL_CODEC_BLOCK_UNITS);
+	}
+	if (lane == winner) {
+		plan->kind = (uint8_t)kind;
+		plan->sparse = (uint8_t)sparse;
+		plan->units = (uint16_t)units;
+		plan->m = (uint16_t)m;
+		plan->mode = sl_codec_is_float(kind) ? (uint8_t)best.mode : 0;
+		plan->m2 = sl_codec_is_float(kind) ? (uint16_t)best.m2 : 0;
+		plan->m3 = sl_codec_is_float(kind) ? (uint16_t)best.m3 : 0;
+		plan->zero = 0;
+		for (uint32_t j = 0; j < SL_CODEC_REST_MAX; j++) {
+			plan->varying[j] = (uint8_t)(varying >> 8 * j);
+			plan->base[j] = (uint8_t)(base >> 8 * j);
+		}
+	}
+	if (lane < SL_CODEC_DICT_MAX)
+		plan->dict[lane] = (uint8_t)best.entry;
+	return SL_CODEC_ENTRY(SL_CODEC_U8 + winner / 2, winner % 2, units);
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A block is encoded by its plan, by a warp: as encode.c. Used by codec.cu. */
+#ifndef SL_CODEC_WRITE_CUH
+#define SL_CODEC_WRITE_CUH
+
+#include "codec/warp.cuh"
+
+static __device__ void
+word_put(union warp_block *out, uint32_t at, uint32_t word)
+{
+	if (lane_id() == 0)
+		out->u32[at / 4] = word;
+}
+
+/* Keep the elements that are not zero, and write the bitmap. In place: none moves to a place that is
+ * not read yet. */
+static __device__ void
+elements_compact(union warp_block *block, uint32_t kind, union warp_block *out, uint32_t bitmap)
+{
+	uint32_t shift = sl_codec_element_shift(kind), done = 0;
+
+	for (uint32_t row = 0; row < sl_codec_elements(kind) / 32; row++) {
+		uint64_t element = element_get(block, shift, row * 32 + lane_id());
+		uint32_t there = __ballot_sync(ALL, element != 0);
+
+		if (element)
+			element_set(block, shift, done + __popc(there & lanes_below()), element);
+		word_put(out, bitmap + 4 * row, there);
+		done += __popc(there);
+		__syncwarp();
+	}
+}
+
+/* The place of an exponent in the dictionary's n entries, of several the first; n: none. */
+static __device__ uint32_t
+code_find(uint32_t exponent, const uint8_t *dict, uint32_t n)
+{
+	uint32_t code = n;
+
+	for (uint32_t k = n; k-- > 0;)
+		if (dict[k] == exponent)
+			code = k;
+	return code;
+}
+
+static __device__ void
+exponents_write(const union warp_block *block, const struct sl_codec_plan *plan,
+		const struct sl_codec_parts *parts, uint8_t *second, union warp_block *out)
+{
+	uint32_t shift = sl_codec_element_shift(plan->kind), escapes = sl_codec_escapes(plan->mode);
+	uint32_t n1 = sl_codec_n1(plan->mode), n2 = sl_codec_n2(plan->mode);
+	uint32_t k1 = sl_codec_k1(plan->mode), k2 = sl_codec_k2(plan->mode);
+	uint32_t done = 0;
+
+	for (uint32_t row = 0; row < sl_codec_rows(plan->m); row++) {
+		uint32_t i = row * 32 + lane_id(), is = i < plan->m, exponent = 0, code = 0;
+		uint32_t left;
+
+		if (is) {
+			exponent = sl_codec_exponent(plan->kind, element_get(block, shift, i));
+			code = code_find(exponent, plan->dict, n1);
+		}
+		for (uint32_t k = 0; k < k1; k++)
+			word_put(out, parts->first + 4 * (row * k1 + k),
+				 __ballot_sync(ALL, code >> k & 1));
+		left = __ballot_sync(ALL, is && escapes && code == n1);
+		if (left >> lane_id() & 1)
+			second[done + __popc(left & lanes_below())] = (uint8_t)exponent;
+		done += __popc(left);
+	}
+	__syncwarp();
+	done = 0;
+	for (uint32_t row = 0; row < sl_codec_rows(plan->m2); row++) {
+		uint32_t i = row * 32 + lane_id(), is = i < plan->m2, exponent = 0, code = 0;
+		uint32_t left;
+
+		if (is) {
+			exponent = second[i];
+			code = code_find(exponent, plan->dict + n1, n2);
+		}
+		for (uint32_t k = 0; k < k2; k++)
+			word_put(out, parts->second + 4 * (row * k2 + k),
+				 __ballot_sync(ALL, code >> k & 1));
+		left = __ballot_sync(ALL, is && code == n2);
+		if (left >> lane_id() & 1)
+			out->u8[parts->third + done + __popc(left & lanes_below())] =
+				(uint8_t)exponent;
+		done += __popc(left);
+	}
+}
+
+/* Byte j of the rest of all elements. */
+static __device__ void
+rest_write(const union warp_block *block, const struct sl_codec_plan *plan, uint32_t j,
+	   uint32_t at, union warp_block *out)
+{
+	uint32_t shift = sl_codec_element_shift(plan->kind), varying = plan->varying[j];
+
+	if (!varying)
+		return;
+	for (uint32_t row = 0; row < sl_codec_rows(plan->m); row++) {
+		uint32_t i = row * 32 + lane_id();
+		uint32_t byte = 0;
+
+		if (i < plan->m)
+			byte = (uint32_t)(sl_codec_rest(plan->kind,
+							element_get(block, shift, i)) >>
+					  8 * j) &
+			       0xff;
+		if (varying == 0xff) {
+			if (i < plan->m)
+				out->u8[at + i] = (uint8_t)byte;
+			continue;
+		}
+		for (uint32_t left = varying; left; left &= left - 1) {
+			word_put(out, at, __ballot_sync(ALL, byte >> (__ffs((int)left) - 1) & 1));
+			at += 4;
+		}
+	}
+}
+
+/* A block of elements, into out. */
+static __device__ void
+elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_t *second,
+	       union warp_block *out)
+{
+	uint32_t n_rest = sl_codec_rest_bytes(plan->kind), lane = lane_id();
+	struct sl_codec_parts parts;
+
+	sl_codec_place(plan->kind, plan->sparse, plan->mode, plan->m, plan->m2, plan->m3,
+		       plan->varying, &parts);
+	for (uint32_t i = lane; i < plan->units; i += 32)
+		out->quads[i] = make_uint4(0, 0, 0, 0);
+	__syncwarp();
+	if (lane == 0) {
+		out->u8[0] = plan->mode;
+		out->u16[1] = plan->m;
+		out->u16[2] = plan->m2;
+		out->u16[3] = plan->m3;
+	}
+	if (lane < n_rest) {
+		out->u8[parts.masks + lane] = plan->varying[lane];
+		out->u8[parts.masks + n_rest + lane] = plan->base[lane];
+	}
+	if (sl_codec_is_float(plan->kind) &&
+	    lane < sl_codec_n1(plan->mode) + sl_codec_n2(plan->mode))
+		out->u8[parts.dict + lane] = plan->dict[lane];
+	if (plan->sparse)
+		elements_compact(block, plan->kind, out, parts.bitmap);
+	if (sl_codec_is_float(plan->kind))
+		exponents_write(block, plan, &parts, second, out);
+	for (uint32_t j = 0; j < n_rest; j++)
+		rest_write(block, plan, j, parts.rest[j], out);
+}
+
+/* 1: blocks and table are no smaller than the raw bytes. */
+static __device__ int
+is_stored(const struct sl_codec_job *job)
+{
+	return sl_codec_table_bytes(job->n_blocks) + (uint64_t)job->units * SL_CODEC_UNIT_BYTES >=
+	       (uint64_t)job->n_blocks * 4096;
+}
+
+static __device__ void
+header_write(const struct sl_codec_job *job)
+{
+	struct sl_codec_header *header = (struct sl_codec_header *)job->encoded;
+	uint16_t *table = (uint16_t *)(header + 1);
+
+	if (threadIdx.x == 0) {
+		header->magic = SL_CODEC_MAGIC;
+		header->version = SL_CODEC_VERSION;
+		header->flags = (uint16_t)((job->check ? SL_CODEC_HAS_CHECKSUM : 0) |
+					   (is_stored(job) ? SL_CODEC_IS_STORED : 0));
+		header->n_blocks = job->n_blocks;
+		header->units = is_stored(job) ? 0 : job->units;
+		header->checksum = job->check ? job->checksum : 0;
+		for (uint32_t i = 0; i < 5; i++)
+			header->zero[i] = 0;
+	}
+	if (is_stored(job))
+		return;
+	for (uint32_t i = job->n_blocks + threadIdx.x;
+	     i < sl_codec_table_bytes(job->n_blocks) / 2; i += SL_CODEC_THREADS)
+		table[i] = 0;
+}
+
+#endif
