@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
@@ -243,7 +244,8 @@ doctor_check_gpu(struct doctor *doctor)
 	const struct sl_cuda_driver *driver;
 	struct sl_cuda_device_info info;
 	char names[256] = "", memory[32];
-	int rc = sl_cuda_driver_open(&driver);
+	int rc = sl_cuda_driver_open(&driver), capability = INT_MAX;
+	const char *lacks;
 
 	/* Both failures say themselves what to do, and that the software device remains. */
 	if (rc) {
@@ -259,6 +261,8 @@ doctor_check_gpu(struct doctor *doctor)
 				    sluice_last_error());
 			return;
 		}
+		if (info.capability < capability)
+			capability = info.capability;
 		doctor->gpus[doctor->gpu_n++] = (struct doctor_gpu){
 			.memory_bytes = info.memory_bytes, .is_mig = info.is_mig};
 		sl_size_format(info.memory_bytes, memory, sizeof(memory));
@@ -274,10 +278,13 @@ doctor_check_gpu(struct doctor *doctor)
 			return;
 		}
 	}
+	lacks = sl_cuda_codec_lacks(capability);
 	finding_add(doctor, LEVEL_OK, "gpu", NULL,
-		    "%d device%s (%.200s), driver for CUDA %d.%d", driver->n_devices,
-		    driver->n_devices == 1 ? "" : "s", names, driver->version / 1000,
-		    driver->version % 1000 / 10);
+		    "%d device%s (%.200s), driver for CUDA %d.%d; %scompression on "
+		    "the link%s%s",
+		    driver->n_devices, driver->n_devices == 1 ? "" : "s", names,
+		    driver->version / 1000, driver->version % 1000 / 10,
+		    lacks ? "no " : "", lacks ? ": " : "", lacks ? lacks : "");
 }
 
 /* ---- all tiers ---- */

@@ -116,10 +116,10 @@ enum sluice_host_pin {
 	SLUICE_HOST_PIN_COUNT
 };
 
-/* Whether what is spilled is compressed on its way to the disk, losslessly. */
+/* Whether what leaves a GPU, and what is spilled to the disk, is compressed, losslessly. */
 enum sluice_compress {
 	SLUICE_COMPRESS_NEVER,
-	SLUICE_COMPRESS_AUTO,   /* chunks of which a sample becomes smaller */
+	SLUICE_COMPRESS_AUTO, /* chunks that become smaller, by a sample or by what was seen */
 	SLUICE_COMPRESS_ALWAYS, /* every chunk that becomes smaller */
 	SLUICE_COMPRESS_COUNT
 };

@@ -39,6 +39,8 @@ extern "C" {
 	M(STORE_WRITE_BACK,  "store_write_back",     "bytes",  "host to store, background write-back of files") \
 	M(STORE_WRITE_SYNC,  "store_write_sync",     "bytes",  "host to store, sync or unmap") \
 	M(STORE_WRITE_SPILL, "store_write_spill",    "bytes",  "host to store, anonymous or volatile data without room") \
+	M(COMPRESS_OUT_SAVED, "compress_out_saved",  "bytes",  "of d2h_*: not copied, since the device has compressed them") \
+	M(COMPRESS_IN_SAVED, "compress_in_saved",    "bytes",  "of h2d_*: not copied, since host memory has them compressed") \
 	M(COMPRESS_READ_SAVED, "compress_read_saved", "bytes", "of store_read_*: not read, since the store has them compressed") \
 	M(COMPRESS_WRITE_SAVED,"compress_write_saved","bytes", "of store_write_*: not written, since the store has them compressed") \
 	M(READAHEAD_WASTED,  "readahead_wasted",     "bytes",  "read ahead and dropped unused") \

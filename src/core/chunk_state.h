@@ -18,7 +18,8 @@
  *   SYNCING   as DEVICE; a snapshot of it is being taken or written to the store.
  *   EVICTING  leaving the device; touches wait.
  *   MAPPING   as HOST, and its mapping changes: granules are on their way between the frame and the
- *             host map (devices with hostmap), or kernels are to reach it: touches wait.
+ *             host map (devices with hostmap), kernels are to reach it, or its frame is decoded: touches
+ *             wait.
  *   POISONED  a write to the store failed: what the store has is unknown; the frame has the
  *             contents and is kept until a later write succeeds.
  * In every state that is in flight one thread or one request owns the chunk; the others wait on it.
@@ -71,11 +72,11 @@
 	M(WRITING,  STORE,    write_done, "the store is up to date and the frame was let go") \
 	M(WRITING,  POISONED, write_done | sl_write_begin, "the effect is unknown, or there is no place: the frame is kept") \
 	M(EMPTY,    MAPPING,  sl_host_zero, "host code's first touch: zeros in a frame") \
-	M(HOST,     MAPPING,  granule_show | granule_written | granules_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
-	M(POISONED, MAPPING,  granule_show | granule_written | granules_hide | reach_change, "host code touches it, a kernel is to reach it, or that ends") \
+	M(HOST,     MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \
+	M(POISONED, MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \
 	M(MAPPING,  EMPTY,    sl_host_zero, "no frame: as before") \
-	M(MAPPING,  HOST,     sl_host_zero | granule_show | granule_written | granules_hide | reach_change, "zeros, shown, reachable by kernels, or back in the frame") \
-	M(MAPPING,  POISONED, granule_show | granule_written | granules_hide | reach_change, "shown, reachable by kernels, or back in the frame") \
+	M(MAPPING,  HOST,     sl_host_zero | granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "zeros, shown, reachable by kernels, or back in the frame") \
+	M(MAPPING,  POISONED, granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "shown, reachable by kernels, or back in the frame") \
 	M(HOST,     STORE,    sl_host_let_go, "clean frame let go") \
 	M(HOST,     EMPTY,    copies_discard, "contents declared dead") \
 	M(POISONED, EMPTY,    copies_discard, "contents declared dead") \

@@ -23,6 +23,7 @@
  *     sum of their chunk sizes.
  *  I8 a chunk that is populated by page has no compressed extent: its pages are read and written
  *     one by one.
+ *  I9 an encoded frame is of a chunk that is neither shown, nor reached, nor populated by page.
  */
 #ifndef SL_CORE_TYPES_H
 #define SL_CORE_TYPES_H
@@ -156,6 +157,7 @@ struct sl_host {
 	enum sl_host_list list;
 	int settled;       /* counts to the host budget; else to staging */
 	int active;        /* counted in host.staging_active */
+	int encodes;       /* its copy out goes by way of the codec */
 	int let_go;        /* free the frame when the write completes */
 	int write_counter; /* enum sluice_counter of the write in flight */
 	uint64_t event;    /* of its move or I/O: events.h */
@@ -245,6 +247,9 @@ struct sl_region {
 	int measure;              /* advised so */
 	struct sl_hashes *hashes; /* of each chunk; NULL: none hashed yet. Owned by dirty_hash.c */
 	uint64_t full_pins; /* launches so far that have pinned all of it at once */
+	struct {
+		uint8_t skips, backoff; /* so many of its chunks go out as they are: now, next time */
+	} encode;
 	enum sluice_population population;
 	enum sl_delivery delivery;
 	uint64_t ready[SL_READINESS_COUNT];
@@ -425,6 +430,7 @@ struct sluice_space {
 		uint32_t late;  /* of them: those that somebody has waited for in vain */
 		uint32_t stops; /* reasons not to hash now */
 	} measure;
+	int encodes; /* set once: the device encodes what leaves it */
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */
 	uint64_t launch_clock;

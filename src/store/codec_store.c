@@ -121,12 +121,22 @@ sample_pays(const struct codec_store *cs, const struct sl_io *io)
 	return 16 * encoded < 15 * looked;
 }
 
+/* n bytes become whole pages. */
+static size_t
+extent_pad(void *buffer, size_t n)
+{
+	size_t pages = (n + SL_STORE_ALIGN - 1) / SL_STORE_ALIGN * SL_STORE_ALIGN;
+
+	memset((char *)buffer + n, 0, pages - n);
+	return pages;
+}
+
 /* The encoded bytes in the coder's buffer, in whole pages; 0: they are not worth it. */
 static size_t
 extent_encode(struct coder *coder, const struct sl_io *io)
 {
 	size_t room = io->bytes - SL_STORE_ALIGN; /* a page less at least, or it is not worth it */
-	size_t n, pages;
+	size_t n;
 
 	if (io->bytes % SL_CODEC_BLOCK_BYTES || io->bytes <= SL_STORE_ALIGN ||
 	    io->bytes > SL_CODEC_BYTES_MAX || !sample_pays(coder->store, io))
@@ -134,18 +144,17 @@ extent_encode(struct coder *coder, const struct sl_io *io)
 	if (buffer_grow(coder, io->bytes) ||
 	    sl_codec_encode(io->buf, io->bytes, SL_CODEC_CHECK, coder->buffer, room, &n))
 		return 0;
-	pages = (n + SL_STORE_ALIGN - 1) / SL_STORE_ALIGN * SL_STORE_ALIGN;
-	memset((char *)coder->buffer + n, 0, pages - n);
-	return pages;
+	return extent_pad(coder->buffer, n);
 }
 
 static void
 extent_write(struct coder *coder, struct sl_io *io)
 {
-	size_t bytes = extent_encode(coder, io);
+	size_t bytes = io->is_encoded ? extent_pad(io->buf, io->encoded_bytes)
+				      : extent_encode(coder, io);
 
 	io->encoded_bytes = bytes;
-	io->result = inner_run(coder, io, bytes ? coder->buffer : io->buf,
+	io->result = inner_run(coder, io, bytes && !io->is_encoded ? coder->buffer : io->buf,
 			       bytes ? bytes : io->bytes);
 }
 

@@ -97,6 +97,41 @@ extents_come_back_whatever_they_are(const struct config *c)
 	free(in);
 }
 
+/* What was encoded before is written as it is, in whole pages. */
+static void
+encoded_bytes_are_taken(const struct config *c)
+{
+	char *data = buffer_new(EXTENT), *in = buffer_new(EXTENT), path[512];
+	struct sl_store *store = codec_open(c, path, sizeof(path), SL_STORE_CODEC_AUTO);
+	char *coded = buffer_new(2 * EXTENT);
+	struct request r;
+	struct sl_io *io = &r.io;
+	size_t n, encoded;
+	sem_t over;
+
+	weights_fill(data, EXTENT, 3);
+	memset(coded, 0x55, 2 * EXTENT);
+	CHECK(!sl_codec_encode(data, EXTENT, SL_CODEC_CHECK, coded, 2 * EXTENT, &n));
+	sem_init(&over, 0, 0);
+	request_set(&r, &over, SL_IO_WRITE, SL_IO_DEMAND, coded, 4096, EXTENT);
+	io->encode = io->is_encoded = 1;
+	io->encoded_bytes = n;
+	sl_store_submit(store, &io, 1);
+	sem_take(&over);
+	sem_destroy(&over);
+	encoded = io->encoded_bytes;
+	CHECK(!io->result && encoded >= n && encoded - n < SL_STORE_ALIGN &&
+	      encoded % SL_STORE_ALIGN == 0);
+	CHECK(plain_file_length(path) == 4096 + encoded);
+	CHECK(!extent_run(store, SL_IO_READ, in, 4096, EXTENT, &encoded));
+	CHECK(!memcmp(in, data, EXTENT));
+	store->ops->close(store);
+	unlink(path);
+	free(coded);
+	free(data);
+	free(in);
+}
+
 static void
 many_requests_at_once_have_their_own_buffers(const struct config *c)
 {
@@ -260,6 +295,7 @@ failures_of_the_wrapped_store_and_of_memory_are_passed_on(const struct config *c
 static const struct store_test tests[] = {
 	TEST(extents_come_back_whatever_they_are, STORE_EVERYWHERE),
 	TEST(many_requests_at_once_have_their_own_buffers, STORE_EVERYWHERE),
+	TEST(encoded_bytes_are_taken, STORE_EVERYWHERE),
 	TEST(auto_looks_at_a_sample_first, STORE_ENGINE),
 	TEST(damage_is_an_error_of_its_extent_alone, STORE_ENGINE),
 	TEST(failures_of_the_wrapped_store_and_of_memory_are_passed_on, STORE_ENGINE),

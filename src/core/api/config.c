@@ -88,7 +88,7 @@ static const struct key keys[] = {
 	 "when host memory is pinned (CUDA)"},
 	{"publish", KEY_FLAG, AT(publish), NULL, "let `sluice stat` read the counters"},
 	{"spill_dirs", KEY_TEXT, AT(spill_dirs), NULL, "directories for spill files"},
-	{"compress", KEY_CHOICE, AT(compress), compress_names, "compress what is spilled"},
+	{"compress", KEY_CHOICE, AT(compress), compress_names, "compress what leaves a GPU, and what is spilled"},
 	{"share", KEY_CHOICE, AT(share), share_names, "share the device with other programs"},
 	{"soft_memory", KEY_SIZE, AT(soft_memory_bytes), NULL,
 	 "what the software device has for all that share it; 0: half of the memory"},

@@ -131,6 +131,8 @@ space_start(struct sluice_space *s, const struct sl_space_in *in)
 		rc = sl_mover_start(s);
 	if (!rc && s->config.measure)
 		sl_dirty_hash_prepare(s);
+	if (!rc)
+		sl_encode_prepare(s);
 	/* Nobody's program is to fail because it cannot be looked at. */
 	if (!rc && s->config.publish && sl_publisher_create(s, s->device->uuid, &s->publisher))
 		sl_log_once("publish", SL_WARN, "publish",

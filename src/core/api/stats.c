@@ -86,13 +86,15 @@ counters_sum(const struct sluice_stats *stats, enum sluice_counter first,
 uint64_t
 sluice_stats_h2d_bytes(const struct sluice_stats *stats)
 {
-	return counters_sum(stats, SLUICE_COUNTER_H2D_LAUNCH, SLUICE_COUNTER_H2D_PREFETCH);
+	return counters_sum(stats, SLUICE_COUNTER_H2D_LAUNCH, SLUICE_COUNTER_H2D_PREFETCH) -
+	       stats->counter[SLUICE_COUNTER_COMPRESS_IN_SAVED];
 }
 
 uint64_t
 sluice_stats_d2h_bytes(const struct sluice_stats *stats)
 {
-	return counters_sum(stats, SLUICE_COUNTER_D2H_EVICT, SLUICE_COUNTER_D2H_SYNC);
+	return counters_sum(stats, SLUICE_COUNTER_D2H_EVICT, SLUICE_COUNTER_D2H_SYNC) -
+	       stats->counter[SLUICE_COUNTER_COMPRESS_OUT_SAVED];
 }
 
 uint64_t

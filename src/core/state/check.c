@@ -25,6 +25,9 @@ check_pages(const struct sl_chunk *c)
 {
 	uint32_t n = (uint32_t)(c->region->chunk_bytes / SL_PAGE_BYTES);
 
+	if (c->host && c->host->frame->encoded_bytes &&
+	    (c->pages || c->hostmap || c->flags & SL_ZEROCOPY))
+		return broken(c, "an encoded frame is shown or reached");
 	if (!c->pages)
 		return 0;
 	if (sl_chunk_is_encoded(c))

@@ -153,10 +153,27 @@ evict_arrived(void *cookie, int rc)
 								: SL_CHUNK_EMPTY);
 		sl_host_put(h);
 	} else {
+		if (h->encodes)
+			sl_encoded(c, h);
 		evict_place(c, SL_EVICT_ROOM);
 	}
 	sl_region_leave(r);
 	sl_space_unlock(s);
+}
+
+/* The copy out of c begins: encoded, if it is to be and can be. */
+SL_NOT_HELD static int
+evict_start(struct sl_chunk *c, struct sl_host *h)
+{
+	struct sl_region *r = c->region;
+	struct sl_device *dev = r->space->device;
+
+	if (h->encodes && !dev->codec->absent_start(dev, sl_chunk_addr(c), r->chunk_bytes,
+						    h->frame, evict_arrived, h))
+		return 0;
+	h->encodes = 0;
+	return dev->async->absent_start(dev, sl_chunk_addr(c), r->chunk_bytes, h->frame,
+					evict_arrived, h);
 }
 
 /*
@@ -181,10 +198,9 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	since = sl_event_now(s);
 	if (why == SL_EVICT_ROOM && s->device->async) {
 		r->busy++;
+		h->encodes = sl_encode_pays(c);
 		sl_space_unlock(s);
-		rc = s->device->async->absent_start(s->device, sl_chunk_addr(c),
-						    r->chunk_bytes, h->frame,
-						    evict_arrived, h);
+		rc = evict_start(c, h);
 		sl_space_lock(s);
 		if (rc) {
 			sl_region_leave(r);

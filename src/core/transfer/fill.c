@@ -89,7 +89,7 @@ fill_watch(struct sl_chunk *c, uint64_t event)
 		return;
 	sl_event_fence(s, event, fence);
 	sl_space_unlock(s);
-	if (fence.value && fence.queue == SL_COPIES_IN)
+	if (fence.value && (fence.queue == SL_COPIES_IN || fence.queue == SL_DECODES))
 		w = sl_malloc(sizeof(*w));
 	if (w) {
 		*w = (struct watched){s, event};
@@ -119,7 +119,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int watched = c->dead &&
 		      (c->flags & SL_DISCARD_EAGER); /* each later write is to be seen */
 	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
-	uint64_t event = 0, since;
+	uint64_t event = 0, encoded, since;
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
@@ -136,6 +136,9 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	if (base == SL_MEASURED_COPY && !keep && !sl_store_is_newest(c))
 		base = SL_MEASURED_LEARN;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
+	encoded = h ? h->frame->encoded_bytes : 0;
+	if (encoded)
+		sl_count(s, SLUICE_COUNTER_COMPRESS_IN_SAVED, r->chunk_bytes - encoded);
 	if (h)
 		event = sl_event_begin(c, fill_counter(fill), r->chunk_bytes, 0,
 				       fill->launch);
@@ -153,6 +156,9 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	sl_event_waited(s, SL_WAIT_MAP, since);
 	if (rc) {
 		fill_count(c, fill, h != NULL, 1);
+		if (encoded)
+			sl_count(s, SLUICE_COUNTER_COMPRESS_IN_SAVED,
+				 encoded - r->chunk_bytes);
 		sl_event_undo(s, event);
 		return rc;
 	}

@@ -72,6 +72,20 @@ int sl_host_settle(struct sl_chunk *c, enum sl_settle how) SL_HELD SL_MUST_CHECK
 void sl_host_clean(struct sluice_space *s) SL_HELD;
 int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
 
+/* encode.c: chunks that cross the link encoded, and frames that must be as they are. */
+void sl_encode_prepare(struct sluice_space *s) SL_NOT_HELD; /* once, where it is asked for. Blocks on kernels */
+/* Whether c, which leaves the device, is to be encoded. */
+int sl_encode_pays(struct sl_chunk *c) SL_HELD;
+/* It was, and is in h as far as that made it smaller. */
+void sl_encoded(struct sl_chunk *c, const struct sl_host *h) SL_HELD;
+/* c is HOST or POISONED: its frame has its bytes as they are. Drops, then look at the state again. */
+int sl_host_decode(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+static inline int
+sl_host_is_encoded(const struct sl_chunk *c)
+{
+	return c->host && c->host->frame->encoded_bytes;
+}
+
 /* store_io.c: chunk to and from the store. */
 int sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
 		  enum sl_staging_use use) SL_HELD SL_MUST_CHECK; /* drops; STORE -> READING */

@@ -71,6 +71,8 @@ reach_frame(struct sl_chunk *c)
 
 	if (c->hostmap)
 		return sl_hostmap_hide(c);
+	if (sl_host_is_encoded(c))
+		return sl_host_decode(c);
 	if (c->host->settled)
 		return reach_change(c, 1);
 	rc = sl_host_settle(c, SL_SETTLE_WRITE);

@@ -75,13 +75,10 @@ sl_cuda_codec_fini(struct cuda *cuda)
 		*streams[i] = NULL;
 		sl_cuda_move_events_destroy(cuda, codec->event[i]);
 	}
-	for (unsigned i = 0; codec->staged && i < 2 * codec->n_staged; i++) {
-		const struct cuda_slab *slab = &codec->staged[i].slab;
-
-		if (slab->alias)
-			sl_cuda_memory_free(cuda, codec->staged_bytes, slab->handle,
-					    slab->alias);
-	}
+	if (codec->staging.alias)
+		sl_cuda_memory_free(cuda, codec->staging.bytes, codec->staging.handle,
+				    codec->staging.alias);
+	codec->staging.alias = 0;
 	free(codec->staged);
 	codec->staged = NULL;
 	if (codec->answers)
@@ -126,6 +123,9 @@ kernels_load(struct cuda *cuda)
 	return rc;
 }
 
+_Static_assert(sizeof(struct sl_codec_job) <= SL_CODEC_HEADER_BYTES,
+	       "a job's place in staging");
+
 /* Where in a piece of staging the encoder's scratch memory begins: behind what a chunk can become. */
 static uint64_t
 plans_at(uint64_t chunk_bytes)
@@ -140,27 +140,43 @@ staged_bytes_of(uint64_t chunk_bytes)
 	uint64_t n_blocks = chunk_bytes / SL_CODEC_BLOCK_BYTES;
 
 	return sl_round_up(plans_at(chunk_bytes) + n_blocks * sizeof(struct sl_codec_plan) +
-				   sl_round_up(sizeof(struct sl_codec_job), 16),
-			   SL_GRANULE_BYTES);
+				   SL_CODEC_HEADER_BYTES,
+			   SL_CODEC_HEADER_BYTES);
+}
+
+/* So many pieces for each direction fit into staging. */
+static unsigned
+staged_fit(uint64_t chunk_bytes, uint64_t staging_bytes)
+{
+	uint64_t each = staged_bytes_of(chunk_bytes);
+	unsigned n = SL_CUDA_STAGED_MAX;
+
+	while (n && sl_round_up(2 * n * each, SL_GRANULE_BYTES) > staging_bytes)
+		n--;
+	return n;
 }
 
 static int
-staging_make(struct cuda *cuda)
+staging_make(struct cuda *cuda, uint64_t chunk_bytes, unsigned n)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	int rc = 0;
+	uint64_t each = staged_bytes_of(chunk_bytes);
+	int rc;
 
-	codec->staged = sl_calloc(2 * SL_CUDA_STAGED_MAX, sizeof(*codec->staged));
+	codec->chunk_bytes = chunk_bytes;
+	codec->n_staged = n;
+	codec->staging.bytes = sl_round_up(2 * n * each, SL_GRANULE_BYTES);
+	codec->staged = sl_calloc(2 * (size_t)n, sizeof(*codec->staged));
 	if (!codec->staged)
 		return sl_fail(-ENOMEM, "device: out of memory");
-	for (unsigned i = 0; i < 2 * codec->n_staged && !rc; i++) {
+	rc = sl_cuda_memory_make(cuda, codec->staging.bytes, 0, &codec->staging.handle,
+				 &codec->staging.alias);
+	for (unsigned i = 0; i < 2 * n && !rc; i++) {
 		struct cuda_staged *staged = &codec->staged[i];
 
-		rc = sl_cuda_memory_make(cuda, codec->staged_bytes, 0,
-					 &staged->slab.handle, &staged->slab.alias);
-		staged->plans = staged->slab.alias + plans_at(codec->chunk_bytes);
-		staged->job = staged->slab.alias + codec->staged_bytes -
-			      sl_round_up(sizeof(struct sl_codec_job), 16);
+		staged->slab.alias = codec->staging.alias + i * each;
+		staged->plans = staged->slab.alias + plans_at(chunk_bytes);
+		staged->job = staged->slab.alias + each - SL_CODEC_HEADER_BYTES;
 	}
 	return rc;
 }
@@ -265,7 +281,7 @@ kernels_warm(struct cuda *cuda)
 }
 
 static int
-codec_make(struct cuda *cuda)
+codec_make(struct cuda *cuda, uint64_t chunk_bytes, unsigned n_staged)
 {
 	struct cuda_codec *codec = &cuda->codec;
 	int rc = kernels_load(cuda);
@@ -275,7 +291,7 @@ codec_make(struct cuda *cuda)
 			      2 * SL_CUDA_MOVES * sizeof(struct sl_codec_answer),
 			      CU_HOST_ALLOC_PORTABLE);
 	if (!rc)
-		rc = staging_make(cuda);
+		rc = staging_make(cuda, chunk_bytes, n_staged);
 	if (!rc)
 		rc = sl_cuda_move_stream(cuda, &codec->encodes);
 	if (!rc)
@@ -290,7 +306,7 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_codec *codec = &cuda->codec;
-	uint64_t n = staging_bytes / staged_bytes_of(chunk_bytes) / 2;
+	unsigned n = staged_fit(chunk_bytes, staging_bytes);
 	int rc = sl_cuda_enter(cuda);
 
 	if (rc)
@@ -301,10 +317,7 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 			     (unsigned long long)staging_bytes,
 			     (unsigned long long)chunk_bytes);
 	} else if (!codec->ready) {
-		codec->n_staged = n < SL_CUDA_STAGED_MAX ? (unsigned)n : SL_CUDA_STAGED_MAX;
-		codec->chunk_bytes = chunk_bytes;
-		codec->staged_bytes = staged_bytes_of(chunk_bytes);
-		rc = codec_make(cuda);
+		rc = codec_make(cuda, chunk_bytes, n);
 		if (rc) {
 			sl_fail_in(rc, "device: compression");
 			sl_cuda_codec_fini(cuda);

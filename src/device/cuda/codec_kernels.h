@@ -3,7 +3,7 @@
 #ifndef SL_DEVICE_CUDA_CODEC_KERNELS_H
 #define SL_DEVICE_CUDA_CODEC_KERNELS_H
 
-/* PTX for sm_75 and later; "": the library was built without nvcc. */
+/* PTX for compute capability 7.5 and later. */
 extern const char sl_codec_kernels[];
 
 #define SL_CODEC_JOB_KERNEL    "sl_codec_job_kernel"

@@ -172,7 +172,10 @@ struct cuda_codec {
 	struct cu_event *event[2][SL_CUDA_MOVES]; /* encodes, decodes: of move n: n % SL_CUDA_MOVES */
 	struct cuda_staged *staged;               /* of both directions */
 	unsigned n_staged;                        /* of each */
-	uint64_t chunk_bytes, staged_bytes; /* the largest chunk; a piece of staging */
+	uint64_t chunk_bytes;                     /* the largest chunk that fits */
+	struct {
+		uint64_t bytes, handle, alias;
+	} staging;
 	void *answers; /* pinned: of encode n at n % SL_CUDA_MOVES, then of decodes */
 	unsigned next_in;
 	struct cuda_queue out_queue, in_queue; /* of the completer streams */

@@ -46,6 +46,8 @@ struct sl_cuda_device_info {
 	size_t host_granularity_bytes; /* of host-located memory; 0 without host_vmm */
 };
 
+/* Why what crosses the link of such a GPU cannot be compressed, in a few words; NULL: it can. */
+const char *sl_cuda_codec_lacks(int capability);
 /* A device's identity as in struct sl_cuda_device_info. name: the driver's of the device. 1: it is a part of a
  * GPU. */
 int sl_cuda_uuid_format(const struct cu_uuid *uuid, const char *name, char *buf,

@@ -165,6 +165,23 @@ explain(void)
 
 /* ---- the end ---- */
 
+/* What compression on the link has saved, where some was asked for. */
+static void
+link_line(const struct pl_gpu *gpu, const struct sluice_stats *stats)
+{
+	uint64_t in = stats->counter[SLUICE_COUNTER_COMPRESS_IN_SAVED];
+	uint64_t out = stats->counter[SLUICE_COUNTER_COMPRESS_OUT_SAVED];
+	uint64_t link = sluice_stats_h2d_bytes(stats) + sluice_stats_d2h_bytes(stats);
+	char in_text[32], out_text[32];
+
+	if (!in && !out)
+		return;
+	pl_note("GPU %d: compression spared the link %s in, %s out: %.0f %% of all",
+		gpu->ordinal, sl_size_format(in, in_text, sizeof(in_text)),
+		sl_size_format(out, out_text, sizeof(out_text)),
+		100.0 * (double)(in + out) / (double)(link + in + out));
+}
+
 static void
 gpu_line(const struct pl_gpu *gpu)
 {
@@ -182,6 +199,7 @@ gpu_line(const struct pl_gpu *gpu)
 		sl_size_format(stats.resident_peak_bytes[SLUICE_TIER_DEVICE], peak,
 			       sizeof(peak)),
 		(unsigned long long)stats.counter[SLUICE_COUNTER_MISSES]);
+	link_line(gpu, &stats);
 }
 
 /* Fills text, and returns it. */

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A space whose chunks cross the link encoded. Whoever needs them as they are has them so: kernels on the device
+ * and in host memory, host code, files. Results are those of a space that does not compress.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda/measure_test.h"
+
+#define DEVICE_MIB 320 /* a fiftieth of it is staging for one chunk each way */
+#define BYTES      (384 * MIB)
+#define N          (BYTES / 8)
+#define SETTINGS   "chunk=2M,large_chunk=2M,compress="
+
+/* Word i before any kernel has added to it: small numbers, or ones that no codec makes smaller. */
+static uint64_t
+word_of(uint64_t i, int random)
+{
+	uint64_t x = i * K;
+
+	x ^= x >> 29;
+	x *= 0xbf58476d1ce4e5b9ull;
+	return random ? x ^ x >> 32 : i % 50000;
+}
+
+static uint64_t *
+words_make(struct sluice_space *s, int random)
+{
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, BYTES, 0, (void **)&p));
+	for (uint64_t i = 0; i < N; i++)
+		p[i] = word_of(i, random);
+	return p;
+}
+
+static void
+words_expect(const uint64_t *p, uint64_t n, int random, uint64_t added)
+{
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(p[i] == word_of(i, random) + added);
+}
+
+/* Every chunk is used and written, one after the other. */
+static void
+round_run(struct sluice_space *s, uint64_t *p, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes / 8; at += CHUNK_N)
+		cuda_test_run(&t, s, NULL, TEST_ADD, p + at, CHUNK_N, 1,
+			      SLUICE_USE_READ_WRITE);
+}
+
+static uint64_t
+saved_out(struct sluice_space *s)
+{
+	return cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_OUT_SAVED);
+}
+
+static uint64_t
+saved_in(struct sluice_space *s)
+{
+	return cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_IN_SAVED);
+}
+
+static void
+fewer_bytes_cross_the_link(const char *settings)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, settings);
+	uint64_t *p = words_make(s, 0);
+	struct sluice_stats stats;
+	uint64_t out;
+
+	for (int round = 0; round < 3; round++)
+		round_run(s, p, BYTES);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK_OK(sluice_space_check(s));
+	sluice_stats_get(s, &stats);
+	out = cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT);
+	CHECK(saved_out(s) > 0 && saved_out(s) < out && saved_in(s) > 0);
+	CHECK(sluice_stats_d2h_bytes(&stats) == out - saved_out(s));
+	/* 16 bits of 64: what was encoded at all has a quarter or so. */
+	printf("%s: %llu MiB out, %llu saved; %llu saved on the way in\n", settings,
+	       (unsigned long long)(out / MIB), (unsigned long long)(saved_out(s) / MIB),
+	       (unsigned long long)(saved_in(s) / MIB));
+	words_expect(p, N, 0, 3);
+	space_end(s, p);
+}
+
+/* After a few tries they go as they are, and nothing is lost. */
+static void
+random_data_are_left_alone(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, SETTINGS "auto");
+	uint64_t *p = words_make(s, 1);
+
+	for (int round = 0; round < 2; round++)
+		round_run(s, p, BYTES);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) == 0 && saved_in(s) == 0);
+	words_expect(p, N, 1, 2);
+	space_end(s, p);
+}
+
+static void
+nothing_is_compressed_unless_asked_for(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, SETTINGS "never");
+	uint64_t *p;
+
+	if (t.standin)
+		t.standin->calls_reset();
+	p = words_make(s, 0);
+	round_run(s, p, BYTES);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) == 0);
+	CHECK(!t.standin || t.standin->calls("cuLaunchKernel") == BYTES / CHUNK);
+	words_expect(p, N, 0, 1);
+	space_end(s, p);
+}
+
+/* Host memory has room for few: the disk takes the encoded bytes as they come. */
+static void
+what_is_spilled_stays_encoded(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 16, SETTINGS "always");
+	uint64_t *p = words_make(s, 0);
+
+	for (int round = 0; round < 2; round++)
+		round_run(s, p, BYTES);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) > 0);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_WRITE_SAVED) > 0);
+	CHECK_OK(sluice_space_check(s));
+	words_expect(p, N, 0, 2);
+	space_end(s, p);
+}
+
+static void
+files_have_the_bytes_as_they_are(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 16, SETTINGS "always");
+	char path[] = "/tmp/sluice-encode-XXXXXX";
+	int file = mkstemp(path);
+	const uint64_t bytes = BYTES - 4096; /* the last chunk is cut */
+	uint64_t *p, *words = malloc(CHUNK);
+
+	CHECK(file >= 0 && words && !ftruncate(file, (off_t)bytes));
+	CHECK_OK(sluice_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE, (void **)&p));
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		p[i] = word_of(i, 0);
+	round_run(s, p, BYTES - CHUNK);
+	cuda_test_run(&t, s, NULL, TEST_ADD, p + N - CHUNK_N, CHUNK_N - 512, 1,
+		      SLUICE_USE_READ_WRITE);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) > 0);
+	CHECK_OK(sluice_unmap(s, p));
+	for (uint64_t at = 0; at < bytes; at += CHUNK) {
+		uint64_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
+
+		CHECK(pread(file, words, n, (off_t)at) == (ssize_t)n);
+		for (uint64_t i = 0; i < n / 8; i++)
+			CHECK(words[i] == word_of(at / 8 + i, 0) + 1);
+	}
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+	close(file);
+	unlink(path);
+	free(words);
+}
+
+/* A launch that declares nothing reaches what is not on the device: frames are as they are for it. */
+static void
+kernels_reach_frames_as_they_are(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, SETTINGS "always");
+	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), sum = 0;
+
+	round_run(s, p, BYTES);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) > 0);
+	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_SUM, p, N, word);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	for (uint64_t i = 0; i < N; i++)
+		sum += word_of(i, 0) + 1;
+	CHECK(cuda_test_word_read(&t, word) == sum);
+	CHECK_OK(sluice_space_check(s));
+	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_ADD, p, N, 1);
+	round_run(s, p, BYTES); /* and back to the device */
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	words_expect(p, N, 0, 3);
+	cuda_test_word_free(&t, word);
+	space_end(s, p);
+}
+
+/* Less than a fiftieth does not hold two chunks: said, and copied as they are. */
+static void
+a_small_budget_does_without(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 1024, SETTINGS "always");
+	uint64_t *p = words_make(s, 0);
+
+	round_run(s, p, 32 * MIB);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) == 0);
+	words_expect(p, 32 * MIB / 8, 0, 1);
+	space_end(s, p);
+}
+
+int
+main(int argc, char **argv)
+{
+	(void)argc;
+	if (getenv("SLUICE_CUDA_LIBRARY") && !getenv("CUDA_STANDIN_DEVICE_BYTES")) {
+		setenv("CUDA_STANDIN_DEVICE_BYTES", "512M", 1);
+		setenv("CUDA_STANDIN_HOST_BYTES", "2G", 1);
+		CHECK_OK(execv("/proc/self/exe", argv));
+	}
+	cuda_test_open(&t);
+	fewer_bytes_cross_the_link(SETTINGS "always");
+	fewer_bytes_cross_the_link(SETTINGS "auto");
+	random_data_are_left_alone();
+	nothing_is_compressed_unless_asked_for();
+	what_is_spilled_stays_encoded();
+	files_have_the_bytes_as_they_are();
+	kernels_reach_frames_as_they_are();
+	a_small_budget_does_without();
+	cuda_test_close(&t, NULL);
+	return 0;
+}
