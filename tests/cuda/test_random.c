@@ -544,6 +544,11 @@ run(uint64_t seed, const char *config)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(actors[i].thread, NULL);
 	CHECK_OK(sluice_space_check(space));
+	printf("compression spared %llu MiB out, %llu in\n",
+	       (unsigned long long)(cuda_test_counter(space, SLUICE_COUNTER_COMPRESS_OUT_SAVED) /
+				    MIB),
+	       (unsigned long long)(cuda_test_counter(space, SLUICE_COUNTER_COMPRESS_IN_SAVED) /
+				    MIB));
 	for (int i = 0; i < THREADS; i++) {
 		struct actor *a = &actors[i];
 
@@ -570,6 +575,10 @@ static const struct setting settings[] = {
 	{"chunk=4M,large_chunk=4M", "100", "4", "2G", NULL},
 	{"chunk=2M,large_chunk=2M,policy=dragon", "500", "2", "4G", "1"},
 	{"chunk=2M,large_chunk=4M,measure=1", "200", "2", "0", NULL},
+	/* Much is zeros still, and becomes smaller. */
+	{"chunk=2M,large_chunk=2M,compress=always,device_budget=48M", "200", "2", "4G", NULL},
+	{"chunk=2M,large_chunk=2M,compress=always,device_budget=48M,measure=auto", "0",
+	 "3", "0", NULL},
 };
 
 static void

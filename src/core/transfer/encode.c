@@ -19,8 +19,9 @@
 
 #define SKIPS_MAX    64u
 /* Staging takes such a part of the device budget, and at most so much. Smaller: copies and kernels wait for each
- * other. Larger: the program has less. */
+ * other. Larger: the program has less. Who wants it always has it with small budgets, too. */
 #define STAGING_PART 50u
+#define ALWAYS_PART  8u
 #define STAGING_MAX  ((uint64_t)256 << 20)
 /* Less is not worth the kernels: of 16 parts. */
 #define WORTH_PARTS  15u
@@ -29,7 +30,9 @@ void
 sl_encode_prepare(struct sluice_space *s)
 {
 	const struct sl_device_codec *codec = s->device->codec;
-	uint64_t staging = s->config.device_budget_bytes / STAGING_PART;
+	int always = s->config.compress == SLUICE_COMPRESS_ALWAYS;
+	uint64_t staging = s->config.device_budget_bytes /
+			   (always ? ALWAYS_PART : STAGING_PART);
 
 	if (!codec || s->config.compress == SLUICE_COMPRESS_NEVER)
 		return;
