@@ -33,6 +33,9 @@
 #include "device/cuda/codec_kernels.h"
 #include "device/cuda/cuda.h"
 
+/* A copy out that the driver refuses is tried so often: its contents are nowhere else. */
+#define COPY_TRIES 3
+
 /* A piece of staging. Its job is in device memory, at its end. */
 struct cuda_staged {
 	struct cuda_slab slab; /* first: what moves need of it: address, numbers */
@@ -171,6 +174,8 @@ staging_make(struct cuda *cuda, uint64_t chunk_bytes, unsigned n)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	rc = sl_cuda_memory_make(cuda, codec->staging.bytes, 0, &codec->staging.handle,
 				 &codec->staging.alias);
+	if (rc)
+		codec->staging.alias = 0;
 	for (unsigned i = 0; i < 2 * n && !rc; i++) {
 		struct cuda_staged *staged = &codec->staged[i];
 
@@ -380,6 +385,21 @@ coded_copied(struct cuda_pending *pending, int rc)
 	coded_end(out, rc);
 }
 
+static int
+coded_copy(struct coded_out *out, struct cuda_slab *from, uint64_t bytes)
+{
+	struct cuda *cuda = out->cuda;
+	int rc = 0;
+
+	for (int try = 0; try < COPY_TRIES; try++) {
+		rc = sl_cuda_move_out(cuda, from, out->frame->data, bytes,
+				      sl_fence_make(SL_COPIES_OUT, 0), &out->pending);
+		if (!rc || atomic_load(&cuda->lost))
+			break;
+	}
+	return rc;
+}
+
 /* It is encoded: the copy out begins. On the thread of the completer streams. */
 static void
 coded_encoded(struct cuda_pending *pending, int rc)
@@ -399,8 +419,7 @@ coded_encoded(struct cuda_pending *pending, int rc)
 	out->frame->encoded_bytes = bytes < out->bytes ? bytes : 0;
 	out->pending.done = coded_copied;
 	if (!rc)
-		rc = sl_cuda_move_out(cuda, &from, out->frame->data, bytes,
-				      sl_fence_make(SL_COPIES_OUT, 0), &out->pending);
+		rc = coded_copy(out, &from, bytes);
 	if (rc)
 		coded_end(out, rc);
 	else
