@@ -153,7 +153,9 @@ why_of(const struct look_at *look, size_t i, char *buf, size_t buf_bytes)
 	if (claim->has_bytes < look->shares[i])
 		return "waits until others have given way";
 	if (claim->is_idle)
-		return "idle: it gives way";
+		return claim->has_bytes > claim->least_bytes
+			       ? "idle: it gives way"
+			       : "idle: it can give no more";
 	snprintf(buf, buf_bytes, "memory is short: a part for each of %zu", launching);
 	return buf;
 }

@@ -55,30 +55,59 @@ def result_of(out):
     return None
 
 
-def run(command, env=None, timeout=240, cwd=None):
-    start = time.perf_counter()
-    with tempfile.TemporaryFile("w+", errors="replace") as out, \
-            tempfile.TemporaryFile("w+", errors="replace") as err:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                   env={**os.environ, **(env or {})}, cwd=cwd,
-                                   start_new_session=True)
+class Running:
+    """A program that has been started. talks: it has a pipe for its input, which release() closes."""
+
+    def __init__(self, command, env=None, cwd=None, talks=False):
+        self.start = time.perf_counter()
+        self.seconds = None  # until it ended
+        with contextlib.ExitStack() as files:
+            self.out = files.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
+            self.err = files.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                                            stdout=self.out, stderr=self.err,
+                                            env={**os.environ, **(env or {})}, cwd=cwd,
+                                            start_new_session=True)
+            files.pop_all()
+
+    def printed(self):
+        """What it has printed so far. It writes at the position of the file, which stays."""
+        return os.pread(self.out.fileno(), 1 << 20, 0).decode(errors="replace")
+
+    def has_ended(self):
+        if self.seconds is None and self.process.poll() is not None:
+            self.seconds = time.perf_counter() - self.start
+        return self.seconds is not None
+
+    def release(self):
+        if self.process.stdin:
+            self.process.stdin.close()
+
+    def end(self, timeout):
+        """Its outcome. What outlasts the time is ended."""
         try:
-            status = process.wait(timeout)
+            status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             status = None
-            process.terminate()  # one that has started others, elsewhere, can end them
+            self.process.terminate()  # one that has started others, elsewhere, can end them
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(LAST_SECONDS)
+                self.process.wait(LAST_SECONDS)
         finally:
-            group_end(process)
-            process.wait()
-        seconds = time.perf_counter() - start
-        out.seek(0)
-        err.seek(0)
-        outcome = Outcome(None, seconds, status, out.read(), err.read())
-    if status == 0:
-        outcome.result = result_of(outcome.out)
-    return outcome
+            group_end(self.process)
+            self.process.wait()
+        self.release()
+        seconds = time.perf_counter() - self.start if self.seconds is None else self.seconds
+        with self.out, self.err:
+            self.out.seek(0)
+            self.err.seek(0)
+            outcome = Outcome(None, seconds, status, self.out.read(), self.err.read())
+        if status == 0:
+            outcome.result = result_of(outcome.out)
+        return outcome
+
+
+def run(command, env=None, timeout=240, cwd=None):
+    return Running(command, env, cwd).end(timeout)
 
 
 def gpus_name():
@@ -99,14 +128,21 @@ def sluice(build, options, command):
     return [str(build / "tools" / "sluice"), "run", *options, "--", *command]
 
 
+def stats_of(folder):
+    """The statistics that processes have left there."""
+    found = []
+    for path in sorted(pathlib.Path(folder).glob("*.json")):
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(path.read_text()))
+    return found
+
+
 def run_under(build, options, command, **how):
     """Under `sluice run`, with the statistics of every process."""
     with tempfile.TemporaryDirectory(prefix="sluice-stats-") as folder:
         stats = ["--stats", str(pathlib.Path(folder) / "%p.json")]
         outcome = run(sluice(build, [*stats, *options], command), **how)
-        for path in sorted(pathlib.Path(folder).glob("*.json")):
-            with contextlib.suppress(ValueError):
-                outcome.stats.append(json.loads(path.read_text()))
+        outcome.stats = stats_of(folder)
     return outcome
 
 

@@ -41,6 +41,7 @@
 #define RESTS_MAX    8u /* blocks of parts in a launch */
 /* Each gives up two chunks or more: so much that others have taken is made up for. */
 #define SQUEEZES_MAX 16u
+#define STUCK_MAX    3u /* each has waited for whoever lowers the budget, and for others */
 #define BESIDE_MAX \
 	65000u /* ranges; the core takes a few more uses than that in a launch */
 
@@ -348,19 +349,23 @@ scope_open(struct pl_scope *scope, struct sluice_stream *stream, const struct wa
 	return rc;
 }
 
-/* Other programs may have taken what the budget promises. */
+/* Other programs may have taken what the budget promises, or it was lowered for them where nothing can go. */
 static int
 scope_open_shared(struct pl_scope *scope, struct sluice_stream *stream,
 		  const struct wanted *w, unsigned flags)
 {
 	struct pl_gpu *gpu = scope->gpu;
-	unsigned tries = 0;
+	unsigned tries = 0, stuck = 0;
+	uint64_t bytes = 0;
 	int rc;
 
+	for (size_t i = 0; i < w->n; i++)
+		bytes += w->named[i].size_bytes;
 	do {
 		scope->gpu = gpu;
 		rc = scope_open(scope, stream, w, flags);
-	} while (rc == -ENOMEM && ++tries < SQUEEZES_MAX && pl_share_squeeze(gpu));
+	} while ((rc == -ENOMEM && ++tries < SQUEEZES_MAX && pl_share_squeeze(gpu)) ||
+		 (rc == -ENOSPC && stuck++ < STUCK_MAX && pl_share_stuck(gpu, bytes)));
 	return rc;
 }
 

@@ -228,7 +228,6 @@ wait_count(uint64_t waited_ns)
 static void
 shared_count(void *arg, enum sl_member_event event, uint64_t n)
 {
-	(void)arg;
 	switch (event) {
 	case SL_MEMBER_RAISED:
 		PL_COUNT(budgets_raised, n);
@@ -241,6 +240,11 @@ shared_count(void *arg, enum sl_member_event event, uint64_t n)
 		break;
 	case SL_MEMBER_WAITED:
 		wait_count(n);
+		break;
+	case SL_MEMBER_STUCK:
+		pl_error("GPU %d: not all that other programs need of its memory can be "
+			 "given up: %s",
+			 ((struct pl_share *)arg)->gpu->ordinal, sluice_last_error());
 		break;
 	case SL_MEMBER_LOST:
 		pl_error("%s: the program keeps what it has, and looks for a book again",
@@ -327,11 +331,20 @@ pl_share_first(struct pl_share *share, uint64_t chunk_bytes)
 void
 pl_share_start(struct pl_share *share, struct pl_gpu *gpu)
 {
+	size_t crowd;
 	int rc = 0;
 
 	if (gpu) {
 		share->gpu = gpu;
 		gpu->share = share;
+		crowd = sl_member_crowd(&share->member);
+		if (crowd)
+			pl_error("GPU %d: %zu programs share it, and it has no room for "
+				 "the least "
+				 "that each needs: end one of them, or this one may run "
+				 "out of "
+				 "memory",
+				 gpu->ordinal, crowd);
 		sl_member_start(&share->member);
 		if (pl_settings()->suspended) { /* its first launch is to wait */
 			atomic_store(&gpu->pressure, PL_OVERSUBSCRIBED);

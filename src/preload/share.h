@@ -37,6 +37,10 @@ bool pl_share_give(struct pl_gpu *gpu, uint64_t bytes);
 /* The driver refuses what the budget promises: it becomes less than what the space has. false: it has
  * next to nothing. Blocks on copies. */
 bool pl_share_squeeze(struct pl_gpu *gpu);
+/* What a launch of so many bytes had to move out found no place: the budget was lowered for others, and host
+ * memory and disk are full. It is raised as far as others give. false: it is not shared, or is not to be had.
+ * Blocks as pl_share_ask(). */
+bool pl_share_stuck(struct pl_gpu *gpu, uint64_t bytes);
 
 /* The most that the budget may become now. Wait-free. */
 uint64_t pl_share_most(const struct pl_gpu *gpu);

@@ -100,6 +100,25 @@ pl_share_squeeze(struct pl_gpu *gpu)
 	return budget_cut(gpu, held > 2 * chunk ? held - 2 * chunk : 0, 0);
 }
 
+SL_NO_LOCK_CHECK bool
+pl_share_stuck(struct pl_gpu *gpu, uint64_t bytes)
+{
+	struct sl_member *m;
+	uint64_t want;
+
+	if (!gpu->share || !budget_try(gpu))
+		return false;
+	m = &gpu->share->member;
+	pl_enter();
+	sl_member_stuck(m);
+	pl_leave();
+	want = m->ops->want(m->arg);
+	bytes += m->row.claim.held_bytes; /* at most: some of it may be there */
+	sl_mutex_unlock(&gpu->books->budget);
+	sl_ignore(pl_share_ask(gpu, bytes < want ? bytes : want)); /* the launch tells */
+	return true;
+}
+
 uint64_t
 pl_share_most(const struct pl_gpu *gpu)
 {

@@ -119,11 +119,33 @@ head_make(void)
 
 /* ---- the file ---- */
 
+/* What the user can do. */
+static const char *
+book_advice(int error)
+{
+	switch (error) {
+	case ENOSPC:
+	case EDQUOT:
+		return "; make room there, or name another directory in SLUICE_SHARE_DIR";
+	case ENOENT:
+	case EROFS:
+	case EACCES:
+		return "; let SLUICE_SHARE_DIR name a directory that this user can write "
+		       "to";
+	case EISDIR:
+	case ELOOP:
+	case ENXIO:
+		return "; it is no file: remove it";
+	default:
+		return "";
+	}
+}
+
 static int
 book_fail(const struct sl_book *book, int error, const char *what)
 {
-	return sl_fail(-error, "the book of programs %s: %s: %s", book->path, what,
-		       strerror(error));
+	return sl_fail(-error, "the book of programs %s: %s: %s%s", book->path, what,
+		       strerror(error), book_advice(error));
 }
 
 /* The directory of this user, made if it is not there. */
@@ -299,6 +321,12 @@ book_open(const char *dir, const char *gpu, int makes, struct sl_book **out)
 			sl_log(SL_WARN, "share", "%s: it is made anew", sluice_last_error());
 		rc = book_file_make(book, rc == -EBADMSG);
 	}
+	if (rc == -EBADMSG && !makes)
+		sl_ignore(sl_fail(rc,
+				  "the book of programs %s is damaged: the next program "
+				  "that shares "
+				  "makes it anew",
+				  book->path));
 	if (rc) {
 		sl_book_close(book);
 		return rc;

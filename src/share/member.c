@@ -101,6 +101,16 @@ sl_member_first(struct sl_member *m, uint64_t chunk_bytes)
 	return own->has_bytes;
 }
 
+size_t
+sl_member_crowd(const struct sl_member *m)
+{
+	uint64_t least = 0;
+
+	for (size_t i = 0; i < m->n; i++)
+		least += m->claims[i].least_bytes;
+	return least > m->room_bytes ? m->n : 0;
+}
+
 void
 sl_member_start(struct sl_member *m)
 {
@@ -157,6 +167,7 @@ idle_find(struct sl_member *m, uint64_t now)
 	m->row.claim.is_idle = 1;
 }
 
+/* The gate of a suspended program is shut here. It opens when the budget has followed. */
 static void
 order_look(struct sl_member *m)
 {
@@ -172,7 +183,8 @@ order_look(struct sl_member *m)
 			m->row.claim.limit_bytes = order.limit_bytes;
 	}
 	m->row.claim.is_suspended = (uint8_t)suspended;
-	sl_member_gate_set(m, SL_GATE_SUSPENDED, suspended);
+	if (suspended)
+		sl_member_gate_set(m, SL_GATE_SUSPENDED, 1);
 }
 
 /* What it has allocated counts as wanted for a while. Time in which it may not work does not count. */
@@ -266,6 +278,8 @@ sl_member_look(struct sl_member *m)
 	if (now - m->measured_ns > MEASURE_NS && m->book && !sl_member_rows_read(m))
 		sl_member_taken_measure(m);
 	budget_follow(m);
+	if (!m->row.claim.is_suspended) /* it has its room again, or waits for it */
+		sl_member_gate_set(m, SL_GATE_SUSPENDED, 0);
 	if (m->gives)
 		return 0;
 	if (m->grows.since_ns || (m->turns.is_ripe && m->row.claim.turn.has))

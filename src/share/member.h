@@ -45,6 +45,7 @@ enum sl_member_event {
 	SL_MEMBER_LOWERED, /* a smaller one */
 	SL_MEMBER_TURN,    /* it has got the turn */
 	SL_MEMBER_WAITED,  /* it does not wait for one any more; n: ns that it has */
+	SL_MEMBER_STUCK,   /* it can give up no more, said once; why is the last error */
 	SL_MEMBER_LOST /* it is not in the book any more, said once; why is the last error */
 };
 
@@ -127,7 +128,9 @@ struct sl_member {
 	uint64_t measured_ns, written_ns, launched_ns, rejoined_ns, given_ns, stuck_ns;
 	unsigned gates; /* enum sl_member_gate: shut ones */
 	int lost_told;  /* that the book was lost */
-	int gives;      /* a step was taken in this look, and there is more to give */
+	int stuck_told; /* that nothing can be given up */
+	uint64_t slack_bytes; /* the budget that it may have nevertheless; 0: it has given something since */
+	int gives; /* a step was taken in this look, and there is more to give */
 	struct sl_member_growth grows;
 	struct sl_member_peak wants;
 	/* atomic: relaxed would do: looked at again and again by who waits for room. */
@@ -150,6 +153,8 @@ int sl_member_join(struct sl_member *m, const struct sl_member_settings *setting
 uint64_t sl_member_first(struct sl_member *m, uint64_t chunk_bytes);
 /* The program has the first budget: what ops say counts from here on. */
 void sl_member_start(struct sl_member *m);
+/* How many programs there are, if not even the least of each has room, as was seen last; else 0. */
+size_t sl_member_crowd(const struct sl_member *m);
 /* Leaves the book. One that has not joined is fine. */
 void sl_member_leave(struct sl_member *m);
 /* In a child of fork(): the row is its parent's. Safe in a handler. */
@@ -165,6 +170,12 @@ uint64_t sl_member_look(struct sl_member *m);
  */
 void sl_member_ask_begin(struct sl_member_ask *ask, uint64_t bytes);
 int sl_member_ask(struct sl_member *m, struct sl_member_ask *ask);
+
+/*
+ * What had to be moved out found no place: host memory and disk are full. For a second the program keeps what
+ * it has, and gets two chunks more than it holds: with them data can change places.
+ */
+void sl_member_stuck(struct sl_member *m);
 
 /*
  * A budget of at most bytes, and at least of the least chunks, if it is less than now: because the driver is

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "share/member_internal.h"
 
+#define SLACK_CHUNKS 2u /* one comes in while one goes out */
+
 uint64_t
 sl_member_budget_next(const struct sl_member *m)
 {
@@ -62,6 +64,31 @@ sl_member_budget_set(struct sl_member *m, uint64_t budget, uint64_t until_ns)
 	return 0;
 }
 
+/*
+ * Host memory and disk are full, so the program keeps what it has. And two chunks more than it holds, once: else
+ * data could not change places, as what comes in frees the place for what goes out. Nobody has to give them:
+ * they are less than what is left to the driver.
+ */
+void
+sl_member_stuck(struct sl_member *m)
+{
+	struct sl_share_claim *own = &m->row.claim;
+	uint64_t held = m->ops->held(m->arg);
+
+	if (!m->stuck_told++)
+		m->ops->count(m->arg, SL_MEMBER_STUCK, 1);
+	if (!m->slack_bytes && held <= own->has_bytes)
+		m->slack_bytes = held / m->chunk_bytes * m->chunk_bytes +
+				 SLACK_CHUNKS * m->chunk_bytes;
+	if (own->has_bytes < m->slack_bytes && m->slack_bytes <= m->settings.limit_bytes &&
+	    !m->ops->grow(m->arg, m->slack_bytes))
+		own->has_bytes = m->slack_bytes;
+	own->held_bytes = held;
+	own->least_bytes = own->has_bytes;
+	m->stuck_ns = sl_now_ns();
+	sl_ignore(sl_member_row_write(m)); /* as in the next round */
+}
+
 void
 sl_member_budget_lower(struct sl_member *m, uint64_t next)
 {
@@ -76,9 +103,8 @@ sl_member_budget_lower(struct sl_member *m, uint64_t next)
 		to = has > step ? has - step : 0;
 	rc = sl_member_budget_set(m, to > next ? to : next, sl_now_ns() + SL_MEMBER_STEP_NS);
 	m->gives = !rc && m->row.claim.has_bytes > next;
-	if (rc && rc != -EAGAIN &&
-	    rc != -EBUSY) { /* host memory and disk are full: it keeps what it has */
-		m->stuck_ns = sl_now_ns();
-		m->row.claim.least_bytes = has;
-	}
+	if (!rc)
+		m->slack_bytes = 0;
+	if (rc && rc != -EAGAIN && rc != -EBUSY)
+		sl_member_stuck(m);
 }

@@ -14,13 +14,15 @@ typedef int CUdevice;
 typedef struct context *CUcontext;
 typedef struct module *CUmodule;
 typedef struct function *CUfunction;
-#define CUDA_SUCCESS 0
-#define cuMemAlloc   cuMemAlloc_v2
-#define cuMemFree    cuMemFree_v2
-#define cuMemsetD32  cuMemsetD32_v2
-#define cuMemcpyDtoH cuMemcpyDtoH_v2
+#define CUDA_SUCCESS     0
+#define cuDeviceTotalMem cuDeviceTotalMem_v2
+#define cuMemAlloc       cuMemAlloc_v2
+#define cuMemFree        cuMemFree_v2
+#define cuMemsetD32      cuMemsetD32_v2
+#define cuMemcpyDtoH     cuMemcpyDtoH_v2
 int cuInit(unsigned);
 int cuDeviceGet(CUdevice *, int);
+int cuDeviceTotalMem(size_t *, CUdevice);
 int cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
 int cuCtxSetCurrent(CUcontext);
 int cuCtxSynchronize(void);

@@ -223,6 +223,21 @@ fi
 end large
 end wide
 
+# Where host memory and disk are full, orders are followed as far as they can be. It is said, and the program
+# goes on.
+start tight 160 --host-memory 16M --store-memory 16M
+await tight.out ready 1
+"$SLUICE_BIN" suspend "${pids[tight]}" >said || fail "suspend of one that cannot give all: exit status $?"
+grep -qE "^process ${pids[tight]} holds [0-9]+ MiB$" said || fail "suspend of one that cannot give all: $(cat said)"
+await tight.err "not all that other programs need of its memory can be given up: .*store budget" 1
+echo >&"${inputs[tight]}"
+"$SLUICE_BIN" resume "${pids[tight]}" || fail "resume of one that could not give all: exit status $?"
+await tight.out round 1
+"$SLUICE_BIN" limit "${pids[tight]}" --device-memory 8M >said || fail "limit of one that cannot give all: exit status $?"
+printf '\n%.0s' $(seq 4) >&"${inputs[tight]}"
+await tight.out round 5
+end tight
+
 # What is wrong is said.
 # wrong STATUS WORDS COMMAND...
 wrong()
@@ -252,5 +267,7 @@ chmod 644 "$book"
 wrong 1 "is not this user's alone" ps
 chmod 600 "$book"
 printf 'damaged!' | dd of="$book" conv=notrunc 2>/dev/null
-wrong 1 "is damaged" ps
+wrong 1 "is damaged: the next program that shares makes it anew" ps
+rm "$book" && mkdir "$book"
+wrong 1 "it is no file: remove it" ps
 exit $failed

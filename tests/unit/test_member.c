@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two members of one book, and where the one that has the turn gives it up: programs that say what the test
- * tells them to. How long the turn has lasted is set by the test. So a busy machine changes nothing: a look
+ * Two members of one book: where the one that has the turn gives it up, what one that is resumed finds, and
+ * what one does that can give up nothing. They are programs that say what the test tells them to. How long the turn has lasted is set by the test. So a busy machine changes nothing: a look
  * that came so late that the turn was over is repeated.
  */
 #include "share/member.h"
@@ -25,6 +25,9 @@
 struct program {
 	struct sl_member member;
 	uint64_t budget, want, launches;
+	uint64_t resumed_with; /* its budget when it was let go */
+	int error;             /* of giving up memory */
+	unsigned stuck;        /* how often it said so */
 };
 
 static struct program programs[2];
@@ -74,7 +77,10 @@ yes(void *arg)
 static void
 gate(void *arg, enum sl_member_gate why, int shut)
 {
-	(void)arg, (void)why, (void)shut;
+	struct program *p = arg;
+
+	if (why == SL_GATE_SUSPENDED && !shut)
+		p->resumed_with = p->budget;
 }
 
 static int
@@ -87,16 +93,21 @@ grow(void *arg, uint64_t bytes)
 static int
 shrink(void *arg, uint64_t bytes, uint64_t until_ns, uint64_t *got)
 {
+	struct program *p = arg;
+
 	(void)until_ns;
-	((struct program *)arg)->budget = *got = bytes;
+	if (p->error)
+		return p->error;
+	p->budget = *got = bytes;
 	return 0;
 }
 
 static void
 count(void *arg, enum sl_member_event event, uint64_t n)
 {
-	(void)arg, (void)n;
+	(void)n;
 	assert_int_not_equal(event, SL_MEMBER_LOST);
+	((struct program *)arg)->stuck += event == SL_MEMBER_STUCK;
 }
 
 static const struct sl_member_ops ops = {.memory = memory,
@@ -239,6 +250,94 @@ the_other_one_is_next(void **state)
 	assert_true(first->budget <= ROOM - MOST);
 }
 
+/* ---- orders ---- */
+
+static void
+both_ordered(int suspend)
+{
+	struct sl_book *book;
+	struct sl_book_order order;
+
+	assert_int_equal(sl_book_open_existing(NULL, "gpu-test", &book), 0);
+	assert_int_equal(sl_book_order_of(book, getpid(), &order), 0);
+	order.limit_bytes = UINT64_MAX;
+	order.suspend = (uint32_t)suspend;
+	order.number++;
+	assert_int_equal(sl_book_order_give(book, getpid(), &order), 0);
+	sl_book_close(book);
+}
+
+static void
+both_suspend_to(uint64_t bytes)
+{
+	both_ordered(1);
+	for (int i = 0;
+	     i < LOOKS_MAX && (programs[0].budget > bytes || programs[1].budget > bytes); i++)
+		sl_member_look(&programs[i % 2].member);
+	assert_int_equal(programs[0].budget, bytes);
+	assert_int_equal(programs[1].budget, bytes);
+}
+
+/* Its launches go on when they find room again. Before, they would take out what they need next. */
+static void
+who_is_resumed_has_its_room_before_it_goes_on(void **state)
+{
+	struct program *p = &programs[0];
+
+	(void)state;
+	both_suspend_to(least(p));
+	both_ordered(0);
+	p->resumed_with = 0;
+	sl_member_look(&p->member);
+	assert_true(p->resumed_with >= MOST);
+}
+
+/* Nothing can be moved out. It says so once, and keeps what it has: with room for data to change places. */
+static void
+who_can_give_no_more_keeps_two_chunks_more(void **state)
+{
+	struct program *p = &programs[0];
+	const struct sl_share_claim *claim = &p->member.row.claim;
+	uint64_t before;
+
+	(void)state;
+	both_suspend_to(least(p));
+	both_ordered(0);
+	for (int i = 0; i < LOOKS_MAX && p->budget < MOST; i++)
+		sl_member_look(&p->member);
+	before = p->budget;
+	p->error = -ENOSPC;
+	both_ordered(1);
+	for (int i = 0; i < 3; i++) {
+		p->member.stuck_ns = 0; /* as a second later */
+		sl_member_look(&p->member);
+		assert_int_equal(p->stuck, 1);
+		assert_int_equal(p->budget, before + 4 * MIB);
+		assert_int_equal(claim->has_bytes, p->budget);
+		assert_int_equal(claim->least_bytes, p->budget);
+	}
+	p->error = 0;
+	p->member.stuck_ns = 0;
+	both_suspend_to(least(p));
+	both_ordered(0);
+	for (int i = 0; i < 4; i++)
+		sl_member_look(&programs[i % 2].member);
+}
+
+static void
+a_crowd_has_no_room_for_the_least_of_each(void **state)
+{
+	struct program *p = &programs[0];
+
+	(void)state;
+	sl_member_look(&p->member);
+	assert_int_equal(sl_member_crowd(&p->member), 0);
+	p->member.room_bytes = 2 * least(p);
+	assert_int_equal(sl_member_crowd(&p->member), 0);
+	p->member.room_bytes--;
+	assert_int_equal(sl_member_crowd(&p->member), 2);
+}
+
 static int
 both_join(void **state)
 {
@@ -279,6 +378,9 @@ main(void)
 		cmocka_unit_test(a_turn_is_given_up_at_the_low_of_allocation),
 		cmocka_unit_test(one_of_even_size_keeps_its_turn_to_the_end),
 		cmocka_unit_test(the_other_one_is_next),
+		cmocka_unit_test(who_is_resumed_has_its_room_before_it_goes_on),
+		cmocka_unit_test(who_can_give_no_more_keeps_two_chunks_more),
+		cmocka_unit_test(a_crowd_has_no_room_for_the_least_of_each),
 	};
 
 	return cmocka_run_group_tests(tests, both_join, both_leave);

@@ -237,6 +237,11 @@ space_count(void *arg, enum sl_member_event event, uint64_t n)
 		break;
 	case SL_MEMBER_WAITED: /* the gate counts launches that wait */
 		return;
+	case SL_MEMBER_STUCK:
+		sl_log(SL_WARN, "share",
+		       "not all that others need of the device can be given up: %s",
+		       sluice_last_error());
+		return;
 	case SL_MEMBER_LOST:
 		sl_log(SL_WARN, "share",
 		       "%s: the space keeps what it has, and looks for a book again",

@@ -137,6 +137,10 @@ host_count(void *arg, enum sl_member_event event, uint64_t n)
 {
 	(void)arg;
 	(void)n;
+	if (event == SL_MEMBER_STUCK)
+		sl_log(SL_WARN, "share",
+		       "not all that others need of host memory can be given up: %s",
+		       sluice_last_error());
 	if (event == SL_MEMBER_LOST)
 		sl_log(SL_WARN, "share",
 		       "%s: the space keeps its host memory, and looks for a book again",

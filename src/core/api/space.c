@@ -9,14 +9,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/nvtx.h"
+#include "base/size.h"
 #include "core/api/api.h"
 #include "core/interpose.h"
 #include "core/publish.h"
 #include "core/space_on.h"
 
-#define ENGINE_DEPTH 64u
+#define ENGINE_DEPTH  64u
+#define STAGING_PARTS 8u /* so small are steps where nothing more may find a place */
 
 static const struct sl_space_in nothing; /* the device's own context, and nobody is told */
 
@@ -470,18 +473,150 @@ sl_space_set_host(struct sluice_space *space, uint64_t budget_bytes)
 	return tier_set_budget(space, SLUICE_TIER_HOST, budget_bytes, UINT64_MAX);
 }
 
+/* The first one of which a write has failed; NULL: none. */
+static const struct sl_region *
+write_failed_in(const struct sluice_space *s)
+{
+	for (size_t i = 0; i < s->n_regions; i++)
+		if (s->regions[i]->write_error_code)
+			return s->regions[i];
+	return NULL;
+}
+
+/* Staging but for what was read ahead, which goes when room is needed. */
+static uint64_t
+staging_kept(const struct sluice_space *s)
+{
+	uint64_t bytes = s->host.staging_used_bytes;
+
+	for (const struct sl_host *h = s->host.list[SL_HOST_READ_AHEAD].head; h; h = h->next)
+		bytes -= h->frame->bytes;
+	return bytes;
+}
+
+/* 1: what writes that failed have left in staging is there, when the rest has gone on. The error is set. Drops. */
+SL_HELD static int
+staging_is_clogged(struct sluice_space *s, uint64_t until_ns)
+{
+	const struct sl_region *r = write_failed_in(s);
+
+	while (r && staging_kept(s) && s->host.staging_active && sl_now_ns() < until_ns) {
+		sl_host_wait(s);
+		r = write_failed_in(s);
+	}
+	if (!r || !staging_kept(s))
+		return 0;
+	sl_ignore(sl_fail(r->write_error_code, "%s", r->write_error_text));
+	return 1;
+}
+
+/*
+ * The next part of the way to budget_bytes: all of it, until a write has failed. Then little, so that staging
+ * has room for launches if nothing finds a place again.
+ */
+static int
+shrink_part(struct sluice_space *space, uint64_t budget_bytes, uint64_t until_ns, int *more)
+{
+	uint64_t chunk = space->config.large_chunk_bytes, next, part = UINT64_MAX;
+	int clogged;
+
+	sl_space_lock(space);
+	next = space->dev.used_bytes;
+	if (next > space->dev.budget_bytes)
+		next = space->dev.budget_bytes;
+	clogged = next > budget_bytes && staging_is_clogged(space, until_ns);
+	if (write_failed_in(space))
+		part = space->host.staging_bytes / STAGING_PARTS / chunk * chunk;
+	sl_space_unlock(space);
+	if (clogged)
+		return -ENOSPC;
+	*more = next > budget_bytes && next - budget_bytes > part;
+	return tier_set_budget(space, SLUICE_TIER_DEVICE,
+			       *more ? next - part : budget_bytes, until_ns);
+}
+
+/* A chunk that has left the device and found no place, or NULL. */
+SL_HELD static struct sl_chunk *
+placeless_find(const struct sluice_space *s)
+{
+	for (size_t i = 0; i < s->n_regions; i++) {
+		const struct sl_region *r = s->regions[i];
+
+		if (!r->write_error_code || r->unmapping)
+			continue;
+		for (uint64_t k = 0; k < r->n_chunks; k++)
+			if (r->chunks[k].state == SL_CHUNK_POISONED &&
+			    !r->chunks[k].host->settled && !r->chunks[k].pages)
+				return &r->chunks[k];
+	}
+	return NULL;
+}
+
+/*
+ * What has left the device and found no place goes back, as far as the budget before allows: in staging it
+ * would be in the way of launches. Two chunks more are for what changes places. 0 or -errno.
+ */
+static int
+shrink_undo(struct sluice_space *space, uint64_t most_bytes)
+{
+	const struct sl_fill fill = {.intent = SLUICE_USE_READ,
+				     .cause = SL_CAUSE_PREFETCH,
+				     .room = SL_ROOM_SPARE,
+				     .partial = 1};
+	uint64_t chunk = space->config.large_chunk_bytes, needed, now, n;
+	struct sl_chunk *c;
+	int rc = 0;
+
+	sl_space_lock(space);
+	needed = sl_round_up(space->dev.used_bytes + staging_kept(space), chunk) + 2 * chunk;
+	now = space->config.device_budget_bytes;
+	sl_space_unlock(space);
+	if (needed > most_bytes)
+		needed = most_bytes;
+	if (needed > now)
+		rc = tier_set_budget(space, SLUICE_TIER_DEVICE, needed, UINT64_MAX);
+	if (rc)
+		return rc;
+	sl_space_lock(space);
+	n = space->host.staging_bytes / chunk; /* at most */
+	for (; n && !rc && (c = placeless_find(space)); n--) {
+		struct sl_region *r = c->region;
+
+		r->busy++;
+		rc = sl_fill(c, &fill);
+		sl_region_leave(r);
+	}
+	sl_space_unlock(space);
+	return 0; /* what has no room stays where it is */
+}
+
 int
 sl_space_shrink_until(struct sluice_space *space, uint64_t budget_bytes,
 		      uint64_t until_ns, uint64_t *budget)
 {
-	int rc = tier_set_budget(space, SLUICE_TIER_DEVICE, budget_bytes, until_ns);
+	uint64_t before, now;
+	int rc, more, clogged;
 
-	if (rc && rc != -EAGAIN)
-		return rc;
+	if (sl_space_forked(space))
+		return tier_set_budget(space, SLUICE_TIER_DEVICE, budget_bytes, until_ns);
 	sl_space_lock(space);
-	*budget = space->config.device_budget_bytes;
+	before = space->config.device_budget_bytes;
 	sl_space_unlock(space);
-	return rc;
+	do
+		rc = shrink_part(space, budget_bytes, until_ns, &more);
+	while (!rc && more);
+	sl_space_lock(space);
+	clogged = budget_bytes < before && staging_is_clogged(space, until_ns);
+	sl_space_unlock(space);
+	if (clogged)
+		rc = shrink_undo(space, before) ? -EIO : -ENOSPC;
+	sl_space_lock(space);
+	now = space->config.device_budget_bytes;
+	sl_space_unlock(space);
+	if (rc && rc != -EAGAIN && now >= before)
+		return rc;
+	*budget = now;
+	return rc ? -EAGAIN : 0;
 }
 
 void
