@@ -78,7 +78,8 @@ reach_frame(struct sl_chunk *c)
 	rc = sl_host_settle(c, SL_SETTLE_WRITE);
 	if (rc != -EAGAIN)
 		return rc;
-	if (!c->host || c->host->settled || c->state != SL_CHUNK_HOST)
+	if (!c->host || c->host->settled ||
+	    (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED))
 		return 0;
 	return sl_fail(
 		-ENOBUFS,
