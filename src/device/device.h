@@ -50,9 +50,12 @@ struct sl_frame {
 	void *data;
 	uint64_t bytes;
 	int dirty_memory; /* 1: holds old bytes of this space, 0: zeros (fresh); informative */
-	/* data has so many bytes of src/codec, which are those of a chunk (role codec). 0: it is as it is. Who
+	/* It has so many bytes of src/codec, which are those of a chunk (role codec). 0: it is as it is. Who
 	 * writes data says so. */
 	uint64_t encoded_bytes;
+	/* Packed: the encoded bytes lie in pieces of a granule each, and data is NULL. bytes is that of all
+	 * pieces. NULL: it is not packed. */
+	void **pieces;
 	void *private; /* the device's */
 };
 

@@ -171,9 +171,14 @@ struct sl_device_codec {
 	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,
 			    struct sl_frame *frame, void (*done)(void *cookie, int rc),
 			    void *cookie);
-	/* A frame that is encoded becomes as its chunk is. Nobody else uses it. 0; -ENOMEM, -EBADMSG: it is as
-	 * before. Blocks on the host's codec: some 20 ms for 32 MiB. */
-	int (*decode)(struct sl_device *dev, struct sl_frame *frame);
+	/* An encoded frame in fewer bytes, whole granules. The old one is given back. -ENOSPC, without a text:
+	 * there are none to spare. -ENOMEM: no memory for it. frame is as before then. Blocks on copying, and on
+	 * memory that is made. */
+	int (*pack)(struct sl_device *dev, struct sl_frame *frame, struct sl_frame **packed);
+	/* The contents of an encoded frame, as they are, to another one of the chunk's size. 0; -EBADMSG: they are
+	 * damaged. Blocks on the host's codec: some 20 ms for 32 MiB. */
+	int (*decode)(struct sl_device *dev, const struct sl_frame *frame,
+		      struct sl_frame *to);
 };
 
 /* What is wanted of a pool: so much of one size, and at most so much of all sizes. */

@@ -10,7 +10,7 @@
  *   device.absent   absent, absent_start, snapshot
  *   device.page     page_fill, page_drop; hostmap: show, hide
  *   device.guard    guard, unguard, also of hostmap; hash
- *   device.codec    codec: prepare, decode
+ *   device.codec    codec: prepare, pack, decode
  */
 #include "device/wrap_dev.h"
 
@@ -113,8 +113,12 @@ WRAP(codec, absent_start, "device.absent",
      (struct sl_device * dev, void *addr, uint64_t bytes, struct sl_frame *frame,
       void (*done)(void *cookie, int rc), void *cookie),
      inner, addr, bytes, frame, done, cookie)
-WRAP(codec, decode, "device.codec", (struct sl_device * dev, struct sl_frame *frame),
-     inner, frame)
+WRAP(codec, pack, "device.codec",
+     (struct sl_device * dev, struct sl_frame *frame, struct sl_frame **packed), inner,
+     frame, packed)
+WRAP(codec, decode, "device.codec",
+     (struct sl_device * dev, const struct sl_frame *frame, struct sl_frame *to), inner,
+     frame, to)
 WRAP_VOID(pool, trim, (struct sl_device * dev), inner)
 WRAP_VOID(pool, frames_expect, (struct sl_device * dev, const struct sl_pool_want *want),
 	  inner, want)
@@ -172,7 +176,7 @@ WRAP(zerocopy, unmap, "device.map", (struct sl_device * dev, void *addr, uint64_
 #define PUT(role, call) (outer->role.call = role##_##call)
 _Static_assert(sizeof(struct sl_device_ops) == 13 * sizeof(void *) &&
 		       sizeof(struct sl_wrap_dev) - offsetof(struct sl_wrap_dev, ops) ==
-			       51 * sizeof(void *),
+			       52 * sizeof(void *),
 	       "wrap every call that is given the device");
 
 int
@@ -218,6 +222,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	PUT(hash, start);
 	PUT(codec, prepare);
 	PUT(codec, absent_start);
+	PUT(codec, pack);
 	PUT(codec, decode);
 	PUT(pool, trim);
 	PUT(pool, taken);

@@ -147,15 +147,38 @@ extent_encode(struct coder *coder, const struct sl_io *io)
 	return extent_pad(coder->buffer, n);
 }
 
+/* Encoded bytes in pieces, to the coder's buffer. */
+static int
+pieces_gather(struct coder *coder, const struct sl_io *io)
+{
+	size_t n = io->encoded_bytes;
+	int rc = buffer_grow(coder, n);
+
+	for (size_t at = 0; at < n && !rc; at += io->piece_bytes)
+		memcpy((char *)coder->buffer + at, io->pieces[at / io->piece_bytes],
+		       n - at < io->piece_bytes ? n - at : io->piece_bytes);
+	return rc;
+}
+
 static void
 extent_write(struct coder *coder, struct sl_io *io)
 {
-	size_t bytes = io->is_encoded ? extent_pad(io->buf, io->encoded_bytes)
-				      : extent_encode(coder, io);
+	size_t bytes;
+	void *buf;
 
+	if (io->is_encoded && io->pieces && pieces_gather(coder, io)) {
+		io->result = -ENOMEM;
+		return;
+	}
+	if (io->is_encoded) {
+		buf = io->pieces ? coder->buffer : io->buf;
+		bytes = extent_pad(buf, io->encoded_bytes);
+	} else {
+		bytes = extent_encode(coder, io);
+		buf = bytes ? coder->buffer : io->buf;
+	}
 	io->encoded_bytes = bytes;
-	io->result = inner_run(coder, io, bytes && !io->is_encoded ? coder->buffer : io->buf,
-			       bytes ? bytes : io->bytes);
+	io->result = inner_run(coder, io, buf, bytes ? bytes : io->bytes);
 }
 
 static void

@@ -51,8 +51,10 @@ struct sl_io {
 		     * the end of the file early is -EIO with past_end set */
 	int past_end;
 	/* For sl_store_wrap_codec(); other stores look at neither. */
-	int encode;     /* a write of a whole extent may be compressed */
-	int is_encoded; /* and it is: buf has encoded_bytes, and room for all */
+	int encode;          /* a write of a whole extent may be compressed */
+	int is_encoded;      /* and it is: buf has encoded_bytes, and room for all; or */
+	void *const *pieces; /* these have them, piece_bytes each. NULL: buf */
+	size_t piece_bytes;
 	/* The bytes that the file has of the extent, 0: as it is. A write sets it before done(); a read needs what
 	 * the write said. */
 	size_t encoded_bytes;

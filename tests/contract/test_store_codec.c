@@ -97,10 +97,11 @@ extents_come_back_whatever_they_are(const struct config *c)
 	free(in);
 }
 
-/* What was encoded before is written as it is, in whole pages. */
+/* What was encoded before is written as it is, in whole pages; of pieces as well. */
 static void
 encoded_bytes_are_taken(const struct config *c)
 {
+	void *pieces[EXTENT / 16384 + 1];
 	char *data = buffer_new(EXTENT), *in = buffer_new(EXTENT), path[512];
 	struct sl_store *store = codec_open(c, path, sizeof(path), SL_STORE_CODEC_AUTO);
 	char *coded = buffer_new(2 * EXTENT);
@@ -124,6 +125,22 @@ encoded_bytes_are_taken(const struct config *c)
 	      encoded % SL_STORE_ALIGN == 0);
 	CHECK(plain_file_length(path) == 4096 + encoded);
 	CHECK(!extent_run(store, SL_IO_READ, in, 4096, EXTENT, &encoded));
+	CHECK(!memcmp(in, data, EXTENT));
+	for (size_t at = 0; at < n; at += 16384)
+		pieces[at / 16384] = coded + at;
+	sem_init(&over, 0, 0);
+	request_set(&r, &over, SL_IO_WRITE, SL_IO_DEMAND, NULL, 0, EXTENT);
+	io->encode = io->is_encoded = 1;
+	io->encoded_bytes = n;
+	io->pieces = pieces;
+	io->piece_bytes = 16384;
+	sl_store_submit(store, &io, 1);
+	sem_take(&over);
+	sem_destroy(&over);
+	encoded = io->encoded_bytes;
+	CHECK(!io->result && encoded >= n && encoded - n < SL_STORE_ALIGN);
+	memset(in, 0, EXTENT);
+	CHECK(!extent_run(store, SL_IO_READ, in, 0, EXTENT, &encoded));
 	CHECK(!memcmp(in, data, EXTENT));
 	store->ops->close(store);
 	unlink(path);

@@ -171,6 +171,19 @@ out_begin(struct out *out, void *addr, uint64_t bytes, struct sl_frame *frame)
 
 /* ---- tests ---- */
 
+/* Another frame with the contents of this one, which is given back. */
+static struct sl_frame *
+frame_decoded(struct sl_frame *frame, enum codec_data data)
+{
+	struct sl_frame *to;
+
+	CHECK_OK(dev->ops->frame_get(dev, CHUNK, &to));
+	CHECK_OK(dev->codec->decode(dev, frame, to));
+	CHECK(!to->encoded_bytes && frame_is(to, data, 100 + data));
+	dev->ops->frame_put(dev, frame);
+	return to;
+}
+
 static void
 each_kind_of_data_comes_back(void)
 {
@@ -191,10 +204,8 @@ each_kind_of_data_comes_back(void)
 		CHECK_OK(dev->ops->present(dev, base + LONG, CHUNK, frame, SL_PRESENT_KEEP));
 		CHECK(chunk_is(base + LONG, CHUNK, data, 100 + data));
 		CHECK_OK(dev->ops->absent(dev, base + LONG, CHUNK, frame, SL_ABSENT_KEPT));
-		if (frame->encoded_bytes && data % 2) { /* and by way of the host's codec */
-			CHECK_OK(dev->codec->decode(dev, frame));
-			CHECK(!frame->encoded_bytes && frame_is(frame, data, 100 + data));
-		}
+		if (frame->encoded_bytes && data % 2) /* and by way of the host's codec */
+			frame = frame_decoded(frame, data);
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, 0));
 		CHECK(chunk_is(base, CHUNK, data, 100 + data));
 		CHECK_OK(dev->ops->absent(dev, base, CHUNK, NULL, SL_ABSENT_DISCARD));
@@ -225,6 +236,48 @@ frames_of_raw_copies_are_not_encoded(void)
 	CHECK_OK(dev->ops->absent(dev, base, CHUNK, frame, SL_ABSENT_COPY));
 	CHECK(!frame->encoded_bytes && frame_is(frame, CODEC_DATA_BF16, 1));
 	dev->ops->frame_put(dev, frame);
+	device_close();
+}
+
+/* Fewer granules of host memory: what goes in from there is right, kept or not. */
+static void
+packed_frames_take_what_they_need(void)
+{
+	const uint64_t bytes = 4 * CHUNK;
+	struct sl_frame *frame, *packed, *same;
+	struct out out = OUT;
+
+	device_open();
+	CHECK_OK(dev->codec->prepare(dev, bytes, STAGING));
+	for (enum codec_data data = CODEC_DATA_TOKENS; data <= CODEC_DATA_FP32_RELU; data++) {
+		uint64_t encoded;
+
+		frame = frame_with(bytes, data, data);
+		CHECK(dev->codec->pack(dev, frame, &packed) == -ENOSPC); /* it is not encoded */
+		CHECK_OK(dev->ops->present(dev, base, bytes, frame, SL_PRESENT_KEEP));
+		CHECK_OK(out_begin(&out, base, bytes, frame));
+		out_await(&out);
+		encoded = frame->encoded_bytes;
+		if (encoded > 3 * CHUNK) {
+			CHECK(dev->codec->pack(dev, frame, &packed) == -ENOSPC);
+			dev->ops->frame_put(dev, frame);
+			continue;
+		}
+		CHECK_OK(dev->codec->pack(dev, frame, &packed));
+		CHECK(packed->encoded_bytes == encoded && packed->bytes >= encoded &&
+		      packed->bytes - encoded < CHUNK && packed->pieces && !packed->data);
+		CHECK(dev->codec->pack(dev, packed, &same) == -ENOSPC);
+		CHECK_OK(dev->ops->present(dev, base, bytes, packed, SL_PRESENT_KEEP));
+		CHECK(chunk_is(base, bytes, data, data));
+		CHECK_OK(dev->ops->absent(dev, base, bytes, packed, SL_ABSENT_KEPT));
+		CHECK_OK(dev->ops->frame_get(dev, bytes, &frame));
+		CHECK_OK(dev->codec->decode(dev, packed, frame));
+		CHECK(frame_is(frame, data, data));
+		dev->ops->frame_put(dev, frame);
+		CHECK_OK(dev->ops->present(dev, base, bytes, packed, 0)); /* and given back */
+		CHECK(chunk_is(base, bytes, data, data));
+		CHECK_OK(dev->ops->absent(dev, base, bytes, NULL, SL_ABSENT_DISCARD));
+	}
 	device_close();
 }
 
@@ -385,7 +438,7 @@ hashes_are_of_what_is_decoded(void)
 static void
 what_is_damaged_is_told(void)
 {
-	struct sl_frame *frame;
+	struct sl_frame *frame, *to;
 	struct out out = OUT;
 	struct sl_fence fence;
 	int rc;
@@ -397,7 +450,9 @@ what_is_damaged_is_told(void)
 	CHECK_OK(out_begin(&out, base, CHUNK, frame));
 	out_await(&out);
 	memset(frame->data, 0, 4); /* no codec's header */
-	CHECK(dev->codec->decode(dev, frame) == -EBADMSG && frame->encoded_bytes);
+	CHECK_OK(dev->ops->frame_get(dev, CHUNK, &to));
+	CHECK(dev->codec->decode(dev, frame, to) == -EBADMSG && frame->encoded_bytes);
+	dev->ops->frame_put(dev, to);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, 0));
 	fence = dev->async->ready_at(dev, base);
 	CHECK(fence.queue == SL_DECODES);
@@ -498,6 +553,7 @@ main(int argc, char **argv)
 	device_close();
 	each_kind_of_data_comes_back();
 	frames_of_raw_copies_are_not_encoded();
+	packed_frames_take_what_they_need();
 	without_staging_a_chunk_is_refused_and_stays();
 	random_moves_keep_contents();
 	hashes_are_of_what_is_decoded();

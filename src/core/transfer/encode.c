@@ -2,8 +2,8 @@
 /*
  * Chunks that cross the link encoded (devices with codec): whether one is encoded on its way out, and frames
  * that must be as they are. A frame in the host tier stays encoded until its chunk goes back, which the device
- * decodes, or the host needs its bytes: to show them to host code, to have kernels reach them, or to write them
- * to a file. A spill extent takes the encoded bytes.
+ * decodes, or the host needs its bytes: to show them to host code, or to have kernels reach them. Where the tier is
+ * short, encoded frames are packed. A spill extent takes the encoded bytes. Data of files are not encoded.
  *
  * Automatic encoding asks two questions:
  * - Is the link in use? An idle one is faster without.
@@ -52,7 +52,10 @@ sl_encode_pays(struct sl_chunk *c)
 	const struct sluice_space *s = r->space;
 	const struct sl_device *dev = s->device;
 
-	if (!s->encodes || s->moved_out)
+	/* Whoever writes a file needs its bytes as they are. An extent has a whole chunk's. */
+	if (!s->encodes || s->moved_out || r->store ||
+	    r->population != SLUICE_POPULATE_CHUNK ||
+	    sl_chunk_valid_bytes(c) != r->chunk_bytes)
 		return 0;
 	if (s->config.compress == SLUICE_COMPRESS_ALWAYS)
 		return 1;
@@ -87,22 +90,64 @@ sl_encoded(struct sl_chunk *c, const struct sl_host *h)
 		sl_count(c->region->space, SLUICE_COUNTER_COMPRESS_OUT_SAVED, raw - bytes);
 }
 
+void
+sl_host_pack(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	struct sl_host *h = c->host;
+	uint64_t bytes = h->frame->bytes;
+	struct sl_frame *packed;
+	int rc;
+
+	if (!h->frame->encoded_bytes || h->frame->pieces || h->settled ||
+	    s->host.settled_bytes + bytes <= s->host.budget_bytes)
+		return;
+	sl_space_unlock(s);
+	rc = s->device->codec->pack(s->device, h->frame, &packed);
+	sl_space_lock(s);
+	if (rc)
+		return; /* it takes the room of a chunk */
+	h->frame = packed;
+	s->host.staging_used_bytes -= bytes - packed->bytes;
+	sl_host_wake(s);
+}
+
+/* The decoded frame takes the place of the other one. Drops. */
+SL_HELD static void
+host_replace(struct sl_chunk *c, struct sl_host *decoded)
+{
+	struct sl_host *old = c->host;
+
+	sl_host_list_remove(old);
+	c->host = decoded;
+	sl_chunk_update(c);
+	sl_host_put(old);
+}
+
 int
 sl_host_decode(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 	enum sl_chunk_state back = c->state;
+	struct sl_host *decoded;
 	int rc;
 
-	if (!c->host->frame->encoded_bytes)
-		return 0;
 	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
-	sl_space_unlock(s);
-	rc = s->device->codec->decode(s->device, c->host->frame);
-	sl_space_lock(s);
+	rc = sl_host_get(c, SL_STAGING_READ, &decoded);
+	if (!rc) {
+		sl_space_unlock(s);
+		rc = s->device->codec->decode(s->device, c->host->frame, decoded->frame);
+		sl_space_lock(s);
+		if (rc)
+			sl_host_put(decoded);
+		else
+			host_replace(c, decoded);
+	}
 	c->region->encode.skips = c->region->encode.backoff = SKIPS_MAX;
 	sl_chunk_set_state(c, back);
-	return rc ? sl_fail_in(rc, "%s: chunk %llu", c->region->name,
-			       (unsigned long long)sl_chunk_index(c))
-		  : 0;
+	if (rc)
+		return sl_fail_in(rc, "%s: chunk %llu", c->region->name,
+				  (unsigned long long)sl_chunk_index(c));
+	sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
+	return 0;
 }

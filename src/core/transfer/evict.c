@@ -58,8 +58,10 @@ evict_place(struct sl_chunk *c, enum sl_evict_why why)
 	int settled = 0;
 
 	/* Pages of a chunk whose base is in the store: only they are valid, so they go there. */
-	if (!c->pages && why != SL_EVICT_FLUSH)
+	if (!c->pages && why != SL_EVICT_FLUSH) {
+		sl_host_pack(c);
 		settled = sl_host_settle(c, SL_SETTLE_WRITE) == 0;
+	}
 	if (!settled && !dirty) {
 		struct sl_host *h = c->host;
 

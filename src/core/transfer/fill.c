@@ -119,7 +119,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	int watched = c->dead &&
 		      (c->flags & SL_DISCARD_EAGER); /* each later write is to be seen */
 	enum sl_dirty_hash_state base = sl_dirty_hash_against(c, fill->intent);
-	uint64_t event = 0, encoded, since;
+	uint64_t event = 0, encoded, frame_bytes, since;
 	unsigned flags = 0;
 	int keep = 0;
 	int rc;
@@ -137,6 +137,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 		base = SL_MEASURED_LEARN;
 	fill_count(c, fill, h != NULL, 0); /* before the toucher can go on and look */
 	encoded = h ? h->frame->encoded_bytes : 0;
+	frame_bytes = h ? h->frame->bytes : 0;
 	if (encoded)
 		sl_count(s, SLUICE_COUNTER_COMPRESS_IN_SAVED, r->chunk_bytes - encoded);
 	if (h)
@@ -165,7 +166,7 @@ fill_present(struct sl_chunk *c, const struct sl_fill *fill, int total)
 	if (h && !keep) {
 		if (c->flags & SL_DIRTY_HOST)
 			dirty = 1;
-		sl_host_consumed(c);
+		sl_host_consumed(c, frame_bytes);
 	}
 	c->ready_at = s->device->async
 			      ? s->device->async->ready_at(s->device, sl_chunk_addr(c))

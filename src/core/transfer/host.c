@@ -73,7 +73,7 @@ sl_host_let_go(struct sl_chunk *c)
 }
 
 void
-sl_host_consumed(struct sl_chunk *c)
+sl_host_consumed(struct sl_chunk *c, uint64_t bytes)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_host *h = c->host;
@@ -82,9 +82,9 @@ sl_host_consumed(struct sl_chunk *c)
 	c->host = NULL;
 	sl_host_set_active(s, h, 0);
 	if (h->settled)
-		s->host.settled_bytes -= c->region->chunk_bytes;
+		s->host.settled_bytes -= bytes;
 	else
-		s->host.staging_used_bytes -= c->region->chunk_bytes;
+		s->host.staging_used_bytes -= bytes;
 	sl_host_wake(s);
 	free(h);
 }

@@ -53,15 +53,6 @@ io_whole(struct sl_io *io, const struct sl_chunk *c)
 	io->encoded_bytes = io->op == SL_IO_READ && c->spill ? c->spill->encoded_bytes : 0;
 }
 
-/* The frame of c is encoded, and its place in the store does not take it so. */
-static int
-write_needs_decoding(const struct sl_chunk *c)
-{
-	return sl_host_is_encoded(c) &&
-	       (c->region->store || chunk_store_bytes(c) != c->region->chunk_bytes ||
-		c->region->population != SLUICE_POPULATE_CHUNK);
-}
-
 /* A write of all of c is over: what its extent has now. */
 SL_HELD static void
 extent_written(struct sl_chunk *c, const struct sl_io *io)
@@ -374,9 +365,6 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 		rc = sl_zerocopy_unmap(c);
 	if (!rc)
 		rc = sl_hostmap_hide(c);
-	if (!rc && (c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_POISONED) &&
-	    write_needs_decoding(c))
-		rc = sl_host_decode(c);
 
 	if (rc || (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED))
 		return rc; /* hiding dropped the lock, and somebody was faster */
@@ -402,6 +390,8 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 	io_whole(io, c);
 	io->encoded_bytes = h->frame->encoded_bytes;
 	io->is_encoded = io->encoded_bytes != 0;
+	io->pieces = h->frame->pieces;
+	io->piece_bytes = SL_GRANULE_BYTES;
 	io->done = write_done;
 	io->arg = h;
 	if (c->pages) {

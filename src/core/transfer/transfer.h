@@ -56,8 +56,8 @@ void sl_host_pin_early(struct sluice_space *s, uint64_t bytes);
 void sl_host_unpin(struct sluice_space *s);
 /* Let the clean frame of a HOST chunk go: HOST -> STORE. Drops. */
 void sl_host_let_go(struct sl_chunk *c) SL_HELD;
-/* The device took c's frame over (present without KEEP): free the record only. */
-void sl_host_consumed(struct sl_chunk *c) SL_HELD;
+/* The device took c's frame of so many bytes over (present without KEEP): free the record only. */
+void sl_host_consumed(struct sl_chunk *c, uint64_t bytes) SL_HELD;
 /*
  * Move c's frame from staging into the host budget, making room by the order of the host lists. 0
  * settled; -EAGAIN no room (stays in staging). Drops.
@@ -78,7 +78,10 @@ void sl_encode_prepare(struct sluice_space *s) SL_NOT_HELD; /* once, where it is
 int sl_encode_pays(struct sl_chunk *c) SL_HELD;
 /* It was, and is in h as far as that made it smaller. */
 void sl_encoded(struct sl_chunk *c, const struct sl_host *h) SL_HELD;
-/* c is HOST or POISONED: its frame has its bytes as they are. Drops, then look at the state again. */
+/* Its frame, which is encoded and in staging, takes less room where the host tier is short. Its owner calls. Drops. */
+void sl_host_pack(struct sl_chunk *c) SL_HELD;
+/* c is HOST or POISONED and encoded: it gets a frame with its bytes as they are, by way of staging as a read. Drops,
+ * then look at the state again. */
 int sl_host_decode(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 static inline int
 sl_host_is_encoded(const struct sl_chunk *c)

@@ -66,7 +66,7 @@ chunk_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fr
 	if (frame && frame->encoded_bytes)
 		rc = sl_cuda_codec_in(cuda, slab, frame, bytes, &move);
 	else if (frame || zero)
-		rc = sl_cuda_move_in(cuda, slab, frame ? frame->data : NULL, bytes, &move);
+		rc = sl_cuda_move_in(cuda, slab, frame, bytes, &move);
 	if (rc) {
 		sl_ignore(sl_cuda_chunk_unmap(cuda, addr, bytes));
 		goto fail;
@@ -76,7 +76,9 @@ chunk_present(struct cuda *cuda, void *addr, uint64_t bytes, struct sl_frame *fr
 	 * but is used only once the last copy of it has ended, the one out, or one in that nobody waited for.
 	 * Not behind other copies in: what is new has no reason to wait for them. */
 	chunk->after = slab->last;
-	if (frame)
+	if (frame && frame->pieces)
+		sl_cuda_packed_read(frame, move);
+	else if (frame)
 		atomic_store(&((struct cuda_frame *)frame->private)->in_move, move);
 	return 0;
 fail:

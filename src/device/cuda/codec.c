@@ -558,8 +558,7 @@ sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_fram
 
 	sl_mutex_lock(&cuda->moves.lock);
 	staged = &codec->staged[codec->n_staged + codec->next_in++ % codec->n_staged];
-	rc = sl_cuda_move_in_locked(cuda, &staged->slab, frame->data,
-				    frame->encoded_bytes, move);
+	rc = sl_cuda_move_in_locked(cuda, &staged->slab, frame, frame->encoded_bytes, move);
 	if (!rc)
 		rc = decode_enqueue(cuda, slab, staged, frame->encoded_bytes, bytes);
 	sl_mutex_unlock(&cuda->moves.lock);
@@ -584,24 +583,105 @@ sl_cuda_codec_check(struct cuda *cuda, uint64_t from, uint64_t to)
 
 /* ---- on the host -------------------------------------------------------------------------- */
 
-int
-sl_cuda_codec_decode(struct sl_device *dev, struct sl_frame *frame)
-{
-	struct cuda *cuda = sl_cuda_of(dev);
-	const struct cuda_frame *own = frame->private;
-	void *raw = sl_malloc(frame->bytes);
-	int rc = raw ? sl_cuda_enter(cuda) : sl_fail(-ENOMEM, "device: out of memory");
+/* Encoded bytes in frames of a granule each. */
+struct packed {
+	struct sl_frame frame; /* first */
+	unsigned n;
+	struct sl_frame **piece;
+	void *data[]; /* of each: frame.pieces */
+};
 
-	if (!rc) { /* a copy in that still reads the frame */
-		rc = sl_cuda_move_wait(cuda, atomic_load(&own->in_move));
-		sl_cuda_leave(cuda);
+static void
+packed_free(struct sl_device *dev, struct packed *packed)
+{
+	for (unsigned i = 0; i < packed->n; i++)
+		sl_cuda_frame_put(dev, packed->piece[i]);
+	free(packed->piece);
+	free(packed);
+}
+
+void
+sl_cuda_packed_put(struct sl_device *dev, struct sl_frame *frame)
+{
+	packed_free(dev, frame->private);
+}
+
+void
+sl_cuda_packed_read(const struct sl_frame *frame, uint64_t move)
+{
+	const struct packed *packed = frame->private;
+
+	for (unsigned i = 0; i < packed->n; i++)
+		atomic_store(&((struct cuda_frame *)packed->piece[i]->private)->in_move,
+			     move);
+}
+
+int
+sl_cuda_codec_pack(struct sl_device *dev, struct sl_frame *frame, struct sl_frame **out)
+{
+	uint64_t bytes = sl_round_up(frame->encoded_bytes, SL_GRANULE_BYTES);
+	unsigned n = (unsigned)(bytes / SL_GRANULE_BYTES);
+	struct packed *packed;
+	int rc = 0;
+
+	if (frame->pieces || !n || bytes >= frame->bytes)
+		return -ENOSPC;
+	packed = sl_calloc(1, sizeof(*packed) + n * sizeof(packed->data[0]));
+	if (packed)
+		packed->piece = sl_calloc(n, sizeof(struct sl_frame *));
+	if (!packed || !packed->piece) {
+		free(packed);
+		return sl_fail(-ENOMEM, "device: out of memory");
 	}
+	packed->frame = (struct sl_frame){.bytes = bytes,
+					  .private = packed,
+					  .encoded_bytes = frame->encoded_bytes,
+					  .pieces = packed->data};
+	while (packed->n < n && !rc) {
+		unsigned i = packed->n;
+		uint64_t at = i * (uint64_t)SL_GRANULE_BYTES,
+			 left = frame->encoded_bytes - at;
+
+		rc = sl_cuda_frame_get(dev, SL_GRANULE_BYTES, &packed->piece[i]);
+		if (rc)
+			break;
+		packed->n++;
+		packed->data[i] = packed->piece[i]->data;
+		memcpy(packed->data[i], (const char *)frame->data + at,
+		       left < SL_GRANULE_BYTES ? left : SL_GRANULE_BYTES);
+	}
+	if (rc) {
+		packed_free(dev, packed);
+		return rc;
+	}
+	sl_cuda_frame_put(dev, frame);
+	*out = &packed->frame;
+	return 0;
+}
+
+/* The bytes of a packed frame in a row, which the caller frees. */
+static void *
+packed_gather(const struct sl_frame *frame)
+{
+	char *bytes = sl_malloc(frame->bytes);
+
+	for (uint64_t at = 0; bytes && at < frame->bytes; at += SL_GRANULE_BYTES)
+		memcpy(bytes + at, frame->pieces[at / SL_GRANULE_BYTES], SL_GRANULE_BYTES);
+	return bytes;
+}
+
+int
+sl_cuda_codec_decode(struct sl_device *dev, const struct sl_frame *frame, struct sl_frame *to)
+{
+	void *gathered = frame->pieces ? packed_gather(frame) : NULL;
+	int rc = 0;
+
+	(void)dev;
+	if (frame->pieces && !gathered)
+		rc = sl_fail(-ENOMEM, "device: out of memory");
 	if (!rc)
-		rc = sl_codec_decode(frame->data, frame->encoded_bytes, 0, raw, frame->bytes);
-	if (!rc) {
-		memcpy(frame->data, raw, frame->bytes);
-		frame->encoded_bytes = 0;
-	}
-	free(raw);
+		rc = sl_codec_decode(gathered ? gathered : frame->data,
+				     frame->encoded_bytes, 0, to->data, to->bytes);
+	free(gathered);
 	return rc;
 }

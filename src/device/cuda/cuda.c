@@ -304,6 +304,7 @@ static const struct sl_device_hash cuda_hash = {
 static const struct sl_device_codec cuda_codec = {
 	.prepare = sl_cuda_codec_prepare,
 	.absent_start = sl_cuda_codec_absent_start,
+	.pack = sl_cuda_codec_pack,
 	.decode = sl_cuda_codec_decode,
 };
 

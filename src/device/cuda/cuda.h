@@ -322,12 +322,13 @@ void sl_cuda_chunk_clear(struct cuda *cuda, void *addr); /* detach: whatever sta
 /* move.c. Context entered in all of them. */
 int sl_cuda_moves_start(struct cuda *cuda) SL_MUST_CHECK;
 void sl_cuda_moves_stop(struct cuda *cuda);
-/* Fill slab from data (NULL: zeros); *move gets its number. Waits for nothing but room among
+/* Fill slab with bytes of a frame (NULL: zeros); *move gets its number. Waits for nothing but room among
  * the moves. The second: moves.lock is held. */
-int sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
+int sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_frame *frame,
 		    uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
-int sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab, const void *data,
-			   uint64_t bytes, uint64_t *move) SL_MUST_CHECK;
+int sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab,
+			   const struct sl_frame *frame, uint64_t bytes,
+			   uint64_t *move) SL_MUST_CHECK;
 /* A stream for moves, and their events, in the current context, ahead of the program's. */
 int sl_cuda_move_stream(struct cuda *cuda, struct cu_stream **out) SL_MUST_CHECK;
 int sl_cuda_move_events(struct cuda *cuda, struct cu_event **events) SL_MUST_CHECK;
@@ -380,7 +381,13 @@ int sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes,
 int sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 			       struct sl_frame *frame, void (*done)(void *cookie, int rc),
 			       void *cookie);
-int sl_cuda_codec_decode(struct sl_device *dev, struct sl_frame *frame);
+int sl_cuda_codec_pack(struct sl_device *dev, struct sl_frame *frame,
+		       struct sl_frame **packed);
+int sl_cuda_codec_decode(struct sl_device *dev, const struct sl_frame *frame,
+			 struct sl_frame *to);
+/* The end of a packed frame; copy in number move reads it. */
+void sl_cuda_packed_put(struct sl_device *dev, struct sl_frame *packed);
+void sl_cuda_packed_read(const struct sl_frame *packed, uint64_t move);
 /* As sl_cuda_move_in(), of a frame that is encoded; *move: its copy in. */
 int sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_frame *frame,
 		     uint64_t bytes, uint64_t *move) SL_MUST_CHECK;

@@ -430,9 +430,14 @@ sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_frame *frame = given->private;
-	uint64_t bytes = frame->frame.bytes;
-	int class = frame->class, keep;
+	uint64_t bytes = given->bytes;
+	int class, keep;
 
+	if (given->pieces) {
+		sl_cuda_packed_put(dev, given);
+		return;
+	}
+	class = frame->class;
 	frame->next = NULL;
 	frame->frame.dirty_memory = 1;
 	sl_mutex_lock(&cuda->pools.lock);

@@ -194,9 +194,32 @@ in_time(struct cuda *cuda, uint64_t move, int end)
 	moves->timed[slot] = move;
 }
 
+/* Enqueue the copies of bytes, of a frame or (NULL) of zeros. */
+static int
+in_copy(struct cuda *cuda, const struct cuda_slab *slab, const struct sl_frame *frame,
+	uint64_t bytes)
+{
+	struct cu_stream *stream = cuda->moves.in;
+	int rc = 0;
+
+	if (!frame)
+		return CUDA_TRY(cuda, cuMemsetD8Async, slab->alias, 0, bytes, stream);
+	if (!frame->pieces)
+		return CUDA_TRY(cuda, cuMemcpyHtoDAsync, slab->alias, frame->data, bytes,
+				stream);
+	for (uint64_t at = 0; at < bytes && !rc; at += SL_GRANULE_BYTES)
+		rc = CUDA_TRY(cuda, cuMemcpyHtoDAsync, slab->alias + at,
+			      frame->pieces[at / SL_GRANULE_BYTES],
+			      bytes - at < SL_GRANULE_BYTES ? bytes - at : SL_GRANULE_BYTES,
+			      stream);
+	if (rc) /* some of it may be on its way */
+		(void)cuda->driver->cuStreamSynchronize(stream);
+	return rc;
+}
+
 int
-sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab, const void *data,
-		       uint64_t bytes, uint64_t *move)
+sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab,
+		       const struct sl_frame *frame, uint64_t bytes, uint64_t *move)
 {
 	struct cuda_moves *moves = &cuda->moves;
 	uint64_t number;
@@ -206,10 +229,8 @@ sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab, const void *da
 		rc = sl_cuda_fence_gate(cuda, moves->in, slab->last);
 	if (!rc)
 		in_time(cuda, number, 0);
-	if (!rc && data)
-		rc = CUDA_TRY(cuda, cuMemcpyHtoDAsync, slab->alias, data, bytes, moves->in);
-	else if (!rc)
-		rc = CUDA_TRY(cuda, cuMemsetD8Async, slab->alias, 0, bytes, moves->in);
+	if (!rc)
+		rc = in_copy(cuda, slab, frame, bytes);
 	if (!rc) {
 		in_time(cuda, number, 1);
 		rc = sl_cuda_move_number(cuda, SL_COPIES_IN, number, moves->in, slab);
@@ -220,13 +241,13 @@ sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab, const void *da
 }
 
 int
-sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const void *data,
+sl_cuda_move_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_frame *frame,
 		uint64_t bytes, uint64_t *move)
 {
 	int rc;
 
 	sl_mutex_lock(&cuda->moves.lock);
-	rc = sl_cuda_move_in_locked(cuda, slab, data, bytes, move);
+	rc = sl_cuda_move_in_locked(cuda, slab, frame, bytes, move);
 	sl_mutex_unlock(&cuda->moves.lock);
 	return rc;
 }
