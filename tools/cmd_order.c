@@ -64,6 +64,7 @@ struct order_work {
 	int pid;
 	uint64_t limit_bytes;
 	struct sl_book *books[GPUS_MAX]; /* in which it is */
+	char gpus[GPUS_MAX][SL_BOOK_NAME_BYTES];
 	size_t n;
 	int rc; /* the first error but that it is not there */
 };
@@ -146,6 +147,7 @@ order_put(const char *gpu, void *arg)
 		rc = sl_book_order_give(book, work->pid, &order);
 	}
 	if (!rc && work->n < GPUS_MAX) {
+		snprintf(work->gpus[work->n], sizeof(work->gpus[0]), "%s", gpu);
 		work->books[work->n++] = book;
 		return;
 	}
@@ -156,8 +158,10 @@ order_put(const char *gpu, void *arg)
 
 /* On one GPU. An exit code. */
 static int
-order_await(const struct order_work *work, struct sl_book *book)
+order_await(const struct order_work *work, size_t which)
 {
+	struct sl_book *book = work->books[which];
+	const char *gpu = work->gpus[which];
 	const struct timespec pause = {0, PAUSE_NS};
 	uint64_t until = sl_now_ns() + WAIT_NS;
 	const char *name = order_names[work->what];
@@ -166,22 +170,20 @@ order_await(const struct order_work *work, struct sl_book *book)
 
 	while ((rows = rows_look(work, book)).n && rows.done < rows.n) {
 		if (sl_now_ns() > until)
-			return command_fail(name,
-					    "process %d still holds %s: a kernel runs, "
-					    "or host memory "
-					    "and disk are full, or the process is "
-					    "stopped; it follows "
-					    "when it can",
-					    work->pid,
-					    sl_size_format(rows.held_bytes, holds,
-							   sizeof(holds)));
+			return command_fail(
+				name,
+				"process %d still holds %s of %s: a kernel runs, "
+				"or host memory and disk are full, or the process "
+				"is stopped; it follows when it can",
+				work->pid,
+				sl_size_format(rows.held_bytes, holds, sizeof(holds)), gpu);
 		nanosleep(&pause, NULL);
 	}
 	if (!rows.n)
 		return command_fail(name, "process %d has ended", work->pid);
 	if (work->what != ORDER_RESUME)
-		printf("process %d holds %s\n", work->pid,
-		       sl_size_format(rows.held_bytes, holds, sizeof(holds)));
+		printf("process %d holds %s of %s\n", work->pid,
+		       sl_size_format(rows.held_bytes, holds, sizeof(holds)), gpu);
 	return SL_EXIT_OK;
 }
 
@@ -195,7 +197,7 @@ order_run(struct order_work *work)
 	if (!rc)
 		rc = work->rc;
 	for (size_t i = 0; i < work->n; i++) {
-		int of_gpu = rc ? SL_EXIT_OK : order_await(work, work->books[i]);
+		int of_gpu = rc ? SL_EXIT_OK : order_await(work, i);
 
 		status = status ? status : of_gpu;
 		sl_book_close(work->books[i]);

@@ -172,6 +172,9 @@ def moved(stats):
                     if name.startswith(prefix):
                         total[key] += value
                         causes[name] = causes.get(name, 0) + value
+    # What compression spared the link is counted as moved above.
+    for key, name in (("in", "compress_in_saved"), ("out", "compress_out_saved")):
+        total[f"{key}_saved"] = sum(gpu["counters"].get(name, 0) for process in stats for gpu in process["gpus"])
     total["causes"] = {name: value for name, value in causes.items() if value}
     return total
 

@@ -444,10 +444,16 @@ def pairs_judge(pairs):
         "steady": {"command": [program("steady", 'echo \'{"seconds": [3, 3, 1], "peak_bytes": 4294967296, "sum": 1}\'')],
                    "sizes": SIZES}}
     status, text = called(pairs, "--old", BUILD, "--new", BUILD, "--programs", "steady", "--budgets", "50",
-                          "--pairs", "2", "--json", "pairs.json")
-    claim(status == 0 and "| steady | 50 % | 1.0000 | 1.0000 | 1.000 | 1.000 | 1.000 | 7.00 | 7.00 | 1.000 | 1.000 | equal |"
+                          "--pairs", "2", "--new-options", "--compress auto", "--json", "pairs.json")
+    claim(status == 0 and "| steady | 50 % | 1.0000 | 1.0000 | 1.0000 | 1.000 | 1.000 | 1.000 | 7.00 | 7.00 | 1.000 "
+          "| 1.000 | 1.000 | 1.000 | equal |"
           in text, f"pairs: {status}\n{text}")
     data = json.loads(pathlib.Path("pairs.json").read_text())
+    shares = {"rows": [{**data["rows"][0], "pairs": [
+        {"old": {**p["old"], "bytes": 8}, "new": {**p["new"], "bytes": 8, "saved": 2}} for p in data["rows"][0]["pairs"]]}]}
+    pathlib.Path("shares.json").write_text(json.dumps({**data, **shares}))
+    status, text = called(pairs, "--from", "shares.json")
+    claim(status == 0 and "| 1.000 | 1.000 | 0.750 | equal |" in text, f"pairs, compressed: {status}\n{text}")
     claim(len(data["rows"][0]["pairs"]) == 2, f"pairs: {data}")
     for what, value in (("best", 1.04), ("equal", False)):
         for pair in data["rows"][0]["pairs"]:

@@ -156,13 +156,13 @@ grep -qE "^sluice: GPU 0: up to [0-9.]+ MiB of its memory, beside other programs
 grep -q "${pids[other]}" ps.txt && fail "ps lists a program that is alone: $(cat ps.txt)"
 
 "$SLUICE_BIN" limit "${pids[first]}" --device-memory 32M >said || fail "limit: exit status $?"
-grep -qE "^process ${pids[first]} holds (32|2[0-9]|1[0-9]) MiB$" said || fail "limit: $(cat said)"
+grep -qE "^process ${pids[first]} holds (32|2[0-9]|1[0-9]) MiB of GPU-[0-9a-f-]+$" said || fail "limit: $(cat said)"
 "$SLUICE_BIN" ps | grep -q "${pids[first]} .* its limit$" || fail "ps of a limit: $("$SLUICE_BIN" ps)"
 echo >&"${inputs[first]}"
 await first.out round 1
 
 "$SLUICE_BIN" suspend "${pids[first]}" >said || fail "suspend: exit status $?"
-grep -qE "^process ${pids[first]} holds (16|[0-9]) MiB$" said || fail "suspend: $(cat said)"
+grep -qE "^process ${pids[first]} holds (16|[0-9]) MiB of GPU-[0-9a-f-]+$" said || fail "suspend: $(cat said)"
 echo >&"${inputs[first]}"
 "$SLUICE_BIN" ps | grep -q "${pids[first]}  rounds .* suspended .*: sluice resume$" ||
 	fail "ps of a suspended one: $("$SLUICE_BIN" ps)"
@@ -228,7 +228,7 @@ end wide
 start tight 160 --host-memory 16M --store-memory 16M
 await tight.out ready 1
 "$SLUICE_BIN" suspend "${pids[tight]}" >said || fail "suspend of one that cannot give all: exit status $?"
-grep -qE "^process ${pids[tight]} holds [0-9]+ MiB$" said || fail "suspend of one that cannot give all: $(cat said)"
+grep -qE "^process ${pids[tight]} holds [0-9]+ MiB of GPU-[0-9a-f-]+$" said || fail "suspend of one that cannot give all: $(cat said)"
 await tight.err "not all that other programs need of its memory can be given up: .*store budget" 1
 echo >&"${inputs[tight]}"
 "$SLUICE_BIN" resume "${pids[tight]}" || fail "resume of one that could not give all: exit status $?"

@@ -52,7 +52,7 @@ void sl_host_share_limit(struct sl_host_share *share, uint64_t bytes) SL_HELD;
 /* NULL is fine. */
 void sl_host_share_leave(struct sl_host_share *share);
 
-/* space.c */
+/* budget.c (and interpose.h) */
 /* The budget of the host tier, now. Errors as sluice_space_set_budget(). Blocks on the disk. */
 int sl_space_set_host(struct sluice_space *space, uint64_t budget_bytes) SL_MUST_CHECK;
 
