@@ -85,8 +85,9 @@ export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=512M CUDA_STANDIN_SHARED=$
 # await FILE WORD N: the file has the word N times. Something hangs after two minutes.
 await()
 {
-	local tries=0
-	while [ "$(grep -c "$2" "$1" 2>/dev/null)" -lt "$3" ]; do
+	local tries=0 found
+	# A program that is only being started has no file yet.
+	while found=$(grep -c "$2" "$1" 2>/dev/null) || :; [ "${found:-0}" -lt "$3" ]; do
 		tries=$((tries + 1))
 		[ $tries -lt 1200 ] || {
 			fail "$1: no $2 number $3: $(cat "$1" "${1%.out}.err")"
