@@ -9,11 +9,27 @@
 
 #include "cuda/measure_test.h"
 
-#define DEVICE_MIB 320 /* a fiftieth of it is staging for one chunk each way */
-#define BYTES      (384 * MIB)
-#define N          (BYTES / 8)
-#define TIER_MIB   64 /* of the host tier, where it is short */
-#define SETTINGS   "chunk=2M,large_chunk=2M,compress="
+#define TIER_MIB 64 /* of the host tier, where it is short */
+#define SETTINGS "chunk=2M,large_chunk=2M,compress="
+
+#define SMALL (96 * MIB)
+#define LARGE \
+	(384 * MIB) /* a fiftieth of its device memory is staging for one chunk each way */
+
+static uint64_t data_bytes = SMALL; /* of the test */
+
+static uint64_t
+data_n(void)
+{
+	return data_bytes / 8;
+}
+
+/* Five sixths of it. */
+static uint64_t
+device_mib(void)
+{
+	return data_bytes / MIB * 5 / 6;
+}
 
 /* Word i before any kernel has added to it: small numbers, or ones that no codec makes smaller. */
 static uint64_t
@@ -31,8 +47,8 @@ words_make(struct sluice_space *s, int random)
 {
 	uint64_t *p;
 
-	CHECK_OK(sluice_alloc(s, BYTES, 0, (void **)&p));
-	for (uint64_t i = 0; i < N; i++)
+	CHECK_OK(sluice_alloc(s, data_bytes, 0, (void **)&p));
+	for (uint64_t i = 0; i < data_n(); i++)
 		p[i] = word_of(i, random);
 	return p;
 }
@@ -68,13 +84,13 @@ saved_in(struct sluice_space *s)
 static void
 fewer_bytes_cross_the_link(const char *settings)
 {
-	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, settings);
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024, settings);
 	uint64_t *p = words_make(s, 0);
 	struct sluice_stats stats;
 	uint64_t out;
 
 	for (int round = 0; round < 3; round++)
-		round_run(s, p, BYTES);
+		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK_OK(sluice_space_check(s));
 	sluice_stats_get(s, &stats);
@@ -84,7 +100,7 @@ fewer_bytes_cross_the_link(const char *settings)
 	printf("%s: %llu MiB out, %llu saved; %llu saved on the way in\n", settings,
 	       (unsigned long long)(out / MIB), (unsigned long long)(saved_out(s) / MIB),
 	       (unsigned long long)(saved_in(s) / MIB));
-	words_expect(p, N, 0, 3);
+	words_expect(p, data_n(), 0, 3);
 	space_end(s, p);
 }
 
@@ -92,31 +108,31 @@ fewer_bytes_cross_the_link(const char *settings)
 static void
 random_data_are_left_alone(void)
 {
-	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, SETTINGS "auto");
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "auto");
 	uint64_t *p = words_make(s, 1);
 
 	for (int round = 0; round < 2; round++)
-		round_run(s, p, BYTES);
+		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) == 0 && saved_in(s) == 0);
-	words_expect(p, N, 1, 2);
+	words_expect(p, data_n(), 1, 2);
 	space_end(s, p);
 }
 
 static void
 nothing_is_compressed_unless_asked_for(void)
 {
-	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, SETTINGS "never");
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "never");
 	uint64_t *p;
 
 	if (t.standin)
 		t.standin->calls_reset();
 	p = words_make(s, 0);
-	round_run(s, p, BYTES);
+	round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) == 0);
-	CHECK(!t.standin || t.standin->calls("cuLaunchKernel") == BYTES / CHUNK);
-	words_expect(p, N, 0, 1);
+	CHECK(!t.standin || t.standin->calls("cuLaunchKernel") == data_bytes / CHUNK);
+	words_expect(p, data_n(), 0, 1);
 	space_end(s, p);
 }
 
@@ -124,16 +140,16 @@ nothing_is_compressed_unless_asked_for(void)
 static void
 what_is_spilled_stays_encoded(void)
 {
-	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 16, SETTINGS "always");
+	struct sluice_space *s = cuda_test_space(device_mib(), 16, SETTINGS "always");
 	uint64_t *p = words_make(s, 0);
 
 	for (int round = 0; round < 2; round++)
-		round_run(s, p, BYTES);
+		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) > 0);
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_WRITE_SAVED) > 0);
 	CHECK_OK(sluice_space_check(s));
-	words_expect(p, N, 0, 2);
+	words_expect(p, data_n(), 0, 2);
 	space_end(s, p);
 }
 
@@ -149,24 +165,24 @@ host_holds(const char *settings, int rounds, uint64_t until)
 	uint64_t *p = words_make(s, 0), most = 0, launches = 0;
 	struct sluice_residency where;
 
-	CHECK_OK(sluice_evict(s, p, BYTES, SLUICE_TIER_STORE, NULL)); /* host code had it */
+	CHECK_OK(sluice_evict(s, p, data_bytes, SLUICE_TIER_STORE, NULL)); /* host code had it */
 	for (int round = 0; round < rounds && most <= until; round++)
-		for (uint64_t at = 0; at < N && most <= until; at += 4 * CHUNK_N) {
+		for (uint64_t at = 0; at < data_n() && most <= until; at += 4 * CHUNK_N) {
 			cuda_test_run(&t, s, NULL, TEST_ADD, p + at, 4 * CHUNK_N, 1,
 				      SLUICE_USE_READ_WRITE);
 			CHECK_OK(sluice_stream_synchronize(s, NULL));
 			launches++;
-			while (sluice_residency(s, p, BYTES, &where) == 0 &&
+			while (sluice_residency(s, p, data_bytes, &where) == 0 &&
 			       where.in_flight_bytes)
 				usleep(100);
 			if (where.tier_bytes[SLUICE_TIER_HOST] > most)
 				most = where.tier_bytes[SLUICE_TIER_HOST];
 		}
 	CHECK_OK(sluice_space_check(s));
-	for (uint64_t i = 0; i < N; i++) {
-		uint64_t added = launches / (N / (4 * CHUNK_N));
+	for (uint64_t i = 0; i < data_n(); i++) {
+		uint64_t added = launches / (data_n() / (4 * CHUNK_N));
 
-		added += i / (4 * CHUNK_N) < launches % (N / (4 * CHUNK_N));
+		added += i / (4 * CHUNK_N) < launches % (data_n() / (4 * CHUNK_N));
 		CHECK(p[i] == word_of(i, 0) + added);
 	}
 	space_end(s, p);
@@ -186,18 +202,18 @@ the_host_tier_holds_more(void)
 static void
 files_have_the_bytes_as_they_are(void)
 {
-	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 16, SETTINGS "always");
+	struct sluice_space *s = cuda_test_space(device_mib(), 16, SETTINGS "always");
 	char path[] = "/tmp/sluice-encode-XXXXXX";
 	int file = mkstemp(path);
-	const uint64_t bytes = BYTES - 4096; /* the last chunk is cut */
+	const uint64_t bytes = data_bytes - 4096; /* the last chunk is cut */
 	uint64_t *p, *words = malloc(CHUNK);
 
 	CHECK(file >= 0 && words && !ftruncate(file, (off_t)bytes));
 	CHECK_OK(sluice_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE, (void **)&p));
 	for (uint64_t i = 0; i < bytes / 8; i++)
 		p[i] = word_of(i, 0);
-	round_run(s, p, BYTES - CHUNK);
-	cuda_test_run(&t, s, NULL, TEST_ADD, p + N - CHUNK_N, CHUNK_N - 512, 1,
+	round_run(s, p, data_bytes - CHUNK);
+	cuda_test_run(&t, s, NULL, TEST_ADD, p + data_n() - CHUNK_N, CHUNK_N - 512, 1,
 		      SLUICE_USE_READ_WRITE);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) == 0); /* who writes the file needs them so */
@@ -220,22 +236,22 @@ files_have_the_bytes_as_they_are(void)
 static void
 kernels_reach_frames_as_they_are(void)
 {
-	struct sluice_space *s = cuda_test_space(DEVICE_MIB, 1024, SETTINGS "always");
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "always");
 	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), sum = 0;
 
-	round_run(s, p, BYTES);
+	round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) > 0);
-	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_SUM, p, N, word);
+	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_SUM, p, data_n(), word);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	for (uint64_t i = 0; i < N; i++)
+	for (uint64_t i = 0; i < data_n(); i++)
 		sum += word_of(i, 0) + 1;
 	CHECK(cuda_test_word_read(&t, word) == sum);
 	CHECK_OK(sluice_space_check(s));
-	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_ADD, p, N, 1);
-	round_run(s, p, BYTES); /* and back to the device */
+	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_ADD, p, data_n(), 1);
+	round_run(s, p, data_bytes); /* and back to the device */
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	words_expect(p, N, 0, 3);
+	words_expect(p, data_n(), 0, 3);
 	cuda_test_word_free(&t, word);
 	space_end(s, p);
 }
@@ -265,11 +281,13 @@ main(int argc, char **argv)
 	}
 	cuda_test_open(&t);
 	fewer_bytes_cross_the_link(SETTINGS "always");
+	data_bytes = LARGE;
 	fewer_bytes_cross_the_link(SETTINGS "auto");
 	random_data_are_left_alone();
+	the_host_tier_holds_more();
+	data_bytes = SMALL;
 	nothing_is_compressed_unless_asked_for();
 	what_is_spilled_stays_encoded();
-	the_host_tier_holds_more();
 	files_have_the_bytes_as_they_are();
 	kernels_reach_frames_as_they_are();
 	a_small_budget_does_without();
