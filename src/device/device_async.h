@@ -25,6 +25,10 @@ enum sl_move_queue {
 	SL_QUEUE_COUNT
 };
 
+_Static_assert(sizeof(((struct sl_device_progress *)0)->queue) ==
+		       SL_QUEUE_COUNT * sizeof(struct sl_timeline),
+	       "device.h has a line for each");
+
 /* The move number `value` of a queue; value 0: nothing, and done. */
 struct sl_fence {
 	uint64_t queue : 2;

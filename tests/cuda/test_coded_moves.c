@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include "codec_data.h"
-#include "cuda/cuda_test.h"
-#include "device/device_async.h"
-#include "device/device_fault.h"
+#include "cuda/device_alone.h"
 
 #define CHUNK   ((uint64_t)SL_GRANULE_BYTES)
 #define LONG    (16 * CHUNK)
@@ -19,38 +17,7 @@
 #define PLACES  24u /* of chunks, in the random test */
 #define PRESENT 6u  /* of them, at most */
 
-static struct cuda_test t;
-static struct sl_device *dev;
 static struct sl_rng rng;
-static char *base;
-
-static int
-touched(void *core, const struct sl_touch *touch)
-{
-	(void)core;
-	return sl_fail(-14, "test: host code touched %p", touch->addr);
-}
-
-static void
-device_open(void)
-{
-	struct sl_device_config config = {
-		.address_bytes = 1ul << 30,
-		.frame_cache_bytes = 256 * MIB,
-		.touch_server = {.touched = touched},
-	};
-
-	CHECK_OK(sl_device_cuda_create(&config, 0, &dev));
-	base = dev->base;
-	CHECK_OK(dev->ops->attach(dev, base, 256 * MIB, SL_DELIVER_THREAD));
-}
-
-static void
-device_close(void)
-{
-	dev->ops->detach(dev, base, 256 * MIB);
-	dev->ops->destroy(dev);
-}
 
 /* ---- contents ---- */
 
@@ -108,18 +75,9 @@ frame_is(const struct sl_frame *frame, enum codec_data data, uint64_t seed)
 static int
 chunk_is(const void *addr, uint64_t bytes, enum codec_data data, uint64_t seed)
 {
-	void *to = malloc(bytes);
-	struct sl_stream *stream;
-	int is;
+	void *to = chunk_read(addr, bytes, dev->async->ready_at(dev, addr));
+	int is = bytes_are(to, bytes, data, seed);
 
-	CHECK(to);
-	CHECK_OK(dev->ops->stream_create(dev, &stream));
-	CHECK_OK(dev->native->gate(stream, dev->async->ready_at(dev, addr)));
-	CHECK_OK(SL_CUDA(t.driver, cuMemcpyDtoHAsync, to, (uintptr_t)addr, bytes,
-			 dev->native->handle(stream)));
-	CHECK_OK(dev->ops->stream_synchronize(stream));
-	dev->ops->stream_destroy(stream);
-	is = bytes_are(to, bytes, data, seed);
 	free(to);
 	return is;
 }
@@ -187,7 +145,7 @@ frame_decoded(struct sl_frame *frame, enum codec_data data)
 static void
 each_kind_of_data_comes_back(void)
 {
-	device_open();
+	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* does nothing */
 	for (enum codec_data data = 0; data < CODEC_DATA_COUNT; data++) {
@@ -220,7 +178,7 @@ frames_of_raw_copies_are_not_encoded(void)
 	struct sl_frame *frame;
 	struct out out = OUT;
 
-	device_open();
+	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
@@ -249,7 +207,7 @@ packed_frames_take_what_they_need(void)
 	struct sl_frame *frame, *packed, *same;
 	struct out out = OUT;
 
-	device_open();
+	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, bytes, STAGING));
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		enum codec_data data = kinds[i];
@@ -292,7 +250,7 @@ without_staging_a_chunk_is_refused_and_stays(void)
 	struct out out = OUT;
 	int refused = 0;
 
-	device_open();
+	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, LONG, 3 * LONG)); /* one for each direction */
 	for (int i = 0; i < 3; i++) {
 		frames[i] = frame_with(LONG, CODEC_DATA_TOKENS, 10 + i);
@@ -334,7 +292,7 @@ random_moves_keep_contents(void)
 	unsigned n_present = 0, encoded = 0;
 	struct sl_rng choice;
 
-	device_open();
+	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	sl_rng_init(&choice, 7);
 	for (unsigned i = 0; i < PLACES; i++) {
@@ -421,7 +379,7 @@ hashes_are_of_what_is_decoded(void)
 	uint64_t sums[2][2];
 	struct out out = OUT;
 
-	device_open();
+	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	for (enum sl_hash_of what = SL_HASH_ARRIVED; what <= SL_HASH_NOW; what++) {
 		frame = frame_with(CHUNK, CODEC_DATA_BF16_RELU, 3);
@@ -446,7 +404,7 @@ what_is_damaged_is_told(void)
 	struct sl_fence fence;
 	int rc;
 
-	device_open();
+	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 5);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
@@ -471,7 +429,7 @@ what_is_not_prepared_is_refused(void)
 	struct sl_frame *frame;
 	struct out out = OUT;
 
-	device_open();
+	device_open(256 * MIB);
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
 	CHECK(out_begin(&out, base, CHUNK, frame) == -EINVAL); /* not present */
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
@@ -498,7 +456,7 @@ a_driver_that_refuses_leaves_copies_raw(void)
 					    "cuStreamWaitEvent:1:2"};
 
 	for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++) {
-		device_open();
+		device_open(256 * MIB);
 		CHECK(!t.standin->fail_set(failures[i]));
 		CHECK(dev->codec->prepare(dev, CHUNK, STAGING));
 		t.standin->fail_set(NULL);
@@ -510,7 +468,7 @@ a_driver_that_refuses_leaves_copies_raw(void)
 		struct sl_frame *frame;
 		int rc;
 
-		device_open();
+		device_open(256 * MIB);
 		CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 		frame = frame_with(CHUNK, CODEC_DATA_INT64, i);
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
@@ -547,7 +505,7 @@ main(int argc, char **argv)
 		CHECK_OK(execv("/proc/self/exe", argv));
 	}
 	cuda_test_open(&t);
-	device_open();
+	device_open(256 * MIB);
 	if (dev->codec->prepare(dev, CHUNK, STAGING)) {
 		CHECK(!t.standin);
 		printf("SKIP: %s\n", sluice_last_error());

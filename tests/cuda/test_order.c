@@ -13,46 +13,12 @@
 #include <unistd.h>
 
 #include "core/interpose.h"
-#include "cuda/cuda_test.h"
-#include "device/device_async.h"
-#include "device/device_fault.h"
+#include "cuda/device_alone.h"
 
 #define K     0x9e3779b97f4a7c15ull
 #define CHUNK ((uint64_t)SL_GRANULE_BYTES)
 #define LONG  (16 * CHUNK)
 #define TRIES 5 /* of what a busy machine may spoil */
-
-static struct cuda_test t;
-static struct sl_device *dev;
-static char *base;
-
-static int
-touched(void *core, const struct sl_touch *touch)
-{
-	(void)core;
-	return sl_fail(-14, "test: host code touched %p", touch->addr);
-}
-
-static void
-device_open(uint64_t frame_cache_bytes)
-{
-	struct sl_device_config config = {
-		.address_bytes = 1ul << 30,
-		.frame_cache_bytes = frame_cache_bytes,
-		.touch_server = {.touched = touched},
-	};
-
-	CHECK_OK(sl_device_cuda_create(&config, 0, &dev));
-	base = dev->base;
-	CHECK_OK(dev->ops->attach(dev, base, 256 * MIB, SL_DELIVER_THREAD));
-}
-
-static void
-device_close(void)
-{
-	dev->ops->detach(dev, base, 256 * MIB);
-	dev->ops->destroy(dev);
-}
 
 static struct sl_frame *
 frame_with(uint64_t bytes, uint64_t seed)
@@ -80,18 +46,9 @@ words_are(const uint64_t *words, uint64_t bytes, uint64_t seed)
 static int
 chunk_is(const void *addr, uint64_t bytes, uint64_t seed)
 {
-	uint64_t *words = malloc(bytes);
-	struct sl_stream *stream;
-	int are;
+	uint64_t *words = chunk_read(addr, bytes, sl_fence_newest(dev, SL_COPIES_IN));
+	int are = words_are(words, bytes, seed);
 
-	CHECK(words);
-	CHECK_OK(dev->ops->stream_create(dev, &stream));
-	CHECK_OK(dev->native->gate(stream, sl_fence_newest(dev, SL_COPIES_IN)));
-	CHECK_OK(SL_CUDA(t.driver, cuMemcpyDtoHAsync, words, (uintptr_t)addr, bytes,
-			 dev->native->handle(stream)));
-	CHECK_OK(dev->ops->stream_synchronize(stream));
-	dev->ops->stream_destroy(stream);
-	are = words_are(words, bytes, seed);
 	free(words);
 	return are;
 }

@@ -34,14 +34,6 @@ static struct program programs[2];
 
 /* ---- what a program says ---- */
 
-static int
-memory(void *arg, uint64_t *free_bytes, uint64_t *total_bytes)
-{
-	(void)arg;
-	*free_bytes = *total_bytes = ROOM;
-	return 0;
-}
-
 static uint64_t
 budget(void *arg)
 {
@@ -110,8 +102,7 @@ count(void *arg, enum sl_member_event event, uint64_t n)
 	((struct program *)arg)->stuck += event == SL_MEMBER_STUCK;
 }
 
-static const struct sl_member_ops ops = {.memory = memory,
-					 .held = budget,
+static const struct sl_member_ops ops = {.held = budget,
 					 .want = want,
 					 .least = least,
 					 .launches = launch,

@@ -121,8 +121,8 @@ kernels_load(struct cuda *cuda)
 		rc = sl_fail(
 			-ENOTSUP,
 			"device: the codec's kernels are not to be had: the library was "
-			"built "
-			"without nvcc, or the GPU is older than compute capability 7.5");
+			"built without nvcc, or the GPU is older than compute capability "
+			"7.5");
 	return rc;
 }
 
@@ -432,12 +432,11 @@ encode_enqueue(struct cuda *cuda, struct cuda_slab *slab, uint64_t bytes,
 	       struct sl_fence after, struct coded_out *out)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	/* No more are under way than there is staging: the one that had its event and answer is over. */
-	uint64_t number = atomic_load_explicit(&cuda->progress.queue[SL_ENCODES].issued,
-					       memory_order_relaxed) +
-			  1;
-	int rc = sl_cuda_fence_gate(cuda, codec->encodes, after);
+	uint64_t number;
+	int rc = sl_cuda_move_next(cuda, SL_ENCODES, &number);
 
+	if (!rc)
+		rc = sl_cuda_fence_gate(cuda, codec->encodes, after);
 	if (!rc)
 		rc = encode_launch(cuda, out->staged, slab->alias, bytes, number);
 	if (!rc)
@@ -534,7 +533,7 @@ decode_enqueue(struct cuda *cuda, struct cuda_slab *slab, struct cuda_staged *st
 
 	if (!rc)
 		rc = sl_cuda_fence_gate(cuda, codec->decodes, staged->slab.last);
-	if (!rc && slab->last.queue != SL_DECODES) /* those are before it on the stream */
+	if (!rc)
 		rc = sl_cuda_fence_gate(cuda, codec->decodes, slab->last);
 	if (rc)
 		return rc;

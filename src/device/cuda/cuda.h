@@ -359,7 +359,7 @@ int sl_cuda_move_watch(struct sl_device *dev, struct sl_fence fence,
 int sl_cuda_fence_query(struct cuda *cuda, struct sl_fence fence) SL_MUST_CHECK;
 /* Block until no copy uses the slab any more. */
 void sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab);
-/* Make stream wait for fence. */
+/* Make stream wait for fence: nothing to do for a move of that stream. */
 int sl_cuda_fence_gate(struct cuda *cuda, struct cu_stream *stream,
 		       struct sl_fence fence) SL_MUST_CHECK;
 

@@ -437,7 +437,7 @@ arrival_enqueue(struct cuda *cuda, struct cuda_hash_job *job, struct cuda_chunk 
 	job->number = 0;
 	sl_mutex_lock(&moves->lock);
 	rc = sl_cuda_move_next(cuda, SL_COPIES_IN, &number);
-	if (!rc && chunk->after.queue == SL_DECODES)
+	if (!rc && chunk->after.queue == SL_DECODES) /* copies in alone are not enough */
 		rc = sl_cuda_fence_gate(cuda, moves->in, chunk->after);
 	if (!rc)
 		rc = job_enqueue(cuda, job, moves->in, chunk->slab, bytes);

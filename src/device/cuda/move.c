@@ -126,8 +126,10 @@ sl_cuda_slab_wait(struct cuda *cuda, const struct cuda_slab *slab)
 int
 sl_cuda_fence_gate(struct cuda *cuda, struct cu_stream *stream, struct sl_fence fence)
 {
-	int rc = sl_cuda_fence_query(cuda, fence);
+	int rc = 0;
 
+	if (stream != queue_stream(cuda, fence.queue)) /* else it is before it on the stream */
+		rc = sl_cuda_fence_query(cuda, fence);
 	if (rc != -EAGAIN)
 		return rc;
 	return CUDA_TRY(cuda, cuStreamWaitEvent, stream, move_event(cuda, fence), 0);
@@ -225,7 +227,7 @@ sl_cuda_move_in_locked(struct cuda *cuda, struct cuda_slab *slab,
 	uint64_t number;
 	int rc = sl_cuda_move_next(cuda, SL_COPIES_IN, &number);
 
-	if (!rc && slab->last.queue != SL_COPIES_IN) /* those are before it on the stream */
+	if (!rc)
 		rc = sl_cuda_fence_gate(cuda, moves->in, slab->last);
 	if (!rc)
 		in_time(cuda, number, 0);
@@ -429,21 +431,18 @@ sl_cuda_outs_start(struct cuda *cuda)
 /* What is enqueued for a copy out. Lock held, the context of copies out current. */
 static int
 out_enqueue(struct cuda *cuda, struct cuda_slab *slab, char *data, uint64_t bytes,
-	    struct sl_fence after, struct cu_event *event)
+	    struct sl_fence after, uint64_t number)
 {
 	struct cuda_moves *moves = &cuda->moves;
-	/* Copies out are before it on the stream. */
-	int rc = after.queue == SL_COPIES_OUT ? 0
-					      : sl_cuda_fence_gate(cuda, moves->out, after);
+	int rc = sl_cuda_fence_gate(cuda, moves->out, after);
 
 	for (uint64_t at = 0; at < bytes && !rc; at += OUT_PIECE_BYTES)
 		rc = CUDA_TRY(cuda, cuMemcpyDtoHAsync, data + at, slab->alias + at,
 			      bytes - at < OUT_PIECE_BYTES ? bytes - at : OUT_PIECE_BYTES,
 			      moves->out);
 	if (!rc)
-		rc = CUDA_TRY(cuda, cuEventRecord, event, moves->out);
-	if (rc) /* some of it may be on its way */
-		(void)cuda->driver->cuStreamSynchronize(moves->out);
+		return sl_cuda_move_number(cuda, SL_COPIES_OUT, number, moves->out, slab);
+	(void)cuda->driver->cuStreamSynchronize(moves->out); /* some of it may be on its way */
 	return rc;
 }
 
@@ -468,16 +467,12 @@ sl_cuda_move_out(struct cuda *cuda, struct cuda_slab *slab, void *data, uint64_t
 	if (!rc && moves->out_context)
 		rc = SL_CUDA(cuda->driver, cuCtxPushCurrent, moves->out_context);
 	if (!rc) {
-		rc = out_enqueue(cuda, slab, data, bytes, after, pending->event);
+		rc = out_enqueue(cuda, slab, data, bytes, after, number);
 		if (moves->out_context)
 			(void)cuda->driver->cuCtxPopCurrent(&current);
 	}
-	if (!rc) {
-		atomic_store_explicit(&out->issued, number, memory_order_release);
+	if (!rc)
 		pending->number = number;
-		slab->move[SL_COPIES_OUT] = number;
-		slab->last = sl_fence_make(SL_COPIES_OUT, number);
-	}
 	sl_mutex_unlock(&moves->lock);
 	return rc;
 }
