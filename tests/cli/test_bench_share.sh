@@ -6,20 +6,11 @@
 # Run in an empty directory.
 set -u
 : "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${SLUICE_BUILD_DIR:?}" "${CC:?}"
-if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
-	echo "skip: the preload library is not for this machine"
-	exit 77
-fi
-if ! command -v python3 >/dev/null || ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
-	echo "skip: no python3 of version 3.10 or newer"
-	exit 77
-fi
-case $(stat -f -c %T .) in
-tmpfs | ramfs)
-	echo "skip: this directory is in memory, there is nothing to spill to"
-	exit 77
-	;;
-esac
+# shellcheck source=tests/cli/needs.sh
+. "$SLUICE_SOURCE_DIR/tests/cli/needs.sh"
+needs_preload
+needs_python
+needs_disk
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 unset SLUICE_RUN LD_PRELOAD
 cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1

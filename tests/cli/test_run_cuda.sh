@@ -8,20 +8,14 @@
 # Run in an empty directory.
 set -u
 : "${SLUICE_BIN:?}" "${SLUICE_SOURCE_DIR:?}" "${CC:?}"
-if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
-	echo "skip: the preload library is not for this machine"
-	exit 77
-fi
+# shellcheck source=tests/cli/needs.sh
+. "$SLUICE_SOURCE_DIR/tests/cli/needs.sh"
+needs_preload
 if [ ! -e "$SLUICE_PRELOAD_LIBRARY" ]; then
 	echo "FAIL $SLUICE_PRELOAD_LIBRARY is not built"
 	exit 1
 fi
-case $(stat -f -c %T .) in
-tmpfs | ramfs)
-	echo "skip: this directory is in memory, there is nothing to spill to"
-	exit 77
-	;;
-esac
+needs_disk
 failed=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 unset SLUICE_RUN LD_PRELOAD

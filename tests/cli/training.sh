@@ -4,11 +4,10 @@
 # test_run_timeline.sh, test_report.sh, test_nvtx.sh), which read it in their empty directory. It makes
 # ./training, a program on the stand-in driver, and twin.so, its kernels; to be loaded before the program.
 # It skips the test where there is no preload library, and has fail().
-if [ -z "${SLUICE_PRELOAD_LIBRARY:-}" ]; then
-	echo "skip: the preload library is not for this machine"
-	exit 77
-fi
 : "${SLUICE_SOURCE_DIR:?}" "${CC:?}" "${SLUICE_STANDIN_PLAIN:?}"
+# shellcheck source=tests/cli/needs.sh
+. "$SLUICE_SOURCE_DIR/tests/cli/needs.sh"
+needs_preload
 failed=${failed:-0} # test_report.sh has begun before
 unset SLUICE_RUN LD_PRELOAD
 
