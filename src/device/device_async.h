@@ -93,7 +93,7 @@ struct sl_device_async {
 	 * absent(SL_ABSENT_COPY) that returns when the copy is enqueued and the chunk is no longer
 	 * mapped; the bytes of device memory can be used by the next present(). done(cookie, rc)
 	 * is called once, from a thread of the device that may block, when frame has the contents,
-	 * or never will (rc, text set). On failure of the call itself the chunk is present as
+	 * or never will (rc, text set). A task of a stream may wait for it. On failure of the call itself the chunk is present as
 	 * before and done is not called.
 	 */
 	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,

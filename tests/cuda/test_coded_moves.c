@@ -171,6 +171,50 @@ each_kind_of_data_comes_back(void)
 	device_close();
 }
 
+/* A task of a stream that sends a chunk out, and waits for it. */
+struct out_task {
+	struct sl_task task; /* first */
+	struct sl_frame *frame;
+};
+
+static int
+out_task_run(struct sl_task *task)
+{
+	struct out out = OUT;
+
+	CHECK_OK(out_begin(&out, base, CHUNK, ((struct out_task *)task)->frame));
+	out_await(&out);
+	return 0;
+}
+
+static void
+out_task_done(struct sl_task *task, int rc)
+{
+	(void)task;
+	CHECK_OK(rc);
+}
+
+/* The thread that runs tasks is not the one that tells of ends. */
+static void
+a_task_of_a_stream_can_wait_for_it(void)
+{
+	struct out_task work = {
+		.task = {.run = out_task_run, .done = out_task_done, .at_turn = 1}};
+	struct sl_stream *stream;
+
+	device_open(256 * MIB);
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	work.frame = frame_with(CHUNK, CODEC_DATA_ZERO, 1);
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, work.frame, SL_PRESENT_KEEP));
+	CHECK_OK(dev->ops->stream_create(dev, &stream));
+	dev->ops->stream_submit(stream, &work.task);
+	CHECK_OK(dev->ops->stream_synchronize(stream));
+	dev->ops->stream_destroy(stream);
+	CHECK(work.frame->encoded_bytes && frame_is(work.frame, CODEC_DATA_ZERO, 1));
+	dev->ops->frame_put(dev, work.frame);
+	device_close();
+}
+
 /* What is read as it is afterwards says so. */
 static void
 frames_of_raw_copies_are_not_encoded(void)
@@ -513,6 +557,7 @@ main(int argc, char **argv)
 	}
 	device_close();
 	each_kind_of_data_comes_back();
+	a_task_of_a_stream_can_wait_for_it();
 	frames_of_raw_copies_are_not_encoded();
 	packed_frames_take_what_they_need();
 	without_staging_a_chunk_is_refused_and_stays();

@@ -103,12 +103,52 @@ undeclared(const char *more, int declare_other)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Two launches at once, on two streams, each of more than half of host memory. */
+static void
+a_launch_waits_for_host_memory_that_another_one_reaches(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 24, NULL);
+	uint64_t bytes = 16 * MIB, n = bytes / 8;
+	struct sluice_stream *stream[2];
+	struct sluice_launch *l;
+	uint64_t *pinned, *both, *p[2];
+
+	/* What both use takes all of the device that is not pinned. */
+	CHECK_OK(sluice_alloc(s, 12 * MIB, 0, (void **)&pinned));
+	CHECK_OK(sluice_pin(s, pinned, 12 * MIB));
+	CHECK_OK(sluice_alloc(s, 4 * MIB, 0, (void **)&both));
+	for (int i = 0; i < 2; i++) {
+		struct sluice_use uses[2] = {{both, 4 * MIB, SLUICE_USE_READ}};
+
+		CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p[i]));
+		CHECK_OK(sluice_stream_create(s, &stream[i]));
+		uses[1] = (struct sluice_use){p[i], bytes, SLUICE_USE_READ_WRITE};
+		CHECK_OK(sluice_launch_begin(s, stream[i], uses, 2, &l));
+		cuda_test_launch(&t, s, stream[i], TEST_DELAY, p[i], 1, 20 * 1000 * 1000);
+		cuda_test_launch(&t, s, stream[i], TEST_ADD, p[i], n, 7);
+		sluice_launch_end(l);
+	}
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(sluice_stream_synchronize(s, stream[i]));
+		sluice_stream_destroy(stream[i]);
+		for (uint64_t k = 0; k < n; k++)
+			CHECK(p[i][k] == 7);
+		CHECK_OK(sluice_unmap(s, p[i]));
+	}
+	CHECK_OK(sluice_unpin(s, pinned, 12 * MIB));
+	CHECK_OK(sluice_unmap(s, pinned));
+	CHECK_OK(sluice_unmap(s, both));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 int
 main(void)
 {
 	cuda_test_open(&t);
 	excess_of_a_launch_stays_in_host_memory_and_counts_no_move();
 	launch_larger_than_device_and_host_is_refused_by_name();
+	a_launch_waits_for_host_memory_that_another_one_reaches();
 	undeclared(NULL, 0);
 	undeclared("reach=any", 1);
 	cuda_test_close(&t, NULL);

@@ -201,8 +201,7 @@ sl_launch_finish(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 
-	if (l->reaches)
-		sl_zerocopy_end(l);
+	sl_launch_reach_end(l);
 	if (!l->unpinned)
 		sl_launch_unpin(l);
 	l->state = SL_LAUNCH_DONE;

@@ -208,11 +208,8 @@ launch_unreach(struct sluice_launch *l)
 {
 	int reaches = l->reaches;
 
-	if (reaches)
-		sl_zerocopy_end(l);
+	sl_launch_reach_end(l);
 	l->reaches = reaches;
-	for (size_t k = 0; k < l->n_uses; k++)
-		l->uses[k].brought = 0;
 }
 
 /* Everything in, or reached. -ESTALE: pins or a new budget have taken room. Held, drops. */
@@ -296,7 +293,7 @@ sl_launch_prepare(struct sluice_launch *l)
 	if (l->reaches) {
 		sl_zerocopy_planned(l);
 		if (rc)
-			sl_zerocopy_end(l);
+			sl_launch_reach_end(l);
 	}
 	if (rc)
 		sl_launch_unpin(l);

@@ -48,6 +48,23 @@ sl_launch_unpin(struct sluice_launch *l)
 }
 
 void
+sl_launch_reach_end(struct sluice_launch *l)
+{
+	for (size_t k = 0; k < l->n_uses; k++) {
+		struct sl_launch_use *u = &l->uses[k];
+
+		for (uint64_t i = u->first; l->reaches && i < u->first + u->brought; i++) {
+			struct sl_chunk *c = &u->region->chunks[i];
+
+			if ((c->flags & SL_ZEROCOPY) && c->reach_users)
+				c->reach_users--;
+		}
+		u->brought = 0;
+	}
+	l->reaches = 0;
+}
+
+void
 sl_launch_wake(struct sluice_space *s)
 {
 	if (s->launch_waiters)

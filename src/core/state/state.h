@@ -201,6 +201,8 @@ void sl_request_add(struct sluice_space *s, struct sl_request_queue *queue,
 		    struct sl_request *q) SL_HELD;
 void sl_request_remove(struct sl_request_queue *queue, struct sl_request *q) SL_HELD;
 void sl_launch_unpin(struct sluice_launch *l) SL_HELD;
+/* What it reached may go: its kernel is over, or it is prepared anew. */
+void sl_launch_reach_end(struct sluice_launch *l) SL_HELD;
 /* Launches, pins or room may have changed. */
 void sl_launch_wake(struct sluice_space *s) SL_HELD;
 /* First error of a launch, with text. */

@@ -251,7 +251,6 @@ struct sl_chunk *sl_reached_idle(struct sluice_space *s) SL_HELD;
 /* Mark what the launch is to reach (SL_EXCESS); planned: take the marks off. */
 void sl_zerocopy_plan(struct sluice_launch *l) SL_HELD;
 void sl_zerocopy_planned(struct sluice_launch *l) SL_HELD;
-void sl_zerocopy_end(struct sluice_launch *l) SL_HELD; /* its kernel is over */
 
 /* discard.c */
 /* The whole chunk, lazily, eagerly, or because its region ends. Drops. */

@@ -6,7 +6,8 @@
  * - records the launches that the device has done (space->reaped, sluice_launch.over);
  * - has the device record an event behind the launches that have ended since.
  *
- * If launches wait for each other, the newest one that has not begun gives its pins back.
+ * If launches wait for each other, the newest one that has not begun gives its pins back, and the frames
+ * that it reaches.
  *
  * LOCKING: all of it under space->lock; waits drop it.
  */
@@ -201,6 +202,7 @@ sl_launch_preempt(struct sluice_space *s, const struct sluice_launch *except)
 	if (!l)
 		return scope_preempt(s);
 	sl_launch_list_remove(&s->prepared, l);
+	sl_launch_reach_end(l);
 	sl_launch_unpin(l);
 	launch_keep_contents(l);
 	l->again = 1;

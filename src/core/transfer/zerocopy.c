@@ -62,11 +62,46 @@ sl_reached_idle(struct sluice_space *s)
 	return NULL;
 }
 
+/* A chunk whose frame is in use by somebody else, who gives it back; NULL: there is none. Held. */
+SL_HELD static struct sl_chunk *
+frame_in_use(struct sluice_space *s)
+{
+	for (size_t i = 0; i < s->n_regions; i++) {
+		struct sl_region *r = s->regions[i];
+
+		for (uint64_t k = 0; k < r->n_chunks; k++) {
+			struct sl_chunk *c = &r->chunks[k];
+
+			if (c->host && c->host->settled &&
+			    (sl_chunk_in_flight(c) ||
+			     (c->reach_users && !(c->flags & SL_PREPARING))))
+				return c;
+		}
+	}
+	return NULL;
+}
+
+/* No frame can go. Until one comes back; -EAGAIN: none will. Drops. */
+SL_HELD static int
+frame_await(struct sluice_space *s)
+{
+	struct sl_chunk *c = frame_in_use(s);
+
+	if (!c)
+		return -EAGAIN;
+	if (sl_chunk_in_flight(c))
+		sl_chunk_wait(c);
+	else
+		sl_room_wait(s);
+	return 0;
+}
+
 /* HOST, POISONED: map the frame, once it is settled. Drops. */
 SL_HELD static int
 reach_frame(struct sl_chunk *c)
 {
-	const struct sluice_space *s = c->region->space;
+	struct sluice_space *s = c->region->space;
+	const struct sl_host *h = c->host;
 	int rc;
 
 	if (c->hostmap)
@@ -78,8 +113,8 @@ reach_frame(struct sl_chunk *c)
 	rc = sl_host_settle(c, SL_SETTLE_WRITE);
 	if (rc != -EAGAIN)
 		return rc;
-	if (!c->host || c->host->settled ||
-	    (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED))
+	if (c->host != h || h->settled ||
+	    (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED) || !frame_await(s))
 		return 0;
 	return sl_fail(
 		-ENOBUFS,
@@ -133,22 +168,6 @@ sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent)
 	}
 	sl_region_leave(c->region);
 	return rc;
-}
-
-void
-sl_zerocopy_end(struct sluice_launch *l)
-{
-	for (size_t k = 0; k < l->n_uses; k++) {
-		struct sl_launch_use *u = &l->uses[k];
-
-		for (uint64_t i = u->first; i < u->first + u->brought; i++) {
-			struct sl_chunk *c = &u->region->chunks[i];
-
-			if ((c->flags & SL_ZEROCOPY) && c->reach_users)
-				c->reach_users--;
-		}
-	}
-	l->reaches = 0;
 }
 
 /* Which of the launch's chunks are to be reached: those that are off the device and do not fit. */

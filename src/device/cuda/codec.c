@@ -8,7 +8,7 @@
  *
  * Encodes and decodes have a stream and a queue of numbers each, like copies of each direction. So both
  * engines and the kernels work at once, on different chunks. A slab is free when it is encoded. How many bytes
- * there are is known then: the completer of streams enqueues the copy out. So that copy has only the bytes
+ * there are is known then: the completer of copies out enqueues the copy. So that copy has only the bytes
  * that it needs.
  *
  * Staging is a few pieces of device memory for each direction. A chunk that finds none for its way out goes as
@@ -400,7 +400,7 @@ coded_copy(struct coded_out *out, struct cuda_slab *from, uint64_t bytes)
 	return rc;
 }
 
-/* It is encoded: the copy out begins. On the thread of the completer streams. */
+/* It is encoded: the copy out begins. On the thread of the completer outs. */
 static void
 coded_encoded(struct cuda_pending *pending, int rc)
 {
@@ -515,7 +515,7 @@ sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 	if (sl_nvtx_listens())
 		sl_nvtx_mark("encode", bytes);
 	chunk->slab = NULL;
-	sl_cuda_complete(&cuda->streams, &codec->out_queue, &out->pending);
+	sl_cuda_complete(&cuda->outs, &codec->out_queue, &out->pending);
 	sl_cuda_slab_put(cuda, slab);
 	return 0;
 }

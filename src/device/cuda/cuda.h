@@ -178,7 +178,8 @@ struct cuda_codec {
 	} staging;
 	void *answers; /* pinned: of encode n at n % SL_CUDA_MOVES, then of decodes */
 	unsigned next_in;
-	struct cuda_queue out_queue, in_queue; /* of the completer streams */
+	struct cuda_queue out_queue; /* of the completer outs */
+	struct cuda_queue in_queue;  /* of the completer streams */
 };
 
 struct cuda {
@@ -215,8 +216,9 @@ struct cuda {
 	struct cuda_moves moves;
 	struct cuda_hash hash;
 	struct cuda_codec codec;
-	struct cuda_completer outs;    /* copies out: done() may block on I/O */
-	struct cuda_completer streams; /* ends of work on streams */
+	struct cuda_completer outs; /* encodes and copies out: done() may block on I/O */
+	/* Ends of work on streams. Tasks of streams run here, and may wait for what outs tells. */
+	struct cuda_completer streams;
 	_Atomic int lost; /* first result after which the context is of no use */
 };
 
