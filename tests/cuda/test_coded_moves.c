@@ -475,12 +475,12 @@ what_is_not_prepared_is_refused(void)
 
 	device_open(256 * MIB);
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
-	CHECK(out_begin(&out, base, CHUNK, frame) == -EINVAL); /* not present */
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 	CHECK(out_begin(&out, base, CHUNK, frame) == -ENOTSUP);
 	CHECK(dev->codec->prepare(dev, CHUNK, CHUNK) == -ENOSPC);
 	CHECK(out_begin(&out, base, CHUNK, frame) == -ENOTSUP);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* more of it will do */
+	CHECK(out_begin(&out, base + LONG, CHUNK, frame) == -EINVAL); /* not present */
 	CHECK_OK(out_begin(&out, base, CHUNK, frame));
 	out_await(&out);
 	CHECK_OK(dev->ops->present(dev, base + LONG, LONG, NULL, 0));

@@ -112,19 +112,51 @@ sl_cuda_ready_at(struct sl_device *dev, const void *addr)
 	return sl_fence_is_done(dev, after) ? sl_fence_make(SL_COPIES_IN, 0) : after;
 }
 
-/* A copy out that somebody waits for, or is told of. */
-struct chunk_out {
-	struct cuda_pending pending; /* first */
-	struct cuda *cuda;
-	void (*done)(void *cookie, int rc);
-	void *cookie;
+int
+sl_cuda_out_start(void *addr, const struct cuda_out *what,
+		  int (*enqueue)(struct cuda_out *out, struct cuda_slab *slab,
+				 struct sl_fence after),
+		  struct cuda_queue *queue)
+{
+	struct cuda *cuda = what->cuda;
+	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
+	struct cuda_slab *slab = chunk->slab;
+	struct cuda_out *out;
 	int rc;
-};
+
+	if (!slab)
+		return sl_fail(-EINVAL, "device: %p is not present", addr);
+	out = sl_malloc(sizeof(*out));
+	if (!out)
+		return sl_fail(-ENOMEM, "device: out of memory");
+	*out = *what;
+	rc = sl_cuda_enter(cuda);
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
+	rc = sl_cuda_chunk_unmap(cuda, addr, out->bytes);
+	if (!rc) {
+		rc = enqueue(out, slab, chunk->after);
+		if (rc && sl_cuda_chunk_map(cuda, addr, out->bytes, slab->handle))
+			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
+	}
+	sl_cuda_leave(cuda);
+	if (rc) {
+		free(out);
+		return rc;
+	}
+	chunk->slab = NULL;
+	sl_cuda_complete(&cuda->outs, queue, &out->pending);
+	sl_cuda_slab_put(cuda, slab);
+	return 0;
+}
 
 static void
 out_done(struct cuda_pending *pending, int rc)
 {
-	struct chunk_out *out = (struct chunk_out *)pending;
+	struct cuda_out *out = (struct cuda_out *)pending;
 
 	sl_cuda_move_ended(out->cuda, SL_COPIES_OUT, pending->number);
 	if (rc)
@@ -133,50 +165,30 @@ out_done(struct cuda_pending *pending, int rc)
 	free(out);
 }
 
+static int
+out_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence after)
+{
+	out->frame->encoded_bytes = 0;
+	return sl_cuda_move_out(out->cuda, slab, out->frame->data, out->bytes, after,
+				&out->pending);
+}
+
 int
 sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		     struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
-	struct cuda_slab *slab = chunk->slab;
-	struct chunk_out *out;
-	int rc;
+	const struct cuda_out what = {.pending = {.done = out_done},
+				      .cuda = cuda,
+				      .frame = frame,
+				      .bytes = bytes,
+				      .done = done,
+				      .cookie = cookie};
+	int rc = sl_cuda_out_start(addr, &what, out_enqueue, &cuda->moves.out_queue);
 
-	if (!slab)
-		return sl_fail(-EINVAL, "device: %p is not present", addr);
-	out = sl_calloc(1, sizeof(*out));
-	if (!out)
-		return sl_fail(-ENOMEM, "device: out of memory");
-	out->pending.done = out_done;
-	out->cuda = cuda;
-	out->done = done;
-	out->cookie = cookie;
-	rc = sl_cuda_enter(cuda);
-	if (rc) {
-		free(out);
-		return rc;
-	}
-	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
-	rc = sl_cuda_chunk_unmap(cuda, addr, bytes);
-	if (!rc) {
-		rc = sl_cuda_move_out(cuda, slab, frame->data, bytes, chunk->after,
-				      &out->pending);
-		if (rc && sl_cuda_chunk_map(cuda, addr, bytes, slab->handle))
-			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
-	}
-	sl_cuda_leave(cuda);
-	if (rc) {
-		free(out);
-		return rc;
-	}
-	if (sl_nvtx_listens())
+	if (!rc && sl_nvtx_listens())
 		sl_nvtx_mark("copy out", bytes);
-	chunk->slab = NULL;
-	frame->encoded_bytes = 0;
-	sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
-	sl_cuda_slab_put(cuda, slab);
-	return 0;
+	return rc;
 }
 
 struct out_wait {

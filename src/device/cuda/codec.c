@@ -44,17 +44,6 @@ struct cuda_staged {
 	int taken; /* out: from encoding to the end of the copy out */
 };
 
-/* A chunk on its way out. */
-struct coded_out {
-	struct cuda_pending pending; /* first */
-	struct cuda *cuda;
-	struct cuda_staged *staged;
-	struct sl_frame *frame;
-	uint64_t bytes; /* of the chunk */
-	void (*done)(void *cookie, int rc);
-	void *cookie;
-};
-
 /* ---- kernels and staging ---------------------------------------------------------------- */
 
 void
@@ -341,19 +330,22 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 
 /* ---- out ---------------------------------------------------------------------------------- */
 
-/* A free piece for the way out; NULL: none. moves.lock held. */
+/* A free piece for the way out; NULL: none. */
 static struct cuda_staged *
-staged_take(struct cuda_codec *codec)
+staged_take(struct cuda *cuda)
 {
-	for (unsigned i = 0; i < codec->n_staged; i++) {
-		struct cuda_staged *staged = &codec->staged[i];
+	struct cuda_codec *codec = &cuda->codec;
+	struct cuda_staged *free_one = NULL;
 
-		if (!staged->taken) {
-			staged->taken = 1;
-			return staged;
-		}
+	sl_mutex_lock(&cuda->moves.lock);
+	for (unsigned i = 0; i < codec->n_staged && !free_one; i++) {
+		if (!codec->staged[i].taken)
+			free_one = &codec->staged[i];
 	}
-	return NULL;
+	if (free_one)
+		free_one->taken = 1;
+	sl_mutex_unlock(&cuda->moves.lock);
+	return free_one;
 }
 
 static void
@@ -366,7 +358,7 @@ staged_give(struct cuda *cuda, struct cuda_staged *staged)
 
 /* It has left staging, or is lost. */
 static void
-coded_end(struct coded_out *out, int rc)
+coded_end(struct cuda_out *out, int rc)
 {
 	if (rc)
 		sl_fail_in(rc, "device: copy to the host");
@@ -379,14 +371,14 @@ coded_end(struct coded_out *out, int rc)
 static void
 coded_copied(struct cuda_pending *pending, int rc)
 {
-	struct coded_out *out = (struct coded_out *)pending;
+	struct cuda_out *out = (struct cuda_out *)pending;
 
 	sl_cuda_move_ended(out->cuda, SL_COPIES_OUT, pending->number);
 	coded_end(out, rc);
 }
 
 static int
-coded_copy(struct coded_out *out, struct cuda_slab *from, uint64_t bytes)
+coded_copy(struct cuda_out *out, struct cuda_slab *from, uint64_t bytes)
 {
 	struct cuda *cuda = out->cuda;
 	int rc = 0;
@@ -404,7 +396,7 @@ coded_copy(struct coded_out *out, struct cuda_slab *from, uint64_t bytes)
 static void
 coded_encoded(struct cuda_pending *pending, int rc)
 {
-	struct coded_out *out = (struct coded_out *)pending;
+	struct cuda_out *out = (struct cuda_out *)pending;
 	struct cuda *cuda = out->cuda;
 	struct cuda_slab from = {.alias = out->staged->slab.alias};
 	uint64_t bytes = encoded_bytes_of(
@@ -428,9 +420,9 @@ coded_encoded(struct cuda_pending *pending, int rc)
 
 /* Encode slab into staging. moves.lock held. */
 static int
-encode_enqueue(struct cuda *cuda, struct cuda_slab *slab, uint64_t bytes,
-	       struct sl_fence after, struct coded_out *out)
+encode_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence after)
 {
+	struct cuda *cuda = out->cuda;
 	struct cuda_codec *codec = &cuda->codec;
 	uint64_t number;
 	int rc = sl_cuda_move_next(cuda, SL_ENCODES, &number);
@@ -438,7 +430,7 @@ encode_enqueue(struct cuda *cuda, struct cuda_slab *slab, uint64_t bytes,
 	if (!rc)
 		rc = sl_cuda_fence_gate(cuda, codec->encodes, after);
 	if (!rc)
-		rc = encode_launch(cuda, out->staged, slab->alias, bytes, number);
+		rc = encode_launch(cuda, out->staged, slab->alias, out->bytes, number);
 	if (!rc)
 		rc = sl_cuda_move_number(cuda, SL_ENCODES, number, codec->encodes, slab);
 	else
@@ -448,31 +440,14 @@ encode_enqueue(struct cuda *cuda, struct cuda_slab *slab, uint64_t bytes,
 	return rc;
 }
 
-/* -EBUSY: no staging. Context entered. */
 static int
-coded_start(struct cuda *cuda, void *addr, uint64_t bytes, struct coded_out *out)
+coded_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence after)
 {
-	struct cuda_codec *codec = &cuda->codec;
-	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
-	struct cuda_slab *slab = chunk->slab;
 	int rc;
 
-	sl_mutex_lock(&cuda->moves.lock);
-	out->staged = staged_take(codec);
-	sl_mutex_unlock(&cuda->moves.lock);
-	if (!out->staged)
-		return -EBUSY;
-	/* Unmap first: if that fails nothing has happened. The slab stays reachable by its alias. */
-	rc = sl_cuda_chunk_unmap(cuda, addr, bytes);
-	if (!rc) {
-		sl_mutex_lock(&cuda->moves.lock);
-		rc = encode_enqueue(cuda, slab, bytes, chunk->after, out);
-		sl_mutex_unlock(&cuda->moves.lock);
-		if (rc && sl_cuda_chunk_map(cuda, addr, bytes, slab->handle))
-			sl_fail_in(rc, "device: %p cannot be mapped back", addr);
-	}
-	if (rc)
-		staged_give(cuda, out->staged);
+	sl_mutex_lock(&out->cuda->moves.lock);
+	rc = encode_enqueue(out, slab, after);
+	sl_mutex_unlock(&out->cuda->moves.lock);
 	return rc;
 }
 
@@ -483,41 +458,27 @@ sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_codec *codec = &cuda->codec;
-	struct cuda_chunk *chunk = sl_cuda_chunk(cuda, addr);
-	struct cuda_slab *slab = chunk->slab;
-	struct coded_out *out;
+	struct cuda_out what = {.pending = {.done = coded_encoded},
+				.cuda = cuda,
+				.frame = frame,
+				.bytes = bytes,
+				.done = done,
+				.cookie = cookie};
 	int rc;
 
-	if (!slab)
-		return sl_fail(-EINVAL, "device: %p is not present", addr);
 	if (codec->ready <= 0 || bytes > codec->chunk_bytes)
 		return sl_fail(-ENOTSUP,
 			       "device: compression was not set up for chunks of %llu",
 			       (unsigned long long)bytes);
-	out = sl_calloc(1, sizeof(*out));
-	if (!out)
-		return sl_fail(-ENOMEM, "device: out of memory");
-	*out = (struct coded_out){.pending = {.done = coded_encoded},
-				  .cuda = cuda,
-				  .frame = frame,
-				  .bytes = bytes,
-				  .done = done,
-				  .cookie = cookie};
-	rc = sl_cuda_enter(cuda);
-	if (!rc) {
-		rc = coded_start(cuda, addr, bytes, out);
-		sl_cuda_leave(cuda);
-	}
-	if (rc) {
-		free(out);
-		return rc;
-	}
-	if (sl_nvtx_listens())
+	what.staged = staged_take(cuda);
+	if (!what.staged)
+		return -EBUSY;
+	rc = sl_cuda_out_start(addr, &what, coded_enqueue, &codec->out_queue);
+	if (rc)
+		staged_give(cuda, what.staged);
+	else if (sl_nvtx_listens())
 		sl_nvtx_mark("encode", bytes);
-	chunk->slab = NULL;
-	sl_cuda_complete(&cuda->outs, &codec->out_queue, &out->pending);
-	sl_cuda_slab_put(cuda, slab);
-	return 0;
+	return rc;
 }
 
 /* ---- in ----------------------------------------------------------------------------------- */

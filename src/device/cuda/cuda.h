@@ -92,6 +92,17 @@ struct cuda_pending {
 	void (*done)(struct cuda_pending *pending, int rc); /* frees it */
 };
 
+/* A chunk on its way out. */
+struct cuda_out {
+	struct cuda_pending pending; /* first */
+	struct cuda *cuda;
+	struct cuda_staged *staged; /* it is encoded to; NULL: it goes as it is */
+	struct sl_frame *frame;
+	uint64_t bytes; /* of the chunk */
+	void (*done)(void *cookie, int rc);
+	void *cookie;
+};
+
 /* A first-in-first-out of events of one stream, watched by a completer. */
 struct cuda_queue {
 	struct cuda_queue *next, *prev; /* completer's lock */
@@ -306,6 +317,12 @@ void sl_cuda_slabs_trim(struct cuda *cuda);
 int sl_cuda_chunk_map(struct cuda *cuda, void *addr, uint64_t bytes,
 		      uint64_t handle) SL_MUST_CHECK;
 int sl_cuda_chunk_unmap(struct cuda *cuda, void *addr, uint64_t bytes) SL_MUST_CHECK;
+/* The chunk at addr is unmapped, and leaves by what enqueue() enqueues, whose end goes to queue of the
+ * completer outs. what is copied. On failure the chunk is as before, and done() is not called. */
+int sl_cuda_out_start(void *addr, const struct cuda_out *what,
+		      int (*enqueue)(struct cuda_out *out, struct cuda_slab *slab,
+				     struct sl_fence after),
+		      struct cuda_queue *queue) SL_MUST_CHECK;
 int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
 struct sl_fence sl_cuda_ready_at(struct sl_device *dev, const void *addr);
