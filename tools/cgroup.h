@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory limits of control groups, both versions: the memory that this process may still use,
- * and a group with a limit for a child that works in little memory.
+ * A control group with a memory limit, for a child that works in little memory.
  *
  * A group made here is a directory below this process's group. In version 2 it is below the
  * nearest parent that hands the memory controller down. Making it needs root or a delegated
@@ -15,18 +14,8 @@
 #include <limits.h>
 #include <stdint.h>
 
+#include "base/cgroup.h"
 #include "base/error.h"
-
-struct cgroup_memory {
-	int seen;            /* 1: there is a memory controller at all */
-	uint64_t left_bytes; /* of the tightest group above this process; UINT64_MAX: no limit */
-	uint64_t limit_bytes; /* that group's limit */
-	char at[PATH_MAX];    /* that group's directory; "" without a limit */
-};
-
-/* Walks from this process's group up to the root of each hierarchy. Cannot fail: what cannot be
- * read does not limit. */
-void cgroup_memory_read(struct cgroup_memory *out);
 
 struct cgroup_limit {
 	char dir[PATH_MAX];
@@ -45,8 +34,5 @@ int cgroup_limit_enter(const struct cgroup_limit *limit) SL_MUST_CHECK;
 /* Remove the group once its processes have ended; waits for that at most five seconds. A group
  * that is not there is fine. Errors: -EBUSY, and others of rmdir(2), with a text. */
 int cgroup_limit_destroy(const struct cgroup_limit *limit) SL_MUST_CHECK;
-
-/* Undo the \ooo escapes of mount tables, in place. */
-void mount_unescape(char *text);
 
 #endif

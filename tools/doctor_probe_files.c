@@ -24,9 +24,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/size.h"
-#include "cgroup.h"
 #include "doctor.h"
 #include "store/store.h"
 
@@ -218,7 +218,7 @@ filesystem_type(const char *path, char *type, size_t type_bytes)
 		if (!dash || sscanf(line, "%*s %*s %*s %*s %4095s", point) != 1 ||
 		    sscanf(dash, " - %63s", kind) != 1)
 			continue;
-		mount_unescape(point);
+		sl_mount_unescape(point);
 		chars = strlen(point);
 		if (strcmp(point, "/") == 0)
 			chars = 0; /* above everything */

@@ -20,8 +20,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/size.h"
-#include "cgroup.h"
 #include "commands.h"
 #include "device/cuda/cuda_driver.h"
 #include "doctor.h"
@@ -126,10 +126,10 @@ void
 doctor_check_cgroup(struct doctor *doctor)
 {
 	char limit_text[32], left_text[32];
-	struct cgroup_memory memory;
+	struct sl_cgroup_memory memory;
 	uint64_t want;
 
-	cgroup_memory_read(&memory);
+	sl_cgroup_memory_read(&memory);
 	doctor->limit_bytes = memory.left_bytes;
 	if (memory.left_bytes == UINT64_MAX) {
 		finding_add(doctor, LEVEL_OK, "cgroup memory", NULL, "%s",

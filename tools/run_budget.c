@@ -20,9 +20,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/size.h"
-#include "cgroup.h"
 #include "run.h"
 
 #define DEVICE_LEAST (UINT64_C(8) << 20)
@@ -55,7 +55,7 @@ static uint64_t
 memory_available(void)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
-	struct cgroup_memory memory;
+	struct sl_cgroup_memory memory;
 	uint64_t bytes = UINT64_MAX, kib;
 	char line[128];
 
@@ -64,7 +64,7 @@ memory_available(void)
 			bytes = kib * 1024;
 	if (file)
 		fclose(file);
-	cgroup_memory_read(&memory);
+	sl_cgroup_memory_read(&memory);
 	return memory.left_bytes < bytes ? memory.left_bytes : bytes;
 }
 
