@@ -49,7 +49,7 @@ sl_mount_unescape(char *text)
 
 /* 1 when word is one of the comma-separated words of list, which is cut up. */
 static int
-list_has(char *list, const char *word)
+words_have(char *list, const char *word)
 {
 	char *save = NULL;
 
@@ -80,7 +80,7 @@ mount_find(int v2, struct mount *out)
 			found = strcmp(kind, "cgroup2") == 0;
 		else
 			found = strcmp(kind, "cgroup") == 0 &&
-				list_has(options, "memory");
+				words_have(options, "memory");
 	}
 	fclose(table);
 	if (!found)
@@ -121,7 +121,7 @@ place_find(int v2, char *place, size_t place_bytes)
 		if (v2)
 			found = strncmp(line, "0:", 2) == 0 && !*controllers;
 		else
-			found = list_has(controllers, "memory");
+			found = words_have(controllers, "memory");
 		if (found)
 			snprintf(place, place_bytes, "%s", where);
 	}
@@ -162,7 +162,7 @@ sl_cgroup_up(struct sl_cgroup *group)
 
 /* A number in a file; UINT64_MAX for "max" and what cannot be read. */
 static uint64_t
-number_read(const char *dir, const char *name)
+group_number(const char *dir, const char *name)
 {
 	char path[PATH_MAX + 64];
 	uint64_t value;
@@ -182,9 +182,10 @@ number_read(const char *dir, const char *name)
 static void
 memory_of(const struct sl_cgroup *group, int v2, struct sl_cgroup_memory *out)
 {
-	uint64_t limit = number_read(group->dir, v2 ? "memory.max" : "memory.limit_in_bytes");
-	uint64_t used = number_read(group->dir,
-				    v2 ? "memory.current" : "memory.usage_in_bytes");
+	uint64_t limit = group_number(group->dir,
+				      v2 ? "memory.max" : "memory.limit_in_bytes");
+	uint64_t used = group_number(group->dir,
+				     v2 ? "memory.current" : "memory.usage_in_bytes");
 	uint64_t left;
 	struct stat st;
 

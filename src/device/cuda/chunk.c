@@ -166,7 +166,7 @@ out_done(struct cuda_pending *pending, int rc)
 }
 
 static int
-out_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence after)
+raw_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence after)
 {
 	out->frame->encoded_bytes = 0;
 	return sl_cuda_move_out(out->cuda, slab, out->frame->data, out->bytes, after,
@@ -184,7 +184,7 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 				      .bytes = bytes,
 				      .done = done,
 				      .cookie = cookie};
-	int rc = sl_cuda_out_start(addr, &what, out_enqueue, &cuda->moves.out_queue);
+	int rc = sl_cuda_out_start(addr, &what, raw_enqueue, &cuda->moves.out_queue);
 
 	if (!rc && sl_nvtx_listens())
 		sl_nvtx_mark("copy out", bytes);
