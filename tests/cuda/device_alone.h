@@ -6,6 +6,8 @@
 #ifndef SL_TESTS_DEVICE_ALONE_H
 #define SL_TESTS_DEVICE_ALONE_H
 
+#include <pthread.h>
+
 #include "cuda/cuda_test.h"
 #include "device/device_async.h"
 #include "device/device_fault.h"
@@ -57,6 +59,64 @@ chunk_read(const void *addr, uint64_t bytes, struct sl_fence after)
 	CHECK_OK(dev->ops->stream_synchronize(stream));
 	dev->ops->stream_destroy(stream);
 	return to;
+}
+
+/* ---- copies out ---- */
+
+struct out {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int begun, done, rc;
+};
+
+#define OUT                                                                  \
+	{                                                                    \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0 \
+	}
+
+static inline void
+out_done(void *cookie, int rc)
+{
+	struct out *out = cookie;
+
+	pthread_mutex_lock(&out->lock);
+	out->rc = rc;
+	out->done++;
+	pthread_cond_signal(&out->changed);
+	pthread_mutex_unlock(&out->lock);
+}
+
+/* By one of the device's absent_start(). */
+static inline int
+out_begin(struct out *out, __typeof__(((struct sl_device_async *)0)->absent_start) start,
+	  void *addr, uint64_t bytes, struct sl_frame *frame)
+{
+	int rc = start(dev, addr, bytes, frame, out_done, out);
+
+	out->begun += !rc;
+	return rc;
+}
+
+/* All that were begun. */
+static inline int
+out_is_done(struct out *out)
+{
+	int done;
+
+	pthread_mutex_lock(&out->lock);
+	done = out->done == out->begun;
+	pthread_mutex_unlock(&out->lock);
+	return done;
+}
+
+static inline void
+out_await(struct out *out)
+{
+	pthread_mutex_lock(&out->lock);
+	while (out->done < out->begun)
+		pthread_cond_wait(&out->changed, &out->lock);
+	CHECK(out->done == out->begun && out->rc == 0);
+	pthread_mutex_unlock(&out->lock);
 }
 
 #endif

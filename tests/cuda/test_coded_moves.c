@@ -84,47 +84,10 @@ chunk_is(const void *addr, uint64_t bytes, enum codec_data data, uint64_t seed)
 
 /* ---- the way out ---- */
 
-struct out {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	int begun, done, rc;
-};
-
-#define OUT                                                                  \
-	{                                                                    \
-		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0 \
-	}
-
-static void
-out_done(void *cookie, int rc)
-{
-	struct out *out = cookie;
-
-	pthread_mutex_lock(&out->lock);
-	out->rc = rc;
-	out->done++;
-	pthread_cond_signal(&out->changed);
-	pthread_mutex_unlock(&out->lock);
-}
-
-/* All that were begun. */
-static void
-out_await(struct out *out)
-{
-	pthread_mutex_lock(&out->lock);
-	while (out->done < out->begun)
-		pthread_cond_wait(&out->changed, &out->lock);
-	CHECK(out->done == out->begun && out->rc == 0);
-	pthread_mutex_unlock(&out->lock);
-}
-
 static int
-out_begin(struct out *out, void *addr, uint64_t bytes, struct sl_frame *frame)
+out_encoded(struct out *out, void *addr, uint64_t bytes, struct sl_frame *frame)
 {
-	int rc = dev->codec->absent_start(dev, addr, bytes, frame, out_done, out);
-
-	out->begun += !rc;
-	return rc;
+	return out_begin(out, dev->codec->absent_start, addr, bytes, frame);
 }
 
 /* ---- tests ---- */
@@ -153,7 +116,7 @@ each_kind_of_data_comes_back(void)
 		struct out out = OUT;
 
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
-		CHECK_OK(out_begin(&out, base, CHUNK, frame));
+		CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 		out_await(&out);
 		CHECK((data == CODEC_DATA_RANDOM) == !frame->encoded_bytes);
 		CHECK(frame->encoded_bytes < CHUNK);
@@ -182,7 +145,7 @@ out_task_run(struct sl_task *task)
 {
 	struct out out = OUT;
 
-	CHECK_OK(out_begin(&out, base, CHUNK, ((struct out_task *)task)->frame));
+	CHECK_OK(out_encoded(&out, base, CHUNK, ((struct out_task *)task)->frame));
 	out_await(&out);
 	return 0;
 }
@@ -226,13 +189,13 @@ frames_of_raw_copies_are_not_encoded(void)
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
-	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 	out_await(&out);
 	CHECK(frame->encoded_bytes);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 	CHECK_OK(dev->ops->snapshot(dev, base, CHUNK, frame));
 	CHECK(!frame->encoded_bytes && frame_is(frame, CODEC_DATA_BF16, 1));
-	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 	out_await(&out);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 	CHECK_OK(dev->ops->absent(dev, base, CHUNK, frame, SL_ABSENT_COPY));
@@ -260,7 +223,7 @@ packed_frames_take_what_they_need(void)
 		frame = frame_with(bytes, data, data);
 		CHECK(dev->codec->pack(dev, frame, &packed) == -ENOSPC); /* it is not encoded */
 		CHECK_OK(dev->ops->present(dev, base, bytes, frame, SL_PRESENT_KEEP));
-		CHECK_OK(out_begin(&out, base, bytes, frame));
+		CHECK_OK(out_encoded(&out, base, bytes, frame));
 		out_await(&out);
 		encoded = frame->encoded_bytes;
 		if (encoded > 3 * CHUNK) {
@@ -302,7 +265,7 @@ without_staging_a_chunk_is_refused_and_stays(void)
 					   SL_PRESENT_KEEP));
 	}
 	for (int i = 0; i < 3; i++) {
-		int rc = out_begin(&out, base + i * LONG, LONG, frames[i]);
+		int rc = out_encoded(&out, base + i * LONG, LONG, frames[i]);
 
 		CHECK(!rc || rc == -EBUSY);
 		refused += rc != 0;
@@ -360,7 +323,7 @@ random_moves_keep_contents(void)
 			if (sl_rng_below(&choice, 4) == 0)
 				CHECK(chunk_is(addr, CHUNK, place[i].data, place[i].seed));
 			if (sl_rng_below(&choice, 3) == 0 ||
-			    out_begin(&place[i].out, addr, CHUNK, place[i].frame)) {
+			    out_encoded(&place[i].out, addr, CHUNK, place[i].frame)) {
 				CHECK_OK(dev->async->absent_start(dev, addr, CHUNK,
 								  place[i].frame, out_done,
 								  &place[i].out));
@@ -429,7 +392,7 @@ hashes_are_of_what_is_decoded(void)
 		frame = frame_with(CHUNK, CODEC_DATA_BF16_RELU, 3);
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 		hash_take(base, what, sums[0]);
-		CHECK_OK(out_begin(&out, base, CHUNK, frame));
+		CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 		out_await(&out);
 		CHECK(frame->encoded_bytes);
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, 0));
@@ -452,7 +415,7 @@ what_is_damaged_is_told(void)
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 5);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
-	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 	out_await(&out);
 	memset(frame->data, 0, 4); /* no codec's header */
 	CHECK_OK(dev->ops->frame_get(dev, CHUNK, &to));
@@ -476,15 +439,15 @@ what_is_not_prepared_is_refused(void)
 	device_open(256 * MIB);
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
-	CHECK(out_begin(&out, base, CHUNK, frame) == -ENOTSUP);
+	CHECK(out_encoded(&out, base, CHUNK, frame) == -ENOTSUP);
 	CHECK(dev->codec->prepare(dev, CHUNK, CHUNK) == -ENOSPC);
-	CHECK(out_begin(&out, base, CHUNK, frame) == -ENOTSUP);
+	CHECK(out_encoded(&out, base, CHUNK, frame) == -ENOTSUP);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* more of it will do */
-	CHECK(out_begin(&out, base + LONG, CHUNK, frame) == -EINVAL); /* not present */
-	CHECK_OK(out_begin(&out, base, CHUNK, frame));
+	CHECK(out_encoded(&out, base + LONG, CHUNK, frame) == -EINVAL); /* not present */
+	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 	out_await(&out);
 	CHECK_OK(dev->ops->present(dev, base + LONG, LONG, NULL, 0));
-	CHECK(out_begin(&out, base + LONG, LONG, frame) == -ENOTSUP); /* larger than prepared */
+	CHECK(out_encoded(&out, base + LONG, LONG, frame) == -ENOTSUP); /* larger than prepared */
 	dev->ops->frame_put(dev, frame);
 	device_close();
 }
@@ -517,13 +480,13 @@ a_driver_that_refuses_leaves_copies_raw(void)
 		frame = frame_with(CHUNK, CODEC_DATA_INT64, i);
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 		CHECK(!t.standin->fail_set(later[i]));
-		rc = out_begin(&out, base, CHUNK, frame);
+		rc = out_encoded(&out, base, CHUNK, frame);
 		t.standin->fail_set(NULL);
 		CHECK(rc || i == 2); /* nothing to wait for: no call */
 		out_await(&out);
 		if (rc) { /* it is there as before */
 			CHECK(chunk_is(base, CHUNK, CODEC_DATA_INT64, i));
-			CHECK_OK(out_begin(&out, base, CHUNK, frame));
+			CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 			out_await(&out);
 		}
 		CHECK(frame->encoded_bytes && frame_is(frame, CODEC_DATA_INT64, i));

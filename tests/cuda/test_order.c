@@ -64,51 +64,6 @@ fence_await(struct sl_fence fence)
 	dev->ops->stream_destroy(stream);
 }
 
-struct out {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	int done, rc;
-};
-
-static void
-out_done(void *cookie, int rc)
-{
-	struct out *out = cookie;
-
-	pthread_mutex_lock(&out->lock);
-	out->rc = rc;
-	out->done++;
-	pthread_cond_signal(&out->changed);
-	pthread_mutex_unlock(&out->lock);
-}
-
-static int
-out_is_done(struct out *out)
-{
-	int done;
-
-	pthread_mutex_lock(&out->lock);
-	done = out->done;
-	pthread_mutex_unlock(&out->lock);
-	return done;
-}
-
-static void
-out_await(struct out *out)
-{
-	pthread_mutex_lock(&out->lock);
-	while (!out->done)
-		pthread_cond_wait(&out->changed, &out->lock);
-	CHECK(out->done == 1 && out->rc == 0);
-	out->done = 0;
-	pthread_mutex_unlock(&out->lock);
-}
-
-#define OUT                                                               \
-	{                                                                 \
-		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 \
-	}
-
 /* ---- tests -------------------------------------------------------------------------------- */
 
 static void
@@ -125,7 +80,7 @@ both_directions_are_under_way_at_once(void)
 		/* A long copy out: a short one in, begun later, is done before it. */
 		CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 1), 0));
 		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
-		CHECK_OK(dev->async->absent_start(dev, base, LONG, to, out_done, &out));
+		CHECK_OK(out_begin(&out, dev->async->absent_start, base, LONG, to));
 		CHECK_OK(dev->ops->present(dev, base + 128 * MIB, CHUNK, small, 0));
 		fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 		in_first |= !out_is_done(&out);
@@ -135,8 +90,8 @@ both_directions_are_under_way_at_once(void)
 		CHECK_OK(dev->ops->present(dev, base, LONG, to, 0));
 		move = sl_fence_newest(dev, SL_COPIES_IN);
 		small = frame_with(CHUNK, 0);
-		CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, CHUNK, small,
-						  out_done, &out));
+		CHECK_OK(out_begin(&out, dev->async->absent_start, base + 128 * MIB,
+				   CHUNK, small));
 		out_await(&out);
 		out_first |= !sl_fence_is_done(dev, move);
 		CHECK(words_are(small->data, CHUNK, 3));
@@ -158,7 +113,7 @@ out_is_kept_busy(struct out *out, struct sl_frame **to)
 	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 5), 0));
 	fence_await(sl_fence_newest(dev, SL_COPIES_IN));
 	*to = frame_with(LONG, 6);
-	CHECK_OK(dev->async->absent_start(dev, base, LONG, *to, out_done, out));
+	CHECK_OK(out_begin(out, dev->async->absent_start, base, LONG, *to));
 }
 
 static void
@@ -173,7 +128,7 @@ copy_in_waits_for_the_copy_out_of_its_slab(void)
 
 		CHECK_OK(dev->ops->present(dev, a, CHUNK, frame_with(CHUNK, 11), 0));
 		out_is_kept_busy(&long_out, &long_to);
-		CHECK_OK(dev->async->absent_start(dev, a, CHUNK, to, out_done, &out));
+		CHECK_OK(out_begin(&out, dev->async->absent_start, a, CHUNK, to));
 		/* The only free slab is the one that is on its way out. */
 		if (t.standin)
 			t.standin->calls_reset();
@@ -208,7 +163,7 @@ chunk_of_any_contents_waits_for_the_copy_out_of_its_slab(void)
 	to = frame_with(CHUNK, 0);
 	CHECK_OK(dev->ops->present(dev, base + 128 * MIB, CHUNK, frame_with(CHUNK, 21), 0));
 	out_is_kept_busy(&long_out, &long_to);
-	CHECK_OK(dev->async->absent_start(dev, base + 128 * MIB, CHUNK, to, out_done, &out));
+	CHECK_OK(out_begin(&out, dev->async->absent_start, base + 128 * MIB, CHUNK, to));
 	CHECK_OK(dev->ops->present(dev, base + 160 * MIB, CHUNK, NULL, SL_PRESENT_UNDEFINED));
 	/* On a GPU the copies may be over by now. */
 	CHECK(!t.standin ||
@@ -261,7 +216,7 @@ chunk_of_any_contents_waits_for_the_copy_in_to_its_slab(int leaves_once_more)
 	CHECK_OK(dev->ops->present(dev, base, LONG, NULL, 0)); /* its slab takes no room later */
 	CHECK_OK(dev->ops->present(dev, a, CHUNK, NULL,
 				   SL_PRESENT_UNDEFINED)); /* a copy out that is over says nothing */
-	CHECK_OK(dev->async->absent_start(dev, a, CHUNK, to, out_done, &out));
+	CHECK_OK(out_begin(&out, dev->async->absent_start, a, CHUNK, to));
 	out_await(&out);
 	CHECK_OK(dev->ops->absent(dev, base, LONG, NULL, SL_ABSENT_DISCARD));
 	CHECK_OK(dev->ops->present(dev, base, LONG, frame_with(LONG, 23), 0));
@@ -273,7 +228,7 @@ chunk_of_any_contents_waits_for_the_copy_in_to_its_slab(int leaves_once_more)
 			     dev->async->ready_at(dev, b).value ==
 				     sl_fence_newest(dev, SL_COPIES_IN).value));
 	if (leaves_once_more) {
-		CHECK_OK(dev->async->absent_start(dev, b, CHUNK, to, out_done, &out));
+		CHECK_OK(out_begin(&out, dev->async->absent_start, b, CHUNK, to));
 		CHECK_OK(dev->ops->present(dev, c, CHUNK, NULL, SL_PRESENT_UNDEFINED));
 		chunk_is_written_and_stays_so(c, 26);
 		out_await(&out);
@@ -365,8 +320,7 @@ many_moves_end_once_each_with_their_contents(void)
 			frame[i] = frame_with(CHUNK, seed[i] = (uint64_t)n);
 		}
 		CHECK_OK(dev->ops->present(dev, addr, CHUNK, frame[i], SL_PRESENT_KEEP));
-		CHECK_OK(dev->async->absent_start(dev, addr, CHUNK, frame[i], out_done,
-						  &out[i]));
+		CHECK_OK(out_begin(&out[i], dev->async->absent_start, addr, CHUNK, frame[i]));
 	}
 	for (int i = 0; i < CHUNKS; i++) {
 		out_await(&out[i]);

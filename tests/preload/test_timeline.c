@@ -4,7 +4,6 @@
  * ample and short, the launch rate's bound. tests/cli/test_run_timeline.sh checks the format and
  * the bytes. The programs are processes of their own; their files are searched here.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +13,7 @@
 
 #define MIB      ((uint64_t)1 << 20)
 #define N        (MIB / sizeof(uint64_t)) /* elements of a block of 1 MiB */
-#define THREADS  4u
 #define LAUNCHES 50u
-#define BLOCKS   3u
 #define MANY     12000u /* launches in less than a second: more than are timed */
 
 static struct work w;
@@ -55,37 +52,14 @@ all_kinds(void)
 	return 0;
 }
 
-static void *
-thread_run(void *arg)
-{
-	struct cu_stream *stream;
-	uint64_t p;
-
-	(void)arg;
-	OK(w.cuCtxSetCurrent(w.context));
-	OK(w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	for (unsigned i = 0; i < LAUNCHES; i++) {
-		OK(w.cuMemAlloc_v2(&p, BLOCKS * MIB));
-		work_launch(&w, WORK_ADD, stream, p, N, 1);
-		OK(w.cuStreamSynchronize(stream));
-		OK(w.cuMemFree_v2(p));
-	}
-	OK(w.cuStreamDestroy_v2(stream));
-	return NULL;
-}
-
 static int
 threads(void)
 {
-	pthread_t thread[THREADS];
 	uint64_t p;
 
 	work_start(&w, 16, 256); /* memory is short from the begin, and there are 12 MiB more at once */
 	OK(w.cuMemAlloc_v2(&p, 20 * MIB));
-	for (unsigned i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&thread[i], NULL, thread_run, NULL));
-	for (unsigned i = 0; i < THREADS; i++)
-		CHECK(!pthread_join(thread[i], NULL));
+	work_threads(&w, LAUNCHES);
 	work_end(&w);
 	return 0;
 }
@@ -181,9 +155,9 @@ work_of_all_threads_is_there(void)
 	unsigned kernels = count("threads.json", "\"cat\":\"kernel\"");
 	unsigned starts = count("threads.json", "\"ph\":\"s\"");
 
-	CHECK(kernels == THREADS * LAUNCHES);
+	CHECK(kernels == WORK_THREADS * LAUNCHES);
 	CHECK(starts == count("threads.json", "\"ph\":\"f\""));
-	CHECK(count("threads.json", "\"name\":\"GPU 0 stream ") >= THREADS);
+	CHECK(count("threads.json", "\"name\":\"GPU 0 stream ") >= WORK_THREADS);
 }
 
 static void

@@ -16,9 +16,7 @@
 #include "vmm_test.h"
 
 #define N        (MIB / sizeof(uint64_t)) /* elements of a block of 1 MiB */
-#define THREADS  4u
 #define LAUNCHES 50u
-#define BLOCKS   3u
 
 static struct work w;
 
@@ -90,37 +88,14 @@ growing(void)
 	return 0;
 }
 
-static void *
-thread_run(void *arg)
-{
-	struct cu_stream *stream;
-	uint64_t p;
-
-	(void)arg;
-	OK(w.cuCtxSetCurrent(w.context));
-	OK(w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	for (unsigned i = 0; i < LAUNCHES; i++) {
-		OK(w.cuMemAlloc_v2(&p, BLOCKS * MIB));
-		work_launch(&w, WORK_ADD, stream, p, N, 1);
-		OK(w.cuStreamSynchronize(stream));
-		OK(w.cuMemFree_v2(p));
-	}
-	OK(w.cuStreamDestroy_v2(stream));
-	return NULL;
-}
-
 static int
 threads(void)
 {
-	pthread_t thread[THREADS];
 	uint64_t p;
 
 	work_start(&w, 16, 256); /* memory is short from the begin, and there are 12 MiB more at once */
 	OK(w.cuMemAlloc_v2(&p, 20 * MIB));
-	for (unsigned i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&thread[i], NULL, thread_run, NULL));
-	for (unsigned i = 0; i < THREADS; i++)
-		CHECK(!pthread_join(thread[i], NULL));
+	work_threads(&w, LAUNCHES);
 	work_end(&w);
 	return 0;
 }
@@ -392,17 +367,17 @@ threads_tell_all_of_it(void)
 	struct sl_trace *trace = trace_of("threads", "");
 	uint32_t n = 0;
 
-	CHECK(trace->n_launches == THREADS * LAUNCHES);
+	CHECK(trace->n_launches == WORK_THREADS * LAUNCHES);
 	for (uint32_t k = 0; k < trace->n_launches; k++)
-		use_check(trace, k, "work_add", 1, BLOCKS * MIB, SLUICE_USE_WRITE_ALL);
+		use_check(trace, k, "work_add", 1, WORK_BLOCK_BYTES, SLUICE_USE_WRITE_ALL);
 	for (uint32_t t = 0; t < trace->n_tensors; t++) {
-		if (trace->tensors[t].size_bytes != BLOCKS * MIB)
+		if (trace->tensors[t].size_bytes != WORK_BLOCK_BYTES)
 			continue;
 		CHECK(trace->tensors[t].kind == SL_TENSOR_LOCAL &&
 		      trace->tensors[t].free_at != SL_TRACE_NONE);
 		n++;
 	}
-	CHECK(n == THREADS * LAUNCHES);
+	CHECK(n == WORK_THREADS * LAUNCHES);
 	sl_trace_destroy(trace);
 }
 

@@ -3,6 +3,7 @@
 #include "work.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "kernels.h"
@@ -211,4 +212,44 @@ work_expect(const struct work *w, uint64_t p, uint64_t n, uint64_t value)
 		exit(1);
 	}
 	free(data);
+}
+
+struct work_thread {
+	pthread_t thread;
+	const struct work *w;
+	unsigned rounds;
+};
+
+static void *
+thread_run(void *arg)
+{
+	const struct work_thread *thread = arg;
+	const struct work *w = thread->w;
+	struct cu_stream *stream;
+	uint64_t p;
+
+	OK(w->cuCtxSetCurrent(w->context));
+	OK(w->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	for (unsigned i = 0; i < thread->rounds; i++) {
+		OK(w->cuMemAlloc_v2(&p, WORK_BLOCK_BYTES));
+		work_launch(w, WORK_ADD, stream, p,
+			    ((uint64_t)1 << 20) / sizeof(uint64_t), 1);
+		OK(w->cuStreamSynchronize(stream));
+		OK(w->cuMemFree_v2(p));
+	}
+	OK(w->cuStreamDestroy_v2(stream));
+	return NULL;
+}
+
+void
+work_threads(const struct work *w, unsigned rounds)
+{
+	struct work_thread threads[WORK_THREADS];
+
+	for (unsigned i = 0; i < WORK_THREADS; i++) {
+		threads[i] = (struct work_thread){.w = w, .rounds = rounds};
+		CHECK(!pthread_create(&threads[i].thread, NULL, thread_run, &threads[i]));
+	}
+	for (unsigned i = 0; i < WORK_THREADS; i++)
+		CHECK(!pthread_join(threads[i].thread, NULL));
 }

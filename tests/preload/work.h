@@ -128,6 +128,12 @@ struct cu_kernel_node work_node(const struct work *w, enum work_kernel kernel,
 /* A copy of bytes within the device. */
 struct cu_copy_3d work_copy(uint64_t to, uint64_t from, uint64_t bytes);
 
+/* WORK_THREADS threads at once, each with a stream of its own. Each allocates WORK_BLOCK_BYTES, launches over the
+ * first MiB of them, and frees them; so often. */
+#define WORK_THREADS     4u
+#define WORK_BLOCK_BYTES ((uint64_t)3 << 20)
+void work_threads(const struct work *w, unsigned rounds);
+
 /* n elements of device memory, each equal to value: written, and checked to be so. */
 uint64_t work_alloc(const struct work *w, uint64_t n, uint64_t value);
 void work_write(const struct work *w, uint64_t p, uint64_t n, uint64_t value);
