@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -24,7 +25,6 @@
 struct mount {
 	char point[PATH_MAX];
 	char root[PATH_MAX];
-	int there;
 };
 
 static struct mount mounts[2]; /* by version - 1; set once */
@@ -67,27 +67,27 @@ mount_find(int v2, struct mount *out)
 	size_t room = 0;
 	int found = 0;
 
-	if (!table)
-		return;
-	while (!found && getline(&line, &room, table) > 0) {
+	while (table && !found && getline(&line, &room, table) > 0) {
 		char kind[64], options[512] = "";
 		char *dash = strstr(line, " - ");
 
 		if (!dash || sscanf(dash, " - %63s %*s %511s", kind, options) < 1 ||
 		    sscanf(line, "%*s %*s %*s %4095s %4095s", out->root, out->point) != 2)
 			continue;
-		if (v2)
-			found = strcmp(kind, "cgroup2") == 0;
-		else
-			found = strcmp(kind, "cgroup") == 0 &&
-				words_have(options, "memory");
+		sl_mount_unescape(out->point);
+		sl_mount_unescape(out->root);
+		found = v2 ? strcmp(kind, "cgroup2") == 0
+			   : strcmp(kind, "cgroup") == 0 && words_have(options, "memory");
+		found = found &&
+			!access(out->point, F_OK); /* else something is mounted over it */
 	}
-	fclose(table);
-	if (!found)
+	if (table)
+		fclose(table);
+	if (found)
 		return;
-	sl_mount_unescape(out->point);
-	sl_mount_unescape(out->root);
-	out->there = 1;
+	/* A container may not show it: the usual place. */
+	snprintf(out->point, sizeof(out->point), "/sys/fs/cgroup%s", v2 ? "" : "/memory");
+	snprintf(out->root, sizeof(out->root), "/");
 }
 
 static void
@@ -139,7 +139,7 @@ sl_cgroup_own(int v2, struct sl_cgroup *out)
 	size_t root_chars;
 
 	pthread_once(&once, mounts_find);
-	if (!mount->there || !place_find(v2, place, sizeof(place)))
+	if (!place_find(v2, place, sizeof(place)))
 		return 0;
 	root_chars = strcmp(mount->root, "/") == 0 ? 0 : strlen(mount->root);
 	if (strncmp(place, mount->root, root_chars) == 0)
