@@ -11,6 +11,8 @@
  * its frame by somebody else. reach_users counts the launches that use it; the chunk does not move
  * meanwhile. LOCKING: as in state.h.
  */
+#include "base/clock.h"
+#include "core/timeouts.h"
 #include "core/transfer/transfer.h"
 
 /* Map or unmap, outside the lock; the chunk is MAPPING meanwhile. */
@@ -62,9 +64,16 @@ sl_reached_idle(struct sluice_space *s)
 	return NULL;
 }
 
-/* A chunk whose frame is in use by somebody else, who gives it back; NULL: there is none. Held. */
+/* How far a launch is in having one chunk mapped. */
+struct reach_try {
+	int waited_read;
+	uint64_t last; /* what had begun when no frame could go; 0: one could, so far */
+	uint64_t until_ns; /* so long it waits for callers who hold scopes */
+};
+
+/* A chunk on the move that has a frame; NULL: there is none. Held. */
 SL_HELD static struct sl_chunk *
-frame_in_use(struct sluice_space *s)
+frame_in_flight(struct sluice_space *s)
 {
 	for (size_t i = 0; i < s->n_regions; i++) {
 		struct sl_region *r = s->regions[i];
@@ -72,33 +81,60 @@ frame_in_use(struct sluice_space *s)
 		for (uint64_t k = 0; k < r->n_chunks; k++) {
 			struct sl_chunk *c = &r->chunks[k];
 
-			if (c->host && c->host->settled &&
-			    (sl_chunk_in_flight(c) ||
-			     (c->reach_users && !(c->flags & SL_PREPARING))))
+			if (c->host && c->host->settled && sl_chunk_in_flight(c))
 				return c;
 		}
 	}
 	return NULL;
 }
 
-/* No frame can go. Until one comes back; -EAGAIN: none will. Drops. */
+/* Whether a launch that had begun by then reaches frames: one whose caller holds its scope, or another one.
+ * What this thread holds does not end meanwhile. Held. */
 SL_HELD static int
-frame_await(struct sluice_space *s)
+frames_are_reached(const struct sluice_space *s, int held, uint64_t last)
 {
-	struct sl_chunk *c = frame_in_use(s);
+	for (const struct sl_inflight *w = s->work_oldest; w && w->number <= last;
+	     w = w->next) {
+		const struct sluice_launch *l = w->launch;
 
-	if (!c)
-		return -EAGAIN;
-	if (sl_chunk_in_flight(c))
-		sl_chunk_wait(c);
-	else
-		sl_room_wait(s);
+		if (l && l->reaches && l->state != SL_LAUNCH_QUEUED &&
+		    (l->host_scope == SL_SCOPE_HELD) == held &&
+		    (!held || l->owner != sl_thread_number(s)))
+			return 1;
+	}
 	return 0;
+}
+
+/*
+ * No frame can go. Until one may, which is in use by what began earlier: a move, a kernel, or a caller that
+ * holds a scope. That caller may hold it for ever, so it gets as long as a stalled launch. -EAGAIN: none
+ * will. Drops.
+ */
+SL_HELD static int
+frame_await(struct sluice_space *s, struct reach_try *try)
+{
+	struct sl_chunk *c = frame_in_flight(s);
+
+	if (c) {
+		sl_chunk_wait(c);
+		return 0;
+	}
+	if (!try->last) {
+		try->last = s->work_clock;
+		try->until_ns = sl_now_ns() + SL_STALL_NS;
+	}
+	if (frames_are_reached(s, 0, try->last)) {
+		sl_room_wait(s);
+		return 0;
+	}
+	if (!frames_are_reached(s, 1, try->last))
+		return -EAGAIN;
+	return sl_launch_wait_until(s, try->until_ns) ? -EAGAIN : 0;
 }
 
 /* HOST, POISONED: map the frame, once it is settled. Drops. */
 SL_HELD static int
-reach_frame(struct sl_chunk *c)
+reach_frame(struct sl_chunk *c, struct reach_try *try)
 {
 	struct sluice_space *s = c->region->space;
 	const struct sl_host *h = c->host;
@@ -114,7 +150,8 @@ reach_frame(struct sl_chunk *c)
 	if (rc != -EAGAIN)
 		return rc;
 	if (c->host != h || h->settled ||
-	    (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED) || !frame_await(s))
+	    (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED) ||
+	    !frame_await(s, try))
 		return 0;
 	return sl_fail(
 		-ENOBUFS,
@@ -126,21 +163,21 @@ reach_frame(struct sl_chunk *c)
 
 /* In the host tier, with a frame that may stay. c is not on the device. Drops; look at the state again. */
 SL_HELD static int
-reach_step(struct sl_chunk *c, int *waited_read)
+reach_step(struct sl_chunk *c, struct reach_try *try)
 {
 	int rc;
 
 	if (sl_chunk_in_flight(c)) {
-		*waited_read |= c->state == SL_CHUNK_READING;
+		try->waited_read |= c->state == SL_CHUNK_READING;
 		sl_chunk_wait(c);
 		return 0;
 	}
 	if (c->state == SL_CHUNK_EMPTY)
 		return sl_host_zero(c, (c->region->flags & SL_REGION_UNDEFINED) != 0);
 	if (c->state != SL_CHUNK_STORE)
-		return reach_frame(c);
-	rc = *waited_read ? sl_read_failed(c) : 0;
-	*waited_read = 0;
+		return reach_frame(c, try);
+	rc = try->waited_read ? sl_read_failed(c) : 0;
+	try->waited_read = 0;
 	return rc ? rc
 		  : sl_read_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_READ_DEMAND,
 				  SL_STAGING_READ);
@@ -149,11 +186,12 @@ reach_step(struct sl_chunk *c, int *waited_read)
 int
 sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent)
 {
-	int waited_read = 0, rc = 0;
+	struct reach_try try = {0};
+	int rc = 0;
 
 	c->region->busy++;
 	while (!rc && !sl_chunk_on_device(c) && !(c->flags & SL_ZEROCOPY))
-		rc = reach_step(c, &waited_read);
+		rc = reach_step(c, &try);
 	while (!rc && c->state == SL_CHUNK_MAPPING)
 		sl_chunk_wait(c);
 	if (!rc && (c->flags & SL_ZEROCOPY)) {
