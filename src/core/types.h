@@ -258,7 +258,8 @@ struct sl_region {
 	uint32_t launches;   /* launches submitted and not finished that use it */
 	uint32_t busy;       /* threads inside calls or faults on it: unmap waits */
 	uint64_t noted; /* the era of the notes of policy plan that have it: policy_plan.c */
-	int unmapping;
+	int closed;     /* no call finds it: it is being made, or unmapped */
+	uint64_t pin_touches; /* sl_touch_clock at the last sluice_pin() of it */
 	int write_error;      /* first background write error not yet reported */
 	int write_error_code; /* whose text that is; stays when it has been reported */
 	char write_error_text[SL_ERROR_TEXT_BYTES];
@@ -342,8 +343,9 @@ struct sluice_launch {
 	struct sluice_launch *next, *prev;
 	enum sl_launch_state state;
 	enum sl_scope host_scope;
-	pid_t owner;  /* thread of a host scope */
-	int unpinned; /* PREPARED, but preparing failed: nothing is pinned */
+	pid_t owner;      /* thread of a host scope */
+	uint64_t touches; /* sl_touch_clock when that scope began */
+	int unpinned;     /* PREPARED, but preparing failed: nothing is pinned */
 	int rc;
 	int gate_refused; /* the room that it needs at once will not come soon: gate.c */
 	int fetch; /* for a kernel that waits for it: it takes no room that a launch may hold for
@@ -486,7 +488,8 @@ struct sluice_space {
 	uint32_t running;    /* launches running or held by a host scope */
 	uint32_t undeclared; /* launches without uses and callbacks not yet done */
 	struct sl_inflight *work_oldest, *work_newest;
-	uint64_t work_clock; /* number of the newest ever */
+	uint64_t work_clock;    /* number of the newest ever */
+	uint64_t close_touches; /* sl_touch_clock when a region was closed last */
 	int resizing;   /* a thread changes a budget, and may have dropped the lock */
 	int eager_used; /* an eager discard met a launch: ends of launches must look */
 	char broken_text[SL_ERROR_TEXT_BYTES]; /* first illegal move that was refused; or "" */

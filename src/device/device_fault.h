@@ -11,6 +11,8 @@
 #ifndef SL_DEVICE_DEVICE_FAULT_H
 #define SL_DEVICE_DEVICE_FAULT_H
 
+#include <stdatomic.h>
+
 #include "device/device.h"
 
 enum sl_access { SL_ACCESS_READ, SL_ACCESS_WRITE, SL_ACCESS_COUNT };
@@ -22,7 +24,19 @@ struct sl_touch {
 	void *launch; /* cookie given to run() by which the touching thread works; NULL: host code */
 	int in_thread; /* 1: called on the touching thread itself, inside a signal handler */
 	pid_t thread; /* the system's number of the touching thread; 0: the calling one */
+	/* sl_touch_clock at a moment from which on the thread was in this touch; 0: it is in it now. What it
+	 * has done at that time or later, it did when somebody else's move had woken it. */
+	uint64_t number;
 };
+
+/* Counts messages of touches, of all devices. */
+extern _Atomic uint64_t sl_touch_clock;
+
+static inline uint64_t
+sl_touch_count(void)
+{
+	return atomic_load_explicit(&sl_touch_clock, memory_order_relaxed);
+}
 
 /* Role: a touch of an absent page, by a kernel or by host code, is an event and not the end. */
 struct sl_device_faults {

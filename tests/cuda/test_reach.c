@@ -4,6 +4,8 @@
  * launch larger than the device budget, launches that declare nothing, and kernels that touch
  * more than declared.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cuda/cuda_test.h"
@@ -142,6 +144,57 @@ a_launch_waits_for_host_memory_that_another_one_reaches(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+struct mapper {
+	pthread_t thread;
+	struct sluice_space *space;
+	atomic_int stops;
+};
+
+static void *
+mapper_run(void *arg)
+{
+	struct mapper *mapper = arg;
+	void *p;
+
+	while (!atomic_load(&mapper->stops)) {
+		CHECK_OK(sluice_alloc(mapper->space, 2 * MIB, 0, &p));
+		CHECK_OK(sluice_unmap(mapper->space, p));
+	}
+	return NULL;
+}
+
+/* Another thread maps and unmaps at addresses below. */
+static void
+what_is_mapped_meanwhile_takes_no_place(void)
+{
+	struct mapper mapper = {.space = cuda_test_space(16, 64, NULL)};
+	struct sluice_space *s = mapper.space;
+	uint64_t bytes = 2 * MIB, n = 512, word = cuda_test_word(&t);
+	struct sluice_launch *l;
+	uint64_t *p;
+	void *below;
+
+	CHECK_OK(sluice_alloc(s, 8 * MIB, 0, &below));
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	CHECK_OK(sluice_unmap(s, below));
+	CHECK(!pthread_create(&mapper.thread, NULL, mapper_run, &mapper));
+	for (uint64_t round = 1; round <= 2000; round++) {
+		CHECK_OK(sluice_launch_begin(s, NULL, NULL, 0, &l));
+		cuda_test_launch(&t, s, NULL, TEST_ADD, p, n, 1);
+		sluice_launch_end(l);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		for (uint64_t i = 0; i < n; i++)
+			CHECK(p[i] == round);
+		cuda_test_run(&t, s, NULL, TEST_SUM, p, n, word, SLUICE_USE_READ);
+	}
+	atomic_store(&mapper.stops, 1);
+	CHECK(!pthread_join(mapper.thread, NULL));
+	cuda_test_word_free(&t, word);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 int
 main(void)
 {
@@ -150,6 +203,7 @@ main(void)
 	launch_larger_than_device_and_host_is_refused_by_name();
 	a_launch_waits_for_host_memory_that_another_one_reaches();
 	undeclared(NULL, 0);
+	what_is_mapped_meanwhile_takes_no_place();
 	undeclared("reach=any", 1);
 	cuda_test_close(&t, NULL);
 	return 0;

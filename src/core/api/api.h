@@ -12,7 +12,7 @@
 int sl_touched(void *space, const struct sl_touch *touch);
 
 /* region.c */
-/* Flush, empty and free a region that is closed (unmapping set, not busy). Drops. On
+/* Flush, empty and free a region that is closed and not busy. Drops. On
  * failure it is open again and nothing is lost. */
 int sl_region_unmap(struct sl_region *r) SL_HELD SL_MUST_CHECK;
 /* No new uses; waits for those that are served now. */

@@ -195,7 +195,7 @@ placeless_find(const struct sluice_space *s)
 	for (size_t i = 0; i < s->n_regions; i++) {
 		const struct sl_region *r = s->regions[i];
 
-		if (!r->write_error_code || r->unmapping)
+		if (!r->write_error_code || r->closed)
 			continue;
 		for (uint64_t k = 0; k < r->n_chunks; k++)
 			if (r->chunks[k].state == SL_CHUNK_POISONED &&

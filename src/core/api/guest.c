@@ -124,7 +124,7 @@ use_find(struct sluice_space *s, const struct sl_guest_use *use, struct sluice_u
 	const struct sl_region *r = sl_region_at(s, addr);
 	uint64_t begin, bytes = use->bytes;
 
-	if (!r || r->unmapping)
+	if (!r || r->closed)
 		return 0;
 	begin = use->addr - (uintptr_t)r->base;
 	if (begin >= r->size_bytes)

@@ -524,6 +524,7 @@ chunk_pin(struct sl_chunk *c)
 	fill.intent = sl_policy_intent(s->policy, c->region->flags,
 				       sl_region_is_writable(c->region) ? SLUICE_USE_READ_WRITE
 									: SLUICE_USE_READ);
+	c->region->pin_touches = sl_touch_count();
 	if (!c->user_pins++)
 		s->dev.pinned_bytes += bytes; /* before it is in: others must not count on the room */
 	c->hashed = 0;

@@ -193,6 +193,7 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 		return sl_fail(-ENOMEM, "map: out of memory");
 	}
 	r->space = s;
+	r->closed = 1;
 	r->store = store;
 	r->file_offset = offset;
 	r->file_writable = store && (flags & SLUICE_WRITE);
@@ -226,6 +227,7 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 		region_remove(r);
 	} else {
 		slots_set(r, r);
+		r->closed = 0;
 		*addr = r->base;
 	}
 	sl_space_unlock(s);
@@ -450,7 +452,7 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 	struct sl_region *r = sl_region_at(s, addr);
 	int rc;
 
-	if (!r || r->unmapping || r->base != addr)
+	if (!r || r->closed || r->base != addr)
 		return sl_fail(-ENOENT, "%s: no region starts at %p", call, addr);
 	if (region_is_pinned(r))
 		return sl_fail(-EBUSY, "%s: %s is pinned: call sluice_unpin() first",
@@ -460,7 +462,7 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 	sl_region_leave(r);
 	if (rc)
 		return rc;
-	if (r->unmapping)
+	if (r->closed)
 		return sl_fail(-ENOENT, "%s: another thread has unmapped %s", call, r->name);
 	sl_region_close(r);
 	*out = r;
@@ -470,7 +472,8 @@ region_close(struct sluice_space *s, const char *call, void *addr, struct sl_reg
 void
 sl_region_close(struct sl_region *r)
 {
-	r->unmapping = 1;
+	r->closed = 1;
+	r->space->close_touches = sl_touch_count();
 	if (r->space->policy->forget)
 		r->space->policy->forget(r);
 	sl_early_evict_forget(r);
@@ -481,7 +484,7 @@ sl_region_close(struct sl_region *r)
 static void
 region_reopen(struct sl_region *r)
 {
-	r->unmapping = 0;
+	r->closed = 0;
 }
 
 int

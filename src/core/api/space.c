@@ -299,7 +299,7 @@ regions_destroy(struct sluice_space *s)
 			snprintf(text, sizeof(text), "%s", sluice_last_error());
 		}
 		r->flags |= SLUICE_VOLATILE; /* nothing more can be done for its data */
-		r->unmapping = 1;
+		r->closed = 1;
 		rc = sl_region_unmap(r);
 		if (rc)
 			break; /* the device itself failed; it is being destroyed */

@@ -86,6 +86,65 @@ launch_resolve(struct sluice_launch *l, const struct sluice_use *uses,
 	return rc;
 }
 
+/* Memory of a launch with room for so many uses beside those declared. NULL: none (text set). */
+static struct sluice_launch *
+launch_memory(struct sluice_space *s, const void *args, size_t args_bytes, size_t n_uses,
+	      size_t beside)
+{
+	size_t uses_bytes = (n_uses + beside) * sizeof(struct sl_launch_use);
+	struct sluice_launch *l = sl_malloc(sizeof(*l) + uses_bytes + args_bytes + 16);
+
+	if (!l) {
+		sl_ignore(sl_fail(-ENOMEM, "launch: out of memory"));
+		return NULL;
+	}
+	memset(l, 0, offsetof(struct sluice_launch, error_text));
+	l->error_text[0] = '\0';
+	l->space = s;
+	l->n_uses = n_uses;
+	l->uses = (struct sl_launch_use *)(l + 1);
+	l->args = (void *)(((uintptr_t)(l->uses + n_uses + beside) + 15) & ~(uintptr_t)15);
+	if (args_bytes)
+		memcpy(l->args, args, args_bytes);
+	l->task.run = launch_run;
+	l->task.done = launch_done;
+	l->task.skippable = 1;
+	return l;
+}
+
+/* Its stream, and the declared uses. Takes the lock and keeps it. */
+SL_ACQUIRE_IF_0(sl_space_token)
+static int
+launch_enter(struct sluice_launch *l, struct sluice_stream *stream,
+	     const struct sluice_use *uses, const struct sl_beside *beside, int fetch)
+{
+	struct sluice_space *s = l->space;
+	int rc = sl_space_enter(s);
+
+	if (rc)
+		return rc;
+	sl_scopes_drain(s); /* it may drop the lock: before anything is looked up */
+	l->stream = sl_stream_of(s, stream);
+	rc = launch_resolve(l, uses, beside, fetch);
+	if (rc)
+		sl_space_unlock(s);
+	return rc;
+}
+
+/* How many regions a launch is to reach that declares n_uses. */
+static size_t
+regions_to_reach(struct sluice_space *s, size_t n_uses)
+{
+	size_t n;
+
+	if (sl_space_forked(s) || !sl_uses_reach_all(s, n_uses))
+		return 0;
+	sl_space_lock(s);
+	n = s->n_regions;
+	sl_space_unlock(s);
+	return n;
+}
+
 /*
  * Make a launch with its uses resolved; regions are held. beside: NULL, or what it is to reach besides.
  * Takes the lock and keeps it.
@@ -97,7 +156,6 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	      const struct sl_beside *beside, int fetch, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
-	size_t uses_bytes, all = 0;
 	int rc;
 
 	if (n_uses > LAUNCH_USES_MAX || args_bytes > LAUNCH_ARGS_BYTES_MAX ||
@@ -107,43 +165,23 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 			"launch: %zu uses (at most %u) and %zu bytes of arguments (at "
 			"most %u), none NULL",
 			n_uses, LAUNCH_USES_MAX, args_bytes, LAUNCH_ARGS_BYTES_MAX);
-	if (beside) {
-		all = beside->n;
-	} else if (!sl_space_forked(s) && sl_uses_reach_all(s, n_uses)) {
-		sl_space_lock(s);
-		all = s->n_regions; /* one mapped after this is no business of the launch's */
-		sl_space_unlock(s);
-	}
-	uses_bytes = (n_uses + all) * sizeof(struct sl_launch_use);
-	l = sl_malloc(sizeof(*l) + uses_bytes + args_bytes + 16);
-	if (!l)
-		return sl_fail(-ENOMEM, "launch: out of memory");
-	memset(l, 0, offsetof(struct sluice_launch, error_text));
-	l->error_text[0] = '\0';
-	l->space = s;
-	l->n_uses = n_uses;
-	l->uses = (struct sl_launch_use *)(l + 1);
-	l->args = (void *)(((uintptr_t)(l->uses + n_uses + all) + 15) & ~(uintptr_t)15);
-	if (args_bytes)
-		memcpy(l->args, args, args_bytes);
-	l->task.run = launch_run;
-	l->task.done = launch_done;
-	l->task.skippable = 1;
-	rc = sl_space_enter(s);
-	if (rc) {
+	for (;;) {
+		size_t all = beside ? 0 : regions_to_reach(s, n_uses);
+
+		l = launch_memory(s, args, args_bytes, n_uses, beside ? beside->n : all);
+		rc = l ? launch_enter(l, stream, uses, beside, fetch) : -ENOMEM;
+		if (rc) {
+			free(l);
+			return rc;
+		}
+		if (!all || s->n_regions <= all) {
+			if (all)
+				sl_uses_add_all(l);
+			break;
+		}
+		sl_space_unlock(s); /* another thread has mapped one meanwhile: they do not all fit */
 		free(l);
-		return rc;
 	}
-	sl_scopes_drain(s); /* it may drop the lock: before anything is looked up */
-	l->stream = sl_stream_of(s, stream);
-	rc = launch_resolve(l, uses, beside, fetch);
-	if (rc) {
-		sl_space_unlock(s);
-		free(l);
-		return rc;
-	}
-	if (all && !beside)
-		sl_uses_add_all(l, all);
 	l->request.number = ++s->launch_clock;
 	sl_count(s, SLUICE_COUNTER_LAUNCHES, 1);
 	*out = l;
@@ -272,6 +310,7 @@ launch_scope_begin(struct sluice_space *space, struct sluice_stream *stream,
 	l->host_scope = SL_SCOPE_HELD;
 	l->embedded = embedded;
 	l->owner = sl_thread_number(space);
+	l->touches = sl_touch_count();
 	if (fetch) {
 		l->fetch = 1;
 		l->room_deadline_ns = sl_now_ns() + sl_victim_rules[SL_ROOM_FETCH].wait_ns;

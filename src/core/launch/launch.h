@@ -26,8 +26,8 @@ int sl_uses_resolve(struct sluice_launch *l, const struct sluice_use *uses,
 		    const struct sl_beside *beside) SL_HELD SL_MUST_CHECK;
 /* Whether a launch with so many uses may touch what it does not declare. */
 int sl_uses_reach_all(const struct sluice_space *s, size_t n_uses);
-/* Uses of every region, behind those declared; at most room of them. */
-void sl_uses_add_all(struct sluice_launch *l, size_t room) SL_HELD;
+/* Uses of every region, behind those declared. */
+void sl_uses_add_all(struct sluice_launch *l) SL_HELD;
 /* Uses of a launch as text, as far as they fit; returns text. */
 const char *sl_launch_ranges(const struct sluice_launch *l, char *text, size_t bytes) SL_HELD;
 
@@ -95,9 +95,9 @@ int sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream
  */
 int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
 		  const char *call) SL_HELD SL_MUST_CHECK;
-/* The same for another thread, by its number; 0: the calling one. */
-int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
-		      pid_t thread) SL_HELD SL_MUST_CHECK;
+/* The same for the thread of a touch. -ESTALE: it is not in that touch any more. */
+int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end,
+		      const struct sl_touch *touch) SL_HELD SL_MUST_CHECK;
 
 /* stream.c: NULL is the default stream */
 struct sluice_stream *sl_stream_of(struct sluice_space *s, struct sluice_stream *stream);

@@ -233,7 +233,7 @@ prefetch_step(struct sluice_space *s)
 			       .room = p->spare ? SL_ROOM_SPARE : SL_ROOM_PREFETCH,
 			       .partial = 1};
 
-	if (p->region->unmapping || p->done == p->n) {
+	if (p->region->closed || p->done == p->n) {
 		prefetch_end(s);
 		return;
 	}

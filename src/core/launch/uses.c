@@ -124,17 +124,17 @@ sl_uses_reach_all(const struct sluice_space *s, size_t n_uses)
 }
 
 void
-sl_uses_add_all(struct sluice_launch *l, size_t room)
+sl_uses_add_all(struct sluice_launch *l)
 {
 	struct sluice_space *s = l->space;
 	size_t declared = l->n_uses;
 
 	l->reach_all = 1;
-	for (size_t i = 0; i < s->n_regions && room; i++, room--) {
+	for (size_t i = 0; i < s->n_regions; i++) {
 		struct sl_region *r = s->regions[i];
 		struct sl_launch_use *u = &l->uses[l->n_uses];
 
-		if (r->unmapping || !r->base)
+		if (r->closed)
 			continue;
 		memset(u, 0, sizeof(*u));
 		u->region = r;

@@ -98,7 +98,7 @@ sl_region_find(struct sluice_space *s, const char *call, const void *addr, size_
 {
 	struct sl_region *r = sl_region_at(s, addr);
 
-	if (!r || r->unmapping)
+	if (!r || r->closed)
 		return sl_fail(-ENOENT, "%s: %p is in no region of this space", call, addr);
 	*begin = (uint64_t)((const char *)addr - r->base);
 	if (*begin >= r->size_bytes)
@@ -117,7 +117,7 @@ sl_region_leave(struct sl_region *r)
 {
 	assert(r->busy > 0);
 	r->busy--;
-	if (r->unmapping)
+	if (r->closed)
 		sl_launch_wake(r->space);
 }
 

@@ -279,7 +279,7 @@ evict_drop(struct sl_chunk *c)
 		return rc;
 	evict_account(c);
 	if (dead) {
-		if (c->flags & SL_DIRTY_DEVICE && !r->unmapping)
+		if (c->flags & SL_DIRTY_DEVICE && !r->closed)
 			sl_count(s, SLUICE_COUNTER_DISCARD_SAVED, r->chunk_bytes);
 		evict_forget(c);
 		sl_chunk_set_state(c, SL_CHUNK_EMPTY);
@@ -324,7 +324,7 @@ evict_pages_drop(struct sl_chunk *c)
 	sl_space_lock(s);
 	if (rc)
 		return rc;
-	if (!r->unmapping)
+	if (!r->closed)
 		sl_count(s, dead ? SLUICE_COUNTER_DISCARD_SAVED : SLUICE_COUNTER_CLEAN_DROP,
 			 c->device_bytes);
 	evict_account(c);

@@ -64,6 +64,10 @@ struct listed_device {
 	_Atomic(struct soft *) soft; /* atomic: pairs with the acquire of the handlers */
 };
 
+/* atomic: relaxed: the kernel orders reading a message and waking its thread, which lies between the two
+ * counts that are compared. */
+_Atomic uint64_t sl_touch_clock;
+
 static struct listed_device listed[DEVICES_MAX];
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf: changes of the list */
 static pid_t list_pid; /* process that installed the handlers; under list_lock, then constant */
@@ -473,10 +477,20 @@ thread_signal(pid_t tid, int code, void *addr)
 	(void)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIGBUS, &info);
 }
 
+/* What a handler has read. */
+struct message {
+	struct uffd_msg msg;
+	uint64_t number; /* struct sl_touch */
+	struct soft_grid *grid; /* that its thread worked for when it touched; kept until put; NULL: none */
+	enum soft_toucher who;
+};
+
 /* The touch of a message, by the core. 0: served. */
 static int
-message_touched(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid)
+message_touched(struct soft *soft, const struct message *message)
 {
+	const struct uffd_msg *msg = &message->msg;
+	const struct soft_grid *grid = message->grid;
 	uint64_t flags = msg->arg.pagefault.flags;
 	int guarded = (flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
 	int write = guarded || (flags & UFFD_PAGEFAULT_FLAG_WRITE);
@@ -486,6 +500,7 @@ message_touched(struct soft *soft, const struct uffd_msg *msg, struct soft_grid 
 		.guarded = guarded,
 		.launch = grid ? grid->launch : NULL,
 		.thread = (pid_t)msg->arg.pagefault.feat.ptid,
+		.number = message->number,
 	};
 
 	(void)atomic_load_explicit(&soft->touch.n_attached, memory_order_acquire);
@@ -579,8 +594,9 @@ absent_refuse(struct soft *soft, void *page)
  * be poisoned: core is asked again, since lifting a guard needs no I/O.
  */
 static void
-syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid)
+syscall_refuse(struct soft *soft, const struct message *message)
 {
+	const struct uffd_msg *msg = &message->msg;
 	void *page = (void *)((uintptr_t)msg->arg.pagefault.address &
 			      ~(uintptr_t)(SL_PAGE_BYTES - 1));
 	static const struct timespec pause = {0, 2000000};
@@ -589,7 +605,7 @@ syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 		absent_refuse(soft, page);
 		return;
 	}
-	for (int tries = 0; message_touched(soft, msg, grid); tries++) {
+	for (int tries = 0; message_touched(soft, message); tries++) {
 		nanosleep(&pause, NULL);
 		if (tries < GUARD_TRIES)
 			continue;
@@ -604,8 +620,10 @@ syscall_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 
 /* A touch that was refused, or that a worker made in a block that is ended already. */
 static void
-message_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid, int rc)
+message_refuse(struct soft *soft, const struct message *message, int rc)
 {
+	const struct uffd_msg *msg = &message->msg;
+	struct soft_grid *grid = message->grid;
 	void *addr = (void *)(uintptr_t)msg->arg.pagefault.address;
 	pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
 	uintptr_t mark = (uintptr_t)addr + (uintptr_t)tid;
@@ -632,51 +650,50 @@ message_refuse(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *
 	case PLACE_SYSCALL:
 		if (grid && rc)
 			sl_soft_grid_doom(soft, grid, tid, rc, text);
-		syscall_refuse(soft, msg, grid);
+		syscall_refuse(soft, message);
 		return;
 	}
 }
 
 /*
- * The next message, with the grid that its thread worked for when it touched, kept until put: 1, or 0
- * when another handler was faster. Read under the pool's lock: what can be read waits, so until the
+ * The next message: 1, or 0 when another handler was faster. Read under the pool's lock: what can be read waits, so until the
  * lock is dropped its thread is in the block that touched. Asked later, another thread's move may
  * have woken it, and it may be in a block of another launch, to be blamed for this touch.
  */
 static int
-message_read(struct soft *soft, struct uffd_msg *msg, struct soft_grid **grid,
-	     enum soft_toucher *who)
+message_read(struct soft *soft, struct message *message)
 {
+	struct uffd_msg *msg = &message->msg;
 	int got;
 
+	message->number = atomic_fetch_add_explicit(&sl_touch_clock, 1, memory_order_relaxed) +
+			  1;
 	sl_mutex_lock(&soft->pool.lock);
 	got = read(soft->thread_fd, msg, sizeof(*msg)) == (ssize_t)sizeof(*msg) &&
 	      msg->event == UFFD_EVENT_PAGEFAULT;
 	if (got)
-		*grid = sl_soft_grid_get_by_tid_locked(&soft->pool,
-						       (pid_t)msg->arg.pagefault.feat.ptid,
-						       who);
+		message->grid = sl_soft_grid_get_by_tid_locked(
+			&soft->pool, (pid_t)msg->arg.pagefault.feat.ptid, &message->who);
 	sl_mutex_unlock(&soft->pool.lock);
 	return got;
 }
 
 static void
-message_serve(struct soft *soft, const struct uffd_msg *msg, struct soft_grid *grid,
-	      enum soft_toucher who)
+message_serve(struct soft *soft, const struct message *message)
 {
-	uintptr_t addr = (uintptr_t)msg->arg.pagefault.address;
+	uintptr_t addr = (uintptr_t)message->msg.arg.pagefault.address;
 	int rc = 0;
 
-	if (who != SOFT_TOUCHER_DOOMED)
-		rc = message_touched(soft, msg, grid);
-	if (rc || who == SOFT_TOUCHER_DOOMED)
-		message_refuse(soft, msg, grid, rc);
+	if (message->who != SOFT_TOUCHER_DOOMED)
+		rc = message_touched(soft, message);
+	if (rc || message->who == SOFT_TOUCHER_DOOMED)
+		message_refuse(soft, message, rc);
 	else
 		sl_uffd_wake(soft->thread_fd,
 			     (void *)(addr & ~(uintptr_t)(SL_PAGE_BYTES - 1)),
 			     SL_PAGE_BYTES);
-	if (grid)
-		sl_soft_grid_put(soft, grid);
+	if (message->grid)
+		sl_soft_grid_put(soft, message->grid);
 }
 
 static void *handler_run(void *arg);
@@ -709,22 +726,20 @@ handler_run(void *arg)
 
 	for (;;) {
 		struct epoll_event event;
-		struct soft_grid *grid;
-		enum soft_toucher who;
-		struct uffd_msg msg;
+		struct message message;
 
 		if (epoll_wait(touch->epoll_fd, &event, 1, -1) != 1)
 			continue; /* EINTR, as when a debugger attaches */
 		if (event.data.fd == touch->stop_fd)
 			break;
-		if (!message_read(soft, &msg, &grid, &who))
+		if (!message_read(soft, &message))
 			continue;
 		if (atomic_fetch_add(&touch->n_busy, 1) + 1 >= atomic_load(&touch->n_threads) &&
 		    handler_start(soft))
 			sl_log_once("soft.handler", SL_WARN, "device",
 				    "faults are served by %u threads only: %s",
 				    atomic_load(&touch->n_threads), sluice_last_error());
-		message_serve(soft, &msg, grid, who);
+		message_serve(soft, &message);
 		atomic_fetch_sub(&touch->n_busy, 1);
 	}
 	return NULL;
