@@ -177,7 +177,7 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 		u->fetched += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
 		if (l->reaches && sl_thrash_reaches(u, c))
 			c->flags |= SL_EXCESS;
-		rc = c->flags & SL_EXCESS ? sl_zerocopy_map(c, u->intent)
+		rc = c->flags & SL_EXCESS ? sl_zerocopy_map(l, c, u->intent)
 					  : chunk_bring(l, c, &fill);
 		if (rc)
 			return rc;

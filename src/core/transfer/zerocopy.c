@@ -66,6 +66,7 @@ sl_reached_idle(struct sluice_space *s)
 
 /* How far a launch is in having one chunk mapped. */
 struct reach_try {
+	const struct sluice_launch *launch;
 	int waited_read;
 	uint64_t last; /* what had begun when no frame could go; 0: one could, so far */
 	uint64_t until_ns; /* so long it waits for callers who hold scopes */
@@ -107,8 +108,8 @@ frames_are_reached(const struct sluice_space *s, int held, uint64_t last)
 
 /*
  * No frame can go. Until one may, which is in use by what began earlier: a move, a kernel, or a caller that
- * holds a scope. That caller may hold it for ever, so it gets as long as a stalled launch. -EAGAIN: none
- * will. Drops.
+ * holds a scope. That caller may hold it for ever, so it gets as long as a stalled launch. A kernel that
+ * waits for what it fetches may have the frames itself. -EAGAIN: none will. Drops.
  */
 SL_HELD static int
 frame_await(struct sluice_space *s, struct reach_try *try)
@@ -119,6 +120,8 @@ frame_await(struct sluice_space *s, struct reach_try *try)
 		sl_chunk_wait(c);
 		return 0;
 	}
+	if (try->launch->fetch)
+		return -EAGAIN;
 	if (!try->last) {
 		try->last = s->work_clock;
 		try->until_ns = sl_now_ns() + SL_STALL_NS;
@@ -184,9 +187,9 @@ reach_step(struct sl_chunk *c, struct reach_try *try)
 }
 
 int
-sl_zerocopy_map(struct sl_chunk *c, enum sluice_intent intent)
+sl_zerocopy_map(const struct sluice_launch *l, struct sl_chunk *c, enum sluice_intent intent)
 {
-	struct reach_try try = {0};
+	struct reach_try try = {.launch = l};
 	int rc = 0;
 
 	c->region->busy++;
