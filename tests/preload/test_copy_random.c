@@ -107,6 +107,8 @@ step_call(void)
 		w.height = 1 + sl_rng_below(&rng, 40);
 	if (call->dimensions > 2)
 		w.depth = 1 + sl_rng_below(&rng, 3);
+	if (least / w.height / w.depth / 2 < unit) /* a small buffer: as one row */
+		w.height = w.depth = 1;
 	w.width = 1 + sl_rng_below(&rng, least / w.height / w.depth / 2);
 	w.width -= w.width % unit;
 	w.width = w.width ? w.width : unit;
