@@ -20,8 +20,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/cgroup.h"
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/size.h"
 #include "run.h"
 
@@ -48,24 +48,6 @@ size_parse(const char *option, const char *text, uint64_t *out)
 			       "%s '%s' is neither auto nor a size such as 512M or 16G",
 			       option, text);
 	return 0;
-}
-
-/* Memory that a process here can still have: the machine's, or less by a control group. */
-static uint64_t
-memory_available(void)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	struct sl_cgroup_memory memory;
-	uint64_t bytes = UINT64_MAX, kib;
-	char line[128];
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
-			bytes = kib * 1024;
-	if (file)
-		fclose(file);
-	sl_cgroup_memory_read(&memory);
-	return memory.left_bytes < bytes ? memory.left_bytes : bytes;
 }
 
 static int
@@ -104,7 +86,7 @@ memory_plan(struct run_plan *plan, const struct run_options *options)
 	}
 	if (!rc && options->host_memory) {
 		rc = size_parse("--host-memory", options->host_memory, &bytes);
-		available = memory_available();
+		available = sl_memory_available();
 		if (!rc && bytes != UINT64_MAX && bytes > available)
 			rc = sl_fail(-ENOSPC,
 				     "--host-memory %s: this process can have %s (memory "

@@ -3,7 +3,7 @@
  * Control groups, both versions: where this process's group is, and the memory that it and the groups
  * above it leave.
  *
- * Threads: any; nothing is shared. Nothing here fails: what cannot be read does not limit.
+ * Threads: any. Nothing here fails: what cannot be read does not limit.
  */
 #ifndef SL_BASE_CGROUP_H
 #define SL_BASE_CGROUP_H

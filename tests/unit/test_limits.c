@@ -7,7 +7,7 @@
 
 #include <sys/sysinfo.h>
 
-#include "core/limits.h"
+#include "base/limits.h"
 
 static void
 limit_is_never_above_the_machine(void **state)

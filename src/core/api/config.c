@@ -12,10 +12,10 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/size.h"
 #include "core/api/api.h"
 #include "core/environment.h"
-#include "core/limits.h"
 
 enum key_type { KEY_SIZE, KEY_COUNT, KEY_FLAG, KEY_CHOICE, KEY_TEXT };
 

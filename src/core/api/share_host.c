@@ -12,12 +12,12 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "base/thread.h"
 #include "core/api/api.h"
 #include "core/interpose.h"
-#include "core/limits.h"
 #include "share/member.h"
 
 /* Of host memory, a step is a thousandth: 256 MiB on a machine of 256 GiB, which a disk writes in some 0.2 s.

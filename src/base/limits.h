@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that this process may use: the machine's, or its cgroup's if that is less. */
-#ifndef SL_CORE_LIMITS_H
-#define SL_CORE_LIMITS_H
+#ifndef SL_BASE_LIMITS_H
+#define SL_BASE_LIMITS_H
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
  * Memory limits of the process: total memory and the limits of its cgroup and every ancestor,
  * for cgroup v2 (memory.max) and v1 (memory.limit_in_bytes). Missing files do not limit.
  */
-#include "core/limits.h"
+#include "base/limits.h"
 
 #include <stdio.h>
 #include <string.h>
