@@ -38,6 +38,16 @@ sl_touch_count(void)
 	return atomic_load_explicit(&sl_touch_clock, memory_order_relaxed);
 }
 
+/*
+ * Whether the thread may have gone on from its touch before what happened at such a count of touches. Then
+ * it is not refused: woken, it touches again if it still wants to.
+ */
+static inline int
+sl_touch_is_stale(const struct sl_touch *touch, uint64_t happened)
+{
+	return touch->number && happened >= touch->number;
+}
+
 /* Role: a touch of an absent page, by a kernel or by host code, is an event and not the end. */
 struct sl_device_faults {
 	/* Copy bytes (a multiple of 4 KiB) from src (NULL: zeros) to absent pages, guarded from

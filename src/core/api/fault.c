@@ -54,16 +54,6 @@ chunk_written(struct sl_chunk *c, const struct sl_touch *touch)
 }
 
 /*
- * Whether the thread may have gone on from its touch before what happened at such a count of touches. Then
- * it is not refused: woken, it touches again if it still wants to.
- */
-static int
-touch_is_stale(const struct sl_touch *touch, uint64_t happened)
-{
-	return touch->number && happened >= touch->number;
-}
-
-/*
  * Launches may use c: wait for them, and take it off the device, so that host code has the newest
  * contents. Drops.
  */
@@ -73,16 +63,14 @@ chunk_recall(struct sl_chunk *c, const struct sl_touch *touch)
 	uint64_t begin = sl_chunk_index(c) * c->region->chunk_bytes;
 	int rc;
 
-	if (c->state == SL_CHUNK_DEVICE && c->user_pins &&
-	    touch_is_stale(touch, c->region->pin_touches))
-		return -ESTALE;
 	if (c->state == SL_CHUNK_DEVICE && c->user_pins)
-		return sl_fail(
-			-EBUSY,
-			"host code touched %p of %s, which sluice_pin() holds on the "
-			"device: unpin it first",
-			touch->addr, c->region->name);
-	rc = sl_range_wait_for(c->region, begin, begin + 1, touch);
+		return sl_touch_is_stale(touch, c->region->pin_touches)
+			       ? -ESTALE
+			       : sl_fail(-EBUSY,
+					 "host code touched %p of %s, which sluice_pin() "
+					 "holds on the device: unpin it first",
+					 touch->addr, c->region->name);
+	rc = sl_range_wait_for(c->region, begin, begin + 1, "touch by host code", touch);
 	/* A launch that was called meanwhile may have pinned it: that one is waited for, too. */
 	if (rc || c->state != SL_CHUNK_DEVICE || sl_chunk_pins(c) || c->user_pins)
 		return rc;
@@ -157,11 +145,12 @@ sl_touched(void *space, const struct sl_touch *touch)
 
 	sl_space_lock(s);
 	r = sl_region_at(s, touch->addr);
-	if ((!r || r->closed) && touch_is_stale(touch, s->close_touches)) {
-		rc = 0;
-	} else if (!r || r->closed) {
-		rc = sl_fail(-EFAULT, "%s touched %p, which is in no region",
-			     touch->launch ? "a kernel" : "host code", touch->addr);
+	if (!r || r->closed) {
+		rc = sl_touch_is_stale(touch, s->close_touches)
+			     ? 0
+			     : sl_fail(-EFAULT, "%s touched %p, which is in no region",
+				       touch->launch ? "a kernel" : "host code",
+				       touch->addr);
 	} else {
 		r->busy++;
 		rc = touch_serve(r, touch);

@@ -128,19 +128,25 @@ work_remains(const struct sl_region *r, uint64_t begin, uint64_t end, uint64_t f
 	return 0;
 }
 
-/* As sl_range_wait(), for that thread. -ESTALE: it began its scope after touch number touch. */
-SL_HELD static int
-range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
-	   pid_t thread, uint64_t touch)
+int
+sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *call)
+{
+	return sl_range_wait_for(r, begin, end, call, NULL);
+}
+
+int
+sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
+		  const struct sl_touch *touch)
 {
 	struct sluice_space *s = r->space;
+	pid_t thread = touch && touch->thread ? touch->thread : sl_thread_number(s);
 	uint64_t last = s->work_clock;
 
 	for (struct sluice_launch *l = s->scopes; l; l = l->next) {
 		if (l->host_scope != SL_SCOPE_HELD || l->owner != thread ||
 		    !launch_uses(l, r, begin, end))
 			continue;
-		if (touch && l->touches >= touch)
+		if (touch && sl_touch_is_stale(touch, l->touches))
 			return -ESTALE;
 		return sl_fail(-EBUSY,
 			       "%s: %s is in a sluice_launch_begin() of this thread: "
@@ -160,19 +166,4 @@ range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
 	while (work_remains(r, begin, end, 0, last))
 		sl_launch_wait(s);
 	return 0;
-}
-
-int
-sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end, const char *call)
-{
-	return range_wait(r, begin, end, call, sl_thread_number(r->space), 0);
-}
-
-int
-sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end,
-		  const struct sl_touch *touch)
-{
-	pid_t thread = touch->thread ? touch->thread : sl_thread_number(r->space);
-
-	return range_wait(r, begin, end, "touch by host code", thread, touch->number);
 }

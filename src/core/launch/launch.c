@@ -156,6 +156,7 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 	      const struct sl_beside *beside, int fetch, struct sluice_launch **out)
 {
 	struct sluice_launch *l;
+	size_t all;
 	int rc;
 
 	if (n_uses > LAUNCH_USES_MAX || args_bytes > LAUNCH_ARGS_BYTES_MAX ||
@@ -166,22 +167,20 @@ launch_create(struct sluice_space *s, struct sluice_stream *stream, const void *
 			"most %u), none NULL",
 			n_uses, LAUNCH_USES_MAX, args_bytes, LAUNCH_ARGS_BYTES_MAX);
 	for (;;) {
-		size_t all = beside ? 0 : regions_to_reach(s, n_uses);
-
+		all = beside ? 0 : regions_to_reach(s, n_uses);
 		l = launch_memory(s, args, args_bytes, n_uses, beside ? beside->n : all);
 		rc = l ? launch_enter(l, stream, uses, beside, fetch) : -ENOMEM;
 		if (rc) {
 			free(l);
 			return rc;
 		}
-		if (!all || s->n_regions <= all) {
-			if (all)
-				sl_uses_add_all(l);
+		if (!all || s->n_regions <= all)
 			break;
-		}
 		sl_space_unlock(s); /* another thread has mapped one meanwhile: they do not all fit */
 		free(l);
 	}
+	if (all)
+		sl_uses_add_all(l);
 	l->request.number = ++s->launch_clock;
 	sl_count(s, SLUICE_COUNTER_LAUNCHES, 1);
 	*out = l;

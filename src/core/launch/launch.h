@@ -95,8 +95,8 @@ int sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream
  */
 int sl_range_wait(struct sl_region *r, uint64_t begin, uint64_t end,
 		  const char *call) SL_HELD SL_MUST_CHECK;
-/* The same for the thread of a touch. -ESTALE: it is not in that touch any more. */
-int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end,
+/* The same for the thread of a touch; NULL: the calling one. -ESTALE: it is not in that touch any more. */
+int sl_range_wait_for(struct sl_region *r, uint64_t begin, uint64_t end, const char *call,
 		      const struct sl_touch *touch) SL_HELD SL_MUST_CHECK;
 
 /* stream.c: NULL is the default stream */

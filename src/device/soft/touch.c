@@ -656,8 +656,8 @@ message_refuse(struct soft *soft, const struct message *message, int rc)
 }
 
 /*
- * The next message: 1, or 0 when another handler was faster. Read under the pool's lock: what can be read waits, so until the
- * lock is dropped its thread is in the block that touched. Asked later, another thread's move may
+ * The next message: 1, or 0 when another handler was faster. Read under the pool's lock: what can be
+ * read waits, so until the lock is dropped its thread is in the block that touched. Asked later, another thread's move may
  * have woken it, and it may be in a block of another launch, to be blamed for this touch.
  */
 static int
