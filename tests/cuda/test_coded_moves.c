@@ -90,6 +90,17 @@ out_encoded(struct out *out, void *addr, uint64_t bytes, struct sl_frame *frame)
 	return out_begin(out, dev->codec->absent_start, addr, bytes, frame);
 }
 
+/* By way of the device, at base: it comes back encoded. */
+static void
+frame_encode(struct sl_frame *frame)
+{
+	struct out out = OUT;
+
+	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
+	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
+	out_await(&out);
+}
+
 /* ---- tests ---- */
 
 /* Another frame with the contents of this one, which is given back. */
@@ -113,11 +124,8 @@ each_kind_of_data_comes_back(void)
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* does nothing */
 	for (enum codec_data data = 0; data < CODEC_DATA_COUNT; data++) {
 		struct sl_frame *frame = frame_with(CHUNK, data, 100 + data);
-		struct out out = OUT;
 
-		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
-		CHECK_OK(out_encoded(&out, base, CHUNK, frame));
-		out_await(&out);
+		frame_encode(frame);
 		CHECK((data == CODEC_DATA_RANDOM) == !frame->encoded_bytes);
 		CHECK(frame->encoded_bytes < CHUNK);
 		CHECK(frame_is(frame, data, 100 + data));
@@ -188,9 +196,7 @@ frames_of_raw_copies_are_not_encoded(void)
 	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
-	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
-	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
-	out_await(&out);
+	frame_encode(frame);
 	CHECK(frame->encoded_bytes);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 	CHECK_OK(dev->ops->snapshot(dev, base, CHUNK, frame));
@@ -407,16 +413,13 @@ static void
 what_is_damaged_is_told(void)
 {
 	struct sl_frame *frame, *to;
-	struct out out = OUT;
 	struct sl_fence fence;
 	int rc;
 
 	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 5);
-	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
-	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
-	out_await(&out);
+	frame_encode(frame);
 	memset(frame->data, 0, 4); /* no codec's header */
 	CHECK_OK(dev->ops->frame_get(dev, CHUNK, &to));
 	CHECK(dev->codec->decode(dev, frame, to) == -EBADMSG && frame->encoded_bytes);

@@ -153,16 +153,24 @@ sl_cuda_out_start(void *addr, const struct cuda_out *what,
 	return 0;
 }
 
-static void
-out_done(struct cuda_pending *pending, int rc)
+void
+sl_cuda_out_end(struct cuda_out *out, int rc)
+{
+	if (rc)
+		sl_fail_in(rc, "device: copy to the host");
+	if (out->staged)
+		sl_cuda_staged_give(out->cuda, out->staged);
+	out->done(out->cookie, rc);
+	free(out);
+}
+
+void
+sl_cuda_out_copied(struct cuda_pending *pending, int rc)
 {
 	struct cuda_out *out = (struct cuda_out *)pending;
 
 	sl_cuda_move_ended(out->cuda, SL_COPIES_OUT, pending->number);
-	if (rc)
-		sl_fail_in(rc, "device: copy to the host");
-	out->done(out->cookie, rc);
-	free(out);
+	sl_cuda_out_end(out, rc);
 }
 
 static int
@@ -178,7 +186,7 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		     struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	const struct cuda_out what = {.pending = {.done = out_done},
+	const struct cuda_out what = {.pending = {.done = sl_cuda_out_copied},
 				      .cuda = cuda,
 				      .frame = frame,
 				      .bytes = bytes,

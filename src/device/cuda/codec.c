@@ -348,33 +348,12 @@ staged_take(struct cuda *cuda)
 	return free_one;
 }
 
-static void
-staged_give(struct cuda *cuda, struct cuda_staged *staged)
+void
+sl_cuda_staged_give(struct cuda *cuda, struct cuda_staged *staged)
 {
 	sl_mutex_lock(&cuda->moves.lock);
 	staged->taken = 0;
 	sl_mutex_unlock(&cuda->moves.lock);
-}
-
-/* It has left staging, or is lost. */
-static void
-coded_end(struct cuda_out *out, int rc)
-{
-	if (rc)
-		sl_fail_in(rc, "device: copy to the host");
-	staged_give(out->cuda, out->staged);
-	out->done(out->cookie, rc);
-	free(out);
-}
-
-/* Its copy out is over. On the thread of the completer outs. */
-static void
-coded_copied(struct cuda_pending *pending, int rc)
-{
-	struct cuda_out *out = (struct cuda_out *)pending;
-
-	sl_cuda_move_ended(out->cuda, SL_COPIES_OUT, pending->number);
-	coded_end(out, rc);
 }
 
 static int
@@ -409,11 +388,11 @@ coded_encoded(struct cuda_pending *pending, int rc)
 		bytes = out->bytes;
 	}
 	out->frame->encoded_bytes = bytes < out->bytes ? bytes : 0;
-	out->pending.done = coded_copied;
+	out->pending.done = sl_cuda_out_copied;
 	if (!rc)
 		rc = coded_copy(out, &from, bytes);
 	if (rc)
-		coded_end(out, rc);
+		sl_cuda_out_end(out, rc);
 	else
 		sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
 }
@@ -475,7 +454,7 @@ sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		return -EBUSY;
 	rc = sl_cuda_out_start(addr, &what, coded_enqueue, &codec->out_queue);
 	if (rc)
-		staged_give(cuda, what.staged);
+		sl_cuda_staged_give(cuda, what.staged);
 	else if (sl_nvtx_listens())
 		sl_nvtx_mark("encode", bytes);
 	return rc;

@@ -323,6 +323,9 @@ int sl_cuda_out_start(void *addr, const struct cuda_out *what,
 		      int (*enqueue)(struct cuda_out *out, struct cuda_slab *slab,
 				     struct sl_fence after),
 		      struct cuda_queue *queue) SL_MUST_CHECK;
+/* It has left, or is lost: done() is called, and out freed. copied: as the done() of its copy. */
+void sl_cuda_out_end(struct cuda_out *out, int rc);
+void sl_cuda_out_copied(struct cuda_pending *pending, int rc);
 int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
 struct sl_fence sl_cuda_ready_at(struct sl_device *dev, const void *addr);
@@ -400,6 +403,7 @@ int sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes,
 int sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 			       struct sl_frame *frame, void (*done)(void *cookie, int rc),
 			       void *cookie);
+void sl_cuda_staged_give(struct cuda *cuda, struct cuda_staged *staged);
 int sl_cuda_codec_pack(struct sl_device *dev, struct sl_frame *frame,
 		       struct sl_frame **packed);
 int sl_cuda_codec_decode(struct sl_device *dev, const struct sl_frame *frame,
