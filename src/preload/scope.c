@@ -555,6 +555,16 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	return rc;
 }
 
+static void
+scope_timing_begin(struct pl_scope *scope, struct cu_stream *stream,
+		   enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+		   unsigned flags, uint64_t since)
+{
+	scope->timing = NULL;
+	if (pl_timed() || scope->growth.key)
+		pl_timing_begin(scope, stream, flavour, uses, n, flags, since);
+}
+
 int
 pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 	       enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
@@ -564,8 +574,44 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 	int result = scope_begin(scope, stream, flavour, uses, n, flags);
 
 	scope->timing = NULL;
-	if ((pl_timed() || scope->growth.key) && !result)
-		pl_timing_begin(scope, stream, flavour, uses, n, flags, since);
+	if (!result)
+		scope_timing_begin(scope, stream, flavour, uses, n, flags, since);
+	return result;
+}
+
+/* What the scope has brought in may go again. */
+static void
+scope_close(struct pl_scope *scope)
+{
+	if (scope->launch || scope->all) {
+		pl_enter();
+		sluice_launch_end(scope->all);
+		sluice_launch_end(scope->launch);
+		if (pl_captures_running()) /* the stream may be captured next */
+			sl_ends_record(scope->gpu->space);
+		pl_leave();
+		scope->launch = scope->all = NULL;
+	}
+	scope_uncount(scope);
+}
+
+int
+pl_scope_begin_asking(struct pl_scope *scope, struct cu_stream *stream,
+		      enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+		      bool (*names_all)(void *arg), void *arg, int *all)
+{
+	uint64_t since = pl_timed() ? sl_now_ns() : 0;
+	int result = scope_begin(scope, stream, flavour, uses, n, 0);
+
+	*all = !result && scope->pinned && !names_all(arg);
+	if (*all) {
+		scope_close(scope);
+		result = scope_begin(scope, stream, flavour, uses, n, PL_SCOPE_ALL);
+	}
+	scope->timing = NULL;
+	if (!result)
+		scope_timing_begin(scope, stream, flavour, uses, n,
+				   *all ? (unsigned)PL_SCOPE_ALL : 0, since);
 	return result;
 }
 
@@ -579,16 +625,7 @@ pl_scope_end(struct pl_scope *scope)
 		scope->unpinned = NULL;
 		own_unpinned--;
 	}
-	if (scope->launch || scope->all) {
-		pl_enter();
-		sluice_launch_end(scope->all);
-		sluice_launch_end(scope->launch);
-		if (pl_captures_running()) /* the stream may be captured next */
-			sl_ends_record(scope->gpu->space);
-		pl_leave();
-		scope->launch = scope->all = NULL;
-	}
-	scope_uncount(scope);
+	scope_close(scope);
 }
 
 bool

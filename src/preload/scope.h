@@ -71,6 +71,15 @@ struct pl_scope {
 int pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 		   enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
 		   unsigned flags) SL_MUST_CHECK;
+/*
+ * The same for work of which it is not known whether the uses are all that it touches. Once they are in place,
+ * and if data may move, names_all() is asked. If it denies that, the scope is opened again with PL_SCOPE_ALL, and
+ * *all is 1. Blocks as long as names_all() does as well, with the uses in place meanwhile.
+ */
+int pl_scope_begin_asking(struct pl_scope *scope, struct cu_stream *stream,
+			  enum pl_default_stream flavour, const struct pl_use *uses,
+			  size_t n, bool (*names_all)(void *arg), void *arg,
+			  int *all) SL_MUST_CHECK;
 void pl_scope_end(struct pl_scope *scope);
 /* A call that may use all of the GPU's data, which all are on the device: nothing moves until the scope's
  * end. false: they may not be, and nothing was opened. */

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peeking. Before the first launches of a function, the memory at each address in its arguments
- * is copied to host memory in stream order. Some launches later, when the copies are done, the
- * bytes are searched for addresses. If there are some, the function follows addresses in memory:
- * it goes on counting as using everything, and the findings are kept as a table. If PL_PEEKS
- * launches have none, its arguments name all its data, until a later peek finds otherwise
- * (PL_PEEK_AGAIN).
+ * is copied to host memory in stream order, and searched for addresses. If there are some, the
+ * function follows addresses in memory: it goes on counting as using everything, and the findings
+ * are kept as a table. If PL_PEEKS launches have none, its arguments name all its data, until a
+ * later peek finds otherwise (PL_PEEK_AGAIN).
+ *
+ * Where data may move, the launch waits for its copies, since it is to be known at once whether
+ * all data have to be mapped for it. The work before it may itself wait for something that comes
+ * later: a value that host code writes, a lock that the launching thread holds. So there is a
+ * limit. Once it was reached no launch waits any more, and all data are mapped for each that is
+ * peeked into. Then, and while all data fit, copies are searched some launches later.
  *
  * Large blocks are peeked into, too: pools allocate their tables as parts of such. But most of a
  * large block is data, which may look like an address once. There the test needs an address at
@@ -17,7 +22,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "preload/alloc/block.h"
 #include "preload/args/functions.h"
@@ -32,6 +39,10 @@
 #define SLOT_BYTES   4096u
 #define GROUPS       128u                /* launches being peeked into; a power of two */
 #define BORDER_BYTES ((uint64_t)2 << 20) /* of chunks: a copy across may be refused */
+/* Longer than the queues of programs that lack memory: theirs are some 0.1 s. Shorter than a person takes for
+ * standing still. */
+#define PEEK_WAIT_NS UINT64_C(1000000000)
+#define PEEK_LOOK_NS 20000 /* between two looks: as long as a small copy takes */
 
 struct slot {
 	uint64_t addr;
@@ -91,13 +102,14 @@ function_judge(struct pl_function *f)
 		atomic_compare_exchange_strong(&f->knowledge, &unknown, PL_DIRECT);
 }
 
-void
+bool
 pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 		enum pl_default_stream flavour, const uint64_t *at, size_t n)
 {
 	struct pl_gpu *gpu = NULL;
 	struct group *group;
 	unsigned first, used = 0;
+	bool whole = false;
 
 	pl_enter();
 	sl_mutex_lock(&lock);
@@ -105,6 +117,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 	    !memory_make())
 		goto out;
 	first = slot_head;
+	whole = true;
 	for (size_t i = 0; i < n; i++) {
 		struct pl_block *block = pl_block_find(at[i]);
 		uint64_t left;
@@ -121,8 +134,10 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 		slot->bytes = (uint32_t)(left < SLOT_BYTES ? left : SLOT_BYTES);
 		if (slot->bytes < sizeof(uint64_t) ||
 		    scan_copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
-				  slot->addr, slot->bytes, stream, flavour))
+				  slot->addr, slot->bytes, stream, flavour)) {
+			whole = false;
 			continue;
+		}
 		gpu = block->gpu;
 		slot_head++;
 		used++;
@@ -132,8 +147,10 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 		*group = (struct group){f, NULL, first, used};
 		/* Without a fence nothing tells when the copies have come: the slots are free again
 		 * when a later group has passed. */
-		if (pl_fence_make(gpu, pl_stream_bit(gpu, stream, flavour), &group->fence))
+		if (pl_fence_make(gpu, pl_stream_bit(gpu, stream, flavour), &group->fence)) {
+			whole = false;
 			goto out;
+		}
 		group_head++;
 		atomic_fetch_add(&waiting, 1);
 		atomic_fetch_add(&f->pending, 1);
@@ -143,6 +160,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 out:
 	sl_mutex_unlock(&lock);
 	pl_leave();
+	return whole && used;
 }
 
 /* Whether what was copied holds addresses. */
@@ -199,4 +217,28 @@ pl_pointer_scans_look(void)
 	}
 	pl_leave();
 	sl_mutex_unlock(&lock);
+}
+
+bool
+pl_pointer_scan_finds_none(struct pl_function *f, struct cu_stream *stream,
+			   enum pl_default_stream flavour, const uint64_t *at, size_t n)
+{
+	static _Atomic int given_up; /* atomic: relaxed: one wait more does no harm */
+	const struct timespec pause = {0, PEEK_LOOK_NS};
+	uint64_t until;
+
+	if (!pl_pointer_scan(f, stream, flavour, at, n) ||
+	    atomic_load_explicit(&given_up, memory_order_relaxed))
+		return false;
+	until = sl_now_ns() + PEEK_WAIT_NS;
+	for (;;) {
+		pl_pointer_scans_look();
+		if (!atomic_load(&f->pending))
+			return atomic_load(&f->knowledge) != PL_INDIRECT;
+		if (sl_now_ns() >= until)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	atomic_store_explicit(&given_up, 1, memory_order_relaxed);
+	return false;
 }

@@ -222,15 +222,54 @@ pl_launch_uses(void *function, void **params, void **extra, struct pl_use *uses,
 	return pl_launch_look(function, params, extra, uses, flags, at, &n_at);
 }
 
-/* Peek into the n-th launch of a function of which not enough is known, or which is due again. */
-static void
-launch_peek(struct pl_function *f, uint64_t n, struct cu_stream *stream,
-	    enum pl_default_stream flavour, const struct scan *scan)
+/* Whether to peek into the n-th launch of a function: not enough is known of it, or it is due again. */
+static bool
+launch_is_due(const struct pl_function *f, uint64_t n, struct cu_stream *stream,
+	      enum pl_default_stream flavour)
 {
-	if (pl_settings()->arguments != PL_ARGUMENTS_LEARN || !pl_function_is_due(f, n) ||
-	    pl_stream_captures(stream, flavour))
-		return;
-	pl_pointer_scan(f, stream, flavour, scan->at, scan->n_at);
+	return pl_settings()->arguments == PL_ARGUMENTS_LEARN &&
+	       pl_function_is_due(f, n) && !pl_stream_captures(stream, flavour);
+}
+
+/* A launch that is being looked at. */
+struct look {
+	struct pl_function *function;
+	struct cu_stream *stream;
+	enum pl_default_stream flavour;
+	const struct scan *scan;
+};
+
+static bool
+launch_names_all(void *arg)
+{
+	const struct look *look = arg;
+
+	return pl_pointer_scan_finds_none(look->function, look->stream, look->flavour,
+					  look->scan->at, look->scan->n_at);
+}
+
+/* Its scope, and a peek behind the scope's moves: it reads what they bring. If that peek can tell whether all
+ * data are to be mapped for this launch, it is asked at once. */
+static int
+launch_open(struct pl_scope *scope, struct pl_function *f, uint64_t number,
+	    struct cu_stream *stream, enum pl_default_stream flavour,
+	    const struct scan *scan, unsigned *flags)
+{
+	struct look look = {f, stream, flavour, scan};
+	int due = launch_is_due(f, number, stream, flavour), all, result;
+
+	if (due && pl_function_is_new(f) && scan->n_at && scan->n_at < PL_WORDS_MAX &&
+	    scan->n < PL_USES_MAX && !atomic_load(&pl_pointer_table_overflow)) {
+		result = pl_scope_begin_asking(scope, stream, flavour, scan->uses,
+					       scan->n, launch_names_all, &look, &all);
+		*flags = all ? (unsigned)PL_SCOPE_ALL : 0;
+		due = !scope->pinned; /* else it was peeked into */
+	} else {
+		result = pl_scope_begin(scope, stream, flavour, scan->uses, scan->n, *flags);
+	}
+	if (!result && due)
+		(void)pl_pointer_scan(f, stream, flavour, scan->at, scan->n_at);
+	return result;
 }
 
 /* Nobody looks at launches yet: but which streams have been used is known from the first one on. Where other
@@ -363,10 +402,6 @@ launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *functi
 	scan.n = uses_here(f, uses, scan.n);
 	PL_COUNT(launches_seen, 1);
 	number = atomic_fetch_add_explicit(&f->launches, 1, memory_order_relaxed) + 1;
-	if (flags & PL_SCOPE_ALL) {
-		PL_COUNT(launches_all, 1);
-		atomic_fetch_add_explicit(&f->all, 1, memory_order_relaxed);
-	}
 	if (atomic_load_explicit(&f->knowledge, memory_order_relaxed) == PL_OPAQUE)
 		PL_COUNT(launches_opaque, 1);
 	if (__builtin_expect(pl_settings()->explain, 0)) {
@@ -376,13 +411,14 @@ launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *functi
 	}
 	result = pl_guest_begin(guests, stream, flavour, &scan.guests);
 	if (!result)
-		result = pl_scope_begin(scope, stream, flavour, uses, scan.n, flags);
+		result = launch_open(scope, f, number, stream, flavour, &scan, &flags);
 	if (before)
 		atomic_fetch_add_explicit(&f->waited_ns, sl_now_ns() - before,
 					  memory_order_relaxed);
-	/* Behind the scope's moves: it reads what they bring. */
-	if (!result)
-		launch_peek(f, number, stream, flavour, &scan);
+	if (flags & PL_SCOPE_ALL) {
+		PL_COUNT(launches_all, 1);
+		atomic_fetch_add_explicit(&f->all, 1, memory_order_relaxed);
+	}
 	return result;
 }
 
