@@ -342,6 +342,21 @@ taken_at_their_word(void)
 
 /* ---- what arguments do not show ---- */
 
+/* A kernel that is given a single number, as sums and losses are. */
+static void
+a_number_hides_no_address(void)
+{
+	struct by_value argument = {.words = 1, .p = away_block(4, 1), .value = 1};
+	void *params[] = {&argument};
+
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		away_go();
+		launch(BY_VALUE, params, NULL);
+	}
+	done();
+	CHECK(away_word(argument.p, 4) == 1 + LAUNCHES);
+}
+
 static int
 hidden_addresses_are_reached(void)
 {
@@ -351,6 +366,7 @@ hidden_addresses_are_reached(void)
 	block = away_block(BLOCK_BYTES, 1);
 	table = away_block(4096, 0);
 	far = away_block(4096, 0);
+	a_number_hides_no_address();
 	two(KEEP, table, block);
 	two(KEEP, far, table);
 	for (unsigned i = 0; i < LAUNCHES; i++) {
@@ -617,6 +633,8 @@ functions_are_learnt(void)
 	scenario_expect(name, "launch_chase\"", "all", LAUNCHES, LAUNCHES);
 	scenario_expect(name, "launch_chase\"", "indirect", 1, 1);
 	scenario_expect(name, "launch_chase_far\"", "indirect", 1, 1);
+	scenario_expect(name, "launch_by_value\"", "launches", LAUNCHES, LAUNCHES);
+	scenario_expect(name, "launch_by_value\"", "all", 0, 0);
 	scenario_expect(name, "launch_plain\"", "launches", LAUNCHES, LAUNCHES);
 	scenario_expect(name, "launch_plain\"", "all", 0, 0); /* peeked into before it runs */
 	scenario_expect(name, "launch_plain\"", "indirect", 0, 0);

@@ -105,8 +105,8 @@ pl_function_is_due(const struct pl_function *f, uint64_t n)
 }
 
 /* pointer_scan.c: look into the memory behind what a launch is given, in stream order, for addresses. at: the
- * arguments that name blocks. Enqueues copies; what they bring is looked at later. true: all of them were
- * copied, and there is one. */
+ * arguments that name blocks. Enqueues copies; what they bring is looked at later. true: all that can
+ * hold an address was copied, and an argument names a block. */
 bool pl_pointer_scan(struct pl_function *function, struct cu_stream *stream,
 		     enum pl_default_stream flavour, const uint64_t *at, size_t n);
 /* The same, and look at what was copied: true if there are no addresses in it. false also where it cannot be

@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "preload/alloc/block.h"
 #include "preload/args/functions.h"
 #include "preload/args/pointer_table.h"
@@ -108,7 +109,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 {
 	struct pl_gpu *gpu = NULL;
 	struct group *group;
-	unsigned first, used = 0;
+	unsigned first, used = 0, named = 0;
 	bool whole = false;
 
 	pl_enter();
@@ -125,6 +126,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 
 		if (!block)
 			continue;
+		named++;
 		left = block->base + block->bytes - at[i];
 		if (left > BORDER_BYTES - at[i] % BORDER_BYTES)
 			left = BORDER_BYTES - at[i] % BORDER_BYTES;
@@ -132,8 +134,9 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 		slot->addr = at[i];
 		slot->is_pool = block->bytes > PL_POOL_BYTES;
 		slot->bytes = (uint32_t)(left < SLOT_BYTES ? left : SLOT_BYTES);
-		if (slot->bytes < sizeof(uint64_t) ||
-		    scan_copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
+		if (slot->bytes < sizeof(uint64_t))
+			continue; /* it has no room for an address */
+		if (scan_copy_out(memory + (size_t)(slot_head % SLOTS) * SLOT_BYTES,
 				  slot->addr, slot->bytes, stream, flavour)) {
 			whole = false;
 			continue;
@@ -160,7 +163,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 out:
 	sl_mutex_unlock(&lock);
 	pl_leave();
-	return whole && used;
+	return whole && named;
 }
 
 /* Whether what was copied holds addresses. */
@@ -240,5 +243,10 @@ pl_pointer_scan_finds_none(struct pl_function *f, struct cu_stream *stream,
 		nanosleep(&pause, NULL);
 	}
 	atomic_store_explicit(&given_up, 1, memory_order_relaxed);
+	sl_log(SL_INFO, "peek",
+	       "%s: work before it has not ended within a second: launches do not wait "
+	       "for "
+	       "peeks any more",
+	       f->name);
 	return false;
 }
