@@ -72,11 +72,11 @@
 	M(WRITING,  STORE,    write_done, "the store is up to date and the frame was let go") \
 	M(WRITING,  POISONED, write_done | sl_write_begin, "the effect is unknown, or there is no place: the frame is kept") \
 	M(EMPTY,    MAPPING,  sl_host_zero, "host code's first touch: zeros in a frame") \
-	M(HOST,     MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \
-	M(POISONED, MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \
+	M(HOST,     MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_exchange, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \
+	M(POISONED, MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_exchange, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \
 	M(MAPPING,  EMPTY,    sl_host_zero, "no frame: as before") \
-	M(MAPPING,  HOST,     sl_host_zero | granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "zeros, shown, reachable by kernels, or back in the frame") \
-	M(MAPPING,  POISONED, granule_show | granule_written | granules_hide | reach_change | sl_host_decode, "shown, reachable by kernels, or back in the frame") \
+	M(MAPPING,  HOST,     sl_host_zero | granule_show | granule_written | granules_hide | reach_change | sl_host_exchange, "zeros, shown, reachable by kernels, or back in the frame") \
+	M(MAPPING,  POISONED, granule_show | granule_written | granules_hide | reach_change | sl_host_exchange, "shown, reachable by kernels, or back in the frame") \
 	M(HOST,     STORE,    sl_host_let_go, "clean frame let go") \
 	M(HOST,     EMPTY,    copies_discard, "contents declared dead") \
 	M(POISONED, EMPTY,    copies_discard, "contents declared dead") \

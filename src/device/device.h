@@ -50,6 +50,7 @@ struct sl_frame {
 	void *data;
 	uint64_t bytes;
 	int dirty_memory; /* 1: holds old bytes of this space, 0: zeros (fresh); informative */
+	int mappable; /* 1: role zerocopy can map it */
 	/* It has so many bytes of src/codec, which are those of a chunk (role codec). 0: it is as it is. Who
 	 * writes data says so. */
 	uint64_t encoded_bytes;

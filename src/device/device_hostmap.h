@@ -24,7 +24,10 @@ struct sl_device_hostmap {
 
 /* Role: kernels can use frames of host memory over the link. */
 struct sl_device_zerocopy {
-	/* Map an absent chunk to frame, so that kernels read and write it there; and undo it. No
+	/* As ops->frame_get(), but the frame is mappable. It takes longer to make. Others may be mappable as well,
+	 * and are marked so. */
+	int (*frame_get)(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
+	/* Map an absent chunk to a mappable frame, so that kernels read and write it there; and undo it. No
 	 * kernel that may touch the chunk runs meanwhile. */
 	int (*map)(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame);
 	int (*unmap)(struct sl_device *dev, void *addr, uint64_t bytes);

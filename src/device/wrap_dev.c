@@ -158,6 +158,8 @@ WRAP(hostmap, show, "device.page",
 WRAP(hostmap, unguard, "device.guard", (struct sl_device * dev, void *addr), inner, addr)
 WRAP(hostmap, hide, "device.page", (struct sl_device * dev, void *addr, void *dst), inner,
      addr, dst)
+WRAP(zerocopy, frame_get, "frame.get",
+     (struct sl_device * dev, uint64_t bytes, struct sl_frame **out), inner, bytes, out)
 WRAP(zerocopy, map, "device.map",
      (struct sl_device * dev, void *addr, uint64_t bytes, struct sl_frame *frame), inner,
      addr, bytes, frame)
@@ -176,7 +178,7 @@ WRAP(zerocopy, unmap, "device.map", (struct sl_device * dev, void *addr, uint64_
 #define PUT(role, call) (outer->role.call = role##_##call)
 _Static_assert(sizeof(struct sl_device_ops) == 13 * sizeof(void *) &&
 		       sizeof(struct sl_wrap_dev) - offsetof(struct sl_wrap_dev, ops) ==
-			       52 * sizeof(void *),
+			       53 * sizeof(void *),
 	       "wrap every call that is given the device");
 
 int
@@ -237,6 +239,7 @@ sl_wrap_dev_create(struct sl_device *inner, size_t size, struct sl_wrap_dev **ou
 	PUT(hostmap, show);
 	PUT(hostmap, unguard);
 	PUT(hostmap, hide);
+	PUT(zerocopy, frame_get);
 	PUT(zerocopy, map);
 	PUT(zerocopy, unmap);
 	PUT(async, ready_at);

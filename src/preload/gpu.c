@@ -538,6 +538,14 @@ pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure)
 	pl_leave();
 }
 
+void
+pl_gpu_expect(struct pl_gpu *gpu, uint64_t bytes)
+{
+	pl_enter();
+	sl_space_expect(gpu->space, bytes);
+	pl_leave();
+}
+
 int
 pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes)
 {

@@ -38,6 +38,7 @@ struct pl_gpu {
 	_Atomic unsigned unpinned; /* scopes that are open and began before that */
 	_Atomic unsigned pinned; /* scopes that are open, or begin, and began after that */
 	_Atomic uint64_t allocated_bytes; /* live blocks, as they count against the virtual size */
+	_Atomic uint64_t announced_bytes; /* the most that the core was told will be off the device */
 	/* Set once. atomic: pl_arena_of() loads it with acquire; pairs with the exchange that sets it. */
 	struct pl_arena *arena;
 	struct pl_gpu_internal *books; /* gpu.c's and scope.c's */
@@ -92,6 +93,8 @@ void pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes);
 /* Have the chunks of [addr, addr + bytes) on the device, contents undefined. At ease only. 0 or
  * -errno. */
 int pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes) SL_MUST_CHECK;
+/* So many bytes are allocated beyond the device budget: host memory is pinned for them in the background. */
+void pl_gpu_expect(struct pl_gpu *gpu, uint64_t bytes);
 /* Raise the pressure (never lowers it). To PL_OVERSUBSCRIBED: what was launched up to here counts as using
  * everything until it is done. Not under pl_gpu.lock; may block on running kernels. */
 void pl_gpu_press(struct pl_gpu *gpu, enum pl_pressure pressure);

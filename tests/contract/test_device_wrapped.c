@@ -139,10 +139,18 @@ an_injected_failure_has_done_nothing(void)
 	CHECK(core.dev->ops->absent(core.dev, at, CHUNK, frame, SL_ABSENT_COPY) == 0);
 	CHECK(pattern_is(frame->data, CHUNK, 5));
 	if (core.dev->zerocopy) {
-		INJECTED("device.map", zerocopy->map(core.dev, at, CHUNK, frame));
-		CHECK(core.dev->zerocopy->map(core.dev, at, CHUNK, frame) == 0);
+		struct sl_frame *mappable;
+
+		CHECK(frame->mappable ||
+		      core.dev->zerocopy->map(core.dev, at, CHUNK, frame) == -EINVAL);
+		INJECTED("frame.get", zerocopy->frame_get(core.dev, CHUNK, &mappable));
+		CHECK(core.dev->zerocopy->frame_get(core.dev, CHUNK, &mappable) == 0);
+		CHECK(mappable->mappable);
+		INJECTED("device.map", zerocopy->map(core.dev, at, CHUNK, mappable));
+		CHECK(core.dev->zerocopy->map(core.dev, at, CHUNK, mappable) == 0);
 		INJECTED("device.map", zerocopy->unmap(core.dev, at, CHUNK));
 		CHECK(core.dev->zerocopy->unmap(core.dev, at, CHUNK) == 0);
+		core.dev->ops->frame_put(core.dev, mappable);
 	}
 	if (core.dev->hostmap) {
 		INJECTED("device.page", hostmap->show(core.dev, at, frame->data, 1));

@@ -10,7 +10,8 @@
 
 #include "cuda/cuda_test.h"
 
-#define K 0x9e3779b97f4a7c15ull
+#define K     0x9e3779b97f4a7c15ull
+#define BEGUN 4u /* frames that are being made at a time: SL_CUDA_AHEAD_THREADS */
 
 static struct cuda_test t;
 
@@ -144,6 +145,80 @@ a_launch_waits_for_host_memory_that_another_one_reaches(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+static uint64_t
+calls(const char *name)
+{
+	return t.standin ? t.standin->calls(name) : 0;
+}
+
+/* Frames are made for copies until kernels are to use one. */
+static void
+frames_become_mappable_when_they_are_reached(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 128, "chunk=2M,large_chunk=2M");
+	uint64_t bytes = 48 * MIB, n = bytes / 8, tile = 2 * MIB / 8, registered, dropped;
+	struct sluice_launch *l;
+	uint64_t *p;
+
+	registered = calls("cuMemHostRegister_v2");
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	for (uint64_t at = 0; at < n; at += tile)
+		cuda_test_run(&t, s, NULL, TEST_FILL, p + at, tile, at, SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(!t.standin || calls("cuMemHostRegister_v2") > registered);
+	dropped = calls("cuMemHostUnregister");
+	CHECK_OK(sluice_launch_begin(s, NULL, NULL, 0, &l));
+	cuda_test_launch(&t, s, NULL, TEST_ADD, p, n, 1);
+	sluice_launch_end(l);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	registered = calls("cuMemHostRegister_v2");
+	CHECK_OK(sluice_space_check(s));
+	for (int round = 0; round < 3; round++) {
+		for (uint64_t at = 0; at < n; at += tile)
+			cuda_test_run(&t, s, NULL, TEST_ADD, p + at, tile, 1,
+				      SLUICE_USE_READ_WRITE);
+		CHECK_OK(sluice_launch_begin(s, NULL, NULL, 0, &l));
+		cuda_test_launch(&t, s, NULL, TEST_ADD, p, n, 1);
+		sluice_launch_end(l);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+	}
+	CHECK(calls("cuMemHostRegister_v2") <= registered + BEGUN); /* by then */
+	for (uint64_t i = 0; i < n; i += 333)
+		CHECK(p[i] == i % tile * K + i / tile * tile + 7);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+	CHECK(!t.standin || calls("cuMemHostUnregister") > dropped);
+}
+
+/* Where memory cannot be registered, all frames are the driver's. */
+static void
+what_cannot_be_registered_is_the_drivers(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, "chunk=2M,large_chunk=2M");
+	uint64_t bytes = 48 * MIB, n = bytes / 8, tile = 2 * MIB / 8;
+	uint64_t *p;
+
+	if (t.standin)
+		CHECK(!t.standin->fail_set("cuMemHostRegister_v2:1+:801"));
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	for (int round = 0; round < 2; round++)
+		for (uint64_t at = 0; at < n; at += tile)
+			cuda_test_run(&t, s, NULL, round ? TEST_ADD : TEST_FILL, p + at,
+				      tile, round ? 1 : at,
+				      round ? SLUICE_USE_READ_WRITE : SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	for (uint64_t i = 0; i < n; i += 333)
+		CHECK(p[i] == i % tile * K + i / tile * tile + 1);
+	if (t.standin) {
+		CHECK(t.standin->fail_fired() > 0);
+		CHECK(!t.standin->fail_set(NULL));
+	}
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 struct mapper {
 	pthread_t thread;
 	struct sluice_space *space;
@@ -205,6 +280,8 @@ main(void)
 	undeclared(NULL, 0);
 	what_is_mapped_meanwhile_takes_no_place();
 	undeclared("reach=any", 1);
+	frames_become_mappable_when_they_are_reached();
+	what_cannot_be_registered_is_the_drivers();
 	cuda_test_close(&t, NULL);
 	return 0;
 }

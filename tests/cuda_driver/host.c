@@ -183,6 +183,7 @@ cuMemHostRegister_v2(void *data, size_t bytes, unsigned flags)
 		return code;
 	/* Without the lock: the touch may be served by somebody who calls us. */
 	there = data && bytes && range_is_there(data, bytes);
+	pin_delay(there ? bytes : 0);
 	pthread_mutex_lock(&the.lock);
 	other = there ? pinned_overlap(data, bytes) : NULL;
 	if (!there || (flags & ~15u)) {

@@ -112,6 +112,13 @@ pl_gpu_chunk_bytes(const struct pl_gpu *gpu)
 	return fake.chunk_bytes;
 }
 
+void
+pl_gpu_expect(struct pl_gpu *gpu, uint64_t bytes)
+{
+	(void)gpu;
+	(void)bytes;
+}
+
 int
 pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes)
 {

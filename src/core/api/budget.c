@@ -120,6 +120,14 @@ sluice_space_set_budget(struct sluice_space *space, enum sluice_tier tier,
 	return tier_set_budget(space, tier, budget_bytes, UINT64_MAX);
 }
 
+void
+sl_space_expect(struct sluice_space *space, uint64_t bytes)
+{
+	sl_space_lock(space);
+	sl_host_expect(space, bytes);
+	sl_space_unlock(space);
+}
+
 int
 sl_space_set_host(struct sluice_space *space, uint64_t budget_bytes)
 {

@@ -112,42 +112,9 @@ sl_host_pack(struct sl_chunk *c)
 	sl_host_wake(s);
 }
 
-/* The decoded frame takes the place of the other one. Drops. */
-SL_HELD static void
-host_replace(struct sl_chunk *c, struct sl_host *decoded)
-{
-	struct sl_host *old = c->host;
-
-	sl_host_list_remove(old);
-	c->host = decoded;
-	sl_chunk_update(c);
-	sl_host_put(old);
-}
-
 int
 sl_host_decode(struct sl_chunk *c)
 {
-	struct sluice_space *s = c->region->space;
-	enum sl_chunk_state back = c->state;
-	struct sl_host *decoded;
-	int rc;
-
-	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
-	rc = sl_host_get(c, SL_STAGING_READ, &decoded);
-	if (!rc) {
-		sl_space_unlock(s);
-		rc = s->device->codec->decode(s->device, c->host->frame, decoded->frame);
-		sl_space_lock(s);
-		if (rc)
-			sl_host_put(decoded);
-		else
-			host_replace(c, decoded);
-	}
 	c->region->encode.skips = c->region->encode.backoff = SKIPS_MAX;
-	sl_chunk_set_state(c, back);
-	if (rc)
-		return sl_fail_in(rc, "%s: chunk %llu", c->region->name,
-				  (unsigned long long)sl_chunk_index(c));
-	sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
-	return 0;
+	return sl_host_exchange(c, c->region->space->device->codec->decode);
 }

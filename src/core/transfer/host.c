@@ -176,7 +176,8 @@ poisoned_retry(struct sluice_space *s)
  * Not more than there is room for; nor than the data of this size that have no place on the device; nor,
  * unless host memory is to be pinned early, than as much again as was evicted so far: what is set aside
  * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
- * are addresses rather than data: for those, a quarter more than the most that was held at once so far.
+ * are addresses rather than data: for those, a quarter more than the most that was held at once so far. What
+ * was announced is wanted in any case.
  */
 static void
 host_wants(const struct sluice_space *s, struct sl_pool_want *want)
@@ -196,6 +197,8 @@ host_wants(const struct sluice_space *s, struct sl_pool_want *want)
 	data += s->host.staging_bytes;
 	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
 		     : have + s->host.evicted_bytes;
+	if (likely < s->host.announced_bytes)
+		likely = s->host.announced_bytes;
 	likely += s->host.staging_bytes;
 	if (data > likely && (cut || s->config.host_pin == SLUICE_HOST_PIN_LATE))
 		data = likely;
@@ -261,6 +264,20 @@ sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 }
 
 void
+sl_host_expect(struct sluice_space *s, uint64_t bytes)
+{
+	struct sl_pool_want want = {.bytes = s->config.large_chunk_bytes};
+
+	if (!s->device->pool || bytes <= s->host.announced_bytes)
+		return;
+	s->host.announced_bytes = bytes;
+	host_wants(s, &want);
+	sl_space_unlock(s);
+	s->device->pool->frames_expect(s->device, &want);
+	sl_space_lock(s);
+}
+
+void
 sl_host_unpin(struct sluice_space *s)
 {
 	struct sl_pool_want frames = {.bytes = s->config.large_chunk_bytes};
@@ -277,6 +294,13 @@ sl_host_unpin(struct sluice_space *s)
 	pool->frames_expect(s->device, &frames);
 }
 
+static int
+host_frame_get(struct sl_device *dev, int mappable, uint64_t bytes, struct sl_frame **out)
+{
+	return mappable ? dev->zerocopy->frame_get(dev, bytes, out)
+			: dev->ops->frame_get(dev, bytes, out);
+}
+
 int
 sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 {
@@ -285,7 +309,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	struct sl_pool_want want = {.bytes = bytes};
 	struct sl_host *h;
 	uint64_t since;
-	int rc, expect;
+	int rc, expect, mappable;
 
 	while (s->host.staging_used_bytes + bytes > staging_share(s, use)) {
 		if (use == SL_STAGING_AHEAD || use == SL_STAGING_LAUNCH)
@@ -305,6 +329,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	s->host.staging_used_bytes += bytes;
 	s->host.staging_active++;
 	expect = use == SL_STAGING_EVICT && host_expect(s, &want);
+	mappable = s->host.maps;
 	since = sl_event_now(s);
 	sl_space_unlock(s);
 
@@ -314,7 +339,7 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 		s->device->pool->frames_expect(s->device, &want);
 	}
 	h = sl_calloc(1, sizeof(*h));
-	rc = h ? s->device->ops->frame_get(s->device, bytes, &h->frame)
+	rc = h ? host_frame_get(s->device, mappable, bytes, &h->frame)
 	       : sl_fail(-ENOMEM, "host: out of memory");
 
 	sl_space_lock(s);
@@ -330,6 +355,47 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	h->active = 1;
 	h->list = SL_HOST_LIST_NONE;
 	*out = h;
+	return 0;
+}
+
+/* The new frame takes the place of the other one. Drops. */
+SL_HELD static void
+host_replace(struct sl_chunk *c, struct sl_host *new)
+{
+	struct sl_host *old = c->host;
+
+	sl_host_list_remove(old);
+	c->host = new;
+	sl_chunk_update(c);
+	sl_host_put(old);
+}
+
+int
+sl_host_exchange(struct sl_chunk *c,
+		 int (*fill)(struct sl_device *dev, const struct sl_frame *from,
+			     struct sl_frame *to))
+{
+	struct sluice_space *s = c->region->space;
+	enum sl_chunk_state back = c->state;
+	struct sl_host *new;
+	int rc;
+
+	sl_chunk_set_state(c, SL_CHUNK_MAPPING);
+	rc = sl_host_get(c, SL_STAGING_READ, &new);
+	if (!rc) {
+		sl_space_unlock(s);
+		rc = fill(s->device, c->host->frame, new->frame);
+		sl_space_lock(s);
+		if (rc)
+			sl_host_put(new);
+		else
+			host_replace(c, new);
+	}
+	sl_chunk_set_state(c, back);
+	if (rc)
+		return sl_fail_in(rc, "%s: chunk %llu", c->region->name,
+				  (unsigned long long)sl_chunk_index(c));
+	sl_ignore(sl_host_settle(c, SL_SETTLE_NOW));
 	return 0;
 }
 

@@ -45,6 +45,11 @@ enum sl_staging_use {
 int sl_host_get(struct sl_chunk *c, enum sl_staging_use use,
 		struct sl_host **out) SL_HELD SL_MUST_CHECK;
 void sl_host_put(struct sl_host *h) SL_HELD; /* drops: give the frame back */
+/* c is HOST or POISONED: it gets another frame, by way of staging as a read, which fill() fills from the old one.
+ * Drops, then look at the state again. Blocks on staging, on memory that is made, and on fill(). */
+int sl_host_exchange(struct sl_chunk *c,
+		     int (*fill)(struct sl_device *dev, const struct sl_frame *from,
+				 struct sl_frame *to)) SL_HELD SL_MUST_CHECK;
 /* EMPTY to HOST: a frame of zeros; any: of anything, nobody reads it before it is written. Drops. */
 int sl_host_zero(struct sl_chunk *c, int any) SL_HELD SL_MUST_CHECK;
 /* Free the host copy of c (not in I/O). Drops. */
@@ -52,6 +57,8 @@ void sl_host_drop(struct sl_chunk *c) SL_HELD;
 /* Where the configuration asks for it (host_pin): make the frames and the device memory that chunks of this size can want,
  * which blocks for as long as that takes. Takes the lock. */
 void sl_host_pin_early(struct sluice_space *s, uint64_t bytes);
+/* The host tier will hold so many bytes: their frames are made ahead, as far as the budget goes. Drops. */
+void sl_host_expect(struct sluice_space *s, uint64_t bytes) SL_HELD;
 /* The budget is smaller: free frames beyond it go back to the system. The device has a pool. Takes the lock. */
 void sl_host_unpin(struct sluice_space *s);
 /* Let the clean frame of a HOST chunk go: HOST -> STORE. Drops. */
@@ -80,8 +87,7 @@ int sl_encode_pays(struct sl_chunk *c) SL_HELD;
 void sl_encoded(struct sl_chunk *c, const struct sl_host *h) SL_HELD;
 /* Its frame, which is encoded and in staging, takes less room where the host tier is short. Its owner calls. Drops. */
 void sl_host_pack(struct sl_chunk *c) SL_HELD;
-/* c is HOST or POISONED and encoded: it gets a frame with its bytes as they are, by way of staging as a read. Drops,
- * then look at the state again. */
+/* sl_host_exchange() of an encoded frame: the new one has its bytes as they are. */
 int sl_host_decode(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 static inline int
 sl_host_is_encoded(const struct sl_chunk *c)

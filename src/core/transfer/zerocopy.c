@@ -7,10 +7,16 @@
  *   - by a launch that declares nothing, which may touch everything;
  *   - with reach=any, for all that a launch does not declare.
  *
+ * Frames are made for copies at first, since those that can be mapped take longer to make. Once kernels
+ * are to use one, all frames from then on are mappable (host.maps). Those that are not are exchanged as they are
+ * reached.
+ *
  * A mapping is expensive (some 10 us a MiB). It stays until the chunk is wanted on the device, or
  * its frame by somebody else. reach_users counts the launches that use it; the chunk does not move
  * meanwhile. LOCKING: as in state.h.
  */
+#include <string.h>
+
 #include "base/clock.h"
 #include "core/timeouts.h"
 #include "core/transfer/transfer.h"
@@ -135,6 +141,15 @@ frame_await(struct sluice_space *s, struct reach_try *try)
 	return sl_launch_wait_until(s, try->until_ns) ? -EAGAIN : 0;
 }
 
+/* From a frame for copies to one that can be mapped. */
+static int
+frame_copy(struct sl_device *dev, const struct sl_frame *from, struct sl_frame *to)
+{
+	(void)dev;
+	memcpy(to->data, from->data, to->bytes);
+	return 0;
+}
+
 /* HOST, POISONED: map the frame, once it is settled. Drops. */
 SL_HELD static int
 reach_frame(struct sl_chunk *c, struct reach_try *try)
@@ -143,10 +158,13 @@ reach_frame(struct sl_chunk *c, struct reach_try *try)
 	const struct sl_host *h = c->host;
 	int rc;
 
+	s->host.maps = 1;
 	if (c->hostmap)
 		return sl_hostmap_hide(c);
 	if (sl_host_is_encoded(c))
 		return sl_host_decode(c);
+	if (!h->frame->mappable)
+		return sl_host_exchange(c, frame_copy);
 	if (c->host->settled)
 		return reach_change(c, 1);
 	rc = sl_host_settle(c, SL_SETTLE_WRITE);

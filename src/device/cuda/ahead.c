@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Frames made ahead. Pinning host memory takes ten times as long as copying to it. So the first
- * eviction of data would run at the speed of pinning. When core says that frames are expected
- * (evictions have begun), a thread makes free ones, until there are as many as core may still
- * ask for. The size asked for last comes first. All free frames stay within the limit that core
- * named. Frames that core takes count against it at once.
+ * eviction of data would run at the speed of pinning. When core says that frames are expected,
+ * threads make free ones, until there are as many as core may still ask for. The size asked for
+ * last comes first. All free frames stay within the limit that core named. Frames that core takes
+ * count against it at once. They are of the kind asked for last.
  *
- * The thread also gives surplus free frames back to the system. That takes time, holds the
+ * The first thread also gives surplus free frames back to the system. That takes time, holds the
  * driver's lock, and may have to wait for a copy. It waits until no frame has come or gone for a
  * while, or at most REST_MAX_NS.
  *
- * The first use starts the thread. It runs behind the program's threads (nice), and ends within
- * the time of one frame. If the system refuses a frame it makes no more; later frames are made
- * on demand. With host_pin=early the caller waits for the thread.
+ * The first use starts the threads, on half of the processors. They run behind the program's
+ * threads (nice), and end within the time of one frame. If the system refuses a frame they make no
+ * more; later frames are made on demand. With host_pin=early the caller waits for them.
  *
  * LOCKING: pools.lock for all numbers; none while a frame is made.
  */
@@ -49,18 +49,39 @@ sl_cuda_frames_exceed(const struct cuda *cuda, uint64_t more_bytes)
 	return cuda->pools.frame_free_bytes + more_bytes > kept;
 }
 
+/* Free frames of both kinds. Lock held. */
+static uint64_t
+frames_free(const struct cuda *cuda, int class)
+{
+	return cuda->pools.frames[SL_CUDA_COPIED][class].n +
+	       cuda->pools.frames[SL_CUDA_MAPPABLE][class].n;
+}
+
+/* Bytes of the frames that are being made. Lock held. */
+static uint64_t
+making_bytes(const struct cuda *cuda)
+{
+	uint64_t sum = 0;
+
+	for (int class = 0; class < SL_CUDA_CLASSES; class ++)
+		sum += cuda->ahead.making_n[class] * sl_cuda_class_bytes(class);
+	return sum;
+}
+
 /* The class of the next frame to make, or -1: there are enough. Lock held. */
 static int
 class_wanted(const struct cuda *cuda)
 {
+	uint64_t have = cuda->pools.frame_used_bytes + cuda->pools.frame_free_bytes +
+			making_bytes(cuda);
+
 	for (int i = 0; i < SL_CUDA_CLASSES; i++) {
 		int class = (cuda->pools.expected_last + i) % SL_CUDA_CLASSES;
 		uint64_t bytes = sl_cuda_class_bytes(class);
+		uint64_t n = frames_free(cuda, class) + cuda->ahead.making_n[class];
 
-		if ((cuda->pools.frame_free_n[class] + 1) * bytes <=
-			    cuda->pools.expected_bytes[class] &&
-		    cuda->pools.frame_used_bytes + cuda->pools.frame_free_bytes + bytes <=
-			    cuda->pools.frame_limit_bytes)
+		if ((n + 1) * bytes <= cuda->pools.expected_bytes[class] &&
+		    have + bytes <= cuda->pools.frame_limit_bytes)
 			return class;
 	}
 	return -1;
@@ -76,7 +97,7 @@ class_in_excess(const struct cuda *cuda)
 	for (int i = 1; i <= SL_CUDA_CLASSES; i++) {
 		int class = (cuda->pools.expected_last + i) % SL_CUDA_CLASSES;
 
-		if (cuda->pools.frame_free_n[class])
+		if (frames_free(cuda, class))
 			return class;
 	}
 	return -1;
@@ -108,7 +129,7 @@ ahead_wait(struct cuda *cuda, uint64_t since_ns) SL_REQUIRES(cuda->pools.lock)
 static void
 frame_give_back(struct cuda *cuda, int class)
 {
-	struct cuda_frame *frame = sl_cuda_frame_pop(cuda, class);
+	struct cuda_frame *frame = sl_cuda_frame_pop(cuda, class, SL_CUDA_COPIED);
 
 	if (frame)
 		sl_cuda_frame_destroy(cuda, frame);
@@ -116,10 +137,10 @@ frame_give_back(struct cuda *cuda, int class)
 
 /* 0: another one is free. */
 static int
-frame_grow(struct cuda *cuda, int class)
+frame_grow(struct cuda *cuda, int class, enum cuda_frame_kind kind)
 {
 	struct cuda_frame *frame;
-	int rc = sl_cuda_frame_make(cuda, class, &frame);
+	int rc = sl_cuda_frame_make(cuda, class, kind, &frame);
 
 	if (!rc)
 		sl_cuda_frame_push_first(cuda, frame); /* no copy reads it: rather than those */
@@ -130,18 +151,16 @@ frame_grow(struct cuda *cuda, int class)
 	return rc;
 }
 
-static void *
-ahead_main(void *arg)
+/* Until the device ends. gives: whether it also gives back what is in excess. */
+static void
+ahead_work(struct cuda *cuda, int gives) SL_REQUIRES(cuda->pools.lock)
 {
-	struct cuda *cuda = arg;
-	int entered = !sl_cuda_enter(cuda);
 	uint64_t since_ns = 0; /* there is an excess; 0: there is none */
 
-	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), AHEAD_NICE); /* of this thread alone */
-	sl_mutex_lock(&cuda->pools.lock);
 	while (!cuda->ahead.stopping) {
-		int excess = entered ? class_in_excess(cuda) : -1;
-		int wanted = entered && !cuda->ahead.refused ? class_wanted(cuda) : -1;
+		int excess = gives ? class_in_excess(cuda) : -1;
+		int wanted = cuda->ahead.refused ? -1 : class_wanted(cuda);
+		enum cuda_frame_kind kind = cuda->pools.asked;
 		int rc = 0;
 
 		if (excess < 0)
@@ -153,43 +172,78 @@ ahead_main(void *arg)
 			ahead_wait(cuda, since_ns);
 			continue;
 		}
+		if (wanted >= 0)
+			cuda->ahead.making_n[wanted]++;
 		sl_mutex_unlock(&cuda->pools.lock);
 		if (wanted >= 0)
-			rc = frame_grow(cuda, wanted);
+			rc = frame_grow(cuda, wanted, kind);
 		else
 			frame_give_back(cuda, excess);
 		sl_mutex_lock(&cuda->pools.lock);
+		if (wanted >= 0)
+			cuda->ahead.making_n[wanted]--;
 		if (rc)
 			cuda->ahead.refused = 1;
 	}
+}
+
+static void
+ahead_run(struct cuda *cuda, int gives)
+{
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), AHEAD_NICE); /* of this thread alone */
+	if (sl_cuda_enter(cuda))
+		return;
+	sl_mutex_lock(&cuda->pools.lock);
+	ahead_work(cuda, gives);
 	sl_mutex_unlock(&cuda->pools.lock);
-	if (entered)
-		sl_cuda_leave(cuda);
+	sl_cuda_leave(cuda);
+}
+
+static void *
+ahead_first(void *arg)
+{
+	ahead_run(arg, 1);
 	return NULL;
 }
 
-/* Lock held: nobody else starts it. Without a thread nothing is made ahead. */
+static void *
+ahead_other(void *arg)
+{
+	ahead_run(arg, 0);
+	return NULL;
+}
+
+/* Lock held: nobody else starts them. Without a thread nothing is made ahead. */
 static void
 ahead_start(struct cuda *cuda)
 {
-	int rc = sl_thread_begin(&cuda->ahead.thread, "sl-cuda-frames", ahead_main, cuda);
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned n = processors / 2 < SL_CUDA_AHEAD_THREADS ? (unsigned)(processors / 2)
+							    : SL_CUDA_AHEAD_THREADS;
 
-	cuda->ahead.refused = rc != 0;
-	cuda->ahead.started = !rc;
+	do {
+		unsigned i = cuda->ahead.n_threads;
+
+		if (sl_thread_begin(&cuda->ahead.thread[i], "sl-cuda-frames",
+				    i ? ahead_other : ahead_first, cuda))
+			break;
+		cuda->ahead.n_threads++;
+	} while (cuda->ahead.n_threads < n);
+	cuda->ahead.refused = !cuda->ahead.n_threads;
 }
 
 void
 sl_cuda_ahead_stop(struct cuda *cuda)
 {
-	int started;
+	unsigned n;
 
 	sl_mutex_lock(&cuda->pools.lock);
-	started = cuda->ahead.started;
+	n = cuda->ahead.n_threads;
 	cuda->ahead.stopping = 1;
-	sl_cond_signal(&cuda->ahead.work);
+	sl_cond_broadcast(&cuda->ahead.work);
 	sl_mutex_unlock(&cuda->pools.lock);
-	if (started)
-		pthread_join(cuda->ahead.thread, NULL);
+	while (n--)
+		pthread_join(cuda->ahead.thread[n], NULL);
 }
 
 void
@@ -206,23 +260,23 @@ sl_cuda_frames_expect(struct sl_device *dev, const struct sl_pool_want *want)
 						    : want->room_bytes;
 	cuda->pools.frame_limit_bytes = cuda->pools.frame_used_bytes + want->room_bytes;
 	cuda->pools.expected_last = class;
-	if (!cuda->ahead.started && !cuda->ahead.refused && class_wanted(cuda) >= 0)
+	if (!cuda->ahead.n_threads && !cuda->ahead.refused && class_wanted(cuda) >= 0)
 		ahead_start(cuda);
-	if (cuda->ahead.started && ((!cuda->ahead.refused && class_wanted(cuda) >= 0) ||
-				    (!cuda->ahead.resting && class_in_excess(cuda) >= 0)))
-		sl_cond_signal(&cuda->ahead.work);
+	if (cuda->ahead.n_threads && ((!cuda->ahead.refused && class_wanted(cuda) >= 0) ||
+				      (!cuda->ahead.resting && class_in_excess(cuda) >= 0)))
+		sl_cond_broadcast(&cuda->ahead.work);
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
 int
 sl_cuda_frames_excess(struct cuda *cuda)
 {
-	if (!cuda->ahead.started && !cuda->ahead.refused)
+	if (!cuda->ahead.n_threads && !cuda->ahead.refused)
 		ahead_start(cuda);
-	if (!cuda->ahead.started)
+	if (!cuda->ahead.n_threads)
 		return 0;
 	if (!cuda->ahead.resting)
-		sl_cond_signal(&cuda->ahead.work);
+		sl_cond_broadcast(&cuda->ahead.work);
 	return 1;
 }
 
@@ -230,16 +284,17 @@ void
 sl_cuda_frames_wait(struct cuda *cuda)
 {
 	sl_mutex_lock(&cuda->pools.lock);
-	while (cuda->ahead.started && !cuda->ahead.stopping && !cuda->ahead.refused &&
-	       class_wanted(cuda) >= 0)
+	while (cuda->ahead.n_threads && !cuda->ahead.stopping && !cuda->ahead.refused &&
+	       (class_wanted(cuda) >= 0 || making_bytes(cuda)))
 		sl_cond_wait(&cuda->ahead.done, &cuda->pools.lock);
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
 void
-sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes)
+sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes, enum cuda_frame_kind kind)
 {
 	sl_mutex_lock(&cuda->pools.lock);
+	cuda->pools.asked = kind;
 	cuda->pools.frame_used_bytes += bytes;
 	cuda->pools.active_ns = sl_now_ns();
 	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {

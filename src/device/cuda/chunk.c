@@ -301,9 +301,7 @@ sl_cuda_zerocopy_map(struct sl_device *dev, void *addr, uint64_t bytes, struct s
 		return sl_fail(-EEXIST, "device: %p is %s already", addr,
 			       chunk->slab ? "present" : "reached");
 	if (!frame->handle)
-		return sl_fail(-ENOTSUP,
-			       "device: this driver has no host-located memory: kernels "
-			       "cannot reach what is not on the device");
+		return sl_fail(-EINVAL, "device: a frame for copies cannot be mapped");
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;

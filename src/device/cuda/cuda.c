@@ -361,6 +361,7 @@ static const struct sl_device_hostmap cuda_hostmap = {
 };
 
 static const struct sl_device_zerocopy cuda_zerocopy = {
+	.frame_get = sl_cuda_frame_get_mappable,
 	.map = sl_cuda_zerocopy_map,
 	.unmap = sl_cuda_zerocopy_unmap,
 };

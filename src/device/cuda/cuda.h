@@ -58,11 +58,17 @@ struct cuda_slab {
 	uint64_t hash_number; /* of the hash that was enqueued last; 0: none (hash.lock) */
 };
 
+enum cuda_frame_kind {
+	SL_CUDA_COPIED, /* registered memory (pinned.c): copies use it */
+	SL_CUDA_MAPPABLE, /* the driver's: kernels can use it as well, at a chunk's address */
+	SL_CUDA_FRAME_KINDS
+};
+
 /* A chunk-sized piece of pinned host memory; frame.private points here. */
 struct cuda_frame {
 	struct sl_frame frame;
 	struct cuda_frame *next;
-	uint64_t handle; /* 0: from cuMemHostAlloc, cannot be reached at other addresses */
+	uint64_t handle; /* of the driver's memory, which can be mapped; 0: registered memory */
 	uint64_t alias;
 	int class;
 	_Atomic uint64_t in_move; /* last copy in that reads it: nobody writes before its end */
@@ -142,12 +148,23 @@ struct cuda_moves {
 	} clock;
 };
 
-/* The thread that makes frames ahead; begun when frames are first expected. */
+/* Free frames of one kind and class. */
+struct cuda_frames {
+	struct cuda_frame *head, *tail;
+	uint64_t n;
+};
+
+/* So many fill memory at three to four times the rate of one; 16 are slower (pinned.c). */
+#define SL_CUDA_AHEAD_THREADS 4u
+
+/* The threads that make frames ahead; begun when frames are first expected. */
 struct cuda_ahead {
 	struct sl_cond work; /* of pools.lock, which protects all below */
 	struct sl_cond done; /* of the same: nothing is left to make */
-	pthread_t thread;
-	int started, stopping;
+	pthread_t thread[SL_CUDA_AHEAD_THREADS];
+	unsigned n_threads;                 /* started */
+	uint64_t making_n[SL_CUDA_CLASSES]; /* frames that are being made */
+	int stopping;
 	int refused; /* 1: a frame could not be made: none is made ahead any more */
 	int resting; /* 1: the thread waits before it gives back what is in excess */
 };
@@ -212,15 +229,15 @@ struct cuda {
 	struct {
 		struct sl_mutex lock; /* rank FRAMES */
 		struct cuda_slab *slab_head[SL_CUDA_CLASSES], *slab_tail[SL_CUDA_CLASSES];
-		struct cuda_frame *frame_head[SL_CUDA_CLASSES], *frame_tail[SL_CUDA_CLASSES];
+		struct cuda_frames frames[SL_CUDA_FRAME_KINDS][SL_CUDA_CLASSES];
 		uint64_t slab_free_bytes, frame_free_bytes;
 		uint64_t slab_free_n[SL_CUDA_CLASSES];
 		uint64_t frame_cache_bytes; /* set once: free frames kept, or what is left of the limit */
-		uint64_t frame_free_n[SL_CUDA_CLASSES];
 		/* What may still be asked for; frames that core has, and may have, of all sizes. */
 		uint64_t expected_bytes[SL_CUDA_CLASSES], frame_used_bytes, frame_limit_bytes;
-		int expected_last;  /* class */
-		uint64_t active_ns; /* when a frame was put or taken last */
+		int expected_last;          /* class */
+		enum cuda_frame_kind asked; /* for last */
+		uint64_t active_ns;         /* when a frame was put or taken last */
 	} pools;
 	_Atomic uint64_t slab_bytes; /* of all slabs, free or not */
 	struct cuda_ahead ahead;
@@ -284,30 +301,37 @@ void sl_cuda_memory_free(struct cuda *cuda, uint64_t bytes, uint64_t handle, uin
 int sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out) SL_MUST_CHECK;
 void sl_cuda_slab_put(struct cuda *cuda, struct cuda_slab *slab);
 int sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
+int sl_cuda_frame_get_mappable(struct sl_device *dev, uint64_t bytes, struct sl_frame **out);
 void sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *frame);
 void sl_cuda_pools_fini(struct cuda *cuda);
 /* A fresh frame of a class, on no list, and its end, once no copy reads it. Context entered. */
-int sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out) SL_MUST_CHECK;
+int sl_cuda_frame_make(struct cuda *cuda, int class, enum cuda_frame_kind kind,
+		       struct cuda_frame **out) SL_MUST_CHECK;
 void sl_cuda_frame_destroy(struct cuda *cuda, struct cuda_frame *frame);
-/* Onto the free list, as the next to be given; a free one, NULL: none. */
+/* Onto the free list, as the next to be given; a free one, NULL: none. Of copied ones none: a mappable one. */
 void sl_cuda_frame_push_first(struct cuda *cuda, struct cuda_frame *frame);
-struct cuda_frame *sl_cuda_frame_pop(struct cuda *cuda, int class);
+struct cuda_frame *sl_cuda_frame_pop(struct cuda *cuda, int class, enum cuda_frame_kind kind);
 static inline uint64_t
 sl_cuda_class_bytes(int class)
 {
 	return (uint64_t)SL_GRANULE_BYTES << class;
 }
 
+/* pinned.c. Host memory for copies, bytes a multiple of 2 MiB; its address is the device's as well. -ENOMEM: there is
+ * no more, or the driver cannot pin it. Blocks while the kernel makes pages. Context entered. */
+int sl_cuda_pinned_make(struct cuda *cuda, uint64_t bytes, void **out) SL_MUST_CHECK;
+void sl_cuda_pinned_free(struct cuda *cuda, void *data, uint64_t bytes);
+
 /* ahead.c */
 void sl_cuda_ahead_init(struct cuda *cuda);
-void sl_cuda_ahead_stop(struct cuda *cuda); /* waits for the one frame that is being made */
+void sl_cuda_ahead_stop(struct cuda *cuda); /* waits for the frames that are being made */
 void sl_cuda_frames_wait(struct cuda *cuda); /* until those that are expected are made */
 void sl_cuda_frames_expect(struct sl_device *dev, const struct sl_pool_want *want);
-/* A frame is being handed out: as much less is expected. */
-void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes);
+/* A frame of this kind was asked for: as much less is expected. */
+void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes, enum cuda_frame_kind kind);
 /* Whether free frames, with so many bytes more of them, are more than may be kept. Under pools.lock. */
 int sl_cuda_frames_exceed(const struct cuda *cuda, uint64_t more_bytes);
-/* There will be more: 1: the thread gives them back later; 0: there is none. Under pools.lock. */
+/* There will be more: 1: a thread gives them back later; 0: there is none. Under pools.lock. */
 int sl_cuda_frames_excess(struct cuda *cuda);
 void sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks, int outs);
 /* Give device memory that waits on free lists back to the driver. */

@@ -7,15 +7,16 @@
  * keeps. With mixed sizes, free slabs of other sizes go back to the driver before a new one is
  * made. So the sum stays what core has counted.
  *
- * A frame costs a thousand times more, since its pages are pinned one by one. Free frames are
+ * A frame costs a hundred times more, since its pages are filled and pinned. Free frames are
  * kept up to frame_cache_bytes, or as many as may still be wanted. ahead.c makes them earlier,
  * and gives back the others. The copy in that emptied a free frame may still read it. While half
  * of the cache has room, a new frame is made instead of waiting. So copies both ways never wait
  * for each other's frames.
  *
- * Host frames are the driver's physical memory on the GPU's NUMA node, if the driver has that.
- * Only such memory can be mapped at the program's own addresses (zero-copy). Else they are
- * ordinary pinned memory.
+ * There are two kinds of frames. Registered memory is faster to make (pinned.c). The driver's physical
+ * memory, on the GPU's NUMA node, can also be mapped at the program's own addresses (zero-copy), if
+ * the driver has that. Who needs a frame only for copies gets either. A mappable one is made where
+ * one is asked for.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -250,12 +251,31 @@ sl_cuda_frame_destroy(struct cuda *cuda, struct cuda_frame *frame)
 	if (frame->handle)
 		sl_cuda_memory_free(cuda, frame->frame.bytes, frame->handle, frame->alias);
 	else
-		(void)cuda->driver->cuMemFreeHost(frame->frame.data);
+		sl_cuda_pinned_free(cuda, frame->frame.data, frame->frame.bytes);
 	free(frame);
 }
 
+/* Memory for a frame of this kind. */
+static int
+frame_memory_make(struct cuda *cuda, struct cuda_frame *frame, enum cuda_frame_kind kind)
+{
+	uint64_t bytes = frame->frame.bytes;
+	int rc;
+
+	if (kind == SL_CUDA_MAPPABLE) {
+		rc = sl_cuda_memory_make(cuda, bytes, 1, &frame->handle, &frame->alias);
+		frame->frame.data = (void *)(uintptr_t)frame->alias;
+	} else {
+		rc = sl_cuda_pinned_make(cuda, bytes, &frame->frame.data);
+		frame->alias = (uintptr_t)frame->frame.data;
+	}
+	frame->frame.mappable = kind == SL_CUDA_MAPPABLE;
+	return rc;
+}
+
 int
-sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
+sl_cuda_frame_make(struct cuda *cuda, int class, enum cuda_frame_kind kind,
+		   struct cuda_frame **out)
 {
 	struct cuda_frame *frame = sl_calloc(1, sizeof(*frame));
 	uint64_t bytes = sl_cuda_class_bytes(class), begin_ns = sl_now_ns();
@@ -267,14 +287,10 @@ sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 	frame->frame.bytes = bytes;
 	frame->frame.private = frame;
 	frame->frame.dirty_memory = 1; /* the driver does not promise zeros */
-	if (cuda->info.host_vmm) {
-		rc = sl_cuda_memory_make(cuda, bytes, 1, &frame->handle, &frame->alias);
-		frame->frame.data = (void *)(uintptr_t)frame->alias;
-	} else {
-		rc = CUDA_TRY(cuda, cuMemHostAlloc, &frame->frame.data, bytes,
-			      CU_HOST_ALLOC_PORTABLE);
-		frame->alias = (uintptr_t)frame->frame.data;
-	}
+	rc = frame_memory_make(cuda, frame, kind);
+	/* Not every system lets memory be registered. */
+	if (rc && kind == SL_CUDA_COPIED && cuda->info.host_vmm)
+		rc = frame_memory_make(cuda, frame, SL_CUDA_MAPPABLE);
 	if (rc) {
 		free(frame);
 		return sl_fail_in(
@@ -289,34 +305,63 @@ sl_cuda_frame_make(struct cuda *cuda, int class, struct cuda_frame **out)
 	return 0;
 }
 
-struct cuda_frame *
-sl_cuda_frame_pop(struct cuda *cuda, int class)
+static struct cuda_frames *
+frames_of(struct cuda *cuda, int class, enum cuda_frame_kind kind)
 {
+	return &cuda->pools.frames[kind][class];
+}
+
+static enum cuda_frame_kind
+frame_kind(const struct cuda_frame *frame)
+{
+	return frame->frame.mappable ? SL_CUDA_MAPPABLE : SL_CUDA_COPIED;
+}
+
+/* Of exactly this kind. */
+static struct cuda_frame *
+frame_pop_kind(struct cuda *cuda, int class, enum cuda_frame_kind kind)
+{
+	struct cuda_frames *frames = frames_of(cuda, class, kind);
 	struct cuda_frame *frame;
 
 	sl_mutex_lock(&cuda->pools.lock);
-	frame = cuda->pools.frame_head[class];
+	frame = frames->head;
 	if (frame) {
-		cuda->pools.frame_head[class] = frame->next;
+		frames->head = frame->next;
 		if (!frame->next)
-			cuda->pools.frame_tail[class] = NULL;
-		cuda->pools.frame_free_n[class]--;
+			frames->tail = NULL;
+		frames->n--;
 		cuda->pools.frame_free_bytes -= sl_cuda_class_bytes(class);
 	}
 	sl_mutex_unlock(&cuda->pools.lock);
 	return frame;
 }
 
-/* One free frame of another size; NULL: none. */
+struct cuda_frame *
+sl_cuda_frame_pop(struct cuda *cuda, int class, enum cuda_frame_kind kind)
+{
+	struct cuda_frame *frame = frame_pop_kind(cuda, class, kind);
+
+	return frame || kind == SL_CUDA_MAPPABLE
+		       ? frame
+		       : frame_pop_kind(cuda, class, SL_CUDA_MAPPABLE);
+}
+
+/* One free frame of another size or kind; NULL: none. */
 static struct cuda_frame *
-frame_pop_other(struct cuda *cuda, int but)
+frame_pop_other(struct cuda *cuda, int but, enum cuda_frame_kind but_kind)
 {
 	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
-		struct cuda_frame *frame = class == but ? NULL
-							: sl_cuda_frame_pop(cuda, class);
+		for (int kind = 0; kind < SL_CUDA_FRAME_KINDS; kind++) {
+			struct cuda_frame *frame =
+				class == but && kind == (int)but_kind
+					? NULL
+					: frame_pop_kind(cuda, class,
+							 (enum cuda_frame_kind)kind);
 
-		if (frame)
-			return frame;
+			if (frame)
+				return frame;
+		}
 	}
 	return NULL;
 }
@@ -324,21 +369,21 @@ frame_pop_other(struct cuda *cuda, int but)
 void
 sl_cuda_frame_push_first(struct cuda *cuda, struct cuda_frame *frame)
 {
-	int class = frame->class;
+	struct cuda_frames *frames = frames_of(cuda, frame->class, frame_kind(frame));
 
 	sl_mutex_lock(&cuda->pools.lock);
-	frame->next = cuda->pools.frame_head[class];
-	cuda->pools.frame_head[class] = frame;
+	frame->next = frames->head;
+	frames->head = frame;
 	if (!frame->next)
-		cuda->pools.frame_tail[class] = frame;
-	cuda->pools.frame_free_n[class]++;
-	cuda->pools.frame_free_bytes += sl_cuda_class_bytes(class);
+		frames->tail = frame;
+	frames->n++;
+	cuda->pools.frame_free_bytes += sl_cuda_class_bytes(frame->class);
 	sl_mutex_unlock(&cuda->pools.lock);
 }
 
-/* A new one is to be made: those of other sizes that are in excess make room for it. */
+/* A new one is to be made: others that are in excess make room for it. */
 static void
-frames_make_room(struct cuda *cuda, int class)
+frames_make_room(struct cuda *cuda, int class, enum cuda_frame_kind kind)
 {
 	uint64_t given = 0;
 	int excess;
@@ -350,7 +395,7 @@ frames_make_room(struct cuda *cuda, int class)
 		excess = sl_cuda_frames_exceed(cuda, 0);
 		sl_mutex_unlock(&cuda->pools.lock);
 		if (excess)
-			other = frame_pop_other(cuda, class);
+			other = frame_pop_other(cuda, class, kind);
 		if (!other)
 			return;
 		given += other->frame.bytes;
@@ -369,8 +414,9 @@ frame_spare_wanted(struct cuda *cuda)
 	return wanted;
 }
 
-int
-sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
+static int
+frame_get(struct sl_device *dev, uint64_t bytes, enum cuda_frame_kind kind,
+	  struct sl_frame **out)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_frame *frame;
@@ -382,15 +428,15 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 	rc = sl_cuda_enter(cuda);
 	if (rc)
 		return rc;
-	sl_cuda_frames_taken(cuda, bytes);
-	frame = sl_cuda_frame_pop(cuda, class);
+	sl_cuda_frames_taken(cuda, bytes, kind);
+	frame = sl_cuda_frame_pop(cuda, class, kind);
 	if (frame &&
 	    sl_cuda_fence_query(cuda, sl_fence_make(SL_COPIES_IN,
 						    atomic_load(&frame->in_move))) == -EAGAIN &&
 	    frame_spare_wanted(cuda)) {
 		struct cuda_frame *spare;
 
-		if (!sl_cuda_frame_make(cuda, class, &spare)) {
+		if (!sl_cuda_frame_make(cuda, class, kind, &spare)) {
 			sl_cuda_frame_push_first(cuda, frame);
 			frame = spare;
 		}
@@ -400,16 +446,16 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 		if (rc)
 			sl_cuda_frame_put(dev, &frame->frame);
 	} else {
-		frames_make_room(cuda, class);
-		rc = sl_cuda_frame_make(cuda, class, &frame);
-		/* Pinned memory has limits of its own: what other sizes keep may be what lacks. */
+		frames_make_room(cuda, class, kind);
+		rc = sl_cuda_frame_make(cuda, class, kind, &frame);
+		/* Pinned memory has limits of its own: what others keep may be what lacks. */
 		while (rc) {
-			struct cuda_frame *other = frame_pop_other(cuda, class);
+			struct cuda_frame *other = frame_pop_other(cuda, class, kind);
 
 			if (!other)
 				break;
 			sl_cuda_frame_destroy(cuda, other);
-			rc = sl_cuda_frame_make(cuda, class, &frame);
+			rc = sl_cuda_frame_make(cuda, class, kind, &frame);
 		}
 		if (rc) {
 			sl_mutex_lock(&cuda->pools.lock);
@@ -425,19 +471,32 @@ sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
 	return 0;
 }
 
+int
+sl_cuda_frame_get(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
+{
+	return frame_get(dev, bytes, SL_CUDA_COPIED, out);
+}
+
+int
+sl_cuda_frame_get_mappable(struct sl_device *dev, uint64_t bytes, struct sl_frame **out)
+{
+	return frame_get(dev, bytes, SL_CUDA_MAPPABLE, out);
+}
+
 void
 sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_frame *frame = given->private;
 	uint64_t bytes = given->bytes;
-	int class, keep;
+	struct cuda_frames *frames;
+	int keep;
 
 	if (given->pieces) {
 		sl_cuda_packed_put(dev, given);
 		return;
 	}
-	class = frame->class;
+	frames = frames_of(cuda, frame->class, frame_kind(frame));
 	frame->next = NULL;
 	frame->frame.dirty_memory = 1;
 	sl_mutex_lock(&cuda->pools.lock);
@@ -445,12 +504,12 @@ sl_cuda_frame_put(struct sl_device *dev, struct sl_frame *given)
 	cuda->pools.active_ns = sl_now_ns();
 	keep = !sl_cuda_frames_exceed(cuda, bytes) || sl_cuda_frames_excess(cuda);
 	if (keep) {
-		if (cuda->pools.frame_tail[class])
-			cuda->pools.frame_tail[class]->next = frame;
+		if (frames->tail)
+			frames->tail->next = frame;
 		else
-			cuda->pools.frame_head[class] = frame;
-		cuda->pools.frame_tail[class] = frame;
-		cuda->pools.frame_free_n[class]++;
+			frames->head = frame;
+		frames->tail = frame;
+		frames->n++;
 		cuda->pools.frame_free_bytes += bytes;
 	}
 	sl_mutex_unlock(&cuda->pools.lock);
@@ -471,7 +530,7 @@ sl_cuda_pools_fini(struct cuda *cuda)
 		struct cuda_frame *frame;
 		struct cuda_slab *slab;
 
-		while ((frame = sl_cuda_frame_pop(cuda, class)))
+		while ((frame = sl_cuda_frame_pop(cuda, class, SL_CUDA_COPIED)))
 			sl_cuda_frame_destroy(cuda, frame);
 		while ((slab = slab_pop(cuda, class, 0)))
 			slab_destroy(cuda, slab);

@@ -696,6 +696,19 @@ pl_arena_limit_take(struct pl_arena *arena, uint64_t room)
 	return 0;
 }
 
+void
+pl_arena_announce(struct pl_gpu *gpu)
+{
+	uint64_t allocated = atomic_load(&gpu->allocated_bytes), budget = gpu->device_budget;
+	uint64_t told = atomic_load(&gpu->announced_bytes);
+
+	if (atomic_load_explicit(&gpu->pressure, memory_order_relaxed) < PL_OVERSUBSCRIBED ||
+	    allocated < budget || allocated - budget < told + pl_gpu_chunk_bytes(gpu) ||
+	    !atomic_compare_exchange_strong(&gpu->announced_bytes, &told, allocated - budget))
+		return;
+	pl_gpu_expect(gpu, allocated - budget);
+}
+
 /* Zone and room of so many bytes. */
 static void
 want_size(struct pl_arena *arena, struct want *want)
@@ -782,6 +795,7 @@ pl_arena_alloc(struct pl_gpu *gpu, size_t bytes, enum pl_birth birth,
 		return rc;
 	}
 	PL_COUNT(allocations, 1);
+	pl_arena_announce(gpu);
 	*out = &got.record->block;
 	pl_tracing_alloc(*out);
 	return 0;

@@ -100,6 +100,8 @@ int pl_arena_area_add(struct pl_arena *arena, struct pl_zone *zone,
 		      uint64_t bytes) SL_MUST_CHECK;
 /* Count room against what there is: 0; or -ENOMEM, nothing is counted, and it is said on stderr. */
 int pl_arena_limit_take(struct pl_arena *arena, uint64_t room) SL_MUST_CHECK;
+/* More is allocated. Where that is oversubscribed, host memory is pinned for it in the background. */
+void pl_arena_announce(struct pl_gpu *gpu);
 /* Have the chunks of [base, base + room) on the device, or come under pressure. 0 or -errno: the device
  * is lost. Two threads may bring in the same chunk: it is the same to the core, and counted once. Without
  * locks. */

@@ -188,6 +188,7 @@ create(struct pl_gpu *gpu, uint64_t *handle, size_t bytes, const struct cu_alloc
 	}
 	PL_COUNT(allocations, 1);
 	PL_COUNT(mapped, 1);
+	pl_arena_announce(gpu);
 	rdma_say(what);
 	return CU_SUCCESS;
 }
