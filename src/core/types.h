@@ -195,9 +195,11 @@ struct sl_chunk {
 	uint16_t flags;      /* enum sl_chunk_flag */
 	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
-	uint8_t state;     /* enum sl_chunk_state; written by sl_chunk_set_state() only */
-	uint8_t readiness; /* enum sl_readiness, kept by sl_chunk_update() */
-	uint8_t measured; /* enum sl_dirty_hash_state; not but where it is on the device */
+	uint8_t state; /* enum sl_chunk_state; written by sl_chunk_set_state() only */
+	uint8_t readiness : 2; /* enum sl_readiness, kept by sl_chunk_update() */
+	uint8_t measured : 3; /* enum sl_dirty_hash_state; not but where it is on the device */
+	uint8_t encode_step : 3; /* encode.c: next time so many skips, as a power of two; 0: none */
+	uint8_t encode_skips; /* so often it goes out as it is, from here on */
 	uint8_t leaving : 4; /* places in space->early_evict, or taken from it just now */
 	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: dirty_hash.c */
 	uint8_t awaited : 1; /* asked for by a prefetch, and no launch has pinned it since */
@@ -247,9 +249,6 @@ struct sl_region {
 	int measure;              /* advised so */
 	struct sl_hashes *hashes; /* of each chunk; NULL: none hashed yet. Owned by dirty_hash.c */
 	uint64_t full_pins; /* launches so far that have pinned all of it at once */
-	struct {
-		uint8_t skips, backoff; /* so many of its chunks go out as they are: now, next time */
-	} encode;
 	enum sluice_population population;
 	enum sl_delivery delivery;
 	uint64_t ready[SL_READINESS_COUNT];

@@ -119,6 +119,34 @@ random_data_are_left_alone(void)
 	space_end(s, p);
 }
 
+/* Made by the host, and only read, though nobody says so: each chunk goes out encoded, once, and comes in so. */
+static void
+what_is_only_read_goes_out_once(void)
+{
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024,
+						 SETTINGS "always,measure=1");
+	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), sum = 0, out;
+
+	for (uint64_t i = 0; i < data_n(); i++)
+		sum += word_of(i, 0);
+	for (unsigned round = 1; round <= 6; round++) {
+		for (uint64_t at = 0; at < data_n(); at += CHUNK_N)
+			cuda_test_run(&t, s, NULL, TEST_SUM, p + at, CHUNK_N, word,
+				      SLUICE_USE_READ_WRITE);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		CHECK(cuda_test_word_read(&t, word) == round * sum);
+	}
+	out = cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT);
+	CHECK(out > 0 && out <= data_bytes);
+	CHECK(saved_out(s) > out / 2 && saved_in(s) > saved_out(s));
+	printf("only read: %llu MiB out, %llu saved; %llu saved on the way in\n",
+	       (unsigned long long)(out / MIB), (unsigned long long)(saved_out(s) / MIB),
+	       (unsigned long long)(saved_in(s) / MIB));
+	words_expect(p, data_n(), 0, 0);
+	cuda_test_word_free(&t, word);
+	space_end(s, p);
+}
+
 static void
 nothing_is_compressed_unless_asked_for(void)
 {
@@ -286,6 +314,7 @@ main(int argc, char **argv)
 	random_data_are_left_alone();
 	the_host_tier_holds_more();
 	data_bytes = SMALL;
+	what_is_only_read_goes_out_once();
 	nothing_is_compressed_unless_asked_for();
 	what_is_spilled_stays_encoded();
 	files_have_the_bytes_as_they_are();

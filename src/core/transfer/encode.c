@@ -7,8 +7,11 @@
  *
  * Automatic encoding asks two questions:
  * - Is the link in use? An idle one is faster without.
- * - Did the last chunk of this region become smaller, and did nobody want it as it is? If not, the next 1, 2, 4
- *   .. 64 chunks of the region go as they are.
+ * - Did this chunk become smaller last time, and did nobody want it as it is? If not, it goes as it is the next 1,
+ *   2, 4 .. 64 times.
+ *
+ * Data that are only read go out once. They may have gone as they are: staging was full. So such a chunk is
+ * encoded when it is to be dropped, if nothing else is on its way out then.
  *
  * The device refuses what finds no staging: then kernels leave ours no room, and the raw copy is faster.
  *
@@ -17,7 +20,7 @@
 #include "base/log.h"
 #include "core/transfer/transfer.h"
 
-#define SKIPS_MAX    64u
+#define STEP_MAX     7u /* 64 times */
 /* Staging takes such a part of the device budget, and at most so much. Smaller: copies and kernels wait for each
  * other. Larger: the program has less. Who wants it always has it with small budgets, too. */
 #define STAGING_PART 50u
@@ -59,25 +62,35 @@ sl_encode_pays(struct sl_chunk *c)
 		return 0;
 	if (s->config.compress == SLUICE_COMPRESS_ALWAYS)
 		return 1;
-	if (r->encode.skips) {
-		r->encode.skips--;
+	if (c->encode_skips) {
+		c->encode_skips--;
 		return 0;
 	}
 	return !sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) ||
 	       !sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_IN));
 }
 
+int
+sl_encode_pays_kept(struct sl_chunk *c)
+{
+	const struct sl_host *h = c->host;
+	const struct sl_device *dev = c->region->space->device;
+
+	return h && h->frame && !h->frame->encoded_bytes && c->region->space->encodes &&
+	       !c->encode_skips &&
+	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) &&
+	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_ENCODES)) && sl_encode_pays(c);
+}
+
 /* It was not worth it, or was. */
 SL_HELD static void
-encode_learn(struct sl_region *r, int worth)
+encode_learn(struct sl_chunk *c, int worth)
 {
 	if (worth)
-		r->encode.backoff = 0;
-	else if (!r->encode.backoff)
-		r->encode.backoff = 1;
-	else if (r->encode.backoff < SKIPS_MAX)
-		r->encode.backoff *= 2;
-	r->encode.skips = r->encode.backoff;
+		c->encode_step = 0;
+	else if (c->encode_step < STEP_MAX)
+		c->encode_step++;
+	c->encode_skips = (uint8_t)(c->encode_step ? 1u << (c->encode_step - 1) : 0);
 }
 
 void
@@ -85,7 +98,7 @@ sl_encoded(struct sl_chunk *c, const struct sl_host *h)
 {
 	uint64_t bytes = h->frame->encoded_bytes, raw = h->frame->bytes;
 
-	encode_learn(c->region, bytes && 16 * bytes < WORTH_PARTS * raw);
+	encode_learn(c, bytes && 16 * bytes < WORTH_PARTS * raw);
 	if (bytes)
 		sl_count(c->region->space, SLUICE_COUNTER_COMPRESS_OUT_SAVED, raw - bytes);
 }
@@ -115,6 +128,7 @@ sl_host_pack(struct sl_chunk *c)
 int
 sl_host_decode(struct sl_chunk *c)
 {
-	c->region->encode.skips = c->region->encode.backoff = SKIPS_MAX;
+	c->encode_step = STEP_MAX;
+	c->encode_skips = 1u << (STEP_MAX - 1);
 	return sl_host_exchange(c, c->region->space->device->codec->decode);
 }

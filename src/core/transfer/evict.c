@@ -302,6 +302,37 @@ evict_drop(struct sl_chunk *c)
 	return 0;
 }
 
+/* The frame that c keeps has its contents as they are. It gets another one, with fewer bytes, if they can be
+ * encoded now; else c is dropped. Drops. */
+SL_HELD static int
+evict_encode(struct sl_chunk *c)
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	int newer = (c->flags & SL_DIRTY_HOST) != 0; /* than the store */
+	uint64_t since;
+	struct sl_host *h;
+
+	if (sl_host_get(c, SL_STAGING_LAUNCH, &h))
+		return evict_drop(c);
+	since = sl_event_now(s);
+	r->busy++;
+	h->encodes = 1;
+	sl_space_unlock(s);
+	if (s->device->codec->absent_start(s->device, sl_chunk_addr(c), r->chunk_bytes,
+					   h->frame, evict_arrived, h)) {
+		sl_space_lock(s);
+		sl_region_leave(r);
+		sl_host_put(h);
+		return evict_drop(c);
+	}
+	sl_space_lock(s);
+	sl_host_drop(c);
+	evict_copied(c, h, SL_EVICT_ROOM, newer, since);
+	sl_chunk_wake(c);
+	return 0;
+}
+
 /* Forget the page books of a chunk that has no page present any more. */
 static void
 pages_free(struct sl_chunk *c)
@@ -427,8 +458,12 @@ chunk_evict(struct sl_chunk *c, enum sl_evict_why why, const char *asker, const 
 		rc = evict_pages_copy(c, why);
 	else if (c->pages)
 		rc = evict_pages_drop(c);
-	else if (evict_copies(c) && !sl_dirty_hash_unchanged(c))
+	else if (!evict_copies(c))
+		rc = evict_drop(c);
+	else if (!sl_dirty_hash_unchanged(c))
 		rc = evict_copy(c, why);
+	else if (why == SL_EVICT_ROOM && sl_encode_pays_kept(c))
+		rc = evict_encode(c);
 	else
 		rc = evict_drop(c);
 	if (rc) {

@@ -83,6 +83,8 @@ int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_HELD SL_MUS
 void sl_encode_prepare(struct sluice_space *s) SL_NOT_HELD; /* once, where it is asked for. Blocks on kernels */
 /* Whether c, which leaves the device, is to be encoded. */
 int sl_encode_pays(struct sl_chunk *c) SL_HELD;
+/* The same of a chunk whose contents are also in its frame, which it is about to keep. */
+int sl_encode_pays_kept(struct sl_chunk *c) SL_HELD;
 /* It was, and is in h as far as that made it smaller. */
 void sl_encoded(struct sl_chunk *c, const struct sl_host *h) SL_HELD;
 /* Its frame, which is encoded and in staging, takes less room where the host tier is short. Its owner calls. Drops. */
