@@ -148,6 +148,8 @@ LD_PRELOAD=$PWD/twin.so "$SLUICE_BIN" run --host-memory 512M ./rounds 16 </dev/n
 	fail "a late program: exit status $?: $(cat late.out late.err)"
 grep -qE "^sluice: GPU 0: up to [0-9.]+ MiB of its memory, beside other programs$" late.err ||
 	fail "a late program: $(cat late.err)"
+grep -qE "^sluice: GPU 0: [0-9.]+ MiB of its memory, 512 MiB of host memory, " late.err ||
+	fail "a late program's host memory: $(cat late.err)"
 grep -q "${pids[other]}" ps.txt && fail "ps lists a program that is alone: $(cat ps.txt)"
 
 "$SLUICE_BIN" limit "${pids[first]}" --device-memory 32M >said || fail "limit: exit status $?"

@@ -31,6 +31,7 @@
 #include "base/fault_point.h"
 #include "base/nvtx.h"
 #include "base/size.h"
+#include "core/interpose.h"
 #include "preload/report/pinning.h"
 #include "preload/report/timeline.h"
 #include "preload/report/tracing.h"
@@ -322,6 +323,8 @@ pl_report_start(const struct pl_gpu *gpu)
 	if (most > config.device_budget_bytes)
 		pl_note("GPU %d: up to %s of its memory, beside other programs",
 			gpu->ordinal, sl_size_format(most, device, sizeof(device)));
+	if (sl_space_host_most(gpu->space) > config.host_budget_bytes)
+		config.host_budget_bytes = sl_space_host_most(gpu->space);
 	pl_note("GPU %d: %s of its memory, %s of host memory, %s on disk in %s; mode %s",
 		gpu->ordinal,
 		sl_size_format(config.device_budget_bytes, device, sizeof(device)),
