@@ -93,7 +93,7 @@ void pl_gpu_foreign(struct pl_gpu *gpu, int64_t bytes);
 /* Have the chunks of [addr, addr + bytes) on the device, contents undefined. At ease only. 0 or
  * -errno. */
 int pl_gpu_populate(struct pl_gpu *gpu, uint64_t addr, uint64_t bytes) SL_MUST_CHECK;
-/* So many bytes are allocated beyond the device budget: host memory is pinned for them in the background. */
+/* So many bytes are, or will be, beyond the device budget: host memory is pinned for them in the background. */
 void pl_gpu_expect(struct pl_gpu *gpu, uint64_t bytes);
 /* Raise the pressure (never lowers it). To PL_OVERSUBSCRIBED: what was launched up to here counts as using
  * everything until it is done. Not under pl_gpu.lock; may block on running kernels. */

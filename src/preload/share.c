@@ -228,6 +228,8 @@ wait_count(uint64_t waited_ns)
 static void
 shared_count(void *arg, enum sl_member_event event, uint64_t n)
 {
+	struct pl_gpu *gpu = ((struct pl_share *)arg)->gpu;
+
 	switch (event) {
 	case SL_MEMBER_RAISED:
 		PL_COUNT(budgets_raised, n);
@@ -237,6 +239,8 @@ shared_count(void *arg, enum sl_member_event event, uint64_t n)
 		break;
 	case SL_MEMBER_TURN:
 		PL_COUNT(turns, n);
+		/* When it ends all data leave: host memory for them is pinned meanwhile. */
+		pl_gpu_expect(gpu, atomic_load(&gpu->allocated_bytes));
 		break;
 	case SL_MEMBER_WAITED:
 		wait_count(n);
@@ -244,7 +248,7 @@ shared_count(void *arg, enum sl_member_event event, uint64_t n)
 	case SL_MEMBER_STUCK:
 		pl_error("GPU %d: not all that other programs need of its memory can be "
 			 "given up: %s",
-			 ((struct pl_share *)arg)->gpu->ordinal, sluice_last_error());
+			 gpu->ordinal, sluice_last_error());
 		break;
 	case SL_MEMBER_LOST:
 		pl_error("%s: the program keeps what it has, and looks for a book again",
