@@ -142,24 +142,6 @@ what_is_announced_is_made(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
-/* A smaller budget is such a word. */
-static void
-what_a_smaller_budget_takes_off_is_made(void)
-{
-	struct sluice_space *s = cuda_test_space(2 * DEVICE, 256, "chunk=2M,large_chunk=2M");
-	uint64_t *p;
-
-	CHECK_OK(sl_region_alloc(s, 512 * MIB, TILE, (void **)&p));
-	tiles_fill(s, p, 0, DEVICE, 1);
-	CHECK(!t.standin || frames_mib() == 0);
-	CHECK_OK(sluice_space_set_budget(s, SLUICE_TIER_DEVICE, DEVICE * MIB));
-	frames_become(DEVICE + STAGING);
-	tiles_check(p, DEVICE, 1);
-	CHECK_OK(sluice_unmap(s, p));
-	CHECK_OK(sluice_space_check(s));
-	CHECK_OK(sluice_space_destroy(s));
-}
-
 /* Asked for, they are there when the region is, and no launch makes one. */
 static void
 early_ones_are_there_with_the_region(void)
@@ -333,7 +315,6 @@ main(void)
 	frames_are_made_ahead_and_then_used();
 	what_lives_bounds_them();
 	what_is_announced_is_made();
-	what_a_smaller_budget_takes_off_is_made();
 	early_ones_are_there_with_the_region();
 	early_ones_stay_within_the_budget();
 	those_that_come_back_are_kept();

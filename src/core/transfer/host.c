@@ -198,7 +198,7 @@ host_wants(const struct sluice_space *s, struct sl_pool_want *want)
 	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
 		     : have + s->host.evicted_bytes;
 	if (likely < s->host.announced_bytes)
-		likely = s->host.announced_bytes;
+		likely = s->host.announced_bytes < most ? s->host.announced_bytes : most;
 	likely += s->host.staging_bytes;
 	if (data > likely && (cut || s->config.host_pin == SLUICE_HOST_PIN_LATE))
 		data = likely;
