@@ -133,7 +133,8 @@ int sl_unmapped(struct sluice_space *space, const void *addr, size_t bytes,
 		uint64_t *out) SL_MUST_CHECK;
 
 /* The program holds so many bytes more than the device budget, or soon will: host memory for them is pinned in the
- * background, as far as the host budget goes. Only more than before has an effect. Any thread; does not block. */
+ * background, as far as the host budget goes, and no more than is used so far. Only more than before has an effect.
+ * Any thread; does not block. */
 void sl_space_expect(struct sluice_space *space, uint64_t bytes);
 
 /* Have [addr, addr + bytes) on the device, contents undefined, without regard to any stream:

@@ -76,7 +76,7 @@ sl_encode_pays_kept(struct sl_chunk *c)
 	const struct sl_host *h = c->host;
 	const struct sl_device *dev = c->region->space->device;
 
-	return h && h->frame && !h->frame->encoded_bytes && c->region->space->encodes &&
+	return h && !h->frame->encoded_bytes && c->region->space->encodes &&
 	       !c->encode_skips &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_ENCODES)) && sl_encode_pays(c);

@@ -177,13 +177,14 @@ poisoned_retry(struct sluice_space *s)
  * unless host memory is to be pinned early, than as much again as was evicted so far: what is set aside
  * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
  * are addresses rather than data: for those, a quarter more than the most that was held at once so far. What
- * was announced is wanted in any case.
+ * was announced is wanted as well, but no more than has been used so far: a pool may be larger than its use.
  */
 static void
 host_wants(const struct sluice_space *s, struct sl_pool_want *want)
 {
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
+	uint64_t announced = s->host.announced_bytes, used = s->dev.used_bytes + have;
 	uint64_t data = 0, likely;
 	int cut = 0;
 
@@ -197,8 +198,10 @@ host_wants(const struct sluice_space *s, struct sl_pool_want *want)
 	data += s->host.staging_bytes;
 	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
 		     : have + s->host.evicted_bytes;
-	if (likely < s->host.announced_bytes)
-		likely = s->host.announced_bytes < most ? s->host.announced_bytes : most;
+	if (announced > used)
+		announced = used;
+	if (likely < announced)
+		likely = announced;
 	likely += s->host.staging_bytes;
 	if (data > likely && (cut || s->config.host_pin == SLUICE_HOST_PIN_LATE))
 		data = likely;

@@ -190,13 +190,19 @@ ahead_work(struct cuda *cuda, int gives) SL_REQUIRES(cuda->pools.lock)
 static void
 ahead_run(struct cuda *cuda, int gives)
 {
+	int entered = !sl_cuda_enter(cuda);
+
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), AHEAD_NICE); /* of this thread alone */
-	if (sl_cuda_enter(cuda))
-		return;
 	sl_mutex_lock(&cuda->pools.lock);
-	ahead_work(cuda, gives);
+	if (entered) {
+		ahead_work(cuda, gives);
+	} else {
+		cuda->ahead.refused = 1;
+		sl_cond_broadcast(&cuda->ahead.done);
+	}
 	sl_mutex_unlock(&cuda->pools.lock);
-	sl_cuda_leave(cuda);
+	if (entered)
+		sl_cuda_leave(cuda);
 }
 
 static void *

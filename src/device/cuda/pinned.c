@@ -64,17 +64,17 @@ sl_cuda_pinned_make(struct cuda *cuda, uint64_t bytes, void **out)
 	int rc = 0;
 
 	if (!data)
-		return -ENOMEM;
+		return sl_fail(-ENOMEM, "no address space");
 	(void)madvise(data, bytes, MADV_HUGEPAGE);
 	(void)madvise(data, bytes, MADV_DONTDUMP);
 	node_prefer(data, bytes, cuda->info.host_node);
-	if (madvise(data, bytes, MADV_DONTFORK))
-		rc = -ENOMEM;
-	else if (madvise(data, bytes, MADV_POPULATE_WRITE)) {
+	if (madvise(data, bytes, MADV_DONTFORK)) {
+		rc = sl_fail(-ENOMEM, "keeping it from children: %s", sl_errno_name(errno));
+	} else if (madvise(data, bytes, MADV_POPULATE_WRITE)) {
 		if (errno == EINVAL) /* Linux before 5.14 */
 			memset(data, 0, bytes);
 		else
-			rc = -ENOMEM;
+			rc = sl_fail(-ENOMEM, "making its pages: %s", sl_errno_name(errno));
 	}
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuMemHostRegister, data, bytes,
