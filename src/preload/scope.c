@@ -555,14 +555,16 @@ scope_begin(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_st
 	return rc;
 }
 
-static void
-scope_timing_begin(struct pl_scope *scope, struct cu_stream *stream,
-		   enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
-		   unsigned flags, uint64_t since)
+/* It was begun, with that result: its time is taken, if somebody wants it. Returns the result. */
+static int
+scope_begun(struct pl_scope *scope, int result, struct cu_stream *stream,
+	    enum pl_default_stream flavour, const struct pl_use *uses, size_t n,
+	    unsigned flags, uint64_t since)
 {
 	scope->timing = NULL;
-	if (pl_timed() || scope->growth.key)
+	if ((pl_timed() || scope->growth.key) && !result)
 		pl_timing_begin(scope, stream, flavour, uses, n, flags, since);
+	return result;
 }
 
 int
@@ -573,10 +575,7 @@ pl_scope_begin(struct pl_scope *scope, struct cu_stream *stream,
 	uint64_t since = pl_timed() ? sl_now_ns() : 0;
 	int result = scope_begin(scope, stream, flavour, uses, n, flags);
 
-	scope->timing = NULL;
-	if (!result)
-		scope_timing_begin(scope, stream, flavour, uses, n, flags, since);
-	return result;
+	return scope_begun(scope, result, stream, flavour, uses, n, flags, since);
 }
 
 /* What the scope has brought in may go again. */
@@ -608,11 +607,8 @@ pl_scope_begin_asking(struct pl_scope *scope, struct cu_stream *stream,
 		scope_close(scope);
 		result = scope_begin(scope, stream, flavour, uses, n, PL_SCOPE_ALL);
 	}
-	scope->timing = NULL;
-	if (!result)
-		scope_timing_begin(scope, stream, flavour, uses, n,
-				   *all ? (unsigned)PL_SCOPE_ALL : 0, since);
-	return result;
+	return scope_begun(scope, result, stream, flavour, uses, n,
+			   *all ? (unsigned)PL_SCOPE_ALL : 0, since);
 }
 
 void

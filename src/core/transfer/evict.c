@@ -163,19 +163,52 @@ evict_arrived(void *cookie, int rc)
 	sl_space_unlock(s);
 }
 
-/* The copy out of c begins: encoded, if it is to be and can be. */
 SL_NOT_HELD static int
-evict_start(struct sl_chunk *c, struct sl_host *h)
+encode_start(struct sl_chunk *c, struct sl_host *h)
 {
-	struct sl_region *r = c->region;
-	struct sl_device *dev = r->space->device;
+	struct sl_device *dev = c->region->space->device;
 
-	if (h->encodes && !dev->codec->absent_start(dev, sl_chunk_addr(c), r->chunk_bytes,
-						    h->frame, evict_arrived, h))
+	return dev->codec->absent_start(dev, sl_chunk_addr(c), c->region->chunk_bytes,
+					h->frame, evict_arrived, h);
+}
+
+/* Encoded, if it is to be and can be. */
+SL_NOT_HELD static int
+copy_start(struct sl_chunk *c, struct sl_host *h)
+{
+	struct sl_device *dev = c->region->space->device;
+
+	if (h->encodes && !encode_start(c, h))
 		return 0;
 	h->encodes = 0;
-	return dev->async->absent_start(dev, sl_chunk_addr(c), r->chunk_bytes, h->frame,
-					evict_arrived, h);
+	return dev->async->absent_start(dev, sl_chunk_addr(c), c->region->chunk_bytes,
+					h->frame, evict_arrived, h);
+}
+
+/* The copy out of c to h begins by start(), for room. On failure h is given back, and c is as before. Drops. */
+SL_HELD static int
+evict_start(struct sl_chunk *c, struct sl_host *h, int encodes, int newer,
+	    int (*start)(struct sl_chunk *c, struct sl_host *h))
+{
+	struct sl_region *r = c->region;
+	struct sluice_space *s = r->space;
+	uint64_t since = sl_event_now(s);
+	int rc;
+
+	r->busy++;
+	h->encodes = encodes;
+	sl_space_unlock(s);
+	rc = start(c, h);
+	sl_space_lock(s);
+	if (rc) {
+		sl_region_leave(r);
+		sl_host_put(h);
+		return rc;
+	}
+	sl_host_drop(c);
+	evict_copied(c, h, SL_EVICT_ROOM, newer, since);
+	sl_chunk_wake(c);
+	return 0;
 }
 
 /*
@@ -197,22 +230,9 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
 	if (rc)
 		return rc;
+	if (why == SL_EVICT_ROOM && s->device->async)
+		return evict_start(c, h, sl_encode_pays(c), newer, copy_start);
 	since = sl_event_now(s);
-	if (why == SL_EVICT_ROOM && s->device->async) {
-		r->busy++;
-		h->encodes = sl_encode_pays(c);
-		sl_space_unlock(s);
-		rc = evict_start(c, h);
-		sl_space_lock(s);
-		if (rc) {
-			sl_region_leave(r);
-			sl_host_put(h);
-			return rc;
-		}
-		evict_copied(c, h, why, newer, since);
-		sl_chunk_wake(c);
-		return 0;
-	}
 	sl_space_unlock(s);
 	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes, h->frame,
 				    SL_ABSENT_COPY);
@@ -307,29 +327,12 @@ evict_drop(struct sl_chunk *c)
 SL_HELD static int
 evict_encode(struct sl_chunk *c)
 {
-	struct sl_region *r = c->region;
-	struct sluice_space *s = r->space;
 	int newer = (c->flags & SL_DIRTY_HOST) != 0; /* than the store */
-	uint64_t since;
 	struct sl_host *h;
 
-	if (sl_host_get(c, SL_STAGING_LAUNCH, &h))
+	if (sl_host_get(c, SL_STAGING_LAUNCH, &h) ||
+	    evict_start(c, h, 1, newer, encode_start))
 		return evict_drop(c);
-	since = sl_event_now(s);
-	r->busy++;
-	h->encodes = 1;
-	sl_space_unlock(s);
-	if (s->device->codec->absent_start(s->device, sl_chunk_addr(c), r->chunk_bytes,
-					   h->frame, evict_arrived, h)) {
-		sl_space_lock(s);
-		sl_region_leave(r);
-		sl_host_put(h);
-		return evict_drop(c);
-	}
-	sl_space_lock(s);
-	sl_host_drop(c);
-	evict_copied(c, h, SL_EVICT_ROOM, newer, since);
-	sl_chunk_wake(c);
 	return 0;
 }
 

@@ -244,9 +244,8 @@ pl_pointer_scan_finds_none(struct pl_function *f, struct cu_stream *stream,
 	}
 	atomic_store_explicit(&given_up, 1, memory_order_relaxed);
 	sl_log(SL_INFO, "peek",
-	       "%s: work before it has not ended within a second: launches do not wait "
-	       "for "
-	       "peeks any more",
+	       "%s: work before it has not ended within a second: launches do not "
+	       "wait for peeks any more",
 	       f->name);
 	return false;
 }
