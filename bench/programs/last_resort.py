@@ -38,9 +38,9 @@ def train(args):
 
         pool = sluice.torch.last_resort(f"{args.lacks + 2}G")
     # A layer takes 64 MiB of weights and as much of gradients and of each of Adam's two moments. The rest
-    # is activations.
+    # is activations: of each layer what Tanh returns, which its gradient and that of the next Linear need.
     layers = max(2, args.gib * 5 // 8 * GIB // (4 * 4 * WIDTH * WIDTH))
-    batch = args.gib * 3 // 8 * GIB // (2 * layers * 4 * WIDTH)
+    batch = args.gib * 3 // 8 * GIB // (layers * 4 * WIDTH)
     model = torch.nn.Sequential(*(part for _ in range(layers)
                                   for part in (torch.nn.Linear(WIDTH, WIDTH, bias=False), torch.nn.Tanh()))).cuda()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, foreach=False)
