@@ -189,6 +189,7 @@ struct sl_device_codec {
 struct sl_pool_want {
 	uint64_t bytes; /* a chunk size */
 	uint64_t wanted_bytes, room_bytes;
+	int mappable; /* of frames: which of the two kinds (device.h) */
 };
 
 /* Role: memory is dear, and made ahead. */

@@ -29,6 +29,10 @@
  * allocates and frees most of its memory. Shorter: a slow step looks like several programs of changing size,
  * and others grow into what its next part needs. Longer: what it has freed for good is kept for it. */
 #define WANT_NS    (10000 * MS)
+/* Who asks for more than there is without others asks for a part of the GPU more: 640 MiB of 80 GiB. Each asking
+ * takes 20 ms: a program that grows by 2.7 GiB asked 35 times (2026-11-27, H100). Larger: others give up what
+ * nobody uses. */
+#define ASK_PARTS  128u
 /* Free memory is measured so often. The driver's lock is taken for it, so not in every round. */
 #define MEASURE_NS (100 * MS)
 #define GIVEN_NS \
@@ -297,21 +301,42 @@ sl_member_ask_begin(struct sl_member_ask *ask, uint64_t bytes)
 	ask->least_bytes = UINT64_MAX;
 }
 
+/* Others have to give way: then for a step at once, if all of it is there. The shares are found. */
+static void
+ask_for_step(struct sl_member *m, uint64_t bytes)
+{
+	struct sl_share_claim *own = &m->row.claim;
+	uint64_t exact = own->want_bytes;
+
+	bytes += m->total_bytes / ASK_PARTS / m->chunk_bytes * m->chunk_bytes;
+	if (bytes <= exact || sl_member_budget_next(m) >= exact)
+		return;
+	own->want_bytes = bytes;
+	sl_member_shares_find(m);
+	if (m->shares[m->me] >= bytes) {
+		own->want_bytes = want_find(m, bytes, sl_now_ns());
+		return;
+	}
+	own->want_bytes = exact;
+	sl_member_shares_find(m);
+}
+
 int
 sl_member_ask(struct sl_member *m, struct sl_member_ask *ask)
 {
 	struct sl_share_claim *own = &m->row.claim;
 	uint64_t others = 0;
 
-	if (!m->book)
+	if (!m->book || sl_member_rows_read(m))
 		return 0;
 	own->held_bytes = m->ops->held(m->arg);
 	own->want_bytes = want_find(m, ask->bytes, sl_now_ns());
 	own->is_idle = 0;
 	m->launched_ns = sl_now_ns();
-	if (sl_member_row_write(m) || sl_member_rows_read(m))
-		return 0;
 	sl_member_shares_find(m);
+	ask_for_step(m, ask->bytes);
+	if (sl_member_row_write(m))
+		return 0;
 	if (sl_member_budget_next(m) > own->has_bytes)
 		sl_member_budget_raise(m);
 	for (size_t i = 0; i < m->n; i++)

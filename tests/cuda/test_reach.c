@@ -191,6 +191,34 @@ frames_become_mappable_when_they_are_reached(void)
 	CHECK(!t.standin || calls("cuMemHostUnregister") > dropped);
 }
 
+/* Then, too, what leaves for a lower budget is only copied back. */
+static void
+frames_of_a_lower_budget_are_for_copies(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 256, "chunk=2M,large_chunk=2M");
+	uint64_t bytes = 48 * MIB, n = bytes / 8, registered;
+	uint64_t *reached, *p;
+
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&reached));
+	cuda_test_run(&t, s, NULL, TEST_FILL, reached, n, 5, SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK_OK(sluice_space_set_budget(s, SLUICE_TIER_DEVICE, 128 * MIB));
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	cuda_test_run(&t, s, NULL, TEST_FILL, reached, n, 6, SLUICE_USE_WRITE_ALL);
+	cuda_test_run(&t, s, NULL, TEST_FILL, p, n, 7, SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	registered = calls("cuMemHostRegister_v2");
+	CHECK_OK(sluice_space_set_budget(s, SLUICE_TIER_DEVICE, 4 * MIB));
+	CHECK(!t.standin || calls("cuMemHostRegister_v2") > registered);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_REQUEST) >= 2 * bytes - 4 * MIB);
+	for (uint64_t i = 0; i < n; i += 333)
+		CHECK(p[i] == i * K + 7 && reached[i] == i * K + 6);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_unmap(s, reached));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 /* Where memory cannot be registered, all frames are the driver's. */
 static void
 what_cannot_be_registered_is_the_drivers(void)
@@ -281,6 +309,7 @@ main(void)
 	what_is_mapped_meanwhile_takes_no_place();
 	undeclared("reach=any", 1);
 	frames_become_mappable_when_they_are_reached();
+	frames_of_a_lower_budget_are_for_copies();
 	what_cannot_be_registered_is_the_drivers();
 	cuda_test_close(&t, NULL);
 	return 0;

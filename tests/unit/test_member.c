@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two members of one book: where the one that has the turn gives it up, what one that is resumed finds, and
- * what one does that can give up nothing. They are programs that say what the test tells them to. How long the turn has lasted is set by the test. So a busy machine changes nothing: a look
- * that came so late that the turn was over is repeated.
+ * Two members of one book: where the one that has the turn gives it up, what one that is resumed finds, what one
+ * does that can give up nothing, and how much is asked for at once. They are programs that say what the test tells
+ * them to. How long the turn has lasted is set by the test. So a busy machine changes nothing: a look that came so
+ * late that the turn was over is repeated.
  */
 #include "share/member.h"
 
@@ -28,6 +29,7 @@ struct program {
 	uint64_t resumed_with; /* its budget when it was let go */
 	int error;             /* of giving up memory */
 	unsigned stuck;        /* how often it said so */
+	bool rests;            /* launches nothing */
 };
 
 static struct program programs[2];
@@ -56,7 +58,9 @@ least(void *arg)
 static uint64_t
 launch(void *arg)
 {
-	return ++((struct program *)arg)->launches;
+	struct program *p = arg;
+
+	return p->launches += !p->rests;
 }
 
 static int
@@ -64,6 +68,12 @@ yes(void *arg)
 {
 	(void)arg;
 	return 1;
+}
+
+static int
+works(void *arg)
+{
+	return !((struct program *)arg)->rests;
 }
 
 static void
@@ -106,7 +116,7 @@ static const struct sl_member_ops ops = {.held = budget,
 					 .want = want,
 					 .least = least,
 					 .launches = launch,
-					 .is_busy = yes,
+					 .is_busy = works,
 					 .is_done = yes,
 					 .waits = yes,
 					 .is_settled = yes,
@@ -329,6 +339,50 @@ a_crowd_has_no_room_for_the_least_of_each(void **state)
 	assert_int_equal(sl_member_crowd(&p->member), 2);
 }
 
+/* The idle one gives way, until the other one has so much. */
+static void
+asked_for(struct program *p, uint64_t bytes)
+{
+	struct program *idle = other_of(p);
+	struct sl_member_ask ask;
+
+	sl_member_ask_begin(&ask, bytes);
+	for (int i = 0; i < LOOKS_MAX && p->budget < bytes; i++) {
+		sl_ignore(sl_member_ask(&p->member, &ask));
+		sl_member_look(&idle->member);
+	}
+	assert_true(p->budget >= bytes);
+}
+
+/* What an idle one gives up at once is a step more than is asked for, if it is there. */
+static void
+an_idle_one_is_asked_for_a_step(void **state)
+{
+	struct program *p = &programs[0], *idle = &programs[1];
+	const uint64_t step = 2 * MIB; /* a chunk; ROOM has 128 */
+
+	(void)state;
+	p->want = LOW;
+	both_suspend_to(least(p));
+	p->member.wants = (struct sl_member_peak){0};
+	both_ordered(0);
+	for (int i = 0; i < LOOKS_MAX && (p->budget != LOW || idle->budget != MOST); i++)
+		sl_member_look(&programs[i % 2].member);
+	assert_int_equal(idle->budget, MOST);
+	idle->rests = true;
+	idle->member.settings.idle_ns = 1;
+	sl_member_look(&idle->member);
+	sl_member_look(&idle->member);
+	assert_true(idle->member.row.claim.is_idle);
+	assert_int_equal(p->budget, LOW);
+	asked_for(p, LOW + step);
+	assert_int_equal(p->budget, LOW + 2 * step);
+	assert_int_equal(idle->budget, MOST - 2 * step);
+	asked_for(p, ROOM - least(idle)); /* all that there is: no step more */
+	assert_int_equal(p->member.row.claim.want_bytes, ROOM - least(idle));
+	assert_int_equal(idle->budget, least(idle));
+}
+
 static int
 both_join(void **state)
 {
@@ -372,6 +426,7 @@ main(void)
 		cmocka_unit_test(who_is_resumed_has_its_room_before_it_goes_on),
 		cmocka_unit_test(who_can_give_no_more_keeps_two_chunks_more),
 		cmocka_unit_test(a_crowd_has_no_room_for_the_least_of_each),
+		cmocka_unit_test(an_idle_one_is_asked_for_a_step),
 	};
 
 	return cmocka_run_group_tests(tests, both_join, both_leave);

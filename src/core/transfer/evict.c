@@ -36,6 +36,7 @@ evict_counter(enum sl_evict_why why)
 	switch (why) {
 	case SL_EVICT_ROOM:
 		return SLUICE_COUNTER_D2H_EVICT;
+	case SL_EVICT_SHRINK:
 	case SL_EVICT_REQUEST:
 	case SL_EVICT_DISCARD:
 		return SLUICE_COUNTER_D2H_REQUEST;
@@ -185,10 +186,10 @@ copy_start(struct sl_chunk *c, struct sl_host *h)
 					h->frame, evict_arrived, h);
 }
 
-/* The copy out of c to h begins by start(), for room. On failure h is given back, and c is as before. Drops. */
+/* The copy out of c to h begins by start(), for room (why). On failure h is given back, and c is as before. Drops. */
 SL_HELD static int
-evict_start(struct sl_chunk *c, struct sl_host *h, int encodes, int newer,
-	    int (*start)(struct sl_chunk *c, struct sl_host *h))
+evict_start(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int encodes,
+	    int newer, int (*start)(struct sl_chunk *c, struct sl_host *h))
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
@@ -206,7 +207,7 @@ evict_start(struct sl_chunk *c, struct sl_host *h, int encodes, int newer,
 		return rc;
 	}
 	sl_host_drop(c);
-	evict_copied(c, h, SL_EVICT_ROOM, newer, since);
+	evict_copied(c, h, why, newer, since);
 	sl_chunk_wake(c);
 	return 0;
 }
@@ -227,11 +228,13 @@ evict_copy(struct sl_chunk *c, enum sl_evict_why why)
 	int rc;
 
 	sl_host_drop(c); /* an older copy, if any */
-	rc = sl_host_get(c, SL_STAGING_EVICT, &h);
+	rc = sl_host_get(c, why == SL_EVICT_SHRINK ? SL_STAGING_SHRINK : SL_STAGING_EVICT,
+			 &h);
 	if (rc)
 		return rc;
-	if (why == SL_EVICT_ROOM && s->device->async)
-		return evict_start(c, h, sl_encode_pays(c), newer, copy_start);
+	if ((why == SL_EVICT_ROOM || why == SL_EVICT_SHRINK) && s->device->async)
+		return evict_start(c, h, why, why == SL_EVICT_ROOM && sl_encode_pays(c),
+				   newer, copy_start);
 	since = sl_event_now(s);
 	sl_space_unlock(s);
 	rc = s->device->ops->absent(s->device, sl_chunk_addr(c), r->chunk_bytes, h->frame,
@@ -331,7 +334,7 @@ evict_encode(struct sl_chunk *c)
 	struct sl_host *h;
 
 	if (sl_host_get(c, SL_STAGING_LAUNCH, &h) ||
-	    evict_start(c, h, 1, newer, encode_start))
+	    evict_start(c, h, SL_EVICT_ROOM, 1, newer, encode_start))
 		return evict_drop(c);
 	return 0;
 }
@@ -498,7 +501,7 @@ sl_evict(struct sl_chunk *c, enum sl_evict_why why)
 		[SL_EVICT_DISCARD] = "the contents are dead",
 	};
 
-	assert(why != SL_EVICT_ROOM); /* that is sl_evict_victim()'s */
+	assert(why != SL_EVICT_ROOM && why != SL_EVICT_SHRINK); /* of sl_evict_victim() */
 	return chunk_evict(c, why, "a call or a touch of the range", rules[why]);
 }
 
@@ -506,7 +509,7 @@ int
 sl_evict_victim(const struct sl_victim *v)
 {
 	return chunk_evict(v->chunk,
-			   v->mode == SL_ROOM_SHRINK ? SL_EVICT_REQUEST : SL_EVICT_ROOM,
+			   v->mode == SL_ROOM_SHRINK ? SL_EVICT_SHRINK : SL_EVICT_ROOM,
 			   sl_victim_rules[v->mode].asker, sl_victim_step_text(v->step));
 }
 
@@ -653,7 +656,8 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes, uint64_t until_n
 			(unsigned long long)budget_bytes);
 	s->dev.budget_bytes = budget_bytes;
 	if (s->dev.used_bytes > budget_bytes)
-		sl_host_expect(s, s->host.settled_bytes + s->dev.used_bytes - budget_bytes);
+		sl_host_expect(s, s->host.settled_bytes + s->dev.used_bytes - budget_bytes,
+			       0);
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
 		struct sl_victim v = sl_victim_pick(s, &request);
 

@@ -115,6 +115,7 @@ staging_share(const struct sluice_space *s, enum sl_staging_use use)
 	case SL_STAGING_LAUNCH:
 		return s->host.staging_bytes / 4 * 3;
 	case SL_STAGING_EVICT:
+	case SL_STAGING_SHRINK:
 		return s->host.staging_bytes;
 	}
 	return 0;
@@ -253,7 +254,8 @@ device_wants(const struct sluice_space *s, struct sl_pool_want *want, int *outs)
 void
 sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 {
-	struct sl_pool_want frames = {.bytes = bytes}, chunks = {.bytes = bytes};
+	struct sl_pool_want frames = {.bytes = bytes, .mappable = s->host.maps};
+	struct sl_pool_want chunks = {.bytes = bytes};
 	int outs;
 
 	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !s->device->pool)
@@ -267,9 +269,10 @@ sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 }
 
 void
-sl_host_expect(struct sluice_space *s, uint64_t bytes)
+sl_host_expect(struct sluice_space *s, uint64_t bytes, int mappable)
 {
-	struct sl_pool_want want = {.bytes = s->config.large_chunk_bytes};
+	struct sl_pool_want want = {.bytes = s->config.large_chunk_bytes,
+				    .mappable = mappable};
 
 	if (!s->device->pool || bytes <= s->host.announced_bytes)
 		return;
@@ -289,6 +292,7 @@ sl_host_unpin(struct sluice_space *s)
 
 	sl_space_lock(s);
 	most = s->host.budget_bytes + s->host.staging_bytes;
+	frames.mappable = s->host.maps;
 	host_wants(s, &frames);
 	sl_space_unlock(s);
 	if (pool->frames_taken(s->device) <= most)
@@ -331,8 +335,9 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	}
 	s->host.staging_used_bytes += bytes;
 	s->host.staging_active++;
-	expect = use == SL_STAGING_EVICT && host_expect(s, &want);
-	mappable = s->host.maps;
+	expect = use >= SL_STAGING_EVICT && host_expect(s, &want);
+	mappable = s->host.maps && use != SL_STAGING_SHRINK;
+	want.mappable = mappable;
 	since = sl_event_now(s);
 	sl_space_unlock(s);
 

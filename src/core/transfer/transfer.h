@@ -40,7 +40,8 @@ enum sl_staging_use {
 	SL_STAGING_READ,   /* waits */
 	SL_STAGING_LAUNCH, /* same share, -EAGAIN instead of waiting */
 	SL_STAGING_AHEAD,  /* read-ahead: -EAGAIN */
-	SL_STAGING_EVICT   /* waits */
+	SL_STAGING_EVICT,  /* waits */
+	SL_STAGING_SHRINK  /* waits; the frame is only copied from and to */
 };
 int sl_host_get(struct sl_chunk *c, enum sl_staging_use use,
 		struct sl_host **out) SL_HELD SL_MUST_CHECK;
@@ -57,8 +58,9 @@ void sl_host_drop(struct sl_chunk *c) SL_HELD;
 /* Where the configuration asks for it (host_pin): make the frames and the device memory that chunks of this size can want,
  * which blocks for as long as that takes. Takes the lock. */
 void sl_host_pin_early(struct sluice_space *s, uint64_t bytes);
-/* The host tier will hold so many bytes: their frames are made ahead, as far as the budget goes. Drops. */
-void sl_host_expect(struct sluice_space *s, uint64_t bytes) SL_HELD;
+/* The host tier will hold so many bytes: their frames are made ahead, as far as the budget goes. mappable: kernels may
+ * reach them there. Drops. */
+void sl_host_expect(struct sluice_space *s, uint64_t bytes, int mappable) SL_HELD;
 /* The budget is smaller: free frames beyond it go back to the system. The device has a pool. Takes the lock. */
 void sl_host_unpin(struct sluice_space *s);
 /* Let the clean frame of a HOST chunk go: HOST -> STORE. Drops. */
@@ -173,6 +175,7 @@ int sl_room_coldest(struct sluice_launch *l, uint64_t before) SL_HELD;
 void sl_room_give(struct sluice_space *s, uint64_t bytes) SL_HELD;
 enum sl_evict_why {
 	SL_EVICT_ROOM,
+	SL_EVICT_SHRINK, /* room as well: for a lower budget */
 	SL_EVICT_REQUEST,
 	SL_EVICT_FLUSH,
 	SL_EVICT_DISCARD, /* dead, or freed: its contents go nowhere */

@@ -8,8 +8,8 @@
  *   - with reach=any, for all that a launch does not declare.
  *
  * Frames are made for copies at first, since those that can be mapped take longer to make. Once kernels
- * are to use one, all frames from then on are mappable (host.maps). Those that are not are exchanged as they are
- * reached.
+ * are to use one, frames from then on are mappable (host.maps), but for those of a lower budget. Those that are
+ * not are exchanged as they are reached.
  *
  * A mapping is expensive (some 10 us a MiB). It stays until the chunk is wanted on the device, or
  * its frame by somebody else. reach_users counts the launches that use it; the chunk does not move

@@ -4,7 +4,7 @@
  * eviction of data would run at the speed of pinning. When core says that frames are expected,
  * threads make free ones, until there are as many as core may still ask for. The size asked for
  * last comes first. All free frames stay within the limit that core named. Frames that core takes
- * count against it at once. They are of the kind asked for last.
+ * count against it at once. They are of the kind named or asked for last.
  *
  * The first thread also gives surplus free frames back to the system. That takes time, holds the
  * driver's lock, and may have to wait for a copy. It waits until no frame has come or gone for a
@@ -266,6 +266,7 @@ sl_cuda_frames_expect(struct sl_device *dev, const struct sl_pool_want *want)
 						    : want->room_bytes;
 	cuda->pools.frame_limit_bytes = cuda->pools.frame_used_bytes + want->room_bytes;
 	cuda->pools.expected_last = class;
+	cuda->pools.asked = want->mappable ? SL_CUDA_MAPPABLE : SL_CUDA_COPIED;
 	if (!cuda->ahead.n_threads && !cuda->ahead.refused && class_wanted(cuda) >= 0)
 		ahead_start(cuda);
 	if (cuda->ahead.n_threads && ((!cuda->ahead.refused && class_wanted(cuda) >= 0) ||

@@ -57,6 +57,21 @@ huge_map(uint64_t bytes)
 	return got + before;
 }
 
+/* Page by page: the kernel's lock on the address space is held for one. A thread that registers memory waits for
+ * that lock, and has the driver's meanwhile, which copies wait for. */
+static int
+pages_make(char *data, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes; at += HUGE_BYTES) {
+		if (!madvise(data + at, HUGE_BYTES, MADV_POPULATE_WRITE))
+			continue;
+		if (errno != EINVAL)
+			return sl_fail(-ENOMEM, "making its pages: %s", sl_errno_name(errno));
+		memset(data + at, 0, HUGE_BYTES); /* Linux before 5.14 */
+	}
+	return 0;
+}
+
 int
 sl_cuda_pinned_make(struct cuda *cuda, uint64_t bytes, void **out)
 {
@@ -68,14 +83,10 @@ sl_cuda_pinned_make(struct cuda *cuda, uint64_t bytes, void **out)
 	(void)madvise(data, bytes, MADV_HUGEPAGE);
 	(void)madvise(data, bytes, MADV_DONTDUMP);
 	node_prefer(data, bytes, cuda->info.host_node);
-	if (madvise(data, bytes, MADV_DONTFORK)) {
+	if (madvise(data, bytes, MADV_DONTFORK))
 		rc = sl_fail(-ENOMEM, "keeping it from children: %s", sl_errno_name(errno));
-	} else if (madvise(data, bytes, MADV_POPULATE_WRITE)) {
-		if (errno == EINVAL) /* Linux before 5.14 */
-			memset(data, 0, bytes);
-		else
-			rc = sl_fail(-ENOMEM, "making its pages: %s", sl_errno_name(errno));
-	}
+	if (!rc)
+		rc = pages_make(data, bytes);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuMemHostRegister, data, bytes,
 			      CU_HOST_REGISTER_PORTABLE);
