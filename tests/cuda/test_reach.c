@@ -224,9 +224,10 @@ static void
 what_cannot_be_registered_is_the_drivers(void)
 {
 	struct sluice_space *s = cuda_test_space(16, 64, "chunk=2M,large_chunk=2M");
-	uint64_t bytes = 48 * MIB, n = bytes / 8, tile = 2 * MIB / 8;
+	uint64_t bytes = 48 * MIB, n = bytes / 8, tile = 2 * MIB / 8, registered;
 	uint64_t *p;
 
+	registered = calls("cuMemHostRegister_v2");
 	if (t.standin)
 		CHECK(!t.standin->fail_set("cuMemHostRegister_v2:1+:801"));
 	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
@@ -242,6 +243,7 @@ what_cannot_be_registered_is_the_drivers(void)
 		CHECK(t.standin->fail_fired() > 0);
 		CHECK(!t.standin->fail_set(NULL));
 	}
+	CHECK(calls("cuMemHostRegister_v2") <= registered + 1 + BEGUN); /* it is not asked again */
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));

@@ -151,10 +151,11 @@ frame_grow(struct cuda *cuda, int class, enum cuda_frame_kind kind)
 	return rc;
 }
 
-/* Until the device ends. gives: whether it also gives back what is in excess. */
+/* Until the device ends. The first thread also gives back what is in excess. */
 static void
-ahead_work(struct cuda *cuda, int gives) SL_REQUIRES(cuda->pools.lock)
+ahead_work(struct cuda *cuda) SL_REQUIRES(cuda->pools.lock)
 {
+	int gives = pthread_equal(pthread_self(), cuda->ahead.thread[0]);
 	uint64_t since_ns = 0; /* there is an excess; 0: there is none */
 
 	while (!cuda->ahead.stopping) {
@@ -187,15 +188,16 @@ ahead_work(struct cuda *cuda, int gives) SL_REQUIRES(cuda->pools.lock)
 	}
 }
 
-static void
-ahead_run(struct cuda *cuda, int gives)
+static void *
+ahead_main(void *arg)
 {
+	struct cuda *cuda = arg;
 	int entered = !sl_cuda_enter(cuda);
 
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), AHEAD_NICE); /* of this thread alone */
 	sl_mutex_lock(&cuda->pools.lock);
 	if (entered) {
-		ahead_work(cuda, gives);
+		ahead_work(cuda);
 	} else {
 		cuda->ahead.refused = 1;
 		sl_cond_broadcast(&cuda->ahead.done);
@@ -203,19 +205,6 @@ ahead_run(struct cuda *cuda, int gives)
 	sl_mutex_unlock(&cuda->pools.lock);
 	if (entered)
 		sl_cuda_leave(cuda);
-}
-
-static void *
-ahead_first(void *arg)
-{
-	ahead_run(arg, 1);
-	return NULL;
-}
-
-static void *
-ahead_other(void *arg)
-{
-	ahead_run(arg, 0);
 	return NULL;
 }
 
@@ -228,10 +217,8 @@ ahead_start(struct cuda *cuda)
 							    : SL_CUDA_AHEAD_THREADS;
 
 	do {
-		unsigned i = cuda->ahead.n_threads;
-
-		if (sl_thread_begin(&cuda->ahead.thread[i], "sl-cuda-frames",
-				    i ? ahead_other : ahead_first, cuda))
+		if (sl_thread_begin(&cuda->ahead.thread[cuda->ahead.n_threads],
+				    "sl-cuda-frames", ahead_main, cuda))
 			break;
 		cuda->ahead.n_threads++;
 	} while (cuda->ahead.n_threads < n);

@@ -240,6 +240,8 @@ struct cuda {
 		uint64_t active_ns;         /* when a frame was put or taken last */
 	} pools;
 	_Atomic uint64_t slab_bytes; /* of all slabs, free or not */
+	/* atomic: relaxed: who sees it late is refused once more. */
+	_Atomic int registers_nothing; /* the driver refuses to register memory */
 	struct cuda_ahead ahead;
 	struct cuda_moves moves;
 	struct cuda_hash hash;
