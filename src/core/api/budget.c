@@ -124,7 +124,7 @@ void
 sl_space_expect(struct sluice_space *space, uint64_t bytes)
 {
 	sl_space_lock(space);
-	sl_host_expect(space, bytes, space->host.maps);
+	sl_host_expect(space, bytes, SL_STAGING_EVICT);
 	sl_space_unlock(space);
 }
 

@@ -657,7 +657,7 @@ sl_device_shrink(struct sluice_space *s, uint64_t budget_bytes, uint64_t until_n
 	s->dev.budget_bytes = budget_bytes;
 	if (s->dev.used_bytes > budget_bytes)
 		sl_host_expect(s, s->host.settled_bytes + s->dev.used_bytes - budget_bytes,
-			       0);
+			       SL_STAGING_SHRINK);
 	while (s->dev.used_bytes > s->dev.budget_bytes) {
 		struct sl_victim v = sl_victim_pick(s, &request);
 

@@ -172,6 +172,13 @@ poisoned_retry(struct sluice_space *s)
 	return 0;
 }
 
+/* Of two kinds (zerocopy.c). */
+static int
+frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
+{
+	return s->host.maps && use != SL_STAGING_SHRINK;
+}
+
 /*
  * What evictions may still want of the host tier, for a device whose frames are dear (frames_expect).
  * Not more than there is room for; nor than the data of this size that have no place on the device; nor,
@@ -181,7 +188,7 @@ poisoned_retry(struct sluice_space *s)
  * was announced is wanted as well, but no more than has been used so far: a pool may be larger than its use.
  */
 static void
-host_wants(const struct sluice_space *s, struct sl_pool_want *want)
+host_wants(const struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
 {
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
@@ -210,11 +217,12 @@ host_wants(const struct sluice_space *s, struct sl_pool_want *want)
 		data = most;
 	want->wanted_bytes = data > have ? data - have : 0;
 	want->room_bytes = most > have ? most - have : 0;
+	want->mappable = frame_is_mappable(s, use);
 }
 
 /* At an eviction. 0: nothing to say now: with many regions it is said more rarely. */
 static int
-host_expect(struct sluice_space *s, struct sl_pool_want *want)
+host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
 {
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 
@@ -226,7 +234,7 @@ host_expect(struct sluice_space *s, struct sl_pool_want *want)
 		return 0;
 	}
 	s->host.expect_skip = s->n_regions / 64;
-	host_wants(s, want);
+	host_wants(s, use, want);
 	return 1;
 }
 
@@ -254,14 +262,13 @@ device_wants(const struct sluice_space *s, struct sl_pool_want *want, int *outs)
 void
 sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 {
-	struct sl_pool_want frames = {.bytes = bytes, .mappable = s->host.maps};
-	struct sl_pool_want chunks = {.bytes = bytes};
+	struct sl_pool_want frames = {.bytes = bytes}, chunks = {.bytes = bytes};
 	int outs;
 
 	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !s->device->pool)
 		return;
 	sl_space_lock(s);
-	host_wants(s, &frames);
+	host_wants(s, SL_STAGING_EVICT, &frames);
 	device_wants(s, &chunks, &outs);
 	sl_space_unlock(s);
 	s->device->pool->frames_expect(s->device, &frames);
@@ -269,15 +276,14 @@ sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 }
 
 void
-sl_host_expect(struct sluice_space *s, uint64_t bytes, int mappable)
+sl_host_expect(struct sluice_space *s, uint64_t bytes, enum sl_staging_use use)
 {
-	struct sl_pool_want want = {.bytes = s->config.large_chunk_bytes,
-				    .mappable = mappable};
+	struct sl_pool_want want = {.bytes = s->config.large_chunk_bytes};
 
 	if (!s->device->pool || bytes <= s->host.announced_bytes)
 		return;
 	s->host.announced_bytes = bytes;
-	host_wants(s, &want);
+	host_wants(s, use, &want);
 	sl_space_unlock(s);
 	s->device->pool->frames_expect(s->device, &want);
 	sl_space_lock(s);
@@ -292,8 +298,7 @@ sl_host_unpin(struct sluice_space *s)
 
 	sl_space_lock(s);
 	most = s->host.budget_bytes + s->host.staging_bytes;
-	frames.mappable = s->host.maps;
-	host_wants(s, &frames);
+	host_wants(s, SL_STAGING_EVICT, &frames);
 	sl_space_unlock(s);
 	if (pool->frames_taken(s->device) <= most)
 		return;
@@ -335,9 +340,8 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	}
 	s->host.staging_used_bytes += bytes;
 	s->host.staging_active++;
-	expect = use >= SL_STAGING_EVICT && host_expect(s, &want);
-	mappable = s->host.maps && use != SL_STAGING_SHRINK;
-	want.mappable = mappable;
+	expect = use >= SL_STAGING_EVICT && host_expect(s, use, &want);
+	mappable = frame_is_mappable(s, use);
 	since = sl_event_now(s);
 	sl_space_unlock(s);
 

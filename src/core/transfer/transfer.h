@@ -58,9 +58,9 @@ void sl_host_drop(struct sl_chunk *c) SL_HELD;
 /* Where the configuration asks for it (host_pin): make the frames and the device memory that chunks of this size can want,
  * which blocks for as long as that takes. Takes the lock. */
 void sl_host_pin_early(struct sluice_space *s, uint64_t bytes);
-/* The host tier will hold so many bytes: their frames are made ahead, as far as the budget goes. mappable: kernels may
- * reach them there. Drops. */
-void sl_host_expect(struct sluice_space *s, uint64_t bytes, int mappable) SL_HELD;
+/* The host tier will hold so many bytes: their frames are made ahead, as far as the budget goes. use: by
+ * evictions of which kind. Drops. */
+void sl_host_expect(struct sluice_space *s, uint64_t bytes, enum sl_staging_use use) SL_HELD;
 /* The budget is smaller: free frames beyond it go back to the system. The device has a pool. Takes the lock. */
 void sl_host_unpin(struct sluice_space *s);
 /* Let the clean frame of a HOST chunk go: HOST -> STORE. Drops. */

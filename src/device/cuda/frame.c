@@ -287,10 +287,9 @@ sl_cuda_frame_make(struct cuda *cuda, int class, enum cuda_frame_kind kind,
 	frame->frame.bytes = bytes;
 	frame->frame.private = frame;
 	frame->frame.dirty_memory = 1; /* the driver does not promise zeros */
-	rc = kind == SL_CUDA_COPIED && atomic_load_explicit(&cuda->registers_nothing,
-							    memory_order_relaxed)
-		     ? -ENOTSUP
-		     : frame_memory_make(cuda, frame, kind);
+	if (atomic_load_explicit(&cuda->registers_nothing, memory_order_relaxed))
+		kind = SL_CUDA_MAPPABLE;
+	rc = frame_memory_make(cuda, frame, kind);
 	/* Not every system lets memory be registered. */
 	if (rc && kind == SL_CUDA_COPIED && cuda->info.host_vmm) {
 		if (rc == -ENOTSUP || rc == -EPERM)
