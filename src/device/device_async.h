@@ -211,10 +211,10 @@ struct sl_device_pool {
 	void (*frames_expect)(struct sl_device *dev, const struct sl_pool_want *want);
 	/*
 	 * Make now what would else be made when the first launches wait for it: the frames that
-	 * are expected, then memory for chunks, and what copies out take (outs: 1). Ends early
-	 * where the system refuses more. Blocks for that long.
+	 * are expected, then memory for chunks. Ends early where the system refuses more. Blocks for
+	 * that long.
 	 */
-	void (*fill)(struct sl_device *dev, const struct sl_pool_want *chunks, int outs);
+	void (*fill)(struct sl_device *dev, const struct sl_pool_want *chunks);
 };
 
 #endif

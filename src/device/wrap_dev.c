@@ -141,8 +141,8 @@ pool_frames_taken(struct sl_device *dev)
 WRAP(pool, memory, NULL,
      (struct sl_device * dev, uint64_t *free_bytes, uint64_t *total_bytes), inner,
      free_bytes, total_bytes)
-WRAP_VOID(pool, fill, (struct sl_device * dev, const struct sl_pool_want *chunks, int outs),
-	  inner, chunks, outs)
+WRAP_VOID(pool, fill, (struct sl_device * dev, const struct sl_pool_want *chunks), inner,
+	  chunks)
 WRAP(faults, page_fill, "device.page",
      (struct sl_device * dev, void *addr, uint64_t bytes, const void *src, int guard),
      inner, addr, bytes, src, guard)

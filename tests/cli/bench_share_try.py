@@ -28,16 +28,19 @@ def all_parts_run():
     claim(done.returncode == 0, f"exit status {done.returncode}:\n{done.stdout}\n{done.stderr}")
     data = json.loads(pathlib.Path("all.json").read_text())
     parts = data["parts"]
-    claim(list(parts) == ["turns", "fixed", "idle", "suspend", "four"], f"parts: {list(parts)}")
+    claim(list(parts) == ["turns", "fixed", "idle", "suspend", "four", "cost"], f"parts: {list(parts)}")
     for name, part in parts.items():
         claim(all(run.get("equal") for run in part["runs"]), f"{name}: {part['runs']}")
-        claim(len(part["runs"]) == {"turns": 2, "fixed": 2, "four": 4}.get(name, 1), f"{name}: runs")
+        claim(len(part["runs"]) == {"turns": 2, "fixed": 2, "four": 4, "cost": 3}.get(name, 1), f"{name}: runs")
     claim("out of memory" in parts["fixed"]["driver"], f"the driver alone: {parts['fixed']['driver']}")
     claim(all(run["moved"]["in"] > 0 for run in parts["fixed"]["runs"]), "fixed budgets: nothing was moved")
     times = parts["suspend"]["times"]
     claim(times and all(one["left"] <= 16 << 20 < one["before"] for one in times), f"suspended: {times}")
+    least = parts["cost"]["least"]
+    claim(set(least) == {"natively", "alone", "shared"} and all(0 < one["launch_ns"] and 0 < one["start"]
+                                                                for one in least.values()), f"cost: {least}")
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
-    claim(len(rows) == 2 + 6 and done.stdout.startswith(data["machine"]), f"the table:\n{done.stdout}")
+    claim(len(rows) == 2 + 7 and done.stdout.startswith(data["machine"]), f"the table:\n{done.stdout}")
     claim(all(row.count(" | ") == 5 or row.count("|") == 7 for row in rows), f"columns:\n{done.stdout}")
     again = share("--from", "all.json")
     claim(again.returncode == 0 and again.stdout == done.stdout, f"--from:\n{again.stdout}{again.stderr}")
@@ -82,7 +85,7 @@ def page_is_written(data):
             claim(end.code == 0, f"--update: exit status {end.code}")
     text = module.DOCS.read_text()
     claim(text.startswith(head) and old in text and text.endswith("<!-- end -->\nb\n"), f"the page:\n{text}")
-    claim(text.count("2999-01-02") == 6 and "2999-01-01" not in text, f"new rows:\n{text}")
+    claim(text.count("2999-01-02") == 7 and "2999-01-01" not in text, f"new rows:\n{text}")
     claim(all(size == module.gpu_text({"card": {"gpu": name, "bytes": 85 << 30}}) for name, size in
               (("NVIDIA H100 80GB HBM3", "H100, 80 GB"), ("NVIDIA H200", "H200, 85 GiB"))), "names of GPUs")
     for card_gib, models in ((79.1, ("gpt, batch 16", "gpt, batch 4", "resnet152, batch 64")),

@@ -56,6 +56,13 @@ makes(void)
 			 : 0;
 }
 
+/* Streams for moves so far; 0 on a GPU. */
+static uint64_t
+streams_made(void)
+{
+	return t.standin ? t.standin->calls("cuStreamCreateWithPriority") : 0;
+}
+
 static void
 tiles_fill(struct sluice_space *s, uint64_t *p, unsigned first, unsigned n, uint64_t seed)
 {
@@ -126,11 +133,12 @@ static void
 what_is_announced_is_made(void)
 {
 	struct sluice_space *s = cuda_test_space(3 * DEVICE, 256, "chunk=2M,large_chunk=2M");
-	uint64_t *p;
+	uint64_t *p, streams;
 
 	CHECK_OK(sl_region_alloc(s, 512 * MIB, TILE, (void **)&p));
 	sl_space_expect(s, 30 * MIB);
 	frames_become(STAGING);
+	streams = streams_made(); /* that of copies out among them */
 	tiles_fill(s, p, 0, 20, 1);
 	CHECK(!t.standin || frames_mib() == STAGING);
 	sl_space_expect(s, 36 * MIB);
@@ -142,6 +150,7 @@ what_is_announced_is_made(void)
 	tiles_fill(s, p, 20, 20, 1);
 	frames_become(80 + STAGING);
 	tiles_check(p, 40, 1);
+	CHECK(streams_made() == streams);
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
@@ -160,13 +169,13 @@ early_ones_are_there_with_the_region(void)
 	CHECK_OK(sluice_alloc(s, 80 * MIB, 0, (void **)&more));
 	CHECK(!t.standin || frames_mib() == 80 - DEVICE / 2 + STAGING);
 	made = makes();
-	streams = t.standin ? t.standin->calls("cuStreamCreateWithPriority") : 0;
+	streams = streams_made();
 	tiles_fill(s, p, 0, DEVICE / 4, 1);
 	for (unsigned round = 1; round < 3; round++)
 		tiles_fill(s, more, 0, 40, round);
 	/* Nor memory of the device, nor the stream for copies out. */
 	CHECK(makes() == made);
-	CHECK(!t.standin || t.standin->calls("cuStreamCreateWithPriority") == streams);
+	CHECK(streams_made() == streams);
 	CHECK(!t.standin || frames_mib() == 80 - DEVICE / 2 + STAGING);
 	tiles_check(more, 40, 2);
 	tiles_check(p, DEVICE / 4, 1);

@@ -238,41 +238,37 @@ host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want
 	return 1;
 }
 
-/* What chunks of this size can still want of the device; outs: not all that there is has room there. */
+/* What chunks of this size can still want of the device. */
 SL_HELD static void
-device_wants(const struct sluice_space *s, struct sl_pool_want *want, int *outs)
+device_wants(const struct sluice_space *s, struct sl_pool_want *want)
 {
-	uint64_t data = 0, all = 0;
+	uint64_t data = 0;
 
 	for (size_t i = 0; i < s->n_regions; i++) {
 		const struct sl_region *r = s->regions[i];
-		uint64_t r_bytes = r->n_chunks * r->chunk_bytes;
 
-		data += r->chunk_bytes == want->bytes ? r_bytes : 0;
-		all += r_bytes;
+		data += r->chunk_bytes == want->bytes ? r->n_chunks * r->chunk_bytes : 0;
 	}
 	want->room_bytes = s->dev.budget_bytes;
 	want->room_bytes -= want->room_bytes < s->dev.used_bytes ? want->room_bytes
 								 : s->dev.used_bytes;
 	data -= data < s->dev.used_bytes ? data : s->dev.used_bytes;
 	want->wanted_bytes = data < want->room_bytes ? data : want->room_bytes;
-	*outs = all > s->dev.budget_bytes;
 }
 
 void
 sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 {
 	struct sl_pool_want frames = {.bytes = bytes}, chunks = {.bytes = bytes};
-	int outs;
 
 	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !s->device->pool)
 		return;
 	sl_space_lock(s);
 	host_wants(s, SL_STAGING_EVICT, &frames);
-	device_wants(s, &chunks, &outs);
+	device_wants(s, &chunks);
 	sl_space_unlock(s);
 	s->device->pool->frames_expect(s->device, &frames);
-	s->device->pool->fill(s->device, &chunks, outs);
+	s->device->pool->fill(s->device, &chunks);
 }
 
 void

@@ -10,6 +10,9 @@
  * driver's lock, and may have to wait for a copy. It waits until no frame has come or gone for a
  * while, or at most REST_MAX_NS.
  *
+ * Before the first frame they make what copies out need (move.c): a context of their own. Beside threads
+ * that make frames that took up to 0.7 s, in which nothing was copied.
+ *
  * The first use starts the threads, on half of the processors. They run behind the program's
  * threads (nice), and end within the time of one frame. If the system refuses a frame they make no
  * more; later frames are made on demand. With host_pin=early the caller waits for them.
@@ -194,6 +197,8 @@ ahead_main(void *arg)
 	struct cuda *cuda = arg;
 	int entered = !sl_cuda_enter(cuda);
 
+	if (entered)
+		sl_cuda_outs_start(cuda); /* the others wait meanwhile */
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), AHEAD_NICE); /* of this thread alone */
 	sl_mutex_lock(&cuda->pools.lock);
 	if (entered) {

@@ -335,7 +335,7 @@ void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes, enum cuda_frame_kin
 int sl_cuda_frames_exceed(const struct cuda *cuda, uint64_t more_bytes);
 /* There will be more: 1: a thread gives them back later; 0: there is none. Under pools.lock. */
 int sl_cuda_frames_excess(struct cuda *cuda);
-void sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks, int outs);
+void sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks);
 /* Give device memory that waits on free lists back to the driver. */
 void sl_cuda_slabs_trim(struct cuda *cuda);
 

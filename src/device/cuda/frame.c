@@ -222,7 +222,7 @@ slabs_lack(struct cuda *cuda, int class, uint64_t wanted_bytes, uint64_t room_by
 }
 
 void
-sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks, int outs)
+sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_slab *slab;
@@ -235,8 +235,6 @@ sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks, int 
 	while (slabs_lack(cuda, class, chunks->wanted_bytes, chunks->room_bytes) &&
 	       !slab_make(cuda, class, &slab))
 		sl_cuda_slab_put(cuda, slab);
-	if (outs)
-		sl_cuda_outs_start(cuda);
 	sl_cuda_leave(cuda);
 }
 
