@@ -105,6 +105,25 @@ sl_codec_table_bytes(uint32_t n_blocks)
 	return sl_codec_round(2 * n_blocks, SL_CODEC_HEADER_BYTES);
 }
 
+/* What a chunk takes whose blocks take so many units. */
+SL_CODEC_PURE uint64_t
+sl_codec_coded_bytes(uint32_t n_blocks, uint32_t units)
+{
+	return SL_CODEC_HEADER_BYTES + sl_codec_table_bytes(n_blocks) +
+	       (uint64_t)units * SL_CODEC_UNIT_BYTES;
+}
+
+/* 1: such a chunk is stored as it is: all of it would not become smaller; or take more than most_bytes, if that
+ * is not 0. */
+SL_CODEC_PURE int
+sl_codec_is_stored(uint32_t n_blocks, uint32_t units, uint64_t most_bytes)
+{
+	uint64_t bytes = sl_codec_coded_bytes(n_blocks, units);
+
+	return bytes >= SL_CODEC_HEADER_BYTES + (uint64_t)n_blocks * 4096 ||
+	       (most_bytes && bytes > most_bytes);
+}
+
 /* ---- Kinds. Those from U8 on have elements; one nibble of a constant for each. ---- */
 
 SL_CODEC_PURE uint32_t

@@ -28,7 +28,7 @@ struct sl_codec_job {
 	uint64_t raw;     /* device addresses, multiples of 16: the raw bytes, */
 	uint64_t encoded; /* the encoded bytes (room for sl_codec_bound()), */
 	uint64_t plans;   /* and, to encode, a struct sl_codec_plan for each block */
-	uint64_t encoded_bytes; /* decode: how many are there */
+	uint64_t encoded_bytes; /* decode: how many are there. Encode: most_bytes of sl_codec_is_stored() */
 	uint32_t n_blocks;
 	uint32_t check; /* 1: checking mode */
 	/* Set to 0, 0 and UINT32_MAX before. */

@@ -153,12 +153,10 @@ elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_
 		rest_write(block, plan, j, parts.rest[j], out);
 }
 
-/* 1: blocks and table are no smaller than the raw bytes. */
 static __device__ int
 is_stored(const struct sl_codec_job *job)
 {
-	return sl_codec_table_bytes(job->n_blocks) + (uint64_t)job->units * SL_CODEC_UNIT_BYTES >=
-	       (uint64_t)job->n_blocks * 4096;
+	return sl_codec_is_stored(job->n_blocks, job->units, job->encoded_bytes);
 }
 
 static __device__ void

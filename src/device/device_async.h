@@ -155,6 +155,8 @@ struct sl_device_hash {
 		     void *cookie);
 };
 
+#define SL_CODEC_WORTH_ALL 16u /* any saving is worth it */
+
 /*
  * Role, of devices with async: chunks are encoded (codec/codec.h) on the device, and their frames hold fewer
  * bytes. Such a frame says so (struct sl_frame), and present() decodes it on the device.
@@ -162,14 +164,16 @@ struct sl_device_hash {
 struct sl_device_codec {
 	/*
 	 * Make ready what the first chunk needs, of at most chunk_bytes, in at most staging_bytes of device
-	 * memory beside that of chunks. Blocks on that, and on kernels that run. Errors, with text: -ENOTSUP:
+	 * memory beside that of chunks. A chunk of which worth_parts (of SL_CODEC_WORTH_ALL) would be left, or
+	 * more, is to go as it is. Blocks on that, and on kernels that run. Errors, with text: -ENOTSUP:
 	 * this driver or GPU has no kernels of ours, -ENOMEM, -ENOSPC: staging is too small. Then
 	 * absent_start() fails alike. A second call does nothing.
 	 */
-	int (*prepare)(struct sl_device *dev, uint64_t chunk_bytes, uint64_t staging_bytes);
+	int (*prepare)(struct sl_device *dev, uint64_t chunk_bytes,
+		       uint64_t staging_bytes, unsigned worth_parts);
 	/*
 	 * absent_start() of struct sl_device_async, where what goes to frame is encoded first, if that makes it
-	 * smaller. By done() frame->encoded_bytes says how many bytes there are; 0: the contents as they are.
+	 * smaller by as much. By done() frame->encoded_bytes says how many bytes there are; 0: the contents as they are.
 	 * -EBUSY, without a text: as much as fits into staging is on its way.
 	 */
 	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,

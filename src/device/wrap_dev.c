@@ -107,8 +107,9 @@ WRAP(hash, start, "device.guard",
       void (*done)(void *cookie, int rc, const uint64_t sums[2]), void *cookie),
      inner, addr, bytes, what, done, cookie)
 WRAP(codec, prepare, "device.codec",
-     (struct sl_device * dev, uint64_t chunk_bytes, uint64_t staging_bytes), inner,
-     chunk_bytes, staging_bytes)
+     (struct sl_device * dev, uint64_t chunk_bytes, uint64_t staging_bytes,
+      unsigned worth_parts),
+     inner, chunk_bytes, staging_bytes, worth_parts)
 WRAP(codec, absent_start, "device.absent",
      (struct sl_device * dev, void *addr, uint64_t bytes, struct sl_frame *frame,
       void (*done)(void *cookie, int rc), void *cookie),

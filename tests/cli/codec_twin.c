@@ -3,7 +3,9 @@
 #include "codec_twin.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "codec/format.h"
 #include "codec_data.h"
 
 static struct sl_rng rng;
@@ -34,14 +36,23 @@ twin_fill(unsigned round, uint8_t *block)
 }
 
 size_t
-twin_encode(const uint8_t *raw, size_t bytes, unsigned check, uint8_t *out)
+twin_encode(const uint8_t *raw, size_t bytes, unsigned check, uint64_t most_bytes,
+	    uint8_t *out)
 {
+	struct sl_codec_header header;
 	size_t n = 0;
 
 	if (sl_codec_encode(raw, bytes, check ? SL_CODEC_CHECK : 0, out,
 			    sl_codec_bound(bytes), &n))
 		abort();
-	return n;
+	if (!most_bytes || n <= most_bytes)
+		return n;
+	memcpy(&header, out, sizeof(header));
+	header.flags |= SL_CODEC_IS_STORED;
+	header.units = 0;
+	memcpy(out, &header, sizeof(header));
+	memcpy(out + sizeof(header), raw, bytes);
+	return sizeof(header) + bytes;
 }
 
 int

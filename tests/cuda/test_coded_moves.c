@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codec/block.h"
 #include "codec_data.h"
 #include "cuda/device_alone.h"
 
@@ -120,8 +121,8 @@ static void
 each_kind_of_data_comes_back(void)
 {
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* does nothing */
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL)); /* does nothing */
 	for (enum codec_data data = 0; data < CODEC_DATA_COUNT; data++) {
 		struct sl_frame *frame = frame_with(CHUNK, data, 100 + data);
 
@@ -166,6 +167,66 @@ out_task_done(struct sl_task *task, int rc)
 }
 
 /* The thread that runs tasks is not the one that tells of ends. */
+/* Random bytes, of which the first block has so many zeros that the encoder saves these units: an even number. */
+static struct sl_frame *
+frame_with_saved(uint32_t units)
+{
+	struct sl_frame *frame = frame_with(CHUNK, CODEC_DATA_RANDOM, units);
+	union sl_codec_block *block = frame->data;
+	struct sl_codec_plan plan = {.units = SL_CODEC_BLOCK_UNITS};
+
+	for (unsigned zeros = 0; SL_CODEC_BLOCK_UNITS - plan.units != units; zeros++) {
+		CHECK(zeros < CODEC_BLOCK / 2);
+		((uint16_t *)block)[zeros] = 0;
+		sl_codec_plan_make(block, &plan);
+	}
+	return frame;
+}
+
+/* Just smaller than the raw bytes, as large, just larger: the table of a chunk takes as much as that saves. */
+static void
+what_hardly_shrinks_comes_back(void)
+{
+	uint32_t table_units = sl_codec_table_bytes(CHUNK / CODEC_BLOCK) / SL_CODEC_UNIT_BYTES;
+	void *raw = malloc(CHUNK);
+
+	CHECK(raw);
+	device_open(256 * MIB);
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
+	for (uint32_t units = table_units - 2; units < table_units + 8; units += 2) {
+		struct sl_frame *frame = frame_with_saved(units), *to;
+
+		memcpy(raw, frame->data, CHUNK);
+		frame_encode(frame);
+		CHECK_OK(dev->ops->frame_get(dev, CHUNK, &to));
+		if (frame->encoded_bytes)
+			CHECK_OK(dev->codec->decode(dev, frame, to));
+		CHECK(!memcmp(frame->encoded_bytes ? to->data : frame->data, raw, CHUNK));
+		dev->ops->frame_put(dev, to);
+		dev->ops->frame_put(dev, frame);
+	}
+	device_close();
+	free(raw);
+}
+
+/* Of bf16 more than three parts of 16 go, and fewer than eight. */
+static void
+what_saves_too_little_stays_as_it_is(void)
+{
+	for (unsigned parts = 8; parts <= 13; parts += 5) {
+		struct sl_frame *frame;
+
+		device_open(256 * MIB);
+		CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, parts));
+		frame = frame_with(CHUNK, CODEC_DATA_BF16, parts);
+		frame_encode(frame);
+		CHECK((parts == 13) == (frame->encoded_bytes != 0));
+		CHECK(frame_is(frame, CODEC_DATA_BF16, parts));
+		dev->ops->frame_put(dev, frame);
+		device_close();
+	}
+}
+
 static void
 a_task_of_a_stream_can_wait_for_it(void)
 {
@@ -174,7 +235,7 @@ a_task_of_a_stream_can_wait_for_it(void)
 	struct sl_stream *stream;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
 	work.frame = frame_with(CHUNK, CODEC_DATA_ZERO, 1);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, work.frame, SL_PRESENT_KEEP));
 	CHECK_OK(dev->ops->stream_create(dev, &stream));
@@ -194,7 +255,7 @@ frames_of_raw_copies_are_not_encoded(void)
 	struct out out = OUT;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
 	frame_encode(frame);
 	CHECK(frame->encoded_bytes);
@@ -221,7 +282,7 @@ packed_frames_take_what_they_need(void)
 	struct out out = OUT;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, bytes, STAGING));
+	CHECK_OK(dev->codec->prepare(dev, bytes, STAGING, SL_CODEC_WORTH_ALL));
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		enum codec_data data = kinds[i];
 		uint64_t encoded;
@@ -264,7 +325,8 @@ without_staging_a_chunk_is_refused_and_stays(void)
 	int refused = 0;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, LONG, 3 * LONG)); /* one for each direction */
+	CHECK_OK(dev->codec->prepare(dev, LONG, 3 * LONG,
+				     SL_CODEC_WORTH_ALL)); /* one for each direction */
 	for (int i = 0; i < 3; i++) {
 		frames[i] = frame_with(LONG, CODEC_DATA_TOKENS, 10 + i);
 		CHECK_OK(dev->ops->present(dev, base + i * LONG, LONG, frames[i],
@@ -306,7 +368,7 @@ random_moves_keep_contents(void)
 	struct sl_rng choice;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
 	sl_rng_init(&choice, 7);
 	for (unsigned i = 0; i < PLACES; i++) {
 		place[i].out = (struct out)OUT;
@@ -393,7 +455,7 @@ hashes_are_of_what_is_decoded(void)
 	struct out out = OUT;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
 	for (enum sl_hash_of what = SL_HASH_ARRIVED; what <= SL_HASH_NOW; what++) {
 		frame = frame_with(CHUNK, CODEC_DATA_BF16_RELU, 3);
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
@@ -417,7 +479,7 @@ what_is_damaged_is_told(void)
 	int rc;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 5);
 	frame_encode(frame);
 	memset(frame->data, 0, 4); /* no codec's header */
@@ -443,9 +505,9 @@ what_is_not_prepared_is_refused(void)
 	frame = frame_with(CHUNK, CODEC_DATA_BF16, 1);
 	CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 	CHECK(out_encoded(&out, base, CHUNK, frame) == -ENOTSUP);
-	CHECK(dev->codec->prepare(dev, CHUNK, CHUNK) == -ENOSPC);
+	CHECK(dev->codec->prepare(dev, CHUNK, CHUNK, SL_CODEC_WORTH_ALL) == -ENOSPC);
 	CHECK(out_encoded(&out, base, CHUNK, frame) == -ENOTSUP);
-	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING)); /* more of it will do */
+	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL)); /* more of it will do */
 	CHECK(out_encoded(&out, base + LONG, CHUNK, frame) == -EINVAL); /* not present */
 	CHECK_OK(out_encoded(&out, base, CHUNK, frame));
 	out_await(&out);
@@ -468,9 +530,9 @@ a_driver_that_refuses_leaves_copies_raw(void)
 	for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++) {
 		device_open(256 * MIB);
 		CHECK(!t.standin->fail_set(failures[i]));
-		CHECK(dev->codec->prepare(dev, CHUNK, STAGING));
+		CHECK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
 		t.standin->fail_set(NULL);
-		CHECK(dev->codec->prepare(dev, CHUNK, STAGING)); /* remembered */
+		CHECK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL)); /* remembered */
 		device_close();
 	}
 	for (size_t i = 0; i < sizeof(later) / sizeof(*later); i++) {
@@ -479,7 +541,7 @@ a_driver_that_refuses_leaves_copies_raw(void)
 		int rc;
 
 		device_open(256 * MIB);
-		CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING));
+		CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
 		frame = frame_with(CHUNK, CODEC_DATA_INT64, i);
 		CHECK_OK(dev->ops->present(dev, base, CHUNK, frame, SL_PRESENT_KEEP));
 		CHECK(!t.standin->fail_set(later[i]));
@@ -516,13 +578,15 @@ main(int argc, char **argv)
 	}
 	cuda_test_open(&t);
 	device_open(256 * MIB);
-	if (dev->codec->prepare(dev, CHUNK, STAGING)) {
+	if (dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL)) {
 		CHECK(!t.standin);
 		printf("SKIP: %s\n", sluice_last_error());
 		return 77;
 	}
 	device_close();
 	each_kind_of_data_comes_back();
+	what_hardly_shrinks_comes_back();
+	what_saves_too_little_stays_as_it_is();
 	a_task_of_a_stream_can_wait_for_it();
 	frames_of_raw_copies_are_not_encoded();
 	packed_frames_take_what_they_need();

@@ -33,19 +33,32 @@ codec_twin_job(const struct sl_standin_block *b, void *const *params, codec_twin
 		   sizeof(struct sl_codec_job), SL_STANDIN_READ | SL_STANDIN_WRITE);
 }
 
-/* Encoded bytes, which the caller frees, and how many. */
+/* Encoded bytes, which the caller frees; how many, and the units of all blocks. */
 static inline void *
 codec_twin_encode(const struct sl_standin_block *b, const struct sl_codec_job *job,
-		  codec_twin_ptr *ptr, size_t *n)
+		  codec_twin_ptr *ptr, size_t *n, uint32_t *units)
 {
 	size_t bytes = (size_t)job->n_blocks * SL_CODEC_BLOCK_BYTES;
 	void *out = malloc(sl_codec_bound(bytes));
+	struct sl_codec_header header;
 
 	if (!out || sl_codec_encode(ptr(b, job->raw, bytes, SL_STANDIN_READ), bytes,
 				    job->check ? SL_CODEC_CHECK : 0, out,
 				    sl_codec_bound(bytes), n)) {
 		fputs("stand-in driver: the codec's twin cannot encode\n", stderr);
 		abort();
+	}
+	memcpy(&header, out, sizeof(header));
+	*units = header.flags & SL_CODEC_IS_STORED ? job->n_blocks * SL_CODEC_BLOCK_UNITS
+						   : header.units;
+	if (!(header.flags & SL_CODEC_IS_STORED) && job->encoded_bytes &&
+	    *n > job->encoded_bytes) {
+		header.flags |= SL_CODEC_IS_STORED;
+		header.units = 0;
+		memcpy(out, &header, sizeof(header));
+		memcpy((char *)out + sizeof(header),
+		       ptr(b, job->raw, bytes, SL_STANDIN_READ), bytes);
+		*n = sl_codec_bound(bytes);
 	}
 	return out;
 }
@@ -78,10 +91,8 @@ codec_twin_plan(const struct sl_standin_block *b, void *const *params, codec_twi
 
 	if (!job)
 		return;
-	out = codec_twin_encode(b, job, ptr, &n);
+	out = codec_twin_encode(b, job, ptr, &n, &job->units);
 	memcpy(&header, out, sizeof(header));
-	job->units = header.flags & SL_CODEC_IS_STORED ? job->n_blocks * SL_CODEC_BLOCK_UNITS
-						       : header.units;
 	job->checksum = header.checksum;
 	free(out);
 }
@@ -90,12 +101,13 @@ static inline void
 codec_twin_write(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
 {
 	struct sl_codec_job *job = codec_twin_job(b, params, ptr);
+	uint32_t units;
 	size_t n;
 	void *out;
 
 	if (!job)
 		return;
-	out = codec_twin_encode(b, job, ptr, &n);
+	out = codec_twin_encode(b, job, ptr, &n, &units);
 	memcpy(ptr(b, job->encoded, n, SL_STANDIN_WRITE), out, n);
 	if (job->answer)
 		codec_twin_answer(b, job, ptr)->units = job->units;

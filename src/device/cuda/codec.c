@@ -201,6 +201,15 @@ job_put(struct cuda *cuda, struct cu_stream *stream, const struct cuda_staged *s
 			stream, params, NULL);
 }
 
+/* What takes more when it is encoded goes as it is; so does what does not fit into its frame. */
+static uint64_t
+most_bytes_of(const struct cuda_codec *codec, uint64_t bytes)
+{
+	uint64_t most = bytes / SL_CODEC_WORTH_ALL * codec->worth_parts;
+
+	return most < bytes ? most : bytes - 1;
+}
+
 /* Encode bytes at raw into a piece of staging. */
 static int
 encode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t raw,
@@ -210,6 +219,7 @@ encode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t raw,
 	struct sl_codec_job job = {.raw = raw,
 				   .encoded = staged->slab.alias,
 				   .plans = staged->plans,
+				   .encoded_bytes = most_bytes_of(codec, bytes),
 				   .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES),
 				   .check = 1};
 	int rc = job_put(cuda, codec->encodes, staged, &job, SL_ENCODES, number);
@@ -240,14 +250,6 @@ decode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t enco
 				 job.n_blocks);
 }
 
-/* What a chunk has become. */
-static uint64_t
-encoded_bytes_of(uint32_t n_blocks, uint32_t units)
-{
-	return SL_CODEC_HEADER_BYTES + sl_codec_table_bytes(n_blocks) +
-	       (uint64_t)units * SL_CODEC_UNIT_BYTES;
-}
-
 /* Each kernel runs once, over zeros: its first launch loads it, which may wait for kernels that run. */
 static int
 kernels_warm(struct cuda *cuda)
@@ -264,7 +266,7 @@ kernels_warm(struct cuda *cuda)
 		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->encodes);
 	if (!rc)
 		rc = decode_launch(cuda, staged,
-				   encoded_bytes_of(1, answer_of(codec, SL_ENCODES, 0)->units),
+				   sl_codec_coded_bytes(1, answer_of(codec, SL_ENCODES, 0)->units),
 				   raw, SL_CODEC_BLOCK_BYTES, 0);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->decodes);
@@ -296,7 +298,8 @@ codec_make(struct cuda *cuda, uint64_t chunk_bytes, unsigned n_staged)
 }
 
 int
-sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t staging_bytes)
+sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t staging_bytes,
+		      unsigned worth_parts)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_codec *codec = &cuda->codec;
@@ -311,6 +314,7 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 			     (unsigned long long)staging_bytes,
 			     (unsigned long long)chunk_bytes);
 	} else if (!codec->ready) {
+		codec->worth_parts = worth_parts;
 		rc = codec_make(cuda, chunk_bytes, n);
 		if (rc) {
 			sl_fail_in(rc, "device: compression");
@@ -378,16 +382,16 @@ coded_encoded(struct cuda_pending *pending, int rc)
 	struct cuda_out *out = (struct cuda_out *)pending;
 	struct cuda *cuda = out->cuda;
 	struct cuda_slab from = {.alias = out->staged->slab.alias};
-	uint64_t bytes = encoded_bytes_of(
-		(uint32_t)(out->bytes / SL_CODEC_BLOCK_BYTES),
-		answer_of(&cuda->codec, SL_ENCODES, pending->number)->units);
+	uint32_t n_blocks = (uint32_t)(out->bytes / SL_CODEC_BLOCK_BYTES);
+	uint32_t units = answer_of(&cuda->codec, SL_ENCODES, pending->number)->units;
+	uint64_t bytes = out->bytes;
 
 	sl_cuda_move_ended(cuda, SL_ENCODES, pending->number);
-	if (bytes >= out->bytes) { /* stored as it is, behind the header */
-		from.alias += SL_CODEC_HEADER_BYTES;
-		bytes = out->bytes;
-	}
-	out->frame->encoded_bytes = bytes < out->bytes ? bytes : 0;
+	out->frame->encoded_bytes = 0;
+	if (sl_codec_is_stored(n_blocks, units, most_bytes_of(&cuda->codec, bytes)))
+		from.alias += SL_CODEC_HEADER_BYTES; /* where the kernel has put it as it is */
+	else
+		out->frame->encoded_bytes = bytes = sl_codec_coded_bytes(n_blocks, units);
 	out->pending.done = sl_cuda_out_copied;
 	if (!rc)
 		rc = coded_copy(out, &from, bytes);

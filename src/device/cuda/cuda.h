@@ -201,6 +201,7 @@ struct cuda_codec {
 	struct cuda_staged *staged;               /* of both directions */
 	unsigned n_staged;                        /* of each */
 	uint64_t chunk_bytes;                     /* the largest chunk that fits */
+	unsigned worth_parts; /* as prepare() of struct sl_device_codec */
 	struct {
 		uint64_t bytes, handle, alias;
 	} staging;
@@ -425,7 +426,7 @@ void sl_cuda_hash_wait(struct cuda *cuda, const struct cuda_slab *slab);
 void sl_cuda_codec_init(struct cuda *cuda);
 void sl_cuda_codec_fini(struct cuda *cuda); /* no move is under way */
 int sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes,
-			  uint64_t staging_bytes);
+			  uint64_t staging_bytes, unsigned worth_parts);
 int sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 			       struct sl_frame *frame, void (*done)(void *cookie, int rc),
 			       void *cookie);
