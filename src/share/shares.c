@@ -178,7 +178,8 @@ sl_share_comes(const struct sl_share_claim *claims, const uint64_t *shares, size
 	if (shares[me] < bytes || claims[me].has_bytes >= bytes)
 		return 0;
 	for (size_t i = 0; i < n; i++)
-		if (i != me && !claims[i].is_away && claims[i].has_bytes > shares[i])
+		if (i != me && !claims[i].is_away && claims[i].has_bytes > shares[i] &&
+		    claims[i].has_bytes > claims[i].least_bytes)
 			return 1;
 	return 0;
 }

@@ -181,6 +181,23 @@ who_is_stopped_keeps_what_it_holds_and_no_more(void **state)
 	assert_false(sl_share_comes(c, shares, 2, 1, 70)); /* nobody waits for it */
 }
 
+/* The least of a program may be more than its share: for want of room, or as it can give no more. */
+static void
+nobody_waits_for_what_is_the_least_of_another(void **state)
+{
+	struct sl_share_claim c[3] = {{30, 30, 30, NO_LIMIT, 30, 1, 1, 0, 0, 0, {0}},
+				      {30, 30, 30, NO_LIMIT, 30, 1, 1, 0, 0, 0, {0}},
+				      {90, 20, 20, NO_LIMIT, 10, 1, 0, 0, 0, 0, {0}}};
+	uint64_t shares[3];
+
+	(void)state;
+	sl_shares_decide(c, 3, 80, shares, &turns);
+	assert_true(shares[0] < 30 && shares[2] > 20);
+	assert_false(sl_share_comes(c, shares, 3, 2, shares[2]));
+	c[0].has_bytes = 31;
+	assert_true(sl_share_comes(c, shares, 3, 2, shares[2]));
+}
+
 static void
 claims_draw(struct sl_rng *rng, struct sl_share_claim *claims, size_t n)
 {
@@ -320,6 +337,7 @@ main(void)
 		cmocka_unit_test(a_budget_grows_into_room_that_nobody_has),
 		cmocka_unit_test(spare_room_does_not_wander),
 		cmocka_unit_test(who_is_stopped_keeps_what_it_holds_and_no_more),
+		cmocka_unit_test(nobody_waits_for_what_is_the_least_of_another),
 		cmocka_unit_test(random_programs_get_what_is_promised),
 	};
 
