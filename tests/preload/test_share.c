@@ -166,6 +166,7 @@ struct own_settings {
 	const char *text;
 	unsigned host_mib;
 	const char *host_room; /* NULL: the machine's memory */
+	unsigned device_mib;   /* 0: as much as there is; else without a disk */
 };
 
 static void
@@ -184,10 +185,13 @@ worker_run(int from, int to, const void *arg)
 	setenv("CUDA_STANDIN_DEVICE_BYTES", "512M", 1);
 	snprintf(text, sizeof(text), "%s/device", share_dir);
 	setenv("CUDA_STANDIN_SHARED", text, 1);
+	if (own_settings->device_mib)
+		setenv("SLUICE_STORE_BUDGET", "0", 1);
 	if (strstr(own_settings->text, "mode=off"))
 		work_open(&own.w, 4096, own_settings->host_mib); /* the driver serves it */
 	else
-		work_start(&own.w, 4096, own_settings->host_mib);
+		work_start(&own.w, own_settings->device_mib ? own_settings->device_mib : 4096,
+			   own_settings->host_mib);
 	CHECK(write(to, "!", 1) == 1);
 	while (read(from, &what, 1) == 1 && what != 'q') {
 		worker_do(what);
@@ -216,7 +220,7 @@ worker_await_times(const struct worker *worker, char what, unsigned times)
 static struct worker
 worker_start_with(const char *settings, unsigned host_mib)
 {
-	const struct own_settings own_settings = {settings, host_mib, NULL};
+	const struct own_settings own_settings = {settings, host_mib, NULL, 0};
 
 	return worker_fork(worker_run, &own_settings);
 }
@@ -585,7 +589,7 @@ static void
 host_memory_is_shared(void)
 {
 	static struct sl_book_row rows[SL_BOOK_ROWS];
-	const struct own_settings settings = {"share=1", 768, "96M"};
+	const struct own_settings settings = {"share=1", 768, "96M", 0};
 	struct worker workers[2];
 	uint64_t held = 0, has = 0;
 	struct sl_book *book;
@@ -616,6 +620,32 @@ host_memory_is_shared(void)
 		worker_end(&workers[i]);
 	CHECK(worker_number(&workers[0], "\"gpus\"", "store_write_spill") +
 	      worker_number(&workers[1], "\"gpus\"", "store_write_spill"));
+}
+
+/* What cannot go to a disk stays in host memory, and no more: frames of copies are not among it. */
+static void
+host_memory_without_a_disk_stays_within_its_budget(void)
+{
+	static struct sl_book_row rows[SL_BOOK_ROWS];
+	const struct own_settings settings = {"share=1", 16, "96M", 64};
+	struct worker worker = worker_fork(worker_run, &settings);
+	struct sl_book *book;
+	size_t n, me;
+
+	worker_ready(&worker);
+	worker_ask(&worker, 'a', 80 * MIB / BUFFER);
+	CHECK(!sl_book_open_existing(share_dir, SL_BOOK_OF_HOST "-96M", &book));
+	for (int round = 0; round < 5; round++) {
+		worker_ask(&worker, 'r', 1);
+		for (int look = 0; look < 8; look++) {
+			CHECK(!sl_book_read(book, rows, &n, &me) && n == 1);
+			CHECK(rows[0].claim.has_bytes <= 16 * MIB);
+			usleep(10000);
+		}
+	}
+	sl_book_close(book);
+	worker_ask(&worker, 'v', 1);
+	worker_end(&worker);
 }
 
 static void
@@ -828,6 +858,7 @@ main(int argc, char **argv)
 	RUN(room_is_left_as_the_user_says());
 	RUN(the_driver_out_of_memory_is_answered_by_giving_way());
 	RUN(host_memory_is_shared());
+	RUN(host_memory_without_a_disk_stays_within_its_budget());
 	RUN(orders_are_followed());
 	RUN(who_starts_suspended_waits_for_its_first_launch());
 	RUN(a_book_that_is_lost_is_found_again());

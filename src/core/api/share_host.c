@@ -77,17 +77,19 @@ host_want(void *arg)
 	return share->want ? share->want(share->want_arg) : sl_share_regions(share->space);
 }
 
-/* What cannot be spilled stays. */
+/* What cannot be spilled stays. Frames of copies do not: by them the budget would grow each time. */
 static uint64_t
 host_least(void *arg)
 {
-	struct sl_host_share *share = arg;
-	uint64_t chunk = share->space->config.large_chunk_bytes;
-	uint64_t least = SL_MEMBER_LEAST_CHUNKS * chunk;
-	uint64_t held = share->space->config.store_budget_bytes ? 0 : host_held(share);
+	struct sluice_space *s = ((struct sl_host_share *)arg)->space;
+	uint64_t least = SL_MEMBER_LEAST_CHUNKS * s->config.large_chunk_bytes, stays = 0;
 
-	held = sl_round_up(held, chunk);
-	return held > least ? held : least;
+	if (!s->config.store_budget_bytes) {
+		sl_space_lock(s);
+		stays = sl_round_up(s->host.settled_bytes, s->config.large_chunk_bytes);
+		sl_space_unlock(s);
+	}
+	return stays > least ? stays : least;
 }
 
 static uint64_t
