@@ -239,8 +239,11 @@ shared_count(void *arg, enum sl_member_event event, uint64_t n)
 		break;
 	case SL_MEMBER_TURN:
 		PL_COUNT(turns, n);
-		/* When it ends all data leave: host memory for them is pinned meanwhile. */
-		pl_gpu_expect(gpu, atomic_load(&gpu->allocated_bytes));
+		break;
+	case SL_MEMBER_RIPE:
+		/* Host memory for what leaves when it ends is pinned meanwhile. For all that was allocated, and from the
+		 * beginning on, that took two trainings half a minute: the driver's lock is for all programs. */
+		pl_gpu_expect(gpu, n);
 		break;
 	case SL_MEMBER_WAITED:
 		wait_count(n);

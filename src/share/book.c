@@ -40,7 +40,9 @@
 #define FILE_BYTES (HEAD_BYTES + SL_BOOK_ROWS * SLOT_BYTES)
 #define LOCKS_AT   ((off_t)1 << 40) /* of rows; behind them the one for growing */
 #define PATH_ROOM  1200
-#define FD_LEAST   900 /* programs get the lowest free number: few come so far */
+/* Programs get the lowest free number: few come so far. The kernel's first table has 64. For a larger one a process
+ * with threads waits until all processors have seen it: 20 to 50 ms (H100's machine). */
+#define FD_LEAST   40
 #define READ_TRIES \
 	3 /* of a row that is being written: a write takes less than a microsecond */
 #define OPEN_TRIES 4 /* of a file that others make or replace meanwhile */
@@ -128,6 +130,7 @@ book_advice(int error)
 	case EDQUOT:
 		return "; make room there, or name another directory in SLUICE_SHARE_DIR";
 	case ENOENT:
+	case ENOTDIR:
 	case EROFS:
 	case EACCES:
 		return "; let SLUICE_SHARE_DIR name a directory that this user can write "
@@ -661,6 +664,29 @@ sl_book_order_read(struct sl_book *book, struct sl_book_order *order)
 	return 0;
 }
 
+static int
+order_write(struct sl_book *book, unsigned slot, const struct sl_book_row *row,
+	    const struct sl_book_order *order)
+{
+	struct book_order record;
+
+	memset(&record, 0, sizeof(record));
+	record.start = row->start;
+	record.pid = row->pid;
+	record.order = *order;
+	record.check = check_of(&record, sizeof(record));
+	return slot_write(book, slot, offsetof(struct book_slot, order), &record,
+			  sizeof(record));
+}
+
+int
+sl_book_order_keep(struct sl_book *book, const struct sl_book_order *order)
+{
+	int rc = book_look(book);
+
+	return rc ? rc : order_write(book, (unsigned)book->slot, &book->own, order);
+}
+
 /* The first slot from *slot on that the process has. */
 static int
 row_find(struct sl_book *book, int pid, unsigned *slot, struct sl_book_row *row)
@@ -705,15 +731,7 @@ sl_book_order_give(struct sl_book *book, int pid, const struct sl_book_order *or
 	int rc;
 
 	while (!(rc = row_find(book, pid, &slot, &row))) {
-		struct book_order record;
-
-		memset(&record, 0, sizeof(record));
-		record.start = row.start;
-		record.pid = row.pid;
-		record.order = *order;
-		record.check = check_of(&record, sizeof(record));
-		rc = slot_write(book, slot, offsetof(struct book_slot, order), &record,
-				sizeof(record));
+		rc = order_write(book, slot, &row, order);
 		if (rc)
 			return rc;
 		given++;

@@ -89,6 +89,8 @@ void sl_book_unlock(struct sl_book *book);
 
 /* What the own row is asked for; *order zeroed: nothing yet. */
 int sl_book_order_read(struct sl_book *book, struct sl_book_order *order) SL_MUST_CHECK;
+/* Put an order that was given before beside the own row. Errors as sl_book_write(). */
+int sl_book_order_keep(struct sl_book *book, const struct sl_book_order *order) SL_MUST_CHECK;
 /* The order of the process pid, of this book's reader's name space, as it stands, and a new one in its
  * place, for all of its rows. -ESRCH: it is not in the book. */
 int sl_book_order_of(struct sl_book *book, int pid, struct sl_book_order *order) SL_MUST_CHECK;

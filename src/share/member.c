@@ -171,20 +171,36 @@ idle_find(struct sl_member *m, uint64_t now)
 	m->row.claim.is_idle = 1;
 }
 
+/* The last order stands until there is another one. One that is not in the book any more was lost with it, or
+ * damaged, and is put there again; or it is just being replaced, as a second look tells. */
+static void
+order_read(struct sl_member *m)
+{
+	struct sl_book_order order;
+
+	if (!m->book || sl_book_order_read(m->book, &order))
+		return;
+	if (order.number || !m->order.number) {
+		m->order = order;
+		m->order_misses = 0;
+	} else if (m->order_misses++) {
+		sl_ignore(sl_book_order_keep(m->book, &m->order)); /* it is tried again */
+	}
+}
+
 /* The gate of a suspended program is shut here. It opens when the budget has followed. */
 static void
 order_look(struct sl_member *m)
 {
-	struct sl_book_order order;
+	const struct sl_book_order *order = &m->order;
 	int suspended = m->settings.is_suspended;
 
-	if (!m->book || sl_book_order_read(m->book, &order))
-		return;
+	order_read(m);
 	m->row.claim.limit_bytes = m->settings.limit_bytes;
-	if (order.number) {
-		suspended = order.suspend != 0;
-		if (order.limit_bytes < m->settings.limit_bytes)
-			m->row.claim.limit_bytes = order.limit_bytes;
+	if (order->number) {
+		suspended = order->suspend != 0;
+		if (order->limit_bytes < m->settings.limit_bytes)
+			m->row.claim.limit_bytes = order->limit_bytes;
 	}
 	m->row.claim.is_suspended = (uint8_t)suspended;
 	if (suspended)

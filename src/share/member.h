@@ -44,8 +44,9 @@ enum sl_member_event {
 	SL_MEMBER_RAISED,  /* a larger budget */
 	SL_MEMBER_LOWERED, /* a smaller one */
 	SL_MEMBER_TURN,    /* it has got the turn */
-	SL_MEMBER_WAITED,  /* it does not wait for one any more; n: ns that it has */
-	SL_MEMBER_STUCK,   /* it can give up no more, said once; why is the last error */
+	SL_MEMBER_RIPE, /* its turn ends soon; n: bytes that it has left then, if it ends at a low */
+	SL_MEMBER_WAITED, /* it does not wait for one any more; n: ns that it has */
+	SL_MEMBER_STUCK,  /* it can give up no more, said once; why is the last error */
 	SL_MEMBER_LOST /* it is not in the book any more, said once; why is the last error */
 };
 
@@ -133,6 +134,9 @@ struct sl_member {
 	int gives; /* a step was taken in this look, and there is more to give */
 	struct sl_member_growth grows;
 	struct sl_member_peak wants;
+	struct sl_book_order order; /* the last one; number 0: none was given */
+	unsigned order_misses;      /* looks in a row that did not find it in the book */
+	int ripe_told;              /* that its turn ends soon */
 	/* atomic: relaxed would do: looked at again and again by who waits for room. */
 	_Atomic uint64_t grow_to;
 	_Atomic uint64_t most_bytes; /* that the budget may become now. As grow_to */

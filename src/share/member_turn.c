@@ -83,7 +83,9 @@ grow_look(struct sl_member *m, uint64_t now)
 	atomic_store(&m->grow_to, has + more);
 	if (now - grows->grew_ns > ASK_NS)
 		grows->stuck_until_ns = now + GIVE_NS;
-	if (!more || now < grows->stuck_until_ns)
+	if (!more || now < grows->stuck_until_ns ||
+	    (sl_member_budget_next(m) <= has &&
+	     !sl_share_comes(m->claims, m->shares, m->n, m->me, has + more)))
 		grow_end(m, now);
 }
 
@@ -108,6 +110,7 @@ turn_take(struct sl_member *m, uint64_t now)
 		if (m->turns.next == m->me) {
 			sl_turn_take(&m->turn, own, sl_turn_newest(m->claims, m->n), now);
 			m->wants.least_bytes = UINT64_MAX;
+			m->ripe_told = 0;
 			sl_member_shares_find(m); /* with the turn */
 			own->turn.swap_ns = (uint64_t)((double)room_to_come(m) * 1e9 /
 						       (double)m->grows.rate);
@@ -144,6 +147,10 @@ sl_member_turn_follow(struct sl_member *m)
 	uint64_t now = sl_now_ns();
 	int shut;
 
+	if (own->turn.has && turns->is_ripe && !m->ripe_told++)
+		m->ops->count(m->arg, SL_MEMBER_RIPE,
+			      m->wants.least_bytes < own->want_bytes ? m->wants.least_bytes
+								     : own->want_bytes);
 	if (own->turn.has &&
 	    (turns->holder != m->me || turns->is_over || (turns->is_ripe && is_low(m)))) {
 		turn_give_up(m, now);

@@ -29,10 +29,12 @@ struct program {
 	uint64_t resumed_with; /* its budget when it was let go */
 	int error;             /* of giving up memory */
 	unsigned stuck;        /* how often it said so */
+	uint64_t leaves;       /* when its turn ends: as it was told last */
 	bool rests;            /* launches nothing */
 };
 
 static struct program programs[2];
+static bool book_is_removed;
 
 /* ---- what a program says ---- */
 
@@ -107,8 +109,9 @@ shrink(void *arg, uint64_t bytes, uint64_t until_ns, uint64_t *got)
 static void
 count(void *arg, enum sl_member_event event, uint64_t n)
 {
-	(void)n;
-	assert_int_not_equal(event, SL_MEMBER_LOST);
+	if (event == SL_MEMBER_RIPE)
+		((struct program *)arg)->leaves = n;
+	assert_true(event != SL_MEMBER_LOST || book_is_removed);
 	((struct program *)arg)->stuck += event == SL_MEMBER_STUCK;
 }
 
@@ -124,6 +127,16 @@ static const struct sl_member_ops ops = {.held = budget,
 					 .grow = grow,
 					 .shrink = shrink,
 					 .count = count};
+
+static void
+book_remove(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/book-gpu-test", share_dir);
+	assert_int_equal(unlink(path), 0);
+	book_is_removed = true;
+}
 
 /* ---- turns ---- */
 
@@ -230,6 +243,24 @@ one_of_even_size_keeps_its_turn_to_the_end(void **state)
 	assert_int_equal(turn_play(LOW, 8, MOST), 0);
 }
 
+/* Before its turn ends a program is told what will leave: what it has between two steps. */
+static void
+what_will_leave_is_told_before_the_end(void **state)
+{
+	struct program *holder;
+	int kept;
+
+	(void)state;
+	for (int i = 0; i < LOOKS_MAX; i++) {
+		programs[0].leaves = programs[1].leaves = 0;
+		kept = turn_play(LOW, 5, MOST);
+		holder = has_turn(&programs[0]) ? &programs[0] : &programs[1];
+		if (kept == 1 && !holder->leaves && look_at(holder, 7, MOST) == 1)
+			break;
+	}
+	assert_int_equal(holder->leaves, LOW);
+}
+
 /* The turn goes to the other one, which grows into what the first one gives. */
 static void
 the_other_one_is_next(void **state)
@@ -323,6 +354,69 @@ who_can_give_no_more_keeps_two_chunks_more(void **state)
 	both_ordered(0);
 	for (int i = 0; i < 4; i++)
 		sl_member_look(&programs[i % 2].member);
+}
+
+/* Who has the turn does not wait for what the other one cannot give. */
+static void
+nobody_waits_for_who_can_give_no_more(void **state)
+{
+	struct program *p = &programs[0], *stuck = &programs[1];
+
+	(void)state;
+	both_suspend_to(least(p));
+	both_ordered(0);
+	for (int i = 0; i < LOOKS_MAX && stuck->budget < MOST; i++)
+		sl_member_look(&stuck->member);
+	stuck->error = -ENOSPC;
+	for (int i = 0; i < LOOKS_MAX && !(stuck->stuck && has_turn(p)); i++) {
+		if (has_turn(stuck)) /* it is over */
+			stuck->member.turn.began_ns = 1;
+		sl_member_look(&programs[i % 2].member);
+	}
+	assert_true(stuck->stuck && has_turn(p));
+	for (int i = 0; i < LOOKS_MAX && p->member.gates & SL_GATE_ROOM; i++) {
+		p->member.turn.began_ns = sl_now_ns();
+		stuck->member.stuck_ns = sl_now_ns();  /* it says so all the time */
+		p->member.grows.grew_ns = sl_now_ns(); /* it has not waited yet */
+		sl_member_look(&stuck->member);
+		sl_member_look(&p->member);
+	}
+	assert_false(p->member.gates & SL_GATE_ROOM);
+	assert_true(p->budget < MOST);
+	stuck->error = 0;
+	stuck->member.stuck_ns = 0;
+	both_suspend_to(least(p));
+	both_ordered(0);
+	for (int i = 0; i < 4; i++)
+		sl_member_look(&programs[i % 2].member);
+}
+
+/* The book is removed, or what it says of the order damaged: the order stands, and the next one is followed. */
+static void
+an_order_outlives_its_book(void **state)
+{
+	struct program *p = &programs[0];
+	struct sl_book_order none = {.number = 0}, order = {.number = 0};
+
+	(void)state;
+	both_suspend_to(least(p));
+	assert_int_equal(sl_book_order_keep(p->member.book, &none), 0);
+	for (int i = 0; i < LOOKS_MAX && !order.number; i++) {
+		sl_member_look(&p->member);
+		assert_true(p->member.row.claim.is_suspended);
+		assert_int_equal(sl_book_order_read(p->member.book, &order), 0);
+	}
+	assert_true(order.number && order.suspend);
+	book_remove();
+	order.number = 0;
+	for (int i = 0; i < LOOKS_MAX && !order.number; i++) {
+		sl_member_look(&p->member);
+		assert_true(p->member.row.claim.is_suspended);
+		p->member.rejoined_ns = 0; /* as a second later */
+		if (p->member.book && sl_book_order_read(p->member.book, &order))
+			order.number = 0; /* it is the old book still */
+	}
+	assert_true(order.number && order.suspend);
 }
 
 static void
@@ -422,11 +516,14 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_turn_is_given_up_at_the_low_of_allocation),
 		cmocka_unit_test(one_of_even_size_keeps_its_turn_to_the_end),
+		cmocka_unit_test(what_will_leave_is_told_before_the_end),
 		cmocka_unit_test(the_other_one_is_next),
 		cmocka_unit_test(who_is_resumed_has_its_room_before_it_goes_on),
 		cmocka_unit_test(who_can_give_no_more_keeps_two_chunks_more),
+		cmocka_unit_test(nobody_waits_for_who_can_give_no_more),
 		cmocka_unit_test(a_crowd_has_no_room_for_the_least_of_each),
 		cmocka_unit_test(an_idle_one_is_asked_for_a_step),
+		cmocka_unit_test(an_order_outlives_its_book), /* the last one: it removes the book */
 	};
 
 	return cmocka_run_group_tests(tests, both_join, both_leave);

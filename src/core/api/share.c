@@ -236,6 +236,7 @@ space_count(void *arg, enum sl_member_event event, uint64_t n)
 		counter = SLUICE_COUNTER_TURNS;
 		break;
 	case SL_MEMBER_WAITED: /* the gate counts launches that wait */
+	case SL_MEMBER_RIPE: /* regions do not come and go as allocations do: evictions tell what leaves */
 		return;
 	case SL_MEMBER_STUCK:
 		sl_log(SL_WARN, "share",
