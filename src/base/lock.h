@@ -106,7 +106,7 @@ enum sl_lock_rank {
 	 * nothing, are made under it. */
 	SL_RANK_MOVES,
 	/* Free lists of frames. System calls that give memory back are made outside
-	 * it. */
+	 * it. And, never with it, the registering of a frame, which is a driver call. */
 	SL_RANK_FRAMES,
 	/* The queue of a store engine: submission only, never while waiting for
 	 * completions. */

@@ -422,6 +422,7 @@ sl_device_cuda_create(const struct sl_device_config *config, int ordinal,
 	cuda->pinned = config->pinned;
 	cuda->pinned_arg = config->pinned_arg;
 	sl_mutex_init(&cuda->pools.lock, SL_RANK_FRAMES);
+	sl_mutex_init(&cuda->registering, SL_RANK_FRAMES);
 	sl_mutex_init(&cuda->moves.lock, SL_RANK_MOVES);
 	sl_cuda_hash_init(cuda);
 	sl_cuda_codec_init(cuda);

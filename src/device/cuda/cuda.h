@@ -243,6 +243,7 @@ struct cuda {
 	_Atomic uint64_t slab_bytes; /* of all slabs, free or not */
 	/* atomic: relaxed: who sees it late is refused once more. */
 	_Atomic int registers_nothing; /* the driver refuses to register memory */
+	struct sl_mutex registering;   /* of one frame at a time; a leaf */
 	struct cuda_ahead ahead;
 	struct cuda_moves moves;
 	struct cuda_hash hash;
