@@ -3,12 +3,15 @@
  * What a launch costs its thread, and when a program that has just begun has run its first one. For
  * bench/programs/share. C that is C++ as well: built by nvcc, or by a C compiler for the stand-in driver.
  *
+ * A second thread sleeps, as CUDA programs have some: what all processors have to see takes longer then.
+ *
  * launches measure  prints "ready" (seconds of the monotonic clock) and "launch_ns": of the least of ROUNDS bursts
  * launches hold     has launched once, prints "holds", and ends when its input does
  *
- * Threads: one.
+ * Threads: the other one waits.
  */
 #include <cuda.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -89,15 +92,25 @@ measure(double ready)
 	return 0;
 }
 
+static void *
+sleep_main(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pause();
+	return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
 	const char *what = argc == 2 ? argv[1] : "";
+	pthread_t sleeper;
 	char unused;
 
 	if (strcmp(what, "measure") && strcmp(what, "hold"))
 		return fprintf(stderr, "usage: launches measure|hold\n"), 2;
-	if (prepare())
+	if (pthread_create(&sleeper, NULL, sleep_main, NULL) || prepare())
 		return 1;
 	if (!strcmp(what, "measure"))
 		return measure(seconds_now());

@@ -18,7 +18,7 @@ driver=$SLUICE_STANDIN_PLAIN
 ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
 "$CC" -O1 -I. "$SLUICE_SOURCE_DIR/tests/cli/share_steps.c" "$driver" "-Wl,-rpath,$(dirname "$driver")" \
 	-o share_steps &&
-	"$CC" -O1 -I. -x c "$SLUICE_SOURCE_DIR/bench/programs/launches.cu" -x none "$driver" \
+	"$CC" -O1 -I. -x c "$SLUICE_SOURCE_DIR/bench/programs/launches.cu" -x none "$driver" -pthread \
 		"-Wl,-rpath,$(dirname "$driver")" -o launches || exit 1
 for name in share_steps launches; do
 	"$CC" -O1 -D_GNU_SOURCE "-DTWIN_PROGRAM=\"$name\"" -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
