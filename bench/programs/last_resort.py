@@ -3,13 +3,14 @@
 """What PyTorch's last-resort pool by Sluice costs: nothing while memory suffices, and how much where a
 training step lacks some.
 
-    bench/programs/last_resort.py [--gib 20] [--lacks 2] [--steps 6]
+    bench/programs/last_resort.py [--gib 20] [--lacks 2] [--steps 12]
 
 LIBSLUICE_PATH names the library, PYTHONPATH its module (python/), unless the wheel is installed. The
 program trains a network that needs --gib of GPU memory; another tensor takes up the rest of the card, so
 that --lacks GiB of it are missing. Three runs, each in a process of its own: with enough memory and no
 pool, with enough and a pool, and with too little and a pool. Prints one line of JSON, with machine and
-date: seconds of a step, and ratios. The losses of all runs are equal.
+date: seconds of a step, and ratios. The first steps that lack memory teach what is to be moved: the second
+half of the steps counts, and all of them are printed. The losses of all runs are equal.
 """
 
 import argparse
@@ -64,7 +65,7 @@ def train(args):
                 free = torch.cuda.mem_get_info()[0]
                 # Not of PyTorch's allocator, which would give it back.
                 hog.append(hog_take(free - room))
-    print(json.dumps({"step": statistics.median(seconds[2:]), "steps": seconds, "losses": losses, "peak": peak,
+    print(json.dumps({"step": statistics.median(seconds[2 + args.steps // 2:]), "steps": seconds, "losses": losses, "peak": peak,
                       "layers": layers, "batch": batch, "pool": bool(pool)}))
 
 
@@ -91,7 +92,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=int, default=20, help="GPU memory that a step needs")
     parser.add_argument("--lacks", type=int, default=2, help="GiB of it that are not there")
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=12)
     for hidden in ("--train", "--pool", "--short"):
         parser.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -113,6 +114,7 @@ def main():
         "seconds": {name: round(run["step"], 4) for name, run in runs.items() if "step" in run},
         "pool_while_enough": round(runs["enough, pool"]["step"] / first, 3),
         "pool_when_short": round(runs["too little, pool"]["step"] / first, 3),
+        "steps_when_short": [round(second, 3) for second in runs["too little, pool"]["steps"][2:]],
         "short_without_pool": "fails, as it must" if without and "OutOfMemory" in without.replace(" ", "") else
         "did not fail for lack of memory"}))
 

@@ -16,6 +16,7 @@ import torch
 
 from sluice._library import Error, path, preloaded
 from sluice._memory import torch_space
+from sluice._saved import Saved
 from sluice._space import bytes_of, configure, is_made
 
 _SMALL = 1 << 19  # bytes of a tensor that PyTorch cuts from its small segments of 2 MiB
@@ -59,7 +60,11 @@ def last_resort(size: Union[int, str]) -> Optional[Any]:
     """Memory of the host for PyTorch to use when the GPU's is out: nothing changes until then.
 
     size: how much is pinned now, at some 3 GB/s. Kernels reach it over the link. It serves tensors of the
-    stream that is current in this call. Returns the pool; None: under `sluice run`, which needs none.
+    stream that is current in this call. After a step of an optimizer that lacked memory, the first tensors that
+    a forward pass saves for the backward pass go there: they are copied back, instead of being read from there
+    again and again. Hooks of saved tensors do that, of this thread's graphs. torch.cuda.max_memory_allocated()
+    and the like begin anew.
+    Returns the pool; None: under `sluice run`, which needs none.
     Raises Error (ENOTSUP: this PyTorch has no use_on_oom; ENOBUFS, ENOMEM: the host has less) and ValueError.
     """
     size = bytes_of(size)
@@ -68,6 +73,7 @@ def last_resort(size: Union[int, str]) -> Optional[Any]:
     if not is_made():
         configure(device="cuda", device_budget="64M")  # it takes none of the GPU's memory
     made = _pool(allocator(host=True), use_on_oom=True)
+    before = torch.cuda.memory_reserved()
     with torch.cuda.use_mem_pool(made):
         try:
             held = [torch.empty(size, dtype=torch.uint8, device="cuda")]
@@ -76,4 +82,6 @@ def last_resort(size: Union[int, str]) -> Optional[Any]:
             raise Error(errno.ENOMEM, f"sluice.torch.last_resort: {size} bytes of host memory cannot be had: the line "
                                       "before says why; host_budget limits it") from None
     del held  # PyTorch keeps them in the pool
+    torch.cuda.reset_peak_memory_stats()  # they would be in it
+    _kept.append(Saved(made, size, torch.cuda.memory_reserved() - before))
     return made

@@ -348,7 +348,14 @@ def pretended_torch(pool_class):
 
     memory = types.SimpleNamespace(CUDAPluggableAllocator=Pluggable)
     cuda = types.SimpleNamespace(memory=memory, MemPool=pool_class, use_mem_pool=use_mem_pool,
-                                 OutOfMemoryError=OutOfMemoryError)
+                                 OutOfMemoryError=OutOfMemoryError, current_device=lambda: 0,
+                                 current_stream=lambda: types.SimpleNamespace(cuda_stream=0), memory_reserved=lambda: 0,
+                                 reset_peak_memory_stats=lambda: None)
+    # What is moved where memory is short: python_saved_try.py.
+    module("torch.multiprocessing")
+    module("torch.multiprocessing.reductions", StorageWeakRef=None)
+    module("torch.optim")
+    module("torch.optim.optimizer", register_optimizer_step_post_hook=lambda hook: None)
     return module("torch", cuda=cuda, empty=empty, uint8="uint8", __version__="0.0")
 
 
