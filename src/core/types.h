@@ -417,7 +417,8 @@ struct sluice_space {
 		uint64_t evicted_bytes; /* frames that evictions have asked for so far */
 		uint64_t frames_peak_bytes; /* the most that evictions have found held */
 		uint64_t announced_bytes; /* the most that it was said to get: sl_host_expect() */
-		size_t expect_skip; /* evictions until the device is told again */
+		size_t expect_skip;     /* evictions until the device is told again */
+		uint64_t expect_number; /* how often it was told */
 		int maps; /* kernels have used a frame: those to come are made for that as well */
 		struct sl_host_queue list[SL_HOST_LIST_COUNT];
 	} host;

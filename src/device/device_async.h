@@ -189,11 +189,13 @@ struct sl_device_codec {
 		      struct sl_frame *to);
 };
 
-/* What is wanted of a pool: so much of one size, and at most so much of all sizes. */
+/* What is wanted of a pool in all, what core has of it included: so much of one size, and at most so much of all
+ * sizes. */
 struct sl_pool_want {
 	uint64_t bytes; /* a chunk size */
 	uint64_t wanted_bytes, room_bytes;
-	int mappable; /* of frames: which of the two kinds (device.h) */
+	uint64_t number; /* of frames: these grow. One that comes late changes nothing */
+	int mappable;    /* of frames: which of the two kinds (device.h) */
 };
 
 /* Role: memory is dear, and made ahead. */
@@ -207,10 +209,9 @@ struct sl_device_pool {
 	/* Free and total memory of the device, all programs counted. 0 or -EIO. One driver call. */
 	int (*memory)(struct sl_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
 	/*
-	 * Frames may still be wanted: so many beyond those that core has. The device may make them
-	 * ahead, on a thread of its own, and keeps no more free frames than room_bytes, or what it
-	 * keeps anyway. Counts down by what frame_get() gives; a later call takes the place of this
-	 * one. Does not block.
+	 * Frames are wanted. The device may make those that core does not have yet ahead, on a thread
+	 * of its own. It keeps no more free frames than there is room, or what it keeps anyway. A
+	 * later call takes the place of this one. Does not block.
 	 */
 	void (*frames_expect)(struct sl_device *dev, const struct sl_pool_want *want);
 	/*

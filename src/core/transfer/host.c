@@ -187,8 +187,8 @@ frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
  * are addresses rather than data: for those, a quarter more than the most that was held at once so far. What
  * was announced is wanted as well, but no more than has been used so far: a pool may be larger than its use.
  */
-static void
-host_wants(const struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
+SL_HELD static void
+host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
 {
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
@@ -215,13 +215,14 @@ host_wants(const struct sluice_space *s, enum sl_staging_use use, struct sl_pool
 		data = likely;
 	if (data > most)
 		data = most;
-	want->wanted_bytes = data > have ? data - have : 0;
-	want->room_bytes = most > have ? most - have : 0;
+	want->wanted_bytes = data;
+	want->room_bytes = most;
+	want->number = ++s->host.expect_number;
 	want->mappable = frame_is_mappable(s, use);
 }
 
 /* At an eviction. 0: nothing to say now: with many regions it is said more rarely. */
-static int
+SL_HELD static int
 host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
 {
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
@@ -238,22 +239,18 @@ host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want
 	return 1;
 }
 
-/* What chunks of this size can still want of the device. */
+/* What chunks of this size can want of the device. */
 SL_HELD static void
 device_wants(const struct sluice_space *s, struct sl_pool_want *want)
 {
-	uint64_t data = 0;
 
 	for (size_t i = 0; i < s->n_regions; i++) {
 		const struct sl_region *r = s->regions[i];
 
-		data += r->chunk_bytes == want->bytes ? r->n_chunks * r->chunk_bytes : 0;
+		if (r->chunk_bytes == want->bytes)
+			want->wanted_bytes += r->n_chunks * r->chunk_bytes;
 	}
 	want->room_bytes = s->dev.budget_bytes;
-	want->room_bytes -= want->room_bytes < s->dev.used_bytes ? want->room_bytes
-								 : s->dev.used_bytes;
-	data -= data < s->dev.used_bytes ? data : s->dev.used_bytes;
-	want->wanted_bytes = data < want->room_bytes ? data : want->room_bytes;
 }
 
 void
@@ -341,11 +338,8 @@ sl_host_get(struct sl_chunk *c, enum sl_staging_use use, struct sl_host **out)
 	since = sl_event_now(s);
 	sl_space_unlock(s);
 
-	if (expect) {
-		want.wanted_bytes += bytes;
-		want.room_bytes += bytes;
+	if (expect)
 		s->device->pool->frames_expect(s->device, &want);
-	}
 	h = sl_calloc(1, sizeof(*h));
 	rc = h ? host_frame_get(s->device, mappable, bytes, &h->frame)
 	       : sl_fail(-ENOMEM, "host: out of memory");

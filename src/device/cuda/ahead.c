@@ -2,9 +2,9 @@
 /*
  * Frames made ahead. Pinning host memory takes ten times as long as copying to it. So the first
  * eviction of data would run at the speed of pinning. When core says that frames are expected,
- * threads make free ones, until there are as many as core may still ask for. The size asked for
- * last comes first. All free frames stay within the limit that core named. Frames that core takes
- * count against it at once. They are of the kind named or asked for last.
+ * threads make free ones, until there are as many as core wants in all, with those that it has. The
+ * size asked for last comes first. All frames stay within the limit that core named. They are of
+ * the kind named or asked for last.
  *
  * The first thread also gives surplus free frames back to the system. That takes time, holds the
  * driver's lock, and may have to wait for a copy. It waits until no frame has come or gone for a
@@ -81,9 +81,10 @@ class_wanted(const struct cuda *cuda)
 	for (int i = 0; i < SL_CUDA_CLASSES; i++) {
 		int class = (cuda->pools.expected_last + i) % SL_CUDA_CLASSES;
 		uint64_t bytes = sl_cuda_class_bytes(class);
-		uint64_t n = frames_free(cuda, class) + cuda->ahead.making_n[class];
+		uint64_t n = frames_free(cuda, class) + cuda->ahead.making_n[class] + 1;
 
-		if ((n + 1) * bytes <= cuda->pools.expected_bytes[class] &&
+		if (cuda->pools.frame_used_bytes + n * bytes <=
+			    cuda->pools.expected_bytes[class] &&
 		    have + bytes <= cuda->pools.frame_limit_bytes)
 			return class;
 	}
@@ -253,10 +254,13 @@ sl_cuda_frames_expect(struct sl_device *dev, const struct sl_pool_want *want)
 	if (class < 0)
 		return;
 	sl_mutex_lock(&cuda->pools.lock);
-	cuda->pools.expected_bytes[class] = want->wanted_bytes < want->room_bytes
-						    ? want->wanted_bytes
-						    : want->room_bytes;
-	cuda->pools.frame_limit_bytes = cuda->pools.frame_used_bytes + want->room_bytes;
+	if (want->number < cuda->pools.expected_number) {
+		sl_mutex_unlock(&cuda->pools.lock);
+		return;
+	}
+	cuda->pools.expected_number = want->number;
+	cuda->pools.expected_bytes[class] = want->wanted_bytes;
+	cuda->pools.frame_limit_bytes = want->room_bytes;
 	cuda->pools.expected_last = class;
 	cuda->pools.asked = want->mappable ? SL_CUDA_MAPPABLE : SL_CUDA_COPIED;
 	if (!cuda->ahead.n_threads && !cuda->ahead.refused && class_wanted(cuda) >= 0)
@@ -296,10 +300,5 @@ sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes, enum cuda_frame_kind kin
 	cuda->pools.asked = kind;
 	cuda->pools.frame_used_bytes += bytes;
 	cuda->pools.active_ns = sl_now_ns();
-	for (int class = 0; class < SL_CUDA_CLASSES; class ++) {
-		uint64_t *expected = &cuda->pools.expected_bytes[class];
-
-		*expected -= bytes < *expected ? bytes : *expected;
-	}
 	sl_mutex_unlock(&cuda->pools.lock);
 }

@@ -234,8 +234,9 @@ struct cuda {
 		uint64_t slab_free_bytes, frame_free_bytes;
 		uint64_t slab_free_n[SL_CUDA_CLASSES];
 		uint64_t frame_cache_bytes; /* set once: free frames kept, or what is left of the limit */
-		/* What may still be asked for; frames that core has, and may have, of all sizes. */
+		/* What is wanted in all; frames that core has, and may have, of all sizes. */
 		uint64_t expected_bytes[SL_CUDA_CLASSES], frame_used_bytes, frame_limit_bytes;
+		uint64_t expected_number;   /* of the newest call */
 		int expected_last;          /* class */
 		enum cuda_frame_kind asked; /* for last */
 		uint64_t active_ns;         /* when a frame was put or taken last */
@@ -331,7 +332,7 @@ void sl_cuda_ahead_init(struct cuda *cuda);
 void sl_cuda_ahead_stop(struct cuda *cuda); /* waits for the frames that are being made */
 void sl_cuda_frames_wait(struct cuda *cuda); /* until those that are expected are made */
 void sl_cuda_frames_expect(struct sl_device *dev, const struct sl_pool_want *want);
-/* A frame of this kind was asked for: as much less is expected. */
+/* A frame of this kind was asked for: core has it. */
 void sl_cuda_frames_taken(struct cuda *cuda, uint64_t bytes, enum cuda_frame_kind kind);
 /* Whether free frames, with so many bytes more of them, are more than may be kept. Under pools.lock. */
 int sl_cuda_frames_exceed(const struct cuda *cuda, uint64_t more_bytes);

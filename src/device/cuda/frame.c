@@ -209,14 +209,16 @@ sl_cuda_slab_get(struct cuda *cuda, uint64_t bytes, struct cuda_slab **out)
 }
 
 static int
-slabs_lack(struct cuda *cuda, int class, uint64_t wanted_bytes, uint64_t room_bytes)
+slabs_lack(struct cuda *cuda, int class, const struct sl_pool_want *want)
 {
-	uint64_t bytes = sl_cuda_class_bytes(class);
+	uint64_t bytes = sl_cuda_class_bytes(class), all, used;
 	int lacks;
 
 	sl_mutex_lock(&cuda->pools.lock);
-	lacks = (cuda->pools.slab_free_n[class] + 1) * bytes <= wanted_bytes &&
-		cuda->pools.slab_free_bytes + bytes <= room_bytes;
+	all = atomic_load(&cuda->slab_bytes);
+	used = all - cuda->pools.slab_free_bytes;
+	lacks = used + (cuda->pools.slab_free_n[class] + 1) * bytes <= want->wanted_bytes &&
+		all + bytes <= want->room_bytes;
 	sl_mutex_unlock(&cuda->pools.lock);
 	return lacks;
 }
@@ -232,8 +234,7 @@ sl_cuda_pool_fill(struct sl_device *dev, const struct sl_pool_want *chunks)
 	if (class < 0 || sl_cuda_enter(cuda))
 		return;
 	/* Where one cannot be made, whoever needs it will be told why. */
-	while (slabs_lack(cuda, class, chunks->wanted_bytes, chunks->room_bytes) &&
-	       !slab_make(cuda, class, &slab))
+	while (slabs_lack(cuda, class, chunks) && !slab_make(cuda, class, &slab))
 		sl_cuda_slab_put(cuda, slab);
 	sl_cuda_leave(cuda);
 }
