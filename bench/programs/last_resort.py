@@ -65,8 +65,8 @@ def train(args):
                 free = torch.cuda.mem_get_info()[0]
                 # Not of PyTorch's allocator, which would give it back.
                 hog.append(hog_take(free - room))
-    print(json.dumps({"step": statistics.median(seconds[2 + args.steps // 2:]), "steps": seconds, "losses": losses, "peak": peak,
-                      "layers": layers, "batch": batch, "pool": bool(pool)}))
+    print(json.dumps({"step": statistics.median(seconds[2 + args.steps // 2:]), "steps": seconds, "losses": losses,
+                      "peak": peak, "layers": layers, "batch": batch, "pool": bool(pool)}))
 
 
 def hog_take(size):

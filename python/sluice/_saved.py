@@ -74,7 +74,7 @@ class Saved:
         return sum(segment["allocated_size"] for segment in torch.cuda.memory_snapshot(self.pool.id))
 
     def _stepped(self, *_: Any) -> None:
-        self.moved.clear()
+        self.moved.clear()  # what is in the pool then is not ours
         lacking = self._lacking()
         if lacking > 0:
             self.quota = min(self.size, max(self.quota + self._in_pool(), lacking + lacking // 4))

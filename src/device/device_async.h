@@ -164,8 +164,8 @@ struct sl_device_hash {
 struct sl_device_codec {
 	/*
 	 * Make ready what the first chunk needs, of at most chunk_bytes, in at most staging_bytes of device
-	 * memory beside that of chunks. A chunk of which worth_parts (of SL_CODEC_WORTH_ALL) would be left, or
-	 * more, is to go as it is. Blocks on that, and on kernels that run. Errors, with text: -ENOTSUP:
+	 * memory beside that of chunks. A chunk of which more than worth_parts (of SL_CODEC_WORTH_ALL) would be
+	 * left is to go as it is. Blocks on that, and on kernels that run. Errors, with text: -ENOTSUP:
 	 * this driver or GPU has no kernels of ours, -ENOMEM, -ENOSPC: staging is too small. Then
 	 * absent_start() fails alike. A second call does nothing.
 	 */

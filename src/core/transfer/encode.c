@@ -7,8 +7,8 @@
  *
  * Automatic encoding asks two questions:
  * - Is the link in use? An idle one is faster without.
- * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is the next 1,
- *   2, 4 .. 64 times.
+ * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is
+ *   the next 1, 2, 4 .. 64 times.
  *
  * Data that are only read go out once. They may have gone as they are: staging was full. So such a chunk is
  * encoded when it is to be dropped, if nothing else is on its way out then.

@@ -180,7 +180,7 @@ frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
 }
 
 /*
- * What evictions may still want of the host tier, for a device whose frames are dear (frames_expect).
+ * What evictions may want of the host tier in all, for a device whose frames are dear (frames_expect).
  * Not more than there is room for; nor than the data of this size that have no place on the device; nor,
  * unless host memory is to be pinned early, than as much again as was evicted so far: what is set aside
  * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
@@ -243,7 +243,6 @@ host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want
 SL_HELD static void
 device_wants(const struct sluice_space *s, struct sl_pool_want *want)
 {
-
 	for (size_t i = 0; i < s->n_regions; i++) {
 		const struct sl_region *r = s->regions[i];
 
