@@ -148,6 +148,10 @@ why_of(const struct look_at *look, size_t i, char *buf, size_t buf_bytes)
 		return "suspended: sluice resume";
 	if (*turn_of(look, i, buf, buf_bytes))
 		return buf;
+	if (claim->has_bytes > claim->limit_bytes)
+		return claim->has_bytes > claim->least_bytes
+			       ? "its limit: it gives way"
+			       : "its limit: it can give no more";
 	if (claim->has_bytes >= usable_of(claim))
 		return claim->limit_bytes < claim->want_bytes ? "its limit" : "";
 	if (claim->has_bytes < look->shares[i])

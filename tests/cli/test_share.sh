@@ -231,6 +231,7 @@ echo >&"${inputs[tight]}"
 "$SLUICE_BIN" resume "${pids[tight]}" || fail "resume of one that could not give all: exit status $?"
 await tight.out round 1
 "$SLUICE_BIN" limit "${pids[tight]}" --device-memory 8M >said || fail "limit of one that cannot give all: exit status $?"
+ps_await "${pids[tight]} .* its limit: it can give no more$"
 printf '\n%.0s' $(seq 4) >&"${inputs[tight]}"
 await tight.out round 5
 end tight
