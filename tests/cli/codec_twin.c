@@ -3,10 +3,9 @@
 #include "codec_twin.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "codec/format.h"
 #include "codec_data.h"
+#include "cuda_driver/codec_stored.h"
 
 static struct sl_rng rng;
 
@@ -39,20 +38,12 @@ size_t
 twin_encode(const uint8_t *raw, size_t bytes, unsigned check, uint64_t most_bytes,
 	    uint8_t *out)
 {
-	struct sl_codec_header header;
 	size_t n = 0;
 
 	if (sl_codec_encode(raw, bytes, check ? SL_CODEC_CHECK : 0, out,
 			    sl_codec_bound(bytes), &n))
 		abort();
-	if (!most_bytes || n <= most_bytes)
-		return n;
-	memcpy(&header, out, sizeof(header));
-	header.flags |= SL_CODEC_IS_STORED;
-	header.units = 0;
-	memcpy(out, &header, sizeof(header));
-	memcpy(out + sizeof(header), raw, bytes);
-	return sizeof(header) + bytes;
+	return codec_store_over(out, n, most_bytes, raw, bytes);
 }
 
 int

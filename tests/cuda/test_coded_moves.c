@@ -166,7 +166,6 @@ out_task_done(struct sl_task *task, int rc)
 	CHECK_OK(rc);
 }
 
-/* The thread that runs tasks is not the one that tells of ends. */
 /* Random bytes, of which the first block has so many zeros that the encoder saves these units: an even number. */
 static struct sl_frame *
 frame_with_saved(uint32_t units)
@@ -227,6 +226,7 @@ what_saves_too_little_stays_as_it_is(void)
 	}
 }
 
+/* The thread that runs tasks is not the one that tells of ends. */
 static void
 a_task_of_a_stream_can_wait_for_it(void)
 {

@@ -15,6 +15,7 @@
 #include "codec/codec.h"
 #include "codec/format.h"
 #include "codec/job.h"
+#include "codec_stored.h"
 #include "standin.h"
 
 typedef void *codec_twin_ptr(const struct sl_standin_block *b, uint64_t addr,
@@ -40,10 +41,10 @@ codec_twin_encode(const struct sl_standin_block *b, const struct sl_codec_job *j
 {
 	size_t bytes = (size_t)job->n_blocks * SL_CODEC_BLOCK_BYTES;
 	void *out = malloc(sl_codec_bound(bytes));
+	const void *raw = ptr(b, job->raw, bytes, SL_STANDIN_READ);
 	struct sl_codec_header header;
 
-	if (!out || sl_codec_encode(ptr(b, job->raw, bytes, SL_STANDIN_READ), bytes,
-				    job->check ? SL_CODEC_CHECK : 0, out,
+	if (!out || sl_codec_encode(raw, bytes, job->check ? SL_CODEC_CHECK : 0, out,
 				    sl_codec_bound(bytes), n)) {
 		fputs("stand-in driver: the codec's twin cannot encode\n", stderr);
 		abort();
@@ -51,15 +52,7 @@ codec_twin_encode(const struct sl_standin_block *b, const struct sl_codec_job *j
 	memcpy(&header, out, sizeof(header));
 	*units = header.flags & SL_CODEC_IS_STORED ? job->n_blocks * SL_CODEC_BLOCK_UNITS
 						   : header.units;
-	if (!(header.flags & SL_CODEC_IS_STORED) && job->encoded_bytes &&
-	    *n > job->encoded_bytes) {
-		header.flags |= SL_CODEC_IS_STORED;
-		header.units = 0;
-		memcpy(out, &header, sizeof(header));
-		memcpy((char *)out + sizeof(header),
-		       ptr(b, job->raw, bytes, SL_STANDIN_READ), bytes);
-		*n = sl_codec_bound(bytes);
-	}
+	*n = codec_store_over(out, *n, job->encoded_bytes, raw, bytes);
 	return out;
 }
 

@@ -324,6 +324,29 @@ who_is_resumed_has_its_room_before_it_goes_on(void **state)
 	assert_true(p->resumed_with >= MOST);
 }
 
+/* It has what it wants, and can give up nothing from now on. Returns its budget. */
+static uint64_t
+stuck_begin(struct program *p)
+{
+	both_suspend_to(least(p));
+	both_ordered(0);
+	for (int i = 0; i < LOOKS_MAX && p->budget < MOST; i++)
+		sl_member_look(&p->member);
+	p->error = -ENOSPC;
+	return p->budget;
+}
+
+static void
+stuck_end(struct program *p)
+{
+	p->error = 0;
+	p->member.stuck_ns = 0;
+	both_suspend_to(least(p));
+	both_ordered(0);
+	for (int i = 0; i < 4; i++)
+		sl_member_look(&programs[i % 2].member);
+}
+
 /* Nothing can be moved out. It says so once, and keeps what it has: with room for data to change places. */
 static void
 who_can_give_no_more_keeps_two_chunks_more(void **state)
@@ -333,12 +356,7 @@ who_can_give_no_more_keeps_two_chunks_more(void **state)
 	uint64_t before;
 
 	(void)state;
-	both_suspend_to(least(p));
-	both_ordered(0);
-	for (int i = 0; i < LOOKS_MAX && p->budget < MOST; i++)
-		sl_member_look(&p->member);
-	before = p->budget;
-	p->error = -ENOSPC;
+	before = stuck_begin(p);
 	both_ordered(1);
 	for (int i = 0; i < 3; i++) {
 		p->member.stuck_ns = 0; /* as a second later */
@@ -348,12 +366,7 @@ who_can_give_no_more_keeps_two_chunks_more(void **state)
 		assert_int_equal(claim->has_bytes, p->budget);
 		assert_int_equal(claim->least_bytes, p->budget);
 	}
-	p->error = 0;
-	p->member.stuck_ns = 0;
-	both_suspend_to(least(p));
-	both_ordered(0);
-	for (int i = 0; i < 4; i++)
-		sl_member_look(&programs[i % 2].member);
+	stuck_end(p);
 }
 
 /* Who has the turn does not wait for what the other one cannot give. */
@@ -363,11 +376,7 @@ nobody_waits_for_who_can_give_no_more(void **state)
 	struct program *p = &programs[0], *stuck = &programs[1];
 
 	(void)state;
-	both_suspend_to(least(p));
-	both_ordered(0);
-	for (int i = 0; i < LOOKS_MAX && stuck->budget < MOST; i++)
-		sl_member_look(&stuck->member);
-	stuck->error = -ENOSPC;
+	sl_ignore(stuck_begin(stuck));
 	for (int i = 0; i < LOOKS_MAX && !(stuck->stuck && has_turn(p)); i++) {
 		if (has_turn(stuck)) /* it is over */
 			stuck->member.turn.began_ns = 1;
@@ -383,12 +392,7 @@ nobody_waits_for_who_can_give_no_more(void **state)
 	}
 	assert_false(p->member.gates & SL_GATE_ROOM);
 	assert_true(p->budget < MOST);
-	stuck->error = 0;
-	stuck->member.stuck_ns = 0;
-	both_suspend_to(least(p));
-	both_ordered(0);
-	for (int i = 0; i < 4; i++)
-		sl_member_look(&programs[i % 2].member);
+	stuck_end(stuck);
 }
 
 /* The book is removed, or what it says of the order damaged: the order stands, and the next one is followed. */
@@ -417,6 +421,9 @@ an_order_outlives_its_book(void **state)
 			order.number = 0; /* it is the old book still */
 	}
 	assert_true(order.number && order.suspend);
+	both_ordered(0);
+	sl_member_look(&p->member);
+	assert_false(p->member.row.claim.is_suspended);
 }
 
 static void
