@@ -74,14 +74,13 @@ class Saved:
         return sum(segment["allocated_size"] for segment in torch.cuda.memory_snapshot(self.pool.id))
 
     def _stepped(self, *_: Any) -> None:
-        self.moved.clear()  # what is in the pool then is not ours
+        self._begin()  # what is in the pool then is not ours
         lacking = self._lacking()
         if lacking > 0:
-            self.quota = min(self.size, max(self.quota + self._in_pool(), lacking + lacking // 4))
+            self.quota = self.left = min(self.size, max(self.quota + self._in_pool(), lacking + lacking // 4))
             if not self.hooks:
                 self.hooks = torch.autograd.graph.saved_tensors_hooks(self._save, self._restore)
                 self.hooks.__enter__()
-        self._begin()
 
     def _begin(self) -> None:
         self.left, self.forward = self.quota, True
