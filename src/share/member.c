@@ -181,6 +181,8 @@ order_read(struct sl_member *m)
 	if (!m->book || sl_book_order_read(m->book, &order))
 		return;
 	if (order.number || !m->order.number) {
+		if (order.number != m->order.number) /* who gives it waits for what can be done now */
+			m->stuck_ns = 0;
 		m->order = order;
 		m->order_misses = 0;
 	} else if (m->order_misses++) {
@@ -291,8 +293,8 @@ sl_member_look(struct sl_member *m)
 	m->gives = 0;
 	if (!m->book)
 		member_rejoin(m, now);
-	row_fill(m, now);
 	order_look(m);
+	row_fill(m, now);
 	if (memcmp(&before, &m->row, sizeof(before)) || now - m->written_ns > BEAT_NS)
 		sl_ignore(sl_member_row_write(m)); /* the owner was told */
 	if (now - m->measured_ns > MEASURE_NS && m->book && !sl_member_rows_read(m))

@@ -369,6 +369,29 @@ who_can_give_no_more_keeps_two_chunks_more(void **state)
 	stuck_end(p);
 }
 
+/* There is room on the disk again: the next order is not taken as followed by what it could not give before. */
+static void
+who_could_give_no_more_tries_again_for_the_next_order(void **state)
+{
+	struct program *p = &programs[0];
+	const struct sl_share_claim *claim = &p->member.row.claim;
+	uint64_t before;
+
+	(void)state;
+	sl_ignore(stuck_begin(p));
+	both_ordered(1);
+	sl_member_look(&p->member);
+	before = p->budget;
+	assert_int_equal(claim->least_bytes, before);
+	p->error = 0;
+	p->member.stuck_ns = sl_now_ns(); /* it has just tried */
+	both_ordered(1);
+	sl_member_look(&p->member);
+	assert_int_equal(claim->least_bytes, least(p));
+	assert_true(p->budget < before);
+	stuck_end(p);
+}
+
 /* Who has the turn does not wait for what the other one cannot give. */
 static void
 nobody_waits_for_who_can_give_no_more(void **state)
@@ -527,6 +550,7 @@ main(void)
 		cmocka_unit_test(the_other_one_is_next),
 		cmocka_unit_test(who_is_resumed_has_its_room_before_it_goes_on),
 		cmocka_unit_test(who_can_give_no_more_keeps_two_chunks_more),
+		cmocka_unit_test(who_could_give_no_more_tries_again_for_the_next_order),
 		cmocka_unit_test(nobody_waits_for_who_can_give_no_more),
 		cmocka_unit_test(a_crowd_has_no_room_for_the_least_of_each),
 		cmocka_unit_test(an_idle_one_is_asked_for_a_step),
