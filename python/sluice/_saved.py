@@ -7,8 +7,9 @@ forward pass saves. They are copied out once, and back when the backward pass ne
 GPU serves those that would have come from the pool.
 
 Each step of an optimizer looks whether PyTorch had more allocated at once than it has and could have of the
-GPU: as much goes from then on, and a quarter more, as memory is in pieces. What is in the pool for good after
-a step, gradients say, tells that it was too little. Until memory is short nothing else happens.
+GPU: as much goes from then on, and a quarter more, as memory is in pieces. What else is in the pool when the
+backward pass begins, as memory is shortest then, or after a step, gradients say, tells that it was too little.
+Until memory is short nothing else happens.
 """
 
 import weakref
@@ -59,6 +60,7 @@ class Saved:
         self.pool, self.size, self.reserved = pool, size, reserved
         self.device, self.stream = torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
         self.quota = self.left = 0  # bytes that go in a forward pass; that may still go in this one
+        self.foreign = 0  # bytes in the pool that are not of these, where memory was shortest
         self.forward = True  # a forward pass is on
         self.moved: Dict[Tuple[int, int], Tuple[Any, _Moved]] = {}  # of this forward pass
         self.hooks: Optional[Any] = None
@@ -77,7 +79,9 @@ class Saved:
         self._begin()  # what is in the pool then is not ours
         lacking = self._lacking()
         if lacking > 0:
-            self.quota = self.left = min(self.size, max(self.quota + self._in_pool(), lacking + lacking // 4))
+            self.foreign = max(self.foreign, self._in_pool())
+            self.quota = self.left = min(self.size, max(self.quota + self.foreign, lacking + lacking // 4))
+            self.foreign = 0
             if not self.hooks:
                 self.hooks = torch.autograd.graph.saved_tensors_hooks(self._save, self._restore)
                 self.hooks.__enter__()
@@ -119,8 +123,15 @@ class Saved:
         moved.waiting += 1
         return moved, tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride()
 
-    def _restore(self, packed: Any) -> Any:
+    def _turned(self) -> None:
+        """The backward pass begins."""
         self.forward = False
+        if self.quota:
+            self.foreign = self._in_pool() - sum(moved.size for _, moved in self.moved.values() if moved.waiting)
+
+    def _restore(self, packed: Any) -> Any:
+        if self.forward:
+            self._turned()
         if len(packed) == 2:
             tensor, version = packed
             if tensor._version != version:

@@ -197,6 +197,22 @@ def the_first_ones_go_and_all_come_back():
     assert live == before
 
 
+def what_else_is_in_the_pool_when_the_backward_pass_begins_makes_more_go():
+    saved = saved_make()
+    step(peak=4 * MIB)
+    packed = forward(range(2))
+    with use_mem_pool(None):
+        held = output(9, size=3 * MIB)  # what PyTorch had to take from the pool
+    assert holds(hooks[0].restore(packed.pop()), 1)
+    del held  # it does not outlive the pass
+    assert holds(hooks[0].restore(packed.pop()), 0)
+    gc.collect()
+    step()
+    assert saved.quota == 8 * MIB, saved.quota
+    step()
+    assert saved.quota == 8 * MIB, saved.quota
+
+
 def a_storage_goes_once_as_it_was():
     saved_make()
     step(peak=4 * MIB)
@@ -263,7 +279,8 @@ def what_stays_is_checked_for_changes():
 
 
 for case in (nothing_changes_until_memory_is_out, what_lacked_goes_and_a_quarter_more,
-             the_first_ones_go_and_all_come_back, a_storage_goes_once_as_it_was,
+             the_first_ones_go_and_all_come_back,
+             what_else_is_in_the_pool_when_the_backward_pass_begins_makes_more_go, a_storage_goes_once_as_it_was,
              a_new_storage_in_the_place_of_an_old_one_is_another, a_view_comes_back_as_it_was,
              what_lives_on_anyway_stays, what_stays_is_checked_for_changes):
     case()
