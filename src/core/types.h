@@ -434,7 +434,8 @@ struct sluice_space {
 		uint32_t late;  /* of them: those that somebody has waited for in vain */
 		uint32_t stops; /* reasons not to hash now */
 	} measure;
-	int encodes; /* set once: the device encodes what leaves it */
+	int encodes;           /* set once: the device encodes what leaves it */
+	unsigned encode_rests; /* so many chunks go out as they are, from here on: encode.c */
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */
 	uint64_t launch_clock;

@@ -284,6 +284,31 @@ kernels_reach_frames_as_they_are(void)
 	space_end(s, p);
 }
 
+/* Kernels want some chunks as they are. Then others are not encoded for a while either: they may be wanted, too. */
+static void
+what_kernels_reach_lets_others_rest(void)
+{
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "auto");
+	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), before;
+
+	round_run(s, p, data_bytes);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) > 0);
+	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_SUM, p, data_n(), word);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	before = saved_out(s);
+	round_run(s, p, data_bytes / 2);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) == before);
+	for (int round = 0; round < 4; round++)
+		round_run(s, p, data_bytes);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_out(s) > before);
+	words_expect(p, data_n() / 2, 0, 6);
+	cuda_test_word_free(&t, word);
+	space_end(s, p);
+}
+
 /* Less than a fiftieth does not hold two chunks: said, and copied as they are. */
 static void
 a_small_budget_does_without(void)
@@ -312,6 +337,7 @@ main(int argc, char **argv)
 	data_bytes = LARGE;
 	fewer_bytes_cross_the_link(SETTINGS "auto");
 	random_data_are_left_alone();
+	what_kernels_reach_lets_others_rest();
 	the_host_tier_holds_more();
 	data_bytes = SMALL;
 	what_is_only_read_goes_out_once();

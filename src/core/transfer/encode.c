@@ -9,11 +9,13 @@
  * - Is the link in use? An idle one is faster without.
  * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is
  *   the next 1, 2, 4 .. 64 times.
+ * - Does nobody want other chunks as they are, of which that was not known? Kernels that are launched for the first
+ *   time do. Else all go as they are for a while.
  *
  * Data that are only read go out once. They may have gone as they are: staging was full. So such a chunk is
  * encoded when it is to be dropped, if nothing else is on its way out then.
  *
- * The device refuses what finds no staging: then kernels leave ours no room, and the raw copy is faster.
+ * The device refuses one where the last ones take long: then kernels leave ours no room, and the raw copy is faster.
  *
  * LOCKING: as in state.h.
  */
@@ -21,6 +23,8 @@
 #include "core/transfer/transfer.h"
 
 #define STEP_MAX     7u /* 64 times */
+/* So many chunks together gain as much by encoding as it takes the host to decode one: 60 ms and 0.3 ms for 32 MiB. */
+#define RESTS        200u
 /* Staging takes such a part of the device budget, and at most so much. Smaller: copies and kernels wait for each
  * other. Larger: the program has less. Who wants it always has it with small budgets, too. */
 #define STAGING_PART 50u
@@ -55,7 +59,7 @@ int
 sl_encode_pays(struct sl_chunk *c)
 {
 	struct sl_region *r = c->region;
-	const struct sluice_space *s = r->space;
+	struct sluice_space *s = r->space;
 	const struct sl_device *dev = s->device;
 
 	/* Whoever writes a file needs its bytes as they are. An extent has a whole chunk's. */
@@ -65,6 +69,10 @@ sl_encode_pays(struct sl_chunk *c)
 		return 0;
 	if (s->config.compress == SLUICE_COMPRESS_ALWAYS)
 		return 1;
+	if (s->encode_rests) {
+		s->encode_rests--;
+		return 0;
+	}
 	if (c->encode_skips) {
 		c->encode_skips--;
 		return 0;
@@ -128,10 +136,18 @@ sl_host_pack(struct sl_chunk *c)
 	sl_host_wake(s);
 }
 
+void
+sl_encode_unwanted(struct sl_chunk *c)
+{
+	if (c->encode_step < STEP_MAX)
+		c->region->space->encode_rests = RESTS;
+	c->encode_step = STEP_MAX;
+	c->encode_skips = 1u << (STEP_MAX - 1);
+}
+
 int
 sl_host_decode(struct sl_chunk *c)
 {
-	c->encode_step = STEP_MAX;
-	c->encode_skips = 1u << (STEP_MAX - 1);
+	sl_encode_unwanted(c);
 	return sl_host_exchange(c, c->region->space->device->codec->decode);
 }

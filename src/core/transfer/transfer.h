@@ -89,6 +89,8 @@ int sl_encode_pays(struct sl_chunk *c) SL_HELD;
 int sl_encode_pays_kept(struct sl_chunk *c) SL_HELD;
 /* It was, and is in h as far as that made it smaller. */
 void sl_encoded(struct sl_chunk *c, const struct sl_host *h) SL_HELD;
+/* Host code or kernels want the bytes in its frame as they are. */
+void sl_encode_unwanted(struct sl_chunk *c) SL_HELD;
 /* Its frame, which is encoded and in staging, takes less room where the host tier is short. Its owner calls. Drops. */
 void sl_host_pack(struct sl_chunk *c) SL_HELD;
 /* sl_host_exchange() of an encoded frame: the new one has its bytes as they are. */

@@ -165,8 +165,10 @@ reach_frame(struct sl_chunk *c, struct reach_try *try)
 		return sl_host_decode(c);
 	if (!h->frame->mappable)
 		return sl_host_exchange(c, frame_copy);
-	if (c->host->settled)
+	if (c->host->settled) {
+		sl_encode_unwanted(c);
 		return reach_change(c, 1);
+	}
 	rc = sl_host_settle(c, SL_SETTLE_WRITE);
 	if (rc != -EAGAIN)
 		return rc;
