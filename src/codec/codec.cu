@@ -25,12 +25,14 @@ sl_codec_plan_kernel(struct sl_codec_job *jobs)
 	struct sl_codec_job *job = &jobs[blockIdx.y];
 	uint32_t warp = threadIdx.x / 32, number = blockIdx.x * SL_CODEC_WARPS + warp;
 	union warp_block *block = &blocks[warp];
-	uint16_t *table = (uint16_t *)(job->encoded + SL_CODEC_HEADER_BYTES);
+	uint16_t *table = (uint16_t *)job->table;
 	struct sl_codec_plan *plan = (struct sl_codec_plan *)job->plans + number;
 	int same = 1, zero;
 	uint16_t entry;
 	uint4 first;
 
+	if (blockIdx.x == 0)
+		table_end(table, job->n_blocks);
 	if (number >= job->n_blocks)
 		return;
 	block_load(block, (const uint8_t *)job->raw + (uint64_t)number * 4096, 256);
@@ -78,10 +80,13 @@ sl_codec_write_kernel(struct sl_codec_job *jobs)
 	union warp_block *block = &blocks[warp];
 	uint32_t stored = is_stored(job), before = 0;
 
-	/* Stored bytes lie where the table was: nobody reads it then. */
-	if (!stored)
-		before = units_before((const uint16_t *)out, job->n_blocks);
-	if (blockIdx.x == 0)
+	if (stored && job->drain)
+		return; /* the drain kernel takes it from where it is */
+	if (!stored) {
+		before = units_before((const uint16_t *)job->table, job->n_blocks);
+		table_write(out, job);
+	}
+	if (blockIdx.x == 0 && threadIdx.x == 0)
 		header_write(job);
 	if (blockIdx.x == 0 && threadIdx.x == 0 && job->answer)
 		((struct sl_codec_answer *)job->answer)->units = job->units;
@@ -103,6 +108,34 @@ sl_codec_write_kernel(struct sl_codec_job *jobs)
 	}
 	elements_write(block, &plans[warp], seconds[warp], &outs[warp]);
 	block_store(out, &outs[warp], plans[warp].units);
+}
+
+/* Few threads fill the link, and leave the program's kernels room. */
+extern "C" __global__ void __launch_bounds__(SL_CODEC_THREADS)
+sl_codec_drain_kernel(struct sl_codec_job *job)
+{
+	uint32_t stored = is_stored(job);
+	const uint4 *from = (const uint4 *)(stored ? job->raw : job->encoded);
+	uint64_t n = (stored ? job->n_blocks * 4096ull
+			     : sl_codec_coded_bytes(job->n_blocks, job->units)) /
+		     sizeof(uint4);
+	uint64_t step = (uint64_t)SL_CODEC_DRAIN_GRID * SL_CODEC_THREADS;
+	uint64_t i = (uint64_t)blockIdx.x * SL_CODEC_THREADS + threadIdx.x;
+	uint4 *to = (uint4 *)job->drain;
+
+	if (i == 0 && job->answer)
+		((struct sl_codec_answer *)job->answer)->units = job->units;
+	for (; i + 3 * step < n; i += 4 * step) {
+		uint4 a = from[i], b = from[i + step], c = from[i + 2 * step],
+		      d = from[i + 3 * step];
+
+		to[i] = a;
+		to[i + step] = b;
+		to[i + 2 * step] = c;
+		to[i + 3 * step] = d;
+	}
+	for (; i < n; i += step)
+		to[i] = from[i];
 }
 
 extern "C" __global__ void __launch_bounds__(SL_CODEC_THREADS)

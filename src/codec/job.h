@@ -9,6 +9,9 @@
  *	encode    sl_codec_plan_kernel, then sl_codec_write_kernel, on one stream
  *	decode    sl_codec_decode_kernel
  *
+ * sl_codec_drain_kernel, of one job, behind the write kernel: a grid of SL_CODEC_DRAIN_GRID puts what became of the
+ * chunk to host memory. It alone knows then how many bytes there are.
+ *
  * Before them the caller sets all fields. units, checksum and damaged are answers, too: they lie in device
  * memory, since all thread blocks add to them. sl_codec_job_kernel, of one thread, puts a job there without a copy
  * that would queue behind chunks: its parameters are the job and its place. What the host is to know goes to
@@ -24,10 +27,15 @@
 #define SL_CODEC_THREADS        (32 * SL_CODEC_WARPS)
 #define SL_CODEC_GRID(n_blocks) (((n_blocks) + SL_CODEC_WARPS - 1) / SL_CODEC_WARPS)
 
+#define SL_CODEC_DRAIN_GRID 32u
+
 struct sl_codec_job {
 	uint64_t raw;     /* device addresses, multiples of 16: the raw bytes, */
 	uint64_t encoded; /* the encoded bytes (room for sl_codec_bound()), */
-	uint64_t plans;   /* and, to encode, a struct sl_codec_plan for each block */
+	uint64_t plans; /* and, to encode, scratch memory: a struct sl_codec_plan for each block, */
+	uint64_t table; /* and sl_codec_table_bytes() */
+	uint64_t drain; /* where the drain kernel puts them; 0: there is none. What is not worth encoding is raw there, and
+			 * encoded has room for encoded_bytes only */
 	uint64_t encoded_bytes; /* decode: how many are there. Encode: most_bytes of sl_codec_is_stored() */
 	uint32_t n_blocks;
 	uint32_t check; /* 1: checking mode */

@@ -176,6 +176,15 @@ candidate_bytes(const struct warp_stats *stats, uint32_t kind, uint32_t sparse, 
 	return bytes + (sparse ? n / 8 : 0);
 }
 
+/* No entries lie behind the last one. By a thread block. */
+static __device__ void
+table_end(uint16_t *table, uint32_t n_blocks)
+{
+	for (uint32_t i = n_blocks + threadIdx.x; i < sl_codec_table_bytes(n_blocks) / 2;
+	     i += SL_CODEC_THREADS)
+		table[i] = 0;
+}
+
 /* How a block that is not constant is coded; lane 0 writes it to *plan, and the entry. */
 static __device__ uint16_t
 plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_codec_plan *plan)

@@ -159,28 +159,31 @@ is_stored(const struct sl_codec_job *job)
 	return sl_codec_is_stored(job->n_blocks, job->units, job->encoded_bytes);
 }
 
+/* By one thread. */
 static __device__ void
 header_write(const struct sl_codec_job *job)
 {
 	struct sl_codec_header *header = (struct sl_codec_header *)job->encoded;
-	uint16_t *table = (uint16_t *)(header + 1);
 
-	if (threadIdx.x == 0) {
-		header->magic = SL_CODEC_MAGIC;
-		header->version = SL_CODEC_VERSION;
-		header->flags = (uint16_t)((job->check ? SL_CODEC_HAS_CHECKSUM : 0) |
-					   (is_stored(job) ? SL_CODEC_IS_STORED : 0));
-		header->n_blocks = job->n_blocks;
-		header->units = is_stored(job) ? 0 : job->units;
-		header->checksum = job->check ? job->checksum : 0;
-		for (uint32_t i = 0; i < 5; i++)
-			header->zero[i] = 0;
-	}
-	if (is_stored(job))
-		return;
-	for (uint32_t i = job->n_blocks + threadIdx.x;
-	     i < sl_codec_table_bytes(job->n_blocks) / 2; i += SL_CODEC_THREADS)
-		table[i] = 0;
+	header->magic = SL_CODEC_MAGIC;
+	header->version = SL_CODEC_VERSION;
+	header->flags = (uint16_t)((job->check ? SL_CODEC_HAS_CHECKSUM : 0) |
+				   (is_stored(job) ? SL_CODEC_IS_STORED : 0));
+	header->n_blocks = job->n_blocks;
+	header->units = is_stored(job) ? 0 : job->units;
+	header->checksum = job->check ? job->checksum : 0;
+	for (uint32_t i = 0; i < 5; i++)
+		header->zero[i] = 0;
+}
+
+/* From scratch memory to the encoded bytes: by the first thread blocks, 16 bytes by each thread. */
+static __device__ void
+table_write(uint8_t *out, const struct sl_codec_job *job)
+{
+	uint32_t i = blockIdx.x * SL_CODEC_THREADS + threadIdx.x;
+
+	if (i < sl_codec_table_bytes(job->n_blocks) / sizeof(uint4))
+		((uint4 *)out)[i] = ((const uint4 *)job->table)[i];
 }
 
 #endif

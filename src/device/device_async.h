@@ -20,7 +20,7 @@
 enum sl_move_queue {
 	SL_COPIES_IN,
 	SL_COPIES_OUT,
-	SL_ENCODES, /* of chunks, to staging: their memory is free when it is done */
+	SL_ENCODES, /* of chunks, to their frames: as a copy out */
 	SL_DECODES, /* of staging, to chunks: their contents are there when it is done */
 	SL_QUEUE_COUNT
 };
@@ -174,7 +174,7 @@ struct sl_device_codec {
 	/*
 	 * absent_start() of struct sl_device_async, where what goes to frame is encoded first, if that makes it
 	 * smaller by as much. By done() frame->encoded_bytes says how many bytes there are; 0: the contents as they are.
-	 * -EBUSY, without a text: as much as fits into staging is on its way.
+	 * -EBUSY, without a text: those before take long, so its contents leave sooner as they are.
 	 */
 	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,
 			    struct sl_frame *frame, void (*done)(void *cookie, int rc),

@@ -25,16 +25,22 @@ kernel_thread(void)
 	kernel_now(jobs_now);
 }
 
+static void
+grid_launch(void (*kernel)(sl_codec_job *), sl_codec_job *job, unsigned grid)
+{
+	kernel_now = kernel;
+	jobs_now = job;
+	for (unsigned x = 0; x < grid; x++) {
+		blockIdx = {x, 0, 0};
+		warp_block_run(kernel_thread);
+	}
+}
+
 /* More thread blocks than the job needs, as where another job of the launch is larger. */
 static void
 kernel_launch(void (*kernel)(sl_codec_job *), sl_codec_job *job)
 {
-	kernel_now = kernel;
-	jobs_now = job;
-	for (unsigned x = 0; x <= SL_CODEC_GRID(job->n_blocks); x++) {
-		blockIdx = {x, 0, 0};
-		warp_block_run(kernel_thread);
-	}
+	grid_launch(kernel, job, SL_CODEC_GRID(job->n_blocks) + 1);
 }
 
 static uint64_t
@@ -91,10 +97,16 @@ decode_compare(unsigned round, const uint8_t *encoded, size_t n, unsigned blocks
 	uint8_t *in = buffer_make(n), *host = buffer_make(bytes), *device = buffer_make(bytes);
 
 	for (unsigned damages = 0; damages < DAMAGES; damages++) {
-		sl_codec_job job = {address(device), address(in), 0, n, blocks, check, 0, 0, UINT32_MAX};
+		sl_codec_job job = {};
 		sl_codec_header header;
 		int refused, rc;
 
+		job.raw = address(device);
+		job.encoded = address(in);
+		job.encoded_bytes = n;
+		job.n_blocks = blocks;
+		job.check = check;
+		job.damaged = UINT32_MAX;
 		memcpy(in, encoded, n);
 		for (unsigned i = 0; i < damages; i += 2)
 			damage(in, n, blocks);
@@ -122,33 +134,52 @@ int
 main(int argc, char **argv)
 {
 	unsigned rounds = argc > 2 ? (unsigned)atoi(argv[1]) : 20;
-	unsigned long outcomes[2] = {0, 0}, total = 0;
+	unsigned long outcomes[2] = {0, 0}, total = 0, stored = 0;
 
 	twin_seed(argc > 2 ? (unsigned)atoi(argv[2]) : 1);
 	for (unsigned round = 0; round < rounds; round++) {
 		unsigned blocks = 1 + (unsigned)twin_random(BLOCKS_MAX), check = round % 2;
 		size_t bytes = blocks * (size_t)4096, n;
 		uint8_t *raw = buffer_make(bytes), *out = buffer_make(bytes + 64);
+		uint8_t *drained = buffer_make(bytes + 64);
 		uint8_t *expected = buffer_make(bytes + 64);
 		uint8_t *plans = buffer_make(blocks * sizeof(sl_codec_plan));
+		uint8_t *table = buffer_make(sl_codec_table_bytes(blocks));
 		uint64_t most = round % 3 ? 0 : 1 + twin_random(bytes);
-		sl_codec_job job = {address(raw), address(out), address(plans), most, blocks, check, 0, 0, 0};
+		sl_codec_job job = {};
 
 		for (unsigned i = 0; i < blocks; i++)
 			twin_fill(round, raw + i * (size_t)4096);
 		n = twin_encode(raw, bytes, check, most, expected);
+		job.raw = address(raw);
+		job.encoded = address(out);
+		job.plans = address(plans);
+		job.table = address(table);
+		job.encoded_bytes = most;
+		job.n_blocks = blocks;
+		job.check = check;
+		job.drain = round % 4 > 1 ? address(drained) : 0;
 		kernel_launch(sl_codec_plan_kernel, &job);
 		kernel_launch(sl_codec_write_kernel, &job);
-		if (memcmp(out, expected, n) != 0)
+		if (job.drain)
+			grid_launch(sl_codec_drain_kernel, &job, SL_CODEC_DRAIN_GRID);
+		if (job.drain && is_stored(&job)) {
+			if (memcmp(drained, raw, bytes) != 0)
+				fail(round, "other drained bytes of what is stored");
+			stored++;
+		} else if (memcmp(job.drain ? drained : out, expected, n) != 0) {
 			fail(round, "other encoded bytes");
+		}
 		decode_compare(round, expected, n, blocks, check, outcomes);
 		total += blocks;
 		free(plans);
+		free(table);
+		free(drained);
 		free(expected);
 		free(out);
 		free(raw);
 	}
-	printf("%lu blocks; damaged: %lu accepted alike, %lu refused alike\n", total, outcomes[0],
-	       outcomes[1]);
-	return outcomes[0] && outcomes[1] ? 0 : 1;
+	printf("%lu blocks; damaged: %lu accepted alike, %lu refused alike; %lu stored chunks drained\n",
+	       total, outcomes[0], outcomes[1], stored);
+	return outcomes[0] && outcomes[1] && stored ? 0 : 1;
 }

@@ -56,6 +56,12 @@ codec_twin_encode(const struct sl_standin_block *b, const struct sl_codec_job *j
 	return out;
 }
 
+static inline int
+codec_twin_is_stored(const struct sl_codec_job *job)
+{
+	return sl_codec_is_stored(job->n_blocks, job->units, job->encoded_bytes);
+}
+
 static inline void
 codec_twin_put(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
 {
@@ -101,10 +107,28 @@ codec_twin_write(const struct sl_standin_block *b, void *const *params, codec_tw
 	if (!job)
 		return;
 	out = codec_twin_encode(b, job, ptr, &n, &units);
-	memcpy(ptr(b, job->encoded, n, SL_STANDIN_WRITE), out, n);
+	if (!job->drain || !codec_twin_is_stored(job))
+		memcpy(ptr(b, job->encoded, n, SL_STANDIN_WRITE), out, n);
 	if (job->answer)
 		codec_twin_answer(b, job, ptr)->units = job->units;
 	free(out);
+}
+
+static inline void
+codec_twin_drain(const struct sl_standin_block *b, void *const *params, codec_twin_ptr *ptr)
+{
+	struct sl_codec_job *job = codec_twin_job(b, params, ptr);
+	int stored = job && codec_twin_is_stored(job);
+	size_t n;
+
+	if (!job)
+		return;
+	n = stored ? (size_t)job->n_blocks * SL_CODEC_BLOCK_BYTES
+		   : sl_codec_coded_bytes(job->n_blocks, job->units);
+	memcpy(ptr(b, job->drain, n, SL_STANDIN_WRITE),
+	       ptr(b, stored ? job->raw : job->encoded, n, SL_STANDIN_READ), n);
+	if (job->answer)
+		codec_twin_answer(b, job, ptr)->units = job->units;
 }
 
 static inline void

@@ -86,6 +86,12 @@ codec_write(const struct sl_standin_block *block, void *const *params)
 }
 
 static void
+codec_drain(const struct sl_standin_block *block, void *const *params)
+{
+	codec_twin_drain(block, params, kernel_ptr);
+}
+
+static void
 codec_decode(const struct sl_standin_block *block, void *const *params)
 {
 	codec_twin_decode(block, params, kernel_ptr);
@@ -97,6 +103,7 @@ static const struct sl_standin_kernel own_kernels[] = {
 	{SL_CODEC_JOB_KERNEL, codec_put, 2, {sizeof(struct sl_codec_job), 8}},
 	{SL_CODEC_PLAN_KERNEL, codec_plan, 1, {8}},
 	{SL_CODEC_WRITE_KERNEL, codec_write, 1, {8}},
+	{SL_CODEC_DRAIN_KERNEL, codec_drain, 1, {8}},
 	{SL_CODEC_DECODE_KERNEL, codec_decode, 1, {8}},
 };
 

@@ -6,8 +6,8 @@
  *
  *	test_codec [BLOCKS [SEED]]     how many random blocks at least (200,000), from which seed (1)
  *
- * At the end it prints rates of 64 MiB, four chunks a launch, beside a copy in device memory. It
- * judges none.
+ * At the end it prints rates of 64 MiB, four chunks a launch, beside a copy in device memory; and of chunks that are
+ * encoded and drained to host memory, beside plain copies there. It judges none.
  */
 #include "codec/job.h"
 #include "codec_data.h"
@@ -20,7 +20,7 @@
 #define RATE_BLOCKS   4096u /* 16 MiB */
 #define RATE_REPEATS  20
 
-enum kernel { PLAN, WRITE, DECODE, KERNEL_COUNT };
+enum kernel { PLAN, WRITE, DRAIN, DECODE, KERNEL_COUNT };
 
 static const struct sl_cuda_driver *driver;
 static struct cu_stream *stream;
@@ -32,7 +32,7 @@ struct chunk {
 	uint32_t n_blocks;
 	size_t bytes, n; /* raw, encoded by the host */
 	uint8_t *raw, *encoded, *back;
-	uint64_t dev_raw, dev_encoded, dev_plans, dev_back;
+	uint64_t dev_raw, dev_encoded, dev_plans, dev_table, dev_back;
 };
 
 static void
@@ -59,6 +59,7 @@ kernels_open(void)
 {
 	static const char *const names[KERNEL_COUNT] = {"sl_codec_plan_kernel",
 							"sl_codec_write_kernel",
+							"sl_codec_drain_kernel",
 							"sl_codec_decode_kernel"};
 	const char *ptx = getenv("SLUICE_TEST_PTX");
 	struct cu_context *context;
@@ -114,6 +115,7 @@ chunk_make(struct chunk *c, uint32_t n_blocks)
 	c->dev_raw = device_alloc(c->bytes);
 	c->dev_encoded = device_alloc(sl_codec_bound(c->bytes));
 	c->dev_plans = device_alloc(n_blocks * sizeof(struct sl_codec_plan));
+	c->dev_table = device_alloc(sl_codec_table_bytes(n_blocks));
 	c->dev_back = device_alloc(c->bytes);
 }
 
@@ -126,6 +128,7 @@ chunk_free(struct chunk *c)
 	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_raw));
 	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_encoded));
 	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_plans));
+	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_table));
 	CHECK_OK(SL_CUDA(driver, cuMemFree, c->dev_back));
 }
 
@@ -151,6 +154,7 @@ job_make(const struct chunk *c, int decode, uint32_t check)
 		.raw = decode ? c->dev_back : c->dev_raw,
 		.encoded = c->dev_encoded,
 		.plans = c->dev_plans,
+		.table = c->dev_table,
 		.encoded_bytes = decode ? c->n : 0,
 		.n_blocks = c->n_blocks,
 		.check = check,
@@ -336,6 +340,75 @@ rate(struct cu_event *begin, struct cu_event *end, double bytes)
 	return bytes / 1e6 / (double)ms;
 }
 
+/* GB/s of raw bytes, encoded and drained to pinned host memory, a chunk a launch: as moves do. A chunk is encoded while
+ * the one before is drained. */
+static double
+drain_rate(const struct chunk *chunks, uint64_t dev_jobs, struct cu_event *begin,
+	   struct cu_event *end)
+{
+	double bytes = (double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK, result;
+	struct cu_stream *encodes, *drains = stream;
+	struct cu_event *encoded[2], *drained[2];
+	void *host[2];
+
+	CHECK_OK(SL_CUDA(driver, cuStreamCreate, &encodes, CU_STREAM_NONBLOCKING));
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(SL_CUDA(driver, cuEventCreate, &encoded[i], 0));
+		CHECK_OK(SL_CUDA(driver, cuEventCreate, &drained[i], 0));
+		CHECK_OK(SL_CUDA(driver, cuMemHostAlloc, &host[i],
+				 sl_codec_bound(chunks[0].bytes), CU_HOST_ALLOC_PORTABLE));
+	}
+	CHECK_OK(SL_CUDA(driver, cuEventRecord, begin, drains));
+	for (uint32_t i = 0; i < RATE_REPEATS * RATE_JOBS; i++) {
+		struct sl_codec_job job = job_make(&chunks[i % 2], 0, 0);
+		uint64_t dev_job = dev_jobs + i % 2 * sizeof(job);
+
+		job.drain = (uintptr_t)host[i % 2];
+		if (i >= 2)
+			CHECK_OK(SL_CUDA(driver, cuStreamWaitEvent, encodes,
+					 drained[i % 2], 0));
+		CHECK_OK(SL_CUDA(driver, cuMemcpyHtoDAsync, dev_job, &job, sizeof(job),
+				 encodes));
+		stream = encodes;
+		kernel_launch(PLAN, &job, dev_job, 1);
+		kernel_launch(WRITE, &job, dev_job, 1);
+		stream = drains;
+		CHECK_OK(SL_CUDA(driver, cuEventRecord, encoded[i % 2], encodes));
+		CHECK_OK(SL_CUDA(driver, cuStreamWaitEvent, drains, encoded[i % 2], 0));
+		job.n_blocks = SL_CODEC_DRAIN_GRID * SL_CODEC_WARPS; /* its grid */
+		kernel_launch(DRAIN, &job, dev_job, 1);
+		CHECK_OK(SL_CUDA(driver, cuEventRecord, drained[i % 2], drains));
+	}
+	result = rate(begin, end, bytes);
+	for (int i = 0; i < 2; i++) {
+		CHECK(!memcmp(host[i], chunks[i].encoded, chunks[i].n) ||
+		      !memcmp(host[i], chunks[i].raw, chunks[i].bytes));
+		CHECK_OK(SL_CUDA(driver, cuEventDestroy, encoded[i]));
+		CHECK_OK(SL_CUDA(driver, cuEventDestroy, drained[i]));
+		CHECK_OK(SL_CUDA(driver, cuMemFreeHost, host[i]));
+	}
+	CHECK_OK(SL_CUDA(driver, cuStreamDestroy, encodes));
+	return result;
+}
+
+/* Of a plain copy out. */
+static double
+link_rate(const struct chunk *chunks, struct cu_event *begin, struct cu_event *end)
+{
+	double bytes = (double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK, result;
+	void *host;
+
+	CHECK_OK(SL_CUDA(driver, cuMemHostAlloc, &host, chunks[0].bytes,
+			 CU_HOST_ALLOC_PORTABLE));
+	CHECK_OK(SL_CUDA(driver, cuEventRecord, begin, stream));
+	for (uint32_t i = 0; i < RATE_REPEATS * RATE_JOBS; i++)
+		CHECK_OK(SL_CUDA(driver, cuMemcpyDtoHAsync, host,
+				 chunks[i % RATE_JOBS].dev_raw, chunks[0].bytes, stream));
+	result = rate(begin, end, bytes);
+	CHECK_OK(SL_CUDA(driver, cuMemFreeHost, host));
+	return result;
+}
+
 static void
 rates_print(enum codec_data data, const char *name, uint64_t dev_jobs)
 {
@@ -380,8 +453,9 @@ rates_print(enum codec_data data, const char *name, uint64_t dev_jobs)
 	}
 	encoded = rate(begin, end, bytes);
 	printf("%-16s %.3f of its size, encode %6.0f GB/s, decode %6.0f GB/s, copy %6.0f "
-	       "GB/s\n",
-	       name, n * RATE_REPEATS / bytes, encoded, decoded, copied);
+	       "GB/s; to host memory: encoded %4.0f, a copy %4.0f\n",
+	       name, n * RATE_REPEATS / bytes, encoded, decoded, copied,
+	       drain_rate(chunks, dev_jobs, begin, end), link_rate(chunks, begin, end));
 	for (uint32_t i = 0; i < RATE_JOBS; i++)
 		chunk_free(&chunks[i]);
 	CHECK_OK(SL_CUDA(driver, cuEventDestroy, begin));

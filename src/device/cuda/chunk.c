@@ -158,14 +158,12 @@ sl_cuda_out_end(struct cuda_out *out, int rc)
 {
 	if (rc)
 		sl_fail_in(rc, "device: copy to the host");
-	if (out->staged)
-		sl_cuda_staged_give(out->cuda, out->staged);
 	out->done(out->cookie, rc);
 	free(out);
 }
 
-void
-sl_cuda_out_copied(struct cuda_pending *pending, int rc)
+static void
+out_copied(struct cuda_pending *pending, int rc)
 {
 	struct cuda_out *out = (struct cuda_out *)pending;
 
@@ -186,7 +184,7 @@ sl_cuda_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		     struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	const struct cuda_out what = {.pending = {.done = sl_cuda_out_copied},
+	const struct cuda_out what = {.pending = {.done = out_copied},
 				      .cuda = cuda,
 				      .frame = frame,
 				      .bytes = bytes,

@@ -3,17 +3,17 @@
  * Chunks that are encoded on their way out of the device, and decoded on their way in: fewer bytes cross
  * the link. docs/design/codec.md has the format, codec/job.h the kernels.
  *
- *   out   slab --encode--> staging --copy out--> frame
+ *   out   slab --encode--> staging --drain--> frame
  *   in    frame --copy in--> staging --decode--> slab
  *
- * Encodes and decodes have a stream and a queue of numbers each, like copies of each direction. So both
- * engines and the kernels work at once, on different chunks. A slab is free when it is encoded. How many bytes
- * there are is known then: the completer of copies out enqueues the copy. So that copy has only the bytes
- * that it needs.
+ * Encodes and decodes have a queue of numbers each, like copies of each direction. A kernel drains staging to host
+ * memory, as the GPU alone knows how many bytes there are. So the host enqueues all of a chunk's way out at once,
+ * and waits for nothing. What is not worth encoding is drained from its slab. A slab is free when that is done.
  *
- * Staging is a few pieces of device memory for each direction. A chunk that finds none for its way out goes as
- * it is: where the program's kernels leave no room for ours, or the link is faster, the raw copy is better.
- * A chunk that comes in waits on its stream for the decode that had the piece before it.
+ * Staging is a few pieces of device memory for each direction. A chunk waits on its stream for what had its piece.
+ *
+ * If the program's kernels leave ours no room, the raw copy is faster. Then the first chunk on its way has been so
+ * for long, and more are refused.
  *
  * The kernels are loaded before the first chunk is encoded. If the driver refuses them, that is remembered, and
  * nothing is encoded.
@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/nvtx.h"
 #include "base/size.h"
@@ -33,15 +34,18 @@
 #include "device/cuda/codec_kernels.h"
 #include "device/cuda/cuda.h"
 
-/* A copy out that the driver refuses is tried so often: its contents are nowhere else. */
-#define COPY_TRIES 3
+#define JOB_BYTES 128u /* of staging, for a job */
 
-/* A piece of staging. Its job is in device memory, at its end. */
+/* Three times as long as the raw copy of 32 MiB takes. Encoding and draining takes less than that copy, unless other
+ * kernels have the GPU. */
+#define STALL_NS UINT64_C(2000000)
+
+/* A piece of staging. */
 struct cuda_staged {
-	struct cuda_slab slab; /* first: what moves need of it: address, numbers */
-	uint64_t plans;        /* out: scratch memory of the encoder */
+	struct cuda_slab slab; /* what moves need of it: address, numbers */
+	uint64_t plans, table; /* scratch memory of the encoder */
 	uint64_t job;
-	int taken; /* out: from encoding to the end of the copy out */
+	struct cu_event *encoded; /* out */
 };
 
 /* ---- kernels and staging ---------------------------------------------------------------- */
@@ -57,16 +61,20 @@ sl_cuda_codec_fini(struct cuda *cuda)
 {
 	struct cuda_codec *codec = &cuda->codec;
 	const struct sl_cuda_driver *driver = cuda->driver;
-	struct cu_stream **streams[] = {&codec->encodes, &codec->decodes};
+	struct cu_stream **streams[] = {&codec->encodes, &codec->drains, &codec->decodes};
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		if (*streams[i]) {
 			(void)driver->cuStreamSynchronize(*streams[i]);
 			(void)driver->cuStreamDestroy(*streams[i]);
 		}
 		*streams[i] = NULL;
-		sl_cuda_move_events_destroy(cuda, codec->event[i]);
 	}
+	sl_cuda_move_events_destroy(cuda, codec->event[0]);
+	sl_cuda_move_events_destroy(cuda, codec->event[1]);
+	for (unsigned i = 0; codec->staged && i < codec->n_out; i++)
+		if (codec->staged[i].encoded)
+			(void)driver->cuEventDestroy(codec->staged[i].encoded);
 	if (codec->staging.alias)
 		sl_cuda_memory_free(cuda, codec->staging.bytes, codec->staging.handle,
 				    codec->staging.alias);
@@ -100,10 +108,11 @@ kernels_load(struct cuda *cuda)
 	} kernels[] = {{SL_CODEC_JOB_KERNEL, &codec->put},
 		       {SL_CODEC_PLAN_KERNEL, &codec->plan},
 		       {SL_CODEC_WRITE_KERNEL, &codec->write},
+		       {SL_CODEC_DRAIN_KERNEL, &codec->drain},
 		       {SL_CODEC_DECODE_KERNEL, &codec->decode}};
 	int rc = CUDA_TRY(cuda, cuModuleLoadData, &codec->module, sl_codec_kernels);
 
-	for (unsigned i = 0; i < 4 && !rc; i++)
+	for (unsigned i = 0; i < sizeof(kernels) / sizeof(*kernels) && !rc; i++)
 		rc = CUDA_TRY(cuda, cuModuleGetFunction, kernels[i].function,
 			      codec->module, kernels[i].name);
 	if (rc && !atomic_load(&cuda->lost))
@@ -115,74 +124,99 @@ kernels_load(struct cuda *cuda)
 	return rc;
 }
 
-_Static_assert(sizeof(struct sl_codec_job) <= SL_CODEC_HEADER_BYTES,
-	       "a job's place in staging");
+_Static_assert(sizeof(struct sl_codec_job) <= JOB_BYTES, "a job's place in staging");
 
-/* Where in a piece of staging the encoder's scratch memory begins: behind what a chunk can become. */
+/* What takes more when it is encoded goes as it is; so does what does not fit into its frame. */
 static uint64_t
-plans_at(uint64_t chunk_bytes)
+most_bytes_of(const struct cuda_codec *codec, uint64_t bytes)
 {
-	return sl_round_up(sl_codec_bound(chunk_bytes), SL_CODEC_HEADER_BYTES);
+	uint64_t most = bytes / SL_CODEC_WORTH_ALL * codec->worth_parts;
+
+	return most < bytes ? most : bytes - 1;
 }
 
-/* A piece of staging for chunks of this size: one size for both directions. */
-static uint64_t
-staged_bytes_of(uint64_t chunk_bytes)
+static uint32_t
+blocks_of(uint64_t bytes)
 {
-	uint64_t n_blocks = chunk_bytes / SL_CODEC_BLOCK_BYTES;
-
-	return sl_round_up(plans_at(chunk_bytes) + n_blocks * sizeof(struct sl_codec_plan) +
-				   SL_CODEC_HEADER_BYTES,
-			   SL_CODEC_HEADER_BYTES);
+	return (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES);
 }
 
-/* So many pieces for each direction fit into staging. */
+/* Where in a piece of staging the encoder's plans begin: behind what a chunk can become. */
+static uint64_t
+plans_at(const struct cuda_codec *codec)
+{
+	return sl_round_up(most_bytes_of(codec, codec->chunk_bytes), JOB_BYTES);
+}
+
+/* The table and the job are behind the plans. */
+static uint64_t
+table_at(const struct cuda_codec *codec)
+{
+	uint64_t plans = blocks_of(codec->chunk_bytes) * sizeof(struct sl_codec_plan);
+
+	return plans_at(codec) + sl_round_up(plans, JOB_BYTES);
+}
+
+static uint64_t
+job_at(const struct cuda_codec *codec)
+{
+	uint64_t table = sl_codec_table_bytes(blocks_of(codec->chunk_bytes));
+
+	return table_at(codec) + sl_round_up(table, JOB_BYTES);
+}
+
+/* So many pieces fit into staging. */
 static unsigned
-staged_fit(uint64_t chunk_bytes, uint64_t staging_bytes)
+staged_fit(const struct cuda_codec *codec, uint64_t staging_bytes)
 {
-	uint64_t each = staged_bytes_of(chunk_bytes);
+	uint64_t each = job_at(codec) + JOB_BYTES;
 	unsigned n = SL_CUDA_STAGED_MAX;
 
-	while (n && sl_round_up(2 * n * each, SL_GRANULE_BYTES) > staging_bytes)
+	while (n && sl_round_up(n * each, SL_GRANULE_BYTES) > staging_bytes)
 		n--;
 	return n;
 }
 
+/* Of n pieces half are for the way out, and the others for the way in. */
 static int
-staging_make(struct cuda *cuda, uint64_t chunk_bytes, unsigned n)
+staging_make(struct cuda *cuda, unsigned n)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	uint64_t each = staged_bytes_of(chunk_bytes);
+	uint64_t each = job_at(codec) + JOB_BYTES;
 	int rc;
 
-	codec->chunk_bytes = chunk_bytes;
-	codec->n_staged = n;
-	codec->staging.bytes = sl_round_up(2 * n * each, SL_GRANULE_BYTES);
-	codec->staged = sl_calloc(2 * (size_t)n, sizeof(*codec->staged));
+	codec->n_out = n / 2;
+	codec->n_in = n - n / 2;
+	codec->staging.bytes = sl_round_up(n * each, SL_GRANULE_BYTES);
+	codec->staged = sl_calloc(n, sizeof(*codec->staged));
 	if (!codec->staged)
 		return sl_fail(-ENOMEM, "device: out of memory");
 	rc = sl_cuda_memory_make(cuda, codec->staging.bytes, 0, &codec->staging.handle,
 				 &codec->staging.alias);
 	if (rc)
 		codec->staging.alias = 0;
-	for (unsigned i = 0; i < 2 * n && !rc; i++) {
+	for (unsigned i = 0; i < n && !rc; i++) {
 		struct cuda_staged *staged = &codec->staged[i];
 
 		staged->slab.alias = codec->staging.alias + i * each;
-		staged->plans = staged->slab.alias + plans_at(chunk_bytes);
-		staged->job = staged->slab.alias + each - SL_CODEC_HEADER_BYTES;
+		staged->plans = staged->slab.alias + plans_at(codec);
+		staged->table = staged->slab.alias + table_at(codec);
+		staged->job = staged->slab.alias + job_at(codec);
+		if (i < codec->n_out)
+			rc = CUDA_TRY(cuda, cuEventCreate, &staged->encoded,
+				      CU_EVENT_UNTIMED);
 	}
 	return rc;
 }
 
 static int
 coder_launch(struct cuda *cuda, struct cu_function *kernel, struct cu_stream *stream,
-	     uint64_t job, uint32_t n_blocks)
+	     uint64_t job, uint32_t grid)
 {
 	void *params[] = {&job};
 
-	return CUDA_TRY(cuda, cuLaunchKernel, kernel, SL_CODEC_GRID(n_blocks), 1, 1,
-			SL_CODEC_THREADS, 1, 1, 0, stream, params, NULL);
+	return CUDA_TRY(cuda, cuLaunchKernel, kernel, grid, 1, 1, SL_CODEC_THREADS, 1, 1,
+			0, stream, params, NULL);
 }
 
 /* The job of a move, to its place in a piece of staging. */
@@ -201,36 +235,34 @@ job_put(struct cuda *cuda, struct cu_stream *stream, const struct cuda_staged *s
 			stream, params, NULL);
 }
 
-/* What takes more when it is encoded goes as it is; so does what does not fit into its frame. */
-static uint64_t
-most_bytes_of(const struct cuda_codec *codec, uint64_t bytes)
-{
-	uint64_t most = bytes / SL_CODEC_WORTH_ALL * codec->worth_parts;
-
-	return most < bytes ? most : bytes - 1;
-}
-
-/* Encode bytes at raw into a piece of staging. */
+/* Encode bytes at raw into a piece of staging, and drain that to host memory. */
 static int
 encode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t raw,
-	      uint64_t bytes, uint64_t number)
+	      uint64_t bytes, const void *drain, uint64_t number)
 {
 	struct cuda_codec *codec = &cuda->codec;
 	struct sl_codec_job job = {.raw = raw,
 				   .encoded = staged->slab.alias,
 				   .plans = staged->plans,
+				   .table = staged->table,
+				   .drain = (uintptr_t)drain,
 				   .encoded_bytes = most_bytes_of(codec, bytes),
-				   .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES),
+				   .n_blocks = blocks_of(bytes),
 				   .check = 1};
+	uint32_t grid = SL_CODEC_GRID(job.n_blocks);
 	int rc = job_put(cuda, codec->encodes, staged, &job, SL_ENCODES, number);
 
 	if (!rc)
-		rc = coder_launch(cuda, codec->plan, codec->encodes, staged->job,
-				  job.n_blocks);
+		rc = coder_launch(cuda, codec->plan, codec->encodes, staged->job, grid);
 	if (!rc)
-		rc = coder_launch(cuda, codec->write, codec->encodes, staged->job,
-				  job.n_blocks);
-	return rc;
+		rc = coder_launch(cuda, codec->write, codec->encodes, staged->job, grid);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuEventRecord, staged->encoded, codec->encodes);
+	if (!rc)
+		rc = CUDA_TRY(cuda, cuStreamWaitEvent, codec->drains, staged->encoded, 0);
+	return rc ? rc
+		  : coder_launch(cuda, codec->drain, codec->drains, staged->job,
+				 SL_CODEC_DRAIN_GRID);
 }
 
 /* Decode what is in a piece of staging to bytes at raw. */
@@ -242,28 +274,28 @@ decode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t enco
 	struct sl_codec_job job = {.raw = raw,
 				   .encoded = staged->slab.alias,
 				   .encoded_bytes = encoded_bytes,
-				   .n_blocks = (uint32_t)(bytes / SL_CODEC_BLOCK_BYTES)};
+				   .n_blocks = blocks_of(bytes)};
 	int rc = job_put(cuda, codec->decodes, staged, &job, SL_DECODES, number);
 
 	return rc ? rc
 		  : coder_launch(cuda, codec->decode, codec->decodes, staged->job,
-				 job.n_blocks);
+				 SL_CODEC_GRID(job.n_blocks));
 }
 
 /* Each kernel runs once, over zeros: its first launch loads it, which may wait for kernels that run. */
 static int
-kernels_warm(struct cuda *cuda)
+kernels_warm(struct cuda *cuda, void *drain)
 {
 	struct cuda_codec *codec = &cuda->codec;
 	const struct cuda_staged *staged = codec->staged;
-	uint64_t raw = codec->staged[codec->n_staged].slab.alias;
+	uint64_t raw = codec->staged[codec->n_out].slab.alias;
 	int rc = CUDA_TRY(cuda, cuMemsetD8Async, raw, 0, SL_CODEC_BLOCK_BYTES,
 			  codec->encodes);
 
 	if (!rc)
-		rc = encode_launch(cuda, staged, raw, SL_CODEC_BLOCK_BYTES, 0);
+		rc = encode_launch(cuda, staged, raw, SL_CODEC_BLOCK_BYTES, drain, 0);
 	if (!rc)
-		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->encodes);
+		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->drains);
 	if (!rc)
 		rc = decode_launch(cuda, staged,
 				   sl_codec_coded_bytes(1, answer_of(codec, SL_ENCODES, 0)->units),
@@ -277,24 +309,27 @@ kernels_warm(struct cuda *cuda)
 }
 
 static int
-codec_make(struct cuda *cuda, uint64_t chunk_bytes, unsigned n_staged)
+codec_make(struct cuda *cuda, unsigned n_staged)
 {
 	struct cuda_codec *codec = &cuda->codec;
+	size_t answers = 2 * SL_CUDA_MOVES * sizeof(struct sl_codec_answer);
 	int rc = kernels_load(cuda);
 
+	/* Behind the answers is where the first encode is drained to. */
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuMemHostAlloc, &codec->answers,
-			      2 * SL_CUDA_MOVES * sizeof(struct sl_codec_answer),
-			      CU_HOST_ALLOC_PORTABLE);
+			      answers + SL_CODEC_BLOCK_BYTES, CU_HOST_ALLOC_PORTABLE);
 	if (!rc)
-		rc = staging_make(cuda, chunk_bytes, n_staged);
+		rc = staging_make(cuda, n_staged);
 	if (!rc)
 		rc = sl_cuda_move_stream(cuda, &codec->encodes);
+	if (!rc)
+		rc = sl_cuda_move_stream(cuda, &codec->drains);
 	if (!rc)
 		rc = sl_cuda_move_stream(cuda, &codec->decodes);
 	for (unsigned i = 0; i < 2 && !rc; i++)
 		rc = sl_cuda_move_events(cuda, codec->event[i]);
-	return rc ? rc : kernels_warm(cuda);
+	return rc ? rc : kernels_warm(cuda, (char *)codec->answers + answers);
 }
 
 int
@@ -303,24 +338,31 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_codec *codec = &cuda->codec;
-	unsigned n = staged_fit(chunk_bytes, staging_bytes);
 	int rc = sl_cuda_enter(cuda);
+	unsigned n;
 
 	if (rc)
 		return rc;
 	sl_mutex_lock(&codec->lock);
-	if (!codec->ready && !n) {
-		rc = sl_fail(-ENOSPC, "device: %llu bytes of staging do not hold two chunks of %llu",
-			     (unsigned long long)staging_bytes,
-			     (unsigned long long)chunk_bytes);
-	} else if (!codec->ready) {
+	if (!codec->ready) {
+		codec->chunk_bytes = chunk_bytes;
 		codec->worth_parts = worth_parts;
-		rc = codec_make(cuda, chunk_bytes, n);
-		if (rc) {
+		n = staged_fit(codec, staging_bytes);
+		if (n < 2)
+			rc = sl_fail(
+				-ENOSPC,
+				"device: %llu bytes of staging do not hold two chunks "
+				"of %llu",
+				(unsigned long long)staging_bytes,
+				(unsigned long long)chunk_bytes);
+		else
+			rc = codec_make(cuda, n);
+		if (rc && n >= 2) {
 			sl_fail_in(rc, "device: compression");
 			sl_cuda_codec_fini(cuda);
 		}
-		codec->ready = rc ? rc : 1;
+		if (n >= 2)
+			codec->ready = rc ? rc : 1;
 		if (!rc)
 			sl_cuda_outs_start(cuda); /* or a completer makes it for the first copy */
 	} else if (codec->ready < 0) {
@@ -334,90 +376,76 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 
 /* ---- out ---------------------------------------------------------------------------------- */
 
-/* A free piece for the way out; NULL: none. */
-static struct cuda_staged *
-staged_take(struct cuda *cuda)
+/* Whether one more may be on its way out: it counts as such then. */
+static int
+encode_claim(struct cuda *cuda)
 {
 	struct cuda_codec *codec = &cuda->codec;
-	struct cuda_staged *free_one = NULL;
+	uint64_t now = sl_now_ns();
+	int may;
 
 	sl_mutex_lock(&cuda->moves.lock);
-	for (unsigned i = 0; i < codec->n_staged && !free_one; i++) {
-		if (!codec->staged[i].taken)
-			free_one = &codec->staged[i];
-	}
-	if (free_one)
-		free_one->taken = 1;
+	may = !codec->n_encodes ||
+	      (codec->n_encodes < SL_CUDA_MOVES && now - codec->first_ns < STALL_NS);
+	if (may && !codec->n_encodes++)
+		codec->first_ns = now;
 	sl_mutex_unlock(&cuda->moves.lock);
-	return free_one;
+	return may;
 }
 
-void
-sl_cuda_staged_give(struct cuda *cuda, struct cuda_staged *staged)
-{
-	sl_mutex_lock(&cuda->moves.lock);
-	staged->taken = 0;
-	sl_mutex_unlock(&cuda->moves.lock);
-}
-
-static int
-coded_copy(struct cuda_out *out, struct cuda_slab *from, uint64_t bytes)
-{
-	struct cuda *cuda = out->cuda;
-	int rc = 0;
-
-	for (int try = 0; try < COPY_TRIES; try++) {
-		rc = sl_cuda_move_out(cuda, from, out->frame->data, bytes,
-				      sl_fence_make(SL_COPIES_OUT, 0), &out->pending);
-		if (!rc || atomic_load(&cuda->lost))
-			break;
-	}
-	return rc;
-}
-
-/* It is encoded: the copy out begins. On the thread of the completer outs. */
+/* One of them is over: there is another first one. */
 static void
-coded_encoded(struct cuda_pending *pending, int rc)
+encode_unclaim(struct cuda *cuda)
+{
+	sl_mutex_lock(&cuda->moves.lock);
+	cuda->codec.n_encodes--;
+	cuda->codec.first_ns = sl_now_ns();
+	sl_mutex_unlock(&cuda->moves.lock);
+}
+
+/* It is in its frame. On the thread of the completer outs. */
+static void
+coded_done(struct cuda_pending *pending, int rc)
 {
 	struct cuda_out *out = (struct cuda_out *)pending;
-	struct cuda *cuda = out->cuda;
-	struct cuda_slab from = {.alias = out->staged->slab.alias};
-	uint32_t n_blocks = (uint32_t)(out->bytes / SL_CODEC_BLOCK_BYTES);
-	uint32_t units = answer_of(&cuda->codec, SL_ENCODES, pending->number)->units;
-	uint64_t bytes = out->bytes;
+	struct cuda_codec *codec = &out->cuda->codec;
+	uint32_t units = answer_of(codec, SL_ENCODES, pending->number)->units;
+	uint32_t n_blocks = blocks_of(out->bytes);
 
-	sl_cuda_move_ended(cuda, SL_ENCODES, pending->number);
-	out->frame->encoded_bytes = 0;
-	if (sl_codec_is_stored(n_blocks, units, most_bytes_of(&cuda->codec, bytes)))
-		from.alias += SL_CODEC_HEADER_BYTES; /* where the kernel has put it as it is */
-	else
-		out->frame->encoded_bytes = bytes = sl_codec_coded_bytes(n_blocks, units);
-	out->pending.done = sl_cuda_out_copied;
-	if (!rc)
-		rc = coded_copy(out, &from, bytes);
-	if (rc)
-		sl_cuda_out_end(out, rc);
-	else
-		sl_cuda_complete(&cuda->outs, &cuda->moves.out_queue, &out->pending);
+	out->frame->encoded_bytes = sl_codec_is_stored(n_blocks, units,
+						       most_bytes_of(codec, out->bytes))
+					    ? 0
+					    : sl_codec_coded_bytes(n_blocks, units);
+	sl_cuda_move_ended(out->cuda, SL_ENCODES, pending->number);
+	encode_unclaim(out->cuda);
+	sl_cuda_out_end(out, rc);
 }
 
-/* Encode slab into staging. moves.lock held. */
+/* Encode slab into the next piece of staging, when that is drained, and drain it. moves.lock held. */
 static int
 encode_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence after)
 {
 	struct cuda *cuda = out->cuda;
 	struct cuda_codec *codec = &cuda->codec;
+	const struct cuda_staged *staged;
 	uint64_t number;
 	int rc = sl_cuda_move_next(cuda, SL_ENCODES, &number);
 
+	staged = &codec->staged[number % codec->n_out];
+	if (!rc && number > codec->n_out)
+		rc = sl_cuda_fence_gate(cuda, codec->encodes,
+					sl_fence_make(SL_ENCODES, number - codec->n_out));
 	if (!rc)
 		rc = sl_cuda_fence_gate(cuda, codec->encodes, after);
 	if (!rc)
-		rc = encode_launch(cuda, out->staged, slab->alias, out->bytes, number);
+		rc = encode_launch(cuda, staged, slab->alias, out->bytes,
+				   out->frame->data, number);
 	if (!rc)
-		rc = sl_cuda_move_number(cuda, SL_ENCODES, number, codec->encodes, slab);
-	else
+		rc = sl_cuda_move_number(cuda, SL_ENCODES, number, codec->drains, slab);
+	else {
 		(void)cuda->driver->cuStreamSynchronize(codec->encodes);
+		(void)cuda->driver->cuStreamSynchronize(codec->drains);
+	}
 	out->pending.number = number;
 	out->pending.event = codec->event[0][number % SL_CUDA_MOVES];
 	return rc;
@@ -441,24 +469,23 @@ sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_codec *codec = &cuda->codec;
-	struct cuda_out what = {.pending = {.done = coded_encoded},
-				.cuda = cuda,
-				.frame = frame,
-				.bytes = bytes,
-				.done = done,
-				.cookie = cookie};
+	const struct cuda_out what = {.pending = {.done = coded_done},
+				      .cuda = cuda,
+				      .frame = frame,
+				      .bytes = bytes,
+				      .done = done,
+				      .cookie = cookie};
 	int rc;
 
 	if (codec->ready <= 0 || bytes > codec->chunk_bytes)
 		return sl_fail(-ENOTSUP,
 			       "device: compression was not set up for chunks of %llu",
 			       (unsigned long long)bytes);
-	what.staged = staged_take(cuda);
-	if (!what.staged)
+	if (!encode_claim(cuda))
 		return -EBUSY;
 	rc = sl_cuda_out_start(addr, &what, coded_enqueue, &codec->out_queue);
 	if (rc)
-		sl_cuda_staged_give(cuda, what.staged);
+		encode_unclaim(cuda);
 	else if (sl_nvtx_listens())
 		sl_nvtx_mark("encode", bytes);
 	return rc;
@@ -500,7 +527,7 @@ sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_fram
 	int rc;
 
 	sl_mutex_lock(&cuda->moves.lock);
-	staged = &codec->staged[codec->n_staged + codec->next_in++ % codec->n_staged];
+	staged = &codec->staged[codec->n_out + codec->next_in++ % codec->n_in];
 	rc = sl_cuda_move_in_locked(cuda, &staged->slab, frame, frame->encoded_bytes, move);
 	if (!rc)
 		rc = decode_enqueue(cuda, slab, staged, frame->encoded_bytes, bytes);

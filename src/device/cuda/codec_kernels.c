@@ -27,6 +27,7 @@ const char sl_codec_kernels[] = ".version 6.4\n.target sm_75\n.address_size 64\n
 				"// .entry " SL_CODEC_JOB_KERNEL "(\n"
 				"// .entry " SL_CODEC_PLAN_KERNEL "(\n"
 				"// .entry " SL_CODEC_WRITE_KERNEL "(\n"
+				"// .entry " SL_CODEC_DRAIN_KERNEL "(\n"
 				"// .entry " SL_CODEC_DECODE_KERNEL "(\n";
 #endif
 

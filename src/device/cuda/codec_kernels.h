@@ -9,6 +9,7 @@ extern const char sl_codec_kernels[];
 #define SL_CODEC_JOB_KERNEL    "sl_codec_job_kernel"
 #define SL_CODEC_PLAN_KERNEL   "sl_codec_plan_kernel"
 #define SL_CODEC_WRITE_KERNEL  "sl_codec_write_kernel"
+#define SL_CODEC_DRAIN_KERNEL  "sl_codec_drain_kernel"
 #define SL_CODEC_DECODE_KERNEL "sl_codec_decode_kernel"
 
 #endif

@@ -102,7 +102,6 @@ struct cuda_pending {
 struct cuda_out {
 	struct cuda_pending pending; /* first */
 	struct cuda *cuda;
-	struct cuda_staged *staged; /* it is encoded to; NULL: it goes as it is */
 	struct sl_frame *frame;
 	uint64_t bytes; /* of the chunk */
 	void (*done)(void *cookie, int rc);
@@ -187,26 +186,28 @@ struct cuda_hash {
 	struct cuda_queue queue, arrivals; /* of the completer streams */
 };
 
-/* Chunks in staging at once, for each direction, at most. */
-#define SL_CUDA_STAGED_MAX 4u
+/* Chunks in staging at once, at most. */
+#define SL_CUDA_STAGED_MAX 8u
 
 struct cuda_codec {
 	struct sl_mutex lock; /* rank STREAM: who makes it ready. moves.lock has what is not set once */
 	/* 1: yes; 0: not tried; negative: why it never will be. atomic: what is set before is seen by who reads 1. */
 	_Atomic int ready;
 	struct cu_module *module; /* set once ready, so all to answers */
-	struct cu_function *put, *plan, *write, *decode;
-	struct cu_stream *encodes, *decodes;
+	struct cu_function *put, *plan, *write, *drain, *decode;
+	struct cu_stream *encodes, *drains, *decodes;
 	struct cu_event *event[2][SL_CUDA_MOVES]; /* encodes, decodes: of move n: n % SL_CUDA_MOVES */
-	struct cuda_staged *staged;               /* of both directions */
-	unsigned n_staged;                        /* of each */
-	uint64_t chunk_bytes;                     /* the largest chunk that fits */
+	struct cuda_staged *staged;               /* first those of the way out */
+	unsigned n_out, n_in;
+	uint64_t chunk_bytes; /* the largest chunk that fits */
 	unsigned worth_parts; /* as prepare() of struct sl_device_codec */
 	struct {
 		uint64_t bytes, handle, alias;
 	} staging;
 	void *answers; /* pinned: of encode n at n % SL_CUDA_MOVES, then of decodes */
 	unsigned next_in;
+	unsigned n_encodes;          /* on their way, until they are told */
+	uint64_t first_ns;           /* since when the first of them is the first */
 	struct cuda_queue out_queue; /* of the completer outs */
 	struct cuda_queue in_queue;  /* of the completer streams */
 };
@@ -352,9 +353,8 @@ int sl_cuda_out_start(void *addr, const struct cuda_out *what,
 		      int (*enqueue)(struct cuda_out *out, struct cuda_slab *slab,
 				     struct sl_fence after),
 		      struct cuda_queue *queue) SL_MUST_CHECK;
-/* It has left, or is lost: done() is called, and out freed. copied: as the done() of its copy. */
+/* It has left, or is lost: done() is called, and out freed. */
 void sl_cuda_out_end(struct cuda_out *out, int rc);
-void sl_cuda_out_copied(struct cuda_pending *pending, int rc);
 int sl_cuda_present(struct sl_device *dev, void *addr, uint64_t bytes,
 		    struct sl_frame *frame, unsigned flags);
 struct sl_fence sl_cuda_ready_at(struct sl_device *dev, const void *addr);
@@ -432,7 +432,6 @@ int sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes,
 int sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 			       struct sl_frame *frame, void (*done)(void *cookie, int rc),
 			       void *cookie);
-void sl_cuda_staged_give(struct cuda *cuda, struct cuda_staged *staged);
 int sl_cuda_codec_pack(struct sl_device *dev, struct sl_frame *frame,
 		       struct sl_frame **packed);
 int sl_cuda_codec_decode(struct sl_device *dev, const struct sl_frame *frame,

@@ -103,7 +103,7 @@ queue_stream(const struct cuda *cuda, unsigned queue)
 	case SL_COPIES_OUT:
 		return cuda->moves.out;
 	default:
-		return queue == SL_ENCODES ? cuda->codec.encodes : cuda->codec.decodes;
+		return queue == SL_ENCODES ? cuda->codec.drains : cuda->codec.decodes;
 	}
 }
 
