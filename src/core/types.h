@@ -208,6 +208,14 @@ struct sl_chunk {
 				* copy: overwrite.c */
 };
 
+/* Whether the device encodes what leaves it. */
+enum sl_encoder_state {
+	SL_ENCODER_NONE,  /* it does not */
+	SL_ENCODER_IDLE,  /* it will, once something leaves */
+	SL_ENCODER_BEGUN, /* it is being made ready */
+	SL_ENCODER_READY
+};
+
 /* What a launch can do with the chunk as it is, without any move. */
 enum sl_readiness {
 	SL_READY_NOT,  /* must be brought in */
@@ -434,8 +442,12 @@ struct sluice_space {
 		uint32_t late;  /* of them: those that somebody has waited for in vain */
 		uint32_t stops; /* reasons not to hash now */
 	} measure;
-	int encodes;           /* set once: the device encodes what leaves it */
-	unsigned encode_rests; /* so many chunks go out as they are, from here on: encode.c */
+	struct {
+		enum sl_encoder_state state;
+		int begun;        /* thread makes it ready, or has made it so */
+		pthread_t thread; /* joined by who ends the space */
+		unsigned rests;   /* so many chunks go out as they are, from here on */
+	} encoder;                /* encode.c */
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */
 	uint64_t launch_clock;

@@ -9,8 +9,9 @@
 
 #include "cuda/measure_test.h"
 
-#define TIER_MIB 64 /* of the host tier, where it is short */
-#define SETTINGS "chunk=2M,large_chunk=2M,compress="
+#define TIER_MIB   64 /* of the host tier, where it is short */
+#define SETTINGS   "chunk=2M,large_chunk=2M,compress="
+#define ROUNDS_MAX 200 /* something hangs */
 
 #define SMALL (96 * MIB)
 #define LARGE \
@@ -81,15 +82,31 @@ saved_in(struct sluice_space *s)
 	return cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_IN_SAVED);
 }
 
+/* Rounds until something has left encoded: automatic encoding begins in the background. How many. */
+static unsigned
+rounds_await(struct sluice_space *s, uint64_t *p)
+{
+	unsigned rounds = 0;
+
+	while (!saved_out(s) && rounds < ROUNDS_MAX) {
+		round_run(s, p, data_bytes);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		rounds++;
+	}
+	CHECK(saved_out(s) > 0);
+	return rounds;
+}
+
 static void
 fewer_bytes_cross_the_link(const char *settings)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024, settings);
 	uint64_t *p = words_make(s, 0);
+	unsigned rounds = rounds_await(s, p);
 	struct sluice_stats stats;
 	uint64_t out;
 
-	for (int round = 0; round < 3; round++)
+	for (int round = 0; round < 2; round++)
 		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK_OK(sluice_space_check(s));
@@ -100,7 +117,7 @@ fewer_bytes_cross_the_link(const char *settings)
 	printf("%s: %llu MiB out, %llu saved; %llu saved on the way in\n", settings,
 	       (unsigned long long)(out / MIB), (unsigned long long)(saved_out(s) / MIB),
 	       (unsigned long long)(saved_in(s) / MIB));
-	words_expect(p, data_n(), 0, 3);
+	words_expect(p, data_n(), 0, rounds + 2);
 	space_end(s, p);
 }
 
@@ -109,12 +126,17 @@ static void
 random_data_are_left_alone(void)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "auto");
-	uint64_t *p = words_make(s, 1);
+	uint64_t *p = words_make(s, 0), out, in;
 
+	sl_ignore(rounds_await(s, p));
+	CHECK_OK(sluice_unmap(s, p));
+	out = saved_out(s);
+	in = saved_in(s);
+	p = words_make(s, 1);
 	for (int round = 0; round < 2; round++)
 		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	CHECK(saved_out(s) == 0 && saved_in(s) == 0);
+	CHECK(saved_out(s) == out && saved_in(s) == in);
 	words_expect(p, data_n(), 1, 2);
 	space_end(s, p);
 }
@@ -290,10 +312,8 @@ what_kernels_reach_lets_others_rest(void)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "auto");
 	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), before;
+	unsigned rounds = rounds_await(s, p);
 
-	round_run(s, p, data_bytes);
-	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	CHECK(saved_out(s) > 0);
 	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_SUM, p, data_n(), word);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	before = saved_out(s);
@@ -304,7 +324,7 @@ what_kernels_reach_lets_others_rest(void)
 		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) > before);
-	words_expect(p, data_n() / 2, 0, 6);
+	words_expect(p, data_n() / 2, 0, rounds + 5);
 	cuda_test_word_free(&t, word);
 	space_end(s, p);
 }

@@ -71,6 +71,7 @@ space_free(struct sluice_space *s)
 	sl_share_stop(s->share);
 	sl_space_share_host_stop(s);
 	sl_mover_stop(s);
+	sl_encode_end(s);
 	if (s->default_stream)
 		sluice_stream_destroy(s->default_stream);
 	if (s->device)

@@ -17,9 +17,13 @@
  *
  * The device refuses one where the last ones take long: then kernels leave ours no room, and the raw copy is faster.
  *
+ * With `always` the device is made ready with the space. Automatic encoding begins when something has left: a thread
+ * makes it ready, and nobody waits. A program that fits has no cost.
+ *
  * LOCKING: as in state.h.
  */
 #include "base/log.h"
+#include "base/thread.h"
 #include "core/transfer/transfer.h"
 
 #define STEP_MAX     7u /* 64 times */
@@ -35,24 +39,63 @@
  * left, took 1.14 times as long encoded; bf16, of which 0.68 to 0.72 are left, 0.75 to 0.95. */
 #define WORTH_PARTS  12u /* of SL_CODEC_WORTH_ALL */
 
-void
-sl_encode_prepare(struct sluice_space *s)
+/* Blocks on the driver, and on kernels. */
+static int
+encoder_make(struct sluice_space *s)
 {
-	const struct sl_device_codec *codec = s->device->codec;
-	int always = s->config.compress == SLUICE_COMPRESS_ALWAYS;
+	int always = s->config.compress == SLUICE_COMPRESS_ALWAYS, rc;
 	uint64_t staging = s->config.device_budget_bytes /
 			   (always ? ALWAYS_PART : STAGING_PART);
 
-	if (!codec || s->config.compress == SLUICE_COMPRESS_NEVER)
-		return;
 	if (staging > STAGING_MAX)
 		staging = STAGING_MAX;
-	s->encodes = !codec->prepare(s->device, s->config.large_chunk_bytes, staging,
-				     always ? SL_CODEC_WORTH_ALL : WORTH_PARTS);
-	if (!s->encodes)
+	rc = s->device->codec->prepare(s->device, s->config.large_chunk_bytes, staging,
+				       always ? SL_CODEC_WORTH_ALL : WORTH_PARTS);
+	if (rc)
 		sl_log_once("encode", SL_INFO, "encode",
 			    "%s: what crosses the link is not compressed",
 			    sluice_last_error());
+	return rc;
+}
+
+static void *
+encoder_main(void *arg)
+{
+	struct sluice_space *s = arg;
+	int rc = encoder_make(s);
+
+	sl_space_lock(s);
+	s->encoder.state = rc ? SL_ENCODER_NONE : SL_ENCODER_READY;
+	sl_space_unlock(s);
+	return NULL;
+}
+
+/* Something leaves for the first time. It does not wait. */
+SL_HELD static void
+encoder_begin(struct sluice_space *s)
+{
+	s->encoder.state = SL_ENCODER_BEGUN;
+	s->encoder.begun = !sl_thread_begin(&s->encoder.thread, "sluice-encoder",
+					    encoder_main, s);
+	if (!s->encoder.begun)
+		s->encoder.state = SL_ENCODER_NONE;
+}
+
+void
+sl_encode_prepare(struct sluice_space *s)
+{
+	if (!s->device->codec || s->config.compress == SLUICE_COMPRESS_NEVER)
+		return;
+	s->encoder.state = SL_ENCODER_IDLE;
+	if (s->config.compress == SLUICE_COMPRESS_ALWAYS)
+		s->encoder.state = encoder_make(s) ? SL_ENCODER_NONE : SL_ENCODER_READY;
+}
+
+void
+sl_encode_end(struct sluice_space *s)
+{
+	if (s->encoder.begun)
+		pthread_join(s->encoder.thread, NULL);
 }
 
 int
@@ -62,15 +105,17 @@ sl_encode_pays(struct sl_chunk *c)
 	struct sluice_space *s = r->space;
 	const struct sl_device *dev = s->device;
 
+	if (s->encoder.state == SL_ENCODER_IDLE)
+		encoder_begin(s);
 	/* Whoever writes a file needs its bytes as they are. An extent has a whole chunk's. */
-	if (!s->encodes || s->moved_out || r->store ||
+	if (s->encoder.state != SL_ENCODER_READY || s->moved_out || r->store ||
 	    r->population != SLUICE_POPULATE_CHUNK ||
 	    sl_chunk_valid_bytes(c) != r->chunk_bytes)
 		return 0;
 	if (s->config.compress == SLUICE_COMPRESS_ALWAYS)
 		return 1;
-	if (s->encode_rests) {
-		s->encode_rests--;
+	if (s->encoder.rests) {
+		s->encoder.rests--;
 		return 0;
 	}
 	if (c->encode_skips) {
@@ -87,8 +132,8 @@ sl_encode_pays_kept(struct sl_chunk *c)
 	const struct sl_host *h = c->host;
 	const struct sl_device *dev = c->region->space->device;
 
-	return h && !h->frame->encoded_bytes && c->region->space->encodes &&
-	       !c->encode_skips &&
+	return h && !h->frame->encoded_bytes &&
+	       c->region->space->encoder.state == SL_ENCODER_READY && !c->encode_skips &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_ENCODES)) && sl_encode_pays(c);
 }
@@ -140,7 +185,7 @@ void
 sl_encode_unwanted(struct sl_chunk *c)
 {
 	if (c->encode_step < STEP_MAX)
-		c->region->space->encode_rests = RESTS;
+		c->region->space->encoder.rests = RESTS;
 	c->encode_step = STEP_MAX;
 	c->encode_skips = 1u << (STEP_MAX - 1);
 }

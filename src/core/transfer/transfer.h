@@ -82,7 +82,10 @@ void sl_host_clean(struct sluice_space *s) SL_HELD;
 int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_HELD SL_MUST_CHECK; /* drops */
 
 /* encode.c: chunks that cross the link encoded, and frames that must be as they are. */
-void sl_encode_prepare(struct sluice_space *s) SL_NOT_HELD; /* once, where it is asked for. Blocks on kernels */
+/* Once, where it is asked for. Always: blocks on kernels. end: nothing leaves any more. Blocks on the thread that
+ * makes the device ready. */
+void sl_encode_prepare(struct sluice_space *s) SL_NOT_HELD;
+void sl_encode_end(struct sluice_space *s) SL_NOT_HELD;
 /* Whether c, which leaves the device, is to be encoded. */
 int sl_encode_pays(struct sl_chunk *c) SL_HELD;
 /* The same of a chunk whose contents are also in its frame, which it is about to keep. */
