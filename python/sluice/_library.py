@@ -6,6 +6,7 @@ Threads: any.
 """
 
 import ctypes
+import errno
 import os
 import threading
 
@@ -63,17 +64,25 @@ def path() -> str:
         return "libsluice.so.0"
 
 
+def _open() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(path())
+        library.sluice_last_error.restype = _TEXT
+        for name, types in _CALLS.items():
+            getattr(library, name).argtypes = types
+        for name in _NO_RESULT:
+            getattr(library, name).restype = None
+    except (OSError, AttributeError) as error:  # no file, or another version's
+        raise Error(errno.ELIBBAD, f"{error}: this module needs the library of its own version: unset "
+                                   "LIBSLUICE_PATH, or let it name that file") from None
+    return library
+
+
 def _load() -> ctypes.CDLL:
     global _library
     with _lock:
         if _library is None:
-            library = ctypes.CDLL(path())
-            library.sluice_last_error.restype = _TEXT
-            for name, types in _CALLS.items():
-                getattr(library, name).argtypes = types
-            for name in _NO_RESULT:
-                getattr(library, name).restype = None
-            _library = library
+            _library = _open()
     return _library
 
 

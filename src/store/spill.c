@@ -614,8 +614,7 @@ dir_check(const char *path, int allow_memory)
 	if (!S_ISDIR(st.st_mode))
 		return sl_fail(-EINVAL, "spill: %s: not a directory; give one", path);
 	if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS))
-		return sl_fail(-EACCES,
-			       "spill: %s: %s (%s); give a directory you can write to",
+		return sl_fail(-EACCES, "spill: %s: %s (%s); give a directory you can write to (spill_dirs)",
 			       path, strerrordesc_np(errno), sl_errno_name(errno));
 	if (statfs(path, &fs))
 		return sl_fail(-errno, "spill: %s: statfs: %s (%s)", path,

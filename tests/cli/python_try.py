@@ -378,6 +378,14 @@ def a_notebook_is_told_to_restart():
     assert not hasattr(sluice.empty(1), "__cuda_array_interface__")
 
 
+def a_library_that_is_not_this_versions_is_refused():
+    for path, part in (("libm.so.6", "undefined symbol"), ("./none.so", "No such file")):
+        ended(f"os.environ['LIBSLUICE_PATH'] = '{path}'\n"
+              "try:\n    sluice.empty(1)\n"
+              "except sluice.Error as error:\n    sys.exit(str(error))", 1, part)
+        ended(f"os.environ['LIBSLUICE_PATH'] = '{path}'; sluice.empty(1)", 1, "library of its own version")
+
+
 def the_tutorial_runs():
     with open(sys.argv[1]) as page:
         blocks = page.read().split("```python\n")[1:]
@@ -395,7 +403,8 @@ CASES = [memory_larger_than_both_budgets_is_spilled, a_run_is_reported, memory_g
          limits_hold_for_a_while, threads_share_arrays, a_forked_child_leaves_the_parents_memory_alone,
          what_is_left_at_the_end_is_in_the_file, a_file_that_shrinks_ends_the_process_with_a_reason,
          views_outlive_their_file, pickles_are_copies_names_or_errors, children_end_as_they_like,
-         the_end_finds_threads_and_cycles, garbage_is_collected_in_any_order, a_notebook_is_told_to_restart, the_tutorial_runs]
+         the_end_finds_threads_and_cycles, garbage_is_collected_in_any_order, a_notebook_is_told_to_restart,
+         a_library_that_is_not_this_versions_is_refused, the_tutorial_runs]
 
 
 def main():
