@@ -12,8 +12,8 @@
  * - Does nobody want other chunks as they are, of which that was not known? Kernels that are launched for the first
  *   time do. Else all go as they are for a while.
  *
- * Data that are only read go out once. They may have gone as they are: staging was full. So such a chunk is
- * encoded when it is to be dropped, if nothing else is on its way out then.
+ * Data that are only read go out once. They may have gone as they are: the GPU was full, or the link idle. So such a
+ * chunk is encoded when it is to be dropped, if nothing else is on its way out then.
  *
  * The device refuses one where the last ones take long: then kernels leave ours no room, and the raw copy is faster.
  *

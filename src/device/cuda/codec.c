@@ -18,7 +18,7 @@
  * The kernels are loaded before the first chunk is encoded. If the driver refuses them, that is remembered, and
  * nothing is encoded.
  *
- * Threads: any. moves.lock is held to take and give staging, and to enqueue.
+ * Threads: any. moves.lock is held to enqueue.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@
 
 #define JOB_BYTES 128u /* of staging, for a job */
 
-/* Three times as long as the raw copy of 32 MiB takes. Encoding and draining takes less than that copy, unless other
- * kernels have the GPU. */
+/* Three times as long as the raw copy of 32 MiB takes. Encoding and draining takes about as long as that copy, unless
+ * other kernels have the GPU. */
 #define STALL_NS UINT64_C(2000000)
 
 /* A piece of staging. */
@@ -332,44 +332,50 @@ codec_make(struct cuda *cuda, unsigned n_staged)
 	return rc ? rc : kernels_warm(cuda, (char *)codec->answers + answers);
 }
 
+/* codec->lock held. */
+static int
+codec_prepare(struct cuda *cuda, uint64_t chunk_bytes, uint64_t staging_bytes,
+	      unsigned worth_parts)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	unsigned n;
+	int rc;
+
+	if (codec->ready < 0)
+		return sl_fail(codec->ready,
+			       "device: compression could not be set up before");
+	if (codec->ready)
+		return 0;
+	codec->chunk_bytes = chunk_bytes;
+	codec->worth_parts = worth_parts;
+	n = staged_fit(codec, staging_bytes);
+	if (n < 2)
+		return sl_fail(-ENOSPC, "device: %llu bytes of staging do not hold two chunks of %llu",
+			       (unsigned long long)staging_bytes,
+			       (unsigned long long)chunk_bytes);
+	rc = codec_make(cuda, n);
+	codec->ready = rc ? rc : 1;
+	if (!rc) {
+		sl_cuda_outs_start(cuda); /* or a completer makes it for the first copy */
+		return 0;
+	}
+	sl_fail_in(rc, "device: compression");
+	sl_cuda_codec_fini(cuda);
+	return rc;
+}
+
 int
 sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t staging_bytes,
 		      unsigned worth_parts)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
-	struct cuda_codec *codec = &cuda->codec;
 	int rc = sl_cuda_enter(cuda);
-	unsigned n;
 
 	if (rc)
 		return rc;
-	sl_mutex_lock(&codec->lock);
-	if (!codec->ready) {
-		codec->chunk_bytes = chunk_bytes;
-		codec->worth_parts = worth_parts;
-		n = staged_fit(codec, staging_bytes);
-		if (n < 2)
-			rc = sl_fail(
-				-ENOSPC,
-				"device: %llu bytes of staging do not hold two chunks "
-				"of %llu",
-				(unsigned long long)staging_bytes,
-				(unsigned long long)chunk_bytes);
-		else
-			rc = codec_make(cuda, n);
-		if (rc && n >= 2) {
-			sl_fail_in(rc, "device: compression");
-			sl_cuda_codec_fini(cuda);
-		}
-		if (n >= 2)
-			codec->ready = rc ? rc : 1;
-		if (!rc)
-			sl_cuda_outs_start(cuda); /* or a completer makes it for the first copy */
-	} else if (codec->ready < 0) {
-		rc = sl_fail(codec->ready,
-			     "device: compression could not be set up before");
-	}
-	sl_mutex_unlock(&codec->lock);
+	sl_mutex_lock(&cuda->codec.lock);
+	rc = codec_prepare(cuda, chunk_bytes, staging_bytes, worth_parts);
+	sl_mutex_unlock(&cuda->codec.lock);
 	sl_cuda_leave(cuda);
 	return rc;
 }
@@ -412,10 +418,9 @@ coded_done(struct cuda_pending *pending, int rc)
 	uint32_t units = answer_of(codec, SL_ENCODES, pending->number)->units;
 	uint32_t n_blocks = blocks_of(out->bytes);
 
-	out->frame->encoded_bytes = sl_codec_is_stored(n_blocks, units,
-						       most_bytes_of(codec, out->bytes))
-					    ? 0
-					    : sl_codec_coded_bytes(n_blocks, units);
+	out->frame->encoded_bytes = 0;
+	if (!rc && !sl_codec_is_stored(n_blocks, units, most_bytes_of(codec, out->bytes)))
+		out->frame->encoded_bytes = sl_codec_coded_bytes(n_blocks, units);
 	sl_cuda_move_ended(out->cuda, SL_ENCODES, pending->number);
 	encode_unclaim(out->cuda);
 	sl_cuda_out_end(out, rc);
