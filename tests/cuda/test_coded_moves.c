@@ -320,22 +320,23 @@ packed_frames_take_what_they_need(void)
 static void
 more_chunks_than_staging_holds_are_encoded(void)
 {
+	const uint64_t bytes = 4 * CHUNK;
 	struct sl_frame *frames[5];
 	struct out out = OUT;
 
 	device_open(256 * MIB);
-	CHECK_OK(dev->codec->prepare(dev, LONG, 3 * LONG,
+	CHECK_OK(dev->codec->prepare(dev, bytes, 3 * bytes,
 				     SL_CODEC_WORTH_ALL)); /* one for each direction */
 	for (int i = 0; i < 5; i++) {
-		frames[i] = frame_with(LONG, i % 2 ? CODEC_DATA_TOKENS : CODEC_DATA_RANDOM,
+		frames[i] = frame_with(bytes, i % 2 ? CODEC_DATA_TOKENS : CODEC_DATA_RANDOM,
 				       10 + i);
-		CHECK_OK(dev->ops->present(dev, base + i * LONG, LONG, frames[i],
+		CHECK_OK(dev->ops->present(dev, base + i * bytes, bytes, frames[i],
 					   SL_PRESENT_KEEP));
 	}
 	for (int i = 0; i < 5; i++) {
 		int rc;
 
-		while ((rc = out_encoded(&out, base + i * LONG, LONG, frames[i])) == -EBUSY)
+		while ((rc = out_encoded(&out, base + i * bytes, bytes, frames[i])) == -EBUSY)
 			out_await(&out);
 		CHECK_OK(rc);
 	}
