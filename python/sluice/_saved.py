@@ -79,9 +79,8 @@ class Saved:
         self._begin()  # what is in the pool then is not ours
         lacking = self._lacking()
         if lacking > 0:
-            self.foreign = max(self.foreign, self._in_pool())
-            self.quota = self.left = min(self.size, max(self.quota + self.foreign, lacking + lacking // 4))
-            self.foreign = 0
+            foreign, self.foreign = max(self.foreign, self._in_pool()), 0
+            self.quota = self.left = min(self.size, max(self.quota + foreign, lacking + lacking // 4))
             if not self.hooks:
                 self.hooks = torch.autograd.graph.saved_tensors_hooks(self._save, self._restore)
                 self.hooks.__enter__()

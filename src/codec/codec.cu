@@ -88,8 +88,6 @@ sl_codec_write_kernel(struct sl_codec_job *jobs)
 	}
 	if (blockIdx.x == 0 && threadIdx.x == 0)
 		header_write(job);
-	if (blockIdx.x == 0 && threadIdx.x == 0 && job->answer)
-		((struct sl_codec_answer *)job->answer)->units = job->units;
 	if (number >= job->n_blocks)
 		return;
 	block_load(block, (const uint8_t *)job->raw + (uint64_t)number * 4096, 256);

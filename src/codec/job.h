@@ -48,7 +48,7 @@ struct sl_codec_job {
 
 /* Set before the launch as the fields of the job. */
 struct sl_codec_answer {
-	uint32_t units;   /* encode */
+	uint32_t units;   /* encode: of the drain kernel */
 	uint32_t damaged; /* decode: any damaged block */
 };
 

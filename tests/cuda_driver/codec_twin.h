@@ -109,8 +109,6 @@ codec_twin_write(const struct sl_standin_block *b, void *const *params, codec_tw
 	out = codec_twin_encode(b, job, ptr, &n, &units);
 	if (!job->drain || !codec_twin_is_stored(job))
 		memcpy(ptr(b, job->encoded, n, SL_STANDIN_WRITE), out, n);
-	if (job->answer)
-		codec_twin_answer(b, job, ptr)->units = job->units;
 	free(out);
 }
 

@@ -19,6 +19,7 @@
 #define RATE_JOBS     4u
 #define RATE_BLOCKS   4096u /* 16 MiB */
 #define RATE_REPEATS  20
+#define RATE_BYTES    ((double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK)
 
 enum kernel { PLAN, WRITE, DRAIN, DECODE, KERNEL_COUNT };
 
@@ -328,16 +329,16 @@ damage_is_refused_as_on_the_host(uint32_t launches, uint64_t dev_jobs)
 		chunk_free(&chunks[i]);
 }
 
-/* GB/s of raw bytes since the event. */
+/* GB/s of RATE_BYTES since the event. */
 static double
-rate(struct cu_event *begin, struct cu_event *end, double bytes)
+rate(struct cu_event *begin, struct cu_event *end)
 {
 	float ms = 0;
 
 	CHECK_OK(SL_CUDA(driver, cuEventRecord, end, stream));
 	CHECK_OK(SL_CUDA(driver, cuEventSynchronize, end));
 	CHECK_OK(SL_CUDA(driver, cuEventElapsedTime, &ms, begin, end));
-	return bytes / 1e6 / (double)ms;
+	return RATE_BYTES / 1e6 / (double)ms;
 }
 
 /* GB/s of raw bytes, encoded and drained to pinned host memory, a chunk a launch: as moves do. A chunk is encoded while
@@ -346,7 +347,7 @@ static double
 drain_rate(const struct chunk *chunks, uint64_t dev_jobs, struct cu_event *begin,
 	   struct cu_event *end)
 {
-	double bytes = (double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK, result;
+	double result;
 	struct cu_stream *encodes, *drains = stream;
 	struct cu_event *encoded[2], *drained[2];
 	void *host[2];
@@ -379,7 +380,7 @@ drain_rate(const struct chunk *chunks, uint64_t dev_jobs, struct cu_event *begin
 		kernel_launch(DRAIN, &job, dev_job, 1);
 		CHECK_OK(SL_CUDA(driver, cuEventRecord, drained[i % 2], drains));
 	}
-	result = rate(begin, end, bytes);
+	result = rate(begin, end);
 	for (int i = 0; i < 2; i++) {
 		CHECK(!memcmp(host[i], chunks[i].encoded, chunks[i].n) ||
 		      !memcmp(host[i], chunks[i].raw, chunks[i].bytes));
@@ -395,7 +396,7 @@ drain_rate(const struct chunk *chunks, uint64_t dev_jobs, struct cu_event *begin
 static double
 link_rate(const struct chunk *chunks, struct cu_event *begin, struct cu_event *end)
 {
-	double bytes = (double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK, result;
+	double result;
 	void *host;
 
 	CHECK_OK(SL_CUDA(driver, cuMemHostAlloc, &host, chunks[0].bytes,
@@ -404,7 +405,7 @@ link_rate(const struct chunk *chunks, struct cu_event *begin, struct cu_event *e
 	for (uint32_t i = 0; i < RATE_REPEATS * RATE_JOBS; i++)
 		CHECK_OK(SL_CUDA(driver, cuMemcpyDtoHAsync, host,
 				 chunks[i % RATE_JOBS].dev_raw, chunks[0].bytes, stream));
-	result = rate(begin, end, bytes);
+	result = rate(begin, end);
 	CHECK_OK(SL_CUDA(driver, cuMemFreeHost, host));
 	return result;
 }
@@ -412,7 +413,6 @@ link_rate(const struct chunk *chunks, struct cu_event *begin, struct cu_event *e
 static void
 rates_print(enum codec_data data, const char *name, uint64_t dev_jobs)
 {
-	double bytes = (double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK;
 	struct sl_codec_job encode[RATE_JOBS], decode[RATE_JOBS];
 	uint64_t dev_decode = dev_jobs + sizeof(encode);
 	struct chunk chunks[RATE_JOBS];
@@ -438,11 +438,11 @@ rates_print(enum codec_data data, const char *name, uint64_t dev_jobs)
 		for (uint32_t i = 0; i < RATE_JOBS; i++)
 			CHECK_OK(SL_CUDA(driver, cuMemcpyDtoDAsync, chunks[i].dev_back,
 					 chunks[i].dev_raw, chunks[i].bytes, stream));
-	copied = rate(begin, end, bytes);
+	copied = rate(begin, end);
 	CHECK_OK(SL_CUDA(driver, cuEventRecord, begin, stream));
 	for (int r = 0; r < RATE_REPEATS; r++)
 		kernel_launch(DECODE, decode, dev_decode, RATE_JOBS);
-	decoded = rate(begin, end, bytes);
+	decoded = rate(begin, end);
 	/* The jobs' answers begin anew each time: a copy of 256 bytes, in the time. */
 	CHECK_OK(SL_CUDA(driver, cuEventRecord, begin, stream));
 	for (int r = 0; r < RATE_REPEATS; r++) {
@@ -451,10 +451,10 @@ rates_print(enum codec_data data, const char *name, uint64_t dev_jobs)
 		kernel_launch(PLAN, encode, dev_jobs, RATE_JOBS);
 		kernel_launch(WRITE, encode, dev_jobs, RATE_JOBS);
 	}
-	encoded = rate(begin, end, bytes);
+	encoded = rate(begin, end);
 	printf("%-16s %.3f of its size, encode %6.0f GB/s, decode %6.0f GB/s, copy %6.0f "
 	       "GB/s; to host memory: encoded %4.0f, a copy %4.0f\n",
-	       name, n * RATE_REPEATS / bytes, encoded, decoded, copied,
+	       name, n * RATE_REPEATS / RATE_BYTES, encoded, decoded, copied,
 	       drain_rate(chunks, dev_jobs, begin, end), link_rate(chunks, begin, end));
 	for (uint32_t i = 0; i < RATE_JOBS; i++)
 		chunk_free(&chunks[i]);

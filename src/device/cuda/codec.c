@@ -355,10 +355,8 @@ codec_prepare(struct cuda *cuda, uint64_t chunk_bytes, uint64_t staging_bytes,
 			       (unsigned long long)chunk_bytes);
 	rc = codec_make(cuda, n);
 	codec->ready = rc ? rc : 1;
-	if (!rc) {
-		sl_cuda_outs_start(cuda); /* or a completer makes it for the first copy */
+	if (!rc)
 		return 0;
-	}
 	sl_fail_in(rc, "device: compression");
 	sl_cuda_codec_fini(cuda);
 	return rc;
