@@ -7,6 +7,7 @@
 
 /* Where sparse is considered: as in plan.c. */
 #define SPARSE_ONE_IN 16u
+#define PLAN_COUNTS   4u /* of a warp, of 1 KiB each. More: fewer thread blocks fit at once */
 
 /* Of elements of each size, by the logarithm of their bytes. All lanes have the same. */
 struct warp_stats {
@@ -130,16 +131,16 @@ exponents_choose(uint32_t *keys, uint32_t m, struct warp_exponents *out)
 
 /* The keys of this lane's exponents, of which zeros of exponent 0 are not counted. */
 static __device__ void
-keys_make(uint32_t kind, const uint32_t (*count)[256], uint32_t zeros, uint32_t *keys)
+keys_make(uint32_t kind, const uint32_t *count, uint32_t zeros, uint32_t *keys)
 {
 	uint32_t lane = lane_id(), all = 0;
 
 	for (uint32_t k = 0; k < 8; k++) {
 		uint32_t exponent = 8 * lane + k;
-		uint32_t n = count[1][exponent];
+		uint32_t n = count[exponent] >> 16;
 
 		if (kind != SL_CODEC_FP32)
-			n += count[0][exponent];
+			n += count[exponent] & 0xffff;
 		all += n;
 		if (exponent == 0 && kind != SL_CODEC_FP16)
 			n -= zeros;
@@ -185,37 +186,61 @@ table_end(uint16_t *table, uint32_t n_blocks)
 		table[i] = 0;
 }
 
-/* How a block that is not constant is coded; lane 0 writes it to *plan, and the entry. */
-static __device__ uint16_t
-plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_codec_plan *plan)
+/* Exponents of the lower and the upper halves of words, in halves of count[0][exponent]. They are few, so lanes
+ * would wait for each other: each fourth of them has counters of its own. */
+static __device__ void
+exponents_count(const union warp_block *block, uint32_t (*count)[256])
 {
-	uint32_t lane = lane_id(), kind = SL_CODEC_U8 + lane / 2, sparse = lane % 2;
-	uint32_t m = 0, bytes = UINT32_MAX, key, winner, units;
-	uint64_t varying = 0, base = 0;
-	struct warp_exponents best = {0, 0, 0, 0, 0};
-	struct warp_stats stats;
+	uint32_t lane = lane_id(), *own = count[lane % PLAN_COUNTS];
 
-	stats_make(block, &stats);
-	for (uint32_t i = lane; i < 512; i += 32)
+	for (uint32_t i = lane; i < PLAN_COUNTS * 256; i += 32)
 		(&count[0][0])[i] = 0;
 	__syncwarp();
 	for (uint32_t i = lane; i < 1024; i += 32) {
 		uint32_t word = block->u32[i];
 
-		atomicAdd(&count[0][word >> 7 & 0xff], 1u);
-		atomicAdd(&count[1][word >> 23 & 0xff], 1u);
+		atomicAdd(&own[word >> 7 & 0xff], 1u);
+		atomicAdd(&own[word >> 23 & 0xff], 0x10000u);
 	}
 	__syncwarp();
+	for (uint32_t i = lane; i < 256; i += 32) {
+		uint32_t sum = count[0][i];
+
+		for (uint32_t k = 1; k < PLAN_COUNTS; k++)
+			sum += count[k][i];
+		count[0][i] = sum;
+	}
+	__syncwarp();
+}
+
+/* How a block that is not constant is coded; lane 0 writes it to *plan, and the entry. */
+static __device__ uint16_t
+plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_codec_plan *plan)
+{
+	uint32_t lane = lane_id(), kind = SL_CODEC_U8 + lane / 2, sparse = lane % 2;
+	uint32_t m = 0, bytes = UINT32_MAX, key, least, winner, units;
+	uint64_t varying = 0, base = 0;
+	struct warp_exponents best = {0, 0, 0, 0, 0};
+	struct warp_stats stats;
+
+	stats_make(block, &stats);
+	exponents_count(block, count);
 	if (kind < SL_CODEC_KIND_COUNT)
 		bytes = candidate_bytes(&stats, kind, sparse, &m, &varying, &base);
+	key = lane < 2 * (SL_CODEC_BF16 - SL_CODEC_U8) && bytes != UINT32_MAX
+		      ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane
+		      : UINT32_MAX;
+	least = warp_min(key);
 	for (uint32_t c = 2 * (SL_CODEC_BF16 - SL_CODEC_U8); c < 14; c++) {
 		uint32_t rest = __shfl_sync(ALL, bytes, c), m_c = __shfl_sync(ALL, m, c);
 		struct warp_exponents exponents;
 		uint32_t keys[8];
 
-		if (rest >= SL_CODEC_BLOCK_UNITS * SL_CODEC_UNIT_BYTES)
-			continue; /* in all lanes */
-		keys_make(SL_CODEC_U8 + c / 2, count,
+		/* In all lanes. With its exponents it is larger still. */
+		if (rest >= SL_CODEC_BLOCK_UNITS * SL_CODEC_UNIT_BYTES ||
+		    (sl_codec_round(rest, SL_CODEC_UNIT_BYTES) << 5 | c) > least)
+			continue;
+		keys_make(SL_CODEC_U8 + c / 2, count[0],
 			  c % 2 ? sl_codec_elements(SL_CODEC_U8 + c / 2) - m_c : 0, keys);
 		exponents_choose(keys, m_c, &exponents);
 		if (lane == c)
@@ -225,11 +250,12 @@ plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_cod
 			      ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane
 			      : UINT32_MAX;
 		/* Floats behind c are without their exponents yet; lanes up to c are complete. */
-		if ((warp_min(key) & 31) == c)
+		least = warp_min(key);
+		if ((least & 31) == c)
 			best = exponents;
 	}
 	key = bytes != UINT32_MAX ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane : UINT32_MAX;
-	/* A float of which the rest alone is too much has no exponents: it cannot win. */
+	/* A float without its exponents is larger than the least, or than the block: it cannot win. */
 	key = warp_min(key);
 	winner = key & 31;
 	units = (key >> 5) / SL_CODEC_UNIT_BYTES;

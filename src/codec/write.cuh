@@ -31,56 +31,74 @@ elements_compact(union warp_block *block, uint32_t kind, union warp_block *out, 
 	}
 }
 
-/* The place of an exponent in the dictionary's n entries, of several the first; n: none. */
-static __device__ uint32_t
-code_find(uint32_t exponent, const uint8_t *dict, uint32_t n)
+/* codes[e]: the place of exponent e in the dictionary's n entries, of several the first; n: none. */
+static __device__ void
+codes_make(uint32_t *codes, const uint8_t *dict, uint32_t n)
 {
-	uint32_t code = n;
+	__syncwarp();
+	for (uint32_t i = lane_id(); i < 64; i += 32)
+		codes[i] = n * 0x01010101u;
+	__syncwarp();
+	if (lane_id() == 0)
+		for (uint32_t k = n; k-- > 0;)
+			((uint8_t *)codes)[dict[k]] = (uint8_t)k;
+	__syncwarp();
+}
 
-	for (uint32_t k = n; k-- > 0;)
-		if (dict[k] == exponent)
-			code = k;
-	return code;
+/* A row of codes, of k bits each: k planes, by as many lanes. */
+static __device__ void
+planes_put(union warp_block *out, uint32_t at, uint32_t k, uint32_t code)
+{
+	uint32_t plane = 0;
+
+	for (uint32_t j = 0; j < k; j++) {
+		uint32_t bits = __ballot_sync(ALL, code >> j & 1);
+
+		if (lane_id() == j)
+			plane = bits;
+	}
+	if (lane_id() < k)
+		out->u32[at / 4 + lane_id()] = plane;
 }
 
 static __device__ void
 exponents_write(const union warp_block *block, const struct sl_codec_plan *plan,
-		const struct sl_codec_parts *parts, uint8_t *second, union warp_block *out)
+		const struct sl_codec_parts *parts, uint8_t *second, uint32_t *codes,
+		union warp_block *out)
 {
 	uint32_t shift = sl_codec_element_shift(plan->kind), escapes = sl_codec_escapes(plan->mode);
 	uint32_t n1 = sl_codec_n1(plan->mode), n2 = sl_codec_n2(plan->mode);
 	uint32_t k1 = sl_codec_k1(plan->mode), k2 = sl_codec_k2(plan->mode);
-	uint32_t done = 0;
+	uint32_t kind = plan->kind, m = plan->m, m2 = plan->m2, done = 0;
+	const uint8_t *code_of = (const uint8_t *)codes;
 
-	for (uint32_t row = 0; row < sl_codec_rows(plan->m); row++) {
-		uint32_t i = row * 32 + lane_id(), is = i < plan->m, exponent = 0, code = 0;
+	codes_make(codes, plan->dict, n1);
+#pragma unroll 4
+	for (uint32_t row = 0; row < sl_codec_rows(m); row++) {
+		uint32_t i = row * 32 + lane_id(), is = i < m, exponent = 0, code = 0;
 		uint32_t left;
 
 		if (is) {
-			exponent = sl_codec_exponent(plan->kind, element_get(block, shift, i));
-			code = code_find(exponent, plan->dict, n1);
+			exponent = sl_codec_exponent(kind, element_get(block, shift, i));
+			code = code_of[exponent];
 		}
-		for (uint32_t k = 0; k < k1; k++)
-			word_put(out, parts->first + 4 * (row * k1 + k),
-				 __ballot_sync(ALL, code >> k & 1));
+		planes_put(out, parts->first + 4 * row * k1, k1, code);
 		left = __ballot_sync(ALL, is && escapes && code == n1);
 		if (left >> lane_id() & 1)
 			second[done + __popc(left & lanes_below())] = (uint8_t)exponent;
 		done += __popc(left);
 	}
-	__syncwarp();
+	codes_make(codes, plan->dict + n1, n2);
 	done = 0;
-	for (uint32_t row = 0; row < sl_codec_rows(plan->m2); row++) {
-		uint32_t i = row * 32 + lane_id(), is = i < plan->m2, exponent = 0, code = 0;
+	for (uint32_t row = 0; row < sl_codec_rows(m2); row++) {
+		uint32_t i = row * 32 + lane_id(), is = i < m2, exponent = 0, code = 0;
 		uint32_t left;
 
 		if (is) {
 			exponent = second[i];
-			code = code_find(exponent, plan->dict + n1, n2);
+			code = code_of[exponent];
 		}
-		for (uint32_t k = 0; k < k2; k++)
-			word_put(out, parts->second + 4 * (row * k2 + k),
-				 __ballot_sync(ALL, code >> k & 1));
+		planes_put(out, parts->second + 4 * row * k2, k2, code);
 		left = __ballot_sync(ALL, is && code == n2);
 		if (left >> lane_id() & 1)
 			out->u8[parts->third + done + __popc(left & lanes_below())] =
@@ -89,29 +107,42 @@ exponents_write(const union warp_block *block, const struct sl_codec_plan *plan,
 	}
 }
 
+static __device__ uint32_t
+rest_byte(const union warp_block *block, uint32_t kind, uint32_t shift, uint32_t j, uint32_t i)
+{
+	return (uint32_t)(sl_codec_rest(kind, element_get(block, shift, i)) >> 8 * j) & 0xff;
+}
+
 /* Byte j of the rest of all elements. */
 static __device__ void
 rest_write(const union warp_block *block, const struct sl_codec_plan *plan, uint32_t j,
 	   uint32_t at, union warp_block *out)
 {
-	uint32_t shift = sl_codec_element_shift(plan->kind), varying = plan->varying[j];
+	uint32_t kind = plan->kind, shift = sl_codec_element_shift(kind), m = plan->m;
+	uint32_t varying = plan->varying[j];
 
 	if (!varying)
 		return;
-	for (uint32_t row = 0; row < sl_codec_rows(plan->m); row++) {
-		uint32_t i = row * 32 + lane_id();
-		uint32_t byte = 0;
+	if (varying == 0xff) { /* whole bytes: four elements make a word */
+		uint32_t n_words = m / 4, lane = lane_id();
 
-		if (i < plan->m)
-			byte = (uint32_t)(sl_codec_rest(plan->kind,
-							element_get(block, shift, i)) >>
-					  8 * j) &
-			       0xff;
-		if (varying == 0xff) {
-			if (i < plan->m)
-				out->u8[at + i] = (uint8_t)byte;
-			continue;
+#pragma unroll 4
+		for (uint32_t i = lane; i < n_words; i += 32) {
+			uint32_t word = 0;
+
+			for (uint32_t k = 0; k < 4; k++)
+				word |= rest_byte(block, kind, shift, j, 4 * i + k) << 8 * k;
+			out->u32[at / 4 + i] = word;
 		}
+		if (lane < m % 4)
+			out->u8[at + 4 * n_words + lane] =
+				(uint8_t)rest_byte(block, kind, shift, j, 4 * n_words + lane);
+		return;
+	}
+	for (uint32_t row = 0; row < sl_codec_rows(m); row++) {
+		uint32_t i = row * 32 + lane_id();
+		uint32_t byte = i < m ? rest_byte(block, kind, shift, j, i) : 0;
+
 		for (uint32_t left = varying; left; left &= left - 1) {
 			word_put(out, at, __ballot_sync(ALL, byte >> (__ffs((int)left) - 1) & 1));
 			at += 4;
@@ -122,7 +153,7 @@ rest_write(const union warp_block *block, const struct sl_codec_plan *plan, uint
 /* A block of elements, into out. */
 static __device__ void
 elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_t *second,
-	       union warp_block *out)
+	       uint32_t *codes, union warp_block *out)
 {
 	uint32_t n_rest = sl_codec_rest_bytes(plan->kind), lane = lane_id();
 	struct sl_codec_parts parts;
@@ -148,7 +179,7 @@ elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_
 	if (plan->sparse)
 		elements_compact(block, plan->kind, out, parts.bitmap);
 	if (sl_codec_is_float(plan->kind))
-		exponents_write(block, plan, &parts, second, out);
+		exponents_write(block, plan, &parts, second, codes, out);
 	for (uint32_t j = 0; j < n_rest; j++)
 		rest_write(block, plan, j, parts.rest[j], out);
 }
