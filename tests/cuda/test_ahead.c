@@ -260,6 +260,26 @@ they_go_when_there_is_less_room(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* A smaller budget needs frames for what leaves, and that is no sign of more. */
+static void
+giving_way_is_no_sign_of_more(void)
+{
+	struct sluice_space *s = cuda_test_space(5 * DEVICE, 256, "chunk=2M,large_chunk=2M");
+	const struct timespec pause = {.tv_nsec = 100000000};
+	uint64_t *p;
+
+	CHECK_OK(sluice_alloc(s, 256 * MIB, 0, (void **)&p));
+	tiles_fill(s, p, 0, 5 * DEVICE / 2, 1);
+	CHECK_OK(sluice_space_set_budget(s, SLUICE_TIER_DEVICE, DEVICE * MIB));
+	frames_become(4 * DEVICE + STAGING);
+	nanosleep(&pause, NULL); /* more would be made meanwhile */
+	CHECK(!t.standin || frames_mib() == 4 * DEVICE + STAGING);
+	tiles_check(p, 5 * DEVICE / 2, 1);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 static void
 sizes_share_the_room(void)
 {
@@ -340,6 +360,7 @@ main(void)
 	what_nobody_wants_is_given_back(1);
 	the_host_budget_bounds_them();
 	they_go_when_there_is_less_room();
+	giving_way_is_no_sign_of_more();
 	sizes_share_the_room();
 	a_space_is_destroyed_while_they_are_made();
 	cuda_test_close(&t, NULL);

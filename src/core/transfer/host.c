@@ -221,15 +221,21 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 	want->mappable = frame_is_mappable(s, use);
 }
 
-/* At an eviction. 0: nothing to say now: with many regions it is said more rarely. */
+/*
+ * At an eviction. 0: nothing to say now: with many regions it is said more rarely; and what a smaller budget
+ * makes leave was announced, and is no sign of more. Who gives way to another program would pin as much again,
+ * and the driver's lock is for all programs.
+ */
 SL_HELD static int
 host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
 {
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 
-	s->host.evicted_bytes += want->bytes;
 	if (s->host.frames_peak_bytes < have)
 		s->host.frames_peak_bytes = have;
+	if (use == SL_STAGING_SHRINK)
+		return 0;
+	s->host.evicted_bytes += want->bytes;
 	if (!s->device->pool || s->host.expect_skip) {
 		s->host.expect_skip -= s->host.expect_skip != 0;
 		return 0;
