@@ -260,7 +260,7 @@ they_go_when_there_is_less_room(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
-/* A smaller budget needs frames for what leaves, and that is no sign of more. */
+/* A smaller budget needs frames for what leaves: neither staging beside them, nor as many again. */
 static void
 giving_way_is_no_sign_of_more(void)
 {
@@ -271,9 +271,10 @@ giving_way_is_no_sign_of_more(void)
 	CHECK_OK(sluice_alloc(s, 256 * MIB, 0, (void **)&p));
 	tiles_fill(s, p, 0, 5 * DEVICE / 2, 1);
 	CHECK_OK(sluice_space_set_budget(s, SLUICE_TIER_DEVICE, DEVICE * MIB));
-	frames_become(4 * DEVICE + STAGING);
 	nanosleep(&pause, NULL); /* more would be made meanwhile */
-	CHECK(!t.standin || frames_mib() == 4 * DEVICE + STAGING);
+	/* Of what leaves, a thread may just make one more when an eviction makes its own. */
+	CHECK(!t.standin || frames_mib() >= 4 * DEVICE);
+	CHECK(!t.standin || frames_mib() <= 4 * DEVICE + 4 * 2);
 	tiles_check(p, 5 * DEVICE / 2, 1);
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_space_check(s));

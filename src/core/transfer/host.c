@@ -186,6 +186,7 @@ frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
  * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
  * are addresses rather than data: for those, a quarter more than the most that was held at once so far. What
  * was announced is wanted as well, but no more than has been used so far: a pool may be larger than its use.
+ * With all of it goes staging, but for a smaller budget: what leaves then is known, and stays in its frames.
  */
 SL_HELD static void
 host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
@@ -193,6 +194,7 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 	uint64_t announced = s->host.announced_bytes, used = s->dev.used_bytes + have;
+	uint64_t staging = use == SL_STAGING_SHRINK ? 0 : s->host.staging_bytes;
 	uint64_t data = 0, likely;
 	int cut = 0;
 
@@ -203,14 +205,14 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 		cut |= r->chunk_bytes == want->bytes && (r->flags & SL_REGION_UNDEFINED);
 	}
 	data -= data < s->dev.budget_bytes ? data : s->dev.budget_bytes;
-	data += s->host.staging_bytes;
+	data += staging;
 	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
 		     : have + s->host.evicted_bytes;
 	if (announced > used)
 		announced = used;
 	if (likely < announced)
 		likely = announced;
-	likely += s->host.staging_bytes;
+	likely += staging;
 	if (data > likely && (cut || s->config.host_pin == SLUICE_HOST_PIN_LATE))
 		data = likely;
 	if (data > most)
