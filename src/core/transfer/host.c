@@ -186,7 +186,6 @@ frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
  * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
  * are addresses rather than data: for those, a quarter more than the most that was held at once so far. What
  * was announced is wanted as well, but no more than has been used so far: a pool may be larger than its use.
- * With all of it goes staging, but for a smaller budget: what leaves then is known, and stays in its frames.
  */
 SL_HELD static void
 host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
@@ -194,7 +193,6 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 	uint64_t announced = s->host.announced_bytes, used = s->dev.used_bytes + have;
-	uint64_t staging = use == SL_STAGING_SHRINK ? 0 : s->host.staging_bytes;
 	uint64_t data = 0, likely;
 	int cut = 0;
 
@@ -205,14 +203,14 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 		cut |= r->chunk_bytes == want->bytes && (r->flags & SL_REGION_UNDEFINED);
 	}
 	data -= data < s->dev.budget_bytes ? data : s->dev.budget_bytes;
-	data += staging;
+	data += s->host.staging_bytes;
 	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
 		     : have + s->host.evicted_bytes;
 	if (announced > used)
 		announced = used;
 	if (likely < announced)
 		likely = announced;
-	likely += staging;
+	likely += s->host.staging_bytes;
 	if (data > likely && (cut || s->config.host_pin == SLUICE_HOST_PIN_LATE))
 		data = likely;
 	if (data > most)
@@ -223,11 +221,8 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 	want->mappable = frame_is_mappable(s, use);
 }
 
-/*
- * At an eviction. 0: nothing to say now: with many regions it is said more rarely; and what a smaller budget
- * makes leave was announced, and is no sign of more. Who gives way to another program would pin as much again,
- * and the driver's lock is for all programs.
- */
+/* At an eviction. 0: nothing to say now: with many regions it is said more rarely, and what a smaller budget makes
+ * leave is no sign of more (sl_host_expect()). */
 SL_HELD static int
 host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
 {
@@ -279,11 +274,17 @@ void
 sl_host_expect(struct sluice_space *s, uint64_t bytes, enum sl_staging_use use)
 {
 	struct sl_pool_want want = {.bytes = s->config.large_chunk_bytes};
+	int is_all = use == SL_STAGING_SHRINK;
 
-	if (!s->device->pool || bytes <= s->host.announced_bytes)
+	if (!s->device->pool || (!is_all && bytes <= s->host.announced_bytes))
 		return;
-	s->host.announced_bytes = bytes;
+	if (!is_all)
+		s->host.announced_bytes = bytes;
 	host_wants(s, use, &want);
+	/* What leaves stays in its frames. Who gives way would pin staging for nothing, and as much again, while the
+	 * driver's lock holds up the program that it gave way to. */
+	if (is_all)
+		want.wanted_bytes = bytes < want.room_bytes ? bytes : want.room_bytes;
 	sl_space_unlock(s);
 	s->device->pool->frames_expect(s->device, &want);
 	sl_space_lock(s);

@@ -59,7 +59,7 @@ void sl_host_drop(struct sl_chunk *c) SL_HELD;
  * which blocks for as long as that takes. Takes the lock. */
 void sl_host_pin_early(struct sluice_space *s, uint64_t bytes);
 /* The host tier will hold so many bytes: their frames are made ahead, as far as the budget goes. use: by
- * evictions of which kind. Drops. */
+ * evictions of which kind; for a smaller device budget these are all. Drops. */
 void sl_host_expect(struct sluice_space *s, uint64_t bytes, enum sl_staging_use use) SL_HELD;
 /* The budget is smaller: free frames beyond it go back to the system. The device has a pool. Takes the lock. */
 void sl_host_unpin(struct sluice_space *s);
