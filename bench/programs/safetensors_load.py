@@ -148,15 +148,17 @@ def main():
     try:
         file_make(path, args.gib << 30)
         size = os.path.getsize(path)
-        for _ in range(args.rounds):  # by turns, so that a disturbance hits all
-            cache_drop(path)
-            seconds, read = disk_read(path)
-            rates["disk"].append(read / seconds / 1e9)
-            for way in WAYS:
+        names = list(rates)
+        for k in range(args.rounds):  # by turns, another one first each time, so that a disturbance hits all
+            for name in names[k % len(names):] + names[:k % len(names)]:
                 cache_drop(path)
-                found = child(way, path, args.gib)
+                if name == "disk":
+                    seconds, read = disk_read(path)
+                    rates[name].append(read / seconds / 1e9)
+                    continue
+                found = child(name, path, args.gib)
                 if found:
-                    rates[way].append(size / found["seconds"] / 1e9)
+                    rates[name].append(size / found["seconds"] / 1e9)
                     sums.add(found["sum"])
     finally:
         if os.path.exists(path):
