@@ -79,20 +79,20 @@ static void
 round_held_do(void)
 {
 	static struct cu_stream *stream;
-	static volatile uint64_t *gate;
+	static uint64_t *gate; /* kernels read it */
 
 	if (!stream) {
 		OK(own.w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 		OK(own.w.cuMemHostAlloc((void **)&gate, 4096, 0));
 	}
-	*gate = 0;
+	__atomic_store_n(gate, 0, __ATOMIC_RELEASE);
 	work_launch(&own.w, WORK_GATE, stream, own.buffer[0], WORDS,
 		    (uint64_t)(uintptr_t)gate);
 	for (unsigned i = 1; i < own.n; i++) {
 		work_launch(&own.w, WORK_ADD, NULL, own.buffer[i], WORDS, 1);
 		usleep(10000); /* time for the turn to be lost */
 	}
-	*gate = 1;
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
 	own.rounds++;
 	OK(own.w.cuCtxSynchronize());
 }
