@@ -215,6 +215,32 @@ late_work_shows_a_wait_that_is_missing(void)
 }
 
 static void
+copies_of_a_direction_that_is_held_wait(void)
+{
+	uint32_t *word;
+
+	up();
+	map_chunk(0);
+	word = pinned(4);
+	*word = 0;
+	OK(cuMemsetD32Async, cuda.range, 7, 1, cuda.stream);
+	standin->copies_hold(SL_STANDIN_COPIES_IN);
+	OK(cuMemcpyDtoHAsync, word, cuda.range, 4, cuda.stream);
+	OK(cuStreamSynchronize, cuda.stream);
+	CHECK(*word == 7);
+	*word = 0;
+	standin->copies_hold(SL_STANDIN_COPIES_OUT);
+	OK(cuMemcpyDtoHAsync, word, cuda.range, 4, cuda.stream);
+	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, cuda.stream);
+	usleep(2000);
+	GIVES(CU_ERROR_NOT_READY, cuStreamQuery, cuda.stream);
+	CHECK(__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0);
+	standin->copies_hold(0);
+	OK(cuStreamSynchronize, cuda.stream);
+	CHECK(*word == 7);
+}
+
+static void
 a_slow_link_shows_in_the_time_of_events(void)
 {
 	struct cu_event *begin, *end;
@@ -383,6 +409,7 @@ static const struct cuda_test tests[] = {
 	OURS(a_context_can_be_lost_at_will),
 	OURS(several_devices_have_memory_and_access_of_their_own),
 	OURS(late_work_shows_a_wait_that_is_missing),
+	OURS(copies_of_a_direction_that_is_held_wait),
 	OURS(a_slow_link_shows_in_the_time_of_events),
 	OURS(a_capturing_stream_is_not_waited_for),
 	OURS(memory_may_be_new_but_not_zero),

@@ -252,6 +252,7 @@ struct state {
 	struct sl_standin_live live;
 	unsigned n_workers_leaving;
 	uint64_t reached; /* bytes of host-located memory, by kernels */
+	int copies_held;  /* which copies wait: as copies_hold() says */
 };
 
 extern struct state the;
@@ -303,6 +304,8 @@ char *view_pointer(uint64_t addr);
 struct mapping **view_use_begin(uint64_t addr, size_t bytes, size_t *n);
 int view_use_end(struct mapping **mappings, size_t n);
 struct mapping *mapping_at(uint64_t addr);
+/* CU_LOCATION_DEVICE, CU_LOCATION_HOST, or CU_LOCATION_INVALID where nothing is mapped. */
+int view_location(uint64_t addr);
 /* Whether parts of it are mapped to memory of different locations. */
 int view_is_mixed(uint64_t addr, size_t bytes);
 /* Is anything mapped, for whomever, in the range? */

@@ -94,6 +94,19 @@ bytes_copy(char *to, const char *from, size_t bytes)
 }
 
 static int
+place_is_on_device(const struct place *place)
+{
+	return place->gpu && view_location(place->addr) == CU_LOCATION_DEVICE;
+}
+
+static int
+copy_direction(const struct op *op)
+{
+	return (place_is_on_device(&op->to) ? SL_STANDIN_COPIES_IN : 0) |
+	       (!op->staged && place_is_on_device(&op->from) ? SL_STANDIN_COPIES_OUT : 0);
+}
+
+static int
 op_copy(struct op *op)
 {
 	struct hold to, from = {.data = op->staged};
@@ -210,6 +223,11 @@ op_run(struct stream *stream, struct op *op)
 
 	switch (op->kind) {
 	case OP_COPY:
+		while (the.copies_held & copy_direction(op) && !stream->context->lost) {
+			pthread_mutex_unlock(&the.lock);
+			sleep_ns(POLL_NS);
+			pthread_mutex_lock(&the.lock);
+		}
 		code = exec_enter(CALL_EXEC_COPY);
 		return code ? code : op_copy(op);
 	case OP_MEMSET:

@@ -68,6 +68,10 @@ struct sl_standin_block {
 	void *private; /* the stand-in's */
 };
 
+/* What copies_hold() holds: copies to the GPU's memory and from it; 0 holds none. */
+#define SL_STANDIN_COPIES_IN  1
+#define SL_STANDIN_COPIES_OUT 2
+
 /* For kernels: what they touch is no memory that sanitizers know. ptr() has checked it. */
 #define SL_STANDIN_KERNEL __attribute__((no_sanitize("address", "undefined")))
 
@@ -149,6 +153,10 @@ struct sl_standin {
 
 	/* Memory that another process has taken on a device: less is free. */
 	void (*memory_taken_set)(int device, uint64_t bytes);
+
+	/* No copy of these directions begins from now on, in any stream, until a call says otherwise.
+	 * One that is under way ends. A test then sees copies queued, however busy the machine is. */
+	void (*copies_hold)(int which);
 
 	/* Is [addr, addr + bytes) mapped, with this access, in the GPU's view of a device? And
 	 * its contents there, copied out (0, or -1 when not). For tests; counts no call. */

@@ -461,6 +461,14 @@ memory_taken_set(int device, uint64_t bytes)
 	pthread_mutex_unlock(&the.lock);
 }
 
+static void
+copies_hold(int which)
+{
+	pthread_mutex_lock(&the.lock);
+	the.copies_held = which;
+	pthread_mutex_unlock(&the.lock);
+}
+
 static int
 mapped(int device, uint64_t addr, size_t bytes, int access)
 {
@@ -526,6 +534,7 @@ sl_standin_table(void)
 		.lose_context = lose_context,
 		.stream_capture = stream_capture,
 		.memory_taken_set = memory_taken_set,
+		.copies_hold = copies_hold,
 		.mapped = mapped,
 		.peek = peek,
 		.reached = reached,

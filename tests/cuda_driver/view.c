@@ -80,18 +80,24 @@ view_has_mapping(uint64_t addr, size_t bytes)
 }
 
 int
+view_location(uint64_t addr)
+{
+	const struct mapping *mapping = mapping_at(addr - addr % GRANULE_BYTES);
+	int type = mapping && mapping->memory ? mapping->memory->location.type
+					      : CU_LOCATION_INVALID;
+
+	return type == CU_LOCATION_HOST_NUMA ? CU_LOCATION_HOST : type;
+}
+
+int
 view_is_mixed(uint64_t addr, size_t bytes)
 {
 	uint64_t at = addr - addr % GRANULE_BYTES, end = addr + bytes;
 	int first = CU_LOCATION_INVALID;
 
 	for (; at < end; at += GRANULE_BYTES) {
-		const struct mapping *mapping = mapping_at(at);
-		int type = mapping && mapping->memory ? mapping->memory->location.type
-						      : CU_LOCATION_INVALID;
+		int type = view_location(at);
 
-		if (type == CU_LOCATION_HOST_NUMA)
-			type = CU_LOCATION_HOST;
 		if (first == CU_LOCATION_INVALID)
 			first = type;
 		if (type != first)
