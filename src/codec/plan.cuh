@@ -213,12 +213,19 @@ exponents_count(const union warp_block *block, uint32_t (*count)[256])
 	__syncwarp();
 }
 
+/* Orders candidates: by their units, and of several the lowest number. */
+static __device__ uint32_t
+candidate_key(uint32_t bytes, uint32_t candidate)
+{
+	return sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | candidate;
+}
+
 /* How a block that is not constant is coded; lane 0 writes it to *plan, and the entry. */
 static __device__ uint16_t
 plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_codec_plan *plan)
 {
 	uint32_t lane = lane_id(), kind = SL_CODEC_U8 + lane / 2, sparse = lane % 2;
-	uint32_t m = 0, bytes = UINT32_MAX, key, least, winner, units;
+	uint32_t m = 0, bytes = UINT32_MAX, least, winner, units;
 	uint64_t varying = 0, base = 0;
 	struct warp_exponents best = {0, 0, 0, 0, 0};
 	struct warp_stats stats;
@@ -227,38 +234,30 @@ plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_cod
 	exponents_count(block, count);
 	if (kind < SL_CODEC_KIND_COUNT)
 		bytes = candidate_bytes(&stats, kind, sparse, &m, &varying, &base);
-	key = lane < 2 * (SL_CODEC_BF16 - SL_CODEC_U8) && bytes != UINT32_MAX
-		      ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane
-		      : UINT32_MAX;
-	least = warp_min(key);
+	/* Of floats, exponents are still to be added. */
+	least = warp_min(!sl_codec_is_float(kind) && bytes != UINT32_MAX
+				 ? candidate_key(bytes, lane)
+				 : UINT32_MAX);
 	for (uint32_t c = 2 * (SL_CODEC_BF16 - SL_CODEC_U8); c < 14; c++) {
 		uint32_t rest = __shfl_sync(ALL, bytes, c), m_c = __shfl_sync(ALL, m, c);
 		struct warp_exponents exponents;
-		uint32_t keys[8];
+		uint32_t keys[8], key;
 
 		/* In all lanes. With its exponents it is larger still. */
 		if (rest >= SL_CODEC_BLOCK_UNITS * SL_CODEC_UNIT_BYTES ||
-		    (sl_codec_round(rest, SL_CODEC_UNIT_BYTES) << 5 | c) > least)
+		    candidate_key(rest, c) > least)
 			continue;
 		keys_make(SL_CODEC_U8 + c / 2, count[0],
 			  c % 2 ? sl_codec_elements(SL_CODEC_U8 + c / 2) - m_c : 0, keys);
 		exponents_choose(keys, m_c, &exponents);
-		if (lane == c)
-			bytes += exponents.bytes;
-		/* Kept if it is the best so far: below it can only be beaten by a later one. */
-		key = lane <= c && bytes != UINT32_MAX
-			      ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane
-			      : UINT32_MAX;
-		/* Floats behind c are without their exponents yet; lanes up to c are complete. */
-		least = warp_min(key);
-		if ((least & 31) == c)
+		key = candidate_key(rest + exponents.bytes, c);
+		if (key < least) {
+			least = key;
 			best = exponents;
+		}
 	}
-	key = bytes != UINT32_MAX ? sl_codec_round(bytes, SL_CODEC_UNIT_BYTES) << 5 | lane : UINT32_MAX;
-	/* A float without its exponents is larger than the least, or than the block: it cannot win. */
-	key = warp_min(key);
-	winner = key & 31;
-	units = (key >> 5) / SL_CODEC_UNIT_BYTES;
+	winner = least & 31;
+	units = (least >> 5) / SL_CODEC_UNIT_BYTES;
 	if (units >= SL_CODEC_BLOCK_UNITS) {
 		if (lane == 0) {
 			plan->kind = SL_CODEC_RAW;
