@@ -180,17 +180,15 @@ frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
 }
 
 /*
- * What evictions may want of the host tier in all, for a device whose frames are dear (frames_expect).
- * Not more than there is room for; nor than the data of this size that have no place on the device; nor,
- * unless host memory is to be pinned early, than as much again as was evicted so far: what is set aside
+ * What evictions of chunks of this size may want of the host tier in all, for a device whose frames are dear
+ * (frames_expect). Not more than the data of this size that have no place on the device; nor, unless host memory is to be pinned early, than as much again as was evicted so far: what is set aside
  * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
  * are addresses rather than data: for those, a quarter more than the most that was held at once so far. What
  * was announced is wanted as well, but no more than has been used so far: a pool may be larger than its use.
  */
-SL_HELD static void
-host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want *want)
+SL_HELD static uint64_t
+frames_likely(const struct sluice_space *s, uint64_t chunk_bytes)
 {
-	uint64_t most = s->host.budget_bytes + s->host.staging_bytes;
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 	uint64_t announced = s->host.announced_bytes, used = s->dev.used_bytes + have;
 	uint64_t data = 0, likely;
@@ -199,8 +197,8 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 	for (size_t i = 0; i < s->n_regions; i++) {
 		const struct sl_region *r = s->regions[i];
 
-		data += r->chunk_bytes == want->bytes ? r->size_bytes : 0;
-		cut |= r->chunk_bytes == want->bytes && (r->flags & SL_REGION_UNDEFINED);
+		data += r->chunk_bytes == chunk_bytes ? r->size_bytes : 0;
+		cut |= r->chunk_bytes == chunk_bytes && (r->flags & SL_REGION_UNDEFINED);
 	}
 	data -= data < s->dev.budget_bytes ? data : s->dev.budget_bytes;
 	data += s->host.staging_bytes;
@@ -213,10 +211,16 @@ host_wants(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want 
 	likely += s->host.staging_bytes;
 	if (data > likely && (cut || s->config.host_pin == SLUICE_HOST_PIN_LATE))
 		data = likely;
-	if (data > most)
-		data = most;
-	want->wanted_bytes = data;
-	want->room_bytes = most;
+	return data;
+}
+
+/* So many bytes in all, but no more than there is room for. */
+SL_HELD static void
+host_wants(struct sluice_space *s, enum sl_staging_use use, uint64_t bytes,
+	   struct sl_pool_want *want)
+{
+	want->room_bytes = s->host.budget_bytes + s->host.staging_bytes;
+	want->wanted_bytes = bytes < want->room_bytes ? bytes : want->room_bytes;
 	want->number = ++s->host.expect_number;
 	want->mappable = frame_is_mappable(s, use);
 }
@@ -238,7 +242,7 @@ host_expect(struct sluice_space *s, enum sl_staging_use use, struct sl_pool_want
 		return 0;
 	}
 	s->host.expect_skip = s->n_regions / 64;
-	host_wants(s, use, want);
+	host_wants(s, use, frames_likely(s, want->bytes), want);
 	return 1;
 }
 
@@ -263,7 +267,7 @@ sl_host_pin_early(struct sluice_space *s, uint64_t bytes)
 	if (s->config.host_pin != SLUICE_HOST_PIN_EARLY || !s->device->pool)
 		return;
 	sl_space_lock(s);
-	host_wants(s, SL_STAGING_EVICT, &frames);
+	host_wants(s, SL_STAGING_EVICT, frames_likely(s, bytes), &frames);
 	device_wants(s, &chunks);
 	sl_space_unlock(s);
 	s->device->pool->frames_expect(s->device, &frames);
@@ -280,11 +284,9 @@ sl_host_expect(struct sluice_space *s, uint64_t bytes, enum sl_staging_use use)
 		return;
 	if (!is_all)
 		s->host.announced_bytes = bytes;
-	host_wants(s, use, &want);
-	/* What leaves stays in its frames. Who gives way would pin staging for nothing, and as much again, while the
-	 * driver's lock holds up the program that it gave way to. */
-	if (is_all)
-		want.wanted_bytes = bytes < want.room_bytes ? bytes : want.room_bytes;
+	/* What leaves for a smaller budget stays in its frames. Who gives way would pin staging for nothing, and as
+	 * much again, while the driver's lock holds up the program that it gave way to. */
+	host_wants(s, use, is_all ? bytes : frames_likely(s, want.bytes), &want);
 	sl_space_unlock(s);
 	s->device->pool->frames_expect(s->device, &want);
 	sl_space_lock(s);
@@ -295,16 +297,12 @@ sl_host_unpin(struct sluice_space *s)
 {
 	struct sl_pool_want frames = {.bytes = s->config.large_chunk_bytes};
 	const struct sl_device_pool *pool = s->device->pool;
-	uint64_t most;
 
 	sl_space_lock(s);
-	most = s->host.budget_bytes + s->host.staging_bytes;
-	host_wants(s, SL_STAGING_EVICT, &frames);
+	host_wants(s, SL_STAGING_EVICT, 0, &frames); /* none is made ahead for it */
 	sl_space_unlock(s);
-	if (pool->frames_taken(s->device) <= most)
-		return;
-	frames.wanted_bytes = 0; /* none is made ahead for it */
-	pool->frames_expect(s->device, &frames);
+	if (pool->frames_taken(s->device) > frames.room_bytes)
+		pool->frames_expect(s->device, &frames);
 }
 
 static int
