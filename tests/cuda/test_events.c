@@ -4,6 +4,7 @@
  * for each move, the launch that needs it, and what was lost where the ring was full.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "core/events.h"
 #include "cuda/cuda_test.h"
@@ -15,17 +16,23 @@ static struct cuda_test t;
 static struct sl_event events[ROOM];
 static size_t n_events;
 
+/* All of them, also the ends that a thread of the device is still to tell. */
 static void
 events_take(struct sluice_space *s)
 {
+	size_t n, open = 0;
 	uint64_t lost;
-	size_t n;
 
 	do {
 		n = sl_events_take(s, events + n_events, ROOM - n_events, &lost);
 		CHECK(!lost);
+		for (size_t i = n_events; i < n_events + n; i++) {
+			open += events[i].kind == SL_EVENT_BEGIN;
+			open -= events[i].kind == SL_EVENT_END ||
+				events[i].kind == SL_EVENT_UNDO;
+		}
 		n_events += n;
-	} while (n);
+	} while (n || (open && !usleep(100)));
 }
 
 /* Launches over four times what the device holds, twice; host memory holds half of it. */
