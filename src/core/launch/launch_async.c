@@ -132,24 +132,30 @@ sl_chunk_is_ready(const struct sl_chunk *c)
 	return sl_fence_is_done(c->region->space->device, c->ready_at);
 }
 
+/* What the chunks of a range wait for. */
+SL_HELD static struct sl_fences
+range_ready_at(const struct sl_region *r, uint64_t begin, uint64_t end)
+{
+	struct sl_fences last = {{0}};
+
+	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++)
+		sl_fences_add(&last, r->chunks[i].ready_at);
+	return last;
+}
+
 void
 sl_range_ask_ready(struct sl_region *r, uint64_t begin, uint64_t end)
 {
 	struct sluice_space *s = r->space;
-	struct sl_fence last = sl_fence_make(SL_COPIES_IN, 0);
+	struct sl_fences last;
 
-	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++) {
-		const struct sl_chunk *c = &r->chunks[i];
-
-		/* Of copies out the device tells by itself. */
-		if (c->ready_at.queue == SL_COPIES_IN && c->ready_at.value > last.value)
-			last = c->ready_at;
-	}
-	if (!s->device->async || sl_fence_is_done(s->device, last))
+	if (!s->device->async || sl_device_is_idle(s->device))
 		return;
+	last = range_ready_at(r, begin, end);
 	r->busy++;
 	sl_space_unlock(s);
-	sl_ignore(s->device->async->query(s->device, last));
+	for (int q = 0; q < SL_QUEUE_COUNT; q++)
+		sl_ignore(s->device->async->query(s->device, sl_fence_make(q, last.value[q])));
 	sl_space_lock(s);
 	sl_region_leave(r);
 }
@@ -195,11 +201,9 @@ int
 sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end)
 {
 	struct sluice_space *s = r->space;
-	struct sl_fences last = {{0}};
+	struct sl_fences last = range_ready_at(r, begin, end);
 	int rc;
 
-	for (uint64_t i = begin / r->chunk_bytes; i * r->chunk_bytes < end; i++)
-		sl_fences_add(&last, r->chunks[i].ready_at);
 	r->busy++;
 	sl_space_unlock(s);
 	rc = sl_fences_await(s->device, last);
