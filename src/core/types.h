@@ -447,6 +447,7 @@ struct sluice_space {
 		int begun;        /* thread makes it ready, or has made it so */
 		pthread_t thread; /* joined by who ends the space */
 		unsigned rests;   /* so many chunks go out as they are, from here on */
+		uint32_t stops;   /* reasons that no kernel of ours is to run now */
 	} encoder;                /* encode.c */
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */

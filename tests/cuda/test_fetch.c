@@ -62,6 +62,53 @@ one_launch_works_on_more_than_device_and_host_hold(void)
 	cuda_test_word_free(&t, failed);
 }
 
+/* Kernels add 1 to all words, a chunk each, until chunks have left encoded since: a slow device is passed over. */
+static uint64_t
+added_until_encoded(struct sluice_space *s, uint64_t *p, uint64_t n)
+{
+	uint64_t before = cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_OUT_SAVED), added = 0;
+
+	do {
+		for (uint64_t at = 0; at < n; at += MIB / 4)
+			cuda_test_run(&t, s, NULL, TEST_ADD, p + at, MIB / 4, 1,
+				      SLUICE_USE_READ_WRITE);
+		CHECK_OK(sluice_stream_synchronize(s, NULL));
+		CHECK(++added < 100);
+	} while (cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_OUT_SAVED) == before);
+	return added;
+}
+
+/* What is compressed is decoded by the host: the kernel that waits for it may leave ours no room to run in. */
+static void
+compressed_chunks_come_as_they_are(void)
+{
+	struct sluice_space *s = cuda_test_space(
+		48, 64, "chunk=2M,large_chunk=2M,readahead_chunks=0,compress=always");
+	uint64_t bytes = 96 * MIB, n = bytes / 8, sum = 0, added;
+	uint64_t out = cuda_test_word(&t), failed = cuda_test_word(&t), *p;
+
+	CHECK_OK(sluice_alloc(s, bytes, 0, (void **)&p));
+	for (uint64_t i = 0; i < n; i++)
+		sum += p[i] = i % 200;
+	added = added_until_encoded(s, p, n);
+	if (t.standin)
+		t.standin->calls_reset();
+	fetch_run(s, 8, p, n, MIB / 4, 5, out, failed);
+	CHECK(cuda_test_word_read(&t, failed) == 0);
+	fetch_run(s, 3, p, n, MIB / 4, 0, out, failed);
+	CHECK(cuda_test_word_read(&t, failed) == 0);
+	CHECK(cuda_test_word_read(&t, out) == 2 * (sum + added * n) + 5 * n);
+	CHECK(!t.standin || t.standin->calls("cuLaunchKernel") == 2); /* none of ours */
+	added += added_until_encoded(s, p, n) + 5;
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(p[i] == i % 200 + added);
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_destroy(s));
+	cuda_test_word_free(&t, out);
+	cuda_test_word_free(&t, failed);
+}
+
 static void
 wrong_requests_are_answered_and_told_to_the_host(void)
 {
@@ -129,6 +176,7 @@ main(void)
 {
 	cuda_test_open(&t);
 	one_launch_works_on_more_than_device_and_host_hold();
+	compressed_chunks_come_as_they_are();
 	wrong_requests_are_answered_and_told_to_the_host();
 	launches_around_the_kernel_do_not_hold_it_up();
 	cuda_test_close(&t, NULL);

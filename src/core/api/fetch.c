@@ -223,46 +223,56 @@ box_serve(struct sluice_fetch *f, struct fetch_slot *slot)
 	}
 }
 
-/* Whether what a slot was brought is there, as far as is known; else *oldest is its copy, if it is older. */
+/* Whether what a slot was brought is there, as far as is known; else what it waits for goes to *oldest, where it is
+ * older than what is there. */
 static int
-slot_has_come(const struct sluice_fetch *f, const struct fetch_slot *slot, uint64_t *oldest)
+slot_has_come(const struct sluice_fetch *f, const struct fetch_slot *slot,
+	      struct sl_fences *oldest)
 {
 	struct sl_device *dev = f->space->device;
-	struct sl_fence in = sl_fence_make(SL_COPIES_IN, slot->ready_at.value[SL_COPIES_IN]);
-	struct sl_fence out = sl_fence_make(SL_COPIES_OUT,
-					    slot->ready_at.value[SL_COPIES_OUT]);
+	int come = 1;
 
 	if (slot->rc || !dev->async || f->lost)
 		return 1;
-	if (!sl_fence_is_done(dev, in)) {
-		*oldest = in.value < *oldest ? in.value : *oldest;
-		return 0;
+	for (int q = 0; q < SL_QUEUE_COUNT; q++) {
+		uint64_t value = slot->ready_at.value[q];
+
+		if (sl_fence_is_done(dev, sl_fence_make(q, value)))
+			continue;
+		come = 0;
+		if (!oldest->value[q] || value < oldest->value[q])
+			oldest->value[q] = value;
 	}
-	return dev->async->query(dev, out) != -EAGAIN;
+	return come;
 }
 
-/* Ask whether a copy has come, unless it was asked a moment ago. 1: it has. */
+/* Ask whether moves are done, unless it was asked a moment ago. 1: one is. */
 static int
-copy_ask(struct sluice_fetch *f, uint64_t move)
+moves_ask(struct sluice_fetch *f, const struct sl_fences *oldest)
 {
-	uint64_t now_ns = sl_now_ns();
-	int rc;
+	struct sl_device *dev = f->space->device;
+	int done = 0;
 
-	if (f->n_brought > 1 && now_ns - f->asked_ns < ASK_PAUSE_NS)
+	if (f->n_brought > 1 && sl_now_ns() - f->asked_ns < ASK_PAUSE_NS)
 		return 0; /* a single one: the bringer has nothing to map */
-	rc = f->space->device->async->query(f->space->device,
-					    sl_fence_make(SL_COPIES_IN, move));
+	for (int q = 0; q < SL_QUEUE_COUNT; q++) {
+		int rc = oldest->value[q]
+				 ? dev->async->query(dev, sl_fence_make(q, oldest->value[q]))
+				 : -EAGAIN;
+
+		f->lost |= rc && rc != -EAGAIN;
+		done |= rc != -EAGAIN;
+	}
 	f->asked_ns = sl_now_ns();
-	f->lost |= rc && rc != -EAGAIN;
-	return rc != -EAGAIN;
+	return done;
 }
 
 /* Look at every box once. 1: something was done. */
 static int
 boxes_look(struct sluice_fetch *f)
 {
-	uint64_t oldest = UINT64_MAX;
-	int done = 0;
+	struct sl_fences oldest = {{0}};
+	int waits = 0, done = 0;
 
 	for (uint32_t i = 0; i < f->n_blocks; i++) {
 		struct fetch_slot *slot = &f->slot[i];
@@ -273,15 +283,18 @@ boxes_look(struct sluice_fetch *f)
 			box_serve(f, slot);
 			done = 1;
 		}
-		if (atomic_load(&slot->state) != SLOT_BROUGHT ||
-		    !slot_has_come(f, slot, &oldest))
+		if (atomic_load(&slot->state) != SLOT_BROUGHT)
 			continue;
+		if (!slot_has_come(f, slot, &oldest)) {
+			waits = 1;
+			continue;
+		}
 		atomic_store(&slot->state, slot->rc ? SLOT_FREE : SLOT_HELD);
 		f->n_brought--;
 		box_answer(f, slot, slot->rc);
 		done = 1;
 	}
-	if (oldest != UINT64_MAX && copy_ask(f, oldest))
+	if (waits && moves_ask(f, &oldest))
 		done = 1;
 	return done;
 }
@@ -378,7 +391,9 @@ sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks,
 		fetch_free(f);
 		return rc;
 	}
-	sl_dirty_hash_stop(space); /* blocks that wait may leave a hash no room to run in */
+	/* Blocks that wait may leave kernels of ours no room to run in. */
+	sl_dirty_hash_stop(space);
+	sl_encode_stop(space);
 	*view = (struct sluice_fetch_view){f->box, n_blocks};
 	*out = f;
 	return 0;
@@ -394,6 +409,7 @@ sluice_fetch_close(struct sluice_fetch *fetch)
 		return 0;
 	rc = fetch->first_rc;
 	memcpy(text, fetch->first_text, sizeof(text));
+	sl_encode_resume(fetch->space);
 	sl_dirty_hash_resume(fetch->space);
 	fetch_free(fetch);
 	return rc ? sl_fail_text(rc, text) : 0;

@@ -26,15 +26,13 @@
  * keeps others off it, or held (chunk->lifting). Hashes end on a thread of the device.
  */
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "core/timeouts.h"
 #include "core/transfer/transfer.h"
 
-#define STOP_PAUSE_NS 20000u
-#define AHEAD         8u /* victims hashed before their turn, at most */
-#define SKIP_MAX      64u
+#define AHEAD    8u /* victims hashed before their turn, at most */
+#define SKIP_MAX 64u
 
 /* What is under way for a chunk: one hash at most. */
 enum hash_job {
@@ -458,20 +456,14 @@ sl_dirty_hash_prepare(struct sluice_space *s)
 void
 sl_dirty_hash_stop(struct sluice_space *s)
 {
-	struct sl_device *dev = s->device;
-	struct timespec pause = {.tv_nsec = STOP_PAUSE_NS};
-	struct sl_fence last;
-
-	if (!dev->hash)
+	if (!s->device->hash)
 		return;
 	sl_space_lock(s);
 	s->measure.stops++;
 	while (s->measure.running)
 		sl_launch_wait(s);
 	sl_space_unlock(s);
-	last = sl_fence_newest(dev, SL_COPIES_IN);
-	while (dev->async->query(dev, last) == -EAGAIN)
-		nanosleep(&pause, NULL);
+	sl_queue_await(s->device, SL_COPIES_IN);
 }
 
 void

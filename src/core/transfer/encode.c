@@ -22,6 +22,8 @@
  *
  * LOCKING: as in state.h.
  */
+#include <time.h>
+
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/transfer/transfer.h"
@@ -38,6 +40,8 @@
  * of the raw copy (238 and 54 GB/s on an H100), and program's kernels wait meanwhile. Random fp32, of which 0.85 are
  * left, took 1.14 times as long encoded; bf16, of which 0.68 to 0.72 are left, 0.75 to 0.95. */
 #define WORTH_PARTS  12u /* of SL_CODEC_WORTH_ALL */
+
+#define AWAIT_PAUSE_NS 20000u
 
 /* Blocks on the driver, and on kernels. */
 static int
@@ -98,6 +102,44 @@ sl_encode_end(struct sluice_space *s)
 		pthread_join(s->encoder.thread, NULL);
 }
 
+void
+sl_queue_await(struct sl_device *dev, enum sl_move_queue queue)
+{
+	struct sl_fence last = sl_fence_newest(dev, queue);
+	struct timespec pause = {.tv_nsec = AWAIT_PAUSE_NS};
+
+	while (dev->async->query(dev, last) == -EAGAIN)
+		nanosleep(&pause, NULL);
+}
+
+void
+sl_encode_stop(struct sluice_space *s)
+{
+	if (!s->device->codec)
+		return;
+	sl_space_lock(s);
+	s->encoder.stops++;
+	sl_space_unlock(s);
+	sl_queue_await(s->device, SL_ENCODES);
+	sl_queue_await(s->device, SL_DECODES);
+}
+
+void
+sl_encode_resume(struct sluice_space *s)
+{
+	if (!s->device->codec)
+		return;
+	sl_space_lock(s);
+	s->encoder.stops--;
+	sl_space_unlock(s);
+}
+
+int
+sl_encode_runs(const struct sluice_space *s)
+{
+	return s->encoder.state == SL_ENCODER_READY && !s->encoder.stops;
+}
+
 int
 sl_encode_pays(struct sl_chunk *c)
 {
@@ -105,10 +147,10 @@ sl_encode_pays(struct sl_chunk *c)
 	struct sluice_space *s = r->space;
 	const struct sl_device *dev = s->device;
 
-	if (s->encoder.state == SL_ENCODER_IDLE)
+	if (s->encoder.state == SL_ENCODER_IDLE && !s->encoder.stops)
 		encoder_begin(s);
 	/* Whoever writes a file needs its bytes as they are. An extent has a whole chunk's. */
-	if (s->encoder.state != SL_ENCODER_READY || s->moved_out || r->store ||
+	if (!sl_encode_runs(s) || s->moved_out || r->store ||
 	    r->population != SLUICE_POPULATE_CHUNK ||
 	    sl_chunk_valid_bytes(c) != r->chunk_bytes)
 		return 0;
@@ -132,8 +174,8 @@ sl_encode_pays_kept(struct sl_chunk *c)
 	const struct sl_host *h = c->host;
 	const struct sl_device *dev = c->region->space->device;
 
-	return h && !h->frame->encoded_bytes &&
-	       c->region->space->encoder.state == SL_ENCODER_READY && !c->encode_skips &&
+	return h && !h->frame->encoded_bytes && sl_encode_runs(c->region->space) &&
+	       !c->encode_skips &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_ENCODES)) && sl_encode_pays(c);
 }

@@ -293,6 +293,9 @@ fill_from_frame(struct sl_chunk *c, const struct sl_fill *fill)
 		return dead ? sl_hostmap_discard(c) : sl_hostmap_hide(c);
 	if (c->state == SL_CHUNK_POISONED && c->pages)
 		return pages_write(c);
+	if (sl_host_is_encoded(c) && !fill_is_total(c, fill) &&
+	    !sl_encode_runs(c->region->space))
+		return sl_host_decode(c);
 	return fill_move(c, fill);
 }
 

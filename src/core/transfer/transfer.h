@@ -86,6 +86,14 @@ int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_HELD SL_MUS
  * makes the device ready. */
 void sl_encode_prepare(struct sluice_space *s) SL_NOT_HELD;
 void sl_encode_end(struct sluice_space *s) SL_NOT_HELD;
+/* From here on chunks cross the link as they are, both ways, until each stop is taken back: kernels of the program
+ * that wait for chunks may leave the codec's no room. Blocks on what is being encoded and decoded. */
+void sl_encode_stop(struct sluice_space *s) SL_NOT_HELD;
+void sl_encode_resume(struct sluice_space *s) SL_NOT_HELD;
+/* The device may encode and decode now. */
+int sl_encode_runs(const struct sluice_space *s) SL_HELD;
+/* Wait for what a queue of moves has now, with pauses. */
+void sl_queue_await(struct sl_device *dev, enum sl_move_queue queue) SL_NOT_HELD;
 /* Whether c, which leaves the device, is to be encoded. */
 int sl_encode_pays(struct sl_chunk *c) SL_HELD;
 /* The same of a chunk whose contents are also in its frame, which it is about to keep. */
