@@ -59,6 +59,9 @@ size_t sl_codec_block_bytes(const void *raw);
 int sl_codec_decode(const void *in, size_t in_bytes, unsigned flags, void *raw,
 		    size_t raw_bytes) SL_MUST_CHECK;
 
+/* The checksum of the format, of any bytes: n_bytes is a multiple of 4096. Of any alignment. Pure. */
+uint64_t sl_codec_checksum(const void *bytes, size_t n_bytes);
+
 /* What encoded bytes consist of. */
 struct sl_codec_info {
 	size_t raw_bytes;

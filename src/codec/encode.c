@@ -308,20 +308,6 @@ blocks_encode(const uint8_t *raw, uint32_t n_blocks, uint8_t *out, size_t out_by
 	return (int64_t)((at - begin) / SL_CODEC_UNIT_BYTES);
 }
 
-static uint64_t
-raw_hash(const uint8_t *raw, uint32_t n_blocks)
-{
-	uint64_t hash = 0;
-
-	for (uint32_t i = 0; i < n_blocks; i++) {
-		union sl_codec_block block;
-
-		memcpy(&block, raw + (size_t)i * SL_CODEC_BLOCK_BYTES, sizeof(block));
-		hash += sl_codec_block_hash(&block, i * (sizeof(block.u64) / 8));
-	}
-	return hash;
-}
-
 int
 sl_codec_encode(const void *raw, size_t raw_bytes, unsigned flags, void *out,
 		size_t out_bytes, size_t *encoded_bytes)
@@ -355,7 +341,7 @@ sl_codec_encode(const void *raw, size_t raw_bytes, unsigned flags, void *out,
 	}
 	if (flags & SL_CODEC_CHECK) {
 		header.flags |= SL_CODEC_HAS_CHECKSUM;
-		header.checksum = raw_hash(raw, header.n_blocks);
+		header.checksum = sl_codec_checksum(raw, raw_bytes);
 	}
 	memcpy(out, &header, sizeof(header));
 	*encoded_bytes = bytes;

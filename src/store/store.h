@@ -52,12 +52,15 @@ struct sl_io {
 	int past_end;
 	/* For sl_store_wrap_codec(); other stores look at neither. */
 	int encode;          /* a write of a whole extent may be compressed */
-	int is_encoded;      /* and it is: buf has encoded_bytes, and room for all; or */
-	void *const *pieces; /* these have them, piece_bytes each. NULL: buf */
+	int stays_encoded;   /* a read of one may give encoded bytes */
+	/* buf has encoded_bytes, and room for all. Of a write the caller says so, of a read the store, before done(). */
+	int is_encoded;
+	void *const *pieces; /* of such a write: these have them, piece_bytes each. NULL: buf */
 	size_t piece_bytes;
-	/* The bytes that the file has of the extent, 0: as it is. A write sets it before done(); a read needs what
-	 * the write said. */
+	/* The bytes that the file has of the extent, 0: as it is; and their sl_codec_checksum(). A write sets them before
+	 * done(); a read needs what the write said. */
 	size_t encoded_bytes;
+	uint64_t encoded_sum;
 	struct sl_store *store; /* set by sl_store_submit() */
 	struct sl_io *next;     /* the engine's, from here */
 	size_t moved_bytes;
@@ -164,6 +167,7 @@ struct sl_extent {
 	uint64_t offset;
 	uint64_t bytes;
 	uint64_t encoded_bytes; /* its user's: what the last write said; sl_spill_alloc(): 0 */
+	uint64_t encoded_sum;   /* the same */
 };
 
 /* dirs: separated by ':'. budget_bytes: over all directories, UINT64_MAX: no limit. A

@@ -36,26 +36,37 @@ codec_open(const struct config *c, char *path, size_t path_bytes, enum sl_store_
 	return store;
 }
 
+/* To its end. */
+static int
+request_run(struct sl_store *store, struct request *r)
+{
+	struct sl_io *io = &r->io;
+	sem_t over;
+
+	sem_init(&over, 0, 0);
+	r->over = &over;
+	sl_store_submit(store, &io, 1);
+	sem_take(&over);
+	CHECK(atomic_load(&r->calls) == 1);
+	CHECK(!pthread_equal(r->thread, pthread_self()));
+	sem_destroy(&over);
+	return io->result;
+}
+
 /* One request of an extent, to its end. encoded: what the last write said; after a write what it says. */
 static int
 extent_run(struct sl_store *store, enum sl_io_op op, void *buf, uint64_t offset,
 	   size_t bytes, size_t *encoded)
 {
 	struct request r;
-	struct sl_io *io = &r.io;
-	sem_t over;
+	int rc;
 
-	sem_init(&over, 0, 0);
-	request_set(&r, &over, op, SL_IO_DEMAND, buf, offset, bytes);
-	io->encode = 1;
-	io->encoded_bytes = *encoded;
-	sl_store_submit(store, &io, 1);
-	sem_take(&over);
-	CHECK(atomic_load(&r.calls) == 1);
-	CHECK(!pthread_equal(r.thread, pthread_self()));
-	sem_destroy(&over);
-	*encoded = io->encoded_bytes;
-	return io->result;
+	request_set(&r, NULL, op, SL_IO_DEMAND, buf, offset, bytes);
+	r.io.encode = 1;
+	r.io.encoded_bytes = *encoded;
+	rc = request_run(store, &r);
+	*encoded = r.io.encoded_bytes;
+	return rc;
 }
 
 static void
@@ -108,43 +119,83 @@ encoded_bytes_are_taken(const struct config *c)
 	struct request r;
 	struct sl_io *io = &r.io;
 	size_t n, encoded;
-	sem_t over;
 
 	weights_fill(data, EXTENT, 3);
 	memset(coded, 0x55, 2 * EXTENT);
 	CHECK(!sl_codec_encode(data, EXTENT, SL_CODEC_CHECK, coded, 2 * EXTENT, &n));
-	sem_init(&over, 0, 0);
-	request_set(&r, &over, SL_IO_WRITE, SL_IO_DEMAND, coded, 4096, EXTENT);
-	io->encode = io->is_encoded = 1;
+	request_set(&r, NULL, SL_IO_WRITE, SL_IO_DEMAND, coded, 4096, EXTENT);
+	io->is_encoded = 1;
 	io->encoded_bytes = n;
-	sl_store_submit(store, &io, 1);
-	sem_take(&over);
-	sem_destroy(&over);
+	CHECK(!request_run(store, &r));
 	encoded = io->encoded_bytes;
-	CHECK(!io->result && encoded >= n && encoded - n < SL_STORE_ALIGN &&
-	      encoded % SL_STORE_ALIGN == 0);
+	CHECK(encoded >= n && encoded - n < SL_STORE_ALIGN && encoded % SL_STORE_ALIGN == 0);
 	CHECK(plain_file_length(path) == 4096 + encoded);
 	CHECK(!extent_run(store, SL_IO_READ, in, 4096, EXTENT, &encoded));
 	CHECK(!memcmp(in, data, EXTENT));
 	for (size_t at = 0; at < n; at += 16384)
 		pieces[at / 16384] = coded + at;
-	sem_init(&over, 0, 0);
-	request_set(&r, &over, SL_IO_WRITE, SL_IO_DEMAND, NULL, 0, EXTENT);
-	io->encode = io->is_encoded = 1;
+	request_set(&r, NULL, SL_IO_WRITE, SL_IO_DEMAND, NULL, 0, EXTENT);
+	io->is_encoded = 1;
 	io->encoded_bytes = n;
 	io->pieces = pieces;
 	io->piece_bytes = 16384;
-	sl_store_submit(store, &io, 1);
-	sem_take(&over);
-	sem_destroy(&over);
+	CHECK(!request_run(store, &r));
 	encoded = io->encoded_bytes;
-	CHECK(!io->result && encoded >= n && encoded - n < SL_STORE_ALIGN);
+	CHECK(encoded >= n && encoded - n < SL_STORE_ALIGN);
 	memset(in, 0, EXTENT);
 	CHECK(!extent_run(store, SL_IO_READ, in, 0, EXTENT, &encoded));
 	CHECK(!memcmp(in, data, EXTENT));
 	store->ops->close(store);
 	unlink(path);
 	free(coded);
+	free(data);
+	free(in);
+}
+
+/* Read as they are in the file, whoever encoded them; but never what a checksum refuses. */
+static void
+encoded_bytes_are_given(const struct config *c)
+{
+	char *data = buffer_new(EXTENT), *in = buffer_new(EXTENT), path[512];
+	char *page = buffer_new(4096), *raw = buffer_new(EXTENT);
+	struct sl_store *store = codec_open(c, path, sizeof(path), SL_STORE_CODEC_ALWAYS);
+	struct request written, r;
+
+	weights_fill(data, EXTENT, 4);
+	request_set(&written, NULL, SL_IO_WRITE, SL_IO_DEMAND, data, 8192, EXTENT);
+	written.io.encode = 1;
+	CHECK(!request_run(store, &written));
+	CHECK(written.io.encoded_bytes > 8192 && written.io.encoded_bytes < EXTENT);
+	for (int damaged = 0; damaged < 3; damaged++) {
+		uint64_t at = 8192 + (damaged == 2 ? written.io.encoded_bytes - 4096 : 0);
+
+		plain_file_read(path, page, 4096, at);
+		page[40] ^= damaged ? 1 : 0;
+		CHECK(!store->ops->write_now(store, page, at, 4096));
+		memset(in, 0x55, EXTENT);
+		request_set(&r, NULL, SL_IO_READ, SL_IO_DEMAND, in, 8192, EXTENT);
+		r.io.stays_encoded = 1;
+		r.io.encoded_bytes = written.io.encoded_bytes;
+		r.io.encoded_sum = written.io.encoded_sum;
+		CHECK(request_run(store, &r) == (damaged ? -EIO : 0));
+		page[40] ^= damaged ? 1 : 0;
+		CHECK(!store->ops->write_now(store, page, at, 4096));
+		if (damaged)
+			continue;
+		CHECK(r.io.is_encoded && in[written.io.encoded_bytes] == 0x55);
+		CHECK(!sl_codec_decode(in, written.io.encoded_bytes, SL_CODEC_CHECK, raw,
+				       EXTENT));
+		CHECK(!memcmp(raw, data, EXTENT));
+	}
+	/* What is as it is in the file comes so. */
+	CHECK(!io_run(store, SL_IO_WRITE, data, 8192, EXTENT, NULL));
+	request_set(&r, NULL, SL_IO_READ, SL_IO_DEMAND, in, 8192, EXTENT);
+	r.io.stays_encoded = 1;
+	CHECK(!request_run(store, &r) && !r.io.is_encoded && !memcmp(in, data, EXTENT));
+	store->ops->close(store);
+	unlink(path);
+	free(raw);
+	free(page);
 	free(data);
 	free(in);
 }
@@ -313,6 +364,7 @@ static const struct store_test tests[] = {
 	TEST(extents_come_back_whatever_they_are, STORE_EVERYWHERE),
 	TEST(many_requests_at_once_have_their_own_buffers, STORE_EVERYWHERE),
 	TEST(encoded_bytes_are_taken, STORE_EVERYWHERE),
+	TEST(encoded_bytes_are_given, STORE_EVERYWHERE),
 	TEST(auto_looks_at_a_sample_first, STORE_ENGINE),
 	TEST(damage_is_an_error_of_its_extent_alone, STORE_ENGINE),
 	TEST(failures_of_the_wrapped_store_and_of_memory_are_passed_on, STORE_ENGINE),

@@ -32,33 +32,37 @@ device_mib(void)
 	return data_bytes / MIB * 5 / 6;
 }
 
-/* Word i before any kernel has added to it: small numbers, or ones that no codec makes smaller. */
+/* Small numbers; ones that no codec makes smaller; ones that become seven eighths. */
+enum words { WORDS_SMALL, WORDS_RANDOM, WORDS_SEVEN_BYTES };
+
+/* Word i before any kernel has added to it. */
 static uint64_t
-word_of(uint64_t i, int random)
+word_of(uint64_t i, enum words words)
 {
 	uint64_t x = i * K;
 
 	x ^= x >> 29;
 	x *= 0xbf58476d1ce4e5b9ull;
-	return random ? x ^ x >> 32 : i % 200;
+	x ^= x >> 32;
+	return words == WORDS_SMALL ? i % 200 : words == WORDS_RANDOM ? x : x >> 8;
 }
 
 static uint64_t *
-words_make(struct sluice_space *s, int random)
+words_make(struct sluice_space *s, enum words words)
 {
 	uint64_t *p;
 
 	CHECK_OK(sluice_alloc(s, data_bytes, 0, (void **)&p));
 	for (uint64_t i = 0; i < data_n(); i++)
-		p[i] = word_of(i, random);
+		p[i] = word_of(i, words);
 	return p;
 }
 
 static void
-words_expect(const uint64_t *p, uint64_t n, int random, uint64_t added)
+words_expect(const uint64_t *p, uint64_t n, enum words words, uint64_t added)
 {
 	for (uint64_t i = 0; i < n; i++)
-		CHECK(p[i] == word_of(i, random) + added);
+		CHECK(p[i] == word_of(i, words) + added);
 }
 
 /* Every chunk is used and written, one after the other. */
@@ -101,7 +105,7 @@ static void
 fewer_bytes_cross_the_link(const char *settings)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024, settings);
-	uint64_t *p = words_make(s, 0);
+	uint64_t *p = words_make(s, WORDS_SMALL);
 	unsigned rounds = rounds_await(s, p);
 	struct sluice_stats stats;
 	uint64_t out;
@@ -117,7 +121,7 @@ fewer_bytes_cross_the_link(const char *settings)
 	printf("%s: %llu MiB out, %llu saved; %llu saved on the way in\n", settings,
 	       (unsigned long long)(out / MIB), (unsigned long long)(saved_out(s) / MIB),
 	       (unsigned long long)(saved_in(s) / MIB));
-	words_expect(p, data_n(), 0, rounds + 2);
+	words_expect(p, data_n(), WORDS_SMALL, rounds + 2);
 	space_end(s, p);
 }
 
@@ -126,18 +130,18 @@ static void
 random_data_are_left_alone(void)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "auto");
-	uint64_t *p = words_make(s, 0), out, in;
+	uint64_t *p = words_make(s, WORDS_SMALL), out, in;
 
 	sl_ignore(rounds_await(s, p));
 	CHECK_OK(sluice_unmap(s, p));
 	out = saved_out(s);
 	in = saved_in(s);
-	p = words_make(s, 1);
+	p = words_make(s, WORDS_RANDOM);
 	for (int round = 0; round < 2; round++)
 		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) == out && saved_in(s) == in);
-	words_expect(p, data_n(), 1, 2);
+	words_expect(p, data_n(), WORDS_RANDOM, 2);
 	space_end(s, p);
 }
 
@@ -147,10 +151,10 @@ what_is_only_read_goes_out_once(void)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024,
 						 SETTINGS "always,measure=1");
-	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), sum = 0, out;
+	uint64_t *p = words_make(s, WORDS_SMALL), word = cuda_test_word(&t), sum = 0, out;
 
 	for (uint64_t i = 0; i < data_n(); i++)
-		sum += word_of(i, 0);
+		sum += word_of(i, WORDS_SMALL);
 	for (unsigned round = 1; round <= 6; round++) {
 		for (uint64_t at = 0; at < data_n(); at += CHUNK_N)
 			cuda_test_run(&t, s, NULL, TEST_SUM, p + at, CHUNK_N, word,
@@ -164,7 +168,7 @@ what_is_only_read_goes_out_once(void)
 	printf("only read: %llu MiB out, %llu saved; %llu saved on the way in\n",
 	       (unsigned long long)(out / MIB), (unsigned long long)(saved_out(s) / MIB),
 	       (unsigned long long)(saved_in(s) / MIB));
-	words_expect(p, data_n(), 0, 0);
+	words_expect(p, data_n(), WORDS_SMALL, 0);
 	cuda_test_word_free(&t, word);
 	space_end(s, p);
 }
@@ -177,29 +181,75 @@ nothing_is_compressed_unless_asked_for(void)
 
 	if (t.standin)
 		t.standin->calls_reset();
-	p = words_make(s, 0);
+	p = words_make(s, WORDS_SMALL);
 	round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) == 0);
 	CHECK(!t.standin || t.standin->calls("cuLaunchKernel") == data_bytes / CHUNK);
-	words_expect(p, data_n(), 0, 1);
+	words_expect(p, data_n(), WORDS_SMALL, 1);
 	space_end(s, p);
 }
 
-/* Host memory has room for few: the disk takes the encoded bytes as they come. */
+/* Host memory has room for few: the disk takes the encoded bytes as they come, and gives them so. */
 static void
-what_is_spilled_stays_encoded(void)
+what_is_spilled_stays_encoded(const char *settings)
 {
-	struct sluice_space *s = cuda_test_space(device_mib(), 16, SETTINGS "always");
-	uint64_t *p = words_make(s, 0);
+	struct sluice_space *s = cuda_test_space(device_mib(), 16, settings);
+	uint64_t *p = words_make(s, WORDS_SMALL), read;
+	unsigned rounds = rounds_await(s, p);
 
 	for (int round = 0; round < 2; round++)
 		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	CHECK(saved_out(s) > 0);
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_WRITE_SAVED) > 0);
+	read = cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_READ_SAVED);
+	CHECK(read > 0 && saved_in(s) >= read); /* it crossed the link so, too */
 	CHECK_OK(sluice_space_check(s));
-	words_expect(p, data_n(), 0, 2);
+	words_expect(p, data_n(), WORDS_SMALL, rounds + 2); /* host code has it as it is */
+	space_end(s, p);
+}
+
+/* Where host memory has room for few, the disk gains though the link is idle: each launch finds it so. */
+static void
+an_idle_link_matters_only_where_nothing_is_spilled(void)
+{
+	for (unsigned tier_mib = 16; tier_mib <= 1024; tier_mib += 1008) {
+		struct sluice_space *s = cuda_test_space(device_mib(), tier_mib,
+							 SETTINGS
+							 "auto,readahead_chunks=0");
+		uint64_t *p = words_make(s, WORDS_SMALL), before;
+		unsigned rounds = rounds_await(s, p);
+		struct sluice_residency where;
+
+		before = saved_out(s);
+		for (uint64_t at = 0; at < data_n(); at += CHUNK_N) {
+			do
+				CHECK_OK(sluice_residency(s, p, data_bytes, &where));
+			while (where.in_flight_bytes);
+			cuda_test_run(&t, s, NULL, TEST_ADD, p + at, CHUNK_N, 1,
+				      SLUICE_USE_READ_WRITE);
+			CHECK_OK(sluice_stream_synchronize(s, NULL));
+		}
+		/* Nearly all of it, or what still moved when a launch began. */
+		CHECK((saved_out(s) - before > data_bytes / 2) == (tier_mib == 16));
+		words_expect(p, data_n(), WORDS_SMALL, rounds + 1);
+		space_end(s, p);
+	}
+}
+
+/* What the device left as it is, threads do not encode for the disk: they would take longer than that. */
+static void
+what_shrinks_little_is_spilled_as_it_is(void)
+{
+	struct sluice_space *s = cuda_test_space(device_mib(), 16, SETTINGS "auto");
+	uint64_t *p = words_make(s, WORDS_SEVEN_BYTES);
+
+	for (int round = 0; round < 2; round++)
+		round_run(s, p, data_bytes);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_STORE_WRITE_SPILL) > 0);
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_COMPRESS_WRITE_SAVED) == 0);
+	words_expect(p, data_n(), WORDS_SEVEN_BYTES, 2);
 	space_end(s, p);
 }
 
@@ -212,7 +262,7 @@ static uint64_t
 host_holds(const char *settings, int rounds, uint64_t until)
 {
 	struct sluice_space *s = cuda_test_space(160, TIER_MIB, settings);
-	uint64_t *p = words_make(s, 0), most = 0, launches = 0;
+	uint64_t *p = words_make(s, WORDS_SMALL), most = 0, launches = 0;
 	struct sluice_residency where;
 
 	CHECK_OK(sluice_evict(s, p, data_bytes, SLUICE_TIER_STORE, NULL)); /* host code had it */
@@ -233,7 +283,7 @@ host_holds(const char *settings, int rounds, uint64_t until)
 		uint64_t added = launches / (data_n() / (4 * CHUNK_N));
 
 		added += i / (4 * CHUNK_N) < launches % (data_n() / (4 * CHUNK_N));
-		CHECK(p[i] == word_of(i, 0) + added);
+		CHECK(p[i] == word_of(i, WORDS_SMALL) + added);
 	}
 	space_end(s, p);
 	printf("%s: at most %llu MiB\n", settings, (unsigned long long)(most / MIB));
@@ -261,7 +311,7 @@ files_have_the_bytes_as_they_are(void)
 	CHECK(file >= 0 && words && !ftruncate(file, (off_t)bytes));
 	CHECK_OK(sluice_map(s, path, 0, 0, SLUICE_READ | SLUICE_WRITE, (void **)&p));
 	for (uint64_t i = 0; i < bytes / 8; i++)
-		p[i] = word_of(i, 0);
+		p[i] = word_of(i, WORDS_SMALL);
 	round_run(s, p, data_bytes - CHUNK);
 	cuda_test_run(&t, s, NULL, TEST_ADD, p + data_n() - CHUNK_N, CHUNK_N - 512, 1,
 		      SLUICE_USE_READ_WRITE);
@@ -273,7 +323,7 @@ files_have_the_bytes_as_they_are(void)
 
 		CHECK(pread(file, words, n, (off_t)at) == (ssize_t)n);
 		for (uint64_t i = 0; i < n / 8; i++)
-			CHECK(words[i] == word_of(at / 8 + i, 0) + 1);
+			CHECK(words[i] == word_of(at / 8 + i, WORDS_SMALL) + 1);
 	}
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
@@ -287,7 +337,7 @@ static void
 kernels_reach_frames_as_they_are(void)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "always");
-	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), sum = 0;
+	uint64_t *p = words_make(s, WORDS_SMALL), word = cuda_test_word(&t), sum = 0;
 
 	round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
@@ -295,13 +345,13 @@ kernels_reach_frames_as_they_are(void)
 	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_SUM, p, data_n(), word);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	for (uint64_t i = 0; i < data_n(); i++)
-		sum += word_of(i, 0) + 1;
+		sum += word_of(i, WORDS_SMALL) + 1;
 	CHECK(cuda_test_word_read(&t, word) == sum);
 	CHECK_OK(sluice_space_check(s));
 	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_ADD, p, data_n(), 1);
 	round_run(s, p, data_bytes); /* and back to the device */
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	words_expect(p, data_n(), 0, 3);
+	words_expect(p, data_n(), WORDS_SMALL, 3);
 	cuda_test_word_free(&t, word);
 	space_end(s, p);
 }
@@ -311,7 +361,7 @@ static void
 what_kernels_reach_lets_others_rest(void)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "auto");
-	uint64_t *p = words_make(s, 0), word = cuda_test_word(&t), before;
+	uint64_t *p = words_make(s, WORDS_SMALL), word = cuda_test_word(&t), before;
 	unsigned rounds = rounds_await(s, p);
 
 	run_in(s, NULL, 0, SLUICE_USE_READ, TEST_SUM, p, data_n(), word);
@@ -324,7 +374,7 @@ what_kernels_reach_lets_others_rest(void)
 		round_run(s, p, data_bytes);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) > before);
-	words_expect(p, data_n() / 2, 0, rounds + 5);
+	words_expect(p, data_n() / 2, WORDS_SMALL, rounds + 5);
 	cuda_test_word_free(&t, word);
 	space_end(s, p);
 }
@@ -334,12 +384,12 @@ static void
 a_small_budget_does_without(void)
 {
 	struct sluice_space *s = cuda_test_space(16, 1024, SETTINGS "always");
-	uint64_t *p = words_make(s, 0);
+	uint64_t *p = words_make(s, WORDS_SMALL);
 
 	round_run(s, p, 32 * MIB);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_out(s) == 0);
-	words_expect(p, 32 * MIB / 8, 0, 1);
+	words_expect(p, 32 * MIB / 8, WORDS_SMALL, 1);
 	space_end(s, p);
 }
 
@@ -359,10 +409,13 @@ main(int argc, char **argv)
 	random_data_are_left_alone();
 	what_kernels_reach_lets_others_rest();
 	the_host_tier_holds_more();
+	what_is_spilled_stays_encoded(SETTINGS "auto");
+	an_idle_link_matters_only_where_nothing_is_spilled();
+	what_shrinks_little_is_spilled_as_it_is();
 	data_bytes = SMALL;
 	what_is_only_read_goes_out_once();
 	nothing_is_compressed_unless_asked_for();
-	what_is_spilled_stays_encoded();
+	what_is_spilled_stays_encoded(SETTINGS "always");
 	files_have_the_bytes_as_they_are();
 	kernels_reach_frames_as_they_are();
 	a_small_budget_does_without();

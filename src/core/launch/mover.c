@@ -182,7 +182,7 @@ prefetch_read_on(struct sl_prefetch *p)
 
 		if (c->state == SL_CHUNK_STORE &&
 		    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH,
-				  SL_STAGING_LAUNCH))
+				  SL_STAGING_LAUNCH, p->tier == SLUICE_TIER_HOST))
 			return;
 	}
 }
@@ -193,7 +193,7 @@ prefetch_to_host(struct sl_chunk *c)
 {
 	if (c->state == SL_CHUNK_STORE &&
 	    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_PREFETCH,
-			  SL_STAGING_READ))
+			  SL_STAGING_READ, 1))
 		return;
 	while (c->state == SL_CHUNK_READING)
 		sl_chunk_wait(c);

@@ -493,7 +493,7 @@ range_read(const struct moving *m, const struct sl_next_range *range)
 		    s->host.staging_bytes / 2)
 			return;
 		if (sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_AHEAD,
-				  SL_STAGING_AHEAD))
+				  SL_STAGING_AHEAD, 0))
 			return;
 	}
 }

@@ -122,7 +122,7 @@ launch_read_on(struct sluice_launch *l, struct cursor *at)
 
 		if (c->state == SL_CHUNK_STORE && !total &&
 		    sl_read_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_READ_DEMAND,
-				  SL_STAGING_LAUNCH))
+				  SL_STAGING_LAUNCH, (c->flags & SL_EXCESS) != 0))
 			return;
 		if (at->chunk++ == u->last && ++at->use < l->n_uses)
 			at->chunk = l->uses[at->use].first;

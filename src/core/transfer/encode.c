@@ -5,8 +5,9 @@
  * decodes, or the host needs its bytes: to show them to host code, or to have kernels reach them. Where the tier is
  * short, encoded frames are packed. A spill extent takes the encoded bytes. Data of files are not encoded.
  *
- * Automatic encoding asks two questions:
- * - Is the link in use? An idle one is faster without.
+ * Automatic encoding asks:
+ * - Is the link in use? An idle one is faster without. Where the host tier is short, the disk has fewer bytes to
+ *   write and to read back, whatever the link does.
  * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is
  *   the next 1, 2, 4 .. 64 times.
  * - Does nobody want other chunks as they are, of which that was not known? Kernels that are launched for the first
@@ -102,6 +103,13 @@ sl_encode_end(struct sluice_space *s)
 		pthread_join(s->encoder.thread, NULL);
 }
 
+/* One more chunk of this size has no room in it: something goes to the disk. */
+SL_HELD static int
+host_is_short(const struct sluice_space *s, uint64_t bytes)
+{
+	return s->host.settled_bytes + bytes > s->host.budget_bytes;
+}
+
 void
 sl_queue_await(struct sl_device *dev, enum sl_move_queue queue)
 {
@@ -164,7 +172,8 @@ sl_encode_pays(struct sl_chunk *c)
 		c->encode_skips--;
 		return 0;
 	}
-	return !sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) ||
+	return host_is_short(s, r->chunk_bytes) ||
+	       !sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) ||
 	       !sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_IN));
 }
 
@@ -211,7 +220,7 @@ sl_host_pack(struct sl_chunk *c)
 	int rc;
 
 	if (!h->frame->encoded_bytes || h->frame->pieces || h->settled ||
-	    s->host.settled_bytes + bytes <= s->host.budget_bytes)
+	    !host_is_short(s, bytes))
 		return;
 	sl_space_unlock(s);
 	rc = s->device->codec->pack(s->device, h->frame, &packed);

@@ -277,7 +277,7 @@ fill_from_store(struct sl_chunk *c, const struct sl_fill *fill, int waited_read)
 	if (fill_is_total(c, fill))
 		return fill_move(c, fill);
 	return sl_read_begin(c, fill->cause == SL_CAUSE_PREFETCH ? SL_IO_PREFETCH : SL_IO_DEMAND,
-			     read_counter(fill), SL_STAGING_READ);
+			     read_counter(fill), SL_STAGING_READ, 0);
 }
 
 /* HOST, POISONED: a frame has the contents. Drops. */

@@ -272,7 +272,7 @@ sl_hostmap_touch(struct sl_chunk *c, const struct sl_touch *touch)
 			if (!rc)
 				rc = sl_read_begin(c, SL_IO_DEMAND,
 						   SLUICE_COUNTER_STORE_READ_DEMAND,
-						   SL_STAGING_READ);
+						   SL_STAGING_READ, 1);
 		} else if (sl_host_is_encoded(c)) {
 			rc = sl_host_decode(c);
 		} else {

@@ -161,7 +161,7 @@ stream_read(struct sl_region *r, struct sl_ahead *a, int64_t frontier, int64_t w
 		a->issued = next; /* before the lock goes: another use may go on from here */
 		if (c->state == SL_CHUNK_STORE &&
 		    sl_read_begin(c, SL_IO_PREFETCH, SLUICE_COUNTER_STORE_READ_AHEAD,
-				  SL_STAGING_AHEAD))
+				  SL_STAGING_AHEAD, 0))
 			return;
 		if (a->stride != stride || a->issued != next)
 			return; /* that other use is ahead of us now */

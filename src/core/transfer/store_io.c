@@ -38,19 +38,29 @@ chunk_store_bytes(const struct sl_chunk *c)
 	return bytes;
 }
 
+/* Threads encode what goes to the disk as it is. A device that encodes has seen it, and is faster by far: what it
+ * left as it is, it left for a reason. */
+SL_HELD static int
+host_encodes(const struct sluice_space *s)
+{
+	return s->config.compress == SLUICE_COMPRESS_ALWAYS ||
+	       (s->config.compress == SLUICE_COMPRESS_AUTO &&
+		s->encoder.state == SL_ENCODER_NONE);
+}
+
 /*
  * io moves all of c, to or from its place. Compressed, if the configuration asks for it and the place is
  * an extent: files are the user's. Not where pages are wanted one by one.
  */
-static void
+SL_HELD static void
 io_whole(struct sl_io *io, const struct sl_chunk *c)
 {
 	io->bytes = chunk_store_bytes(c);
 	io->is_encoded = 0;
 	io->encode = c->spill && !c->pages &&
 		     c->region->population == SLUICE_POPULATE_CHUNK &&
-		     c->region->space->config.compress != SLUICE_COMPRESS_NEVER;
-	io->encoded_bytes = io->op == SL_IO_READ && c->spill ? c->spill->encoded_bytes : 0;
+		     host_encodes(c->region->space);
+	io->encoded_bytes = 0;
 }
 
 /* A write of all of c is over: what its extent has now. */
@@ -60,6 +70,7 @@ extent_written(struct sl_chunk *c, const struct sl_io *io)
 	if (!c->spill)
 		return;
 	c->spill->encoded_bytes = io->encoded_bytes;
+	c->spill->encoded_sum = io->encoded_sum;
 	if (io->encoded_bytes)
 		sl_count(c->region->space, SLUICE_COUNTER_COMPRESS_WRITE_SAVED,
 			 io->bytes - io->encoded_bytes);
@@ -121,6 +132,8 @@ read_done(struct sl_io *io)
 		if (io->encoded_bytes)
 			sl_count(s, SLUICE_COUNTER_COMPRESS_READ_SAVED,
 				 io->bytes - io->encoded_bytes);
+		if (io->is_encoded)
+			h->frame->encoded_bytes = io->encoded_bytes;
 		sl_chunk_set_state(c, SL_CHUNK_HOST);
 	} else {
 		sl_count(s, SLUICE_COUNTER_IO_ERRORS, 1);
@@ -137,7 +150,7 @@ read_done(struct sl_io *io)
 
 int
 sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
-	      enum sl_staging_use use)
+	      enum sl_staging_use use, int as_is)
 {
 	struct sl_region *r = c->region;
 	struct sluice_space *s = r->space;
@@ -172,6 +185,12 @@ sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter coun
 	io->buf = h->frame->data;
 	io->offset = offset;
 	io_whole(io, c);
+	if (c->spill) {
+		io->encoded_bytes = c->spill->encoded_bytes;
+		io->encoded_sum = c->spill->encoded_sum;
+	}
+	/* The device decodes whole chunks. */
+	io->stays_encoded = !as_is && io->bytes == r->chunk_bytes && sl_encode_runs(s);
 	io->done = read_done;
 	io->arg = h;
 	sl_space_unlock(s);

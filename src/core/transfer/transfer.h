@@ -113,8 +113,10 @@ sl_host_is_encoded(const struct sl_chunk *c)
 }
 
 /* store_io.c: chunk to and from the store. */
+/* STORE to READING. as_is: host code, or kernels in host memory, are to have the bytes: an encoded extent is decoded.
+ * Else the frame may be encoded. Drops. */
 int sl_read_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,
-		  enum sl_staging_use use) SL_HELD SL_MUST_CHECK; /* drops; STORE -> READING */
+		  enum sl_staging_use use, int as_is) SL_HELD SL_MUST_CHECK;
 /* Begin writing a HOST or POISONED chunk; let_go: free the frame when clean. Drops.
  * Errors: no spill extent (-ENOSPC): the chunk is POISONED, nothing lost. */
 int sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter counter,

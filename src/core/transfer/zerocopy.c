@@ -203,7 +203,7 @@ reach_step(struct sl_chunk *c, struct reach_try *try)
 	try->waited_read = 0;
 	return rc ? rc
 		  : sl_read_begin(c, SL_IO_DEMAND, SLUICE_COUNTER_STORE_READ_DEMAND,
-				  SL_STAGING_READ);
+				  SL_STAGING_READ, 1);
 }
 
 int
