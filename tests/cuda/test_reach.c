@@ -51,6 +51,29 @@ excess_of_a_launch_stays_in_host_memory_and_counts_no_move(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Host code is shown all that the host tier holds. A launch that does not fit has it hidden, and written. */
+static void
+excess_takes_the_place_of_what_host_code_is_shown(void)
+{
+	struct sluice_space *s = cuda_test_space(16, 24,
+						 "chunk=4M,large_chunk=4M,staging=128M");
+	uint64_t n = 24 * MIB / 8, *p, *q;
+
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&p));
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&q));
+	for (uint64_t i = 0; i < n; i++)
+		p[i] = i * K;
+	cuda_test_run(&t, s, NULL, TEST_ADD, q, n, 7, SLUICE_USE_READ_WRITE);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_counter(s, SLUICE_COUNTER_STORE_WRITE_SPILL) >= 8 * MIB);
+	CHECK_OK(sluice_space_check(s));
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(p[i] == i * K && q[i] == 7);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_unmap(s, q));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 static void
 launch_larger_than_device_and_host_is_refused_by_name(void)
 {
@@ -305,6 +328,7 @@ main(void)
 {
 	cuda_test_open(&t);
 	excess_of_a_launch_stays_in_host_memory_and_counts_no_move();
+	excess_takes_the_place_of_what_host_code_is_shown();
 	launch_larger_than_device_and_host_is_refused_by_name();
 	a_launch_waits_for_host_memory_that_another_one_reaches();
 	undeclared(NULL, 0);

@@ -120,6 +120,26 @@ sl_hostmap_hide(struct sl_chunk *c)
 }
 
 int
+sl_hostmap_hide_oldest(struct sluice_space *s)
+{
+	struct sl_chunk *c = NULL;
+	int rc;
+
+	for (uint32_t i = 0; i < s->hostmap.n && !c; i++) {
+		struct sl_chunk *shown = s->hostmap.chunks[i];
+
+		if (shown->state == SL_CHUNK_HOST && shown->host->settled)
+			c = shown;
+	}
+	if (!c)
+		return -EAGAIN;
+	c->region->busy++;
+	rc = sl_hostmap_hide(c);
+	sl_region_leave(c->region);
+	return rc;
+}
+
+int
 sl_hostmap_discard(struct sl_chunk *c)
 {
 	return c->hostmap ? granules_hide(c, 0) : 0;

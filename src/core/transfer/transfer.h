@@ -265,6 +265,8 @@ int sl_hostmap_touch(struct sl_chunk *c, const struct sl_touch *touch) SL_HELD S
  * dead. Drop; on failure nothing is lost. */
 int sl_hostmap_hide(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 int sl_hostmap_discard(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
+/* The same of the chunk shown longest of those whose frames are settled, which can go then. -EAGAIN: there is none. */
+int sl_hostmap_hide_oldest(struct sluice_space *s) SL_HELD SL_MUST_CHECK;
 
 /* zerocopy.c: chunks that kernels reach in the host tier (devices with zerocopy) */
 /* Make c reachable by the launch being prepared, unless it is on the device; counts a user. Drops.

@@ -113,19 +113,23 @@ frames_are_reached(const struct sluice_space *s, int held, uint64_t last)
 }
 
 /*
- * No frame can go. Until one may, which is in use by what began earlier: a move, a kernel, or a caller that
- * holds a scope. That caller may hold it for ever, so it gets as long as a stalled launch. A kernel that
- * waits for what it fetches may have the frames itself. -EAGAIN: none will. Drops.
+ * No frame can go. Until one may, which is in use by what began earlier: a move, host code that is shown it, a
+ * kernel, or a caller that holds a scope. That caller may hold it for ever, so it gets as long as a stalled launch. A
+ * kernel that waits for what it fetches may have the frames itself. -EAGAIN: none will. Drops.
  */
 SL_HELD static int
 frame_await(struct sluice_space *s, struct reach_try *try)
 {
 	struct sl_chunk *c = frame_in_flight(s);
+	int rc;
 
 	if (c) {
 		sl_chunk_wait(c);
 		return 0;
 	}
+	rc = sl_hostmap_hide_oldest(s);
+	if (rc != -EAGAIN)
+		return rc;
 	if (try->launch->fetch)
 		return -EAGAIN;
 	if (!try->last) {
@@ -173,9 +177,11 @@ reach_frame(struct sl_chunk *c, struct reach_try *try)
 	if (rc != -EAGAIN)
 		return rc;
 	if (c->host != h || h->settled ||
-	    (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED) ||
-	    !frame_await(s, try))
+	    (c->state != SL_CHUNK_HOST && c->state != SL_CHUNK_POISONED))
 		return 0;
+	rc = frame_await(s, try);
+	if (rc != -EAGAIN)
+		return rc;
 	return sl_fail(
 		-ENOBUFS,
 		"%s: chunk %llu fits neither on the device nor in the host budget of "
