@@ -181,10 +181,11 @@ frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
 
 /*
  * What evictions of chunks of this size may want of the host tier in all, for a device whose frames are dear
- * (frames_expect). Not more than the data of this size that have no place on the device; nor, unless host memory is to be pinned early, than as much again as was evicted so far: what is set aside
- * for nothing stays within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc())
- * are addresses rather than data: for those, a quarter more than the most that was held at once so far. What
- * was announced is wanted as well, but no more than has been used so far: a pool may be larger than its use.
+ * (frames_expect). Not more than the data of this size that have no place on the device; nor, unless host
+ * memory is to be pinned early, than as much again as was evicted so far: what is set aside for nothing stays
+ * within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc()) are addresses rather
+ * than data: for those, a quarter more than the most that was held at once so far. What was announced is wanted
+ * as well, but no more than has been used so far: a pool may be larger than its use.
  */
 SL_HELD static uint64_t
 frames_likely(const struct sluice_space *s, uint64_t chunk_bytes)
