@@ -51,8 +51,8 @@ struct sl_io {
 		     * the end of the file early is -EIO with past_end set */
 	int past_end;
 	/* For sl_store_wrap_codec(); other stores look at neither. */
-	int encode;          /* a write of a whole extent may be compressed */
-	int stays_encoded;   /* a read of one may give encoded bytes */
+	int encode;        /* a write of a whole extent may be compressed */
+	int stays_encoded; /* a read of one may give encoded bytes */
 	/* buf has encoded_bytes, and room for all. Of a write the caller says so, of a read the store, before done(). */
 	int is_encoded;
 	void *const *pieces; /* of such a write: these have them, piece_bytes each. NULL: buf */
@@ -167,7 +167,7 @@ struct sl_extent {
 	uint64_t offset;
 	uint64_t bytes;
 	uint64_t encoded_bytes; /* its user's: what the last write said; sl_spill_alloc(): 0 */
-	uint64_t encoded_sum;   /* the same */
+	uint64_t encoded_sum; /* the same */
 };
 
 /* dirs: separated by ':'. budget_bytes: over all directories, UINT64_MAX: no limit. A
