@@ -439,16 +439,15 @@ struct sluice_space {
 	struct {
 		int ready;        /* the device can hash */
 		uint32_t running; /* hashes under way */
-		uint32_t late;  /* of them: those that somebody has waited for in vain */
-		uint32_t stops; /* reasons not to hash now */
+		uint32_t late; /* of them: those that somebody has waited for in vain */
 	} measure;
 	struct {
 		enum sl_encoder_state state;
 		int begun;        /* thread makes it ready, or has made it so */
 		pthread_t thread; /* joined by who ends the space */
 		unsigned rests;   /* so many chunks go out as they are, from here on */
-		uint32_t stops;   /* reasons that no kernel of ours is to run now */
 	} encoder;                /* encode.c */
+	uint32_t own_stops; /* reasons that no kernel of ours is to run now: sl_own_kernels_stop() */
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */
 	uint64_t launch_clock;

@@ -163,25 +163,35 @@ sem_take(sem_t *sem)
 }
 
 int
+request_run(struct sl_store *store, struct request *r)
+{
+	struct sl_io *io = &r->io;
+	sem_t over;
+
+	sem_init(&over, 0, 0);
+	r->over = &over;
+	sl_store_submit(store, &io, 1);
+	sem_take(&over);
+	CHECK(atomic_load(&r->calls) == 1);
+	CHECK(!pthread_equal(r->thread, pthread_self()));
+	sem_destroy(&over);
+	return io->result;
+}
+
+int
 io_run(struct sl_store *store, enum sl_io_op op, void *buf, uint64_t offset, size_t bytes,
        int *past_end)
 {
 	struct request r;
-	struct sl_io *io = &r.io;
-	sem_t over;
+	int rc;
 
-	sem_init(&over, 0, 0);
-	request_set(&r, &over, op, SL_IO_DEMAND, buf, offset, bytes);
-	sl_store_submit(store, &io, 1);
-	sem_take(&over);
-	sem_destroy(&over);
-	CHECK(atomic_load(&r.calls) == 1);
-	CHECK(!pthread_equal(r.thread, pthread_self()));
+	request_set(&r, NULL, op, SL_IO_DEMAND, buf, offset, bytes);
+	rc = request_run(store, &r);
 	if (past_end)
 		*past_end = r.io.past_end;
-	if (r.io.result)
-		CHECK(sl_io_fail(&r.io) == r.io.result);
-	return r.io.result;
+	if (rc)
+		CHECK(sl_io_fail(&r.io) == rc);
+	return rc;
 }
 
 /* ---- Running ---- */

@@ -101,6 +101,8 @@ void request_done(struct sl_io *io);
 void request_set(struct request *r, sem_t *over, enum sl_io_op op, enum sl_io_class class,
 		 void *buf, uint64_t offset, size_t bytes);
 void sem_take(sem_t *sem);
+/* To its end, by a semaphore of its own; its result. */
+int request_run(struct sl_store *store, struct request *r);
 /* One queued request from start to end; its result. past_end may be NULL. */
 int io_run(struct sl_store *store, enum sl_io_op op, void *buf, uint64_t offset,
 	   size_t bytes, int *past_end);

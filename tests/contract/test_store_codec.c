@@ -36,23 +36,6 @@ codec_open(const struct config *c, char *path, size_t path_bytes, enum sl_store_
 	return store;
 }
 
-/* To its end. */
-static int
-request_run(struct sl_store *store, struct request *r)
-{
-	struct sl_io *io = &r->io;
-	sem_t over;
-
-	sem_init(&over, 0, 0);
-	r->over = &over;
-	sl_store_submit(store, &io, 1);
-	sem_take(&over);
-	CHECK(atomic_load(&r->calls) == 1);
-	CHECK(!pthread_equal(r->thread, pthread_self()));
-	sem_destroy(&over);
-	return io->result;
-}
-
 /* One request of an extent, to its end. encoded: what the last write said; after a write what it says. */
 static int
 extent_run(struct sl_store *store, enum sl_io_op op, void *buf, uint64_t offset,

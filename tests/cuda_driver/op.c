@@ -93,6 +93,15 @@ bytes_copy(char *to, const char *from, size_t bytes)
 		memcpy(to, from, bytes);
 }
 
+/* With the lock, which is dropped: others may change what is waited for. */
+static void
+poll_pause(void)
+{
+	pthread_mutex_unlock(&the.lock);
+	sleep_ns(POLL_NS);
+	pthread_mutex_lock(&the.lock);
+}
+
 static int
 place_is_on_device(const struct place *place)
 {
@@ -208,9 +217,7 @@ op_value(struct stream *stream, struct op *op)
 		place_let_go(&hold);
 		if (reached)
 			break;
-		pthread_mutex_unlock(&the.lock);
-		sleep_ns(POLL_NS);
-		pthread_mutex_lock(&the.lock);
+		poll_pause();
 	}
 	return 0;
 }
@@ -223,11 +230,8 @@ op_run(struct stream *stream, struct op *op)
 
 	switch (op->kind) {
 	case OP_COPY:
-		while (the.copies_held & copy_direction(op) && !stream->context->lost) {
-			pthread_mutex_unlock(&the.lock);
-			sleep_ns(POLL_NS);
-			pthread_mutex_lock(&the.lock);
-		}
+		while (the.copies_held & copy_direction(op) && !stream->context->lost)
+			poll_pause();
 		code = exec_enter(CALL_EXEC_COPY);
 		return code ? code : op_copy(op);
 	case OP_MEMSET:

@@ -391,9 +391,7 @@ sluice_fetch_open(struct sluice_space *space, uint32_t n_blocks,
 		fetch_free(f);
 		return rc;
 	}
-	/* Blocks that wait may leave kernels of ours no room to run in. */
-	sl_dirty_hash_stop(space);
-	sl_encode_stop(space);
+	sl_own_kernels_stop(space); /* blocks that wait may leave them no room to run in */
 	*view = (struct sluice_fetch_view){f->box, n_blocks};
 	*out = f;
 	return 0;
@@ -409,8 +407,7 @@ sluice_fetch_close(struct sluice_fetch *fetch)
 		return 0;
 	rc = fetch->first_rc;
 	memcpy(text, fetch->first_text, sizeof(text));
-	sl_encode_resume(fetch->space);
-	sl_dirty_hash_resume(fetch->space);
+	sl_own_kernels_resume(fetch->space);
 	fetch_free(fetch);
 	return rc ? sl_fail_text(rc, text) : 0;
 }

@@ -133,6 +133,11 @@ struct sl_fences sl_scope_ready_at(const struct sluice_launch *l) SL_HELD;
 int sl_fences_await(struct sl_device *dev, struct sl_fences last) SL_MUST_CHECK;
 /* The same of what the chunks of a range have to wait for. Drops. */
 int sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end) SL_HELD SL_MUST_CHECK;
+/* From here on no kernel of ours runs, until each stop is taken back: those of the program that wait for chunks may
+ * leave them no room. Nothing is hashed, and chunks cross the link as they are. Blocks on hashes, on all moves, and on
+ * kernels that keep ours from running. */
+void sl_own_kernels_stop(struct sluice_space *s) SL_NOT_HELD;
+void sl_own_kernels_resume(struct sluice_space *s) SL_NOT_HELD;
 /* Hold the stream of a prepared scope back until what it uses has arrived. Drops. */
 int sl_scope_gate(struct sluice_launch *l) SL_HELD SL_MUST_CHECK;
 

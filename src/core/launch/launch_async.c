@@ -197,6 +197,29 @@ sl_fences_await(struct sl_device *dev, struct sl_fences last)
 	return rc;
 }
 
+void
+sl_own_kernels_stop(struct sluice_space *s)
+{
+	struct sl_fences last = {{0}};
+
+	sl_space_lock(s);
+	s->own_stops++;
+	while (s->measure.running)
+		sl_launch_wait(s);
+	sl_space_unlock(s);
+	for (int q = 0; q < SL_QUEUE_COUNT && s->device->async; q++)
+		sl_fences_add(&last, sl_fence_newest(s->device, q));
+	sl_ignore(sl_fences_await(s->device, last));
+}
+
+void
+sl_own_kernels_resume(struct sluice_space *s)
+{
+	sl_space_lock(s);
+	s->own_stops--;
+	sl_space_unlock(s);
+}
+
 int
 sl_range_await(struct sl_region *r, uint64_t begin, uint64_t end)
 {

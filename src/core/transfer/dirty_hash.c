@@ -84,7 +84,7 @@ is_always(const struct sl_chunk *c)
 static int
 may_hash(const struct sluice_space *s)
 {
-	return s->measure.ready && !s->measure.stops && !s->measure.late;
+	return s->measure.ready && !s->own_stops && !s->measure.late;
 }
 
 int
@@ -94,7 +94,7 @@ sl_dirty_hash_wanted(const struct sl_chunk *c, enum sluice_intent intent)
 	const struct sluice_space *s = r->space;
 
 	return intent == SLUICE_USE_READ_WRITE && (s->config.measure || r->measure) &&
-	       s->measure.ready && !s->measure.stops && s->policy->honour_flags &&
+	       s->measure.ready && !s->own_stops && s->policy->honour_flags &&
 	       sl_region_is_writable(r) && !c->pages;
 }
 
@@ -185,7 +185,7 @@ hash_done(void *cookie, int rc, const uint64_t sums[2])
 	sl_chunk_wake(c);
 	if (c->leaving)
 		sl_cond_signal(&s->mover_wake);
-	if (s->measure.stops)
+	if (s->own_stops)
 		sl_launch_wake(s);
 	sl_region_leave(r);
 	sl_space_unlock(s);
@@ -219,7 +219,7 @@ hash_start(struct sl_chunk *c, struct sl_hashes *h, enum hash_job job)
 		return 0;
 	}
 	job_end(s, h);
-	if (s->measure.stops)
+	if (s->own_stops)
 		sl_launch_wake(s);
 	sl_region_leave(r);
 	return rc;
@@ -450,28 +450,5 @@ sl_dirty_hash_prepare(struct sluice_space *s)
 		return;
 	sl_space_lock(s);
 	s->measure.ready = 1;
-	sl_space_unlock(s);
-}
-
-void
-sl_dirty_hash_stop(struct sluice_space *s)
-{
-	if (!s->device->hash)
-		return;
-	sl_space_lock(s);
-	s->measure.stops++;
-	while (s->measure.running)
-		sl_launch_wait(s);
-	sl_space_unlock(s);
-	sl_queue_await(s->device, SL_COPIES_IN);
-}
-
-void
-sl_dirty_hash_resume(struct sluice_space *s)
-{
-	if (!s->device->hash)
-		return;
-	sl_space_lock(s);
-	s->measure.stops--;
 	sl_space_unlock(s);
 }

@@ -23,8 +23,6 @@
  *
  * LOCKING: as in state.h.
  */
-#include <time.h>
-
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/transfer/transfer.h"
@@ -41,8 +39,6 @@
  * of the raw copy (238 and 54 GB/s on an H100), and program's kernels wait meanwhile. Random fp32, of which 0.85 are
  * left, took 1.14 times as long encoded; bf16, of which 0.68 to 0.72 are left, 0.75 to 0.95. */
 #define WORTH_PARTS  12u /* of SL_CODEC_WORTH_ALL */
-
-#define AWAIT_PAUSE_NS 20000u
 
 /* Blocks on the driver, and on kernels. */
 static int
@@ -110,42 +106,10 @@ host_is_short(const struct sluice_space *s, uint64_t bytes)
 	return s->host.settled_bytes + bytes > s->host.budget_bytes;
 }
 
-void
-sl_queue_await(struct sl_device *dev, enum sl_move_queue queue)
-{
-	struct sl_fence last = sl_fence_newest(dev, queue);
-	struct timespec pause = {.tv_nsec = AWAIT_PAUSE_NS};
-
-	while (dev->async->query(dev, last) == -EAGAIN)
-		nanosleep(&pause, NULL);
-}
-
-void
-sl_encode_stop(struct sluice_space *s)
-{
-	if (!s->device->codec)
-		return;
-	sl_space_lock(s);
-	s->encoder.stops++;
-	sl_space_unlock(s);
-	sl_queue_await(s->device, SL_ENCODES);
-	sl_queue_await(s->device, SL_DECODES);
-}
-
-void
-sl_encode_resume(struct sluice_space *s)
-{
-	if (!s->device->codec)
-		return;
-	sl_space_lock(s);
-	s->encoder.stops--;
-	sl_space_unlock(s);
-}
-
 int
 sl_encode_runs(const struct sluice_space *s)
 {
-	return s->encoder.state == SL_ENCODER_READY && !s->encoder.stops;
+	return s->encoder.state == SL_ENCODER_READY && !s->own_stops;
 }
 
 int
@@ -155,7 +119,7 @@ sl_encode_pays(struct sl_chunk *c)
 	struct sluice_space *s = r->space;
 	const struct sl_device *dev = s->device;
 
-	if (s->encoder.state == SL_ENCODER_IDLE && !s->encoder.stops)
+	if (s->encoder.state == SL_ENCODER_IDLE && !s->own_stops)
 		encoder_begin(s);
 	/* Whoever writes a file needs its bytes as they are. An extent has a whole chunk's. */
 	if (!sl_encode_runs(s) || s->moved_out || r->store ||

@@ -86,14 +86,8 @@ int sl_host_shrink(struct sluice_space *s, uint64_t budget_bytes) SL_HELD SL_MUS
  * makes the device ready. */
 void sl_encode_prepare(struct sluice_space *s) SL_NOT_HELD;
 void sl_encode_end(struct sluice_space *s) SL_NOT_HELD;
-/* From here on chunks cross the link as they are, both ways, until each stop is taken back: kernels of the program
- * that wait for chunks may leave the codec's no room. Blocks on what is being encoded and decoded. */
-void sl_encode_stop(struct sluice_space *s) SL_NOT_HELD;
-void sl_encode_resume(struct sluice_space *s) SL_NOT_HELD;
 /* The device may encode and decode now. */
 int sl_encode_runs(const struct sluice_space *s) SL_HELD;
-/* Wait for what a queue of moves has now, with pauses. */
-void sl_queue_await(struct sl_device *dev, enum sl_move_queue queue) SL_NOT_HELD;
 /* Whether c, which leaves the device, is to be encoded. */
 int sl_encode_pays(struct sl_chunk *c) SL_HELD;
 /* The same of a chunk whose contents are also in its frame, which it is about to keep. */
@@ -232,10 +226,6 @@ void sl_dirty_hash_forget(struct sl_chunk *c) SL_HELD;
 /* Kernels may have changed the frame of c, and may have left it alone. */
 void sl_dirty_hash_reached(struct sl_chunk *c) SL_HELD;
 void sl_dirty_hash_drop(struct sl_region *r); /* of a region that ends */
-/* Hash nothing from here to resume, and wait for what is hashed now. Blocks on copies and on kernels
- * that keep a hash from running. */
-void sl_dirty_hash_stop(struct sluice_space *s) SL_NOT_HELD;
-void sl_dirty_hash_resume(struct sluice_space *s) SL_NOT_HELD;
 
 /* flush.c */
 /* Write what is newer than the store in [begin, end) and wait. keep: leave present data present. The first
