@@ -277,7 +277,15 @@ move_submit(struct sl_region *r, const struct move_task *what)
 	return 0;
 }
 
-/* What of [first, last] is on the device is touched; how many chunks are in host memory or the store. */
+/* It has contents, which are in host memory or the store, or on their way there. */
+static int
+is_elsewhere(const struct sl_chunk *c)
+{
+	return c->state != SL_CHUNK_EMPTY && c->state != SL_CHUNK_FILLING &&
+	       !sl_chunk_on_device(c);
+}
+
+/* What of [first, last] is on the device is touched; how many chunks are elsewhere. */
 SL_HELD static uint64_t
 chunks_look(struct sl_region *r, uint64_t first, uint64_t last, int touch)
 {
@@ -288,12 +296,12 @@ chunks_look(struct sl_region *r, uint64_t first, uint64_t last, int touch)
 
 		if (touch && sl_chunk_on_device(c))
 			sl_chunk_touch(c);
-		n += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
+		n += is_elsewhere(c);
 	}
 	return n;
 }
 
-/* The n chunks of [first, last] that are in host memory or the store, asked for. 0: out of memory. */
+/* The n chunks of [first, last] that are elsewhere, asked for. 0: out of memory. */
 SL_HELD static int
 chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last, uint64_t n, int spare)
 {
@@ -303,7 +311,7 @@ chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last, uint64_t n, int
 	if (!chunks)
 		return 0;
 	for (uint64_t i = first; i <= last; i++) {
-		if (r->chunks[i].state == SL_CHUNK_HOST || r->chunks[i].state == SL_CHUNK_STORE)
+		if (is_elsewhere(&r->chunks[i]))
 			chunks[found++] = i;
 	}
 	return sl_mover_prefetch(r, chunks, n, SLUICE_TIER_DEVICE, spare) == 0;
