@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A lost context: in the middle of any step of the script (failure_script.h), and by a kernel,
- * whose launch and ranges are named. Host memory and files keep their contents.
+ * whose launch and ranges are named, and while the driver calls host code. Host memory and files keep
+ * their contents.
  */
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cuda/failure_script.h"
@@ -129,6 +132,52 @@ lost_context_names_launch_and_ranges(void)
 	_exit(0); /* the context is beyond giving back */
 }
 
+static sem_t call_begun, call_may_end, call_ended;
+
+static void
+call_slowly(void *arg)
+{
+	sem_post(&call_begun);
+	while (sem_wait(&call_may_end))
+		;
+	*(int *)arg = 1;
+	sem_post(&call_ended);
+}
+
+/* The stream is at its end, and gone, before the call is. */
+static void
+context_is_lost_while_host_code_is_called(void)
+{
+	const struct timespec moment = {.tv_nsec = 20000000};
+	struct sluice_space *s;
+	struct sluice_stream *stream;
+	int called = 0;
+
+	cuda_test_open(&script_cuda);
+	log_catch();
+	CHECK(!sem_init(&call_begun, 0, 0) && !sem_init(&call_may_end, 0, 0) &&
+	      !sem_init(&call_ended, 0, 0));
+	s = cuda_test_space(8, 64, NULL);
+	CHECK_OK(sluice_stream_create(s, &stream));
+	CHECK_OK(sluice_stream_callback(s, stream, call_slowly, &called));
+	while (sem_wait(&call_begun))
+		;
+	CHECK(script_cuda.standin->fail_set("*:1:700") == 0);
+	CHECK(sluice_stream_synchronize(s, stream) == -EFAULT);
+	CHECK(error_has("700"));
+	sluice_stream_destroy(stream);
+	CHECK_OK(sluice_space_check(s));
+	CHECK(!called);
+	sem_post(&call_may_end);
+	while (sem_wait(&call_ended))
+		;
+	nanosleep(&moment, NULL); /* for what follows the call, which the sanitizer looks at */
+	CHECK(called);
+	sl_ignore(sluice_space_destroy(s));
+	fflush(stdout);
+	_exit(0); /* the context is beyond giving back */
+}
+
 static const struct failure_case cases[] = {
 	{"context_is_lost_at_any_point", context_is_lost_at_any_point, 1, NULL, NULL,
 	 NULL, NULL},
@@ -136,6 +185,8 @@ static const struct failure_case cases[] = {
 	 "CUDA_STANDIN_LATE_US", "2000", NULL, NULL},
 	{"lost_context_names_launch_and_ranges", lost_context_names_launch_and_ranges, 0,
 	 NULL, NULL, NULL, NULL},
+	{"context_is_lost_while_host_code_is_called",
+	 context_is_lost_while_host_code_is_called, 1, NULL, NULL, NULL, NULL},
 };
 
 int

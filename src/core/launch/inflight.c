@@ -19,11 +19,12 @@ static _Thread_local struct {
 } callback;
 
 void
-sl_callback_enter(const struct sluice_stream *stream, const struct sl_inflight *work)
+sl_callback_enter(const struct sluice_space *s, const struct sluice_stream *stream,
+		  uint64_t number)
 {
-	callback.space = stream->space;
+	callback.space = s;
 	callback.stream = stream;
-	callback.number = work->number;
+	callback.number = number;
 }
 
 void

@@ -82,8 +82,9 @@ void sl_inflight_begin(struct sluice_space *s, struct sl_inflight *work,
 void sl_inflight_submit(struct sl_region *r, struct sl_inflight *work,
 			struct sluice_stream *stream, struct sl_task *task) SL_HELD;
 void sl_inflight_end(struct sluice_space *s, struct sl_inflight *work) SL_HELD;
-/* Around the function of a host callback, on the thread that calls it. */
-void sl_callback_enter(const struct sluice_stream *stream, const struct sl_inflight *work);
+/* Around the function of a host callback, on the thread that calls it. number: of its work. */
+void sl_callback_enter(const struct sluice_space *s, const struct sluice_stream *stream,
+		       uint64_t number);
 void sl_callback_leave(void);
 /* -EDEADLK in a callback of this space (and this stream, unless NULL), else 0. */
 int sl_callback_forbids(const struct sluice_space *s, const struct sluice_stream *stream,

@@ -158,39 +158,66 @@ sluice_stream_synchronize(struct sluice_space *space, struct sluice_stream *stre
 struct callback_task {
 	struct sl_task task;
 	struct sl_inflight work;
+	struct sluice_space *space;
 	struct sluice_stream *stream;
 	sluice_host_fn fn;
 	void *arg;
+	/*
+	 * Who may still look at this: the stream, until the task is done, and the driver, until it has
+	 * called. A lost context ends tasks while a call is under way. A call that the driver then never
+	 * makes leaves this allocated.
+	 * atomic: pairs with itself: what each did here is done before the last one frees it.
+	 */
+	atomic_uint holders;
 };
 
-/* On the stream's thread, or on one of the driver's. */
 static void
-callback_call(void *arg)
+callback_let_go(struct callback_task *t)
 {
-	struct callback_task *t = arg;
+	if (atomic_fetch_sub_explicit(&t->holders, 1, memory_order_acq_rel) == 1)
+		free(t);
+}
 
-	sl_callback_enter(t->stream, &t->work);
+static void
+callback_call(struct callback_task *t)
+{
+	/* The stream itself may be gone by now. */
+	sl_callback_enter(t->space, t->stream, t->work.number);
 	t->fn(t->arg);
 	sl_callback_leave();
+}
+
+/* On a thread of the driver. */
+static void
+callback_from_driver(void *arg)
+{
+	callback_call(arg);
+	callback_let_go(arg);
 }
 
 static int
 callback_run(struct sl_task *task)
 {
 	struct callback_task *t = (struct callback_task *)task;
+	const struct sl_device *dev = t->space->device;
+	int rc;
 
-	if (t->stream->space->device->native)
-		return t->stream->space->device->native->call(t->stream->stream,
-							      callback_call, t);
-	callback_call(t);
-	return 0;
+	if (!dev->native) {
+		callback_call(t); /* on the stream's thread */
+		return 0;
+	}
+	atomic_fetch_add_explicit(&t->holders, 1, memory_order_relaxed);
+	rc = dev->native->call(t->stream->stream, callback_from_driver, t);
+	if (rc)
+		atomic_fetch_sub_explicit(&t->holders, 1, memory_order_relaxed);
+	return rc;
 }
 
 static void
 callback_done(struct sl_task *task, int rc)
 {
 	struct callback_task *t = (struct callback_task *)task;
-	struct sluice_space *s = t->stream->space;
+	struct sluice_space *s = t->space;
 
 	(void)rc;
 	sl_stream_task_done(t->stream);
@@ -199,7 +226,7 @@ callback_done(struct sl_task *task, int rc)
 	sl_inflight_end(s, &t->work);
 	sl_launch_wake(s);
 	sl_space_unlock(s);
-	free(t);
+	callback_let_go(t);
 }
 
 int
@@ -224,7 +251,9 @@ sluice_stream_callback(struct sluice_space *space, struct sluice_stream *stream,
 	}
 	t->task.run = callback_run;
 	t->task.done = callback_done;
+	t->space = space;
 	t->stream = sl_stream_of(space, stream);
+	atomic_init(&t->holders, 1);
 	t->fn = fn;
 	t->arg = arg;
 	space->undeclared++;
