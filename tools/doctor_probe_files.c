@@ -195,7 +195,7 @@ doctor_check_uring(struct doctor *doctor)
 
 /* ---- directories ---- */
 
-/* Type of the file system that path is on, by the longest mount point above it; "" if unknown. */
+/* Type of the file system that path is on, by the longest mount point above it. */
 static void
 filesystem_type(const char *path, char *type, size_t type_bytes)
 {
@@ -204,7 +204,7 @@ filesystem_type(const char *path, char *type, size_t type_bytes)
 	size_t room = 0, best = 0;
 	FILE *mounts;
 
-	type[0] = '\0';
+	snprintf(type, type_bytes, "unknown file system");
 	if (!realpath(path, real))
 		return;
 	mounts = fopen("/proc/self/mountinfo", "re");
@@ -288,8 +288,7 @@ check_directory(struct doctor *doctor, const char *dir)
 		finding_add(doctor, LEVEL_MISSING, name,
 			    "set SLUICE_SPILL_DIRS to directories that this user may "
 			    "write",
-			    "%s, files cannot be made here: %s",
-			    type[0] ? type : "unknown file system", strerror(-plain));
+			    "%s, files cannot be made here: %s", type, strerror(-plain));
 		return;
 	}
 	close(plain);

@@ -66,6 +66,10 @@ echo '0::/kubepods.slice/pod1' >group
 text=$(in_root 'mount --bind group "$root/proc/$$/cgroup"' "$SLUICE_BIN" doctor --dir data)
 has container "*" "Kubernetes, by /proc/self/cgroup"
 
+# A root without a list of mounts.
+text=$(in_root 'mount --bind /dev/null "$root/proc/$$/mountinfo"' "$SLUICE_BIN" doctor --dir data)
+has "files in data" "*" "unknown file system"
+
 # The device, where the runtime gives it, takes the place of the system call that is refused.
 if [ -w /dev/userfaultfd ]; then
 	text=$(in_root 'touch "$root/.dockerenv"' ./refuse "$SLUICE_BIN" doctor --dir data)
