@@ -3,6 +3,7 @@
 #include "cuda/cuda_test.h"
 
 #include <string.h>
+#include <time.h>
 
 static const char *const names[TEST_KERNEL_COUNT] = {
 	[TEST_FILL] = "test_fill",
@@ -146,6 +147,20 @@ cuda_test_counter(struct sluice_space *space, enum sluice_counter counter)
 
 	sluice_stats_get(space, &stats);
 	return stats.counter[counter];
+}
+
+struct sluice_residency
+cuda_test_residency(struct sluice_space *space, const void *p, uint64_t bytes)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	struct sluice_residency where;
+
+	for (;;) {
+		CHECK_OK(sluice_residency(space, p, bytes, &where));
+		if (!where.in_flight_bytes)
+			return where;
+		nanosleep(&pause, NULL);
+	}
 }
 
 void

@@ -52,6 +52,9 @@ struct cuda_test {
 void cuda_test_open(struct cuda_test *t);
 /* The same for device number device; its context is then the thread's current one. */
 void cuda_test_open_device(struct cuda_test *t, int device);
+/* Where a range is, once nothing of it moves and what is on the device is known to be there. */
+struct sluice_residency cuda_test_residency(struct sluice_space *space, const void *p,
+					    uint64_t bytes);
 /* Enqueue a kernel on stream (a sluice stream's native one). */
 void cuda_test_launch(const struct cuda_test *t, struct sluice_space *space,
 		      struct sluice_stream *stream, enum test_kernel kernel, void *p,

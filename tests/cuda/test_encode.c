@@ -219,13 +219,10 @@ an_idle_link_matters_only_where_nothing_is_spilled(void)
 							 "auto,readahead_chunks=0");
 		uint64_t *p = words_make(s, WORDS_SMALL), before;
 		unsigned rounds = rounds_await(s, p);
-		struct sluice_residency where;
 
 		before = saved_out(s);
 		for (uint64_t at = 0; at < data_n(); at += CHUNK_N) {
-			do
-				CHECK_OK(sluice_residency(s, p, data_bytes, &where));
-			while (where.in_flight_bytes);
+			(void)cuda_test_residency(s, p, data_bytes);
 			cuda_test_run(&t, s, NULL, TEST_ADD, p + at, CHUNK_N, 1,
 				      SLUICE_USE_READ_WRITE);
 			CHECK_OK(sluice_stream_synchronize(s, NULL));
@@ -272,9 +269,7 @@ host_holds(const char *settings, int rounds, uint64_t until)
 				      SLUICE_USE_READ_WRITE);
 			CHECK_OK(sluice_stream_synchronize(s, NULL));
 			launches++;
-			while (sluice_residency(s, p, data_bytes, &where) == 0 &&
-			       where.in_flight_bytes)
-				usleep(100);
+			where = cuda_test_residency(s, p, data_bytes);
 			if (where.tier_bytes[SLUICE_TIER_HOST] > most)
 				most = where.tier_bytes[SLUICE_TIER_HOST];
 		}

@@ -34,25 +34,20 @@ on_device(struct sluice_space *s, const void *p, size_t bytes)
 	return r.tier_bytes[SLUICE_TIER_DEVICE];
 }
 
-static uint64_t
-in_flight(struct sluice_space *s, const void *p, size_t bytes)
-{
-	struct sluice_residency r;
-
-	CHECK_OK(sluice_residency(s, p, bytes, &r));
-	return r.in_flight_bytes;
-}
-
 /* So many bytes are on the device, to stay. What happens in the background has so long. */
 static void
 await_on_device(struct sluice_space *s, const void *p, size_t bytes, uint64_t wanted)
 {
 	const struct timespec tick = {0, 1000000};
+	struct sluice_residency r = {.in_flight_bytes = bytes};
 
 	for (int i = 0;
-	     i < 60000 && (on_device(s, p, bytes) != wanted || in_flight(s, p, bytes)); i++)
+	     i < 60000 && (r.tier_bytes[SLUICE_TIER_DEVICE] != wanted || r.in_flight_bytes);
+	     i++) {
 		nanosleep(&tick, NULL);
-	CHECK(on_device(s, p, bytes) == wanted && !in_flight(s, p, bytes));
+		CHECK_OK(sluice_residency(s, p, bytes, &r));
+	}
+	CHECK(r.tier_bytes[SLUICE_TIER_DEVICE] == wanted && !r.in_flight_bytes);
 }
 
 static void

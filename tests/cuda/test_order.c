@@ -394,16 +394,13 @@ launch_that_writes_where_a_prefetch_is_still_to_come_keeps_what_it_writes(void)
 {
 	struct sluice_space *s = cuda_test_space(8, 64, "chunk=2M");
 	uint64_t n = 8 * MIB / 8;
-	struct sluice_residency where;
 	uint64_t *p, *q;
 
 	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&q));
 	p = prefetched(s, n);
 	cuda_test_run(&t, s, NULL, TEST_FILL, q, n, 1, SLUICE_USE_WRITE_ALL);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	do
-		CHECK_OK(sluice_residency(s, q, n * 8, &where));
-	while (where.in_flight_bytes);
+	(void)cuda_test_residency(s, q, n * 8);
 	for (uint64_t i = 0; i < n; i++)
 		CHECK(q[i] == i * K + 1 && p[i] == i * K);
 	CHECK_OK(sluice_unmap(s, p));
@@ -419,16 +416,13 @@ what_is_populated_is_anybodys_at_once(void)
 	struct sluice_space *s = cuda_test_space(8, 64, "chunk=2M");
 	uint64_t n = 8 * MIB / 8;
 	uint64_t *p = prefetched(s, n), *q;
-	struct sluice_residency where;
 
 	CHECK_OK(sluice_unmap(s, p));
 	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&q));
 	CHECK_OK(sl_populate(s, q, n * 8));
 	cuda_test_launch_on(&t, NULL, TEST_FILL, (uintptr_t)q, n, 1);
 	CHECK_OK(SL_CUDA(t.driver, cuStreamSynchronize, NULL));
-	do
-		CHECK_OK(sluice_residency(s, q, n * 8, &where));
-	while (where.in_flight_bytes);
+	(void)cuda_test_residency(s, q, n * 8);
 	for (uint64_t i = 0; i < n; i++)
 		CHECK(q[i] == i * K + 1);
 	CHECK_OK(sluice_unmap(s, q));
