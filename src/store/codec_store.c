@@ -181,7 +181,8 @@ extent_write(struct coder *coder, struct sl_io *io)
 		buf = bytes ? coder->buffer : io->buf;
 	}
 	io->encoded_bytes = bytes;
-	io->encoded_sum = sl_codec_checksum(buf, bytes);
+	if (io->stays_encoded)
+		io->encoded_sum = sl_codec_checksum(buf, bytes);
 	io->result = inner_run(coder, io, buf, bytes ? bytes : io->bytes);
 }
 

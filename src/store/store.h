@@ -51,14 +51,14 @@ struct sl_io {
 		     * the end of the file early is -EIO with past_end set */
 	int past_end;
 	/* For sl_store_wrap_codec(); other stores look at neither. */
-	int encode;        /* a write of a whole extent may be compressed */
-	int stays_encoded; /* a read of one may give encoded bytes */
+	int encode; /* a write of a whole extent may be compressed */
+	int stays_encoded; /* a read of one may give encoded bytes; of a write: such a read may come */
 	/* buf has encoded_bytes, and room for all. Of a write the caller says so, of a read the store, before done(). */
 	int is_encoded;
 	void *const *pieces; /* of such a write: these have them, piece_bytes each. NULL: buf */
 	size_t piece_bytes;
-	/* The bytes that the file has of the extent, 0: as it is; and their sl_codec_checksum(). A write sets them before
-	 * done(); a read needs what the write said. */
+	/* The bytes that the file has of the extent, 0: as it is; and their sl_codec_checksum(), for reads that leave
+	 * them so. A write sets them before done(); a read needs what the write said. */
 	size_t encoded_bytes;
 	uint64_t encoded_sum;
 	struct sl_store *store; /* set by sl_store_submit() */

@@ -146,7 +146,7 @@ encoded_bytes_are_given(const struct config *c)
 
 	weights_fill(data, EXTENT, 4);
 	request_set(&written, NULL, SL_IO_WRITE, SL_IO_DEMAND, data, 8192, EXTENT);
-	written.io.encode = 1;
+	written.io.encode = written.io.stays_encoded = 1;
 	CHECK(!request_run(store, &written));
 	CHECK(written.io.encoded_bytes > 8192 && written.io.encoded_bytes < EXTENT);
 	for (int damaged = 0; damaged < 3; damaged++) {

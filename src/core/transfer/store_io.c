@@ -61,6 +61,7 @@ io_whole(struct sl_io *io, const struct sl_chunk *c)
 		     c->region->population == SLUICE_POPULATE_CHUNK &&
 		     host_encodes(c->region->space);
 	io->encoded_bytes = 0;
+	io->stays_encoded = c->region->space->device->codec != NULL;
 }
 
 /* A write of all of c is over: what its extent has now. */
