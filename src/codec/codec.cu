@@ -105,7 +105,7 @@ sl_codec_write_kernel(struct sl_codec_job *jobs)
 		block_store(out, block, plans[warp].units);
 		return;
 	}
-	elements_write(block, &plans[warp], seconds[warp], codes[warp], &outs[warp]);
+	elements_write_any(block, &plans[warp], seconds[warp], codes[warp], &outs[warp]);
 	block_store(out, &outs[warp], plans[warp].units);
 }
 
@@ -140,15 +140,15 @@ sl_codec_drain_kernel(struct sl_codec_job *job)
 extern "C" __global__ void __launch_bounds__(SL_CODEC_THREADS)
 sl_codec_decode_kernel(struct sl_codec_job *jobs)
 {
-	__shared__ union warp_block ins[SL_CODEC_WARPS], outs[SL_CODEC_WARPS];
-	__shared__ uint16_t thirds[SL_CODEC_WARPS][64];
+	__shared__ union warp_block ins[SL_CODEC_WARPS];
+	__shared__ uint8_t seconds[SL_CODEC_WARPS][2048];
 	struct sl_codec_job *job = &jobs[blockIdx.y];
 	const struct sl_codec_header *header = (const struct sl_codec_header *)job->encoded;
 	uint32_t warp = threadIdx.x / 32, number = blockIdx.x * SL_CODEC_WARPS + warp;
 	const uint8_t *in = (const uint8_t *)job->encoded + SL_CODEC_HEADER_BYTES;
 	const uint16_t *table = (const uint16_t *)in;
 	uint32_t stored = 0, entry = 0, units, before = 0;
-	union warp_block *out = &outs[warp];
+	union warp_block *out = (union warp_block *)job->raw + number;
 
 	if (blockIdx.x * SL_CODEC_WARPS >= job->n_blocks)
 		return;
@@ -179,7 +179,7 @@ sl_codec_decode_kernel(struct sl_codec_job *jobs)
 			block_load(out, in, 256);
 		} else {
 			block_load(&ins[warp], in, units);
-			if (!block_decode(&ins[warp], entry, thirds[warp], out)) {
+			if (!block_decode(&ins[warp], entry, seconds[warp], out)) {
 				if (lane_id() == 0)
 					damage_tell(job, number);
 				return;
@@ -193,5 +193,4 @@ sl_codec_decode_kernel(struct sl_codec_job *jobs)
 			atomicAdd((unsigned long long *)&job->checksum,
 				  (unsigned long long)hash);
 	}
-	block_store((uint8_t *)job->raw + (uint64_t)number * 4096, out, 256);
 }

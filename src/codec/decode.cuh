@@ -35,14 +35,17 @@ escapes_count(const union warp_block *in, uint32_t at, uint32_t k, uint32_t n)
 	return warp_sum(count);
 }
 
-/* Bit `lane` of k planes of a row, as a number. */
+/* This lane's bit of each of the k planes of a row, at most four, as a number. */
 static __device__ uint32_t
-code_get(const union warp_block *in, uint32_t at, uint32_t k, uint32_t i)
+code_get(const union warp_block *in, uint32_t at, uint32_t k)
 {
+	const uint32_t *words = in->u32 + at / 4;
 	uint32_t code = 0;
 
-	for (uint32_t j = 0; j < k; j++)
-		code |= (in->u32[at / 4 + i / 32 * k + j] >> i % 32 & 1) << j;
+#pragma unroll
+	for (uint32_t j = 0; j < 4; j++)
+		if (j < k)
+			code |= (words[j] >> lane_id() & 1) << j;
 	return code;
 }
 
@@ -91,91 +94,116 @@ parts_check(const union warp_block *in, uint32_t entry, struct sl_codec_head *he
 	return escapes == head->m3;
 }
 
-/* thirds[row]: escapes of the second part in the rows before. At most 64 rows. */
+/* The exponents of values without a code in the first part. */
 static __device__ void
-thirds_make(const union warp_block *in, const struct sl_codec_parts *parts, uint32_t k2,
-	    uint32_t m2, uint16_t *thirds)
+seconds_make(const union warp_block *in, const struct sl_codec_parts *parts,
+	     const struct sl_codec_head *head, uint8_t *seconds)
 {
-	uint32_t rows = sl_codec_rows(m2), lane = lane_id(), before = 0;
+	uint32_t k2 = sl_codec_k2(head->mode), n2 = sl_codec_n2(head->mode), m2 = head->m2;
+	const uint8_t *dict = in->u8 + parts->dict + sl_codec_n1(head->mode);
+	const uint8_t *third = in->u8 + parts->third;
 
-	for (uint32_t first = 0; first < rows; first += 32) {
-		uint32_t row = first + lane, count = 0, sum;
+#pragma unroll 4
+	for (uint32_t row = 0; row < sl_codec_rows(m2); row++) {
+		uint32_t i = row * 32 + lane_id(), is = i < m2;
+		uint32_t code = code_get(in, parts->second + 4 * row * k2, k2);
+		uint32_t left = __ballot_sync(ALL, is && code == n2);
 
-		if (row < rows)
-			count = __popc(row_escapes(in, parts->second, k2, m2, row));
-		sum = count;
-		for (uint32_t d = 1; d < 32; d *= 2) {
-			uint32_t from = __shfl_up_sync(ALL, sum, d);
-
-			if (lane >= d)
-				sum += from;
-		}
-		if (row < rows)
-			thirds[row] = (uint16_t)(before + sum - count);
-		before += __shfl_sync(ALL, sum, 31);
+		if (is)
+			seconds[i] = code == n2 ? third[__popc(left & lanes_below())] : dict[code];
+		third += __popc(left);
 	}
 	__syncwarp();
 }
 
-/* The exponent of the i-th value without a code in the first part. */
-static __device__ uint32_t
-second_get(const union warp_block *in, const struct sl_codec_parts *parts,
-	   const struct sl_codec_head *head, const uint16_t *thirds, uint32_t i)
-{
-	uint32_t k2 = sl_codec_k2(head->mode), n2 = sl_codec_n2(head->mode);
-	uint32_t code = code_get(in, parts->second, k2, i), row, below;
+/* A byte of the rest, in each element: where it is. */
+struct rest_part {
+	uint32_t at, varying, base;
+};
 
-	if (code != n2)
-		return in->u8[parts->dict + sl_codec_n1(head->mode) + code];
-	row = i / 32;
-	below = row_escapes(in, parts->second, k2, head->m2, row) & ((1u << i % 32) - 1);
-	return in->u8[parts->third + thirds[row] + __popc(below)];
+static __device__ uint32_t
+rest_get(const union warp_block *in, const struct rest_part *part, uint32_t row, uint32_t i)
+{
+	uint32_t byte = part->base, at;
+
+	if (part->varying == 0xff)
+		return in->u8[part->at + i];
+	at = part->at + 4 * row * sl_codec_bits(part->varying);
+	for (uint32_t bits = part->varying; bits; bits &= bits - 1) {
+		if (in->u32[at / 4] >> lane_id() & 1)
+			byte |= bits & (0 - bits);
+		at += 4;
+	}
+	return byte;
 }
 
-/* All elements, dense, into out. */
+/* All elements, dense, into out. The kind is known here, so that rows are independent work. */
+template <uint32_t kind>
 static __device__ void
-elements_read(const union warp_block *in, uint32_t kind, const struct sl_codec_head *head,
-	      const struct sl_codec_parts *parts, const uint16_t *thirds, union warp_block *out)
+elements_read(const union warp_block *in, const struct sl_codec_head *head,
+	      const struct sl_codec_parts *parts, const uint8_t *seconds, union warp_block *out)
 {
-	uint32_t n_rest = sl_codec_rest_bytes(kind), shift = sl_codec_element_shift(kind);
-	uint32_t k1 = sl_codec_k1(head->mode), n1 = sl_codec_n1(head->mode), done = 0;
-	const uint8_t *varying = in->u8 + sizeof(*head), *base = varying + n_rest;
+	const uint32_t n_rest = sl_codec_rest_bytes(kind), shift = sl_codec_element_shift(kind);
+	uint32_t k1 = sl_codec_k1(head->mode), n1 = sl_codec_n1(head->mode), m = head->m;
+	uint32_t none = sl_codec_escapes(head->mode) ? n1 : UINT32_MAX;
+	const uint8_t *masks = in->u8 + sizeof(*head), *dict = in->u8 + parts->dict;
+	struct rest_part part[SL_CODEC_REST_MAX];
 
-	for (uint32_t row = 0; row < sl_codec_rows(head->m); row++) {
-		uint32_t i = row * 32 + lane_id(), is = i < head->m, exponent = 0;
+#pragma unroll
+	for (uint32_t j = 0; j < n_rest; j++)
+		part[j] = {parts->rest[j], masks[j], masks[n_rest + j]};
+#pragma unroll 4
+	for (uint32_t row = 0; row < sl_codec_rows(m); row++) {
+		uint32_t i = row * 32 + lane_id(), is = i < m, exponent = 0;
 		uint64_t rest = 0;
 
 		if (sl_codec_is_float(kind)) {
-			uint32_t code = is ? code_get(in, parts->first, k1, i) : 0;
-			uint32_t escape = is && sl_codec_escapes(head->mode) && code == n1;
-			uint32_t left = __ballot_sync(ALL, escape);
+			uint32_t code = code_get(in, parts->first + 4 * row * k1, k1);
+			uint32_t left = __ballot_sync(ALL, is && code == none);
 
-			if (escape)
-				exponent = second_get(in, parts, head, thirds,
-						      done + __popc(left & lanes_below()));
-			else if (is)
-				exponent = in->u8[parts->dict + code];
-			done += __popc(left);
+			if (is)
+				exponent = code == none ? seconds[__popc(left & lanes_below())]
+							: dict[code];
+			seconds += __popc(left);
 		}
-		for (uint32_t j = 0; is && j < n_rest; j++) {
-			uint32_t byte = base[j], at = parts->rest[j];
-
-			if (varying[j] == 0xff) {
-				byte = in->u8[at + i];
-			} else {
-				at += 4 * row * sl_codec_bits(varying[j]);
-				for (uint32_t bits = varying[j]; bits; bits &= bits - 1) {
-					if (in->u32[at / 4] >> lane_id() & 1)
-						byte |= bits & (0 - bits);
-					at += 4;
-				}
-			}
-			rest |= (uint64_t)byte << 8 * j;
-		}
+#pragma unroll
+		for (uint32_t j = 0; j < n_rest; j++)
+			if (is)
+				rest |= (uint64_t)rest_get(in, &part[j], row, i) << 8 * j;
 		if (is)
 			element_set(out, shift, i, sl_codec_join(kind, exponent, rest));
 	}
 	__syncwarp();
+}
+
+static __device__ void
+elements_read_any(const union warp_block *in, uint32_t kind, const struct sl_codec_head *head,
+		  const struct sl_codec_parts *parts, const uint8_t *seconds,
+		  union warp_block *out)
+{
+	switch (kind) {
+	case SL_CODEC_U8:
+		elements_read<SL_CODEC_U8>(in, head, parts, seconds, out);
+		break;
+	case SL_CODEC_U16:
+		elements_read<SL_CODEC_U16>(in, head, parts, seconds, out);
+		break;
+	case SL_CODEC_U32:
+		elements_read<SL_CODEC_U32>(in, head, parts, seconds, out);
+		break;
+	case SL_CODEC_U64:
+		elements_read<SL_CODEC_U64>(in, head, parts, seconds, out);
+		break;
+	case SL_CODEC_BF16:
+		elements_read<SL_CODEC_BF16>(in, head, parts, seconds, out);
+		break;
+	case SL_CODEC_FP16:
+		elements_read<SL_CODEC_FP16>(in, head, parts, seconds, out);
+		break;
+	default:
+		elements_read<SL_CODEC_FP32>(in, head, parts, seconds, out);
+		break;
+	}
 }
 
 /* From the end, in place: an element never comes from behind its own place. */
@@ -243,7 +271,7 @@ entry_check(uint32_t entry)
 
 /* 1: the block is in *out. */
 static __device__ int
-block_decode(union warp_block *in, uint32_t entry, uint16_t *thirds, union warp_block *out)
+block_decode(union warp_block *in, uint32_t entry, uint8_t *seconds, union warp_block *out)
 {
 	uint32_t kind = SL_CODEC_ENTRY_KIND(entry);
 	struct sl_codec_parts parts;
@@ -260,8 +288,8 @@ block_decode(union warp_block *in, uint32_t entry, uint16_t *thirds, union warp_
 	if (!parts_check(in, entry, &head, &parts)) /* in all lanes */
 		return 0;
 	if (sl_codec_is_float(kind) && sl_codec_escapes(head.mode))
-		thirds_make(in, &parts, sl_codec_k2(head.mode), head.m2, thirds);
-	elements_read(in, kind, &head, &parts, thirds, out);
+		seconds_make(in, &parts, &head, seconds);
+	elements_read_any(in, kind, &head, &parts, seconds, out);
 	if (SL_CODEC_ENTRY_SPARSE(entry))
 		elements_expand(in, kind, parts.bitmap, head.m, out);
 	return 1;

@@ -137,22 +137,37 @@ element_set(union warp_block *block, uint32_t shift, uint32_t i, uint64_t elemen
 	}
 }
 
+/* Of two entries in a word. */
+static __device__ uint32_t
+entries_units(uint32_t two)
+{
+	return SL_CODEC_ENTRY_UNITS(two & 0xffff) + SL_CODEC_ENTRY_UNITS(two >> 16);
+}
+
 /*
  * The units of all blocks before this warp's, by the table: the whole thread block adds up those
- * before its first, a warp the rest. Called by all threads of the thread block.
+ * before its first, eight entries at a time and the rest one by one, a warp those of the thread block.
+ * Called by all threads of the thread block.
  */
 static __device__ uint32_t
 units_before(const uint16_t *table, uint32_t n_blocks)
 {
 	__shared__ uint32_t sum;
 	uint32_t first = blockIdx.x * SL_CODEC_WARPS, block = first + threadIdx.x / 32;
-	uint32_t units = 0;
+	uint32_t units = 0, end;
 
 	if (threadIdx.x == 0)
 		sum = 0;
 	__syncthreads();
-	for (uint32_t i = threadIdx.x; i < first && i < n_blocks; i += SL_CODEC_THREADS)
-		units += SL_CODEC_ENTRY_UNITS(table[i]);
+	end = min(first, n_blocks);
+	for (uint32_t i = threadIdx.x; i < end / 8; i += SL_CODEC_THREADS) {
+		uint4 eight = ((const uint4 *)table)[i];
+
+		units += entries_units(eight.x) + entries_units(eight.y) + entries_units(eight.z) +
+			 entries_units(eight.w);
+	}
+	if (threadIdx.x < end % 8)
+		units += SL_CODEC_ENTRY_UNITS(table[end / 8 * 8 + threadIdx.x]);
 	units = warp_sum(units);
 	if (lane_id() == 0)
 		atomicAdd(&sum, units);

@@ -61,15 +61,16 @@ planes_put(union warp_block *out, uint32_t at, uint32_t k, uint32_t code)
 		out->u32[at / 4 + lane_id()] = plane;
 }
 
+template <uint32_t kind>
 static __device__ void
 exponents_write(const union warp_block *block, const struct sl_codec_plan *plan,
 		const struct sl_codec_parts *parts, uint8_t *second, uint32_t *codes,
 		union warp_block *out)
 {
-	uint32_t shift = sl_codec_element_shift(plan->kind), escapes = sl_codec_escapes(plan->mode);
+	uint32_t shift = sl_codec_element_shift(kind), escapes = sl_codec_escapes(plan->mode);
 	uint32_t n1 = sl_codec_n1(plan->mode), n2 = sl_codec_n2(plan->mode);
 	uint32_t k1 = sl_codec_k1(plan->mode), k2 = sl_codec_k2(plan->mode);
-	uint32_t kind = plan->kind, m = plan->m, m2 = plan->m2, done = 0;
+	uint32_t m = plan->m, m2 = plan->m2, done = 0;
 	const uint8_t *code_of = (const uint8_t *)codes;
 
 	codes_make(codes, plan->dict, n1);
@@ -107,19 +108,22 @@ exponents_write(const union warp_block *block, const struct sl_codec_plan *plan,
 	}
 }
 
+template <uint32_t kind>
 static __device__ uint32_t
-rest_byte(const union warp_block *block, uint32_t kind, uint32_t shift, uint32_t j, uint32_t i)
+rest_byte(const union warp_block *block, uint32_t j, uint32_t i)
 {
-	return (uint32_t)(sl_codec_rest(kind, element_get(block, shift, i)) >> 8 * j) & 0xff;
+	uint64_t element = element_get(block, sl_codec_element_shift(kind), i);
+
+	return (uint32_t)(sl_codec_rest(kind, element) >> 8 * j) & 0xff;
 }
 
 /* Byte j of the rest of all elements. */
+template <uint32_t kind>
 static __device__ void
 rest_write(const union warp_block *block, const struct sl_codec_plan *plan, uint32_t j,
 	   uint32_t at, union warp_block *out)
 {
-	uint32_t kind = plan->kind, shift = sl_codec_element_shift(kind), m = plan->m;
-	uint32_t varying = plan->varying[j];
+	uint32_t varying = plan->varying[j], m = plan->m;
 
 	if (!varying)
 		return;
@@ -131,17 +135,17 @@ rest_write(const union warp_block *block, const struct sl_codec_plan *plan, uint
 			uint32_t word = 0;
 
 			for (uint32_t k = 0; k < 4; k++)
-				word |= rest_byte(block, kind, shift, j, 4 * i + k) << 8 * k;
+				word |= rest_byte<kind>(block, j, 4 * i + k) << 8 * k;
 			out->u32[at / 4 + i] = word;
 		}
 		if (lane < m % 4)
 			out->u8[at + 4 * n_words + lane] =
-				(uint8_t)rest_byte(block, kind, shift, j, 4 * n_words + lane);
+				(uint8_t)rest_byte<kind>(block, j, 4 * n_words + lane);
 		return;
 	}
 	for (uint32_t row = 0; row < sl_codec_rows(m); row++) {
 		uint32_t i = row * 32 + lane_id();
-		uint32_t byte = i < m ? rest_byte(block, kind, shift, j, i) : 0;
+		uint32_t byte = i < m ? rest_byte<kind>(block, j, i) : 0;
 
 		for (uint32_t left = varying; left; left &= left - 1) {
 			word_put(out, at, __ballot_sync(ALL, byte >> (__ffs((int)left) - 1) & 1));
@@ -150,15 +154,17 @@ rest_write(const union warp_block *block, const struct sl_codec_plan *plan, uint
 	}
 }
 
-/* A block of elements, into out. */
+/* A block of elements, into out. The kind is known here, so that rows are independent work. */
+template <uint32_t kind>
 static __device__ void
 elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_t *second,
 	       uint32_t *codes, union warp_block *out)
 {
-	uint32_t n_rest = sl_codec_rest_bytes(plan->kind), lane = lane_id();
+	const uint32_t n_rest = sl_codec_rest_bytes(kind);
+	uint32_t lane = lane_id();
 	struct sl_codec_parts parts;
 
-	sl_codec_place(plan->kind, plan->sparse, plan->mode, plan->m, plan->m2, plan->m3,
+	sl_codec_place(kind, plan->sparse, plan->mode, plan->m, plan->m2, plan->m3,
 		       plan->varying, &parts);
 	for (uint32_t i = lane; i < plan->units; i += 32)
 		out->quads[i] = make_uint4(0, 0, 0, 0);
@@ -173,15 +179,45 @@ elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_
 		out->u8[parts.masks + lane] = plan->varying[lane];
 		out->u8[parts.masks + n_rest + lane] = plan->base[lane];
 	}
-	if (sl_codec_is_float(plan->kind) &&
+	if (sl_codec_is_float(kind) &&
 	    lane < sl_codec_n1(plan->mode) + sl_codec_n2(plan->mode))
 		out->u8[parts.dict + lane] = plan->dict[lane];
 	if (plan->sparse)
-		elements_compact(block, plan->kind, out, parts.bitmap);
-	if (sl_codec_is_float(plan->kind))
-		exponents_write(block, plan, &parts, second, codes, out);
+		elements_compact(block, kind, out, parts.bitmap);
+	if (sl_codec_is_float(kind))
+		exponents_write<kind>(block, plan, &parts, second, codes, out);
+#pragma unroll
 	for (uint32_t j = 0; j < n_rest; j++)
-		rest_write(block, plan, j, parts.rest[j], out);
+		rest_write<kind>(block, plan, j, parts.rest[j], out);
+}
+
+static __device__ void
+elements_write_any(union warp_block *block, const struct sl_codec_plan *plan, uint8_t *second,
+		   uint32_t *codes, union warp_block *out)
+{
+	switch (plan->kind) {
+	case SL_CODEC_U8:
+		elements_write<SL_CODEC_U8>(block, plan, second, codes, out);
+		break;
+	case SL_CODEC_U16:
+		elements_write<SL_CODEC_U16>(block, plan, second, codes, out);
+		break;
+	case SL_CODEC_U32:
+		elements_write<SL_CODEC_U32>(block, plan, second, codes, out);
+		break;
+	case SL_CODEC_U64:
+		elements_write<SL_CODEC_U64>(block, plan, second, codes, out);
+		break;
+	case SL_CODEC_BF16:
+		elements_write<SL_CODEC_BF16>(block, plan, second, codes, out);
+		break;
+	case SL_CODEC_FP16:
+		elements_write<SL_CODEC_FP16>(block, plan, second, codes, out);
+		break;
+	default:
+		elements_write<SL_CODEC_FP32>(block, plan, second, codes, out);
+		break;
+	}
 }
 
 static __device__ int
