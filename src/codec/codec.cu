@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(SL_CODEC_THREADS)
 sl_codec_plan_kernel(struct sl_codec_job *jobs)
 {
 	__shared__ union warp_block blocks[SL_CODEC_WARPS];
-	__shared__ uint32_t counts[SL_CODEC_WARPS][PLAN_COUNTS][256];
+	alignas(16) __shared__ uint32_t counts[SL_CODEC_WARPS][PLAN_COUNTS][256];
 	struct sl_codec_job *job = &jobs[blockIdx.y];
 	uint32_t warp = threadIdx.x / 32, number = blockIdx.x * SL_CODEC_WARPS + warp;
 	union warp_block *block = &blocks[warp];
@@ -72,7 +72,6 @@ extern "C" __global__ void __launch_bounds__(SL_CODEC_THREADS)
 sl_codec_write_kernel(struct sl_codec_job *jobs)
 {
 	__shared__ union warp_block blocks[SL_CODEC_WARPS], outs[SL_CODEC_WARPS];
-	__shared__ uint8_t seconds[SL_CODEC_WARPS][2048];
 	__shared__ uint32_t codes[SL_CODEC_WARPS][64];
 	__shared__ struct sl_codec_plan plans[SL_CODEC_WARPS];
 	const struct sl_codec_job *job = &jobs[blockIdx.y];
@@ -105,7 +104,7 @@ sl_codec_write_kernel(struct sl_codec_job *jobs)
 		block_store(out, block, plans[warp].units);
 		return;
 	}
-	elements_write_any(block, &plans[warp], seconds[warp], codes[warp], &outs[warp]);
+	elements_write_any(block, &plans[warp], codes[warp], &outs[warp]);
 	block_store(out, &outs[warp], plans[warp].units);
 }
 

@@ -9,10 +9,16 @@
 #define SPARSE_ONE_IN 16u
 #define PLAN_COUNTS   4u /* of a warp, of 1 KiB each. More: fewer thread blocks fit at once */
 
+static __device__ int
+sparse_may(uint32_t zeros, uint32_t n)
+{
+	return zeros * SPARSE_ONE_IN >= n;
+}
+
 /* Of elements of each size, by the logarithm of their bytes. All lanes have the same. */
 struct warp_stats {
 	uint64_t or_bits;     /* of 8 bytes: those of smaller elements are folded */
-	uint64_t and_bits[4]; /* of elements that are not zero */
+	uint64_t and_bits[4]; /* of elements, where sparse is considered of those that are not zero */
 	uint32_t zeros[4];
 };
 
@@ -48,37 +54,53 @@ zeros_mask(uint64_t word, uint32_t shift)
 	return shift == 3 ? 0 - ones : ones * ((1ull << bits) - 1);
 }
 
+/* The top bit of each byte that is not zero. */
+static __device__ uint32_t
+bytes_set(uint32_t word)
+{
+	return (((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080;
+}
+
 static __device__ void
 stats_make(const union warp_block *block, struct warp_stats *stats)
 {
-	uint32_t low, high;
+	uint64_t all = ~0ull;
+	uint32_t n[4] = {0, 0, 0, 0}; /* that are not zero */
 
 	stats->or_bits = 0;
-	for (uint32_t s = 0; s < 4; s++) {
-		stats->and_bits[s] = ~0ull;
-		stats->zeros[s] = 0;
-	}
+#pragma unroll 4
 	for (uint32_t i = lane_id(); i < 512; i += 32) {
 		uint64_t word = block->u64[i];
+		uint32_t low = bytes_set((uint32_t)word), high = bytes_set((uint32_t)(word >> 32));
 
 		stats->or_bits |= word;
-		for (uint32_t s = 0; s < 4; s++) {
-			uint64_t mask = zeros_mask(word, s);
-
-			stats->and_bits[s] &= word | mask;
-			stats->zeros[s] += __popcll(mask) >> (3 + s);
-		}
+		all &= word;
+		n[0] += __popc(low) + __popc(high);
+		n[1] += __popc((low | low << 8) & 0x80008000) + __popc((high | high << 8) & 0x80008000);
+		n[2] += (low != 0) + (high != 0);
+		n[3] += word != 0;
 	}
 	stats->or_bits = warp_or(stats->or_bits);
-	for (uint32_t s = 0; s < 4; s++)
-		stats->and_bits[s] = fold_and(~warp_or(~stats->and_bits[s]), s);
+	all = ~warp_or(~all);
 	/* At most 4096 of each: two sums at once. */
-	low = warp_sum(stats->zeros[0] | stats->zeros[1] << 16);
-	high = warp_sum(stats->zeros[2] | stats->zeros[3] << 16);
-	stats->zeros[0] = low & 0xffff;
-	stats->zeros[1] = low >> 16;
-	stats->zeros[2] = high & 0xffff;
-	stats->zeros[3] = high >> 16;
+	n[0] = warp_sum(n[0] | n[1] << 16);
+	n[2] = warp_sum(n[2] | n[3] << 16);
+	stats->zeros[0] = 4096 - (n[0] & 0xffff);
+	stats->zeros[1] = 2048 - (n[0] >> 16);
+	stats->zeros[2] = 1024 - (n[2] & 0xffff);
+	stats->zeros[3] = 512 - (n[2] >> 16);
+#pragma unroll
+	for (uint32_t s = 0; s < 4; s++) {
+		uint64_t bits = all;
+
+		if (sparse_may(stats->zeros[s], 4096u >> s)) { /* in all lanes */
+			bits = ~0ull;
+			for (uint32_t i = lane_id(); i < 512; i += 32)
+				bits &= block->u64[i] | zeros_mask(block->u64[i], s);
+			bits = ~warp_or(~bits);
+		}
+		stats->and_bits[s] = fold_and(bits, s);
+	}
 }
 
 /* How exponents are coded: lane i has entry i of the dictionary; the rest is the same in all. */
@@ -87,32 +109,66 @@ struct warp_exponents {
 	uint32_t mode, m2, m3, bytes;
 };
 
+/* The largest first. */
+static __device__ uint32_t
+warp_sort(uint32_t key)
+{
+#pragma unroll
+	for (uint32_t size = 2; size <= 32; size *= 2)
+#pragma unroll
+		for (uint32_t d = size / 2; d; d /= 2) {
+			uint32_t other = __shfl_xor_sync(ALL, key, d);
+
+			key = !(lane_id() & size) == !(lane_id() & d) ? max(key, other)
+								      : min(key, other);
+		}
+	return key;
+}
+
+/* The 16 largest of the keys of all lanes that are not 0: lane i gets the i-th. room: for 256. */
+static __device__ uint32_t
+keys_largest(const uint32_t *keys, uint32_t *room)
+{
+	uint32_t lane = lane_id(), n = 0, key;
+
+	__syncwarp();
+#pragma unroll
+	for (uint32_t k = 0; k < 8; k++) {
+		uint32_t there = __ballot_sync(ALL, keys[k] != 0);
+
+		if (keys[k])
+			room[n + __popc(there & lanes_below())] = keys[k];
+		n += __popc(there);
+	}
+	__syncwarp();
+	key = warp_sort(lane < n ? room[lane] : 0);
+	for (uint32_t at = 16; at + 16 < n; at += 16) {
+		if (lane >= 16)
+			key = at + lane < n ? room[at + lane] : 0;
+		key = warp_sort(key);
+	}
+	return key;
+}
+
 /*
- * The 16 most frequent exponents of m, and the mode. keys: of the 8 exponents of this lane, from
- * 8 * lane on, (count << 8 | 255 - exponent), 0 where the count is; they are used up.
+ * The 16 most frequent exponents of m, and the mode. keys: of 8 exponents in each lane,
+ * (count << 8 | 255 - exponent), 0 where the count is.
  */
 static __device__ void
-exponents_choose(uint32_t *keys, uint32_t m, struct warp_exponents *out)
+exponents_choose(const uint32_t *keys, uint32_t m, uint32_t *room, struct warp_exponents *out)
 {
-	uint32_t lane = lane_id(), total = 0, sum = 0, entry = 0, key;
-	uint32_t m2 = 0, m3 = 0, bytes = UINT32_MAX, cost, sum1, sum2, mode = lane % 16;
+	uint32_t lane = lane_id(), mode = lane % 16, largest = keys_largest(keys, room);
+	uint32_t m2, m3, bytes = UINT32_MAX, cost, sum = largest >> 8, sum1, sum2, key;
 
 	/* Lane i gets sums[i], how many the first i are. */
-	for (uint32_t r = 0; r < SL_CODEC_DICT_MAX; r++) {
-		uint32_t best = 0;
+#pragma unroll
+	for (uint32_t d = 1; d <= 16; d *= 2) {
+		uint32_t from = __shfl_up_sync(ALL, sum, d);
 
-		for (uint32_t k = 0; k < 8; k++)
-			best = max(best, keys[k]);
-		best = warp_max(best);
-		for (uint32_t k = 0; k < 8; k++)
-			if (keys[k] == best)
-				keys[k] = 0;
-		if (lane == r)
-			entry = best ? 255 - (best & 0xff) : 0;
-		total += best >> 8;
-		if (lane == r + 1)
-			sum = total;
+		if (lane >= d)
+			sum += from;
 	}
+	sum -= largest >> 8;
 	sum1 = __shfl_sync(ALL, sum, sl_codec_n1(mode));
 	sum2 = __shfl_sync(ALL, sum, sl_codec_n1(mode) + sl_codec_n2(mode));
 	m2 = m - sum1;
@@ -126,7 +182,9 @@ exponents_choose(uint32_t *keys, uint32_t m, struct warp_exponents *out)
 	out->bytes = key >> 4;
 	out->m2 = __shfl_sync(ALL, m2, out->mode);
 	out->m3 = __shfl_sync(ALL, m3, out->mode);
-	out->entry = lane < sl_codec_n1(out->mode) + sl_codec_n2(out->mode) ? entry : 0;
+	out->entry = 0;
+	if (largest && lane < sl_codec_n1(out->mode) + sl_codec_n2(out->mode))
+		out->entry = 255 - (largest & 0xff);
 }
 
 /* The keys of this lane's exponents, of which zeros of exponent 0 are not counted. */
@@ -134,13 +192,17 @@ static __device__ void
 keys_make(uint32_t kind, const uint32_t *count, uint32_t zeros, uint32_t *keys)
 {
 	uint32_t lane = lane_id(), all = 0;
+	const uint4 *quads = (const uint4 *)count + 2 * lane;
+	const uint4 low = quads[0], high = quads[1];
+	const uint32_t counts[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 
+#pragma unroll
 	for (uint32_t k = 0; k < 8; k++) {
 		uint32_t exponent = 8 * lane + k;
-		uint32_t n = count[exponent] >> 16;
+		uint32_t n = counts[k] >> 16;
 
 		if (kind != SL_CODEC_FP32)
-			n += count[exponent] & 0xffff;
+			n += counts[k] & 0xffff;
 		all += n;
 		if (exponent == 0 && kind != SL_CODEC_FP16)
 			n -= zeros;
@@ -149,6 +211,7 @@ keys_make(uint32_t kind, const uint32_t *count, uint32_t zeros, uint32_t *keys)
 	if (kind != SL_CODEC_FP16)
 		return;
 	/* Without the low three bits a lane has one exponent. */
+#pragma unroll
 	for (uint32_t k = 0; k < 8; k++)
 		keys[k] = 0;
 	if (lane == 0)
@@ -167,7 +230,7 @@ candidate_bytes(const struct warp_stats *stats, uint32_t kind, uint32_t sparse, 
 	uint64_t and_bits = zeros && !sparse ? 0 : stats->and_bits[shift];
 	uint32_t bytes = sizeof(struct sl_codec_head) + sl_codec_round(2 * n_rest, 4);
 
-	if (sparse && zeros * SPARSE_ONE_IN < n)
+	if (sparse && !sparse_may(zeros, n))
 		return UINT32_MAX;
 	*m = n - (sparse ? zeros : 0);
 	*varying = sl_codec_rest(kind, or_bits ^ and_bits);
@@ -192,10 +255,12 @@ static __device__ void
 exponents_count(const union warp_block *block, uint32_t (*count)[256])
 {
 	uint32_t lane = lane_id(), *own = count[lane % PLAN_COUNTS];
+	uint4 *quads = (uint4 *)count;
 
-	for (uint32_t i = lane; i < PLAN_COUNTS * 256; i += 32)
-		(&count[0][0])[i] = 0;
+	for (uint32_t i = lane; i < PLAN_COUNTS * 64; i += 32)
+		quads[i] = make_uint4(0, 0, 0, 0);
 	__syncwarp();
+#pragma unroll 4
 	for (uint32_t i = lane; i < 1024; i += 32) {
 		uint32_t word = block->u32[i];
 
@@ -203,12 +268,17 @@ exponents_count(const union warp_block *block, uint32_t (*count)[256])
 		atomicAdd(&own[word >> 23 & 0xff], 0x10000u);
 	}
 	__syncwarp();
-	for (uint32_t i = lane; i < 256; i += 32) {
-		uint32_t sum = count[0][i];
+	for (uint32_t i = lane; i < 64; i += 32) {
+		uint4 sum = quads[i];
 
-		for (uint32_t k = 1; k < PLAN_COUNTS; k++)
-			sum += count[k][i];
-		count[0][i] = sum;
+#pragma unroll
+		for (uint32_t k = 1; k < PLAN_COUNTS; k++) {
+			uint4 more = quads[64 * k + i];
+
+			sum = make_uint4(sum.x + more.x, sum.y + more.y, sum.z + more.z,
+					 sum.w + more.w);
+		}
+		quads[i] = sum;
 	}
 	__syncwarp();
 }
@@ -249,7 +319,7 @@ plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_cod
 			continue;
 		keys_make(SL_CODEC_U8 + c / 2, count[0],
 			  c % 2 ? sl_codec_elements(SL_CODEC_U8 + c / 2) - m_c : 0, keys);
-		exponents_choose(keys, m_c, &exponents);
+		exponents_choose(keys, m_c, count[1], &exponents);
 		key = candidate_key(rest + exponents.bytes, c);
 		if (key < least) {
 			least = key;

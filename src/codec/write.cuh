@@ -31,90 +31,142 @@ elements_compact(union warp_block *block, uint32_t kind, union warp_block *out, 
 	}
 }
 
-/* codes[e]: the place of exponent e in the dictionary's n entries, of several the first; n: none. */
+/* codes[e]: the place of exponent e in the dictionary's n entries, of several the first; n: none. Only entries of 0
+ * are several. */
 static __device__ void
 codes_make(uint32_t *codes, const uint8_t *dict, uint32_t n)
 {
+	uint32_t lane = lane_id(), is = lane < n, entry = is ? dict[lane] : 0;
+	uint32_t zeros = __ballot_sync(ALL, is && entry == 0);
+
 	__syncwarp();
-	for (uint32_t i = lane_id(); i < 64; i += 32)
+	for (uint32_t i = lane; i < 64; i += 32)
 		codes[i] = n * 0x01010101u;
 	__syncwarp();
-	if (lane_id() == 0)
-		for (uint32_t k = n; k-- > 0;)
-			((uint8_t *)codes)[dict[k]] = (uint8_t)k;
+	if (is && (entry || !(zeros & lanes_below())))
+		((uint8_t *)codes)[entry] = (uint8_t)lane;
 	__syncwarp();
 }
 
-/* A row of codes, of k bits each: k planes, by as many lanes. */
+/* A row of codes, of k bits each, at most four: k planes at `words`, by as many lanes. */
 static __device__ void
-planes_put(union warp_block *out, uint32_t at, uint32_t k, uint32_t code)
+planes_put(uint32_t *words, uint32_t k, uint32_t code)
 {
-	uint32_t plane = 0;
+	uint32_t plane = __ballot_sync(ALL, code & 1);
 
-	for (uint32_t j = 0; j < k; j++) {
+#pragma unroll
+	for (uint32_t j = 1; j < 4; j++) {
 		uint32_t bits = __ballot_sync(ALL, code >> j & 1);
 
 		if (lane_id() == j)
 			plane = bits;
 	}
 	if (lane_id() < k)
-		out->u32[at / 4 + lane_id()] = plane;
+		words[lane_id()] = plane;
 }
 
+/* Rows that are read at once, before what is made of them is written over them. */
+#define ROWS 4u
+
+/*
+ * The exponents' parts. Those without a code in the first part are put to the beginning of *block meanwhile: an
+ * element has more bytes than an exponent, so none is overwritten that is still to be read.
+ */
 template <uint32_t kind>
 static __device__ void
-exponents_write(const union warp_block *block, const struct sl_codec_plan *plan,
-		const struct sl_codec_parts *parts, uint8_t *second, uint32_t *codes,
-		union warp_block *out)
+exponents_write(union warp_block *block, const struct sl_codec_plan *plan,
+		const struct sl_codec_parts *parts, uint32_t *codes, union warp_block *out)
 {
-	uint32_t shift = sl_codec_element_shift(kind), escapes = sl_codec_escapes(plan->mode);
+	const uint32_t shift = sl_codec_element_shift(kind);
 	uint32_t n1 = sl_codec_n1(plan->mode), n2 = sl_codec_n2(plan->mode);
 	uint32_t k1 = sl_codec_k1(plan->mode), k2 = sl_codec_k2(plan->mode);
-	uint32_t m = plan->m, m2 = plan->m2, done = 0;
+	uint32_t none = sl_codec_escapes(plan->mode) ? n1 : UINT32_MAX;
+	uint32_t m = plan->m, m2 = plan->m2;
 	const uint8_t *code_of = (const uint8_t *)codes;
+	uint8_t *seconds = block->u8, *thirds = out->u8 + parts->third;
 
 	codes_make(codes, plan->dict, n1);
-#pragma unroll 4
-	for (uint32_t row = 0; row < sl_codec_rows(m); row++) {
-		uint32_t i = row * 32 + lane_id(), is = i < m, exponent = 0, code = 0;
-		uint32_t left;
+	for (uint32_t first = 0; first < sl_codec_rows(m); first += ROWS) {
+		uint32_t exponents[ROWS];
 
-		if (is) {
-			exponent = sl_codec_exponent(kind, element_get(block, shift, i));
-			code = code_of[exponent];
+#pragma unroll
+		for (uint32_t r = 0; r < ROWS; r++)
+			exponents[r] = sl_codec_exponent(
+				kind, element_get(block, shift, (first + r) * 32 + lane_id()));
+		__syncwarp();
+#pragma unroll
+		for (uint32_t r = 0; r < ROWS; r++) {
+			uint32_t row = first + r, is = row * 32 + lane_id() < m, code, left;
+
+			if (row * 32 >= m)
+				break;
+			code = is ? code_of[exponents[r]] : 0;
+			planes_put(out->u32 + parts->first / 4 + row * k1, k1, code);
+			left = __ballot_sync(ALL, is && code == none);
+			if (is && code == none)
+				seconds[__popc(left & lanes_below())] = (uint8_t)exponents[r];
+			seconds += __popc(left);
 		}
-		planes_put(out, parts->first + 4 * row * k1, k1, code);
-		left = __ballot_sync(ALL, is && escapes && code == n1);
-		if (left >> lane_id() & 1)
-			second[done + __popc(left & lanes_below())] = (uint8_t)exponent;
-		done += __popc(left);
 	}
+	if (!m2)
+		return;
 	codes_make(codes, plan->dict + n1, n2);
-	done = 0;
 	for (uint32_t row = 0; row < sl_codec_rows(m2); row++) {
-		uint32_t i = row * 32 + lane_id(), is = i < m2, exponent = 0, code = 0;
-		uint32_t left;
+		uint32_t i = row * 32 + lane_id(), is = i < m2, exponent = block->u8[i];
+		uint32_t code = is ? code_of[exponent] : 0, left;
 
-		if (is) {
-			exponent = second[i];
-			code = code_of[exponent];
-		}
-		planes_put(out, parts->second + 4 * row * k2, k2, code);
+		planes_put(out->u32 + parts->second / 4 + row * k2, k2, code);
 		left = __ballot_sync(ALL, is && code == n2);
-		if (left >> lane_id() & 1)
-			out->u8[parts->third + done + __popc(left & lanes_below())] =
-				(uint8_t)exponent;
-		done += __popc(left);
+		if (is && code == n2)
+			thirds[__popc(left & lanes_below())] = (uint8_t)exponent;
+		thirds += __popc(left);
 	}
 }
 
+/* Byte j of the rest of four elements, in a word. */
 template <uint32_t kind>
 static __device__ uint32_t
-rest_byte(const union warp_block *block, uint32_t j, uint32_t i)
+rest_word(const union warp_block *block, uint32_t j, uint32_t i)
 {
-	uint64_t element = element_get(block, sl_codec_element_shift(kind), i);
+	uint64_t element[4];
+	uint32_t word = 0;
+	uint4 quad;
 
-	return (uint32_t)(sl_codec_rest(kind, element) >> 8 * j) & 0xff;
+	switch (sl_codec_element_shift(kind)) {
+	case 0:
+		return block->u32[i];
+	case 1:
+		for (uint32_t k = 0; k < 4; k++)
+			element[k] = block->u64[i] >> 16 * k & 0xffff;
+		break;
+	case 2:
+		quad = block->quads[i];
+		element[0] = quad.x;
+		element[1] = quad.y;
+		element[2] = quad.z;
+		element[3] = quad.w;
+		break;
+	default:
+		for (uint32_t k = 0; k < 4; k++)
+			element[k] = block->u64[4 * i + k];
+		break;
+	}
+#pragma unroll
+	for (uint32_t k = 0; k < 4; k++)
+		word |= ((uint32_t)(sl_codec_rest(kind, element[k]) >> 8 * j) & 0xff) << 8 * k;
+	return word;
+}
+
+/* The place of the n-th bit that is set in a byte; 8: it has fewer. */
+static __device__ uint32_t
+bit_place(uint32_t byte, uint32_t n)
+{
+	uint32_t place = 8;
+
+	for (uint32_t b = 8; b-- > 0;)
+		if (byte >> b & 1 && sl_codec_bits(byte & ((1u << b) - 1)) == n)
+			place = b;
+	return place;
 }
 
 /* Byte j of the rest of all elements. */
@@ -123,41 +175,44 @@ static __device__ void
 rest_write(const union warp_block *block, const struct sl_codec_plan *plan, uint32_t j,
 	   uint32_t at, union warp_block *out)
 {
-	uint32_t varying = plan->varying[j], m = plan->m;
+	const uint32_t shift = sl_codec_element_shift(kind);
+	uint32_t varying = plan->varying[j], m = plan->m, lane = lane_id(), bits, place;
 
 	if (!varying)
 		return;
 	if (varying == 0xff) { /* whole bytes: four elements make a word */
-		uint32_t n_words = m / 4, lane = lane_id();
-
 #pragma unroll 4
-		for (uint32_t i = lane; i < n_words; i += 32) {
-			uint32_t word = 0;
-
-			for (uint32_t k = 0; k < 4; k++)
-				word |= rest_byte<kind>(block, j, 4 * i + k) << 8 * k;
-			out->u32[at / 4 + i] = word;
-		}
+		for (uint32_t i = lane; i < m / 4; i += 32)
+			out->u32[at / 4 + i] = rest_word<kind>(block, j, i);
 		if (lane < m % 4)
-			out->u8[at + 4 * n_words + lane] =
-				(uint8_t)rest_byte<kind>(block, j, 4 * n_words + lane);
+			out->u8[at + m / 4 * 4 + lane] =
+				(uint8_t)(rest_word<kind>(block, j, m / 4) >> 8 * lane);
 		return;
 	}
+	bits = sl_codec_bits(varying);
+	place = bit_place(varying, lane);
+#pragma unroll 2
 	for (uint32_t row = 0; row < sl_codec_rows(m); row++) {
-		uint32_t i = row * 32 + lane_id();
-		uint32_t byte = i < m ? rest_byte<kind>(block, j, i) : 0;
+		uint32_t i = row * 32 + lane, byte, plane = 0;
 
-		for (uint32_t left = varying; left; left &= left - 1) {
-			word_put(out, at, __ballot_sync(ALL, byte >> (__ffs((int)left) - 1) & 1));
-			at += 4;
+		byte = (uint32_t)(sl_codec_rest(kind, element_get(block, shift, i)) >> 8 * j);
+		byte = i < m ? byte : 0;
+#pragma unroll
+		for (uint32_t b = 0; b < 8; b++) {
+			uint32_t word = __ballot_sync(ALL, byte >> b & 1);
+
+			if (place == b)
+				plane = word;
 		}
+		if (place < 8)
+			out->u32[at / 4 + row * bits + lane] = plane;
 	}
 }
 
 /* A block of elements, into out. The kind is known here, so that rows are independent work. */
 template <uint32_t kind>
 static __device__ void
-elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_t *second,
+elements_write(union warp_block *block, const struct sl_codec_plan *plan,
 	       uint32_t *codes, union warp_block *out)
 {
 	const uint32_t n_rest = sl_codec_rest_bytes(kind);
@@ -184,38 +239,39 @@ elements_write(union warp_block *block, const struct sl_codec_plan *plan, uint8_
 		out->u8[parts.dict + lane] = plan->dict[lane];
 	if (plan->sparse)
 		elements_compact(block, kind, out, parts.bitmap);
-	if (sl_codec_is_float(kind))
-		exponents_write<kind>(block, plan, &parts, second, codes, out);
-#pragma unroll
+#pragma unroll 1
 	for (uint32_t j = 0; j < n_rest; j++)
 		rest_write<kind>(block, plan, j, parts.rest[j], out);
+	__syncwarp();
+	if (sl_codec_is_float(kind)) /* last: it uses *block */
+		exponents_write<kind>(block, plan, &parts, codes, out);
 }
 
 static __device__ void
-elements_write_any(union warp_block *block, const struct sl_codec_plan *plan, uint8_t *second,
+elements_write_any(union warp_block *block, const struct sl_codec_plan *plan,
 		   uint32_t *codes, union warp_block *out)
 {
 	switch (plan->kind) {
 	case SL_CODEC_U8:
-		elements_write<SL_CODEC_U8>(block, plan, second, codes, out);
+		elements_write<SL_CODEC_U8>(block, plan, codes, out);
 		break;
 	case SL_CODEC_U16:
-		elements_write<SL_CODEC_U16>(block, plan, second, codes, out);
+		elements_write<SL_CODEC_U16>(block, plan, codes, out);
 		break;
 	case SL_CODEC_U32:
-		elements_write<SL_CODEC_U32>(block, plan, second, codes, out);
+		elements_write<SL_CODEC_U32>(block, plan, codes, out);
 		break;
 	case SL_CODEC_U64:
-		elements_write<SL_CODEC_U64>(block, plan, second, codes, out);
+		elements_write<SL_CODEC_U64>(block, plan, codes, out);
 		break;
 	case SL_CODEC_BF16:
-		elements_write<SL_CODEC_BF16>(block, plan, second, codes, out);
+		elements_write<SL_CODEC_BF16>(block, plan, codes, out);
 		break;
 	case SL_CODEC_FP16:
-		elements_write<SL_CODEC_FP16>(block, plan, second, codes, out);
+		elements_write<SL_CODEC_FP16>(block, plan, codes, out);
 		break;
 	default:
-		elements_write<SL_CODEC_FP32>(block, plan, second, codes, out);
+		elements_write<SL_CODEC_FP32>(block, plan, codes, out);
 		break;
 	}
 }
