@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/cuda/cuda.h" /* first: its parameters dev would shadow the tests' */
+
 #include "codec/block.h"
 #include "codec_data.h"
 #include "cuda/device_alone.h"
@@ -350,41 +352,92 @@ more_chunks_than_staging_holds_are_encoded(void)
 	device_close();
 }
 
-/* Nobody hears of the second one's end: as where other kernels have the GPU. */
-static void
-behind_a_chunk_that_takes_long_others_are_refused_and_stay(void)
-{
-	struct sl_frame *frames[8];
-	struct out out = OUT;
-	int n = 0, rc = 0;
+#define OUTS 8
 
+static void
+chunks_present(struct sl_frame **frames)
+{
 	device_open(256 * MIB);
 	CHECK_OK(dev->codec->prepare(dev, CHUNK, STAGING, SL_CODEC_WORTH_ALL));
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < OUTS; i++) {
 		frames[i] = frame_with(CHUNK, CODEC_DATA_TOKENS, 10 + i);
 		CHECK_OK(dev->ops->present(dev, base + i * CHUNK, CHUNK, frames[i],
 					   SL_PRESENT_KEEP));
 	}
-	pthread_mutex_lock(&out.lock); /* the first one's done() waits for it */
-	while (n < 8 && !(rc = out_encoded(&out, base + n * CHUNK, CHUNK, frames[n]))) {
-		n++;
-		usleep(5000);
-	}
-	pthread_mutex_unlock(&out.lock);
-	CHECK(n < 8 && rc == -EBUSY);
-	CHECK(chunk_is(base + n * CHUNK, CHUNK, CODEC_DATA_TOKENS, 10 + n));
-	out_await(&out);
-	CHECK_OK(out_encoded(&out, base + n * CHUNK, CHUNK, frames[n])); /* it is over */
-	out_await(&out);
-	for (int i = 0; i < 8; i++) {
-		CHECK(!frames[i]->encoded_bytes == (i > n));
+}
+
+/* The first n have left, encoded; the others are still there. */
+static void
+chunks_absent(struct sl_frame **frames, int n)
+{
+	for (int i = 0; i < OUTS; i++) {
+		CHECK(!frames[i]->encoded_bytes == (i >= n));
 		CHECK(frame_is(frames[i], CODEC_DATA_TOKENS, 10 + i));
-		if (i > n)
+		if (i >= n)
 			CHECK_OK(dev->ops->absent(dev, base + i * CHUNK, CHUNK, frames[i],
 						  SL_ABSENT_KEPT));
 		dev->ops->frame_put(dev, frames[i]);
 	}
 	device_close();
+}
+
+static void
+until_unlocked(void *lock)
+{
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+}
+
+/* The GPU does not get to the first one: as where other kernels have it. */
+static void
+behind_a_chunk_that_takes_long_others_are_refused_and_stay(void)
+{
+	pthread_mutex_t full = PTHREAD_MUTEX_INITIALIZER;
+	struct sl_frame *frames[OUTS];
+	struct out out = OUT;
+	struct cuda *cuda;
+	int n = 0, rc = 0;
+
+	chunks_present(frames);
+	cuda = sl_cuda_of(dev);
+	pthread_mutex_lock(&full);
+	CHECK_OK(sl_cuda_enter(cuda));
+	CHECK(!cuda->driver->cuLaunchHostFunc(cuda->codec.encodes, until_unlocked, &full));
+	sl_cuda_leave(cuda);
+	while (n < OUTS && !(rc = out_encoded(&out, base + n * CHUNK, CHUNK, frames[n]))) {
+		n++;
+		usleep(5000);
+	}
+	CHECK(n && n < OUTS && rc == -EBUSY);
+	pthread_mutex_unlock(&full);
+	CHECK(chunk_is(base + n * CHUNK, CHUNK, CODEC_DATA_TOKENS, 10 + n));
+	out_await(&out);
+	CHECK_OK(out_encoded(&out, base + n * CHUNK, CHUNK, frames[n])); /* it is over */
+	out_await(&out);
+	chunks_absent(frames, n + 1);
+}
+
+/* The first one's done() takes long, and the others behind it are not told: they have left nevertheless. */
+static void
+behind_a_chunk_that_is_told_late_others_leave(void)
+{
+	struct sl_frame *frames[OUTS];
+	struct out out = OUT;
+	struct cuda *cuda;
+
+	chunks_present(frames);
+	cuda = sl_cuda_of(dev);
+	pthread_mutex_lock(&out.lock); /* done() waits for it */
+	for (int n = 0; n < OUTS; n++) {
+		CHECK_OK(out_encoded(&out, base + n * CHUNK, CHUNK, frames[n]));
+		CHECK_OK(sl_cuda_enter(cuda));
+		CHECK(!cuda->driver->cuStreamSynchronize(cuda->codec.drains));
+		sl_cuda_leave(cuda);
+		usleep(5000);
+	}
+	pthread_mutex_unlock(&out.lock);
+	out_await(&out);
+	chunks_absent(frames, OUTS);
 }
 
 /* Frames come back from the device and go there, by either way, while kernels and others of them move. */
@@ -626,6 +679,7 @@ main(int argc, char **argv)
 	packed_frames_take_what_they_need();
 	more_chunks_than_staging_holds_are_encoded();
 	behind_a_chunk_that_takes_long_others_are_refused_and_stay();
+	behind_a_chunk_that_is_told_late_others_leave();
 	random_moves_keep_contents();
 	hashes_are_of_what_is_decoded();
 	what_is_damaged_is_told();

@@ -380,7 +380,35 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 
 /* ---- out ---------------------------------------------------------------------------------- */
 
-/* Whether one more may be on its way out: it counts as such then. */
+/*
+ * Whether the first one on its way has been so for long. If the GPU has done it, who tells is late: the next one that
+ * it has not done is the first from now on. moves.lock held, context entered.
+ */
+static int
+encodes_stall(struct cuda *cuda, uint64_t now)
+{
+	struct cuda_codec *codec = &cuda->codec;
+	const struct sl_timeline *line = &cuda->progress.queue[SL_ENCODES];
+	uint64_t issued = atomic_load_explicit(&line->issued, memory_order_relaxed);
+	uint64_t told = atomic_load_explicit(&line->done, memory_order_acquire);
+	uint64_t before;
+
+	if (codec->encoded < told)
+		codec->encoded = told;
+	before = codec->encoded;
+	if (now - codec->first_ns < STALL_NS)
+		return 0;
+	while (codec->encoded < issued &&
+	       !cuda->driver->cuEventQuery(
+		       codec->event[0][(codec->encoded + 1) % SL_CUDA_MOVES]))
+		codec->encoded++;
+	if (codec->encoded == before && codec->encoded < issued)
+		return 1;
+	codec->first_ns = now;
+	return 0;
+}
+
+/* Whether one more may be on its way out: it counts as such then. Context entered. */
 static int
 encode_claim(struct cuda *cuda)
 {
@@ -390,7 +418,7 @@ encode_claim(struct cuda *cuda)
 
 	sl_mutex_lock(&cuda->moves.lock);
 	may = !codec->n_encodes ||
-	      (codec->n_encodes < SL_CUDA_MOVES && now - codec->first_ns < STALL_NS);
+	      (codec->n_encodes < SL_CUDA_MOVES && !encodes_stall(cuda, now));
 	if (may && !codec->n_encodes++)
 		codec->first_ns = now;
 	sl_mutex_unlock(&cuda->moves.lock);
@@ -484,12 +512,17 @@ sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 		return sl_fail(-ENOTSUP,
 			       "device: compression was not set up for chunks of %llu",
 			       (unsigned long long)bytes);
-	if (!encode_claim(cuda))
-		return -EBUSY;
-	rc = sl_cuda_out_start(addr, &what, coded_enqueue, &codec->out_queue);
+	rc = sl_cuda_enter(cuda);
 	if (rc)
-		encode_unclaim(cuda);
-	else if (sl_nvtx_listens())
+		return rc;
+	rc = encode_claim(cuda) ? 0 : -EBUSY;
+	if (!rc) {
+		rc = sl_cuda_out_start(addr, &what, coded_enqueue, &codec->out_queue);
+		if (rc)
+			encode_unclaim(cuda);
+	}
+	sl_cuda_leave(cuda);
+	if (!rc && sl_nvtx_listens())
 		sl_nvtx_mark("encode", bytes);
 	return rc;
 }

@@ -207,7 +207,8 @@ struct cuda_codec {
 	void *answers; /* pinned: of encode n at n % SL_CUDA_MOVES, then of decodes */
 	unsigned next_in;
 	unsigned n_encodes;          /* on their way, until they are told */
-	uint64_t first_ns;           /* since when the first of them is the first */
+	uint64_t encoded;            /* the last of them that the GPU is known to have done, told or not */
+	uint64_t first_ns;           /* since when the one after that is the first */
 	struct cuda_queue out_queue; /* of the completer outs */
 	struct cuda_queue in_queue;  /* of the completer streams */
 };
