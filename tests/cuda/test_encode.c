@@ -32,8 +32,8 @@ device_mib(void)
 	return data_bytes / MIB * 5 / 6;
 }
 
-/* Small numbers; ones that no codec makes smaller; ones that become seven eighths. */
-enum words { WORDS_SMALL, WORDS_RANDOM, WORDS_SEVEN_BYTES };
+/* Small numbers; ones that no codec makes smaller; ones that become seven eighths, and a little less. */
+enum words { WORDS_SMALL, WORDS_RANDOM, WORDS_SEVEN_BYTES, WORDS_52_BITS };
 
 /* Word i before any kernel has added to it. */
 static uint64_t
@@ -44,7 +44,16 @@ word_of(uint64_t i, enum words words)
 	x ^= x >> 29;
 	x *= 0xbf58476d1ce4e5b9ull;
 	x ^= x >> 32;
-	return words == WORDS_SMALL ? i % 200 : words == WORDS_RANDOM ? x : x >> 8;
+	switch (words) {
+	case WORDS_SMALL:
+		return i % 200;
+	case WORDS_SEVEN_BYTES:
+		return x >> 8;
+	case WORDS_52_BITS:
+		return x >> 12;
+	default:
+		return x;
+	}
 }
 
 static uint64_t *
@@ -250,6 +259,22 @@ what_shrinks_little_is_spilled_as_it_is(void)
 	space_end(s, p);
 }
 
+/* As fp32 does. */
+static void
+what_shrinks_by_a_little_more_is_encoded(void)
+{
+	struct sluice_space *s = cuda_test_space(device_mib(), 16, SETTINGS "auto");
+	uint64_t *p = words_make(s, WORDS_52_BITS);
+	unsigned rounds = rounds_await(s, p);
+
+	for (int round = 0; round < 2; round++)
+		round_run(s, p, data_bytes);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(saved_in(s) > 0);
+	words_expect(p, data_n(), WORDS_52_BITS, rounds + 2);
+	space_end(s, p);
+}
+
 /*
  * The most of the data that the host tier was seen to have while nothing moved, in rounds until it is more than
  * that. Chunks of 8 MiB, which take 2 when they are encoded. Which of them are, depends on what staging has room
@@ -407,6 +432,7 @@ main(int argc, char **argv)
 	what_is_spilled_stays_encoded(SETTINGS "auto");
 	an_idle_link_matters_only_where_nothing_is_spilled();
 	what_shrinks_little_is_spilled_as_it_is();
+	what_shrinks_by_a_little_more_is_encoded();
 	data_bytes = SMALL;
 	what_is_only_read_goes_out_once();
 	nothing_is_compressed_unless_asked_for();
