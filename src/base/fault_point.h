@@ -10,7 +10,7 @@
  *
  * Names in use: mem.alloc, frame.get, device.present, device.absent, device.page, device.guard,
  * device.map, store.open, store.read, store.write, store.sync, store.extend, spill.alloc,
- * thread.create, codec.buffer, timeline.write, book.make, book.write.
+ * thread.create, codec.buffer, codec.pieces, timeline.write, book.make, book.write.
  */
 #ifndef SL_BASE_FAULT_POINT_H
 #define SL_BASE_FAULT_POINT_H

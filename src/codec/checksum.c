@@ -20,7 +20,7 @@ sl_codec_block_hash(const union sl_codec_block *block, uint64_t first_word)
 }
 
 uint64_t
-sl_codec_checksum(const void *bytes, size_t n_bytes)
+sl_codec_checksum(const void *bytes, size_t n_bytes, uint64_t at)
 {
 	uint64_t hash = 0;
 
@@ -28,7 +28,7 @@ sl_codec_checksum(const void *bytes, size_t n_bytes)
 		union sl_codec_block block;
 
 		memcpy(&block, (const char *)bytes + i * SL_CODEC_BLOCK_BYTES, sizeof(block));
-		hash += sl_codec_block_hash(&block, i * (sizeof(block.u64) / 8));
+		hash += sl_codec_block_hash(&block, at / 8 + i * (sizeof(block.u64) / 8));
 	}
 	return hash;
 }

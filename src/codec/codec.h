@@ -59,8 +59,9 @@ size_t sl_codec_block_bytes(const void *raw);
 int sl_codec_decode(const void *in, size_t in_bytes, unsigned flags, void *raw,
 		    size_t raw_bytes) SL_MUST_CHECK;
 
-/* The checksum of the format, of any bytes: n_bytes is a multiple of 4096. Of any alignment. Pure. */
-uint64_t sl_codec_checksum(const void *bytes, size_t n_bytes);
+/* The checksum of the format, of any bytes: n_bytes is a multiple of 4096. Of any alignment. at: so many bytes, a
+ * multiple of 8, are before them: the checksums of parts add up to that of the whole. Pure. */
+uint64_t sl_codec_checksum(const void *bytes, size_t n_bytes, uint64_t at);
 
 /* What encoded bytes consist of. */
 struct sl_codec_info {

@@ -341,7 +341,7 @@ sl_codec_encode(const void *raw, size_t raw_bytes, unsigned flags, void *out,
 	}
 	if (flags & SL_CODEC_CHECK) {
 		header.flags |= SL_CODEC_HAS_CHECKSUM;
-		header.checksum = sl_codec_checksum(raw, raw_bytes);
+		header.checksum = sl_codec_checksum(raw, raw_bytes, 0);
 	}
 	memcpy(out, &header, sizeof(header));
 	*encoded_bytes = bytes;

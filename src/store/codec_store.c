@@ -6,10 +6,11 @@
  * smaller is written as it is, and requests of such data go straight to the wrapped store.
  *
  * What comes encoded is written so. It may be read so, too: then a checksum of the encoded bytes tells damage, and
- * nobody decodes here.
+ * nobody decodes here. Such requests are passed on to the wrapped store, as many as there are: it has the queue that
+ * keeps the disk busy. A coder only computes the checksum, before the write or after the read.
  *
  * Coders are threads that take a request, encode or decode in a buffer of their own, and wait for the
- * wrapped store. They, and their buffers, are the bound on requests under way; more are queued. A
+ * wrapped store. They, and their buffers, are the bound on such requests under way; more are queued. A
  * coder without memory for its buffer writes extents as they are, and fails reads (-ENOMEM).
  */
 #include <errno.h>
@@ -150,74 +151,189 @@ extent_encode(struct coder *coder, const struct sl_io *io)
 	return extent_pad(coder->buffer, n);
 }
 
-/* Encoded bytes in pieces, to the coder's buffer. */
-static int
-pieces_gather(struct coder *coder, const struct sl_io *io)
-{
-	size_t n = io->encoded_bytes;
-	int rc = buffer_grow(coder, n);
-
-	for (size_t at = 0; at < n && !rc; at += io->piece_bytes)
-		memcpy((char *)coder->buffer + at, io->pieces[at / io->piece_bytes],
-		       n - at < io->piece_bytes ? n - at : io->piece_bytes);
-	return rc;
-}
-
 static void
 extent_write(struct coder *coder, struct sl_io *io)
 {
-	size_t bytes;
-	void *buf;
+	size_t bytes = extent_encode(coder, io);
+	void *buf = bytes ? coder->buffer : io->buf;
 
-	if (io->is_encoded && io->pieces && pieces_gather(coder, io)) {
-		io->result = -ENOMEM;
-		return;
-	}
-	if (io->is_encoded) {
-		buf = io->pieces ? coder->buffer : io->buf;
-		bytes = extent_pad(buf, io->encoded_bytes);
-	} else {
-		bytes = extent_encode(coder, io);
-		buf = bytes ? coder->buffer : io->buf;
-	}
 	io->encoded_bytes = bytes;
 	if (io->stays_encoded)
-		io->encoded_sum = sl_codec_checksum(buf, bytes);
+		io->encoded_sum = sl_codec_checksum(buf, bytes, 0);
 	io->result = inner_run(coder, io, buf, bytes ? bytes : io->bytes);
 }
 
-/* 0 or -EBADMSG, with text. */
+/* What an extent had is no encoded data. -EIO: a request has room for a code alone. */
 static int
-encoded_check(const struct sl_io *io)
+extent_damaged(const struct codec_store *cs, const struct sl_io *io, const char *how)
 {
-	if (sl_codec_checksum(io->buf, io->encoded_bytes) == io->encoded_sum)
-		return 0;
-	return sl_fail(-EBADMSG, "the checksum of %zu encoded bytes does not match",
-		       io->encoded_bytes);
+	sl_log(SL_ERROR, "store", "%s: extent at %llu: %s", cs->store.name,
+	       (unsigned long long)io->offset, how);
+	return -EIO;
 }
 
 static void
 extent_read(struct coder *coder, struct sl_io *io)
 {
 	size_t bytes = io->encoded_bytes;
-	int rc = io->stays_encoded ? 0 : buffer_grow(coder, bytes);
+	int rc = buffer_grow(coder, bytes);
 
 	if (!rc)
-		rc = inner_run(coder, io, io->stays_encoded ? io->buf : coder->buffer, bytes);
-	if (!rc) {
-		rc = io->stays_encoded
-			     ? encoded_check(io)
-			     : sl_codec_decode(coder->buffer, bytes, SL_CODEC_CHECK,
-					       io->buf, io->bytes);
-		if (rc) { /* a request has room for a code alone */
-			sl_log(SL_ERROR, "store", "%s: extent at %llu: %s",
-			       coder->store->store.name, (unsigned long long)io->offset,
-			       sluice_last_error());
-			rc = -EIO;
-		}
-	}
-	io->is_encoded = io->stays_encoded;
+		rc = inner_run(coder, io, coder->buffer, bytes);
+	if (!rc && sl_codec_decode(coder->buffer, bytes, SL_CODEC_CHECK, io->buf, io->bytes))
+		rc = extent_damaged(coder->store, io, sluice_last_error());
+	io->is_encoded = 0;
 	io->result = rc;
+}
+
+/* ---- What is encoded and stays so ---- */
+
+static void
+coders_queue(struct codec_store *cs, struct sl_io *io)
+{
+	sl_mutex_lock(&cs->lock);
+	sl_io_queue_push(&cs->queue, io);
+	sl_cond_signal(&cs->work);
+	sl_mutex_unlock(&cs->lock);
+}
+
+/* On a thread of the wrapped store. */
+static void
+passed_done(struct sl_io *io)
+{
+	io->bytes = io->outer_bytes;
+	io->done = io->outer_done;
+	io->past_end = 0;
+	if (io->op == SL_IO_WRITE || io->result) {
+		io->done(io);
+		return;
+	}
+	io->has_arrived = 1;
+	coders_queue((struct codec_store *)io->outer, io);
+}
+
+/* Its encoded bytes, by the wrapped store itself. */
+static void
+encoded_pass(struct codec_store *cs, struct sl_io *io)
+{
+	io->outer = &cs->store;
+	io->outer_bytes = io->bytes;
+	io->outer_done = io->done;
+	io->bytes = io->encoded_bytes;
+	io->done = passed_done;
+	sl_store_submit(cs->inner, &io, 1);
+}
+
+static void
+encoded_arrived(struct codec_store *cs, struct sl_io *io)
+{
+	if (sl_codec_checksum(io->buf, io->encoded_bytes, 0) != io->encoded_sum)
+		io->result = extent_damaged(
+			cs, io, "the checksum of the encoded bytes does not match");
+	io->is_encoded = 1;
+	io->done(io);
+}
+
+/* A request for each piece of one. */
+struct piece_writes {
+	struct codec_store *store;
+	struct sl_io *io;
+	unsigned left; /* of store->lock */
+	int result;    /* likewise */
+	struct sl_io piece[];
+};
+
+static void
+piece_done(struct sl_io *piece)
+{
+	struct piece_writes *w = piece->arg;
+	struct sl_io *io = w->io;
+	int is_last;
+
+	sl_mutex_lock(&w->store->lock);
+	if (piece->result)
+		w->result = piece->result;
+	is_last = !--w->left;
+	sl_mutex_unlock(&w->store->lock);
+	if (!is_last)
+		return;
+	io->result = w->result;
+	free(w);
+	io->done(io);
+}
+
+static void
+pieces_write(struct codec_store *cs, struct sl_io *io)
+{
+	size_t bytes = io->encoded_bytes, each = io->piece_bytes;
+	unsigned n = (unsigned)((bytes + each - 1) / each);
+	struct piece_writes *w = NULL;
+
+	if (!sl_fault_point("codec.pieces"))
+		w = sl_calloc(1, sizeof(*w) + n * sizeof(w->piece[0]));
+	if (!w) {
+		io->result = sl_fail(-ENOMEM, "codec: no memory to write %u pieces", n);
+		io->done(io);
+		return;
+	}
+	*w = (struct piece_writes){.store = cs, .io = io, .left = n};
+	for (unsigned i = 0; i < n; i++)
+		w->piece[i] = (struct sl_io){.op = SL_IO_WRITE,
+					     .class = io->class,
+					     .buf = io->pieces[i],
+					     .offset = io->offset + i * each,
+					     .bytes = i + 1 < n ? each : bytes - i * each,
+					     .done = piece_done,
+					     .arg = w};
+	for (unsigned i = 0; i < n; i++) { /* with the last one w is gone */
+		struct sl_io *piece = &w->piece[i];
+
+		sl_store_submit(cs->inner, &piece, 1);
+	}
+}
+
+static void
+encoded_write(struct codec_store *cs, struct sl_io *io)
+{
+	size_t each = io->pieces ? io->piece_bytes : io->bytes, at;
+
+	io->encoded_sum = 0;
+	for (at = 0; at < io->encoded_bytes; at += each) {
+		void *buf = io->pieces ? io->pieces[at / each] : io->buf;
+		size_t left = io->encoded_bytes - at;
+		size_t n = left > each ? each : extent_pad(buf, left);
+
+		io->encoded_sum += sl_codec_checksum(buf, n, at);
+	}
+	io->encoded_bytes = (io->encoded_bytes + SL_STORE_ALIGN - 1) / SL_STORE_ALIGN *
+			    SL_STORE_ALIGN;
+	if (io->pieces)
+		pieces_write(cs, io);
+	else
+		encoded_pass(cs, io);
+}
+
+/* ---- Their threads ---- */
+
+static void
+coder_run(struct coder *coder, struct sl_io *io)
+{
+	struct codec_store *cs = coder->store;
+
+	if (io->has_arrived) {
+		encoded_arrived(cs, io);
+		return;
+	}
+	io->past_end = 0;
+	if (io->op == SL_IO_WRITE && io->is_encoded) {
+		encoded_write(cs, io);
+		return;
+	}
+	if (io->op == SL_IO_WRITE)
+		extent_write(coder, io);
+	else
+		extent_read(coder, io);
+	io->done(io);
 }
 
 static void *
@@ -237,12 +353,7 @@ coder_main(void *arg)
 			continue;
 		}
 		sl_mutex_unlock(&cs->lock);
-		io->past_end = 0;
-		if (io->op == SL_IO_WRITE)
-			extent_write(coder, io);
-		else
-			extent_read(coder, io);
-		io->done(io);
+		coder_run(coder, io);
 		sl_mutex_lock(&cs->lock);
 	}
 	sl_mutex_unlock(&cs->lock);
@@ -259,16 +370,16 @@ codec_submit(struct sl_store *store, struct sl_io **ios, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct sl_io *io = ios[i];
 
+		io->has_arrived = 0;
 		if (io->op == SL_IO_WRITE ? !io->encode && !io->is_encoded
 					  : !io->encoded_bytes) {
 			io->encoded_bytes = 0;
 			sl_store_submit(cs->inner, &io, 1);
-			continue;
+		} else if (io->op == SL_IO_READ && io->stays_encoded) {
+			encoded_pass(cs, io);
+		} else {
+			coders_queue(cs, io);
 		}
-		sl_mutex_lock(&cs->lock);
-		sl_io_queue_push(&cs->queue, io);
-		sl_cond_signal(&cs->work);
-		sl_mutex_unlock(&cs->lock);
 	}
 }
 

@@ -61,6 +61,12 @@ struct sl_io {
 	 * them so. A write sets them before done(); a read needs what the write said. */
 	size_t encoded_bytes;
 	uint64_t encoded_sum;
+	/* Of sl_store_wrap_codec(), while the wrapped store has the request. */
+	struct sl_store *outer;
+	size_t outer_bytes;
+	void (*outer_done)(struct sl_io *io);
+	int has_arrived;
+
 	struct sl_store *store; /* set by sl_store_submit() */
 	struct sl_io *next;     /* the engine's, from here */
 	size_t moved_bytes;

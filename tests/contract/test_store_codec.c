@@ -99,7 +99,7 @@ encoded_bytes_are_taken(const struct config *c)
 	char *data = buffer_new(EXTENT), *in = buffer_new(EXTENT), path[512];
 	struct sl_store *store = codec_open(c, path, sizeof(path), SL_STORE_CODEC_AUTO);
 	char *coded = buffer_new(2 * EXTENT);
-	struct request r;
+	struct request r, as_is;
 	struct sl_io *io = &r.io;
 	size_t n, encoded;
 
@@ -128,6 +128,13 @@ encoded_bytes_are_taken(const struct config *c)
 	memset(in, 0, EXTENT);
 	CHECK(!extent_run(store, SL_IO_READ, in, 0, EXTENT, &encoded));
 	CHECK(!memcmp(in, data, EXTENT));
+	/* The checksum of pieces is that of the whole. */
+	request_set(&as_is, NULL, SL_IO_READ, SL_IO_DEMAND, in, 0, EXTENT);
+	as_is.io.stays_encoded = 1;
+	as_is.io.encoded_bytes = encoded;
+	as_is.io.encoded_sum = io->encoded_sum;
+	CHECK(!request_run(store, &as_is) && as_is.io.is_encoded && as_is.io.bytes == EXTENT);
+	CHECK(!memcmp(in, coded, n));
 	store->ops->close(store);
 	unlink(path);
 	free(coded);
@@ -343,11 +350,126 @@ failures_of_the_wrapped_store_and_of_memory_are_passed_on(const struct config *c
 	free(in);
 }
 
+/* A store that keeps its requests until they are ended. */
+enum { HELD_MAX = 32 };
+
+struct held_store {
+	struct sl_store store; /* first */
+	pthread_mutex_t lock;
+	struct sl_io *io[HELD_MAX];
+	unsigned n;
+};
+
+static void
+held_submit(struct sl_store *store, struct sl_io **ios, size_t n)
+{
+	struct held_store *held = (struct held_store *)store;
+
+	pthread_mutex_lock(&held->lock);
+	for (size_t i = 0; i < n; i++) {
+		CHECK(held->n < HELD_MAX);
+		held->io[held->n++] = ios[i];
+	}
+	pthread_mutex_unlock(&held->lock);
+}
+
+static void
+held_close(struct sl_store *store)
+{
+	(void)store;
+}
+
+/* Until it has n; then they end so. */
+static void
+held_end(struct held_store *held, unsigned n, int first)
+{
+	for (;;) {
+		unsigned has;
+
+		pthread_mutex_lock(&held->lock);
+		has = held->n;
+		pthread_mutex_unlock(&held->lock);
+		if (has == n)
+			break;
+		CHECK(has < n);
+		usleep(1000);
+	}
+	held->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		held->io[i]->result = i ? 0 : first;
+		held->io[i]->done(held->io[i]);
+	}
+}
+
+/* More than there are coders: the disk has a deep queue. */
+static void
+what_stays_encoded_is_passed_on_at_once(const struct config *c)
+{
+	static const struct sl_store_ops ops = {.submit = held_submit, .close = held_close};
+	struct held_store held = {.store = {.ops = &ops, .name = "held"},
+				  .lock = PTHREAD_MUTEX_INITIALIZER};
+	char *page = buffer_new(4096), *coded = buffer_new(3 * 4096);
+	void *pieces[] = {coded, coded + 4096, coded + 8192};
+	struct request r[16];
+	struct sl_store *store;
+	sem_t over;
+
+	(void)c;
+	CHECK(!sem_init(&over, 0, 0));
+	CHECK(!sl_store_wrap_codec(&held.store, SL_STORE_CODEC_AUTO, &store));
+	memset(page, 1, 4096);
+	memset(coded, 2, 3 * 4096);
+	for (int write = 0; write < 2; write++) {
+		for (unsigned i = 0; i < 16; i++) {
+			struct sl_io *io = &r[i].io;
+
+			request_set(&r[i], &over, write ? SL_IO_WRITE : SL_IO_READ,
+				    SL_IO_DEMAND, page, i * 8192, 8192);
+			io->is_encoded = write;
+			io->stays_encoded = 1;
+			io->encoded_bytes = 4096;
+			io->encoded_sum = sl_codec_checksum(page, 4096, 0);
+			sl_store_submit(store, &io, 1);
+		}
+		held_end(&held, 16, -EIO);
+		for (unsigned i = 0; i < 16; i++)
+			sem_take(&over);
+		for (unsigned i = 0, failed = 0; i < 16; i++) {
+			CHECK(r[i].calls == 1 && r[i].io.bytes == 8192);
+			CHECK(!r[i].io.result || (r[i].io.result == -EIO && !failed));
+			failed |= r[i].io.result != 0;
+			CHECK(i < 15 || failed);
+		}
+	}
+	/* One piece fails, and so does the request; so it does without memory. */
+	for (int memory = 0; memory < 2; memory++) {
+		struct sl_io *io = &r[0].io;
+
+		request_set(&r[0], &over, SL_IO_WRITE, SL_IO_DEMAND, NULL, 0, 16384);
+		io->is_encoded = 1;
+		io->encoded_bytes = 2 * 4096 + 64;
+		io->pieces = pieces;
+		io->piece_bytes = 4096;
+		CHECK(memory || !sl_fault_point_set("codec.pieces:1"));
+		sl_store_submit(store, &io, 1);
+		if (memory)
+			held_end(&held, 3, -ENOSPC);
+		sem_take(&over);
+		CHECK(io->result == (memory ? -ENOSPC : -ENOMEM) && r[0].calls == 1);
+		CHECK(!sl_fault_point_set(NULL));
+	}
+	store->ops->close(store);
+	CHECK(!sem_destroy(&over));
+	free(coded);
+	free(page);
+}
+
 static const struct store_test tests[] = {
 	TEST(extents_come_back_whatever_they_are, STORE_EVERYWHERE),
 	TEST(many_requests_at_once_have_their_own_buffers, STORE_EVERYWHERE),
 	TEST(encoded_bytes_are_taken, STORE_EVERYWHERE),
 	TEST(encoded_bytes_are_given, STORE_EVERYWHERE),
+	TEST(what_stays_encoded_is_passed_on_at_once, STORE_ENGINE),
 	TEST(auto_looks_at_a_sample_first, STORE_ENGINE),
 	TEST(damage_is_an_error_of_its_extent_alone, STORE_ENGINE),
 	TEST(failures_of_the_wrapped_store_and_of_memory_are_passed_on, STORE_ENGINE),
