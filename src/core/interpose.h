@@ -99,6 +99,13 @@ void sl_evict_later(struct sluice_space *space, void *addr, size_t bytes);
 void sl_early_evict_await(struct sluice_space *space, int await);
 
 /*
+ * Whether data that shrink by an eighth only are encoded when they leave, with SLUICE_COMPRESS_AUTO (at first those
+ * that shrink by a quarter are). It makes a difference where sl_encode_may_more(), wait-free: such data have left.
+ */
+void sl_encode_more(struct sluice_space *space, int more);
+int sl_encode_may_more(const struct sluice_space *space);
+
+/*
  * As sluice_space_set_budget() of the device. But for launches in flight a smaller budget waits until until_ns
  * (sl_now_ns()) and little longer. -EAGAIN: they use more. Then the budget is what is used. *budget says how
  * much it is, after -EAGAIN and 0.

@@ -155,13 +155,13 @@ struct sl_host {
 	struct sl_chunk *chunk;
 	struct sl_host *prev, *next; /* host list */
 	enum sl_host_list list;
-	int settled;       /* counts to the host budget; else to staging */
-	int active;        /* counted in host.staging_active */
-	int encodes;       /* its copy out goes by way of the codec */
-	int let_go;        /* free the frame when the write completes */
-	int write_counter; /* enum sluice_counter of the write in flight */
-	uint64_t event;    /* of its move or I/O: events.h */
-	uint32_t run_next; /* partial write: next page to look at */
+	int settled;          /* counts to the host budget; else to staging */
+	int active;           /* counted in host.staging_active */
+	unsigned worth_parts; /* its copy out goes by way of the codec, if so many of SL_CODEC_WORTH_ALL are left; 0: it does not */
+	int let_go;           /* free the frame when the write completes */
+	int write_counter;    /* enum sluice_counter of the write in flight */
+	uint64_t event;       /* of its move or I/O: events.h */
+	uint32_t run_next;    /* partial write: next page to look at */
 	struct sl_io io;
 	struct sl_extent spare; /* extent for a first spill, allocated outside the lock */
 };
@@ -199,13 +199,22 @@ struct sl_chunk {
 	uint8_t readiness : 2; /* enum sl_readiness, kept by sl_chunk_update() */
 	uint8_t measured : 3; /* enum sl_dirty_hash_state; not but where it is on the device */
 	uint8_t encode_step : 3; /* encode.c: next time so many skips, as a power of two; 0: none */
-	uint8_t encode_skips; /* so often it goes out as it is, from here on */
+	uint8_t encode_skips : 7; /* so often it goes out as it is, from here on */
+	uint8_t awaited : 1; /* asked for by a prefetch, and no launch has pinned it since */
+	uint8_t encode_size : 2; /* enum sl_encode_size: the last time that was tried */
 	uint8_t leaving : 4; /* places in space->early_evict, or taken from it just now */
 	uint8_t hashed : 1; /* no launch has pinned it since it was hashed last: dirty_hash.c */
-	uint8_t awaited : 1; /* asked for by a prefetch, and no launch has pinned it since */
 	uint8_t unwritten : 1; /* DEVICE: cleared room for a launch that is to overwrite all of
 				* it and has not begun; the contents are those of its other
 				* copy: overwrite.c */
+};
+
+/* What encoding leaves of a chunk: encode.c has the parts. */
+enum sl_encode_size {
+	SL_ENCODE_UNKNOWN, /* not tried, or somebody wants it as it is */
+	SL_ENCODE_SMALL,
+	SL_ENCODE_MEDIUM,
+	SL_ENCODE_LARGE
 };
 
 /* Whether the device encodes what leaves it. */
@@ -446,7 +455,10 @@ struct sluice_space {
 		int begun;        /* thread makes it ready, or has made it so */
 		pthread_t thread; /* joined by who ends the space */
 		unsigned rests;   /* so many chunks go out as they are, from here on */
-	} encoder;                /* encode.c */
+		int more; /* what shrinks by little is encoded, too: sl_encode_more() */
+		/* Medium ones were seen. atomic: relaxed: a hint, which is set once. */
+		_Atomic int may_more;
+	} encoder; /* encode.c */
 	uint32_t own_stops; /* reasons that no kernel of ours is to run now: sl_own_kernels_stop() */
 	uint64_t spilled_bytes, spilled_peak_bytes;
 	uint64_t clock; /* stamps */

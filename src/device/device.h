@@ -54,6 +54,7 @@ struct sl_frame {
 	/* It has so many bytes of src/codec, which are those of a chunk (role codec). 0: it is as it is. Who
 	 * writes data says so. */
 	uint64_t encoded_bytes;
+	uint64_t would_bytes; /* so many it would have encoded, or has, when it was written last by way of the codec */
 	/* Packed: the encoded bytes lie in pieces of a granule each, and data is NULL. bytes is that of all
 	 * pieces. NULL: it is not packed. */
 	void **pieces;

@@ -164,21 +164,22 @@ struct sl_device_hash {
 struct sl_device_codec {
 	/*
 	 * Make ready what the first chunk needs, of at most chunk_bytes, in at most staging_bytes of device
-	 * memory beside that of chunks. A chunk of which more than worth_parts (of SL_CODEC_WORTH_ALL) would be
-	 * left is to go as it is. Blocks on that, and on kernels that run. Errors, with text: -ENOTSUP:
+	 * memory beside that of chunks. No chunk is to be encoded of which more than most_parts (of
+	 * SL_CODEC_WORTH_ALL) would be left. Blocks on that, and on kernels that run. Errors, with text: -ENOTSUP:
 	 * this driver or GPU has no kernels of ours, -ENOMEM, -ENOSPC: staging is too small. Then
 	 * absent_start() fails alike. A second call does nothing.
 	 */
 	int (*prepare)(struct sl_device *dev, uint64_t chunk_bytes,
-		       uint64_t staging_bytes, unsigned worth_parts);
+		       uint64_t staging_bytes, unsigned most_parts);
 	/*
-	 * absent_start() of struct sl_device_async, where what goes to frame is encoded first, if that makes it
-	 * smaller by as much. By done() frame->encoded_bytes says how many bytes there are; 0: the contents as they are.
+	 * absent_start() of struct sl_device_async, where what goes to frame is encoded first, if no more than
+	 * worth_parts of it are left then: at most those of prepare(). By done() frame->encoded_bytes says how
+	 * many bytes there are; 0: the contents as they are.
 	 * -EBUSY, without a text: those before take long, so its contents leave sooner as they are.
 	 */
 	int (*absent_start)(struct sl_device *dev, void *addr, uint64_t bytes,
-			    struct sl_frame *frame, void (*done)(void *cookie, int rc),
-			    void *cookie);
+			    unsigned worth_parts, struct sl_frame *frame,
+			    void (*done)(void *cookie, int rc), void *cookie);
 	/* An encoded frame in fewer bytes, whole granules. The old one is given back. -ENOSPC, without a text:
 	 * there are none to spare. -ENOMEM: no memory for it. frame is as before then. Blocks on copying, and on
 	 * memory that is made. */

@@ -108,12 +108,12 @@ WRAP(hash, start, "device.guard",
      inner, addr, bytes, what, done, cookie)
 WRAP(codec, prepare, "device.codec",
      (struct sl_device * dev, uint64_t chunk_bytes, uint64_t staging_bytes,
-      unsigned worth_parts),
-     inner, chunk_bytes, staging_bytes, worth_parts)
+      unsigned most_parts),
+     inner, chunk_bytes, staging_bytes, most_parts)
 WRAP(codec, absent_start, "device.absent",
-     (struct sl_device * dev, void *addr, uint64_t bytes, struct sl_frame *frame,
-      void (*done)(void *cookie, int rc), void *cookie),
-     inner, addr, bytes, frame, done, cookie)
+     (struct sl_device * dev, void *addr, uint64_t bytes, unsigned worth_parts,
+      struct sl_frame *frame, void (*done)(void *cookie, int rc), void *cookie),
+     inner, addr, bytes, worth_parts, frame, done, cookie)
 WRAP(codec, pack, "device.codec",
      (struct sl_device * dev, struct sl_frame *frame, struct sl_frame **packed), inner,
      frame, packed)

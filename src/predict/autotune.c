@@ -5,15 +5,16 @@
  * choice as well: wait for an early eviction, which keeps what should stay (a loop over more than
  * the device holds is nearly twice as fast), or evict the least recently used chunk now, so that
  * the link is never idle (a training step is a tenth faster). All strategies are tried, and the
- * fastest is kept.
+ * fastest is kept. So is whether data that compression makes smaller by little are compressed on
+ * their way out: fewer bytes cross the link, but our kernels take the GPU from the program's.
  *
  * A program repeats itself after a period of so many scopes (base/period.c). A span is one period,
  * or the smallest multiple of it that is long enough. Only whole spans are compared: a part of an
  * iteration can be fast because another part pays its moves.
  *   - A trial is one span in which a strategy settles and two that count. It ends as soon as the
  *     first has taken much longer, or one that counts as long. One span alone can be fast by chance.
- *   - The kept strategy is tried against the others in turn, "no prefetch" last, since that costs
- *     most.
+ *   - What is kept is tried against what differs in one of the two, in turn: first in what is
+ *     compressed, if that makes a difference. "No prefetch" is last, since that costs most.
  *   - Trials begin after HOLD spans, when spans no longer become faster by themselves (host
  *     memory is being pinned, functions are being learnt).
  *   - The more often a strategy was kept, the rarer the trials: they cost some spans of hundreds.
@@ -61,9 +62,17 @@ trial_begin(struct sl_autotune *t)
 {
 	t->trying = 1;
 	t->kept = t->way;
-	t->way = (enum sl_strategy)(
-		t->turn + (t->turn >= (unsigned)t->way)); /* the others, first to last */
-	t->turn = (t->turn + 1) % (SL_STRATEGIES - 1);
+	if (t->turn || !t->may_encode_more) {
+		unsigned other = t->turn ? t->turn - 1
+					 : 0; /* of the other strategies, first to last */
+
+		t->way.strategy = (enum sl_strategy)(other +
+						     (other >= (unsigned)t->way.strategy));
+		t->turn = (other + 2) % SL_STRATEGIES;
+	} else {
+		t->way.encodes_more = !t->way.encodes_more;
+		t->turn = 1;
+	}
 	t->spans = 0;
 	t->limit = t->begin + (2 * HOLD + 1) * t->length;
 }
@@ -79,7 +88,7 @@ trial_end(struct sl_autotune *t, int faster, uint64_t last_ns)
 		t->took[1] = t->first_ns;
 		t->hold = t->changed ? HOLD : 1; /* the first change is questioned at once */
 		t->changed = 1;
-		t->turn = 0;
+		t->turn = t->way.strategy != t->kept.strategy;
 		return;
 	}
 	t->way = t->kept;
@@ -129,7 +138,7 @@ sl_autotune_asks(const struct sl_autotune *t, uint64_t number)
 	return number >= t->begin + t->length;
 }
 
-enum sl_strategy
+struct sl_autotune_way
 sl_autotune_step(struct sl_autotune *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
 	if (t->trying && number >= t->limit)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fastest strategy of a program that repeats itself, found by trials (autotune.c). */
+/* The fastest way of a program that repeats itself, found by trials (autotune.c). */
 #ifndef SL_PREDICT_AUTOTUNE_H
 #define SL_PREDICT_AUTOTUNE_H
 
@@ -12,10 +12,16 @@ enum sl_strategy {
 	SL_STRATEGIES
 };
 
+struct sl_autotune_way {
+	enum sl_strategy strategy;
+	int encodes_more; /* what shrinks by little is compressed on its way out, too */
+};
+
 /* Zeroed: nothing is known. All times in ns, all lengths in scopes. */
 struct sl_autotune {
-	enum sl_strategy way; /* now */
-	enum sl_strategy kept; /* while another is tried: the one that it has to be faster than */
+	struct sl_autotune_way way; /* now */
+	struct sl_autotune_way kept; /* while another is tried: the one that it has to be faster than */
+	int may_encode_more; /* that makes a difference: the caller says so */
 	int trying;
 	unsigned turn;  /* of the other ways, which is tried next */
 	unsigned spans; /* of this way, and of this trial */
@@ -38,7 +44,7 @@ int sl_autotune_asks(const struct sl_autotune *t, uint64_t number);
  * again, 0: that is not known. The way from here on. Does not block; one
  * thread at a time.
  */
-enum sl_strategy sl_autotune_step(struct sl_autotune *t, uint64_t number, uint64_t period,
-				  uint64_t now_ns);
+struct sl_autotune_way sl_autotune_step(struct sl_autotune *t, uint64_t number,
+					uint64_t period, uint64_t now_ns);
 
 #endif

@@ -565,8 +565,8 @@ period_nearly(const struct sl_predict *p, uint64_t period)
 		       : 0;
 }
 
-static enum sl_strategy
-strategy_find(struct following *f)
+static struct sl_autotune_way
+way_find(struct following *f)
 {
 	struct sl_predict *p = f->p;
 	uint64_t period = 0;
@@ -580,6 +580,7 @@ strategy_find(struct following *f)
 		period = period_nearly(p, period);
 		p->span_hits = p->hits;
 	}
+	p->tune.may_encode_more = f->now->may_encode_more;
 	return sl_autotune_step(&p->tune, f->number, period, f->now->ns);
 }
 
@@ -620,10 +621,10 @@ sl_predict_follow(struct sl_predict *p, const struct sl_predict_launch *launch,
 	if (p->following)
 		expected_compare(&f);
 	answer.expected = f.then != NULL;
-	answer.strategy = strategy_find(&f);
+	answer.way = way_find(&f);
 	if (now->always)
-		answer.strategy = SL_STRATEGY_AHEAD;
-	ahead = answer.strategy != SL_STRATEGY_PLAIN;
+		answer.way = (struct sl_autotune_way){SL_STRATEGY_AHEAD, 0};
+	ahead = answer.way.strategy != SL_STRATEGY_PLAIN;
 	fetched_note(&f, launch);
 	if (f.then) {
 		stand_ins_note(&f);

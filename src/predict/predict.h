@@ -77,11 +77,12 @@ struct sl_predict_now {
 	uint64_t device_bytes;    /* budget */
 	uint64_t allocated_bytes; /* of all blocks */
 	uint64_t ns;
-	int always; /* fetch ahead without trials */
+	int always;          /* fetch ahead without trials */
+	int may_encode_more; /* what shrinks by little was seen to leave */
 };
 
 struct sl_predict_answer {
-	enum sl_strategy strategy;
+	struct sl_autotune_way way;
 	int compared; /* a launch was expected */
 	int expected; /* it is this one */
 };

@@ -32,7 +32,7 @@
 struct pl_learner {
 	struct sl_mutex lock;
 	struct sl_predict *predict;
-	enum sl_strategy strategy; /* of the last scope */
+	struct sl_autotune_way way; /* of the last scope */
 };
 
 /* NULL: out of memory. */
@@ -54,7 +54,7 @@ learner_get(struct pl_gpu *gpu)
 		}
 		if (l) {
 			sl_mutex_init(&l->lock, SL_RANK_PL_SCOPES);
-			l->strategy = SL_STRATEGIES; /* none yet */
+			l->way.strategy = SL_STRATEGIES; /* none yet */
 		}
 		atomic_store(&books->learner, l);
 	}
@@ -91,17 +91,20 @@ ahead_range_evict(void *arg, uint64_t addr, uint64_t bytes)
 }
 
 static void
-strategy_set(struct pl_gpu *gpu, struct pl_learner *l, enum sl_strategy strategy)
+way_set(struct pl_gpu *gpu, struct pl_learner *l, struct sl_autotune_way way)
 {
 	static const char *const names[SL_STRATEGIES] = {"ahead and patient", "ahead",
 							 "without moves ahead"};
 	const struct sl_autotune *tune = sl_predict_autotune(l->predict);
 
 	sl_log(SL_DEBUG, "follow",
-	       "%s; periods of %" PRIu64 " launches, last two %" PRIu64 " and %" PRIu64 " us",
-	       names[strategy], tune->period, tune->took[0] / 1000, tune->took[1] / 1000);
-	sl_early_evict_await(gpu->space, strategy == SL_STRATEGY_PATIENT);
-	l->strategy = strategy;
+	       "%s%s; periods of %" PRIu64 " launches, last two %" PRIu64 " and %" PRIu64
+	       " us",
+	       names[way.strategy], way.encodes_more ? ", more encoded" : "",
+	       tune->period, tune->took[0] / 1000, tune->took[1] / 1000);
+	sl_early_evict_await(gpu->space, way.strategy == SL_STRATEGY_PATIENT);
+	sl_encode_more(gpu->space, way.encodes_more);
+	l->way = way;
 }
 
 /* ---- parts of large blocks ---- */
@@ -156,7 +159,7 @@ pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size
 
 	if (!l || uses_are_resident(gpu, uses, n) || sl_mutex_trylock(&l->lock))
 		return n;
-	if (l->strategy == SL_STRATEGY_PLAIN)
+	if (l->way.strategy == SL_STRATEGY_PLAIN)
 		w.n = n_whole;
 	else
 		sl_predict_expected(l->predict, &launch, window_add, &w);
@@ -172,7 +175,8 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 	const struct sl_predict_launch noted = {what, to, n};
 	const struct sl_predict_now now = {gpu->device_budget, gpu->allocated_bytes,
 					   sl_now_ns(),
-					   pl_settings()->follow == PL_FOLLOW_ALWAYS};
+					   pl_settings()->follow == PL_FOLLOW_ALWAYS,
+					   sl_encode_may_more(gpu->space)};
 	const struct sl_predict_moves moves = {range_fetch, ahead_range_evict, gpu};
 	struct pl_learner *l = learner_get(gpu);
 	struct sl_predict_answer answer;
@@ -187,12 +191,13 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 							   sl_launch_fetched(launch, i)};
 	}
 	answer = sl_predict_follow(l->predict, &noted, &now, &moves);
-	if (answer.strategy != l->strategy)
-		strategy_set(gpu, l, answer.strategy);
+	if (answer.way.strategy != l->way.strategy ||
+	    answer.way.encodes_more != l->way.encodes_more)
+		way_set(gpu, l, answer.way);
 	if (answer.expected) {
 		PL_COUNT(follows_hit, 1);
-		PL_COUNT(follows_idle, answer.strategy == SL_STRATEGY_PLAIN);
-		PL_COUNT(follows_patient, answer.strategy == SL_STRATEGY_PATIENT);
+		PL_COUNT(follows_idle, answer.way.strategy == SL_STRATEGY_PLAIN);
+		PL_COUNT(follows_patient, answer.way.strategy == SL_STRATEGY_PATIENT);
 	} else if (answer.compared) {
 		PL_COUNT(follows_miss, 1);
 	}

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/interpose.h"
 #include "cuda/measure_test.h"
 
 #define TIER_MIB   64 /* of the host tier, where it is short */
@@ -259,9 +260,9 @@ what_shrinks_little_is_spilled_as_it_is(void)
 	space_end(s, p);
 }
 
-/* As fp32 does. */
+/* As fp32 does: the disk takes longer than the codec. */
 static void
-what_shrinks_by_a_little_more_is_encoded(void)
+what_shrinks_by_a_little_more_is_encoded_for_the_disk(void)
 {
 	struct sluice_space *s = cuda_test_space(device_mib(), 16, SETTINGS "auto");
 	uint64_t *p = words_make(s, WORDS_52_BITS);
@@ -272,6 +273,92 @@ what_shrinks_by_a_little_more_is_encoded(void)
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	CHECK(saved_in(s) > 0);
 	words_expect(p, data_n(), WORDS_52_BITS, rounds + 2);
+	space_end(s, p);
+}
+
+/* Rounds until such data were seen to leave. How many. */
+static unsigned
+rounds_until_seen(struct sluice_space *s, uint64_t *p,
+		  void (*run)(struct sluice_space *s, uint64_t *p))
+{
+	unsigned rounds = 0;
+
+	while (!sl_encode_may_more(s) && rounds < ROUNDS_MAX) {
+		run(s, p);
+		rounds++;
+	}
+	CHECK(sl_encode_may_more(s) && saved_out(s) == 0);
+	return rounds;
+}
+
+static void
+add_run(struct sluice_space *s, uint64_t *p)
+{
+	round_run(s, p, data_bytes);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	(void)cuda_test_residency(s, p, data_bytes); /* nothing moves any more */
+}
+
+/* Over the link it is as long as somebody finds that faster. */
+static void
+what_shrinks_by_a_little_more_crosses_the_link_as_told(void)
+{
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024, SETTINGS "auto");
+	uint64_t *p = words_make(s, WORDS_52_BITS), saved;
+	unsigned rounds = rounds_until_seen(s, p, add_run);
+
+	sl_encode_more(s, 1);
+	rounds += rounds_await(s, p);
+	sl_encode_more(s, 0);
+	add_run(s, p); /* what was on its way then */
+	saved = saved_out(s);
+	for (int round = 0; round < 2; round++)
+		add_run(s, p);
+	CHECK(saved_out(s) == saved);
+	words_expect(p, data_n(), WORDS_52_BITS, rounds + 3);
+	space_end(s, p);
+}
+
+static uint64_t sum_word, sums;
+
+static void
+sum_run(struct sluice_space *s, uint64_t *p)
+{
+	for (uint64_t at = 0; at < data_n(); at += CHUNK_N)
+		cuda_test_run(&t, s, NULL, TEST_SUM, p + at, CHUNK_N, sum_word,
+			      SLUICE_USE_READ_WRITE);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	(void)cuda_test_residency(s, p, data_bytes);
+	sums++;
+}
+
+/* What is only read has a frame, which is not as it would be made now: it is made anew when the chunk leaves. */
+static void
+frames_of_what_is_only_read_are_as_told(void)
+{
+	struct sluice_space *s = cuda_test_space(device_mib(), 1024,
+						 SETTINGS "auto,measure=1");
+	uint64_t *p = words_make(s, WORDS_52_BITS), sum = 0, saved;
+
+	sum_word = cuda_test_word(&t);
+	sums = 0;
+	for (uint64_t i = 0; i < data_n(); i++)
+		sum += word_of(i, WORDS_52_BITS);
+	(void)rounds_until_seen(s, p, sum_run);
+	sl_encode_more(s, 1);
+	for (unsigned round = 0; round < ROUNDS_MAX && !saved_in(s); round++)
+		sum_run(s, p);
+	CHECK(saved_in(s) > 0);
+	sl_encode_more(s, 0);
+	for (int round = 0; round < 3; round++)
+		sum_run(s, p);
+	saved = saved_in(s);
+	for (int round = 0; round < 2; round++)
+		sum_run(s, p);
+	CHECK(saved_in(s) == saved);
+	CHECK(cuda_test_word_read(&t, sum_word) == sums * sum);
+	words_expect(p, data_n(), WORDS_52_BITS, 0);
+	cuda_test_word_free(&t, sum_word);
 	space_end(s, p);
 }
 
@@ -432,7 +519,9 @@ main(int argc, char **argv)
 	what_is_spilled_stays_encoded(SETTINGS "auto");
 	an_idle_link_matters_only_where_nothing_is_spilled();
 	what_shrinks_little_is_spilled_as_it_is();
-	what_shrinks_by_a_little_more_is_encoded();
+	what_shrinks_by_a_little_more_is_encoded_for_the_disk();
+	what_shrinks_by_a_little_more_crosses_the_link_as_told();
+	frames_of_what_is_only_read_are_as_told();
 	data_bytes = SMALL;
 	what_is_only_read_goes_out_once();
 	nothing_is_compressed_unless_asked_for();

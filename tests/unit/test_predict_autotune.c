@@ -18,8 +18,10 @@ struct program {
 	unsigned scopes; /* of an iteration */
 	unsigned layer; /* the first half of it are layers of so many scopes, all alike; 0: none are */
 	uint64_t ns[SL_STRATEGIES];
+	unsigned percent_encoded; /* of that, if more is encoded; 0: it makes no difference */
 	uint64_t layers_plain_ns; /* of the half, without moves ahead; 0: as the rest */
 	unsigned began[SL_STRATEGIES]; /* iterations that began so */
+	unsigned encoded;              /* and with more encoded */
 	uint64_t log[LOG];
 };
 
@@ -43,11 +45,15 @@ period(struct program *p)
 }
 
 static uint64_t
-scope_ns(const struct program *p, enum sl_strategy way, int layers)
+scope_ns(const struct program *p, struct sl_autotune_way way, int layers)
 {
-	if (way != SL_STRATEGY_PLAIN || !p->layers_plain_ns)
-		return p->ns[way] / p->scopes;
-	return 2 * (layers ? p->layers_plain_ns : p->ns[way] - p->layers_plain_ns) / p->scopes;
+	uint64_t ns = p->ns[way.strategy];
+
+	if (way.encodes_more)
+		ns = ns / 100 * p->percent_encoded;
+	if (way.strategy != SL_STRATEGY_PLAIN || !p->layers_plain_ns)
+		return ns / p->scopes;
+	return 2 * (layers ? p->layers_plain_ns : ns - p->layers_plain_ns) / p->scopes;
 }
 
 /* One iteration; nothing in a stray one was ever seen before. */
@@ -57,16 +63,19 @@ iterate(struct program *p, int stray)
 	for (unsigned i = 0; i < p->scopes; i++) {
 		uint64_t number = p->number++;
 		int layers = p->layer && i < p->scopes / 2;
-		enum sl_strategy way;
+		struct sl_autotune_way way;
 
 		p->log[number % LOG] = stray    ? 1000000 + number
 				       : layers ? i % p->layer
 						: i;
+		p->trial.may_encode_more = p->percent_encoded != 0;
 		way = sl_autotune_step(&p->trial, number,
 				       sl_autotune_asks(&p->trial, number) ? period(p) : 0,
 				       p->now_ns);
-		if (!i)
-			p->began[way]++;
+		if (!i) {
+			p->began[way.strategy]++;
+			p->encoded += way.encodes_more != 0;
+		}
 		p->now_ns += scope_ns(p, way, layers);
 	}
 }
@@ -75,6 +84,7 @@ static void
 run(struct program *p, unsigned iterations)
 {
 	memset(p->began, 0, sizeof(p->began));
+	p->encoded = 0;
 	for (unsigned i = 0; i < iterations; i++)
 		iterate(p, 0);
 }
@@ -104,6 +114,44 @@ what_is_faster_is_kept(void **state)
 	run(&p, 1900);
 	run(&p, 100);
 	assert_in_range(p.began[SL_STRATEGY_PATIENT], 90, 100);
+}
+
+/* That is tried first, and strategies are tried with it and without. */
+static void
+more_is_encoded_where_that_is_faster(void **state)
+{
+	struct program p = {.scopes = 166, .ns = TAKES(400, 300, 500), .percent_encoded = 90};
+
+	(void)state;
+	run(&p, 12);
+	assert_in_range(p.encoded, 4, 8);
+	run(&p, 100);
+	run(&p, 100);
+	assert_in_range(p.encoded, 90, 100);
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 90, 100);
+	/* Other data: it takes longer now. */
+	p.percent_encoded = 110;
+	run(&p, 1900);
+	run(&p, 100);
+	assert_in_range(p.encoded, 0, 10);
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 90, 100);
+}
+
+static void
+more_is_not_encoded_where_that_is_slower(void **state)
+{
+	struct program p = {.scopes = 166, .ns = TAKES(300, 160, 400), .percent_encoded = 104};
+
+	(void)state;
+	run(&p, 200);
+	assert_in_range(p.encoded, 1, 10);
+	run(&p, 100);
+	assert_in_range(p.began[SL_STRATEGY_AHEAD], 90, 100);
+	assert_in_range(p.encoded, 0, 5);
+	/* It made no difference: it was never tried. */
+	p = (struct program){.scopes = 166, .ns = TAKES(300, 160, 400)};
+	run(&p, 300);
+	assert_int_equal(p.encoded, 0);
 }
 
 /* The passes of a training step: the first trial finds that they are faster without patience. */
@@ -138,7 +186,7 @@ lost_trial_ends_within_its_span(void **state)
 	}
 	/* Thirteen tenths of a span, a scope more, and most of an iteration as before. */
 	assert_in_range(longest, 131 * MS, 265 * MS);
-	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_PATIENT);
 }
 
 /* What was kept for layers was the wrong one for what they are part of: patience is tried before no moves ahead. */
@@ -149,7 +197,7 @@ moves_ahead_with_patience_are_tried_before_none(void **state)
 
 	(void)state;
 	run(&p, 20);
-	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_AHEAD);
 	p.scopes = 700;
 	p.ns[SL_STRATEGY_PATIENT] = 210 * MS;
 	p.ns[SL_STRATEGY_AHEAD] = 250 * MS;
@@ -221,9 +269,9 @@ a_change_is_questioned_at_once(void **state)
 	p.ns[SL_STRATEGY_PATIENT] = 160 * MS;
 	while (p.trial.trying)
 		run(&p, 1);
-	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_AHEAD);
 	run(&p, 5);
-	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_PATIENT);
 	assert_false(p.trial.trying);
 }
 
@@ -238,7 +286,7 @@ another_way_may_settle(void **state)
 		run(&p, 1);
 	p.ns[SL_STRATEGY_AHEAD] = 200 * MS;
 	run(&p, 5);
-	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_AHEAD);
 }
 
 /* It waits for room, since it may be a loop over more than there is room for. */
@@ -272,11 +320,11 @@ a_trial_comes_to_an_end(void **state)
 	(void)state;
 	while (!p.trial.trying)
 		run(&p, 1);
-	assert_int_equal(p.trial.way, SL_STRATEGY_AHEAD);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_AHEAD);
 	for (unsigned i = 0; i < 20; i++)
 		iterate(&p, 1);
 	assert_false(p.trial.trying);
-	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_PATIENT);
 	/* Another length instead. */
 	p = (struct program){.scopes = 100, .ns = TAKES(300, 290, 290)};
 	while (!p.trial.trying)
@@ -285,7 +333,7 @@ a_trial_comes_to_an_end(void **state)
 	p.ns[SL_STRATEGY_AHEAD] = 10 * MS;
 	run(&p, 7);
 	assert_false(p.trial.trying);
-	assert_int_equal(p.trial.way, SL_STRATEGY_PATIENT);
+	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_PATIENT);
 }
 
 /* Iterations of few scopes are taken together. */
@@ -357,6 +405,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_faster_is_kept),
+		cmocka_unit_test(more_is_encoded_where_that_is_faster),
+		cmocka_unit_test(more_is_not_encoded_where_that_is_slower),
 		cmocka_unit_test(moves_ahead_without_patience_are_tried_first),
 		cmocka_unit_test(lost_trial_ends_within_its_span),
 		cmocka_unit_test(moves_ahead_with_patience_are_tried_before_none),

@@ -187,10 +187,10 @@ static void
 learner_tell(struct machine *m, uint64_t what, const struct sl_predict_use *uses, size_t n)
 {
 	const struct sl_predict_launch launch = {what, uses, n};
-	const struct sl_predict_now now = {m->chunks_max * CHUNK, m->allocated, m->ns, 0};
+	const struct sl_predict_now now = {m->chunks_max * CHUNK, m->allocated, m->ns, 0, 0};
 	const struct sl_predict_moves moves = {range_fetch, range_evict, m};
 
-	m->strategy = sl_predict_follow(m->p, &launch, &now, &moves).strategy;
+	m->strategy = sl_predict_follow(m->p, &launch, &now, &moves).way.strategy;
 }
 
 static void

@@ -727,3 +727,18 @@ sl_unmapped(struct sluice_space *space, const void *addr, size_t bytes, uint64_t
 		*out = unmapped;
 	return rc;
 }
+
+void
+sl_encode_more(struct sluice_space *s, int more)
+{
+	if (sl_space_enter(s))
+		return;
+	s->encoder.more = more;
+	sl_space_unlock(s);
+}
+
+int
+sl_encode_may_more(const struct sluice_space *s)
+{
+	return atomic_load_explicit(&s->encoder.may_more, memory_order_relaxed);
+}

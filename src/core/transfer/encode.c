@@ -8,8 +8,9 @@
  * Automatic encoding asks:
  * - Is the link in use? An idle one is faster without. Where the host tier is short, the disk has fewer bytes to
  *   write and to read back, whatever the link does.
- * - Did this chunk become smaller by an eighth last time, and did nobody want it as it is? If not, it goes as it is
- *   the next 1, 2, 4 .. 64 times.
+ * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is
+ *   the next 1, 2, 4 .. 64 times. An eighth is enough where the host tier is short, and for programs of which trials
+ *   have shown it (predict/autotune.c).
  * - Does nobody want other chunks as they are, of which that was not known? Kernels that are launched for the first
  *   time do. Else all go as they are for a while.
  *
@@ -35,10 +36,12 @@
 #define STAGING_PART 50u
 #define ALWAYS_PART  8u
 #define STAGING_MAX  ((uint64_t)256 << 20)
-/* A chunk of which more than such a part is left goes as it is, and so back. To decode takes a tenth of the time of
- * the raw copy (560 and 54 GB/s on an H100), and the program's kernels wait meanwhile. With 14 gpt took 0.92 of the
- * time that it took with 12: half of what it moves is fp32, of which 0.85 are left. */
-#define WORTH_PARTS  14u /* of SL_CODEC_WORTH_ALL */
+/* A chunk of which more than such a part is left goes as it is, and so back. Kernels that decode wait for a program's
+ * that have the GPU. Of bf16 0.68 to 0.72 are left, of fp32 0.85. With 14 parts matmul took 1.06 of the raw time on
+ * an H100 (12: 1.00) and gpt 0.87 (12: 0.90). The disk takes ten times as long as the kernels. More parts would take
+ * more staging, and tensors have nothing between 0.87 and 1. */
+#define SMALL_PARTS  12u /* of SL_CODEC_WORTH_ALL */
+#define MEDIUM_PARTS 14u
 
 /* Blocks on the driver, and on kernels. */
 static int
@@ -51,7 +54,7 @@ encoder_make(struct sluice_space *s)
 	if (staging > STAGING_MAX)
 		staging = STAGING_MAX;
 	rc = s->device->codec->prepare(s->device, s->config.large_chunk_bytes, staging,
-				       always ? SL_CODEC_WORTH_ALL : WORTH_PARTS);
+				       always ? SL_CODEC_WORTH_ALL : MEDIUM_PARTS);
 	if (rc)
 		sl_log_once("encode", SL_INFO, "encode",
 			    "%s: what crosses the link is not compressed",
@@ -106,10 +109,47 @@ host_is_short(const struct sluice_space *s, uint64_t bytes)
 	return s->host.settled_bytes + bytes > s->host.budget_bytes;
 }
 
+/* The largest that is worth it, of a chunk of so many bytes. */
+SL_HELD static enum sl_encode_size
+size_worth(const struct sluice_space *s, uint64_t bytes)
+{
+	if (s->config.compress == SLUICE_COMPRESS_ALWAYS)
+		return SL_ENCODE_LARGE;
+	return s->encoder.more || host_is_short(s, bytes) ? SL_ENCODE_MEDIUM
+							  : SL_ENCODE_SMALL;
+}
+
+unsigned
+sl_encode_worth(const struct sluice_space *s, uint64_t bytes)
+{
+	static const unsigned parts[] = {
+		[SL_ENCODE_SMALL] = SMALL_PARTS, [SL_ENCODE_MEDIUM] = MEDIUM_PARTS, [SL_ENCODE_LARGE] = SL_CODEC_WORTH_ALL};
+
+	return parts[size_worth(s, bytes)];
+}
+
+/* It went as it was for nothing else than its size, and that counts as small now. */
+SL_HELD static int
+encode_skips(const struct sl_chunk *c)
+{
+	return c->encode_skips &&
+	       (c->encode_size == SL_ENCODE_UNKNOWN ||
+		c->encode_size > size_worth(c->region->space, c->region->chunk_bytes));
+}
+
 int
 sl_encode_runs(const struct sluice_space *s)
 {
 	return s->encoder.state == SL_ENCODER_READY && !s->own_stops;
+}
+
+/* The same, where something is to be encoded. */
+SL_HELD static int
+encoder_runs(struct sluice_space *s)
+{
+	if (s->encoder.state == SL_ENCODER_IDLE && !s->own_stops)
+		encoder_begin(s);
+	return sl_encode_runs(s);
 }
 
 int
@@ -119,10 +159,8 @@ sl_encode_pays(struct sl_chunk *c)
 	struct sluice_space *s = r->space;
 	const struct sl_device *dev = s->device;
 
-	if (s->encoder.state == SL_ENCODER_IDLE && !s->own_stops)
-		encoder_begin(s);
 	/* Whoever writes a file needs its bytes as they are. An extent has a whole chunk's. */
-	if (!sl_encode_runs(s) || s->moved_out || r->store ||
+	if (!encoder_runs(s) || s->moved_out || r->store ||
 	    r->population != SLUICE_POPULATE_CHUNK ||
 	    sl_chunk_valid_bytes(c) != r->chunk_bytes)
 		return 0;
@@ -132,7 +170,7 @@ sl_encode_pays(struct sl_chunk *c)
 		s->encoder.rests--;
 		return 0;
 	}
-	if (c->encode_skips) {
+	if (encode_skips(c)) {
 		c->encode_skips--;
 		return 0;
 	}
@@ -147,10 +185,17 @@ sl_encode_pays_kept(struct sl_chunk *c)
 	const struct sl_host *h = c->host;
 	const struct sl_device *dev = c->region->space->device;
 
-	return h && !h->frame->encoded_bytes && sl_encode_runs(c->region->space) &&
-	       !c->encode_skips &&
+	return h && !h->frame->encoded_bytes && encoder_runs(c->region->space) &&
+	       !encode_skips(c) &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) &&
 	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_ENCODES)) && sl_encode_pays(c);
+}
+
+int
+sl_encode_is_large(const struct sl_chunk *c)
+{
+	return sl_host_is_encoded(c) &&
+	       c->encode_size > size_worth(c->region->space, c->region->chunk_bytes);
 }
 
 /* It was not worth it, or was. */
@@ -168,8 +213,15 @@ void
 sl_encoded(struct sl_chunk *c, const struct sl_host *h)
 {
 	uint64_t bytes = h->frame->encoded_bytes, raw = h->frame->bytes;
+	uint64_t part = raw / SL_CODEC_WORTH_ALL, would = h->frame->would_bytes;
 
 	encode_learn(c, bytes != 0);
+	c->encode_size = would <= part * SMALL_PARTS    ? SL_ENCODE_SMALL
+			 : would <= part * MEDIUM_PARTS ? SL_ENCODE_MEDIUM
+							: SL_ENCODE_LARGE;
+	if (c->encode_size == SL_ENCODE_MEDIUM)
+		atomic_store_explicit(&c->region->space->encoder.may_more, 1,
+				      memory_order_relaxed);
 	if (bytes)
 		sl_count(c->region->space, SLUICE_COUNTER_COMPRESS_OUT_SAVED, raw - bytes);
 }
@@ -203,6 +255,7 @@ sl_encode_unwanted(struct sl_chunk *c)
 		c->region->space->encoder.rests = RESTS;
 	c->encode_step = STEP_MAX;
 	c->encode_skips = 1u << (STEP_MAX - 1);
+	c->encode_size = SL_ENCODE_UNKNOWN;
 }
 
 int

@@ -156,7 +156,7 @@ evict_arrived(void *cookie, int rc)
 								: SL_CHUNK_EMPTY);
 		sl_host_put(h);
 	} else {
-		if (h->encodes)
+		if (h->worth_parts)
 			sl_encoded(c, h);
 		evict_place(c, SL_EVICT_ROOM);
 	}
@@ -170,7 +170,7 @@ encode_start(struct sl_chunk *c, struct sl_host *h)
 	struct sl_device *dev = c->region->space->device;
 
 	return dev->codec->absent_start(dev, sl_chunk_addr(c), c->region->chunk_bytes,
-					h->frame, evict_arrived, h);
+					h->worth_parts, h->frame, evict_arrived, h);
 }
 
 /* Encoded, if it is to be and can be. */
@@ -179,9 +179,9 @@ copy_start(struct sl_chunk *c, struct sl_host *h)
 {
 	struct sl_device *dev = c->region->space->device;
 
-	if (h->encodes && !encode_start(c, h))
+	if (h->worth_parts && !encode_start(c, h))
 		return 0;
-	h->encodes = 0;
+	h->worth_parts = 0;
 	return dev->async->absent_start(dev, sl_chunk_addr(c), c->region->chunk_bytes,
 					h->frame, evict_arrived, h);
 }
@@ -197,7 +197,7 @@ evict_start(struct sl_chunk *c, struct sl_host *h, enum sl_evict_why why, int en
 	int rc;
 
 	r->busy++;
-	h->encodes = encodes;
+	h->worth_parts = encodes ? sl_encode_worth(s, r->chunk_bytes) : 0;
 	sl_space_unlock(s);
 	rc = start(c, h);
 	sl_space_lock(s);
@@ -466,7 +466,8 @@ chunk_evict(struct sl_chunk *c, enum sl_evict_why why, const char *asker, const 
 		rc = evict_pages_drop(c);
 	else if (!evict_copies(c))
 		rc = evict_drop(c);
-	else if (!sl_dirty_hash_unchanged(c))
+	else if (!sl_dirty_hash_unchanged(c) ||
+		 (why == SL_EVICT_ROOM && sl_encode_is_large(c)))
 		rc = evict_copy(c, why);
 	else if (why == SL_EVICT_ROOM && sl_encode_pays_kept(c))
 		rc = evict_encode(c);

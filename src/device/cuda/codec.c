@@ -128,9 +128,9 @@ _Static_assert(sizeof(struct sl_codec_job) <= JOB_BYTES, "a job's place in stagi
 
 /* What takes more when it is encoded goes as it is; so does what does not fit into its frame. */
 static uint64_t
-most_bytes_of(const struct cuda_codec *codec, uint64_t bytes)
+most_bytes_of(uint64_t bytes, unsigned worth_parts)
 {
-	uint64_t most = bytes / SL_CODEC_WORTH_ALL * codec->worth_parts;
+	uint64_t most = bytes / SL_CODEC_WORTH_ALL * worth_parts;
 
 	return most < bytes ? most : bytes - 1;
 }
@@ -145,7 +145,7 @@ blocks_of(uint64_t bytes)
 static uint64_t
 plans_at(const struct cuda_codec *codec)
 {
-	return sl_round_up(most_bytes_of(codec, codec->chunk_bytes), JOB_BYTES);
+	return sl_round_up(most_bytes_of(codec->chunk_bytes, codec->most_parts), JOB_BYTES);
 }
 
 /* The table and the job are behind the plans. */
@@ -235,10 +235,10 @@ job_put(struct cuda *cuda, struct cu_stream *stream, const struct cuda_staged *s
 			stream, params, NULL);
 }
 
-/* Encode bytes at raw into a piece of staging, and drain that to host memory. */
+/* Encode bytes at raw into a piece of staging, if they become at most most_bytes, and drain that to host memory. */
 static int
 encode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t raw,
-	      uint64_t bytes, const void *drain, uint64_t number)
+	      uint64_t bytes, uint64_t most_bytes, const void *drain, uint64_t number)
 {
 	struct cuda_codec *codec = &cuda->codec;
 	struct sl_codec_job job = {.raw = raw,
@@ -246,7 +246,7 @@ encode_launch(struct cuda *cuda, const struct cuda_staged *staged, uint64_t raw,
 				   .plans = staged->plans,
 				   .table = staged->table,
 				   .drain = (uintptr_t)drain,
-				   .encoded_bytes = most_bytes_of(codec, bytes),
+				   .encoded_bytes = most_bytes,
 				   .n_blocks = blocks_of(bytes),
 				   .check = 1};
 	uint32_t grid = SL_CODEC_GRID(job.n_blocks);
@@ -293,7 +293,8 @@ kernels_warm(struct cuda *cuda, void *drain)
 			  codec->encodes);
 
 	if (!rc)
-		rc = encode_launch(cuda, staged, raw, SL_CODEC_BLOCK_BYTES, drain, 0);
+		rc = encode_launch(cuda, staged, raw, SL_CODEC_BLOCK_BYTES,
+				   SL_CODEC_BLOCK_BYTES - 1, drain, 0);
 	if (!rc)
 		rc = CUDA_TRY(cuda, cuStreamSynchronize, codec->drains);
 	if (!rc)
@@ -335,7 +336,7 @@ codec_make(struct cuda *cuda, unsigned n_staged)
 /* codec->lock held. */
 static int
 codec_prepare(struct cuda *cuda, uint64_t chunk_bytes, uint64_t staging_bytes,
-	      unsigned worth_parts)
+	      unsigned most_parts)
 {
 	struct cuda_codec *codec = &cuda->codec;
 	unsigned n;
@@ -347,7 +348,7 @@ codec_prepare(struct cuda *cuda, uint64_t chunk_bytes, uint64_t staging_bytes,
 	if (codec->ready)
 		return 0;
 	codec->chunk_bytes = chunk_bytes;
-	codec->worth_parts = worth_parts;
+	codec->most_parts = most_parts;
 	n = staged_fit(codec, staging_bytes);
 	if (n < 2)
 		return sl_fail(-ENOSPC, "device: %llu bytes of staging do not hold two chunks of %llu",
@@ -364,7 +365,7 @@ codec_prepare(struct cuda *cuda, uint64_t chunk_bytes, uint64_t staging_bytes,
 
 int
 sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t staging_bytes,
-		      unsigned worth_parts)
+		      unsigned most_parts)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	int rc = sl_cuda_enter(cuda);
@@ -372,7 +373,7 @@ sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes, uint64_t stag
 	if (rc)
 		return rc;
 	sl_mutex_lock(&cuda->codec.lock);
-	rc = codec_prepare(cuda, chunk_bytes, staging_bytes, worth_parts);
+	rc = codec_prepare(cuda, chunk_bytes, staging_bytes, most_parts);
 	sl_mutex_unlock(&cuda->codec.lock);
 	sl_cuda_leave(cuda);
 	return rc;
@@ -440,12 +441,12 @@ static void
 coded_done(struct cuda_pending *pending, int rc)
 {
 	struct cuda_out *out = (struct cuda_out *)pending;
-	struct cuda_codec *codec = &out->cuda->codec;
-	uint32_t units = answer_of(codec, SL_ENCODES, pending->number)->units;
+	uint32_t units = answer_of(&out->cuda->codec, SL_ENCODES, pending->number)->units;
 	uint32_t n_blocks = blocks_of(out->bytes);
 
 	out->frame->encoded_bytes = 0;
-	if (!rc && !sl_codec_is_stored(n_blocks, units, most_bytes_of(codec, out->bytes)))
+	out->frame->would_bytes = sl_codec_coded_bytes(n_blocks, units);
+	if (!rc && !sl_codec_is_stored(n_blocks, units, out->most_bytes))
 		out->frame->encoded_bytes = sl_codec_coded_bytes(n_blocks, units);
 	sl_cuda_move_ended(out->cuda, SL_ENCODES, pending->number);
 	encode_unclaim(out->cuda);
@@ -469,7 +470,7 @@ encode_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence aft
 	if (!rc)
 		rc = sl_cuda_fence_gate(cuda, codec->encodes, after);
 	if (!rc)
-		rc = encode_launch(cuda, staged, slab->alias, out->bytes,
+		rc = encode_launch(cuda, staged, slab->alias, out->bytes, out->most_bytes,
 				   out->frame->data, number);
 	if (!rc)
 		rc = sl_cuda_move_number(cuda, SL_ENCODES, number, codec->drains, slab);
@@ -495,8 +496,8 @@ coded_enqueue(struct cuda_out *out, struct cuda_slab *slab, struct sl_fence afte
 
 int
 sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
-			   struct sl_frame *frame, void (*done)(void *cookie, int rc),
-			   void *cookie)
+			   unsigned worth_parts, struct sl_frame *frame,
+			   void (*done)(void *cookie, int rc), void *cookie)
 {
 	struct cuda *cuda = sl_cuda_of(dev);
 	struct cuda_codec *codec = &cuda->codec;
@@ -504,11 +505,12 @@ sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
 				      .cuda = cuda,
 				      .frame = frame,
 				      .bytes = bytes,
+				      .most_bytes = most_bytes_of(bytes, worth_parts),
 				      .done = done,
 				      .cookie = cookie};
 	int rc;
 
-	if (codec->ready <= 0 || bytes > codec->chunk_bytes)
+	if (codec->ready <= 0 || bytes > codec->chunk_bytes || worth_parts > codec->most_parts)
 		return sl_fail(-ENOTSUP,
 			       "device: compression was not set up for chunks of %llu",
 			       (unsigned long long)bytes);

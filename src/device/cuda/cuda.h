@@ -103,7 +103,8 @@ struct cuda_out {
 	struct cuda_pending pending; /* first */
 	struct cuda *cuda;
 	struct sl_frame *frame;
-	uint64_t bytes; /* of the chunk */
+	uint64_t bytes;      /* of the chunk */
+	uint64_t most_bytes; /* what takes more when it is encoded goes as it is */
 	void (*done)(void *cookie, int rc);
 	void *cookie;
 };
@@ -200,14 +201,14 @@ struct cuda_codec {
 	struct cuda_staged *staged;               /* first those of the way out */
 	unsigned n_out, n_in;
 	uint64_t chunk_bytes; /* the largest chunk that fits */
-	unsigned worth_parts; /* as prepare() of struct sl_device_codec */
+	unsigned most_parts;  /* as prepare() of struct sl_device_codec */
 	struct {
 		uint64_t bytes, handle, alias;
 	} staging;
 	void *answers; /* pinned: of encode n at n % SL_CUDA_MOVES, then of decodes */
 	unsigned next_in;
-	unsigned n_encodes;          /* on their way, until they are told */
-	uint64_t encoded;            /* the last of them that the GPU is known to have done, told or not */
+	unsigned n_encodes; /* on their way, until they are told */
+	uint64_t encoded; /* the last of them that the GPU is known to have done, told or not */
 	uint64_t first_ns;           /* since when the one after that is the first */
 	struct cuda_queue out_queue; /* of the completer outs */
 	struct cuda_queue in_queue;  /* of the completer streams */
@@ -429,10 +430,10 @@ void sl_cuda_hash_wait(struct cuda *cuda, const struct cuda_slab *slab);
 void sl_cuda_codec_init(struct cuda *cuda);
 void sl_cuda_codec_fini(struct cuda *cuda); /* no move is under way */
 int sl_cuda_codec_prepare(struct sl_device *dev, uint64_t chunk_bytes,
-			  uint64_t staging_bytes, unsigned worth_parts);
+			  uint64_t staging_bytes, unsigned most_parts);
 int sl_cuda_codec_absent_start(struct sl_device *dev, void *addr, uint64_t bytes,
-			       struct sl_frame *frame, void (*done)(void *cookie, int rc),
-			       void *cookie);
+			       unsigned worth_parts, struct sl_frame *frame,
+			       void (*done)(void *cookie, int rc), void *cookie);
 int sl_cuda_codec_pack(struct sl_device *dev, struct sl_frame *frame,
 		       struct sl_frame **packed);
 int sl_cuda_codec_decode(struct sl_device *dev, const struct sl_frame *frame,
