@@ -198,6 +198,7 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 		PL_COUNT(follows_hit, 1);
 		PL_COUNT(follows_idle, answer.way.strategy == SL_STRATEGY_PLAIN);
 		PL_COUNT(follows_patient, answer.way.strategy == SL_STRATEGY_PATIENT);
+		PL_COUNT(follows_encoding, answer.way.encodes_more);
 	} else if (answer.compared) {
 		PL_COUNT(follows_miss, 1);
 	}

@@ -190,6 +190,47 @@ fitting(void)
 	return 0;
 }
 
+/* 52 bits of a word are random, so that it shrinks by an eighth, and no more. */
+static uint64_t
+random_word(uint64_t i)
+{
+	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull;
+
+	x ^= x >> 29;
+	x *= 0xbf58476d1ce4e5b9ull;
+	return (x ^ x >> 32) >> 12;
+}
+
+/* Over somewhat more such data than the device holds. */
+static int
+shrinking_by_little(void)
+{
+	enum { BLOCKS = 120, ROUNDS = 14 };
+	uint64_t block[BLOCKS], *data = malloc(WORDS * 8);
+	struct work w;
+
+	CHECK(data);
+	work_start(&w, BLOCKS * 7 / 4, 1024);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		for (uint64_t k = 0; k < WORDS; k++)
+			data[k] = random_word(i * WORDS + k);
+		OK(w.cuMemAlloc_v2(&block[i], WORDS * 8));
+		OK(w.cuMemcpyHtoDAsync_v2(block[i], data, WORDS * 8, NULL));
+	}
+	for (unsigned number = 0; number < ROUNDS; number++)
+		for (unsigned i = 0; i < BLOCKS; i++)
+			work_launch(&w, WORK_ADD, NULL, block[i], WORDS, 1);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		OK(w.cuMemcpyDtoHAsync_v2(data, block[i], WORDS * 8, NULL));
+		OK(w.cuStreamSynchronize(NULL));
+		for (uint64_t k = 0; k < WORDS; k++)
+			CHECK(data[k] == random_word(i * WORDS + k) + ROUNDS);
+	}
+	free(data);
+	work_end(&w);
+	return 0;
+}
+
 static void
 hits_expect(const char *name, uint64_t hits, uint64_t misses, uint64_t misses_most)
 {
@@ -218,6 +259,7 @@ main(void)
 		hits_expect("steady", most, 0, 1);
 		scenario_expect("steady", "counters", "follows_patient", LAUNCHES,
 				UINT64_MAX);
+		scenario_expect("steady", "counters", "follows_encoding", 0, 0);
 		scenario("moving", moving_about, "arguments=trust");
 		hits_expect("moving", most, 0, 1);
 		scenario("growing", growing, "arguments=trust");
@@ -228,6 +270,15 @@ main(void)
 		scenario_expect("fitting", "counters", "follows_patient", hits, hits);
 		scenario("emptying", emptying, "arguments=trust,follow=always");
 		scenario_expect("emptying", "counters", "follows_idle", 0, 0);
+		/* Whether it is faster to encode what shrinks by little is tried, too. */
+		setenv("SLUICE_COMPRESS", "auto", 1);
+		setenv("SLUICE_LARGE_CHUNK", "2M", 1);
+		setenv("CUDA_STANDIN_DEVICE_BYTES", "1G", 1);
+		scenario("little", shrinking_by_little, "arguments=trust");
+		scenario_expect("little", "counters", "follows_encoding", 1, UINT64_MAX);
+		unsetenv("SLUICE_COMPRESS");
+		unsetenv("SLUICE_LARGE_CHUNK");
+		unsetenv("CUDA_STANDIN_DEVICE_BYTES");
 		scenario("straying", straying, "arguments=trust");
 		hits_expect("straying", most / 2, 2, most / 2);
 	}
