@@ -155,13 +155,13 @@ struct sl_host {
 	struct sl_chunk *chunk;
 	struct sl_host *prev, *next; /* host list */
 	enum sl_host_list list;
-	int settled;          /* counts to the host budget; else to staging */
-	int active;           /* counted in host.staging_active */
-	unsigned worth_parts; /* its copy out goes by way of the codec, if so many of SL_CODEC_WORTH_ALL are left; 0: it does not */
-	int let_go;           /* free the frame when the write completes */
-	int write_counter;    /* enum sluice_counter of the write in flight */
-	uint64_t event;       /* of its move or I/O: events.h */
-	uint32_t run_next;    /* partial write: next page to look at */
+	int settled; /* counts to the host budget; else to staging */
+	int active;  /* counted in host.staging_active */
+	unsigned worth_parts; /* it leaves encoded, if that leaves so many of SL_CODEC_WORTH_ALL; 0: as it is */
+	int let_go;        /* free the frame when the write completes */
+	int write_counter; /* enum sluice_counter of the write in flight */
+	uint64_t event;    /* of its move or I/O: events.h */
+	uint32_t run_next; /* partial write: next page to look at */
 	struct sl_io io;
 	struct sl_extent spare; /* extent for a first spill, allocated outside the lock */
 };

@@ -9,8 +9,8 @@
  * - Is the link in use? An idle one is faster without. Where the host tier is short, the disk has fewer bytes to
  *   write and to read back, whatever the link does.
  * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is
- *   the next 1, 2, 4 .. 64 times. An eighth is enough where the host tier is short, and for programs of which trials
- *   have shown it (predict/autotune.c).
+ *   the next 1, 2, 4 .. 64 times. An eighth is enough where the disk has taken part, or is about to, and for programs
+ *   of which trials have shown it (predict/autotune.c).
  * - Does nobody want other chunks as they are, of which that was not known? Kernels that are launched for the first
  *   time do. Else all go as they are for a while.
  *
@@ -115,8 +115,9 @@ size_worth(const struct sluice_space *s, uint64_t bytes)
 {
 	if (s->config.compress == SLUICE_COMPRESS_ALWAYS)
 		return SL_ENCODE_LARGE;
-	return s->encoder.more || host_is_short(s, bytes) ? SL_ENCODE_MEDIUM
-							  : SL_ENCODE_SMALL;
+	return s->encoder.more || s->spilled_bytes || host_is_short(s, bytes)
+		       ? SL_ENCODE_MEDIUM
+		       : SL_ENCODE_SMALL;
 }
 
 unsigned
@@ -179,23 +180,32 @@ sl_encode_pays(struct sl_chunk *c)
 	       !sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_IN));
 }
 
+/* Nothing else waits for the way out. */
+static int
+outs_are_idle(const struct sl_device *dev)
+{
+	return sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) &&
+	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_ENCODES));
+}
+
 int
 sl_encode_pays_kept(struct sl_chunk *c)
 {
+	struct sluice_space *s = c->region->space;
 	const struct sl_host *h = c->host;
-	const struct sl_device *dev = c->region->space->device;
 
-	return h && !h->frame->encoded_bytes && encoder_runs(c->region->space) &&
-	       !encode_skips(c) &&
-	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_COPIES_OUT)) &&
-	       sl_fence_is_done(dev, sl_fence_newest(dev, SL_ENCODES)) && sl_encode_pays(c);
+	return h && !h->frame->encoded_bytes && encoder_runs(s) && !encode_skips(c) &&
+	       outs_are_idle(s->device) && sl_encode_pays(c);
 }
 
 int
 sl_encode_is_large(const struct sl_chunk *c)
 {
+	const struct sluice_space *s = c->region->space;
+
 	return sl_host_is_encoded(c) &&
-	       c->encode_size > size_worth(c->region->space, c->region->chunk_bytes);
+	       c->encode_size > size_worth(s, c->region->chunk_bytes) &&
+	       outs_are_idle(s->device);
 }
 
 /* It was not worth it, or was. */
@@ -212,6 +222,7 @@ encode_learn(struct sl_chunk *c, int worth)
 void
 sl_encoded(struct sl_chunk *c, const struct sl_host *h)
 {
+	struct sluice_space *s = c->region->space;
 	uint64_t bytes = h->frame->encoded_bytes, raw = h->frame->bytes;
 	uint64_t part = raw / SL_CODEC_WORTH_ALL, would = h->frame->would_bytes;
 
@@ -219,11 +230,10 @@ sl_encoded(struct sl_chunk *c, const struct sl_host *h)
 	c->encode_size = would <= part * SMALL_PARTS    ? SL_ENCODE_SMALL
 			 : would <= part * MEDIUM_PARTS ? SL_ENCODE_MEDIUM
 							: SL_ENCODE_LARGE;
-	if (c->encode_size == SL_ENCODE_MEDIUM)
-		atomic_store_explicit(&c->region->space->encoder.may_more, 1,
-				      memory_order_relaxed);
+	if (c->encode_size == SL_ENCODE_MEDIUM && s->config.compress == SLUICE_COMPRESS_AUTO)
+		atomic_store_explicit(&s->encoder.may_more, 1, memory_order_relaxed);
 	if (bytes)
-		sl_count(c->region->space, SLUICE_COUNTER_COMPRESS_OUT_SAVED, raw - bytes);
+		sl_count(s, SLUICE_COUNTER_COMPRESS_OUT_SAVED, raw - bytes);
 }
 
 void

@@ -466,11 +466,12 @@ chunk_evict(struct sl_chunk *c, enum sl_evict_why why, const char *asker, const 
 		rc = evict_pages_drop(c);
 	else if (!evict_copies(c))
 		rc = evict_drop(c);
-	else if (!sl_dirty_hash_unchanged(c) ||
-		 (why == SL_EVICT_ROOM && sl_encode_is_large(c)))
+	else if (!sl_dirty_hash_unchanged(c))
 		rc = evict_copy(c, why);
 	else if (why == SL_EVICT_ROOM && sl_encode_pays_kept(c))
 		rc = evict_encode(c);
+	else if (why == SL_EVICT_ROOM && sl_encode_is_large(c))
+		rc = evict_copy(c, why);
 	else
 		rc = evict_drop(c);
 	if (rc) {

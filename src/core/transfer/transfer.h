@@ -92,7 +92,7 @@ int sl_encode_runs(const struct sluice_space *s) SL_HELD;
 int sl_encode_pays(struct sl_chunk *c) SL_HELD;
 /* The same of a chunk whose contents are also in its frame, which it is about to keep. */
 int sl_encode_pays_kept(struct sl_chunk *c) SL_HELD;
-/* Whether its frame, which is encoded, is larger than what it is worth to encode now. */
+/* Whether its frame, which is encoded, is larger than what it is worth to encode now, and could be made anew. */
 int sl_encode_is_large(const struct sl_chunk *c) SL_HELD;
 /* It is worth it to have encoded so many bytes if so many parts of SL_CODEC_WORTH_ALL are left. */
 unsigned sl_encode_worth(const struct sluice_space *s, uint64_t bytes) SL_HELD;
