@@ -39,14 +39,6 @@ warp_sum(uint32_t value)
 }
 
 static __device__ uint32_t
-warp_max(uint32_t value)
-{
-	for (uint32_t d = 16; d; d /= 2)
-		value = max(value, __shfl_xor_sync(ALL, value, d));
-	return value;
-}
-
-static __device__ uint32_t
 warp_min(uint32_t value)
 {
 	for (uint32_t d = 16; d; d /= 2)

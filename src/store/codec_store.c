@@ -295,18 +295,18 @@ pieces_write(struct codec_store *cs, struct sl_io *io)
 static void
 encoded_write(struct codec_store *cs, struct sl_io *io)
 {
-	size_t each = io->pieces ? io->piece_bytes : io->bytes, at;
+	size_t each = io->pieces ? io->piece_bytes : io->bytes, bytes = 0;
 
 	io->encoded_sum = 0;
-	for (at = 0; at < io->encoded_bytes; at += each) {
-		void *buf = io->pieces ? io->pieces[at / each] : io->buf;
-		size_t left = io->encoded_bytes - at;
+	while (bytes < io->encoded_bytes) {
+		void *buf = io->pieces ? io->pieces[bytes / each] : io->buf;
+		size_t left = io->encoded_bytes - bytes;
 		size_t n = left > each ? each : extent_pad(buf, left);
 
-		io->encoded_sum += sl_codec_checksum(buf, n, at);
+		io->encoded_sum += sl_codec_checksum(buf, n, bytes);
+		bytes += n;
 	}
-	io->encoded_bytes = (io->encoded_bytes + SL_STORE_ALIGN - 1) / SL_STORE_ALIGN *
-			    SL_STORE_ALIGN;
+	io->encoded_bytes = bytes; /* whole pages */
 	if (io->pieces)
 		pieces_write(cs, io);
 	else

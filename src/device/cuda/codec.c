@@ -394,11 +394,11 @@ encodes_stall(struct cuda *cuda, uint64_t now)
 	uint64_t told = atomic_load_explicit(&line->done, memory_order_acquire);
 	uint64_t before;
 
+	if (now - codec->first_ns < STALL_NS)
+		return 0;
 	if (codec->encoded < told)
 		codec->encoded = told;
 	before = codec->encoded;
-	if (now - codec->first_ns < STALL_NS)
-		return 0;
 	while (codec->encoded < issued &&
 	       !cuda->driver->cuEventQuery(
 		       codec->event[0][(codec->encoded + 1) % SL_CUDA_MOVES]))
