@@ -248,6 +248,8 @@ struct cuda {
 	/* atomic: relaxed: who sees it late is refused once more. */
 	_Atomic int registers_nothing; /* the driver refuses to register memory */
 	struct sl_mutex registering;   /* of one frame at a time; a leaf */
+	char *addresses;               /* registering: of frames to come */
+	uint64_t addresses_bytes;
 	struct cuda_ahead ahead;
 	struct cuda_moves moves;
 	struct cuda_hash hash;
@@ -329,6 +331,8 @@ sl_cuda_class_bytes(int class)
  * no more, or the driver cannot pin it. Blocks while the kernel makes pages. Context entered. */
 int sl_cuda_pinned_make(struct cuda *cuda, uint64_t bytes, void **out) SL_MUST_CHECK;
 void sl_cuda_pinned_free(struct cuda *cuda, void *data, uint64_t bytes);
+/* No more is to be made, or cuda->registering is held: addresses that no frame got go back. */
+void sl_cuda_pinned_end(struct cuda *cuda);
 
 /* ahead.c */
 void sl_cuda_ahead_init(struct cuda *cuda);

@@ -540,4 +540,5 @@ sl_cuda_pools_fini(struct cuda *cuda)
 		while ((slab = slab_pop(cuda, class, 0)))
 			slab_destroy(cuda, slab);
 	}
+	sl_cuda_pinned_end(cuda);
 }
