@@ -6,8 +6,8 @@
  * smaller is written as it is, and requests of such data go straight to the wrapped store.
  *
  * What comes encoded is written so. It may be read so, too: then a checksum of the encoded bytes tells damage, and
- * nobody decodes here. Such requests are passed on to the wrapped store, as many as there are: it has the queue that
- * keeps the disk busy. A coder only computes the checksum, before the write or after the read.
+ * nobody decodes here. Such requests are passed on to the wrapped store in pieces, as many as there are: it has the
+ * queue that keeps the disk busy. A coder only computes checksums, before a piece is written or after it was read.
  *
  * Coders are threads that take a request, encode or decode in a buffer of their own, and wait for the
  * wrapped store. They, and their buffers, are the bound on such requests under way; more are queued. A
@@ -28,6 +28,10 @@
 
 /* A thread encodes 0.6 to 1 GB/s (docs/benchmarks.md), a disk writes 1 to 7. */
 #define CODERS_MAX 4u
+
+/* Of what comes encoded or stays so, unless it is in smaller ones. A checksum of one takes 2 ms, and the disk reads or
+ * writes others meanwhile. The kernel cuts them smaller still. */
+#define PIECE_BYTES ((size_t)8 << 20)
 
 /* auto: a chunk is encoded if one block in 16 of it becomes smaller than 15/16. The sample costs a 32nd of
  * encoding all, of which the plan is half. What shrinks only elsewhere is written as it is. */
@@ -197,120 +201,109 @@ coders_queue(struct codec_store *cs, struct sl_io *io)
 	sl_mutex_unlock(&cs->lock);
 }
 
-/* On a thread of the wrapped store. */
-static void
-passed_done(struct sl_io *io)
-{
-	io->bytes = io->outer_bytes;
-	io->done = io->outer_done;
-	io->past_end = 0;
-	if (io->op == SL_IO_WRITE || io->result) {
-		io->done(io);
-		return;
-	}
-	io->has_arrived = 1;
-	coders_queue((struct codec_store *)io->outer, io);
-}
-
-/* Its encoded bytes, by the wrapped store itself. */
-static void
-encoded_pass(struct codec_store *cs, struct sl_io *io)
-{
-	io->outer = &cs->store;
-	io->outer_bytes = io->bytes;
-	io->outer_done = io->done;
-	io->bytes = io->encoded_bytes;
-	io->done = passed_done;
-	sl_store_submit(cs->inner, &io, 1);
-}
-
-static void
-encoded_arrived(struct codec_store *cs, struct sl_io *io)
-{
-	if (sl_codec_checksum(io->buf, io->encoded_bytes, 0) != io->encoded_sum)
-		io->result = extent_damaged(
-			cs, io, "the checksum of the encoded bytes does not match");
-	io->is_encoded = 1;
-	io->done(io);
-}
-
-/* A request for each piece of one. */
-struct piece_writes {
+/* An encoded request, in several of the wrapped store's. */
+struct in_pieces {
 	struct codec_store *store;
 	struct sl_io *io;
-	unsigned left; /* of store->lock */
+	uint64_t sum;  /* of store->lock: of what was read */
+	unsigned left; /* likewise */
 	int result;    /* likewise */
 	struct sl_io piece[];
 };
 
+/* One of them is over; sum: its checksum if it was read. */
 static void
-piece_done(struct sl_io *piece)
+piece_over(struct in_pieces *in, int result, uint64_t sum)
 {
-	struct piece_writes *w = piece->arg;
-	struct sl_io *io = w->io;
+	struct codec_store *cs = in->store;
+	struct sl_io *io = in->io;
 	int is_last;
 
-	sl_mutex_lock(&w->store->lock);
-	if (piece->result)
-		w->result = piece->result;
-	is_last = !--w->left;
-	sl_mutex_unlock(&w->store->lock);
+	sl_mutex_lock(&cs->lock);
+	if (result)
+		in->result = result;
+	in->sum += sum;
+	is_last = !--in->left;
+	sl_mutex_unlock(&cs->lock);
 	if (!is_last)
 		return;
-	io->result = w->result;
-	free(w);
+	io->result = in->result;
+	if (io->op == SL_IO_READ && !io->result) {
+		io->is_encoded = 1;
+		if (in->sum != io->encoded_sum)
+			io->result = extent_damaged(
+				cs, io, "the checksum of the encoded bytes does not match");
+	}
+	free(in);
 	io->done(io);
 }
 
+/* On a thread of the wrapped store. */
 static void
-pieces_write(struct codec_store *cs, struct sl_io *io)
+piece_done(struct sl_io *piece)
 {
-	size_t bytes = io->encoded_bytes, each = io->piece_bytes;
-	unsigned n = (unsigned)((bytes + each - 1) / each);
-	struct piece_writes *w = NULL;
+	struct in_pieces *in = piece->arg;
 
-	if (!sl_fault_point("codec.pieces"))
-		w = sl_calloc(1, sizeof(*w) + n * sizeof(w->piece[0]));
-	if (!w) {
-		io->result = sl_fail(-ENOMEM, "codec: no memory to write %u pieces", n);
-		io->done(io);
+	if (piece->op == SL_IO_WRITE || piece->result) {
+		piece_over(in, piece->result, 0);
 		return;
 	}
-	*w = (struct piece_writes){.store = cs, .io = io, .left = n};
-	for (unsigned i = 0; i < n; i++)
-		w->piece[i] = (struct sl_io){.op = SL_IO_WRITE,
-					     .class = io->class,
-					     .buf = io->pieces[i],
-					     .offset = io->offset + i * each,
-					     .bytes = i + 1 < n ? each : bytes - i * each,
-					     .done = piece_done,
-					     .arg = w};
-	for (unsigned i = 0; i < n; i++) { /* with the last one w is gone */
-		struct sl_io *piece = &w->piece[i];
-
-		sl_store_submit(cs->inner, &piece, 1);
-	}
+	piece->has_arrived = 1;
+	coders_queue(in->store, piece);
 }
 
 static void
-encoded_write(struct codec_store *cs, struct sl_io *io)
+piece_arrived(const struct sl_io *piece)
 {
-	size_t each = io->pieces ? io->piece_bytes : io->bytes, bytes = 0;
+	struct in_pieces *in = piece->arg;
 
-	io->encoded_sum = 0;
-	while (bytes < io->encoded_bytes) {
-		void *buf = io->pieces ? io->pieces[bytes / each] : io->buf;
-		size_t left = io->encoded_bytes - bytes;
-		size_t n = left > each ? each : extent_pad(buf, left);
+	piece_over(in, 0,
+		   sl_codec_checksum(piece->buf, piece->bytes,
+				     piece->offset - in->io->offset));
+}
 
-		io->encoded_sum += sl_codec_checksum(buf, n, bytes);
-		bytes += n;
+/* The wrapped store has one piece while a checksum of another is computed. */
+static void
+pieces_begin(struct codec_store *cs, struct sl_io *io)
+{
+	size_t each = io->op == SL_IO_WRITE && io->pieces ? io->piece_bytes : PIECE_BYTES;
+	size_t bytes = io->encoded_bytes, n = (bytes + each - 1) / each;
+	struct in_pieces *in = NULL;
+	uint64_t sum = 0;
+
+	io->past_end = 0;
+	if (!sl_fault_point("codec.pieces"))
+		in = sl_calloc(1, sizeof(*in) + n * sizeof(in->piece[0]));
+	if (!in) {
+		io->result = sl_fail(-ENOMEM, "codec: no memory for %zu requests", n);
+		io->done(io);
+		return;
 	}
-	io->encoded_bytes = bytes; /* whole pages */
-	if (io->pieces)
-		pieces_write(cs, io);
-	else
-		encoded_pass(cs, io);
+	*in = (struct in_pieces){.store = cs, .io = io, .left = (unsigned)n};
+	for (size_t i = 0; i < n; i++) { /* with the last one in is gone */
+		size_t at = i * each, size = bytes - at < each ? bytes - at : each;
+		struct sl_io *piece = &in->piece[i];
+		void *buf = (char *)io->buf + at;
+
+		if (io->op == SL_IO_WRITE) {
+			if (io->pieces)
+				buf = io->pieces[i];
+			size = extent_pad(buf, size);
+			sum += sl_codec_checksum(buf, size, at);
+		}
+		if (io->op == SL_IO_WRITE && i + 1 == n) {
+			io->encoded_sum = sum;
+			io->encoded_bytes = at + size; /* whole pages */
+		}
+		*piece = (struct sl_io){.op = io->op,
+					.class = io->class,
+					.buf = buf,
+					.offset = io->offset + at,
+					.bytes = size,
+					.done = piece_done,
+					.arg = in};
+		sl_store_submit(cs->inner, &piece, 1);
+	}
 }
 
 /* ---- Their threads ---- */
@@ -321,14 +314,14 @@ coder_run(struct coder *coder, struct sl_io *io)
 	struct codec_store *cs = coder->store;
 
 	if (io->has_arrived) {
-		encoded_arrived(cs, io);
+		piece_arrived(io);
+		return;
+	}
+	if (io->op == SL_IO_WRITE && io->is_encoded) {
+		pieces_begin(cs, io);
 		return;
 	}
 	io->past_end = 0;
-	if (io->op == SL_IO_WRITE && io->is_encoded) {
-		encoded_write(cs, io);
-		return;
-	}
 	if (io->op == SL_IO_WRITE)
 		extent_write(coder, io);
 	else
@@ -376,7 +369,7 @@ codec_submit(struct sl_store *store, struct sl_io **ios, size_t n)
 			io->encoded_bytes = 0;
 			sl_store_submit(cs->inner, &io, 1);
 		} else if (io->op == SL_IO_READ && io->stays_encoded) {
-			encoded_pass(cs, io);
+			pieces_begin(cs, io);
 		} else {
 			coders_queue(cs, io);
 		}

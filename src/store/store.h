@@ -61,11 +61,7 @@ struct sl_io {
 	 * them so. A write sets them before done(); a read needs what the write said. */
 	size_t encoded_bytes;
 	uint64_t encoded_sum;
-	/* Of sl_store_wrap_codec(), while the wrapped store has the request. */
-	struct sl_store *outer;
-	size_t outer_bytes;
-	void (*outer_done)(struct sl_io *io);
-	int has_arrived;
+	int has_arrived; /* of the requests that it makes of one */
 
 	struct sl_store *store; /* set by sl_store_submit() */
 	struct sl_io *next;     /* the engine's, from here */
