@@ -151,6 +151,26 @@ volatile_data_leave_the_reserve_free(void)
 	CHECK_EQ(spilled_with("device_budget=4M,host_budget=20M"), 0);
 }
 
+/* The reserve asks for 10 chunks in the store, which has room for 3. */
+static void
+the_reserve_stays_in_use_while_the_store_is_full(void)
+{
+	struct sluice_space *s = space_make(
+		"device_budget=4M,host_budget=16M,host_reserve=16M,store_budget=6M");
+	char *p = region_alloc(s, 12 * CHUNK);
+
+	for (int pass = 0; pass < 3; pass++) {
+		for (uint64_t i = 0; i < 12; i++)
+			launch(s, KERNEL_FILL, at_chunk(p, i), CHUNK,
+			       SLUICE_USE_WRITE_ALL, i + (uint64_t)pass);
+		space_sync(s);
+		for (uint64_t i = 0; i < 12; i++)
+			memory_expect(at_chunk(p, i), CHUNK, i + (uint64_t)pass);
+	}
+	CHECK_EQ(counter(s, SLUICE_COUNTER_IO_ERRORS), 0);
+	space_end(s);
+}
+
 static void
 spilled_data_that_only_get_read_are_not_spilled_again(void)
 {
@@ -242,6 +262,7 @@ static const struct api_case cases[] = {
 	CASE(file_data_beyond_the_write_back_threshold_are_written_in_the_background),
 	CASE(nothing_is_written_in_the_background_below_the_threshold),
 	CASE(volatile_data_leave_the_reserve_free),
+	CASE(the_reserve_stays_in_use_while_the_store_is_full),
 	CASE(spilled_data_that_only_get_read_are_not_spilled_again),
 	CASE(staging_is_given_back_when_all_is_quiet),
 	CASE(budgets_can_shrink_and_grow_while_data_live_in_the_tiers),

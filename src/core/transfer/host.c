@@ -580,8 +580,12 @@ sl_host_clean(struct sluice_space *s)
 			? vol->bytes - SPILL_BATCH_BYTES
 			: limit;
 	while (vol->head && vol->bytes > limit) {
-		if (sl_write_begin(vol->head->chunk, SL_IO_WRITEBACK,
-				   SLUICE_COUNTER_STORE_WRITE_SPILL, 0))
+		struct sl_chunk *c = vol->head->chunk;
+
+		if (sl_spill_place_free(c))
+			return; /* it can wait until room is needed */
+		if (vol->head && vol->head->chunk == c &&
+		    sl_write_begin(c, SL_IO_WRITEBACK, SLUICE_COUNTER_STORE_WRITE_SPILL, 0))
 			return;
 	}
 }

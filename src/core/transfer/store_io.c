@@ -335,16 +335,14 @@ spill_take(struct sluice_space *s, uint64_t bytes)
 	return extent;
 }
 
-/* A spill extent for an anonymous chunk that has none. Drops the lock. */
+/* An extent for c in the spill files' free room. Drops the lock. */
 SL_HELD static int
-spill_place(struct sl_chunk *c)
+spill_extent_get(struct sl_chunk *c, struct sl_extent **out)
 {
 	struct sluice_space *s = c->region->space;
 	struct sl_extent *extent;
 	int rc;
 
-	if (c->region->store || c->spill)
-		return 0;
 	sl_space_unlock(s);
 	extent = sl_calloc(1, sizeof(*extent));
 	rc = extent ? sl_spill_alloc(s->spill, chunk_store_bytes(c), extent)
@@ -356,17 +354,62 @@ spill_place(struct sl_chunk *c)
 			   (unsigned long long)sl_chunk_index(c));
 	}
 	sl_space_lock(s);
-	if (rc == -ENOSPC) {
-		c->spill = spill_take(s, chunk_store_bytes(c));
-		return c->spill ? 0 : rc;
-	}
-	if (rc)
-		return rc;
+	*out = extent;
+	return rc;
+}
+
+SL_HELD static void
+spill_extent_set(struct sl_chunk *c, struct sl_extent *extent)
+{
+	struct sluice_space *s = c->region->space;
+
 	c->spill = extent;
 	s->spilled_bytes += extent->bytes;
 	if (s->spilled_bytes > s->spilled_peak_bytes)
 		s->spilled_peak_bytes = s->spilled_bytes;
-	return 0;
+}
+
+/* A spill extent for an anonymous chunk that has none. Drops the lock. */
+SL_HELD static int
+spill_place(struct sl_chunk *c)
+{
+	struct sluice_space *s = c->region->space;
+	struct sl_extent *extent;
+	int rc;
+
+	if (c->region->store || c->spill)
+		return 0;
+	rc = spill_extent_get(c, &extent);
+	if (rc == -ENOSPC) {
+		c->spill = spill_take(s, chunk_store_bytes(c));
+		return c->spill ? 0 : rc;
+	}
+	if (!rc)
+		spill_extent_set(c, extent);
+	return rc;
+}
+
+int
+sl_spill_place_free(struct sl_chunk *c)
+{
+	struct sl_region *r = c->region;
+	const struct sl_host *h = c->host;
+	struct sl_extent *extent;
+	int rc;
+
+	if (r->store || c->spill)
+		return 0;
+	r->busy++;
+	rc = spill_extent_get(c, &extent);
+	if (!rc && c->state == SL_CHUNK_HOST && c->host == h && !c->spill) {
+		spill_extent_set(c, extent);
+	} else if (!rc) {
+		sl_spill_put(r->space->spill, extent);
+		free(extent);
+		rc = -EAGAIN;
+	}
+	sl_region_leave(r);
+	return rc;
 }
 
 int

@@ -124,6 +124,8 @@ void sl_snapshot_write(struct sl_chunk *c, struct sl_host *h) SL_HELD;
 /* 0, or the error of the read that failed last, with its text. */
 int sl_read_failed(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 void sl_spill_drop(struct sl_chunk *c) SL_HELD; /* forget the spill extent */
+/* 0: HOST c has a place in the store, or has got one in its free room: no other chunk has lost its. Drops. */
+int sl_spill_place_free(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 /* Page reads and writes in the calling thread; the chunk is marked busy. */
 int sl_page_read(struct sl_chunk *c, uint64_t offset, size_t bytes,
 		 void *buf) SL_NOT_HELD SL_MUST_CHECK;
