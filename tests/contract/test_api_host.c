@@ -4,6 +4,7 @@
  * and budgets that change at run time; on the software device.
  */
 #include "api.h"
+#include "core/types.h"
 
 #include <errno.h>
 #include <string.h>
@@ -168,6 +169,7 @@ the_reserve_stays_in_use_while_the_store_is_full(void)
 			memory_expect(at_chunk(p, i), CHUNK, i + (uint64_t)pass);
 	}
 	CHECK_EQ(counter(s, SLUICE_COUNTER_IO_ERRORS), 0);
+	CHECK_EQ(s->regions[0]->write_failures, 0);
 	space_end(s);
 }
 
