@@ -4,7 +4,10 @@
  * the same refusals of damaged input. SLUICE_TEST_PTX names what nvcc made of src/codec/codec.cu;
  * without it, or without a GPU, the test is skipped.
  *
- *	test_codec [BLOCKS [SEED]]     how many random blocks at least (200,000), from which seed (1)
+ *	test_codec [BLOCKS [SEED [MANY]]]     how many random blocks at least (200,000), from which seed (1)
+ *
+ * MANY blocks (2,000,000) are made on the GPU (blocks.cu; SLUICE_TEST_BLOCKS_PTX), encoded, decoded and compared
+ * there. The host's codec encodes one chunk in MANY_ROUNDS_A_SAMPLE * MANY_CHUNKS of them, too.
  *
  * At the end it prints rates of 64 MiB, four chunks a launch, beside a copy in device memory; and of chunks that are
  * encoded and drained to host memory, beside plain copies there. It judges none.
@@ -21,11 +24,14 @@
 #define RATE_REPEATS  20
 #define RATE_BYTES    ((double)RATE_REPEATS * RATE_JOBS * RATE_BLOCKS * CODEC_BLOCK)
 
+#define MANY_CHUNKS          8u
+#define MANY_ROUNDS_A_SAMPLE 256u
+
 enum kernel { PLAN, WRITE, DRAIN, DECODE, KERNEL_COUNT };
 
 static const struct sl_cuda_driver *driver;
 static struct cu_stream *stream;
-static struct cu_function *function[KERNEL_COUNT];
+static struct cu_function *function[KERNEL_COUNT], *blocks_make, *blocks_compare;
 static struct sl_rng rng;
 
 /* A chunk on both sides. */
@@ -56,29 +62,40 @@ text_read(const char *path)
 }
 
 static void
+module_open(const char *variable, struct cu_module **module)
+{
+	const char *ptx = getenv(variable);
+	char *image;
+
+	if (!ptx)
+		test_skip("a variable names no kernels");
+	image = text_read(ptx);
+	CHECK_OK(SL_CUDA(driver, cuModuleLoadData, module, image));
+	free(image);
+}
+
+static void
 kernels_open(void)
 {
 	static const char *const names[KERNEL_COUNT] = {"sl_codec_plan_kernel",
 							"sl_codec_write_kernel",
 							"sl_codec_drain_kernel",
 							"sl_codec_decode_kernel"};
-	const char *ptx = getenv("SLUICE_TEST_PTX");
 	struct cu_context *context;
 	struct cu_module *module;
-	char *image;
 
 	if (sl_cuda_driver_open(&driver))
 		test_skip(sluice_last_error());
-	if (!ptx)
-		test_skip("SLUICE_TEST_PTX names no kernels");
-	image = text_read(ptx);
 	CHECK_OK(SL_CUDA(driver, cuDevicePrimaryCtxRetain, &context, 0));
 	CHECK_OK(SL_CUDA(driver, cuCtxSetCurrent, context));
 	CHECK_OK(SL_CUDA(driver, cuStreamCreate, &stream, CU_STREAM_NONBLOCKING));
-	CHECK_OK(SL_CUDA(driver, cuModuleLoadData, &module, image));
+	module_open("SLUICE_TEST_PTX", &module);
 	for (int i = 0; i < KERNEL_COUNT; i++)
 		CHECK_OK(SL_CUDA(driver, cuModuleGetFunction, &function[i], module, names[i]));
-	free(image);
+	module_open("SLUICE_TEST_BLOCKS_PTX", &module);
+	CHECK_OK(SL_CUDA(driver, cuModuleGetFunction, &blocks_make, module, "blocks_make"));
+	CHECK_OK(SL_CUDA(driver, cuModuleGetFunction, &blocks_compare, module,
+			 "blocks_compare"));
 }
 
 static uint64_t
@@ -269,6 +286,101 @@ random_blocks_give_the_same_bytes(uint64_t blocks, uint64_t dev_jobs)
 	       (unsigned long long)done);
 	chunk_free(&c[0]);
 	chunk_free(&c[1]);
+}
+
+/* The host's codec makes the same of what is at c->dev_raw. */
+static void
+chunk_sample(struct chunk *c)
+{
+	to_host(c->raw, c->dev_raw, c->bytes);
+	CHECK_OK(sl_codec_encode(c->raw, c->bytes, 0, c->encoded,
+				 sl_codec_bound(c->bytes), &c->n));
+	to_host(c->back, c->dev_encoded, c->n);
+	CHECK(memcmp(c->back, c->encoded, c->n) == 0);
+}
+
+static void
+blocks_launch_compare(const struct chunk *c, uint64_t differ)
+{
+	uint64_t raw = c->dev_raw, back = c->dev_back;
+	void *params[] = {&raw, &back, &differ};
+
+	CHECK_OK(SL_CUDA(driver, cuLaunchKernel, blocks_compare, RATE_BLOCKS, 1, 1, 128,
+			 1, 1, 0, stream, params, NULL));
+}
+
+/* Make, encode, decode and compare all chunks. jobs: to encode, to decode, and room to run both. */
+static void
+many_round(struct chunk *chunks, uint64_t jobs, uint64_t seed, uint64_t differ)
+{
+	const struct sl_codec_job sizes = {.n_blocks = RATE_BLOCKS};
+	uint64_t both = 2 * MANY_CHUNKS * sizeof(struct sl_codec_job), run = jobs + both;
+	struct sl_codec_job all[MANY_CHUNKS];
+
+	for (uint32_t i = 0; i < MANY_CHUNKS; i++) {
+		uint64_t chunk_seed = seed + i;
+		void *params[] = {&chunks[i].dev_raw, &chunk_seed};
+
+		all[i] = sizes;
+		CHECK_OK(SL_CUDA(driver, cuLaunchKernel, blocks_make, RATE_BLOCKS, 1, 1,
+				 128, 1, 1, 0, stream, params, NULL));
+	}
+	CHECK_OK(SL_CUDA(driver, cuMemcpyDtoDAsync, run, jobs, both, stream));
+	kernel_launch(PLAN, all, run, MANY_CHUNKS);
+	kernel_launch(WRITE, all, run, MANY_CHUNKS);
+	kernel_launch(DECODE, all, run + both / 2, MANY_CHUNKS);
+	for (uint32_t i = 0; i < MANY_CHUNKS; i++) {
+		void *params[] = {&chunks[i].dev_raw, &chunks[i].dev_back, &differ};
+
+		CHECK_OK(SL_CUDA(driver, cuLaunchKernel, blocks_compare, RATE_BLOCKS, 1,
+				 1, 128, 1, 1, 0, stream, params, NULL));
+	}
+}
+
+static void
+many_blocks_come_back(uint64_t blocks, uint64_t seed)
+{
+	struct sl_codec_job jobs[2 * MANY_CHUNKS];
+	struct chunk chunks[MANY_CHUNKS];
+	uint64_t dev_jobs = device_alloc(2 * sizeof(jobs)), differ = device_alloc(8);
+	uint64_t found = 0, done = 0, samples = 0;
+
+	to_device(differ, &found, sizeof(found));
+	for (uint32_t i = 0; i < MANY_CHUNKS; i++) {
+		chunk_make(&chunks[i], RATE_BLOCKS);
+		chunks[i].n = sl_codec_bound(chunks[i].bytes);
+		jobs[i] = job_make(&chunks[i], 0, 0);
+		jobs[MANY_CHUNKS + i] = job_make(&chunks[i], 1, 0);
+		CHECK_OK(SL_CUDA(driver, cuMemsetD8Async, chunks[i].dev_raw, 0x77,
+				 chunks[i].bytes, stream));
+		CHECK_OK(SL_CUDA(driver, cuMemsetD8Async, chunks[i].dev_back, 0x55,
+				 chunks[i].bytes, stream));
+	}
+	to_device(dev_jobs, jobs, sizeof(jobs));
+	blocks_launch_compare(&chunks[0], differ); /* nothing is there yet */
+	to_host(&found, differ, sizeof(found));
+	CHECK(found);
+	found = 0;
+	to_device(differ, &found, sizeof(found));
+	for (uint64_t round = 0; done < blocks; round++) {
+		many_round(chunks, dev_jobs,
+			   seed * 0x9e3779b97f4a7c15ull + round * MANY_CHUNKS, differ);
+		done += MANY_CHUNKS * RATE_BLOCKS;
+		if (round % MANY_ROUNDS_A_SAMPLE && done < blocks)
+			continue;
+		chunk_sample(&chunks[round / MANY_ROUNDS_A_SAMPLE % MANY_CHUNKS]);
+		samples++;
+		to_host(&found, differ, sizeof(found));
+		CHECK(!found);
+	}
+	printf("%llu blocks came back on the GPU; the same bytes as the host's in %llu "
+	       "of their "
+	       "chunks\n",
+	       (unsigned long long)done, (unsigned long long)samples);
+	for (uint32_t i = 0; i < MANY_CHUNKS; i++)
+		chunk_free(&chunks[i]);
+	CHECK_OK(SL_CUDA(driver, cuMemFree, dev_jobs));
+	CHECK_OK(SL_CUDA(driver, cuMemFree, differ));
 }
 
 /* Damaged copies of one block of every kind, JOBS_MAX a launch. */
@@ -467,6 +579,7 @@ main(int argc, char **argv)
 {
 	uint64_t blocks = argc > 1 ? strtoull(argv[1], NULL, 0) : 200000;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+	uint64_t many = argc > 3 ? strtoull(argv[3], NULL, 0) : 2000000;
 	uint64_t dev_jobs;
 
 	kernels_open();
@@ -476,6 +589,7 @@ main(int argc, char **argv)
 	every_kind_of_data_gives_the_same_bytes(dev_jobs);
 	all_numbers_come_back(dev_jobs);
 	random_blocks_give_the_same_bytes(blocks, dev_jobs);
+	many_blocks_come_back(many, seed);
 	damage_is_refused_as_on_the_host(40, dev_jobs);
 	rates_print(CODEC_DATA_BF16, "bf16", dev_jobs);
 	rates_print(CODEC_DATA_BF16_RELU, "bf16, ReLU", dev_jobs);
