@@ -37,7 +37,7 @@ static const char run_help[] =
 	"      --spill-dir DIR       where to; on a disk (repeatable; default:\n"
 	"                            TMPDIR, /var/tmp or the current directory)\n"
 	"      --compress WHEN       what crosses the link and what is spilled,\n"
-	"                            losslessly: never (default), auto (where it\n"
+	"                            losslessly: never, auto (default: where it\n"
 	"                            becomes smaller), always\n"
 	"\n"
 	"Other programs:\n"

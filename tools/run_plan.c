@@ -332,6 +332,8 @@ sets_plan(struct run_plan *plan, const struct run_options *options)
 			return sl_fail(-EINVAL, "--compress '%s': auto|always|never",
 				       options->compress);
 		rc = run_set(plan, "SLUICE_COMPRESS", options->compress, "--compress");
+	} else if (!getenv("SLUICE_COMPRESS")) {
+		rc = run_set(plan, "SLUICE_COMPRESS", "auto", "fewer bytes to move");
 	}
 	/* Only root and the same user are answered. */
 	if (!rc && !getenv("SLUICE_PUBLISH"))

@@ -110,6 +110,11 @@ if [ $disk = yes ]; then
 	[ -z "$(ls -A spill; ls -A more)" ] || fail "left behind: $(ls -A spill more)"
 fi
 
+# What leaves the GPU is compressed, unless that is not wanted.
+run 0 "compress auto" sh -c 'echo compress $SLUICE_COMPRESS'
+run 0 "compress never" --compress never sh -c 'echo compress $SLUICE_COMPRESS'
+SLUICE_COMPRESS=always run 0 "compress always" sh -c 'echo compress $SLUICE_COMPRESS'
+
 # `sluice stat` may look, unless that is forbidden.
 run 0 "published 1" sh -c 'echo published $SLUICE_PUBLISH'
 run 0 "published 0" --set publish=0 sh -c 'echo published $SLUICE_PUBLISH'

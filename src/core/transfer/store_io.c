@@ -38,14 +38,13 @@ chunk_store_bytes(const struct sl_chunk *c)
 	return bytes;
 }
 
-/* Threads encode what goes to the disk as it is. A device that encodes has seen it, and is faster by far: what it
- * left as it is, it left for a reason. */
-SL_HELD static int
+/* Threads encode what goes to the disk as it is. A device that could encode is faster by far: what it left as it
+ * is, it left for a reason. */
+static int
 host_encodes(const struct sluice_space *s)
 {
 	return s->config.compress == SLUICE_COMPRESS_ALWAYS ||
-	       (s->config.compress == SLUICE_COMPRESS_AUTO &&
-		s->encoder.state == SL_ENCODER_NONE);
+	       (s->config.compress == SLUICE_COMPRESS_AUTO && !s->device->codec);
 }
 
 /*
