@@ -7,15 +7,12 @@
  */
 #include <getopt.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "report.h"
 #include "sluice/sluice.h"
 
-#define COLUMNS_USUAL 80
-#define COLUMNS_MIN   40
+#define COLUMNS_MIN 40
 
 static const char report_help[] =
 	"Usage: sluice report FILE [--trace TRACE] [--json] [--html OUT]\n"
@@ -44,16 +41,6 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
-
-static int
-columns(void)
-{
-	struct winsize size = {0};
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-		return COLUMNS_USUAL;
-	return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
-}
 
 static int
 report_make(struct report *report, const struct report_options *options)
@@ -95,7 +82,7 @@ cmd_report(int argc, char **argv)
 	if (!rc && options.as_json)
 		report_json_print(&report);
 	else if (!rc)
-		report_text_print(&report, columns());
+		report_text_print(&report, command_columns(COLUMNS_MIN));
 	report_fini(&report);
 	return rc ? command_fail("report", "%s", sluice_last_error()) : SL_EXIT_OK;
 }

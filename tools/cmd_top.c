@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -174,13 +173,7 @@ line_order(const void *a, const void *b)
 static int
 columns(void)
 {
-	struct winsize size = {0};
-
-	if (!isatty(STDOUT_FILENO))
-		return 0;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-		return 80;
-	return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
+	return isatty(STDOUT_FILENO) ? command_columns(COLUMNS_MIN) : 0;
 }
 
 /* Cut at width; 0: whole. */

@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "commands.h"
@@ -278,4 +280,14 @@ command_main(const struct command_program *which, int argc, char **argv)
 			rc = SL_EXIT_FAILED;
 	}
 	return rc;
+}
+
+int
+command_columns(int least)
+{
+	struct winsize size = {0};
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
+		return 80;
+	return size.ws_col < least ? least : size.ws_col;
 }

@@ -103,4 +103,7 @@ int command_fail(const char *command, const char *fmt, ...) SL_PRINTF(2, 3);
  */
 int command_number(const char *text, uint64_t min, uint64_t max, uint64_t *out) SL_MUST_CHECK;
 
+/* The columns of standard output, at least so many; 80 if it is no terminal or does not say. */
+int command_columns(int least);
+
 #endif
