@@ -8,9 +8,9 @@
  * separate several specifications. "*" as name counts the calls of all names together, for the
  * nth-failure sweep.
  *
- * Names in use: mem.alloc, frame.get, device.present, device.absent, device.page, device.guard,
- * device.map, store.open, store.read, store.write, store.sync, store.extend, spill.alloc,
- * thread.create, codec.buffer, codec.pieces, timeline.write, book.make, book.write.
+ * Names in use: mem.alloc, frame.get, frame.addresses, device.present, device.absent, device.page,
+ * device.guard, device.map, store.open, store.read, store.write, store.sync, store.extend,
+ * spill.alloc, thread.create, codec.buffer, codec.pieces, timeline.write, book.make, book.write.
  */
 #ifndef SL_BASE_FAULT_POINT_H
 #define SL_BASE_FAULT_POINT_H

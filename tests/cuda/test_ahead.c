@@ -242,6 +242,25 @@ the_host_budget_bounds_them(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Each frame has its own, then. */
+static void
+addresses_for_many_are_refused(void)
+{
+	struct sluice_space *s = cuda_test_space(DEVICE, 256, "chunk=2M,large_chunk=2M");
+	uint64_t *p;
+
+	CHECK_OK(sl_fault_point_set("frame.addresses:1+"));
+	CHECK_OK(sluice_alloc(s, 80 * MIB, 0, (void **)&p));
+	tiles_fill(s, p, 0, 40, 1);
+	frames_become(80 - DEVICE + STAGING);
+	tiles_check(p, 40, 1);
+	CHECK(!t.standin || sl_fault_point_fired() >= (80 - DEVICE) / 2);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_check(s));
+	CHECK_OK(sluice_space_destroy(s));
+	CHECK_OK(sl_fault_point_set(NULL));
+}
+
 static void
 they_go_when_there_is_less_room(void)
 {
@@ -360,6 +379,7 @@ main(void)
 	what_nobody_wants_is_given_back(0);
 	what_nobody_wants_is_given_back(1);
 	the_host_budget_bounds_them();
+	addresses_for_many_are_refused();
 	they_go_when_there_is_less_room();
 	giving_way_is_no_sign_of_more();
 	sizes_share_the_room();

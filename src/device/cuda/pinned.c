@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fault_point.h"
 #include "base/size.h"
 #include "device/cuda/cuda.h"
 
@@ -84,7 +85,9 @@ addresses_get(struct cuda *cuda, uint64_t bytes)
 	sl_mutex_lock(&cuda->registering);
 	if (cuda->addresses_bytes < bytes) {
 		sl_cuda_pinned_end(cuda);
-		cuda->addresses = addresses_map(cuda, many);
+		cuda->addresses = sl_fault_point("frame.addresses")
+					  ? NULL
+					  : addresses_map(cuda, many);
 		if (!cuda->addresses)
 			cuda->addresses = addresses_map(cuda, many = bytes);
 		cuda->addresses_bytes = cuda->addresses ? many : 0;
