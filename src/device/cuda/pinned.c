@@ -111,11 +111,14 @@ sl_cuda_pinned_end(struct cuda *cuda)
 }
 
 /* Page by page: the kernel's lock on the address space is held for one. A thread that registers memory waits for
- * that lock, and has the driver's meanwhile, which copies wait for. */
+ * that lock, and has the driver's meanwhile, which copies wait for. No page is begun while one registers: the kernel
+ * lets threads that fill pages go first, and registering took as long as another thread's frame. */
 static int
-pages_make(char *data, uint64_t bytes)
+pages_make(struct cuda *cuda, char *data, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += HUGE_BYTES) {
+		sl_mutex_lock(&cuda->registering);
+		sl_mutex_unlock(&cuda->registering);
 		if (!madvise(data + at, HUGE_BYTES, MADV_POPULATE_WRITE))
 			continue;
 		if (errno != EINVAL)
@@ -133,7 +136,7 @@ sl_cuda_pinned_make(struct cuda *cuda, uint64_t bytes, void **out)
 
 	if (!data)
 		return sl_fail(-ENOMEM, "no address space");
-	rc = pages_make(data, bytes);
+	rc = pages_make(cuda, data, bytes);
 	if (!rc) {
 		sl_mutex_lock(&cuda->registering);
 		rc = CUDA_TRY(cuda, cuMemHostRegister, data, bytes,
