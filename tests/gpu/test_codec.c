@@ -65,10 +65,11 @@ static void
 module_open(const char *variable, struct cu_module **module)
 {
 	const char *ptx = getenv(variable);
-	char *image;
+	char why[64], *image;
 
+	snprintf(why, sizeof(why), "%s names no kernels", variable);
 	if (!ptx)
-		test_skip("a variable names no kernels");
+		test_skip(why);
 	image = text_read(ptx);
 	CHECK_OK(SL_CUDA(driver, cuModuleLoadData, module, image));
 	free(image);
@@ -329,12 +330,8 @@ many_round(struct chunk *chunks, uint64_t jobs, uint64_t seed, uint64_t differ)
 	kernel_launch(PLAN, all, run, MANY_CHUNKS);
 	kernel_launch(WRITE, all, run, MANY_CHUNKS);
 	kernel_launch(DECODE, all, run + both / 2, MANY_CHUNKS);
-	for (uint32_t i = 0; i < MANY_CHUNKS; i++) {
-		void *params[] = {&chunks[i].dev_raw, &chunks[i].dev_back, &differ};
-
-		CHECK_OK(SL_CUDA(driver, cuLaunchKernel, blocks_compare, RATE_BLOCKS, 1,
-				 1, 128, 1, 1, 0, stream, params, NULL));
-	}
+	for (uint32_t i = 0; i < MANY_CHUNKS; i++)
+		blocks_launch_compare(&chunks[i], differ);
 }
 
 static void
@@ -373,8 +370,7 @@ many_blocks_come_back(uint64_t blocks, uint64_t seed)
 		to_host(&found, differ, sizeof(found));
 		CHECK(!found);
 	}
-	printf("%llu blocks came back on the GPU; the same bytes as the host's in %llu "
-	       "of their "
+	printf("%llu blocks came back on the GPU; the host made the same bytes of %llu "
 	       "chunks\n",
 	       (unsigned long long)done, (unsigned long long)samples);
 	for (uint32_t i = 0; i < MANY_CHUNKS; i++)
