@@ -55,6 +55,9 @@ enum sl_lock_rank {
 	/* What is known of kernels: making their records, looking behind their arguments. Driver
 	 * calls that wait for nothing are made under it. */
 	SL_RANK_PL_KERNELS,
+	/* What a framework's allocator gives out of a block, and takes back. The pager waits for moves
+	 * under it. */
+	SL_RANK_PL_SUBALLOCS,
 	/* Tables of addresses that were seen in memory. No driver call under it. */
 	SL_RANK_PL_TABLES,
 	/* Making a GPU's space, and raising its pressure. The device may be waited for under it, so

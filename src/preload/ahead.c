@@ -17,6 +17,7 @@
 #include "core/interpose.h"
 #include "predict/predict.h"
 #include "preload/alloc/block.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/args/parts.h"
 #include "preload/gpu.h"
 #include "preload/gpu_internal.h"
@@ -66,7 +67,7 @@ learner_get(struct pl_gpu *gpu)
 static bool
 use_is_valid(const struct sl_predict_use *use)
 {
-	const struct pl_block *block = pl_block_find(use->addr);
+	const struct pl_block *block = pl_data_find(use->addr);
 
 	return block && pl_part_id(use->addr) == use->block &&
 	       use->addr + use->bytes <= block->base + block->room;
@@ -120,7 +121,7 @@ struct window {
 static int
 window_add(void *arg, const struct sl_predict_use *use)
 {
-	const struct pl_block *block = pl_block_find(use->addr);
+	const struct pl_block *block = pl_data_find(use->addr);
 	struct window *w = arg;
 
 	if (!block || !pl_block_has_parts(block) || !use->bytes || !use_is_valid(use))

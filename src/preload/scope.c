@@ -26,6 +26,7 @@
 #include "core/interpose.h"
 #include "preload/alloc/arena.h"
 #include "preload/alloc/block.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/args/part_growth.h"
 #include "preload/gpu.h"
 #include "preload/gpu_internal.h"
@@ -484,6 +485,8 @@ scope_press(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream
 
 	scope_count(scope, gpu);
 	pl_gpu_settled_wait(gpu);
+	if (!captured)
+		pl_suballocs_discard(gpu);
 	/* Whoever has a scope open holds what others wait for: it does not wait. */
 	if (__builtin_expect(atomic_load(&gpu->gate), 0) && !captured && own_pinned == 1)
 		pl_share_pause(gpu, uses_sum(gpu, uses, n));
@@ -632,7 +635,9 @@ pl_use_of(uint64_t addr, uint64_t bytes, enum sluice_intent intent, struct pl_us
 
 	if (!bytes || !pl_maybe_ours(addr))
 		return false;
-	block = pl_block_find(addr);
+	block = pl_data_find(addr);
+	if (block && bytes > block->base + block->bytes - addr)
+		block = pl_block_find(addr); /* it may go over several suballocations */
 	if (!block)
 		return false;
 	left = block->base + block->bytes - addr;

@@ -163,6 +163,12 @@ pl_tracing_free(struct pl_block *block)
 }
 
 void
+pl_suballocs_drop(struct pl_block *block)
+{
+	(void)block;
+}
+
+void
 pl_pointer_table_forget(struct pl_block *block)
 {
 	assert_true(block->bytes); /* it is still known */

@@ -47,6 +47,7 @@
 #include "preload/alloc/block.h"
 #include "preload/alloc/block_internal.h"
 #include "preload/alloc/extent.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/args/pointer_table.h"
 #include "preload/gpu.h"
 #include "preload/preload.h"
@@ -644,6 +645,7 @@ pl_arena_free(struct pl_block *block, int ordered, struct cu_stream *stream,
 		pl_streams_active(gpu, &mask);
 	if (!__atomic_exchange_n(&record->live, 0, __ATOMIC_ACQ_REL))
 		return; /* freed twice, by two threads */
+	pl_suballocs_drop(block);
 	pl_tracing_free(block);
 	pl_reuse_streams_look(pl_arena_of(gpu), mask);
 	block_end(pl_arena_of(gpu), record, ordered, mask);

@@ -105,6 +105,7 @@ pl_record_get(struct pl_record_pool *pool)
 	record->block.context = record->block.pool = NULL;
 	record->block.lien = NULL;
 	record->block.tensor = 0;
+	record->block.suballocs = NULL;
 	atomic_store_explicit(&record->block.touched, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->block.flags, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->block.last_launch, 0, memory_order_relaxed);

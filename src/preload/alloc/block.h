@@ -12,6 +12,7 @@
 
 struct pl_gpu;
 struct pl_fence;
+struct pl_suballocs;
 
 enum pl_birth {
 	PL_BORN_ALLOC,
@@ -24,8 +25,9 @@ enum pl_birth {
 enum pl_block_flag {
 	PL_BLOCK_PINNED = 1, /* held on the device until it is freed (textures, stream memory ops, graphs that
 			      * kernels launch) */
-	PL_BLOCK_TABLE = 2, /* holds addresses of ours: members are used with it */
-	PL_BLOCK_HELD = 4   /* pinned, and its contents have arrived */
+	PL_BLOCK_TABLE = 2,  /* holds addresses of ours: members are used with it */
+	PL_BLOCK_HELD = 4,   /* pinned, and its contents have arrived */
+	PL_BLOCK_DIVIDED = 8 /* has suballocations (suballoc.h) */
 };
 
 /* One allocation of the program. Records are reused and never given back, so that one which is
@@ -40,7 +42,8 @@ struct pl_block {
 	void *context; /* CUcontext current at birth */
 	void *pool;    /* CUmemoryPool it counts to, or NULL */
 	enum pl_birth birth;
-	/* enum pl_block_flag. atomic: pairs with the stores of pl_block_pin() and pointer_table.c. */
+	/* enum pl_block_flag. atomic: pairs with the stores of pl_block_pin(), pointer_table.c and
+	 * suballoc.c. */
 	_Atomic unsigned flags;
 	/* Number of the last launch that named it. atomic: relaxed: a stale one adds a use twice. */
 	_Atomic uint64_t last_launch;
@@ -57,7 +60,8 @@ struct pl_block {
 	/* Of its contents: blocks of the codec seen as that tensor. atomic: relaxed: a bound of
 	 * work, which a few more do not hurt. */
 	_Atomic unsigned sampled;
-	_Atomic int touched; /* atomic: pairs with publishing the block */
+	_Atomic int touched;            /* atomic: pairs with publishing the block */
+	struct pl_suballocs *suballocs; /* suballoc.c's */
 };
 
 /* The live block that holds addr; NULL: none (not ours, or freed). Wait-free, tens of ns. */

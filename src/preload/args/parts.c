@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "preload/alloc/block.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/args/parts.h"
 #include "preload/gpu.h"
 #include "preload/preload.h"
@@ -169,7 +170,7 @@ pl_part_note(const struct pl_use *use)
 uint64_t
 pl_part_id(uint64_t addr)
 {
-	const struct pl_block *block = pl_block_find(addr);
+	const struct pl_block *block = pl_data_find(addr);
 
 	if (!block)
 		return 0;

@@ -28,6 +28,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "preload/alloc/block.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/args/functions.h"
 #include "preload/args/pointer_table.h"
 #include "preload/gpu.h"
@@ -120,7 +121,7 @@ pl_pointer_scan(struct pl_function *f, struct cu_stream *stream,
 	first = slot_head;
 	whole = true;
 	for (size_t i = 0; i < n; i++) {
-		struct pl_block *block = pl_block_find(at[i]);
+		struct pl_block *block = pl_data_find(at[i]);
 		uint64_t left;
 		struct slot *slot;
 

@@ -24,6 +24,7 @@
 #include "base/fault_point.h"
 #include "base/lock.h"
 #include "preload/alloc/block.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/args/functions.h"
 #include "preload/args/pointer_table.h"
 #include "preload/gpu.h"
@@ -153,7 +154,7 @@ SL_REQUIRES(lock) static void table_add(struct table **list, struct table *t)
 void
 pl_pointer_table_note(uint64_t addr, const void *host, size_t bytes)
 {
-	struct pl_block *block = pl_maybe_ours(addr) ? pl_block_find(addr) : NULL;
+	struct pl_block *block = pl_maybe_ours(addr) ? pl_data_find(addr) : NULL;
 	uint64_t id = block ? block->id : 0;
 	struct table *t = table_make(id, addr, host, bytes), **list;
 
@@ -217,7 +218,7 @@ SL_REQUIRES(lock) static void members_add(struct gather *g, const struct table *
 
 		if (addr_is_in(last, t->members[i].addr))
 			continue;
-		last = block = pl_block_find(t->members[i].addr);
+		last = block = pl_data_find(t->members[i].addr);
 		if (block)
 			g->n = pl_block_use(block, t->members[i].addr, g->uses, g->n,
 					    g->stamp);
@@ -274,7 +275,7 @@ SL_REQUIRES(lock) static void members_follow(struct gather *g, const struct tabl
 	for (uint32_t i = 0; i < t->n && g->n < PL_USES_MAX; i++) {
 		const struct pl_block *block = addr_is_in(last, t->members[i].addr)
 						       ? last
-						       : pl_block_find(t->members[i].addr);
+						       : pl_data_find(t->members[i].addr);
 
 		if (!block || (block == last && (block->bytes <= PL_POOL_BYTES ||
 						 t->members[i].addr / GRANULE == granule)))

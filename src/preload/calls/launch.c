@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "preload/alloc/block.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/api/api_launch.h"
 #include "preload/args/functions.h"
 #include "preload/args/pointer_table.h"
@@ -49,7 +50,7 @@ pl_launch_stamp(void)
 size_t
 pl_word_use(uint64_t word, struct pl_use *uses, size_t n, uint64_t stamp)
 {
-	struct pl_block *block = pl_maybe_ours(word) ? pl_block_find(word) : NULL;
+	struct pl_block *block = pl_maybe_ours(word) ? pl_data_find(word) : NULL;
 	size_t with;
 
 	if (!block)

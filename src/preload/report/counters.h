@@ -22,6 +22,7 @@
 	C(copies, "copies and fills that name our memory")                        \
 	C(copies_split, "of these, done piece by piece: refused across places")   \
 	C(allocations, "allocations served")                                      \
+	C(suballocations, "given out by PyTorch's allocator inside of them")      \
 	C(frees, "allocations freed")                                             \
 	C(mapped, "of these, by cuMemCreate()")                                   \
 	C(mapped_native, "of these, made the driver's: what was asked of them")   \

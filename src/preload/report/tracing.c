@@ -24,6 +24,7 @@
  */
 #include "preload/report/tracing.h"
 #include "preload/alloc/block.h"
+#include "preload/alloc/suballoc.h"
 #include "preload/gpu.h"
 #include "preload/loader/settings.h"
 #include "preload/preload.h"
@@ -273,7 +274,7 @@ SL_REQUIRES(gate)
 static void
 block_sample(struct sl_record *record, uint64_t addr, const void *data)
 {
-	struct pl_block *block = pl_block_find(addr);
+	struct pl_block *block = pl_data_find(addr);
 	uint64_t serial, offset;
 
 	if (!block || addr + SL_CODEC_BLOCK_BYTES > block->base + block->bytes ||

@@ -35,6 +35,7 @@ struct origin {
 };
 
 _Atomic unsigned pl_captures;
+_Atomic bool pl_captured;
 
 static struct sl_mutex origins_lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 static struct origin origins[ORIGINS_MAX]; /* origins_lock */
@@ -126,6 +127,7 @@ static void
 capture_begins(struct cu_stream *handle)
 {
 	pl_stream_tail_keep(handle);
+	atomic_store_explicit(&pl_captured, true, memory_order_relaxed);
 	atomic_fetch_add(&pl_captures, 1);
 	pl_enter();
 	pl_gpus_walk(gpu_ends_record, NULL);

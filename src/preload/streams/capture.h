@@ -16,6 +16,10 @@
  * for the program's captures, which it orders itself. */
 extern _Atomic unsigned pl_captures;
 
+/* One was begun at some time. atomic: relaxed: who asks is ordered with the program's captures by the
+ * program. */
+extern _Atomic bool pl_captured;
+
 /* Whether work enqueued on the stream would go into a graph, or must not be enqueued because of a
  * capture (legacy stream). One driver call, none while nothing in the process captures. */
 bool pl_stream_captures(struct cu_stream *stream, enum pl_default_stream flavour);

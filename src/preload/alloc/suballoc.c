@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Suballocations: suballoc.h. A divided block has an array of them, sorted by address. A lookup
+ * takes one short lock. Records are the arena's, so one that is looked at while it ends stays
+ * readable.
+ *
+ * Discards. When the last suballocation of a chunk ends, its contents are dead. The core is told so,
+ * for whole chunks. A chunk with anything that is not divided, or with free room, is left alone:
+ * others could allocate there meanwhile. While a discard goes on, nothing begins, ends or is freed:
+ * `changing` is held. So nobody has begun to use what is discarded.
+ *
+ * Programs that capture graphs. PyTorch restores an earlier state of a pool of graphs. It takes
+ * back all that the pool has given out and gives it out again, with its contents, without a launch
+ * between. So once something has been captured the core is told at the next launch only.
+ *
+ * Threads: any.
+ */
+#include "preload/alloc/suballoc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault_point.h"
+#include "base/lock.h"
+#include "preload/alloc/arena.h"
+#include "preload/alloc/arena_internal.h"
+#include "preload/alloc/block_internal.h"
+#include "preload/args/pointer_table.h"
+#include "preload/gpu.h"
+#include "preload/preload.h"
+#include "preload/report/counters.h"
+#include "preload/report/tracing.h"
+#include "preload/streams/capture.h"
+#include "preload/streams/fence.h"
+
+struct pl_suballocs {
+	struct pl_record **at; /* sorted by base */
+	size_t n, max;
+	bool unknown; /* there was no memory for one: there may be more than these */
+};
+
+/* What was taken back since the last launch. */
+struct ended {
+	struct pl_gpu *gpu;
+	uint64_t addr, bytes;
+};
+
+/* Of begins, ends and discards. The pager waits for moves under it. */
+static struct sl_mutex changing = SL_MUTEX_INITIALIZER(SL_RANK_PL_SUBALLOCS);
+static struct ended *ended; /* changing */
+static size_t ended_max;    /* changing */
+/* Stored with changing. atomic: relaxed: a launch that sees an old one discards less. */
+static _Atomic size_t n_ended;
+
+/* Of the arrays. */
+static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
+
+/* The first suballocation that ends behind addr. */
+SL_REQUIRES(lock)
+static size_t
+suballocs_at(const struct pl_suballocs *s, uint64_t addr)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct pl_block *block = &s->at[middle]->block;
+
+		if (block->base + block->bytes <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct pl_block *
+pl_suballoc_find(struct pl_block *block, uint64_t addr)
+{
+	struct pl_block *found = block;
+	const struct pl_suballocs *s;
+	size_t i;
+
+	sl_mutex_lock(&lock);
+	s = block->suballocs;
+	i = s ? suballocs_at(s, addr) : 0;
+	if (s && i < s->n && s->at[i]->block.base <= addr)
+		found = &s->at[i]->block;
+	sl_mutex_unlock(&lock);
+	return found;
+}
+
+/* ---- records ---- */
+
+static struct pl_record *
+record_make(struct pl_block *whole, uint64_t addr, uint64_t bytes)
+{
+	struct pl_arena *arena = pl_arena_of(whole->gpu);
+	struct pl_record *record;
+
+	pl_arena_lock(arena);
+	record = pl_record_get(&arena->records);
+	pl_arena_unlock(arena);
+	if (!record)
+		return NULL;
+	record->area = NULL;
+	record->block.base = addr;
+	record->block.bytes = record->block.room = bytes;
+	record->block.gpu = whole->gpu;
+	record->block.context = whole->context;
+	record->block.birth = whole->birth;
+	/* The room of the block may be owed to other streams. */
+	record->block.lien = pl_fence_hold(whole->lien);
+	atomic_store(&record->block.owed, atomic_load(&whole->owed));
+	pl_tracing_alloc(&record->block);
+	return record;
+}
+
+/* It is in no array any more. */
+static void
+record_end(struct pl_record *record)
+{
+	struct pl_arena *arena = pl_arena_of(record->block.gpu);
+	struct pl_fence *lien = record->block.lien;
+
+	pl_tracing_free(&record->block);
+	pl_pointer_table_forget(&record->block);
+	__atomic_store_n(&record->block.bytes, 0, __ATOMIC_RELEASE);
+	pl_arena_lock(arena);
+	pl_record_put(&arena->records, record);
+	pl_arena_unlock(arena);
+	pl_fence_put(lien);
+}
+
+/* ---- arrays ---- */
+
+/* The block's array, made if there is none. NULL: no memory, and it stays undivided. */
+SL_REQUIRES(changing)
+static struct pl_suballocs *
+block_divide(struct pl_block *whole)
+{
+	struct pl_suballocs *s = whole->suballocs;
+
+	if (s)
+		return s;
+	s = sl_calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	pl_tracing_free(whole); /* its suballocations are what is recorded */
+	sl_mutex_lock(&lock);
+	whole->suballocs = s;
+	sl_mutex_unlock(&lock);
+	atomic_fetch_or(&whole->flags, PL_BLOCK_DIVIDED);
+	return s;
+}
+
+/* Take out the i-th. */
+SL_REQUIRES(changing)
+static struct pl_record *
+suballocs_remove(struct pl_suballocs *s, size_t i)
+{
+	struct pl_record *record = s->at[i];
+
+	sl_mutex_lock(&lock);
+	memmove(&s->at[i], &s->at[i + 1], (s->n - i - 1) * sizeof(struct pl_record *));
+	s->n--;
+	sl_mutex_unlock(&lock);
+	return record;
+}
+
+/* Room for one more. 0: no memory. */
+SL_REQUIRES(changing)
+static int
+suballocs_grow(struct pl_suballocs *s)
+{
+	size_t max = s->max ? 2 * s->max : 16;
+	struct pl_record **more;
+
+	if (s->n < s->max)
+		return 1;
+	sl_mutex_lock(&lock);
+	more = sl_realloc(s->at, max * sizeof(struct pl_record *));
+	if (more) {
+		s->at = more;
+		s->max = max;
+	}
+	sl_mutex_unlock(&lock);
+	return more != NULL;
+}
+
+SL_REQUIRES(changing)
+static void
+suballocs_insert(struct pl_suballocs *s, size_t i, struct pl_record *record)
+{
+	sl_mutex_lock(&lock);
+	memmove(&s->at[i + 1], &s->at[i], (s->n - i) * sizeof(struct pl_record *));
+	s->at[i] = record;
+	s->n++;
+	sl_mutex_unlock(&lock);
+}
+
+/* Arrays change with both locks: with changing alone they may be read. */
+SL_NO_LOCK_CHECK static size_t
+suballocs_look(const struct pl_suballocs *s, uint64_t addr)
+{
+	return suballocs_at(s, addr);
+}
+
+/* ---- discards ---- */
+
+/* Divided blocks take all of [addr, end), and nothing in it is given out. */
+SL_REQUIRES(changing)
+static bool
+is_dead(uint64_t addr, uint64_t end)
+{
+	while (addr < end) {
+		const struct pl_block *block = pl_block_find(addr);
+		const struct pl_suballocs *s = block ? block->suballocs : NULL;
+		size_t i;
+
+		if (!s || s->unknown)
+			return false;
+		i = suballocs_look(s, addr);
+		if (i < s->n && s->at[i]->block.base < end)
+			return false;
+		addr = block->base + block->room;
+	}
+	return true;
+}
+
+/* Chunks of what has ended. looked: at the one that ends there, just before. Returns the end of its last. */
+SL_REQUIRES(changing)
+static uint64_t
+ended_discard(const struct ended *e, uint64_t looked)
+{
+	uint64_t chunk = pl_gpu_chunk_bytes(e->gpu);
+	uint64_t at = e->addr - e->addr % chunk, dead = 0;
+
+	if (at + chunk == looked)
+		at = looked;
+	for (; at < e->addr + e->bytes; at += chunk) {
+		if (is_dead(at, at + chunk)) {
+			dead += chunk;
+			continue;
+		}
+		if (dead)
+			pl_reuse_discard(pl_arena_of(e->gpu), at - dead, dead);
+		dead = 0;
+	}
+	if (dead)
+		pl_reuse_discard(pl_arena_of(e->gpu), at - dead, dead);
+	return at;
+}
+
+/* ---- begin and end ---- */
+
+void
+pl_suballoc_begin(uint64_t addr, uint64_t bytes)
+{
+	struct pl_block *whole = pl_maybe_ours(addr) ? pl_block_find(addr) : NULL;
+	struct pl_record *record;
+	struct pl_suballocs *s;
+	size_t i;
+
+	if (!whole || whole->birth != PL_BORN_ALLOC ||
+	    bytes > whole->base + whole->bytes - addr)
+		return;
+	sl_mutex_lock(&changing);
+	s = block_divide(whole);
+	record = s && !s->unknown && suballocs_grow(s) ? record_make(whole, addr, bytes)
+						       : NULL;
+	if (record) {
+		i = suballocs_look(s, addr);
+		while (i < s->n && s->at[i]->block.base < addr + bytes)
+			record_end(suballocs_remove(s, i)); /* its end was not told */
+		suballocs_insert(s, i, record);
+		PL_COUNT(suballocations, 1);
+	} else if (s) {
+		s->unknown = true;
+	}
+	sl_mutex_unlock(&changing);
+}
+
+/* Where there is no memory for it the contents live on. */
+SL_REQUIRES(changing)
+static void
+ended_add(struct ended end)
+{
+	size_t n = atomic_load_explicit(&n_ended, memory_order_relaxed);
+
+	if (n == ended_max) {
+		size_t max = ended_max ? 2 * ended_max : 64;
+		struct ended *more = sl_realloc(ended, max * sizeof(*more));
+
+		if (!more)
+			return;
+		ended = more;
+		ended_max = max;
+	}
+	ended[n] = end;
+	atomic_store_explicit(&n_ended, n + 1, memory_order_relaxed);
+}
+
+/* Its record is gone. */
+SL_REQUIRES(changing)
+static void
+suballoc_ended(struct ended end)
+{
+	if (atomic_load(&end.gpu->pressure) < PL_OVERSUBSCRIBED)
+		return;
+	if (atomic_load_explicit(&pl_captured, memory_order_relaxed))
+		ended_add(end);
+	else
+		(void)ended_discard(&end, 0);
+}
+
+void
+pl_suballoc_end(uint64_t addr)
+{
+	struct pl_block *whole = pl_maybe_ours(addr) ? pl_block_find(addr) : NULL;
+	const struct pl_suballocs *s;
+	size_t i;
+
+	if (!whole)
+		return;
+	sl_mutex_lock(&changing);
+	s = whole->suballocs;
+	i = s ? suballocs_look(s, addr) : 0;
+	if (s && i < s->n && s->at[i]->block.base == addr) {
+		struct ended end = {whole->gpu, addr, s->at[i]->block.bytes};
+
+		record_end(suballocs_remove(whole->suballocs, i));
+		suballoc_ended(end);
+	}
+	sl_mutex_unlock(&changing);
+}
+
+void
+pl_suballocs_drop(struct pl_block *block)
+{
+	struct pl_suballocs *s;
+
+	if (!(atomic_load(&block->flags) & PL_BLOCK_DIVIDED))
+		return;
+	sl_mutex_lock(&changing);
+	sl_mutex_lock(&lock);
+	s = block->suballocs;
+	block->suballocs = NULL;
+	sl_mutex_unlock(&lock);
+	atomic_fetch_and(&block->flags, ~(unsigned)PL_BLOCK_DIVIDED);
+	for (size_t i = 0; s && i < s->n; i++)
+		record_end(s->at[i]);
+	sl_mutex_unlock(&changing);
+	if (s)
+		free(s->at);
+	free(s);
+}
+
+/* ---- at a launch ---- */
+
+void
+pl_suballocs_discard(struct pl_gpu *gpu)
+{
+	size_t n, kept = 0;
+	uint64_t looked = 0;
+
+	int token;
+
+	if (!atomic_load_explicit(&n_ended, memory_order_relaxed))
+		return;
+	token = pl_capture_relax();
+	sl_mutex_lock(&changing);
+	n = atomic_load_explicit(&n_ended, memory_order_relaxed);
+	for (size_t i = 0; i < n; i++) {
+		if (ended[i].gpu == gpu)
+			looked = ended_discard(&ended[i], looked);
+		else
+			ended[kept++] = ended[i];
+	}
+	atomic_store_explicit(&n_ended, kept, memory_order_relaxed);
+	sl_mutex_unlock(&changing);
+	pl_capture_restore(token);
+}
