@@ -363,7 +363,6 @@ pl_suballocs_discard(struct pl_gpu *gpu)
 {
 	size_t n, kept = 0;
 	uint64_t looked = 0;
-
 	int token;
 
 	if (!atomic_load_explicit(&n_ended, memory_order_relaxed))
