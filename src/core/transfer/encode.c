@@ -129,20 +129,13 @@ sl_encode_worth(const struct sluice_space *s, uint64_t bytes)
 	return parts[size_worth(s, bytes)];
 }
 
-/* It leaves, and goes as it is: it went so before, and not only for a size that counts as small now. Data that
- * go so a second time for an eighth make a difference: the first time nobody knows yet whether they are wanted as
- * they are. */
+/* It went as it was for nothing else than its size, and that counts as small now. */
 SL_HELD static int
 encode_skips(const struct sl_chunk *c)
 {
-	struct sluice_space *s = c->region->space;
-	int skips = c->encode_skips &&
-		    (c->encode_size == SL_ENCODE_UNKNOWN ||
-		     c->encode_size > size_worth(s, c->region->chunk_bytes));
-
-	if (skips && c->encode_size == SL_ENCODE_MEDIUM)
-		atomic_store_explicit(&s->encoder.may_more, 1, memory_order_relaxed);
-	return skips;
+	return c->encode_skips &&
+	       (c->encode_size == SL_ENCODE_UNKNOWN ||
+		c->encode_size > size_worth(c->region->space, c->region->chunk_bytes));
 }
 
 int
@@ -237,6 +230,8 @@ sl_encoded(struct sl_chunk *c, const struct sl_host *h)
 	c->encode_size = would <= part * SMALL_PARTS    ? SL_ENCODE_SMALL
 			 : would <= part * MEDIUM_PARTS ? SL_ENCODE_MEDIUM
 							: SL_ENCODE_LARGE;
+	if (c->encode_size == SL_ENCODE_MEDIUM && s->config.compress == SLUICE_COMPRESS_AUTO)
+		atomic_store_explicit(&s->encoder.may_more, 1, memory_order_relaxed);
 	if (bytes)
 		sl_count(s, SLUICE_COUNTER_COMPRESS_OUT_SAVED, raw - bytes);
 }
