@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -34,6 +35,9 @@ struct pl_learner {
 	struct sl_mutex lock;
 	struct sl_predict *predict;
 	struct sl_autotune_way way; /* of the last scope */
+	/* A launch had parts: kernels may access the rest of their block in host memory, as it is. Set
+	 * once. atomic: relaxed: a trial that begins meanwhile does no harm. */
+	_Atomic bool has_parts;
 };
 
 /* NULL: out of memory. */
@@ -158,6 +162,8 @@ pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size
 	struct window w = {uses, n, gpu->device_budget / WINDOW_SHARE};
 	struct pl_learner *l = learner_get(gpu);
 
+	if (l)
+		atomic_store_explicit(&l->has_parts, true, memory_order_relaxed);
 	if (!l || uses_are_resident(gpu, uses, n) || sl_mutex_trylock(&l->lock))
 		return n;
 	if (l->way.strategy == SL_STRATEGY_PLAIN)
@@ -174,10 +180,8 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 {
 	struct sl_predict_use to[PL_USES_MAX];
 	const struct sl_predict_launch noted = {what, to, n};
-	const struct sl_predict_now now = {gpu->device_budget, gpu->allocated_bytes,
-					   sl_now_ns(),
-					   pl_settings()->follow == PL_FOLLOW_ALWAYS,
-					   sl_encode_may_more(gpu->space)};
+	struct sl_predict_now now = {gpu->device_budget, gpu->allocated_bytes, sl_now_ns(),
+				     pl_settings()->follow == PL_FOLLOW_ALWAYS, 0};
 	const struct sl_predict_moves moves = {range_fetch, ahead_range_evict, gpu};
 	struct pl_learner *l = learner_get(gpu);
 	struct sl_predict_answer answer;
@@ -191,6 +195,8 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 						.fetched = launch &&
 							   sl_launch_fetched(launch, i)};
 	}
+	now.may_encode_more = sl_encode_may_more(gpu->space) &&
+			      !atomic_load_explicit(&l->has_parts, memory_order_relaxed);
 	answer = sl_predict_follow(l->predict, &noted, &now, &moves);
 	if (answer.way.strategy != l->way.strategy ||
 	    answer.way.encodes_more != l->way.encodes_more)

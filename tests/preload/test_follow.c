@@ -203,7 +203,7 @@ random_word(uint64_t i)
 
 /* Over somewhat more such data than the device holds. */
 static int
-shrinking_by_little(void)
+little_run(int in_one_block)
 {
 	enum { BLOCKS = 120, ROUNDS = 14 };
 	uint64_t block[BLOCKS], *data = malloc(WORDS * 8);
@@ -211,10 +211,15 @@ shrinking_by_little(void)
 
 	CHECK(data);
 	work_start(&w, BLOCKS * 7 / 4, 1024);
+	if (in_one_block)
+		OK(w.cuMemAlloc_v2(&block[0], BLOCKS * WORDS * 8));
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		for (uint64_t k = 0; k < WORDS; k++)
 			data[k] = random_word(i * WORDS + k);
-		OK(w.cuMemAlloc_v2(&block[i], WORDS * 8));
+		if (in_one_block)
+			block[i] = block[0] + i * WORDS * 8;
+		else
+			OK(w.cuMemAlloc_v2(&block[i], WORDS * 8));
 		OK(w.cuMemcpyHtoDAsync_v2(block[i], data, WORDS * 8, NULL));
 	}
 	for (unsigned number = 0; number < ROUNDS; number++)
@@ -229,6 +234,18 @@ shrinking_by_little(void)
 	free(data);
 	work_end(&w);
 	return 0;
+}
+
+static int
+shrinking_by_little(void)
+{
+	return little_run(0);
+}
+
+static int
+shrinking_by_little_in_parts(void)
+{
+	return little_run(1);
 }
 
 static void
@@ -276,6 +293,10 @@ main(void)
 		setenv("CUDA_STANDIN_DEVICE_BYTES", "1G", 1);
 		scenario("little", shrinking_by_little, "arguments=trust");
 		scenario_expect("little", "counters", "follows_encoding", 1, UINT64_MAX);
+		/* Not where kernels may access the rest in host memory, which has to be as it is. */
+		scenario("parts", shrinking_by_little_in_parts, "arguments=trust");
+		scenario_expect("parts", "counters", "follows_hit", 1, UINT64_MAX);
+		scenario_expect("parts", "counters", "follows_encoding", 0, 0);
 		unsetenv("SLUICE_COMPRESS");
 		unsetenv("SLUICE_LARGE_CHUNK");
 		unsetenv("CUDA_STANDIN_DEVICE_BYTES");
