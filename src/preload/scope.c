@@ -485,8 +485,6 @@ scope_press(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream
 
 	scope_count(scope, gpu);
 	pl_gpu_settled_wait(gpu);
-	if (!captured)
-		pl_suballocs_discard(gpu);
 	/* Whoever has a scope open holds what others wait for: it does not wait. */
 	if (__builtin_expect(atomic_load(&gpu->gate), 0) && !captured && own_pinned == 1)
 		pl_share_pause(gpu, uses_sum(gpu, uses, n));

@@ -9,9 +9,9 @@
  * others could allocate there meanwhile. While a discard goes on, nothing begins, ends or is freed:
  * `changing` is held. So nobody has begun to use what is discarded.
  *
- * Programs that capture graphs. PyTorch restores an earlier state of a pool of graphs. It takes
- * back all that the pool has given out and gives it out again, with its contents, without a launch
- * between. So once something has been captured the core is told at the next launch only.
+ * Programs that capture graphs. A graph goes on to use what its tensors had when it was captured, and
+ * nobody tells. PyTorch also restores earlier states of a pool of graphs, contents included. So from
+ * the first capture of the process on, all divided blocks count as whole, and nothing is discarded.
  *
  * Threads: any.
  */
@@ -36,21 +36,11 @@
 struct pl_suballocs {
 	struct pl_record **at; /* sorted by base */
 	size_t n, max;
-	bool unknown; /* there was no memory for one: there may be more than these */
-};
-
-/* What was taken back since the last launch. */
-struct ended {
-	struct pl_gpu *gpu;
-	uint64_t addr, bytes;
+	bool unknown; /* there was no memory for one: the block counts as whole */
 };
 
 /* Of begins, ends and discards. The pager waits for moves under it. */
 static struct sl_mutex changing = SL_MUTEX_INITIALIZER(SL_RANK_PL_SUBALLOCS);
-static struct ended *ended; /* changing */
-static size_t ended_max;    /* changing */
-/* Stored with changing. atomic: relaxed: a launch that sees an old one discards less. */
-static _Atomic size_t n_ended;
 
 /* Of the arrays. */
 static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
@@ -74,6 +64,12 @@ suballocs_at(const struct pl_suballocs *s, uint64_t addr)
 	return low;
 }
 
+static bool
+graphs_are_captured(void)
+{
+	return atomic_load_explicit(&pl_captured, memory_order_relaxed);
+}
+
 struct pl_block *
 pl_suballoc_find(struct pl_block *block, uint64_t addr)
 {
@@ -81,10 +77,12 @@ pl_suballoc_find(struct pl_block *block, uint64_t addr)
 	const struct pl_suballocs *s;
 	size_t i;
 
+	if (graphs_are_captured())
+		return block;
 	sl_mutex_lock(&lock);
 	s = block->suballocs;
 	i = s ? suballocs_at(s, addr) : 0;
-	if (s && i < s->n && s->at[i]->block.base <= addr)
+	if (s && !s->unknown && i < s->n && s->at[i]->block.base <= addr)
 		found = &s->at[i]->block;
 	sl_mutex_unlock(&lock);
 	return found;
@@ -228,28 +226,24 @@ is_dead(uint64_t addr, uint64_t end)
 	return true;
 }
 
-/* Chunks of what has ended. looked: at the one that ends there, just before. Returns the end of its last. */
+/* [begin, end) has been taken back: discard what is dead of its chunks. */
 SL_REQUIRES(changing)
-static uint64_t
-ended_discard(const struct ended *e, uint64_t looked)
+static void
+chunks_discard(struct pl_gpu *gpu, uint64_t begin, uint64_t end)
 {
-	uint64_t chunk = pl_gpu_chunk_bytes(e->gpu);
-	uint64_t at = e->addr - e->addr % chunk, dead = 0;
+	uint64_t chunk = pl_gpu_chunk_bytes(gpu), at = begin - begin % chunk, dead = 0;
 
-	if (at + chunk == looked)
-		at = looked;
-	for (; at < e->addr + e->bytes; at += chunk) {
+	for (; at < end; at += chunk) {
 		if (is_dead(at, at + chunk)) {
 			dead += chunk;
 			continue;
 		}
 		if (dead)
-			pl_reuse_discard(pl_arena_of(e->gpu), at - dead, dead);
+			pl_reuse_discard(pl_arena_of(gpu), at - dead, dead);
 		dead = 0;
 	}
 	if (dead)
-		pl_reuse_discard(pl_arena_of(e->gpu), at - dead, dead);
-	return at;
+		pl_reuse_discard(pl_arena_of(gpu), at - dead, dead);
 }
 
 /* ---- begin and end ---- */
@@ -262,7 +256,7 @@ pl_suballoc_begin(uint64_t addr, uint64_t bytes)
 	struct pl_suballocs *s;
 	size_t i;
 
-	if (!whole || whole->birth != PL_BORN_ALLOC ||
+	if (!whole || graphs_are_captured() || whole->birth != PL_BORN_ALLOC ||
 	    bytes > whole->base + whole->bytes - addr)
 		return;
 	sl_mutex_lock(&changing);
@@ -276,42 +270,11 @@ pl_suballoc_begin(uint64_t addr, uint64_t bytes)
 		suballocs_insert(s, i, record);
 		PL_COUNT(suballocations, 1);
 	} else if (s) {
+		sl_mutex_lock(&lock);
 		s->unknown = true;
+		sl_mutex_unlock(&lock);
 	}
 	sl_mutex_unlock(&changing);
-}
-
-/* Where there is no memory for it the contents live on. */
-SL_REQUIRES(changing)
-static void
-ended_add(struct ended end)
-{
-	size_t n = atomic_load_explicit(&n_ended, memory_order_relaxed);
-
-	if (n == ended_max) {
-		size_t max = ended_max ? 2 * ended_max : 64;
-		struct ended *more = sl_realloc(ended, max * sizeof(*more));
-
-		if (!more)
-			return;
-		ended = more;
-		ended_max = max;
-	}
-	ended[n] = end;
-	atomic_store_explicit(&n_ended, n + 1, memory_order_relaxed);
-}
-
-/* Its record is gone. */
-SL_REQUIRES(changing)
-static void
-suballoc_ended(struct ended end)
-{
-	if (atomic_load(&end.gpu->pressure) < PL_OVERSUBSCRIBED)
-		return;
-	if (atomic_load_explicit(&pl_captured, memory_order_relaxed))
-		ended_add(end);
-	else
-		(void)ended_discard(&end, 0);
 }
 
 void
@@ -321,16 +284,17 @@ pl_suballoc_end(uint64_t addr)
 	const struct pl_suballocs *s;
 	size_t i;
 
-	if (!whole)
+	if (!whole || graphs_are_captured())
 		return;
 	sl_mutex_lock(&changing);
 	s = whole->suballocs;
 	i = s ? suballocs_look(s, addr) : 0;
 	if (s && i < s->n && s->at[i]->block.base == addr) {
-		struct ended end = {whole->gpu, addr, s->at[i]->block.bytes};
+		uint64_t end = addr + s->at[i]->block.bytes;
 
 		record_end(suballocs_remove(whole->suballocs, i));
-		suballoc_ended(end);
+		if (atomic_load(&whole->gpu->pressure) >= PL_OVERSUBSCRIBED)
+			chunks_discard(whole->gpu, addr, end);
 	}
 	sl_mutex_unlock(&changing);
 }
@@ -354,29 +318,4 @@ pl_suballocs_drop(struct pl_block *block)
 	if (s)
 		free(s->at);
 	free(s);
-}
-
-/* ---- at a launch ---- */
-
-void
-pl_suballocs_discard(struct pl_gpu *gpu)
-{
-	size_t n, kept = 0;
-	uint64_t looked = 0;
-	int token;
-
-	if (!atomic_load_explicit(&n_ended, memory_order_relaxed))
-		return;
-	token = pl_capture_relax();
-	sl_mutex_lock(&changing);
-	n = atomic_load_explicit(&n_ended, memory_order_relaxed);
-	for (size_t i = 0; i < n; i++) {
-		if (ended[i].gpu == gpu)
-			looked = ended_discard(&ended[i], looked);
-		else
-			ended[kept++] = ended[i];
-	}
-	atomic_store_explicit(&n_ended, kept, memory_order_relaxed);
-	sl_mutex_unlock(&changing);
-	pl_capture_restore(token);
 }

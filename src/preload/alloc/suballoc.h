@@ -5,6 +5,7 @@
  * moved, predicted and recorded by itself. The block around it is *divided*.
  *
  * What the driver is asked about (sizes, frees, attributes) is the block around: pl_block_find().
+ * Once the process has captured a graph, nothing is divided any more.
  *
  * Threads: any.
  */
@@ -17,22 +18,16 @@
 
 #include "preload/alloc/block.h"
 
-struct pl_gpu;
-
 /*
  * The allocator has given out [addr, addr + bytes), whatever it had there before. Nothing, if that is not
  * inside of one block of cuMemAlloc(). Waits for a discard that another thread has begun.
  */
 void pl_suballoc_begin(uint64_t addr, uint64_t bytes);
 /* It has taken back what begins at addr; nothing, if that is not known. Work that has been queued
- * may still use it. Contents are dead (suballoc.c). Waits as begin does, and for moves of these chunks. */
+ * may still use it. Contents are dead. Waits as begin does, and for moves of these chunks. */
 void pl_suballoc_end(uint64_t addr);
 /* The block is about to be freed: it is not divided any more. Waits as begin does. */
 void pl_suballocs_drop(struct pl_block *block);
-/* Before a launch, when memory is short: discard chunks of the GPU in which nothing is given out any more.
- * Blocks on moves of these chunks. */
-void pl_suballocs_discard(struct pl_gpu *gpu);
-
 /* Of a divided block: the suballocation that holds addr; the block, if there is none. */
 struct pl_block *pl_suballoc_find(struct pl_block *block, uint64_t addr);
 

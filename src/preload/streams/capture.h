@@ -16,8 +16,8 @@
  * for the program's captures, which it orders itself. */
 extern _Atomic unsigned pl_captures;
 
-/* One was begun at some time. atomic: relaxed: who asks is ordered with the program's captures by the
- * program. */
+/* One was begun at some time. atomic: relaxed: what is captured is launched by who has ended the
+ * capture, or is told so by the program. */
 extern _Atomic bool pl_captured;
 
 /* Whether work enqueued on the stream would go into a graph, or must not be enqueued because of a
