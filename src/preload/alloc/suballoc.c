@@ -30,6 +30,7 @@
 #include "preload/preload.h"
 #include "preload/report/counters.h"
 #include "preload/report/tracing.h"
+#include "preload/scope.h"
 #include "preload/streams/capture.h"
 #include "preload/streams/fence.h"
 
@@ -121,6 +122,8 @@ record_end(struct pl_record *record)
 	struct pl_arena *arena = pl_arena_of(record->block.gpu);
 	struct pl_fence *lien = record->block.lien;
 
+	if (atomic_load(&record->block.flags) & PL_BLOCK_PINNED)
+		pl_block_unpin(&record->block);
 	pl_tracing_free(&record->block);
 	pl_pointer_table_forget(&record->block);
 	__atomic_store_n(&record->block.bytes, 0, __ATOMIC_RELEASE);
