@@ -75,11 +75,15 @@ add_library(preload_plugin MODULE preload/programs/plugin.c)
 add_library(preload_hidden SHARED preload/programs/hidden.c)
 add_library(preload_c10 SHARED preload/programs/c10.c)
 set_target_properties(preload_c10 PROPERTIES OUTPUT_NAME c10)
-target_compile_definitions(preload_test_suballoc PRIVATE C10_LIBRARY="$<TARGET_FILE:preload_c10>")
-add_dependencies(preload_test_suballoc preload_c10)
+add_library(preload_torch SHARED preload/programs/c10.c)
+set_target_properties(preload_torch PROPERTIES OUTPUT_NAME torch_cuda)
+target_compile_definitions(preload_test_suballoc PRIVATE C10_LIBRARY="$<TARGET_FILE:preload_c10>"
+	TORCH_LIBRARY="$<TARGET_FILE:preload_torch>")
+add_dependencies(preload_test_suballoc preload_c10 preload_torch)
 add_library(preload_order SHARED preload/programs/order.c)
 add_library(preload_interposer MODULE preload/programs/interposer.c)
-set(preload_programs preload_caller preload_linked preload_plugin preload_hidden preload_c10 preload_order
+set(preload_programs preload_caller preload_linked preload_plugin preload_hidden preload_c10
+	preload_torch preload_order
 	preload_interposer)
 include(CheckCSourceCompiles)
 set(CMAKE_REQUIRED_LINK_OPTIONS -static -fno-sanitize=all)

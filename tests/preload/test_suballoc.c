@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "scenario.h"
 #include "work.h"
@@ -118,6 +119,62 @@ dead_pieces_stay(void)
 			}
 		}
 	work_expect(&w, piece_at(0, 0), WORDS, 5);
+	return end();
+}
+
+/* ---- with the caching off ---- */
+
+/* The result of an allocation while the thread captures. relaxed: with the thread in that mode, as PyTorch
+ * allocates; else where an allocation of the driver's is forbidden, and ours does no harm. */
+static int
+captured_allocation(bool relaxed)
+{
+	int (*exchange)(int *mode);
+	int mode = 2, result;
+	struct cu_stream *stream;
+	struct cu_graph *graph;
+	uint64_t at;
+
+	*(void **)&exchange = dlsym(RTLD_DEFAULT, "cuThreadExchangeStreamCaptureMode");
+	CHECK(exchange);
+	OK(w.cuStreamCreate(&stream, 1));
+	OK(w.cuStreamBeginCapture_v2(stream, 0));
+	if (relaxed)
+		OK(exchange(&mode));
+	result = w.cuMemAlloc_v2(&at, PIECE);
+	if (relaxed)
+		OK(exchange(&mode));
+	OK(w.cuStreamEndCapture(stream, &graph));
+	OK(w.cuGraphDestroy(graph));
+	OK(w.cuStreamDestroy_v2(stream));
+	if (!result)
+		OK(w.cuMemFree_v2(at));
+	return result;
+}
+
+/* What PyTorch allocates for a graph would be another's when the graph is launched: refused. */
+static int
+graphs_need_the_caching(void)
+{
+	uint64_t at;
+
+	start();
+	CHECK(captured_allocation(true) == CU_SUCCESS);
+	CHECK(dlopen(TORCH_LIBRARY, RTLD_NOW | RTLD_LOCAL));
+	CHECK(captured_allocation(true) == CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	CHECK(captured_allocation(false) == CU_SUCCESS);
+	OK(w.cuMemAlloc_v2(&at, PIECE));
+	OK(w.cuMemFree_v2(at));
+	return end();
+}
+
+/* Nobody has switched it off. */
+static int
+graphs_have_the_caching(void)
+{
+	start();
+	CHECK(dlopen(TORCH_LIBRARY, RTLD_NOW | RTLD_LOCAL));
+	CHECK(captured_allocation(true) == CU_SUCCESS);
 	return end();
 }
 
@@ -399,5 +456,7 @@ main(void)
 	scenario("nonsense", nonsense_does_nothing, "arguments=trust");
 	scenario("freed", freed_blocks_are_forgotten, "arguments=trust");
 	scenario("passed", calls_are_passed_on, "arguments=trust");
+	scenario("uncached", graphs_need_the_caching, "frameworks=jax+pytorch");
+	scenario("cached", graphs_have_the_caching, "frameworks=jax");
 	return scenario_close() || failed;
 }

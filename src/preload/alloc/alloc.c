@@ -22,6 +22,7 @@
 #include "preload/calls/foreign.h"
 #include "preload/gpu.h"
 #include "preload/loader/settings.h"
+#include "preload/report/announce.h"
 #include "preload/streams/capture.h"
 #include "preload/streams/stream.h"
 
@@ -78,6 +79,26 @@ serving_gpu(const uint64_t *addr, size_t bytes)
 	return gpu;
 }
 
+/*
+ * PyTorch allocates for a graph that it captures, and its caching is off. It would free that memory before the graph
+ * is launched, and others would get it. token: of pl_capture_relax(): PyTorch's own mode is relaxed then, and
+ * other threads' is not. Said once.
+ */
+static bool
+is_for_a_graph(int token)
+{
+	static _Atomic int said;
+
+	if (token != CU_CAPTURE_MODE_RELAXED || !pl_pytorch_uncached())
+		return false;
+	if (!atomic_exchange(&said, 1))
+		pl_error("PyTorch captures a CUDA graph and allocates for it: that needs "
+			 "its "
+			 "caching, which is "
+			 "off (sluice run --no-framework pytorch leaves it on)");
+	return true;
+}
+
 #define NOT_SERVED (-1)
 
 /* A result; NOT_SERVED without a GPU, or where it failed for another reason than memory: the driver
@@ -92,6 +113,10 @@ serve(struct pl_gpu *gpu, uint64_t *addr, size_t bytes, enum pl_birth birth,
 	if (!gpu)
 		return NOT_SERVED;
 	token = pl_capture_relax();
+	if (birth == PL_BORN_ALLOC && is_for_a_graph(token)) {
+		pl_capture_restore(token);
+		return CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
 	pl_enter();
 	rc = pl_arena_alloc(gpu, bytes, birth, stream, flavour, &block);
 	if (!rc) {

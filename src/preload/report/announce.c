@@ -27,8 +27,10 @@ struct framework {
 	const char *text;
 };
 
+#define PYTORCH "/libtorch_cuda"
+
 static const struct framework frameworks[] = {
-	{"pytorch", "/libtorch_cuda",
+	{"pytorch", PYTORCH,
 	 "PyTorch: its caching of allocations is off, so that each tensor is moved by "
 	 "itself "
 	 "(CUDA graphs need it: sluice run --no-framework pytorch)"},
@@ -102,6 +104,23 @@ is_loaded(struct look *look)
 	return loaded.found;
 }
 
+/* Is name among the words of list, "a+b"? */
+static int
+names_have(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (;;) {
+		size_t chars = strcspn(list, "+");
+
+		if (chars == n && strncmp(list, name, n) == 0)
+			return 1;
+		if (!list[chars])
+			return 0;
+		list += chars + 1;
+	}
+}
+
 bool
 pl_meminfo_physical(void)
 {
@@ -129,6 +148,15 @@ pl_mapped(void)
 	return mapper_is_loaded() && pl_device_is_only_one() ? PL_MAPPED_ALL : PL_MAPPED_OURS;
 }
 
+bool
+pl_pytorch_uncached(void)
+{
+	static const char *const parts[] = {PYTORCH};
+	static struct look look = {parts, 1, 0, 0};
+
+	return names_have(pl_settings()->frameworks, "pytorch") && is_loaded(&look);
+}
+
 static int
 framework_look(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
@@ -139,23 +167,6 @@ framework_look(struct dl_phdr_info *info, size_t bytes, void *arg)
 		if (info->dlpi_name && strstr(info->dlpi_name, frameworks[i].library))
 			loaded->frameworks |= 1u << i;
 	return 0;
-}
-
-/* Is name among the words of list, "a+b"? */
-static int
-names_have(const char *list, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (;;) {
-		size_t chars = strcspn(list, "+");
-
-		if (chars == n && strncmp(list, name, n) == 0)
-			return 1;
-		if (!list[chars])
-			return 0;
-		list += chars + 1;
-	}
 }
 
 void
