@@ -23,7 +23,8 @@
  * records are complete only from there on.
  *
  * Headers. gpu.h: one space a GPU, its pressure. scope.h: data of a call, made resident.
- * alloc/arena.h: addresses of allocations; alloc/block.h: allocations by address.
+ * alloc/arena.h: addresses of allocations; alloc/block.h: allocations by address;
+ * alloc/suballoc.h: tensors inside of one.
  * streams/stream.h, fence.h, capture.h: the program's streams, waits behind them, captures.
  * args/functions.h: kernels and what their arguments name; args/pointer_table.h: addresses in
  * memory; args/tensormap.h: descriptors of tensors. calls/touch.h: data of a copy or a fill.

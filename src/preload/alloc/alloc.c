@@ -92,10 +92,8 @@ is_for_a_graph(int token)
 	if (token != CU_CAPTURE_MODE_RELAXED || !pl_pytorch_uncached())
 		return false;
 	if (!atomic_exchange(&said, 1))
-		pl_error("PyTorch captures a CUDA graph and allocates for it: that needs "
-			 "its "
-			 "caching, which is "
-			 "off (sluice run --no-framework pytorch leaves it on)");
+		pl_error("PyTorch allocates for a CUDA graph that it captures: leave its "
+			 "caching on (sluice run --no-framework pytorch)");
 	return true;
 }
 
