@@ -83,8 +83,7 @@ add_dependencies(preload_test_suballoc preload_c10 preload_torch)
 add_library(preload_order SHARED preload/programs/order.c)
 add_library(preload_interposer MODULE preload/programs/interposer.c)
 set(preload_programs preload_caller preload_linked preload_plugin preload_hidden preload_c10
-	preload_torch preload_order
-	preload_interposer)
+	preload_torch preload_order preload_interposer)
 include(CheckCSourceCompiles)
 set(CMAKE_REQUIRED_LINK_OPTIONS -static -fno-sanitize=all)
 check_c_source_compiles("int main(void) { return 0; }" SLUICE_HAS_STATIC_LIBC)

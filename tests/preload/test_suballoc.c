@@ -130,7 +130,7 @@ static int
 captured_allocation(bool relaxed)
 {
 	int (*exchange)(int *mode);
-	int mode = 2, result;
+	int mode = CU_CAPTURE_MODE_RELAXED, result;
 	struct cu_stream *stream;
 	struct cu_graph *graph;
 	uint64_t at;
@@ -138,7 +138,7 @@ captured_allocation(bool relaxed)
 	*(void **)&exchange = dlsym(RTLD_DEFAULT, "cuThreadExchangeStreamCaptureMode");
 	CHECK(exchange);
 	OK(w.cuStreamCreate(&stream, 1));
-	OK(w.cuStreamBeginCapture_v2(stream, 0));
+	OK(w.cuStreamBeginCapture_v2(stream, CU_CAPTURE_MODE_GLOBAL));
 	if (relaxed)
 		OK(exchange(&mode));
 	result = w.cuMemAlloc_v2(&at, PIECE);
@@ -198,7 +198,7 @@ capture(unsigned block, unsigned n)
 	struct cu_graph *graph;
 
 	OK(w.cuStreamCreate(&stream, 1));
-	OK(w.cuStreamBeginCapture_v2(stream, 0));
+	OK(w.cuStreamBeginCapture_v2(stream, CU_CAPTURE_MODE_GLOBAL));
 	for (unsigned p = 0; p < n; p++)
 		work_launch(&w, WORK_ADD, stream, piece_at(block, p), WORDS, 1);
 	OK(w.cuStreamEndCapture(stream, &graph));
