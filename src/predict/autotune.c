@@ -20,7 +20,9 @@
  *   - The more often a strategy was kept, the rarer the trials: they cost some spans of hundreds.
  *   - After a change the previous strategy is tried again at once: its spans may have been
  *     measured while the program was still settling.
- * A span that was interrupted says nothing. Spans of different lengths are not compared.
+ * A span that was interrupted says nothing. A trial that was is begun anew after the next whole span:
+ * a prompt between two texts is not the fault of what was tried. The second time it counts as lost. Spans
+ * of different lengths are not compared.
  */
 #include "predict/autotune.h"
 #include "base/size.h"
@@ -62,16 +64,15 @@ trial_begin(struct sl_autotune *t)
 {
 	t->trying = 1;
 	t->kept = t->way;
-	if (t->turn || !t->may_encode_more) {
-		unsigned other = t->turn ? t->turn - 1
-					 : 0; /* of the other strategies, first to last */
+	if (!t->turn && !t->may_encode_more)
+		t->turn = 1;
+	if (t->turn) {
+		unsigned other = t->turn - 1; /* of the other strategies, first to last */
 
 		t->way.strategy = (enum sl_strategy)(other +
 						     (other >= (unsigned)t->way.strategy));
-		t->turn = (other + 2) % SL_STRATEGIES;
 	} else {
 		t->way.encodes_more = !t->way.encodes_more;
-		t->turn = 1;
 	}
 	t->spans = 0;
 	t->limit = t->begin + (2 * HOLD + 1) * t->length;
@@ -82,6 +83,7 @@ static void
 trial_end(struct sl_autotune *t, int faster, uint64_t last_ns)
 {
 	t->trying = 0;
+	t->again = 0;
 	t->spans = 0;
 	if (faster) {
 		t->took[0] = last_ns;
@@ -92,9 +94,23 @@ trial_end(struct sl_autotune *t, int faster, uint64_t last_ns)
 		return;
 	}
 	t->way = t->kept;
+	t->turn = (t->turn + 1) % SL_STRATEGIES;
 	t->took[0] = t->took[1] = 0; /* it has to settle again */
 	if (t->hold < HOLD * HOLD * HOLD * HOLD * HOLD)
 		t->hold *= HOLD;
+}
+
+static void
+trial_interrupted(struct sl_autotune *t)
+{
+	if (t->again) {
+		trial_end(t, 0, 0);
+		return;
+	}
+	t->trying = 0;
+	t->again = 1;
+	t->way = t->kept;
+	t->spans = t->hold; /* due */
 }
 
 static void
@@ -132,27 +148,36 @@ span_over(struct sl_autotune *t, uint64_t ns)
 	}
 }
 
-int
-sl_autotune_asks(const struct sl_autotune *t, uint64_t number)
+/* What is tried has taken too long before its span is over. */
+static int
+span_is_lost(const struct sl_autotune *t, uint64_t now_ns)
 {
-	return number >= t->begin + t->length;
+	return t->trying && t->period && t->length == t->length_before &&
+	       trial_is_lost(t, now_ns - t->begin_ns);
+}
+
+int
+sl_autotune_asks(const struct sl_autotune *t, uint64_t number, uint64_t now_ns)
+{
+	return number >= t->begin + t->length || span_is_lost(t, now_ns);
 }
 
 struct sl_autotune_way
 sl_autotune_step(struct sl_autotune *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
-	if (t->trying && number >= t->limit)
+	int lost = span_is_lost(t, now_ns);
+
+	if (t->trying && number >= t->limit) {
 		trial_end(t, 0, 0);
-	if (t->trying && t->period && t->length == t->length_before &&
-	    trial_is_lost(t, now_ns - t->begin_ns)) {
-		trial_end(t, 0, 0);
-		t->begin = number; /* a span of the strategy that is kept */
-		t->begin_ns = now_ns;
-		return t->way;
+		lost = 0;
 	}
-	if (!sl_autotune_asks(t, number))
+	if (!lost && number < t->begin + t->length)
 		return t->way;
-	if (t->period && period)
+	if (t->trying && t->period && !period)
+		trial_interrupted(t);
+	else if (lost)
+		trial_end(t, 0, 0);
+	else if (t->period && period)
 		span_over(t, now_ns - t->begin_ns);
 	t->period = period;
 	t->begin = number;

@@ -23,7 +23,8 @@ struct sl_autotune {
 	struct sl_autotune_way kept; /* while another is tried: the one that it has to be faster than */
 	int may_encode_more; /* that makes a difference: the caller says so */
 	int trying;
-	unsigned turn;  /* of the other ways, which is tried next */
+	int again;      /* the trial before was interrupted: it is begun anew, once */
+	unsigned turn;  /* of the other ways, which is tried, or is next */
 	unsigned spans; /* of this way, and of this trial */
 	unsigned hold;  /* spans of the way that is kept until another is tried */
 	int changed; /* another way has been kept, since spans are as long as they are */
@@ -36,12 +37,12 @@ struct sl_autotune {
 };
 
 /* Scope so and so begins (they count up): whether sl_autotune_step() wants to know the period there. */
-int sl_autotune_asks(const struct sl_autotune *t, uint64_t number);
+int sl_autotune_asks(const struct sl_autotune *t, uint64_t number, uint64_t now_ns);
 
 /*
- * A scope begins. period, where it was asked for: while a span is timed (t->period), t->period if all of the span's
- * scopes were those of one period before, and 0 if not; else after how many scopes the program does the same
- * again, 0: that is not known. The way from here on. Does not block; one
+ * A scope begins. period, where it was asked for: while a span is timed (t->period), t->period if all of its
+ * scopes so far, those since t->begin, were those of one period before, and 0 if not; else after how many
+ * scopes the program does the same again, 0: that is not known. The way from here on. Does not block; one
  * thread at a time.
  */
 struct sl_autotune_way sl_autotune_step(struct sl_autotune *t, uint64_t number,

@@ -550,9 +550,9 @@ stays_decide(struct following *f, uint64_t period)
  * a model seen for the first time, or nothing that moves.
  */
 static uint64_t
-period_nearly(const struct sl_predict *p, uint64_t period)
+period_nearly(const struct sl_predict *p, uint64_t length, uint64_t period)
 {
-	uint64_t missed = p->tune.length - (p->hits - p->span_hits);
+	uint64_t missed = length - (p->hits - p->span_hits);
 
 	if (!p->stays.period || p->stays.bytes <= p->stays.budget)
 		return 0;
@@ -560,7 +560,7 @@ period_nearly(const struct sl_predict *p, uint64_t period)
 		return period;
 	if (!p->tune.period)
 		return p->stays.period;
-	return p->tune.period == p->stays.period && missed <= p->tune.length / SL_TENTH
+	return p->tune.period == p->stays.period && missed <= length / SL_TENTH
 		       ? p->tune.period
 		       : 0;
 }
@@ -569,15 +569,15 @@ static struct sl_autotune_way
 way_find(struct following *f)
 {
 	struct sl_predict *p = f->p;
-	uint64_t period = 0;
+	uint64_t length = f->number - p->tune.begin, period = 0;
 
-	if (sl_autotune_asks(&p->tune, f->number)) {
+	if (sl_autotune_asks(&p->tune, f->number, f->now->ns)) {
 		if (!p->tune.period)
 			period = sl_past_period(&p->past);
-		else if (sl_past_repeats(&p->past, p->tune.length, p->tune.period))
+		else if (sl_past_repeats(&p->past, length, p->tune.period))
 			period = p->tune.period;
 		stays_decide(f, period);
-		period = period_nearly(p, period);
+		period = period_nearly(p, length, period);
 		p->span_hits = p->hits;
 	}
 	p->tune.may_encode_more = f->now->may_encode_more;

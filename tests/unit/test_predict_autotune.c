@@ -16,6 +16,7 @@ struct program {
 	struct sl_autotune trial;
 	uint64_t number, now_ns;
 	unsigned scopes; /* of an iteration */
+	uint32_t look;   /* a period is looked for in so many scopes; 0: in all */
 	unsigned layer; /* the first half of it are layers of so many scopes, all alike; 0: none are */
 	uint64_t ns[SL_STRATEGIES];
 	unsigned percent_encoded; /* of that, if more is encoded; 0: it makes no difference */
@@ -31,14 +32,18 @@ period(struct program *p)
 	static uint64_t latest[LOG];
 	static uint32_t work[LOG];
 	uint32_t n = p->number < LOG ? (uint32_t)p->number : LOG;
+	uint64_t length = p->number - 1 - p->trial.begin;
 
 	for (size_t i = 0; i < n; i++)
 		latest[i] = p->log[(p->number - 1 - i) % LOG];
-	if (!p->trial.period)
+	if (!p->trial.period) {
+		if (p->look && p->look < n)
+			n = p->look;
 		return sl_period_find(latest, n, n - n / 2, work);
-	if (p->trial.length + p->trial.period > n)
+	}
+	if (length + p->trial.period > n)
 		return 0;
-	for (size_t i = 0; i < p->trial.length; i++)
+	for (size_t i = 0; i < length; i++)
 		if (latest[i] != latest[i + p->trial.period])
 			return 0;
 	return p->trial.period;
@@ -70,7 +75,9 @@ iterate(struct program *p, int stray)
 						: i;
 		p->trial.may_encode_more = p->percent_encoded != 0;
 		way = sl_autotune_step(&p->trial, number,
-				       sl_autotune_asks(&p->trial, number) ? period(p) : 0,
+				       sl_autotune_asks(&p->trial, number, p->now_ns)
+					       ? period(p)
+					       : 0,
 				       p->now_ns);
 		if (!i) {
 			p->began[way.strategy]++;
@@ -336,6 +343,50 @@ a_trial_comes_to_an_end(void **state)
 	assert_int_equal(p.trial.way.strategy, SL_STRATEGY_PATIENT);
 }
 
+/* Texts of so many tokens with a prompt before each, which takes as long as four and moves everything. */
+static void
+run_texts(struct program *p, unsigned texts, unsigned tokens)
+{
+	uint64_t ns[SL_STRATEGIES];
+
+	memcpy(ns, p->ns, sizeof(ns));
+	memset(p->began, 0, sizeof(p->began));
+	for (unsigned text = 0; text < texts; text++) {
+		for (unsigned i = 0; i < SL_STRATEGIES; i++)
+			p->ns[i] = 800 * MS;
+		iterate(p, 1);
+		memcpy(p->ns, ns, sizeof(ns));
+		for (unsigned i = 0; i < tokens; i++)
+			iterate(p, 0);
+	}
+}
+
+/* A prompt in the middle of a trial is not held against what is tried. */
+static void
+an_interrupted_trial_is_begun_anew(void **state)
+{
+	(void)state;
+	for (unsigned tokens = 14; tokens < 40; tokens++) {
+		struct program p = {.scopes = 56, .look = 256, .ns = TAKES(200, 210, 140)};
+
+		run_texts(&p, 6, tokens);
+		run_texts(&p, 10, tokens);
+		assert_in_range(p.began[SL_STRATEGY_PLAIN], 10 * tokens * 8 / 10,
+				10 * tokens + 10);
+	}
+}
+
+/* Prompts that come too often for whole trials: those cost less and less. */
+static void
+trials_that_are_always_interrupted_become_rare(void **state)
+{
+	struct program p = {.scopes = 56, .look = 256, .ns = TAKES(140, 160, 160)};
+
+	(void)state;
+	run_texts(&p, 100, 8);
+	assert_in_range(p.began[SL_STRATEGY_AHEAD] + p.began[SL_STRATEGY_PLAIN], 1, 50);
+}
+
 /* Iterations of few scopes are taken together. */
 static void
 short_iterations_are_compared_too(void **state)
@@ -417,6 +468,8 @@ main(void)
 		cmocka_unit_test(another_way_may_settle),
 		cmocka_unit_test(what_does_not_repeat_is_not_tried),
 		cmocka_unit_test(a_trial_comes_to_an_end),
+		cmocka_unit_test(an_interrupted_trial_is_begun_anew),
+		cmocka_unit_test(trials_that_are_always_interrupted_become_rare),
 		cmocka_unit_test(short_iterations_are_compared_too),
 		cmocka_unit_test(layers_that_are_alike_are_not_iterations),
 		cmocka_unit_test(the_period_is_that_of_the_longest_stretch),
