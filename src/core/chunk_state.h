@@ -68,9 +68,9 @@
 	M(SYNCING,  DEVICE,   chunk_snapshot | snapshot_done | chunk_guard | book_measure, "done, or failed and still dirty") \
 	M(HOST,     WRITING,  sl_write_begin, "write-back, spill, sync") \
 	M(POISONED, WRITING,  sl_write_begin, "another attempt") \
-	M(WRITING,  HOST,     write_done, "the store is up to date") \
+	M(WRITING,  HOST,     write_done | write_unplaced, "the store is up to date, or has no place: the frame stays in its tier") \
 	M(WRITING,  STORE,    write_done, "the store is up to date and the frame was let go") \
-	M(WRITING,  POISONED, write_done | sl_write_begin, "the effect is unknown, or there is no place: the frame is kept") \
+	M(WRITING,  POISONED, write_done | write_unplaced, "the effect is unknown, or there is no place: the frame is kept") \
 	M(EMPTY,    MAPPING,  sl_host_zero, "host code's first touch: zeros in a frame") \
 	M(HOST,     MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_exchange, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \
 	M(POISONED, MAPPING,  granule_show | granule_written | granules_hide | reach_change | sl_host_exchange, "host code or the store needs its bytes, a kernel is to reach it, or that ends") \

@@ -388,6 +388,39 @@ spill_place(struct sl_chunk *c)
 	return rc;
 }
 
+/* A chunk on its way to the device has an extent, which others can take as soon as it is there. */
+SL_HELD static int
+spill_is_due(const struct sluice_space *s)
+{
+	for (size_t i = 0; i < s->n_regions; i++) {
+		const struct sl_region *r = s->regions[i];
+
+		for (uint64_t k = 0; k < r->n_chunks; k++) {
+			const struct sl_chunk *c = &r->chunks[k];
+
+			if (c->spill && (c->state == SL_CHUNK_READING ||
+					 c->state == SL_CHUNK_FILLING ||
+					 (c->state == SL_CHUNK_HOST && !c->host->settled)))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* There is no place for c, which is WRITING. A frame of the host tier just stays there. */
+SL_HELD static void
+write_unplaced(struct sl_chunk *c, enum sl_io_class cls, int rc)
+{
+	struct sl_region *r = c->region;
+	int is_full = rc == -ENOSPC && cls == SL_IO_WRITEBACK;
+
+	if (!is_full || !spill_is_due(r->space))
+		sl_region_write_error(r, rc, sluice_last_error());
+	sl_chunk_set_state(c, is_full && c->host->settled ? SL_CHUNK_HOST
+							  : SL_CHUNK_POISONED);
+	sl_region_leave(r);
+}
+
 int
 sl_spill_place_free(struct sl_chunk *c)
 {
@@ -436,9 +469,7 @@ sl_write_begin(struct sl_chunk *c, enum sl_io_class cls, enum sluice_counter cou
 	sl_chunk_set_state(c, SL_CHUNK_WRITING);
 	rc = spill_place(c);
 	if (rc) {
-		sl_region_write_error(r, rc, sluice_last_error());
-		sl_chunk_set_state(c, SL_CHUNK_POISONED);
-		sl_region_leave(r);
+		write_unplaced(c, cls, rc);
 		return rc;
 	}
 	store = chunk_place(c, &offset);
