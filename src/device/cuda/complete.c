@@ -24,8 +24,12 @@
 #include "base/thread.h"
 #include "device/cuda/cuda.h"
 
-#define POLL_SPIN_NS  20000u /* asked without a pause after something has come */
-#define POLL_PAUSE_NS 10000u
+#define POLL_SPIN_NS      20000u /* asked without a pause after something has come */
+#define POLL_PAUSE_NS     10000u
+/* A pause takes such a part of the time since then, if that is longer. Smaller: waiting takes a third of a core, of
+ * each completer. Larger: the end of long work is seen later by that part. */
+#define POLL_PART         128u
+#define POLL_PAUSE_MAX_NS 1000000u /* whoever stops the completer waits for it */
 
 /* Ask the driver, as far as a capture lets us: its result. */
 static int
@@ -136,11 +140,27 @@ completer_enter(struct cuda_completer *completer)
 	sl_mutex_unlock(&completer->lock);
 }
 
+/* Nothing has come for so long. No lock held. */
+static void
+completer_pause(uint64_t idle_ns)
+{
+	uint64_t ns = idle_ns / POLL_PART;
+	struct timespec pause;
+
+	if (idle_ns <= POLL_SPIN_NS)
+		return;
+	if (ns < POLL_PAUSE_NS)
+		ns = POLL_PAUSE_NS;
+	if (ns > POLL_PAUSE_MAX_NS)
+		ns = POLL_PAUSE_MAX_NS;
+	pause = (struct timespec){.tv_nsec = (long)ns};
+	nanosleep(&pause, NULL);
+}
+
 static void *
 completer_main(void *arg)
 {
 	struct cuda_completer *completer = arg;
-	struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
 	uint64_t last_ns = 0;
 
 	completer_enter(completer);
@@ -163,8 +183,8 @@ completer_main(void *arg)
 		if (pending) {
 			pending_end(completer->cuda, pending, result);
 			last_ns = sl_now_ns();
-		} else if (sl_now_ns() - last_ns > POLL_SPIN_NS) {
-			nanosleep(&pause, NULL);
+		} else {
+			completer_pause(sl_now_ns() - last_ns);
 		}
 		sl_mutex_lock(&completer->lock);
 		if (pending)
