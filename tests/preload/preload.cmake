@@ -4,6 +4,7 @@
 # stand-in driver. test_loader*.c and test_startup.c start programs of their own (programs/) under a library
 # without sanitizers: they find everything by SLUICE_PRELOAD_... variables.
 sl_test_folder(preload LIBRARIES sluice_trace)
+target_sources(preload_common PRIVATE ${CMAKE_SOURCE_DIR}/src/preload/api/api_index.c)
 
 # A sanitizer's run-time library must come first.
 set(preload_first "")
@@ -36,7 +37,6 @@ string(REPLACE "detect_leaks=1" "detect_leaks=0" preload_environment "${SLUICE_T
 file(GLOB preload_tests CONFIGURE_DEPENDS preload/test_*.c)
 foreach(source IN LISTS preload_tests)
 	get_filename_component(name ${source} NAME_WE)
-	target_sources(preload_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/preload/api/api_index.c)
 	add_dependencies(preload_${name} sluice-preload)
 	set(environment ${preload_environment} ${standin_environment}
 		"SLUICE_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>"
