@@ -62,7 +62,6 @@ struct sl_predict {
 	uint64_t fetched[SL_PAST_TABLE]; /* uses that something was fetched for, in order */
 	uint64_t fetched_head;           /* counts up */
 	int following;
-	uint64_t hits, span_hits; /* expected launches; at the beginning of the timed span */
 	unsigned strays; /* of the last launches, those with other sizes than expected */
 	uint64_t cursor, ahead; /* next expected; next to be looked at */
 	uint64_t ahead_bytes;   /* of what lies between */
@@ -281,7 +280,6 @@ expected_compare(struct following *f)
 	p->following = is_expected(f);
 	if (!p->following)
 		return;
-	p->hits++;
 	f->then = launch_at(p, p->cursor);
 	if (p->ahead > p->cursor)
 		p->ahead_bytes -= f->then->bytes;
@@ -544,25 +542,24 @@ stays_decide(struct following *f, uint64_t period)
 /* ---- which strategy ---- */
 
 /*
- * The period to compare strategies by: the one that was found (0: it did not repeat itself exactly), or
- * as long a one as what stays was decided for, if most of the span was as expected. In some programs a
- * few launches differ each time, as sequences grow. 0 where all that it uses fits: those are layers of
- * a model seen for the first time, or nothing that moves.
+ * The period to compare strategies by: the one that was found (0: it did not repeat itself exactly), or as long a one
+ * as what stays was decided for, if nearly all of the span's launches so far, length of them, ran the same one
+ * period before. In some programs a few launches differ each time, as sequences grow. 0 where all that it uses
+ * fits: those are layers of a model seen for the first time, or nothing that moves.
  */
 static uint64_t
-period_nearly(const struct sl_predict *p, uint64_t length, uint64_t period)
+period_nearly(struct sl_predict *p, uint64_t length, uint64_t period)
 {
-	uint64_t missed = length - (p->hits - p->span_hits);
-
 	if (!p->stays.period || p->stays.bytes <= p->stays.budget)
 		return 0;
 	if (period && period % p->stays.period == 0)
 		return period;
+	if (p->tune.period && p->tune.period != p->stays.period)
+		return 0;
 	if (!p->tune.period)
-		return p->stays.period;
-	return p->tune.period == p->stays.period && missed <= length / SL_TENTH
-		       ? p->tune.period
-		       : 0;
+		length = p->stays.period;
+	return sl_past_nearly_repeats(&p->past, length, p->stays.period) ? p->stays.period
+									 : 0;
 }
 
 static struct sl_autotune_way
@@ -578,7 +575,6 @@ way_find(struct following *f)
 			period = p->tune.period;
 		stays_decide(f, period);
 		period = period_nearly(p, length, period);
-		p->span_hits = p->hits;
 	}
 	p->tune.may_encode_more = f->now->may_encode_more;
 	return sl_autotune_step(&p->tune, f->number, period, f->now->ns);

@@ -60,6 +60,19 @@ sl_past_repeats(struct sl_past *past, uint64_t launches, uint64_t period)
 	return 1;
 }
 
+int
+sl_past_nearly_repeats(struct sl_past *past, uint64_t launches, uint64_t period)
+{
+	uint64_t others = 0;
+
+	if (launches + period >= SL_PAST_LAUNCHES || launches + period > past->head)
+		return 0;
+	for (uint64_t at = past->head - launches; at < past->head; at++)
+		others += sl_past_launch(past, at)->what !=
+			  sl_past_launch(past, at - period)->what;
+	return others <= launches / SL_TENTH;
+}
+
 /* ---- the door, for who names launches exactly ---- */
 
 uint64_t

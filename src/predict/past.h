@@ -87,6 +87,8 @@ struct sl_past_use *sl_past_add_use(struct sl_past *past, const struct sl_predic
 uint32_t sl_past_period(struct sl_past *past);
 /* 1: the last so many launches were those of one period before. */
 int sl_past_repeats(struct sl_past *past, uint64_t launches, uint64_t period);
+/* 1: nearly all of them ran the same as those one period before, whatever its sizes. */
+int sl_past_nearly_repeats(struct sl_past *past, uint64_t launches, uint64_t period);
 
 /* history.c */
 struct sl_past *sl_predict_past(struct sl_predict *p);

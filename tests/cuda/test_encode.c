@@ -241,6 +241,9 @@ an_idle_link_matters_only_where_nothing_is_spilled(void)
 				      SLUICE_USE_READ_WRITE);
 			CHECK_OK(sluice_stream_synchronize(s, NULL));
 		}
+		printf("%u MiB of host memory: %llu MiB saved of what an idle link "
+		       "takes\n",
+		       tier_mib, (unsigned long long)((saved_out(s) - before) / MIB));
 		/* Nearly all of it, or what still moved when a launch began. */
 		CHECK((saved_out(s) - before > data_bytes / 2) == (tier_mib == 16));
 		words_expect(p, data_n(), WORDS_SMALL, rounds + 1);
