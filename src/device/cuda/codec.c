@@ -562,6 +562,7 @@ sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_fram
 {
 	struct cuda_codec *codec = &cuda->codec;
 	struct cuda_staged *staged;
+	unsigned decode;
 	int rc;
 
 	sl_mutex_lock(&cuda->moves.lock);
@@ -569,6 +570,11 @@ sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_fram
 	rc = sl_cuda_move_in_locked(cuda, &staged->slab, frame, frame->encoded_bytes, move);
 	if (!rc)
 		rc = decode_enqueue(cuda, slab, staged, frame->encoded_bytes, bytes);
+	if (!rc) {
+		decode = slab->move[SL_DECODES] % SL_CUDA_MOVES;
+		atomic_store_explicit(&codec->decode_copy[decode], *move,
+				      memory_order_release);
+	}
 	sl_mutex_unlock(&cuda->moves.lock);
 	return rc;
 }

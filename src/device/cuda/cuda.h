@@ -198,7 +198,11 @@ struct cuda_codec {
 	struct cu_function *put, *plan, *write, *drain, *decode;
 	struct cu_stream *encodes, *drains, *decodes;
 	struct cu_event *event[2][SL_CUDA_MOVES]; /* encodes, decodes: of move n: n % SL_CUDA_MOVES */
-	struct cuda_staged *staged;               /* first those of the way out */
+	/* Of decode n, in n % SL_CUDA_MOVES: the copy in before it. Written once the decode's event is
+	 * recorded, so that whoever reads a newer decode's asks for the newer event.
+	 * atomic: pairs with itself, in queue_progress() */
+	_Atomic uint64_t decode_copy[SL_CUDA_MOVES];
+	struct cuda_staged *staged; /* first those of the way out */
 	unsigned n_out, n_in;
 	uint64_t chunk_bytes; /* the largest chunk that fits */
 	unsigned most_parts;  /* as prepare() of struct sl_device_codec */

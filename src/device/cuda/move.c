@@ -50,17 +50,33 @@ move_event(const struct cuda *cuda, struct sl_fence fence)
 	}
 }
 
+static void
+timeline_reach(struct sl_timeline *timeline, uint64_t move)
+{
+	uint64_t done = atomic_load_explicit(&timeline->done, memory_order_acquire);
+
+	while (done < move &&
+	       !atomic_compare_exchange_weak_explicit(&timeline->done, &done, move,
+						      memory_order_release,
+						      memory_order_acquire))
+		;
+}
+
 /* Look how far copies in or decodes are, up to move number want; wait: block for it. Context entered. */
 static int
 queue_progress(struct cuda *cuda, enum sl_move_queue queue, uint64_t want, int wait)
 {
 	struct sl_timeline *in = &cuda->progress.queue[queue];
-	uint64_t done = atomic_load_explicit(&in->done, memory_order_acquire);
+	uint64_t done = atomic_load_explicit(&in->done, memory_order_acquire), copy = 0;
 	struct cu_event *event = move_event(cuda, sl_fence_make(queue, want));
+	unsigned slot = want % SL_CUDA_MOVES;
 	int result;
 
 	if (want <= done)
 		return 0;
+	if (queue == SL_DECODES)
+		copy = atomic_load_explicit(&cuda->codec.decode_copy[slot],
+					    memory_order_acquire);
 	result = wait ? cuda->driver->cuEventSynchronize(event)
 		      : cuda->driver->cuEventQuery(event);
 	if (result == CU_ERROR_NOT_READY)
@@ -69,10 +85,8 @@ queue_progress(struct cuda *cuda, enum sl_move_queue queue, uint64_t want, int w
 		return sl_cuda_rc(cuda, result, wait ? "cuEventSynchronize" : "cuEventQuery");
 	if (queue == SL_DECODES && sl_cuda_codec_check(cuda, done, want))
 		return -EBADMSG;
-	while (done < want && !atomic_compare_exchange_weak_explicit(&in->done, &done, want,
-								     memory_order_release,
-								     memory_order_acquire))
-		;
+	timeline_reach(in, want);
+	timeline_reach(&cuda->progress.queue[SL_COPIES_IN], copy); /* or nobody may ever ask */
 	return 0;
 }
 
