@@ -5,6 +5,7 @@
  */
 #include "base/period.h"
 #include "predict/autotune.h"
+#include "predict/past.h"
 #include "unit/cmocka_all.h"
 
 #include "predict/autotune.c" /* NOLINT(bugprone-suspicious-include) */
@@ -418,6 +419,35 @@ layers_that_are_alike_are_not_iterations(void **state)
 	assert_in_range(p.began[SL_STRATEGY_PLAIN], 60, 100);
 }
 
+/* Launches of so many functions in turn; of the last turn, so many run others. 1: that is nearly the same. */
+static int
+nearly_repeats(uint64_t functions, uint64_t turns, uint64_t others)
+{
+	struct sl_past *past = calloc(1, sizeof(*past));
+	int same;
+
+	assert_non_null(past);
+	for (uint64_t i = 0; i < functions * turns; i++)
+		sl_past_add(past, i % functions);
+	for (uint64_t i = 0; i < functions; i++)
+		sl_past_add(past, i < others ? functions + i : i);
+	same = sl_past_nearly_repeats(past, functions, functions);
+	free(past);
+	return same;
+}
+
+/* Launches of sequences that grow are a period; a prompt between two texts is not, though it was expected. */
+static void
+a_span_is_a_period_if_nine_of_ten_launches_run_the_same(void **state)
+{
+	(void)state;
+	assert_int_equal(nearly_repeats(100, 3, 0), 1);
+	assert_int_equal(nearly_repeats(100, 3, 10), 1);
+	assert_int_equal(nearly_repeats(100, 3, 11), 0);
+	assert_int_equal(nearly_repeats(100, 0, 0), 0); /* there was none before */
+	assert_int_equal(nearly_repeats(SL_PAST_LAUNCHES / 2, 1, 0), 0); /* it is forgotten */
+}
+
 static void
 period_of(const char *latest, size_t period)
 {
@@ -472,6 +502,7 @@ main(void)
 		cmocka_unit_test(trials_that_are_always_interrupted_become_rare),
 		cmocka_unit_test(short_iterations_are_compared_too),
 		cmocka_unit_test(layers_that_are_alike_are_not_iterations),
+		cmocka_unit_test(a_span_is_a_period_if_nine_of_ten_launches_run_the_same),
 		cmocka_unit_test(the_period_is_that_of_the_longest_stretch),
 	};
 
