@@ -165,14 +165,13 @@ sl_autotune_asks(const struct sl_autotune *t, uint64_t number, uint64_t now_ns)
 struct sl_autotune_way
 sl_autotune_step(struct sl_autotune *t, uint64_t number, uint64_t period, uint64_t now_ns)
 {
-	int lost = span_is_lost(t, now_ns);
+	int lost;
 
-	if (t->trying && number >= t->limit) {
+	if (t->trying && number >= t->limit)
 		trial_end(t, 0, 0);
-		lost = 0;
-	}
-	if (!lost && number < t->begin + t->length)
+	if (!sl_autotune_asks(t, number, now_ns))
 		return t->way;
+	lost = span_is_lost(t, now_ns);
 	if (t->trying && t->period && !period)
 		trial_interrupted(t);
 	else if (lost)

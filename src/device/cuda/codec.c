@@ -538,6 +538,7 @@ decode_enqueue(struct cuda *cuda, struct cuda_slab *slab, struct cuda_staged *st
 {
 	struct cuda_codec *codec = &cuda->codec;
 	uint64_t number;
+	unsigned slot;
 	int rc = sl_cuda_move_next(cuda, SL_DECODES, &number);
 
 	if (!rc)
@@ -551,9 +552,13 @@ decode_enqueue(struct cuda *cuda, struct cuda_slab *slab, struct cuda_staged *st
 		(void)cuda->driver->cuStreamSynchronize(codec->decodes);
 	if (!rc)
 		rc = sl_cuda_move_number(cuda, SL_DECODES, number, codec->decodes, slab);
-	if (!rc)
-		staged->slab.last = slab->last;
-	return rc;
+	if (rc)
+		return rc;
+	slot = number % SL_CUDA_MOVES;
+	atomic_store_explicit(&codec->decode_copy[slot], staged->slab.move[SL_COPIES_IN],
+			      memory_order_release);
+	staged->slab.last = slab->last;
+	return 0;
 }
 
 int
@@ -562,7 +567,6 @@ sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_fram
 {
 	struct cuda_codec *codec = &cuda->codec;
 	struct cuda_staged *staged;
-	unsigned decode;
 	int rc;
 
 	sl_mutex_lock(&cuda->moves.lock);
@@ -570,11 +574,6 @@ sl_cuda_codec_in(struct cuda *cuda, struct cuda_slab *slab, const struct sl_fram
 	rc = sl_cuda_move_in_locked(cuda, &staged->slab, frame, frame->encoded_bytes, move);
 	if (!rc)
 		rc = decode_enqueue(cuda, slab, staged, frame->encoded_bytes, bytes);
-	if (!rc) {
-		decode = slab->move[SL_DECODES] % SL_CUDA_MOVES;
-		atomic_store_explicit(&codec->decode_copy[decode], *move,
-				      memory_order_release);
-	}
 	sl_mutex_unlock(&cuda->moves.lock);
 	return rc;
 }
