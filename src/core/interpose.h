@@ -124,9 +124,11 @@ uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);
  * What is on the device of [addr, addr + bytes) counts as just used; the rest is brought in, in the
  * background, as by sluice_prefetch(). What is just leaving is part of that rest. 1: there is such a
  * rest. Nothing, where that is not in a region. Does not block. spare: nothing alive has to go for it,
- * and nothing is touched; -ENOBUFS: there is not that much room now beside what was asked for so before.
+ * and nothing is touched. There has to be room beside what was asked for so before, and beside so many
+ * bytes to leave; -EAGAIN: there is for a part of it, which is brought in; -ENOBUFS: for none.
  */
-int sl_ahead(struct sluice_space *space, void *addr, size_t bytes, int spare);
+int sl_ahead(struct sluice_space *space, void *addr, size_t bytes, int spare,
+	     uint64_t leave);
 
 /*
  * As a lazy sluice_discard() in the order of calls, of a range that no launch will use any more before

@@ -67,9 +67,8 @@ struct sl_predict {
 	uint64_t ahead_bytes;   /* of what lies between */
 	uint64_t far; /* in fetched: the next to be fetched where there is spare room */
 	struct {
-		uint64_t wanted; /* a launch that wanted the room */
-		uint64_t checked,
-			most; /* those from the cursor to here allocated so much at most */
+		uint64_t checked; /* from the cursor to here, */
+		uint64_t most, most_at; /* so much was allocated at most, at that launch */
 	} spare;
 	struct sl_autotune tune;
 	struct {
@@ -340,7 +339,7 @@ rest_leave(struct following *f)
 
 /* Fetch for a use of last time, or for the block that stands in its place by now. */
 static int
-use_fetch(struct following *f, struct sl_past_use *u, int spare)
+use_fetch(struct following *f, struct sl_past_use *u, int spare, uint64_t leave)
 {
 	const struct stand_in *other = &f->p->stand_ins[slot_of(u->block)];
 	struct sl_predict_use use = {.block = u->block, .addr = u->addr, .bytes = u->bytes};
@@ -350,8 +349,8 @@ use_fetch(struct following *f, struct sl_past_use *u, int spare)
 		use.addr += other->addr - other->then_addr;
 		use.block = other->block;
 	}
-	rc = f->moves->fetch(f->moves->arg, &use, spare);
-	if (rc > 0)
+	rc = f->moves->fetch(f->moves->arg, &use, spare, leave);
+	if (rc > 0 || rc == -EAGAIN)
 		u->asked = 1;
 	return rc;
 }
@@ -378,40 +377,35 @@ ahead_fetch(struct following *f)
 		if (!sl_past_has(&p->past, p->ahead) || !ahead_fits(f, e))
 			return;
 		for (uint32_t i = 0; i < e->n; i++)
-			(void)use_fetch(f, use_of(p, e, i), 0);
+			(void)use_fetch(f, use_of(p, e, i), 0, 0);
 		p->ahead_bytes += e->bytes;
 		p->ahead++;
 	}
 }
 
 /*
- * 1: what is allocated from here to a launch of last time does not want the room that is spare now. What
- * was found the last time is looked at first, so that few launches are looked at twice.
+ * How much more than now is allocated at most, from here to a launch of last time: that takes spare room.
+ * What was found the last time counts, so that few launches are looked at twice.
  */
-static int
-room_is_spare(struct following *f, uint64_t launch)
+static uint64_t
+room_growth(struct following *f, uint64_t launch)
 {
 	struct sl_predict *p = f->p;
 	uint64_t now = f->now->allocated_bytes;
 
-	if (p->spare.wanted >= p->cursor && p->spare.wanted <= launch &&
-	    launch_at(p, p->spare.wanted)->allocated > now)
-		return 0;
-	if (p->spare.most > now || p->spare.checked < p->cursor) {
+	if (p->spare.checked < p->cursor || p->spare.most_at < p->cursor) {
 		p->spare.checked = p->cursor;
 		p->spare.most = 0;
 	}
 	for (; p->spare.checked <= launch; p->spare.checked++) {
 		uint64_t allocated = launch_at(p, p->spare.checked)->allocated;
 
-		if (allocated > now) {
-			p->spare.wanted = p->spare.checked;
-			return 0;
-		}
-		if (allocated > p->spare.most)
+		if (allocated >= p->spare.most) {
 			p->spare.most = allocated;
+			p->spare.most_at = p->spare.checked;
+		}
 	}
-	return 1;
+	return p->spare.most > now ? p->spare.most - now : 0;
 }
 
 /*
@@ -432,7 +426,7 @@ spare_fetch(struct following *f)
 			continue;
 		}
 		if (u->launch >= p->ahead &&
-		    (!room_is_spare(f, u->launch) || use_fetch(f, u, 1) <= 0))
+		    use_fetch(f, u, 1, room_growth(f, u->launch)) <= 0)
 			return;
 		p->far++;
 	}

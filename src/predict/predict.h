@@ -63,10 +63,12 @@ struct sl_predict_launch {
 /* What is asked for behind a launch. */
 struct sl_predict_moves {
 	/*
-	 * Fetch a range. spare: only into room that nothing alive has. 1: it was not all there;
-	 * 0: it was; -ENOENT: the block does not exist; -ENOBUFS: no spare room.
+	 * Fetch a range. spare: only into room that nothing alive has, but for so many bytes to leave.
+	 * 1: it was not all there; 0: it was; -ENOENT: the block does not exist; -ENOBUFS: no spare room;
+	 * -EAGAIN: spare room for a part of it, which is fetched.
 	 */
-	int (*fetch)(void *arg, const struct sl_predict_use *use, int spare);
+	int (*fetch)(void *arg, const struct sl_predict_use *use, int spare,
+		     uint64_t leave);
 	/* Evict a range as soon as the launches that use it have ended, unless it is used again. */
 	void (*evict)(void *arg, uint64_t addr, uint64_t bytes);
 	void *arg;

@@ -78,13 +78,14 @@ use_is_valid(const struct sl_predict_use *use)
 }
 
 static int
-range_fetch(void *arg, const struct sl_predict_use *use, int spare)
+range_fetch(void *arg, const struct sl_predict_use *use, int spare, uint64_t leave)
 {
 	const struct pl_gpu *gpu = arg;
 
 	if (!use_is_valid(use))
 		return -ENOENT;
-	return sl_ahead(gpu->space, (void *)(uintptr_t)use->addr, use->bytes, spare);
+	return sl_ahead(gpu->space, (void *)(uintptr_t)use->addr, use->bytes, spare,
+			leave);
 }
 
 static void

@@ -122,14 +122,14 @@ what_is_to_leave_goes_when_its_launch_has_ended_and_comes_again(void)
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	await_on_device(s, p, CHUNK, 0);
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == CHUNK);
-	CHECK(sl_ahead(s, p, CHUNK, 0) == 1);
+	CHECK(sl_ahead(s, p, CHUNK, 0, 0) == 1);
 	await_on_device(s, p, CHUNK, CHUNK);
-	CHECK(sl_ahead(s, p, CHUNK, 0) == 0);
+	CHECK(sl_ahead(s, p, CHUNK, 0, 0) == 0);
 	CHECK(sum_of(s, p) == sum_filled(7) + N);
 	/* Not in a region, or nothing: no harm. */
 	sl_evict_later(s, &use, 8);
 	sl_evict_later(s, p, 0);
-	CHECK(sl_ahead(s, &use, 8, 0) == 0);
+	CHECK(sl_ahead(s, &use, 8, 0, 0) == 0);
 	CHECK_OK(sluice_space_check(s));
 	CHECK_OK(sluice_space_destroy(s));
 }
@@ -217,7 +217,7 @@ what_is_brought_ahead_waits_for_what_is_to_leave(void)
 	uint64_t *p = region(s, 9 * CHUNK);
 	struct sluice_launch *l = full_but_for_what_leaves(s, p, 8);
 
-	CHECK(sl_ahead(s, p, CHUNK, 0) == 1);
+	CHECK(sl_ahead(s, p, CHUNK, 0, 0) == 1);
 	nanosleep(&moment, NULL);
 	sluice_launch_end(l);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
@@ -235,8 +235,8 @@ what_was_asked_for_ahead_of_a_use_that_has_been_is_not_brought(void)
 	uint64_t *p = region(s, 10 * CHUNK);
 	struct sluice_launch *l = full_but_for_what_leaves(s, p, 9);
 
-	CHECK(sl_ahead(s, p + N, CHUNK, 0) == 1); /* waits for what leaves, */
-	CHECK(sl_ahead(s, p, CHUNK, 0) == 1);     /* and this for its turn */
+	CHECK(sl_ahead(s, p + N, CHUNK, 0, 0) == 1); /* waits for what leaves, */
+	CHECK(sl_ahead(s, p, CHUNK, 0, 0) == 1);     /* and this for its turn */
 	touch(s, p, 100);                         /* is faster: chunk 2 makes room */
 	sl_evict_later(s, p, CHUNK);
 	sl_ends_record(s);
@@ -244,7 +244,7 @@ what_was_asked_for_ahead_of_a_use_that_has_been_is_not_brought(void)
 	sluice_launch_end(l);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	await_on_device(s, p + 9 * N, CHUNK, 0);
-	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 0) == 1);
+	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 0, 0) == 1);
 	await_on_device(s, p + 2 * N, CHUNK, CHUNK); /* in order: it was its turn before */
 	CHECK(on_device(s, p, CHUNK) == 0);
 	CHECK(sum_of(s, p) == sum_filled(100));
@@ -314,17 +314,19 @@ what_is_asked_for_spare_room_takes_nothing_alive_out(void)
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
 	evicted = cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT);
 	CHECK(evicted == 4 * CHUNK);
-	CHECK(sl_ahead(s, p, CHUNK, 1) == -ENOBUFS);
-	CHECK(sl_ahead(s, p + 4 * N, 8 * CHUNK, 1) == 0); /* it is there */
+	CHECK(sl_ahead(s, p, CHUNK, 1, 0) == -ENOBUFS);
+	CHECK(sl_ahead(s, p + 4 * N, 8 * CHUNK, 1, 0) == 0); /* it is there */
 	CHECK_OK(sl_discard_freed(s, p + 4 * N, 4 * CHUNK));
-	CHECK(sl_ahead(s, p, CHUNK, 1) == -ENOBUFS);
+	CHECK(sl_ahead(s, p, CHUNK, 1, 0) == -ENOBUFS);
 	CHECK_OK(sl_discard_freed(s, p + 8 * N, 2 * CHUNK));
-	CHECK(sl_ahead(s, p, 3 * CHUNK, 1) == -ENOBUFS); /* all or nothing */
-	CHECK(sl_ahead(s, p, 2 * CHUNK, 1) == 1);
-	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 1) == -ENOBUFS); /* what was asked for counts */
+	CHECK(sl_ahead(s, p, 3 * CHUNK, 1, 2 * CHUNK) == -ENOBUFS);
+	CHECK(sl_ahead(s, p, 3 * CHUNK, 1, CHUNK) == -EAGAIN); /* its beginning has room */
+	await_on_device(s, p, 3 * CHUNK, CHUNK);
+	CHECK(sl_ahead(s, p + N, CHUNK, 1, 0) == 1);
+	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 1, 0) == -ENOBUFS); /* what was asked for counts */
 	await_on_device(s, p, 2 * CHUNK, 2 * CHUNK);
-	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 1) == -ENOBUFS);
-	CHECK(sl_ahead(s, p, 2 * CHUNK, 1) == 0);
+	CHECK(sl_ahead(s, p + 2 * N, CHUNK, 1, 0) == -ENOBUFS);
+	CHECK(sl_ahead(s, p, 2 * CHUNK, 1, 0) == 0);
 	CHECK(cuda_test_counter(s, SLUICE_COUNTER_D2H_EVICT) == evicted);
 	CHECK(on_device(s, p + 10 * N, 2 * CHUNK) == 2 * CHUNK);
 	for (uint64_t i = 0; i < 12; i++)
@@ -348,7 +350,7 @@ who_wants_spare_room_no_more_is_forgotten(void)
 	for (uint64_t i = 0; i < 8; i++)
 		touch(s, q + i * N, 2);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
-	CHECK(sl_ahead(s, r, CHUNK, 1) == -ENOBUFS);
+	CHECK(sl_ahead(s, r, CHUNK, 1, 0) == -ENOBUFS);
 	CHECK_OK(sluice_unmap(s, q));
 	touch(s, p, 3);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));
@@ -471,7 +473,7 @@ launches_in_a_row_that_do_not_fit_come_to_rest(unsigned giant_chunks)
 			embedded_run(s, uses[k], 2, small[k], SMALL * N);
 		}
 		if (i >= CYCLES && i % 10 == 5) { /* no moves ahead meanwhile */
-			CHECK(sl_ahead(s, giant, giant_chunks * CHUNK, 0) == 0);
+			CHECK(sl_ahead(s, giant, giant_chunks * CHUNK, 0, 0) == 0);
 			sl_evict_later(s, small[3 + i / 10 % 2], SMALL * CHUNK);
 		}
 		embedded_run(s, uses[0], 1, giant + i % giant_chunks * N, N);

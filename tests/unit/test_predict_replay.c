@@ -108,19 +108,22 @@ leaving_go(struct machine *m)
 }
 
 static int
-range_fetch(void *arg, const struct sl_predict_use *use, int spare)
+range_fetch(void *arg, const struct sl_predict_use *use, int spare, uint64_t leave)
 {
 	struct machine *m = arg;
 	uint64_t first = use->addr / CHUNK, n = use->bytes / CHUNK;
-	int missing = 0;
+	uint64_t missing = 0, beside = m->present + m->n_spare + leave / CHUNK, room;
 
+	room = beside < m->chunks_max ? m->chunks_max - beside : 0;
 	if (m->chunk[first].block != use->block || m->chunk[first + n - 1].block != use->block)
 		return -ENOENT;
 	for (uint64_t i = first; i < first + n; i++)
 		missing += !m->chunk[i].present;
-	if (spare && missing && m->present + m->n_spare + (unsigned)missing > m->chunks_max)
+	if (!spare)
+		room = missing;
+	if (missing > room && (!room || m->n_spare))
 		return -ENOBUFS;
-	for (uint64_t i = first; i < first + n; i++) {
+	for (uint64_t i = first, left = room; i < first + n && (left || !spare); i++) {
 		if (m->chunk[i].present && !spare) {
 			m->chunk[i].stamp = ++m->clock;
 			m->chunk[i].leaving = 0;
@@ -131,8 +134,9 @@ range_fetch(void *arg, const struct sl_predict_use *use, int spare)
 		m->asked[m->n_asked].chunk = i;
 		m->asked[m->n_asked++].spare = spare;
 		m->n_spare += spare != 0;
+		left--;
 	}
-	return missing != 0;
+	return missing > room ? -EAGAIN : missing != 0;
 }
 
 static void
@@ -212,7 +216,7 @@ launch(struct machine *m, uint64_t what, uint64_t kernel_ns, const struct use *u
 		for (uint64_t i = 0; i < uses[k].bytes / CHUNK; i++) {
 			struct chunk *c = &m->chunk[uses[k].addr / CHUNK + i];
 
-			told[k].fetched |= !c->present;
+			told[k].fetched |= !c->present && c->has_contents;
 			if (!chunk_bring(m, c, 0, uses[k].reads)) {
 				m->in += CHUNK; /* over the link */
 				continue;
@@ -295,7 +299,36 @@ sequence(struct machine *m, const uint64_t *weights, uint64_t all, uint64_t all_
 		       2);
 }
 
-enum program { TRAINING, TOKENS, SEQUENCES };
+/*
+ * A step over images, which are only read, by its first launch. Each convolution has a large workspace while it
+ * runs: they fit beside the images only in the first layers.
+ */
+static void
+images_step(struct machine *m, const uint64_t *weights, uint64_t images)
+{
+	uint64_t output[LAYERS], workspace;
+
+	for (unsigned i = 0; i < 2 * LAYERS; i++) {
+		unsigned layer = i < LAYERS ? i : 2 * LAYERS - 1 - i;
+
+		if (i < LAYERS)
+			output[i] = block_alloc(m, 8 * MIB);
+		workspace = block_alloc(m, 512 * MIB);
+		launch(m, i < LAYERS ? 7 : 8, 2000000,
+		       (struct use[]){{weights[layer], 2 * MIB, 0, 1},
+				      {output[layer], 8 * MIB, 1, i != layer},
+				      {workspace, 512 * MIB, 1, 0},
+				      {images, 512 * MIB, 0, 1}},
+		       i ? 3 : 4);
+		block_free(m, workspace, 512 * MIB);
+		if (i >= LAYERS)
+			block_free(m, output[layer], 8 * MIB);
+	}
+	for (unsigned i = 0; i < LAYERS; i++)
+		launch(m, 9, 2000000, (struct use[]){{weights[i], 2 * MIB, 1, 1}}, 1);
+}
+
+enum program { TRAINING, TOKENS, SEQUENCES, IMAGES };
 
 struct result {
 	uint64_t mib, last_mib; /* in all iterations, in the last four */
@@ -307,7 +340,8 @@ struct result {
 static struct result
 run(enum program program, unsigned over, unsigned iterations, int learns)
 {
-	static const uint64_t total_mib[] = {[TRAINING] = 2800, [TOKENS] = 1700, [SEQUENCES] = 0};
+	static const uint64_t total_mib[] = {[TRAINING] = 2800, [TOKENS] = 1700, [SEQUENCES] = 0,
+					     [IMAGES] = 2600};
 	struct machine *m = calloc(1, sizeof(*m));
 	uint64_t a[LAYERS], b[LAYERS], device = total_mib[program] / over, all = 0;
 	struct result r = {0};
@@ -324,7 +358,9 @@ run(enum program program, unsigned over, unsigned iterations, int learns)
 	}
 	if (program == SEQUENCES)
 		all = block_alloc(m, over * device / 2 * MIB);
-	for (unsigned i = 0; i < 2 * LAYERS * 16; i++)
+	if (program == IMAGES)
+		all = block_alloc(m, 512 * MIB);
+	for (uint64_t i = 0; i < m->next || i < 2 * LAYERS * 16; i++)
 		m->chunk[i].has_contents = 1;
 	for (unsigned i = 0; i < iterations; i++) {
 		if (i == iterations - 4) {
@@ -341,6 +377,9 @@ run(enum program program, unsigned over, unsigned iterations, int learns)
 			break;
 		case SEQUENCES:
 			sequence(m, a, all, over * device / 2 * MIB);
+			break;
+		case IMAGES:
+			images_step(m, a, all);
 			break;
 		}
 	}
@@ -413,6 +452,18 @@ trials_are_few(void **state)
 	assert_in_range(run(TOKENS, 2, 40, 1).trials, 0, 8);
 }
 
+/*
+ * The images leave for a workspace, and come back while the optimizer runs: a part after the other, before what is
+ * not allocated yet. The kernels of four steps take 1200 ms.
+ */
+static void
+images_come_back_while_the_optimizer_runs(void **state)
+{
+	(void)state;
+	assert_true((run(IMAGES, 2, 10, 1).last_ms - 1200) * 2 <
+		    run(IMAGES, 2, 10, 0).last_ms - 1200);
+}
+
 int
 main(void)
 {
@@ -421,6 +472,7 @@ main(void)
 		cmocka_unit_test(tokens_move_less_than_lru),
 		cmocka_unit_test(launches_that_do_not_fit_are_left_alone),
 		cmocka_unit_test(trials_are_few),
+		cmocka_unit_test(images_come_back_while_the_optimizer_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,7 +301,7 @@ chunks_look(struct sl_region *r, uint64_t first, uint64_t last, int touch)
 	return n;
 }
 
-/* The n chunks of [first, last] that are elsewhere, asked for. 0: out of memory. */
+/* The first n chunks of [first, last] that are elsewhere, asked for. 0: out of memory. */
 SL_HELD static int
 chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last, uint64_t n, int spare)
 {
@@ -310,15 +310,44 @@ chunks_ahead(struct sl_region *r, uint64_t first, uint64_t last, uint64_t n, int
 
 	if (!chunks)
 		return 0;
-	for (uint64_t i = first; i <= last; i++) {
+	for (uint64_t i = first; i <= last && found < n; i++) {
 		if (is_elsewhere(&r->chunks[i]))
 			chunks[found++] = i;
 	}
 	return sl_mover_prefetch(r, chunks, n, SLUICE_TIER_DEVICE, spare) == 0;
 }
 
+/* For how many of n chunks there is spare room beside so many bytes. Some are only told where nobody
+ * has asked before: those may be of the n, which are not on the device yet. */
+SL_HELD static uint64_t
+chunks_spare(const struct sl_region *r, uint64_t n, uint64_t leave)
+{
+	const struct sluice_space *s = r->space;
+	uint64_t beside = s->dev.spare_bytes + leave + SPARE_CHUNKS * r->chunk_bytes;
+	uint64_t taken = beside + sl_room_alive(s, 0);
+	uint64_t spare = taken < s->dev.budget_bytes
+				 ? (s->dev.budget_bytes - taken) / r->chunk_bytes
+				 : 0;
+
+	if (spare >= n)
+		return n;
+	return s->dev.spare_bytes ? 0 : spare;
+}
+
+/* As sl_ahead(), of n chunks of [first, last] that are elsewhere. */
+SL_HELD static int
+spare_ahead(struct sl_region *r, uint64_t first, uint64_t last, uint64_t n, uint64_t leave)
+{
+	uint64_t spare = n ? chunks_spare(r, n, leave) : 0;
+
+	r->space->dev.spare_wanted = spare < n;
+	if (spare && !chunks_ahead(r, first, last, spare, 1))
+		return 0;
+	return spare == n ? n != 0 : spare ? -EAGAIN : -ENOBUFS;
+}
+
 int
-sl_ahead(struct sluice_space *s, void *addr, size_t bytes, int spare)
+sl_ahead(struct sluice_space *s, void *addr, size_t bytes, int spare, uint64_t leave)
 {
 	struct sl_region *r;
 	uint64_t begin, end;
@@ -332,14 +361,11 @@ sl_ahead(struct sluice_space *s, void *addr, size_t bytes, int spare)
 	    !sl_region_find(s, "prefetch", addr, bytes, &r, &begin, &end)) {
 		uint64_t first = begin >> r->chunk_shift, last = (end - 1) >> r->chunk_shift;
 		uint64_t n = chunks_look(r, first, last, !spare);
-		uint64_t room = s->dev.spare_bytes + (n + SPARE_CHUNKS) * r->chunk_bytes;
 
 		if (spare)
-			s->dev.spare_wanted = n && !sl_room_spare(s, room);
-		if (spare && s->dev.spare_wanted)
-			rc = -ENOBUFS;
+			rc = spare_ahead(r, first, last, n, leave);
 		else if (n)
-			rc = chunks_ahead(r, first, last, n, spare);
+			rc = chunks_ahead(r, first, last, n, 0);
 	}
 	sl_space_unlock(s);
 	return rc;

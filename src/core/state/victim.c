@@ -189,16 +189,24 @@ sl_victim_is_colder(struct sluice_space *s, uint64_t chunk_bytes, uint64_t befor
 	return c && sl_chunk_stamp(c) < before;
 }
 
+uint64_t
+sl_room_alive(const struct sluice_space *s, uint64_t least)
+{
+	uint64_t alive = s->dev.used_bytes + s->dev.wanted_bytes;
+	const struct sl_chunk *c = s->dev.discarded_head;
+
+	for (int i = 0; alive > least && c && i < SPARE_LOOK_MAX; i++) {
+		if (!sl_chunk_pins(c))
+			alive -= c->device_bytes;
+		c = c->next;
+	}
+	return alive;
+}
+
 int
 sl_room_spare(const struct sluice_space *s, uint64_t bytes)
 {
-	uint64_t taken = s->dev.used_bytes + s->dev.wanted_bytes + bytes;
-	const struct sl_chunk *c = s->dev.discarded_head;
+	uint64_t budget = s->dev.budget_bytes;
 
-	for (int i = 0; taken > s->dev.budget_bytes && c && i < SPARE_LOOK_MAX; i++) {
-		if (!sl_chunk_pins(c))
-			taken -= c->device_bytes;
-		c = c->next;
-	}
-	return taken <= s->dev.budget_bytes;
+	return bytes <= budget && sl_room_alive(s, budget - bytes) <= budget - bytes;
 }

@@ -91,6 +91,8 @@ struct sl_victim sl_victim_pick(struct sluice_space *s,
 const char *sl_victim_step_text(enum sl_victim_step step);
 /* Whether room for a chunk of this size would be a chunk with a smaller stamp. Changes nothing. */
 int sl_victim_is_colder(struct sluice_space *s, uint64_t chunk_bytes, uint64_t before) SL_HELD;
+/* What of the device is taken, less what is dead and in no launch's use. least: less need not be found. */
+uint64_t sl_room_alive(const struct sluice_space *s, uint64_t least) SL_HELD;
 /* Whether so many bytes of the device are free, or dead and in no launch's use. */
 int sl_room_spare(const struct sluice_space *s, uint64_t bytes) SL_HELD;
 
