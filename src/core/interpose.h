@@ -105,6 +105,9 @@ void sl_early_evict_await(struct sluice_space *space, int await);
 void sl_encode_more(struct sluice_space *space, int more);
 int sl_encode_may_more(const struct sluice_space *space);
 
+/* Of all chunks that have contents, on the device or not. Wait-free. */
+uint64_t sl_space_alive_bytes(const struct sluice_space *space);
+
 /*
  * As sluice_space_set_budget() of the device. But for launches in flight a smaller budget waits until until_ns
  * (sl_now_ns()) and little longer. -EAGAIN: they use more. Then the budget is what is used. *budget says how
@@ -127,8 +130,7 @@ uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);
  * and nothing is touched. There has to be room beside what was asked for so before, and beside so many
  * bytes to leave; -EAGAIN: there is for a part of it, which is brought in; -ENOBUFS: for none.
  */
-int sl_ahead(struct sluice_space *space, void *addr, size_t bytes, int spare,
-	     uint64_t leave);
+int sl_ahead(struct sluice_space *space, void *addr, size_t bytes, int spare, uint64_t leave);
 
 /*
  * As a lazy sluice_discard() in the order of calls, of a range that no launch will use any more before

@@ -24,6 +24,7 @@
  *  I8 a chunk that is populated by page has no compressed extent: its pages are read and written
  *     one by one.
  *  I9 an encoded frame is of a chunk that is neither shown, nor reached, nor populated by page.
+ *  I10 space->alive_bytes is the sum of the sizes of chunks that have contents which are not discarded.
  */
 #ifndef SL_CORE_TYPES_H
 #define SL_CORE_TYPES_H
@@ -191,9 +192,10 @@ struct sl_chunk {
 		uint32_t discard_number; /* devices with guards: of the last launch before the
 					  * eager discard; the low bits */
 	};
-	uint16_t user_pins;  /* sluice_pin(); rules: victim.h */
-	uint16_t flags;      /* enum sl_chunk_flag */
-	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
+	uint16_t user_pins;       /* sluice_pin(); rules: victim.h */
+	uint16_t flags;           /* enum sl_chunk_flag */
+	uint16_t read_error : 15; /* errno of the last read that failed; cleared by the next */
+	uint16_t alive : 1; /* has contents that are not discarded; kept by sl_chunk_update() */
 	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state; /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness : 2; /* enum sl_readiness, kept by sl_chunk_update() */
@@ -410,6 +412,9 @@ struct sluice_space {
 	size_t slots_bytes;
 	struct sl_region **slots; /* by granule; NULL: none */
 
+	/* Of chunks with contents, wherever they are. Changes under the lock. atomic: relaxed: readers
+	 * without it compare moments. */
+	_Atomic uint64_t alive_bytes;
 	struct {
 		uint64_t budget_bytes, used_bytes, peak_bytes, pinned_bytes;
 		uint64_t leaving_bytes; /* of used_bytes: of chunks that are EVICTING */

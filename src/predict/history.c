@@ -67,8 +67,8 @@ struct sl_predict {
 	uint64_t ahead_bytes;   /* of what lies between */
 	uint64_t far; /* in fetched: the next to be fetched where there is spare room */
 	struct {
-		uint64_t checked; /* from the cursor to here, */
-		uint64_t most, most_at; /* so much was allocated at most, at that launch */
+		uint64_t checked;       /* from the cursor to here, */
+		uint64_t most, most_at; /* so much was alive at most, at that launch */
 	} spare;
 	struct sl_autotune tune;
 	struct {
@@ -141,13 +141,13 @@ launch_at(struct sl_predict *p, uint64_t number)
 /* ---- noting ---- */
 
 static void
-launch_note(struct sl_predict *p, const struct sl_predict_launch *launch, uint64_t allocated)
+launch_note(struct sl_predict *p, const struct sl_predict_launch *launch, uint64_t alive)
 {
 	struct sl_past_launch *e = sl_past_add(&p->past,
 					       sl_hash_add(launch->n_uses, launch->what));
 
 	e->hash = e->what;
-	e->allocated = allocated;
+	e->alive = alive;
 	for (size_t i = 0; i < launch->n_uses; i++) {
 		uint64_t block = launch->uses[i].block;
 		struct last *last = &p->last[slot_of(block)];
@@ -384,24 +384,24 @@ ahead_fetch(struct following *f)
 }
 
 /*
- * How much more than now is allocated at most, from here to a launch of last time: that takes spare room.
+ * How much more than now is alive at most, from here to a launch of last time: that takes spare room.
  * What was found the last time counts, so that few launches are looked at twice.
  */
 static uint64_t
 room_growth(struct following *f, uint64_t launch)
 {
 	struct sl_predict *p = f->p;
-	uint64_t now = f->now->allocated_bytes;
+	uint64_t now = f->now->alive_bytes;
 
 	if (p->spare.checked < p->cursor || p->spare.most_at < p->cursor) {
 		p->spare.checked = p->cursor;
 		p->spare.most = 0;
 	}
 	for (; p->spare.checked <= launch; p->spare.checked++) {
-		uint64_t allocated = launch_at(p, p->spare.checked)->allocated;
+		uint64_t alive = launch_at(p, p->spare.checked)->alive;
 
-		if (allocated >= p->spare.most) {
-			p->spare.most = allocated;
+		if (alive >= p->spare.most) {
+			p->spare.most = alive;
 			p->spare.most_at = p->spare.checked;
 		}
 	}
@@ -606,7 +606,7 @@ sl_predict_follow(struct sl_predict *p, const struct sl_predict_launch *launch,
 	struct sl_predict_answer answer = {.compared = p->following};
 	int ahead;
 
-	launch_note(p, launch, now->allocated_bytes);
+	launch_note(p, launch, now->alive_bytes);
 	f.launch = launch_at(p, f.number);
 	if (p->following)
 		expected_compare(&f);

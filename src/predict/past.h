@@ -40,8 +40,8 @@ struct sl_past_launch {
 	uint64_t what; /* runs, on how many blocks */
 	uint64_t hash; /* with their sizes; or the caller's */
 	uint64_t bytes;
-	uint64_t first;     /* in uses, counts up */
-	uint64_t allocated; /* bytes of all blocks */
+	uint64_t first; /* in uses, counts up */
+	uint64_t alive; /* bytes of all that had contents */
 	uint32_t n;
 };
 

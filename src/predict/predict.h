@@ -67,8 +67,7 @@ struct sl_predict_moves {
 	 * 1: it was not all there; 0: it was; -ENOENT: the block does not exist; -ENOBUFS: no spare room;
 	 * -EAGAIN: spare room for a part of it, which is fetched.
 	 */
-	int (*fetch)(void *arg, const struct sl_predict_use *use, int spare,
-		     uint64_t leave);
+	int (*fetch)(void *arg, const struct sl_predict_use *use, int spare, uint64_t leave);
 	/* Evict a range as soon as the launches that use it have ended, unless it is used again. */
 	void (*evict)(void *arg, uint64_t addr, uint64_t bytes);
 	void *arg;
@@ -76,8 +75,8 @@ struct sl_predict_moves {
 
 /* The machine and the clock at a launch. */
 struct sl_predict_now {
-	uint64_t device_bytes;    /* budget */
-	uint64_t allocated_bytes; /* of all blocks */
+	uint64_t device_bytes; /* budget */
+	uint64_t alive_bytes;  /* of all that has contents, in the pieces that move */
 	uint64_t ns;
 	int always;          /* fetch ahead without trials */
 	int may_encode_more; /* what shrinks by little was seen to leave */

@@ -84,8 +84,7 @@ range_fetch(void *arg, const struct sl_predict_use *use, int spare, uint64_t lea
 
 	if (!use_is_valid(use))
 		return -ENOENT;
-	return sl_ahead(gpu->space, (void *)(uintptr_t)use->addr, use->bytes, spare,
-			leave);
+	return sl_ahead(gpu->space, (void *)(uintptr_t)use->addr, use->bytes, spare, leave);
 }
 
 static void
@@ -181,7 +180,8 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 {
 	struct sl_predict_use to[PL_USES_MAX];
 	const struct sl_predict_launch noted = {what, to, n};
-	struct sl_predict_now now = {gpu->device_budget, gpu->allocated_bytes, sl_now_ns(),
+	struct sl_predict_now now = {gpu->device_budget, sl_space_alive_bytes(gpu->space),
+				     sl_now_ns(),
 				     pl_settings()->follow == PL_FOLLOW_ALWAYS, 0};
 	const struct sl_predict_moves moves = {range_fetch, ahead_range_evict, gpu};
 	struct pl_learner *l = learner_get(gpu);

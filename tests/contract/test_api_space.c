@@ -183,6 +183,10 @@ check_finds_and_names_what_is_broken(void)
 	BREAK(s->dev.pinned_bytes, CHUNK, "pinned");
 	BREAK(s->host.read_ahead_bytes, CHUNK, "read-ahead");
 	BREAK(s->dev.heap_n, 1, "heap");
+	BREAK(s->alive_bytes, CHUNK, "I10");
+	c[3].alive = 0;
+	CHECK_FAILS(sluice_space_check(s), -EINVAL, "wrongly counted as alive");
+	c[3].alive = 1;
 	space_end(s);
 }
 

@@ -76,6 +76,17 @@ slots_set(struct sl_region *r, struct sl_region *value)
 		s->slots[first + i] = value;
 }
 
+/* The chunks that it begins with, and ends with: what no sl_chunk_update() sees. */
+static uint64_t
+region_alive_bytes(const struct sl_region *r)
+{
+	uint64_t n = 0;
+
+	for (uint64_t i = 0; i < r->n_chunks; i++)
+		n += r->chunks[i].alive;
+	return n * r->chunk_bytes;
+}
+
 /* Take addresses and a place in the list; the heap grows with the regions. Held. */
 SL_HELD static int
 region_insert(struct sl_region *r)
@@ -103,6 +114,7 @@ region_insert(struct sl_region *r)
 		(s->n_regions - at) * sizeof(*s->regions));
 	s->regions[at] = r;
 	s->n_regions++;
+	sl_alive_count(s, region_alive_bytes(r));
 	r->base = base;
 	return 0;
 }
@@ -125,6 +137,7 @@ region_remove(struct sl_region *r)
 	memmove(s->regions + low, s->regions + low + 1,
 		(s->n_regions - low - 1) * sizeof(*s->regions));
 	s->n_regions--;
+	sl_alive_count(s, -region_alive_bytes(r));
 	if (low < s->search.from)
 		s->search.from = low;
 	sl_lru_release(s, r->chunk_bytes, r->n_chunks);
@@ -155,6 +168,7 @@ region_chunks_init(struct sl_region *r)
 		c->heap_slot = SL_HEAP_NONE;
 		c->state = on_store ? SL_CHUNK_STORE : SL_CHUNK_EMPTY;
 		c->flags = on_store ? SL_STORE_VALID : 0;
+		c->alive = (uint16_t)(on_store & 1);
 	}
 	r->ready[SL_READY_NOT] = r->n_chunks;
 }
@@ -574,6 +588,7 @@ sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
 		for (uint64_t i = 0; i < r->n_chunks; i++)
 			r->chunks[i].readiness = SL_READY_NOT;
 		region_chunks_init(r);
+		sl_alive_count(space, region_alive_bytes(r));
 		sl_read_ahead_reset(r);
 	}
 	region_reopen(r);

@@ -256,6 +256,12 @@ sl_space_addresses(const struct sluice_space *space, uint64_t *base, uint64_t *e
 }
 
 uint64_t
+sl_space_alive_bytes(const struct sluice_space *space)
+{
+	return atomic_load_explicit(&space->alive_bytes, memory_order_relaxed);
+}
+
+uint64_t
 sl_space_device_taken(const struct sluice_space *space)
 {
 	const struct sl_device *dev = space->device;

@@ -9,7 +9,7 @@
 
 struct sums {
 	uint64_t device, settled, staging, spilled, pinned, heap, discarded, read_ahead,
-		hostmap;
+		hostmap, alive;
 };
 
 static int
@@ -57,6 +57,7 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 	sums->spilled += c->spill ? c->spill->bytes : 0;
 	sums->pinned += c->user_pins ? c->region->chunk_bytes : 0;
 	sums->heap += in_heap;
+	sums->alive += c->alive ? c->region->chunk_bytes : 0;
 	sums->discarded += in_list;
 	if (present && !c->pages && c->device_bytes != c->region->chunk_bytes)
 		return broken(c, "present, but its bytes are not counted");
@@ -107,6 +108,8 @@ check_chunk(const struct sl_chunk *c, struct sums *sums)
 		if (h->chunk != c)
 			return broken(c, "its frame is another chunk's");
 	}
+	if (c->alive != (c->state != SL_CHUNK_EMPTY && !(c->flags & SL_DISCARDED)))
+		return broken(c, "wrongly counted as alive or not (I10)");
 	if (c->flags & SL_READ_AHEAD)
 		sums->read_ahead += c->region->chunk_bytes;
 	return check_pages(c);
@@ -198,6 +201,11 @@ check_space(const struct sluice_space *s)
 		return sl_fail(-EINVAL, "check: pinned bytes: %llu in chunks, %llu counted",
 			       (unsigned long long)sums.pinned,
 			       (unsigned long long)s->dev.pinned_bytes);
+	if (sums.alive != atomic_load_explicit(&s->alive_bytes, memory_order_relaxed))
+		return sl_fail(-EINVAL,
+			       "check: alive: chunks of %llu bytes, counted %llu (I10)",
+			       (unsigned long long)sums.alive,
+			       (unsigned long long)atomic_load(&s->alive_bytes));
 	if (sums.hostmap != s->hostmap.bytes)
 		return sl_fail(-EINVAL, "check: host map of %llu bytes, counted %llu (I7)",
 			       (unsigned long long)sums.hostmap,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One chunk: its state, the lists derived from state and flags, and waiting for it.
- * sl_chunk_update() is the one place that derives readiness, heap, discarded list and host list.
+ * sl_chunk_update() is the one place that derives readiness, heap, discarded list, host list, and what is alive.
  * Every function that changes a chunk calls it (sl_chunk_set_state() does). LOCKING: all of it
  * under space->lock.
  */
@@ -33,6 +33,14 @@ chunk_readiness(const struct sl_chunk *c)
 }
 
 void
+sl_alive_count(struct sluice_space *s, uint64_t bytes)
+{
+	uint64_t before = atomic_load_explicit(&s->alive_bytes, memory_order_relaxed);
+
+	atomic_store_explicit(&s->alive_bytes, before + bytes, memory_order_relaxed);
+}
+
+void
 sl_chunk_update(struct sl_chunk *c)
 {
 	struct sl_region *r = c->region;
@@ -41,7 +49,12 @@ sl_chunk_update(struct sl_chunk *c)
 			(c->flags & SL_DISCARDED);
 	int may_heap = c->state == SL_CHUNK_DEVICE && !c->user_pins;
 	int in_list = c->prev || c->next || r->space->dev.discarded_head == c;
+	int alive = c->state != SL_CHUNK_EMPTY && !(c->flags & SL_DISCARDED);
 
+	if (alive != c->alive) {
+		sl_alive_count(r->space, alive ? r->chunk_bytes : -r->chunk_bytes);
+		c->alive = (uint16_t)(alive & 1);
+	}
 	if (readiness != c->readiness) {
 		r->ready[c->readiness]--;
 		r->ready[readiness]++;
