@@ -457,9 +457,10 @@ struct sluice_space {
 	} measure;
 	struct {
 		enum sl_encoder_state state;
-		int begun;        /* thread makes it ready, or has made it so */
-		pthread_t thread; /* joined by who ends the space */
-		unsigned rests;   /* so many chunks go out as they are, from here on */
+		int begun;          /* thread makes it ready, or has made it so */
+		pthread_t thread;   /* joined by who ends the space */
+		unsigned rests;     /* so many chunks go out as they are, from here on */
+		uint64_t in_use_ns; /* when the link was seen in use */
 		int more; /* what shrinks by little is encoded, too: sl_encode_more() */
 		/* Medium ones were seen. atomic: relaxed: a hint, which is set once. */
 		_Atomic int may_more;

@@ -30,16 +30,19 @@
 
 /* Launches before a place that must be the same. Fewer: layers are alike, and are taken for each other.
  * More: the place is found later. */
-#define ALIKE 2u
+#define ALIKE      2u
 /* Part of the budget that is fetched ahead. More: it displaces what is used now. Less: the link idles. */
-#define AHEAD 4u
-/* What stays takes all of the device but this part of it, which is for what comes and goes. Larger: less
- * stays. Smaller: the next data find no room. With a tenth, programs with a budget of their peak took
- * 1.0 (alexnet), 1.07 (lstm) and 2.5 times (generate) as long as with this; at half of it the same. */
-#define SPARE 40u
+#define AHEAD      4u
+/* What stays takes all of the device but this part of it, or so much, which is for what comes and goes.
+ * Larger: less stays. Smaller: the next data find no room. Instead of a tenth, a fortieth made programs with
+ * a budget of their peak 1.07 (lstm) and 2.5 times (generate) as fast, and three chunks of 32 MiB 1.1 (lstm),
+ * 1.15 (llama-text) and 1.8 times (paged) as that; two and less were slower (lstm). At half of the peak it
+ * made no difference. */
+#define SPARE_PART 40u
+#define SPARE_MOST (UINT64_C(96) << 20)
 /* Neighbours stay together, since they may have a chunk in common. Smaller: both ends of more chunks
  * move. Larger: what stays is taken from one part of the period, and the link idles there. */
-#define GROUP (UINT64_C(256) << 20)
+#define GROUP      (UINT64_C(256) << 20)
 
 /* Launches that are looked at for what comes next, at once. More: a launch takes longer, some 10 ns each. */
 #define EXPECTED_MAX 1024u
@@ -479,10 +482,11 @@ static int
 stays_plan(struct sl_predict *p, uint64_t budget, uint64_t period)
 {
 	uint64_t n = p->past.uses_head - launch_at(p, p->past.head - period)->first;
+	uint64_t spare = budget / SPARE_PART < SPARE_MOST ? budget / SPARE_PART : SPARE_MOST;
 	struct sl_residency_use *uses = sl_calloc(n, sizeof(*uses));
 	uint64_t bytes = 0;
 	int planned = uses && period_uses(p, period, uses, n, &bytes) &&
-		      !sl_residency_plan(uses, n, (uint32_t)period, budget - budget / SPARE,
+		      !sl_residency_plan(uses, n, (uint32_t)period, budget - spare,
 					 budget / AHEAD, GROUP / 8);
 
 	for (uint64_t i = 0; planned && i < n; i++)

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/interpose.h"
@@ -237,6 +238,7 @@ an_idle_link_matters_only_where_nothing_is_spilled(void)
 		before = saved_out(s);
 		for (uint64_t at = 0; at < data_n(); at += CHUNK_N) {
 			(void)cuda_test_residency(s, p, data_bytes);
+			nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 			cuda_test_run(&t, s, NULL, TEST_ADD, p + at, CHUNK_N, 1,
 				      SLUICE_USE_READ_WRITE);
 			CHECK_OK(sluice_stream_synchronize(s, NULL));

@@ -340,8 +340,8 @@ struct result {
 static struct result
 run(enum program program, unsigned over, unsigned iterations, int learns)
 {
-	static const uint64_t total_mib[] = {[TRAINING] = 2800, [TOKENS] = 1700, [SEQUENCES] = 0,
-					     [IMAGES] = 2600};
+	static const uint64_t total_mib[] = {
+		[TRAINING] = 2800, [TOKENS] = 1700, [SEQUENCES] = 0, [IMAGES] = 2600};
 	struct machine *m = calloc(1, sizeof(*m));
 	uint64_t a[LAYERS], b[LAYERS], device = total_mib[program] / over, all = 0;
 	struct result r = {0};
