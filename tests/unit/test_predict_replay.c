@@ -464,6 +464,26 @@ images_come_back_while_the_optimizer_runs(void **state)
 		    run(IMAGES, 2, 10, 0).last_ms - 1200);
 }
 
+/* What shrinks by little is encoded until a trial shows that to be slower, where the caller may. */
+static void
+more_is_encoded_at_first_where_that_may_be(void **state)
+{
+	const struct sl_predict_use use = {.block = 1, .addr = CHUNK, .bytes = CHUNK};
+	const struct sl_predict_launch launched = {1, &use, 1};
+	const struct sl_predict_moves moves = {range_fetch, range_evict, NULL};
+	struct sl_predict *p;
+
+	(void)state;
+	assert_int_equal(sl_predict_create(&p), 0);
+	for (int may = 0; may < 2; may++) {
+		const struct sl_predict_now now = {MIB, 2 * MIB, 1, 0, may};
+
+		assert_int_equal(sl_predict_follow(p, &launched, &now, &moves).way.encodes_more,
+				 may);
+	}
+	sl_predict_destroy(p);
+}
+
 int
 main(void)
 {
@@ -472,6 +492,7 @@ main(void)
 		cmocka_unit_test(tokens_move_less_than_lru),
 		cmocka_unit_test(launches_that_do_not_fit_are_left_alone),
 		cmocka_unit_test(trials_are_few),
+		cmocka_unit_test(more_is_encoded_at_first_where_that_may_be),
 		cmocka_unit_test(images_come_back_while_the_optimizer_runs),
 	};
 
