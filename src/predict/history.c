@@ -488,15 +488,19 @@ stays_plan(struct sl_predict *p, uint64_t budget, uint64_t period)
 	uint64_t n = p->past.uses_head - launch_at(p, p->past.head - period)->first;
 	uint64_t spare = budget / SPARE_PART < SPARE_MOST ? budget / SPARE_PART : SPARE_MOST;
 	struct sl_residency_use *uses = sl_calloc(n, sizeof(*uses));
-	uint64_t bytes = 0;
-	int planned = uses && period_uses(p, period, uses, n, &bytes) &&
-		      !sl_residency_plan(uses, n, (uint32_t)period, budget - spare,
-					 budget / AHEAD, GROUP / 8);
+	uint64_t *alive = sl_calloc(period, sizeof(*alive)), bytes = 0;
+	int planned;
 
+	for (uint64_t i = 0; alive && i < period; i++)
+		alive[i] = launch_at(p, p->past.head - period + i)->alive;
+	planned = uses && alive && period_uses(p, period, uses, n, &bytes) &&
+		  !sl_residency_plan(uses, n, (uint32_t)period, alive, budget - spare,
+				     budget / AHEAD, GROUP / 8);
 	for (uint64_t i = 0; planned && i < n; i++)
 		p->past.uses[(p->past.uses_head - n + i) % SL_PAST_USES].leaves =
 			uses[i].bytes - uses[i].stays;
 	free(uses);
+	free(alive);
 	if (planned)
 		p->stays.bytes = bytes;
 	return planned;

@@ -78,7 +78,7 @@ struct sl_predict_now {
 	uint64_t device_bytes; /* budget */
 	uint64_t alive_bytes;  /* of all that has contents, in the pieces that move */
 	uint64_t ns;
-	int always;          /* fetch ahead without trials */
+	int always; /* fetch ahead without trials */
 	int may_encode_more; /* 1: what shrinks by little was seen to leave; 0: it is not encoded */
 };
 

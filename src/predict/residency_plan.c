@@ -157,6 +157,38 @@ idle_collect(struct plan *p, struct idle *idle)
 	return n_idle;
 }
 
+/* What is alive beyond the blocks of the uses, and beyond the least of that in the period, takes room in its scope. */
+static int
+rest_add(struct plan *p, const uint64_t *alive)
+{
+	uint64_t *rest = sl_calloc((size_t)p->scopes + 1, sizeof(*rest)), blocks = 0;
+	uint64_t least = UINT64_MAX;
+
+	if (!rest)
+		return -ENOMEM;
+	/* First by how much the blocks become more or less from each scope to the next, as unsigned numbers. */
+	for (size_t i = 0; i < p->n; i++) {
+		const struct sl_residency_use *u = &p->uses[i];
+		uint32_t end = u->next == SL_NEVER_USED ? u->scope + 1
+							: p->uses[u->next].scope;
+
+		rest[u->scope] += u->bytes;
+		rest[end] -= u->bytes;
+		if (u->next <= i) /* in the next period: it is there at the beginning of this one */
+			blocks += u->bytes;
+	}
+	for (uint32_t i = 0; i < p->scopes; i++) {
+		blocks += rest[i];
+		rest[i] = alive[i] > blocks ? alive[i] - blocks : 0;
+		if (rest[i] < least)
+			least = rest[i];
+	}
+	for (uint32_t i = 0; i < p->scopes; i++)
+		period_add(p, i, 1, rest[i] - least);
+	free(rest);
+	return 0;
+}
+
 /* Lengths that differ by less than a sixteenth or so are one class. */
 static uint64_t
 length_class(uint32_t scopes)
@@ -193,8 +225,8 @@ idle_keep(struct plan *p, struct idle *idle, size_t n_idle, uint64_t room, uint6
 }
 
 int
-sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes, uint64_t room,
-		  uint64_t window, uint64_t grain)
+sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes,
+		  const uint64_t *alive, uint64_t room, uint64_t window, uint64_t grain)
 {
 	struct plan p = {.uses = uses, .n = n, .scopes = scopes, .leaves = 1};
 	struct idle *idle = sl_calloc(n ? n : 1, sizeof(*idle));
@@ -205,7 +237,8 @@ sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes, uint
 		p.leaves *= 2;
 	p.tree = sl_calloc(2 * (size_t)p.leaves, sizeof(*p.tree));
 	p.lead = sl_calloc(scopes, sizeof(*p.lead));
-	if (idle && p.tree && p.lead && !lead_find(&p, window)) {
+	if (idle && p.tree && p.lead && !lead_find(&p, window) &&
+	    (!alive || !rest_add(&p, alive))) {
 		idle_keep(&p, idle, idle_collect(&p, idle), room, grain);
 		rc = 0;
 	}

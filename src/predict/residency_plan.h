@@ -24,11 +24,16 @@ struct sl_residency_use {
 /*
  * Decide for n uses of a period of so many scopes (at least one, at most 2^30) how much stays, so that at no time more
  * than room bytes are on the device if that can be, scopes being asked for as far ahead as their uses add up to window
- * bytes, but at least while the one before runs. A part of a block that stays is a multiple of grain. 0, -ENOMEM. Takes time in proportion to n log scopes. Any thread;
- * does not block. Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), has the rule
- * for single pages.
+ * bytes, but at least while the one before runs. A part of a block that stays is a multiple of grain.
+ *
+ * alive: by scope, the room that all data would take at once; NULL: that of the blocks. Blocks do not fill what they
+ * lie in. So as far as it varies by itself, it takes room, too.
+ *
+ * 0, -ENOMEM. Takes time in proportion to n log scopes. Any thread; does not block. Belady, "A study of replacement
+ * algorithms for a virtual-storage computer" (1966), has the rule for single pages.
  */
 int sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes,
-		      uint64_t room, uint64_t window, uint64_t grain) SL_MUST_CHECK;
+		      const uint64_t *alive, uint64_t room, uint64_t window,
+		      uint64_t grain) SL_MUST_CHECK;
 
 #endif

@@ -14,6 +14,7 @@ struct period {
 	struct sl_residency_use uses[USES_MAX];
 	size_t n;
 	uint32_t scopes;
+	const uint64_t *alive;                    /* by scope; NULL: not known */
 	uint32_t first[USES_MAX], last[USES_MAX]; /* by block: number of its use, + 1 */
 };
 
@@ -51,8 +52,8 @@ loop_of(struct period *p, uint32_t blocks, uint64_t mib)
 static void
 plan(struct period *p, uint64_t room_mib, uint64_t window_mib)
 {
-	assert_int_equal(sl_residency_plan(p->uses, p->n, p->scopes, room_mib * MIB,
-					   window_mib * MIB, 32 * MIB),
+	assert_int_equal(sl_residency_plan(p->uses, p->n, p->scopes, p->alive,
+					   room_mib * MIB, window_mib * MIB, 32 * MIB),
 			 0);
 }
 
@@ -105,6 +106,29 @@ what_fits_stays(void **state)
 	(void)state;
 	loop_of(&p, 10, 100);
 	plan(&p, 1000, 100);
+	assert_int_equal(leave(&p), 0);
+}
+
+/* What is alive beside the blocks takes room as far as it varies: the rest may never have been on the device. */
+static void
+what_is_alive_beside_the_blocks_takes_room(void **state)
+{
+	uint64_t alive[10];
+	struct period p = {.alive = alive};
+
+	(void)state;
+	loop_of(&p, 10, 100);
+	for (unsigned i = 0; i < 10; i++)
+		alive[i] = 1500 * MIB;
+	plan(&p, 1000, 0);
+	assert_int_equal(leave(&p), 0);
+	alive[5] += 200 * MIB;
+	plan(&p, 1000, 0);
+	assert_in_range(leave(&p), 200, 300);
+	assert_int_equal(p.uses[4].stays, 100 * MIB); /* it is the next one */
+	for (unsigned i = 0; i < 10; i++)
+		alive[i] = 100 * MIB; /* less than the blocks: that says nothing */
+	plan(&p, 1000, 0);
 	assert_int_equal(leave(&p), 0);
 }
 
@@ -246,6 +270,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_fits_stays),
+		cmocka_unit_test(what_is_alive_beside_the_blocks_takes_room),
 		cmocka_unit_test(of_a_loop_a_part_stays),
 		cmocka_unit_test(short_intervals_stay),
 		cmocka_unit_test(a_part_of_a_block_stays),
