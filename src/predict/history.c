@@ -441,6 +441,25 @@ spare_fetch(struct following *f)
 
 /* ---- what stays ---- */
 
+/*
+ * A use of the period before is the last one of its block there: the use in its place in this period, by number; n:
+ * there is none. Its block may be another one by now, and the block of then dead.
+ */
+static uint64_t
+use_one_later(struct sl_predict *p, uint64_t use, uint64_t period, uint64_t n)
+{
+	uint64_t then = p->past.uses[use % SL_PAST_USES].launch,
+		 first = p->past.uses_head - n;
+	const struct sl_past_launch *a = launch_at(p, then), *b;
+
+	if (!sl_past_has(&p->past, then))
+		return n;
+	b = launch_at(p, then + period);
+	return a->what == b->what && use - a->first < b->n
+		       ? b->first + (use - a->first) - first
+		       : n;
+}
+
 /* The uses of the last period, each with the number of the block's next one. 0: the blocks say that it
  * is no period, since too much of what outlives it was not used in it. */
 static int
@@ -463,20 +482,24 @@ period_uses(struct sl_predict *p, uint64_t period, struct sl_residency_use *uses
 	/* What was there before the period is used again in the next one. */
 	for (uint64_t i = 0; i < n; i++) {
 		const struct sl_past_use *u = &p->past.uses[(first + i) % SL_PAST_USES];
-		uint64_t last = i;
+		uint64_t last = i, then;
 
 		if (u->prev > first)
 			continue;
 		*bytes += u->bytes;
 		if (!use_is_there(p, u->prev))
 			continue;
-		if (u->launch - p->past.uses[(u->prev - 1) % SL_PAST_USES].launch > period)
+		then = p->past.uses[(u->prev - 1) % SL_PAST_USES].launch;
+		if (u->launch - then > period) {
 			far += u->bytes;
-		else
+			while (uses[last].next != SL_NEVER_USED)
+				last = uses[last].next;
+		} else {
 			near += u->bytes;
-		while (uses[last].next != SL_NEVER_USED)
-			last = uses[last].next;
-		uses[last].next = (uint32_t)i;
+			last = use_one_later(p, u->prev - 1, period, n);
+		}
+		if (last < n && uses[last].next == SL_NEVER_USED)
+			uses[last].next = (uint32_t)i;
 	}
 	return near && far <= near / SL_TENTH;
 }
