@@ -192,11 +192,11 @@ struct sl_chunk {
 		uint32_t discard_number; /* devices with guards: of the last launch before the
 					  * eager discard; the low bits */
 	};
-	uint16_t user_pins;       /* sluice_pin(); rules: victim.h */
-	uint16_t flags;           /* enum sl_chunk_flag */
-	uint16_t read_error : 15; /* errno of the last read that failed; cleared by the next */
+	uint16_t user_pins;  /* sluice_pin(); rules: victim.h */
+	uint16_t flags;      /* enum sl_chunk_flag */
+	uint16_t read_error; /* errno of the last read that failed; cleared by the next */
+	uint16_t lifting : 15; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint16_t alive : 1; /* has contents that are not discarded; kept by sl_chunk_update() */
-	uint16_t lifting; /* threads that lift a guard of it now: nobody moves or guards it */
 	uint8_t state; /* enum sl_chunk_state; written by sl_chunk_set_state() only */
 	uint8_t readiness : 2; /* enum sl_readiness, kept by sl_chunk_update() */
 	uint8_t measured : 3; /* enum sl_dirty_hash_state; not but where it is on the device */

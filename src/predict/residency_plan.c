@@ -159,7 +159,7 @@ idle_collect(struct plan *p, struct idle *idle)
 
 /* What is alive beyond the blocks of the uses, and beyond the least of that in the period, takes room in its scope. */
 static int
-rest_add(struct plan *p, const uint64_t *alive)
+alive_rest_add(struct plan *p, const uint64_t *alive)
 {
 	uint64_t *rest = sl_calloc((size_t)p->scopes + 1, sizeof(*rest)), blocks = 0;
 	uint64_t least = UINT64_MAX;
@@ -238,7 +238,7 @@ sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes,
 	p.tree = sl_calloc(2 * (size_t)p.leaves, sizeof(*p.tree));
 	p.lead = sl_calloc(scopes, sizeof(*p.lead));
 	if (idle && p.tree && p.lead && !lead_find(&p, window) &&
-	    (!alive || !rest_add(&p, alive))) {
+	    (!alive || !alive_rest_add(&p, alive))) {
 		idle_keep(&p, idle, idle_collect(&p, idle), room, grain);
 		rc = 0;
 	}
