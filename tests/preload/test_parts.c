@@ -2,7 +2,8 @@
 /*
  * Parts of a large block, under the preload library: a program keeps its data in one block of more
  * than the device's memory. Kernels that use the part at their address, kernels that go far beyond
- * it, and addresses that never come again all give the right words.
+ * it, and addresses that never come again all give the right words. A new block of which only the
+ * beginning is passed is a workspace: its kernels have all of it on the device.
  */
 #include "work.h"
 
@@ -44,6 +45,28 @@ round_run(unsigned round)
 	work_launch(&w, WORK_ADD, NULL, part_at(3) + (round + 1) * 512, 1, UINT64_MAX);
 }
 
+/* One kernel writes it, the next ones read and write it. Other data are used in between. */
+static void
+workspaces_are_on_the_device(void)
+{
+	uint64_t data = work_alloc(&w, 6 * N, 1), reached = w.standin->reached();
+
+	for (unsigned round = 0; round < 4; round++) {
+		uint64_t workspace;
+
+		work_launch(&w, WORK_ADD, NULL, data, 6 * N, 1);
+		OK(w.cuMemAlloc_v2(&workspace, 9 * N * sizeof(uint64_t)));
+		work_launch(&w, WORK_COPY, NULL, workspace, 6 * N, data);
+		for (unsigned i = 0; i < 4; i++)
+			work_launch(&w, WORK_ADD, NULL, workspace, 9 * N, 1);
+		work_expect(&w, workspace, 6 * N, round + 6);
+		OK(w.cuMemFree_v2(workspace));
+	}
+	work_expect(&w, data, 6 * N, 5);
+	CHECK(w.standin->reached() == reached);
+	OK(w.cuMemFree_v2(data));
+}
+
 int
 main(void)
 {
@@ -58,6 +81,7 @@ main(void)
 	for (unsigned i = 0; i < PARTS; i++)
 		work_expect(&w, part_at(i), N, expected[i]);
 	OK(w.cuMemFree_v2(block));
+	workspaces_are_on_the_device();
 	OK(w.cuModuleUnload(w.module));
 	work_end(&w);
 	return 0;

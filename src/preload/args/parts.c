@@ -9,7 +9,9 @@
  *   - The ends of a large copy count at once: programs load their weights so.
  *   - A part is a guess. The launch may use all of the block: the rest of it is mapped in host memory
  *     or stays on the device (scope.c). So a part that is too short costs time, never the result.
- *   - A part that has no end yet, or takes more than the share below, is not brought in.
+ *   - A part that has no end yet, or takes more than the share below, is not brought in. But a block of
+ *     which only the beginning was passed, and that but a few times, is taken for one tensor: a workspace,
+ *     which its launches write. It has nothing to bring in.
  *
  * Lists are kept by the identities of blocks, so those of freed blocks are taken for others.
  */
@@ -31,6 +33,10 @@
 /* Blocks with lists, and addresses of one. More than that are not known: parts are longer. */
 #define LISTS_MAX  32u
 #define CUTS_MAX   65536u
+
+/* Launches that use a new block whole. cuDNN's convolutions pass a workspace to as many as five. More: what is
+ * gathered from a large block takes the device for longer, until it is read in place. */
+#define NEW_LAUNCHES 8u
 
 struct cut {
 	uint64_t offset;
@@ -119,10 +125,20 @@ cut_note(struct list *l, uint64_t offset, uint64_t seen)
 	l->n++;
 }
 
+/* As far as is known, the block is one tensor, which is new and has room on the device. */
+SL_REQUIRES(lock)
+static bool
+is_new_tensor(const struct list *l, const struct pl_block *block, uint64_t budget)
+{
+	return l->n == 1 && !l->cuts[0].offset && l->cuts[0].seen <= NEW_LAUNCHES &&
+	       block->bytes <= budget;
+}
+
 size_t
 pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n)
 {
 	uint64_t offset = addr - block->base, end = block->bytes;
+	uint64_t budget = atomic_load(&block->gpu->device_budget);
 	struct list *l;
 
 	for (size_t i = 0; i < n; i++)
@@ -139,9 +155,9 @@ pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n
 			break;
 		}
 	}
-	sl_mutex_unlock(&lock);
-	if (end - offset > atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE)
+	if (end - offset > budget / PL_LARGE_SHARE && !is_new_tensor(l, block, budget))
 		end = offset;
+	sl_mutex_unlock(&lock);
 	uses[n] = (struct pl_use){.block = block,
 				  .addr = addr,
 				  .bytes = end - offset,
