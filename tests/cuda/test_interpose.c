@@ -237,7 +237,7 @@ what_was_asked_for_ahead_of_a_use_that_has_been_is_not_brought(void)
 
 	CHECK(sl_ahead(s, p + N, CHUNK, 0, 0) == 1); /* waits for what leaves, */
 	CHECK(sl_ahead(s, p, CHUNK, 0, 0) == 1);     /* and this for its turn */
-	touch(s, p, 100);                         /* is faster: chunk 2 makes room */
+	touch(s, p, 100);                            /* is faster: chunk 2 makes room */
 	sl_evict_later(s, p, CHUNK);
 	sl_ends_record(s);
 	await_on_device(s, p + N, CHUNK, CHUNK); /* in its room */
