@@ -36,8 +36,8 @@
 /* What stays takes all of the device but this part of it, or so much, which is for what comes and goes.
  * Larger: less stays. Smaller: the next data find no room. Instead of a tenth, a fortieth made programs with
  * a budget of their peak 1.07 (lstm) and 2.5 times (generate) as fast, and three chunks of 32 MiB 1.1 (lstm),
- * 1.15 (llama-text) and 1.8 times (paged) as that; two and less were slower (lstm). At half of the peak it
- * made no difference. */
+ * 1.15 (llama-text) and 1.8 times (paged) as that; one was slower (lstm). At half of the peak it made no
+ * difference. */
 #define SPARE_PART 40u
 #define SPARE_MOST (UINT64_C(96) << 20)
 /* Neighbours stay together, since they may have a chunk in common. Smaller: both ends of more chunks

@@ -157,12 +157,15 @@ idle_collect(struct plan *p, struct idle *idle)
 	return n_idle;
 }
 
-/* What is alive beyond the blocks of the uses, and beyond the least of that in the period, takes room in its scope. */
+/*
+ * What is alive beyond the blocks of the uses, and beyond the least of that in the period, takes room in its scope:
+ * no more than what is alive is above its own least, so nothing in a pool, of which nobody tells what is dead.
+ */
 static int
 alive_rest_add(struct plan *p, const uint64_t *alive)
 {
 	uint64_t *rest = sl_calloc((size_t)p->scopes + 1, sizeof(*rest)), blocks = 0;
-	uint64_t least = UINT64_MAX;
+	uint64_t least = UINT64_MAX, least_alive = UINT64_MAX;
 
 	if (!rest)
 		return -ENOMEM;
@@ -182,9 +185,14 @@ alive_rest_add(struct plan *p, const uint64_t *alive)
 		rest[i] = alive[i] > blocks ? alive[i] - blocks : 0;
 		if (rest[i] < least)
 			least = rest[i];
+		if (alive[i] < least_alive)
+			least_alive = alive[i];
 	}
 	for (uint32_t i = 0; i < p->scopes; i++)
-		period_add(p, i, 1, rest[i] - least);
+		period_add(p, i, 1,
+			   rest[i] - least < alive[i] - least_alive
+				   ? rest[i] - least
+				   : alive[i] - least_alive);
 	free(rest);
 	return 0;
 }

@@ -130,6 +130,18 @@ what_is_alive_beside_the_blocks_takes_room(void **state)
 		alive[i] = 100 * MIB; /* less than the blocks: that says nothing */
 	plan(&p, 1000, 0);
 	assert_int_equal(leave(&p), 0);
+	/* A pool: what its tensors leave is alive all the time. */
+	p = (struct period){.alive = alive};
+	for (uint32_t i = 0; i < 10; i++, p.scopes++) {
+		use(&p, i, 100);
+		if (i == 4)
+			use(&p, 10, 200);
+		alive[i] = 2000 * MIB;
+	}
+	for (uint32_t i = 0; i < 10; i++)
+		outlives(&p, i);
+	plan(&p, 1100, 0);
+	assert_int_equal(leave(&p), 100);
 }
 
 /* Weights in the order of layers, again and again: LRU would keep none. */

@@ -63,8 +63,8 @@ sl_space_wait_until(struct sluice_space *s, struct sl_cond *cond, uint64_t deadl
 /* A move that the table does not have: SL_LOCK_CHECK aborts; else it is refused, and the region's next
  * sync and every sluice_space_check() report it. */
 void sl_chunk_set_state(struct sl_chunk *c, enum sl_chunk_state state) SL_HELD;
-void sl_alive_count(struct sluice_space *s,
-		    uint64_t bytes) SL_HELD; /* so many more; less: as a negative number */
+/* So many bytes more are alive; less: as a negative number. */
+void sl_alive_count(struct sluice_space *s, uint64_t bytes) SL_HELD;
 void sl_chunk_update(struct sl_chunk *c) SL_HELD; /* after flags, host, pages changed: readiness, lists */
 /* 0, or -EIO: SL_LOST, and no launch is about to overwrite it. */
 int sl_chunk_lost(const struct sl_chunk *c) SL_HELD SL_MUST_CHECK;

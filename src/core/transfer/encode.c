@@ -6,8 +6,8 @@
  * short, encoded frames are packed. A spill extent takes the encoded bytes. Data of files are not encoded.
  *
  * Automatic encoding asks:
- * - Is the link in use, or was it lately? An idle one is faster without. Where the host tier is short, the disk has fewer bytes to
- *   write and to read back, whatever the link does.
+ * - Is the link in use, or was it lately? An idle one is faster without. Where the host tier is short, the disk has
+ *   fewer bytes to write and to read back, whatever the link does.
  * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is
  *   the next 1, 2, 4 .. 64 times. An eighth is enough where the disk has taken part, or is about to, and for programs
  *   of which trials have shown it (predict/autotune.c).
