@@ -245,8 +245,7 @@ sl_residency_plan(struct sl_residency_use *uses, size_t n, uint32_t scopes,
 		p.leaves *= 2;
 	p.tree = sl_calloc(2 * (size_t)p.leaves, sizeof(*p.tree));
 	p.lead = sl_calloc(scopes, sizeof(*p.lead));
-	if (idle && p.tree && p.lead && !lead_find(&p, window) &&
-	    (!alive || !alive_rest_add(&p, alive))) {
+	if (idle && p.tree && p.lead && !lead_find(&p, window) && !alive_rest_add(&p, alive)) {
 		idle_keep(&p, idle, idle_collect(&p, idle), room, grain);
 		rc = 0;
 	}

@@ -26,8 +26,8 @@ struct sl_residency_use {
  * than room bytes are on the device if that can be, scopes being asked for as far ahead as their uses add up to window
  * bytes, but at least while the one before runs. A part of a block that stays is a multiple of grain.
  *
- * alive: by scope, the room that all data would take at once; NULL: that of the blocks. Blocks do not fill what they
- * lie in. So as far as it varies by itself, it takes room, too.
+ * alive: by scope, the room that all data would take at once. Blocks do not fill what they lie in. So as far as it
+ * varies by itself, it takes room, too.
  *
  * 0, -ENOMEM. Takes time in proportion to n log scopes. Any thread; does not block. Belady, "A study of replacement
  * algorithms for a virtual-storage computer" (1966), has the rule for single pages.

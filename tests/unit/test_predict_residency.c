@@ -14,7 +14,7 @@ struct period {
 	struct sl_residency_use uses[USES_MAX];
 	size_t n;
 	uint32_t scopes;
-	const uint64_t *alive;                    /* by scope; NULL: not known */
+	const uint64_t *alive; /* by scope; NULL: less than the blocks, which says nothing */
 	uint32_t first[USES_MAX], last[USES_MAX]; /* by block: number of its use, + 1 */
 };
 
@@ -52,8 +52,11 @@ loop_of(struct period *p, uint32_t blocks, uint64_t mib)
 static void
 plan(struct period *p, uint64_t room_mib, uint64_t window_mib)
 {
-	assert_int_equal(sl_residency_plan(p->uses, p->n, p->scopes, p->alive,
-					   room_mib * MIB, window_mib * MIB, 32 * MIB),
+	static const uint64_t nothing[USES_MAX];
+
+	assert_int_equal(sl_residency_plan(p->uses, p->n, p->scopes,
+					   p->alive ? p->alive : nothing, room_mib * MIB,
+					   window_mib * MIB, 32 * MIB),
 			 0);
 }
 

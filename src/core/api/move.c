@@ -324,14 +324,15 @@ chunks_spare(const struct sl_region *r, uint64_t n, uint64_t leave)
 {
 	const struct sluice_space *s = r->space;
 	uint64_t beside = s->dev.spare_bytes + leave + SPARE_CHUNKS * r->chunk_bytes;
-	uint64_t taken = beside + sl_room_alive(s, 0);
-	uint64_t spare = taken < s->dev.budget_bytes
-				 ? (s->dev.budget_bytes - taken) / r->chunk_bytes
-				 : 0;
+	uint64_t taken;
 
-	if (spare >= n)
+	if (sl_room_spare(s, beside + n * r->chunk_bytes))
 		return n;
-	return s->dev.spare_bytes ? 0 : spare;
+	if (s->dev.spare_bytes)
+		return 0;
+	taken = beside + sl_room_alive(s, 0);
+	return taken < s->dev.budget_bytes ? (s->dev.budget_bytes - taken) / r->chunk_bytes
+					   : 0;
 }
 
 /* As sl_ahead(), of n chunks of [first, last] that are elsewhere. */

@@ -76,15 +76,12 @@ slots_set(struct sl_region *r, struct sl_region *value)
 		s->slots[first + i] = value;
 }
 
-/* The chunks that it begins with, and ends with: what no sl_chunk_update() sees. */
+/* What is alive of a region whose chunks are as region_chunks_init() makes them: all or nothing. No
+ * sl_chunk_update() has seen them. */
 static uint64_t
-region_alive_bytes(const struct sl_region *r)
+region_initial_bytes(const struct sl_region *r)
 {
-	uint64_t n = 0;
-
-	for (uint64_t i = 0; i < r->n_chunks; i++)
-		n += r->chunks[i].alive;
-	return n * r->chunk_bytes;
+	return r->chunks[0].alive ? r->n_chunks * r->chunk_bytes : 0;
 }
 
 /* Take addresses and a place in the list; the heap grows with the regions. Held. */
@@ -114,7 +111,7 @@ region_insert(struct sl_region *r)
 		(s->n_regions - at) * sizeof(*s->regions));
 	s->regions[at] = r;
 	s->n_regions++;
-	sl_alive_count(s, region_alive_bytes(r));
+	sl_alive_count(s, region_initial_bytes(r));
 	r->base = base;
 	return 0;
 }
@@ -137,7 +134,6 @@ region_remove(struct sl_region *r)
 	memmove(s->regions + low, s->regions + low + 1,
 		(s->n_regions - low - 1) * sizeof(*s->regions));
 	s->n_regions--;
-	sl_alive_count(s, -region_alive_bytes(r));
 	if (low < s->search.from)
 		s->search.from = low;
 	sl_lru_release(s, r->chunk_bytes, r->n_chunks);
@@ -238,6 +234,7 @@ region_create(struct sluice_space *s, const char *name, struct sl_store *store,
 				    r->delivery);
 	sl_space_lock(s);
 	if (rc) {
+		sl_alive_count(s, -region_initial_bytes(r));
 		region_remove(r);
 	} else {
 		slots_set(r, r);
@@ -588,7 +585,7 @@ sluice_remap(struct sluice_space *space, void *addr, unsigned flags)
 		for (uint64_t i = 0; i < r->n_chunks; i++)
 			r->chunks[i].readiness = SL_READY_NOT;
 		region_chunks_init(r);
-		sl_alive_count(space, region_alive_bytes(r));
+		sl_alive_count(space, region_initial_bytes(r));
 		sl_read_ahead_reset(r);
 	}
 	region_reopen(r);

@@ -10,7 +10,7 @@
  *   fewer bytes to write and to read back, whatever the link does.
  * - Did this chunk become smaller by a quarter last time, and did nobody want it as it is? If not, it goes as it is
  *   the next 1, 2, 4 .. 64 times. An eighth is enough where the disk has taken part, or is about to, and for programs
- *   of which trials have shown it (predict/autotune.c).
+ *   of which no trial has shown otherwise (predict/autotune.c).
  * - Does nobody want other chunks as they are, of which that was not known? Kernels that are launched for the first
  *   time do. Else all go as they are for a while.
  *
