@@ -2,8 +2,8 @@
 /*
  * Parts of a large block, under the preload library: a program keeps its data in one block of more
  * than the device's memory. Kernels that use the part at their address, kernels that go far beyond
- * it, and addresses that never come again all give the right words. A new block of which only the
- * beginning is passed is a workspace: its kernels have all of it on the device.
+ * it, and addresses that never come again all give the right words. A new block is a workspace: its
+ * kernels have all of it on the device, in one part or in two.
  */
 #include "work.h"
 
@@ -67,6 +67,34 @@ workspaces_are_on_the_device(void)
 	OK(w.cuMemFree_v2(data));
 }
 
+/* A fill and a kernel write its first part, of more than half of the device's memory. Another kernel writes the second
+ * one. The last ones use both. */
+static void
+workspaces_of_two_parts_are_on_the_device(void)
+{
+	uint64_t data = work_alloc(&w, 6 * N, 1), reached = w.standin->reached();
+
+	for (unsigned round = 0; round < 4; round++) {
+		uint64_t workspace, second;
+
+		work_launch(&w, WORK_ADD, NULL, data, 6 * N, 1);
+		OK(w.cuMemAlloc_v2(&workspace, 13 * N * sizeof(uint64_t)));
+		second = workspace + 9 * N * sizeof(uint64_t);
+		OK(w.cuMemsetD8Async(workspace, 0, 9 * N * sizeof(uint64_t), NULL));
+		work_launch(&w, WORK_COPY, NULL, workspace, 6 * N, data);
+		work_launch(&w, WORK_COPY, NULL, second, 4 * N, data);
+		for (unsigned i = 0; i < 3; i++)
+			work_launch(&w, WORK_COPY, NULL, workspace, 4 * N, second);
+		work_launch(&w, WORK_ADD, NULL, workspace, 13 * N, 1);
+		work_expect(&w, workspace, 6 * N, round + 3);
+		work_expect(&w, second, 4 * N, round + 3);
+		OK(w.cuMemFree_v2(workspace));
+	}
+	work_expect(&w, data, 6 * N, 5);
+	CHECK(w.standin->reached() == reached);
+	OK(w.cuMemFree_v2(data));
+}
+
 int
 main(void)
 {
@@ -82,6 +110,7 @@ main(void)
 		work_expect(&w, part_at(i), N, expected[i]);
 	OK(w.cuMemFree_v2(block));
 	workspaces_are_on_the_device();
+	workspaces_of_two_parts_are_on_the_device();
 	OK(w.cuModuleUnload(w.module));
 	work_end(&w);
 	return 0;

@@ -36,6 +36,8 @@
 #define STEP_MAX     7u /* 64 times */
 /* So many chunks together gain as much by encoding as it takes the host to decode one: 60 ms and 0.3 ms for 32 MiB. */
 #define RESTS        200u
+/* At most so many: 125 GiB. What wanted its data as they are may be over: a beginning, or a check. */
+#define RESTS_MAX    4000u
 /* Staging takes such a part of the device budget, and at most so much. Smaller: copies and kernels wait for each
  * other. Larger: the program has less. Who wants it always has it with small budgets, too. */
 #define STAGING_PART 50u
@@ -275,8 +277,10 @@ sl_host_pack(struct sl_chunk *c)
 void
 sl_encode_unwanted(struct sl_chunk *c)
 {
-	if (c->encode_step < STEP_MAX)
-		c->region->space->encoder.rests = RESTS;
+	struct sluice_space *s = c->region->space;
+
+	if (c->encode_step < STEP_MAX && s->encoder.rests < RESTS_MAX)
+		s->encoder.rests += RESTS;
 	c->encode_step = STEP_MAX;
 	c->encode_skips = 1u << (STEP_MAX - 1);
 	c->encode_size = SL_ENCODE_UNKNOWN;

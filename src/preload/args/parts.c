@@ -9,9 +9,8 @@
  *   - The ends of a large copy count at once: programs load their weights so.
  *   - A part is a guess. The launch may use all of the block: the rest of it is mapped in host memory
  *     or stays on the device (scope.c). So a part that is too short costs time, never the result.
- *   - A part that has no end yet, or takes more than the share below, is not brought in. But a block of
- *     which only the beginning was passed, and that but a few times, is taken for one tensor: a workspace,
- *     which its launches write. It has nothing to bring in.
+ *   - A part that has no end yet, or takes more than the share below, is not brought in. But a new block may
+ *     be a workspace, which its launches write. It has nothing to bring in, so its parts are used whole.
  *
  * Lists are kept by the identities of blocks, so those of freed blocks are taken for others.
  */
@@ -34,9 +33,9 @@
 #define LISTS_MAX  32u
 #define CUTS_MAX   65536u
 
-/* Launches that use a new block whole. cuDNN's convolutions pass a workspace to as many as five. More: what is
- * gathered from a large block takes the device for longer, until it is read in place. */
-#define NEW_LAUNCHES 8u
+/* So long is a block new: uses by launches. cuDNN's convolutions pass a workspace to as many as five launches. More:
+ * what is gathered from a large block takes the device for longer, until it is read in place. */
+#define NEW_USES 8u
 
 struct cut {
 	uint64_t offset;
@@ -46,6 +45,7 @@ struct cut {
 struct list {
 	uint64_t block; /* its identity; 0: free */
 	uint64_t used;  /* when it was looked at last */
+	uint64_t uses;  /* by launches */
 	struct cut *cuts;
 	size_t n, max;
 };
@@ -77,6 +77,7 @@ list_get(const struct pl_block *block)
 	}
 	oldest->block = block->id;
 	oldest->used = clock_now;
+	oldest->uses = 0;
 	oldest->n = 0;
 	return oldest;
 }
@@ -125,15 +126,6 @@ cut_note(struct list *l, uint64_t offset, uint64_t seen)
 	l->n++;
 }
 
-/* As far as is known, the block is one tensor, which is new and has room on the device. */
-SL_REQUIRES(lock)
-static bool
-is_new_tensor(const struct list *l, const struct pl_block *block, uint64_t budget)
-{
-	return l->n == 1 && !l->cuts[0].offset && l->cuts[0].seen <= NEW_LAUNCHES &&
-	       block->bytes <= budget;
-}
-
 size_t
 pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n)
 {
@@ -155,7 +147,7 @@ pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n
 			break;
 		}
 	}
-	if (end - offset > budget / PL_LARGE_SHARE && !is_new_tensor(l, block, budget))
+	if (++l->uses > NEW_USES && end - offset > budget / PL_LARGE_SHARE)
 		end = offset;
 	sl_mutex_unlock(&lock);
 	uses[n] = (struct pl_use){.block = block,

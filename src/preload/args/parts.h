@@ -27,7 +27,7 @@ bool pl_block_has_parts(const struct pl_block *block);
 
 /*
  * Add the part from addr on, read and written, if the array does not have it. *use is open (scope.h).
- * Without a known end it has 0 bytes, but in a new tensor (parts.c). Returns the new number of uses. For such
+ * Without a known end it has 0 bytes, but in a new block (parts.c). Returns the new number of uses. For such
  * blocks only.
  */
 size_t pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n);
