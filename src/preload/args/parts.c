@@ -10,7 +10,7 @@
  *   - A part is a guess. The launch may use all of the block: the rest of it is mapped in host memory
  *     or stays on the device (scope.c). So a part that is too short costs time, never the result.
  *   - A part that has no end yet, or takes more than the share below, is not brought in. But a new block may
- *     be a workspace, which its launches write. It has nothing to bring in, so its parts are used whole.
+ *     be a workspace, which its launches write. It has nothing to bring in, so all of it is used.
  *
  * Lists are kept by the identities of blocks, so those of freed blocks are taken for others.
  */
@@ -33,8 +33,8 @@
 #define LISTS_MAX  32u
 #define CUTS_MAX   65536u
 
-/* So long is a block new: uses by launches. cuDNN's convolutions pass a workspace to as many as five launches. More:
- * what is gathered from a large block takes the device for longer, until it is read in place. */
+/* So long is a block new: uses by launches, and addresses. cuDNN's convolutions pass a workspace to as many as five
+ * launches. More: what is gathered from a large block takes the device for longer, until it is read in place. */
 #define NEW_USES 8u
 
 struct cut {
@@ -126,6 +126,24 @@ cut_note(struct list *l, uint64_t offset, uint64_t seen)
 	l->n++;
 }
 
+SL_REQUIRES(lock)
+static bool
+list_is_new(const struct list *l)
+{
+	return l->uses < NEW_USES && l->n <= NEW_USES;
+}
+
+/* Where the part at that offset ends. */
+SL_REQUIRES(lock)
+static uint64_t
+part_reach(const struct list *l, const struct pl_block *block, uint64_t offset)
+{
+	for (size_t i = cut_at(l, offset + 1); i < l->n; i++)
+		if (l->cuts[i].seen > 1)
+			return l->cuts[i].offset;
+	return block->bytes;
+}
+
 size_t
 pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n)
 {
@@ -141,14 +159,12 @@ pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n
 	sl_mutex_lock(&lock);
 	l = list_get(block);
 	cut_note(l, offset, 1);
-	for (size_t i = cut_at(l, offset + 1); i < l->n; i++) {
-		if (l->cuts[i].seen > 1) {
-			end = l->cuts[i].offset;
-			break;
-		}
+	if (!list_is_new(l)) {
+		end = part_reach(l, block, offset);
+		if (end - offset > budget / PL_LARGE_SHARE)
+			end = offset;
 	}
-	if (++l->uses > NEW_USES && end - offset > budget / PL_LARGE_SHARE)
-		end = offset;
+	l->uses++;
 	sl_mutex_unlock(&lock);
 	uses[n] = (struct pl_use){.block = block,
 				  .addr = addr,
