@@ -17,6 +17,11 @@
 #include "core/transfer/transfer.h"
 
 #define SPILL_BATCH_BYTES (32u << 20)
+/* Frames for such a part of what was held at most, and no more than that, are made before they are needed. Fewer: what
+ * makes them waits while the need grows. More: they may be for nothing. Moves wait for the driver's lock while memory
+ * is registered: with a quarter, gpt's backward pass of 0.5 s took 3.2 s once, on a machine with slow memory (H200). */
+#define FRAMES_AHEAD_PART 4u
+#define FRAMES_AHEAD_MAX  (UINT64_C(1) << 30)
 
 /* Take a frame's bytes out of the accounts. */
 SL_HELD static void
@@ -184,7 +189,7 @@ frame_is_mappable(const struct sluice_space *s, enum sl_staging_use use)
  * (frames_expect). Not more than the data of this size that have no place on the device; nor, unless host
  * memory is to be pinned early, than as much again as was evicted so far: what is set aside for nothing stays
  * within what was needed. Regions that an allocator cuts blocks from (sl_region_alloc()) are addresses rather
- * than data: for those, a quarter more than the most that was held at once so far. What was announced is wanted
+ * than data: for those, a little more than the most that was held at once so far. What was announced is wanted
  * as well, but no more than has been used so far: a pool may be larger than its use.
  */
 SL_HELD static uint64_t
@@ -192,7 +197,7 @@ frames_likely(const struct sluice_space *s, uint64_t chunk_bytes)
 {
 	uint64_t have = s->host.settled_bytes + s->host.staging_used_bytes;
 	uint64_t announced = s->host.announced_bytes, used = s->dev.used_bytes + have;
-	uint64_t data = 0, likely;
+	uint64_t data = 0, ahead, likely;
 	int cut = 0;
 
 	for (size_t i = 0; i < s->n_regions; i++) {
@@ -203,8 +208,10 @@ frames_likely(const struct sluice_space *s, uint64_t chunk_bytes)
 	}
 	data -= data < s->dev.budget_bytes ? data : s->dev.budget_bytes;
 	data += s->host.staging_bytes;
-	likely = cut ? s->host.frames_peak_bytes + s->host.frames_peak_bytes / 4
-		     : have + s->host.evicted_bytes;
+	ahead = s->host.frames_peak_bytes / FRAMES_AHEAD_PART;
+	if (ahead > FRAMES_AHEAD_MAX)
+		ahead = FRAMES_AHEAD_MAX;
+	likely = cut ? s->host.frames_peak_bytes + ahead : have + s->host.evicted_bytes;
 	if (announced > used)
 		announced = used;
 	if (likely < announced)
