@@ -78,8 +78,9 @@ struct sl_predict {
 		uint64_t most, most_at; /* so much was alive at most, at that launch */
 	} spare;
 	struct sl_autotune tune;
-	unsigned strangers; /* launches that are none of the period, less those since that are */
-	int outside;        /* of the period */
+	uint64_t tuned; /* launches: the period that was timed last; 0: none was */
+	unsigned strangers; /* launches that are none of that period, less those since that are */
+	int outside; /* of it */
 	struct {
 		uint64_t period;        /* launches; 0: not decided */
 		uint64_t budget, bytes; /* it was decided for; of all blocks of the period */
@@ -604,10 +605,10 @@ static int
 is_outside(struct following *f)
 {
 	struct sl_predict *p = f->p;
-	uint64_t before = f->number - p->stays.period;
+	uint64_t before = f->number - p->tuned;
 
-	if (!p->stays.period || !sl_past_has(&p->past, before))
-		return 1;
+	if (!p->tuned || !sl_past_has(&p->past, before))
+		return 0;
 	if (launch_at(p, before)->what != f->launch->what)
 		p->strangers += p->strangers < STRANGERS;
 	else if (p->strangers)
@@ -636,6 +637,8 @@ way_find(struct following *f)
 	}
 	p->tune.may_encode_more = f->now->may_encode_more;
 	way = sl_autotune_step(&p->tune, f->number, period, f->now->ns);
+	if (p->tune.period)
+		p->tuned = p->tune.period;
 	return is_outside(f) ? first_way : way;
 }
 

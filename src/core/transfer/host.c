@@ -19,9 +19,10 @@
 #define SPILL_BATCH_BYTES (32u << 20)
 /* Frames for such a part of what was held at most, and no more than that, are made before they are needed. Fewer: what
  * makes them waits while the need grows. More: they may be for nothing. Moves wait for the driver's lock while memory
- * is registered: with a quarter, gpt's backward pass of 0.5 s took 3.2 s once, on a machine with slow memory (H200). */
+ * is registered. Where memory was slow to be had, gpt's second backward pass of 0.5 s took 3.2 s with a quarter, and 1.6
+ * s with 1 GiB (H200). This is two frames of 32 MiB for each thread. */
 #define FRAMES_AHEAD_PART 4u
-#define FRAMES_AHEAD_MAX  (UINT64_C(1) << 30)
+#define FRAMES_AHEAD_MAX  (UINT64_C(256) << 20)
 
 /* Take a frame's bytes out of the accounts. */
 SL_HELD static void
