@@ -44,10 +44,6 @@
  * move. Larger: what stays is taken from one part of the period, and the link idles there. */
 #define GROUP      (UINT64_C(256) << 20)
 
-/* So many more launches than not that are none of the period: its way is not theirs. Fewer: a few that differ in each
- * iteration change the way back and forth. More: a prompt between two texts begins in the way of the text. */
-#define STRANGERS 10u
-
 /* Launches that are looked at for what comes next, at once. More: a launch takes longer, some 10 ns each. */
 #define EXPECTED_MAX 1024u
 
@@ -78,9 +74,6 @@ struct sl_predict {
 		uint64_t most, most_at; /* so much was alive at most, at that launch */
 	} spare;
 	struct sl_autotune tune;
-	uint64_t tuned; /* launches: the period that was timed last; 0: none was */
-	unsigned strangers; /* launches that are none of that period, less those since that are */
-	int outside; /* of it */
 	struct {
 		uint64_t period;        /* launches; 0: not decided */
 		uint64_t budget, bytes; /* it was decided for; of all blocks of the period */
@@ -99,16 +92,14 @@ struct following {
 	struct sl_past_launch *then; /* the same one last time, if it was expected */
 };
 
-/* Until trials show otherwise. With more encoded one of nine programs was slower (matmul), and five were faster. */
-static const struct sl_autotune_way first_way = {SL_STRATEGY_PATIENT, 1};
-
 int
 sl_predict_create(struct sl_predict **out)
 {
 	*out = sl_calloc(1, sizeof(**out));
 	if (!*out)
 		return sl_fail(-ENOMEM, "predict: out of memory for a log of launches");
-	(*out)->tune.way = first_way;
+	/* Until a trial shows otherwise: of nine programs it was slower for one (matmul), and faster for five. */
+	(*out)->tune.way.encodes_more = 1;
 	return 0;
 }
 
@@ -600,32 +591,11 @@ period_nearly(struct sl_predict *p, uint64_t length, uint64_t period)
 									 : 0;
 }
 
-/* The launch is none of the period that ways were tried for: such as a prompt's, between two texts. */
-static int
-is_outside(struct following *f)
-{
-	struct sl_predict *p = f->p;
-	uint64_t before = f->number - p->tuned;
-
-	if (!p->tuned || !sl_past_has(&p->past, before))
-		return 0;
-	if (launch_at(p, before)->what != f->launch->what)
-		p->strangers += p->strangers < STRANGERS;
-	else if (p->strangers)
-		p->strangers--;
-	if (p->strangers == STRANGERS)
-		p->outside = 1;
-	else if (!p->strangers)
-		p->outside = 0;
-	return p->outside;
-}
-
 static struct sl_autotune_way
 way_find(struct following *f)
 {
 	struct sl_predict *p = f->p;
 	uint64_t length = f->number - p->tune.begin, period = 0;
-	struct sl_autotune_way way;
 
 	if (sl_autotune_asks(&p->tune, f->number, f->now->ns)) {
 		if (!p->tune.period)
@@ -636,10 +606,7 @@ way_find(struct following *f)
 		period = period_nearly(p, length, period);
 	}
 	p->tune.may_encode_more = f->now->may_encode_more;
-	way = sl_autotune_step(&p->tune, f->number, period, f->now->ns);
-	if (p->tune.period)
-		p->tuned = p->tune.period;
-	return is_outside(f) ? first_way : way;
+	return sl_autotune_step(&p->tune, f->number, period, f->now->ns);
 }
 
 void

@@ -35,6 +35,7 @@ struct pl_growth {
 	uint64_t bytes; /* of its parts */
 	unsigned level; /* 0: as they are cut */
 	int again;      /* whether less is to be tried once more */
+	int left; /* its parts stay where they are; bytes are those off the device */
 };
 
 enum pl_scope_flag {

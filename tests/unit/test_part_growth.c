@@ -125,6 +125,50 @@ a_part_that_was_made_too_long_shrinks(void **state)
 	assert_int_equal(there, 32 * MIB);
 }
 
+/* A launch whose part is to stay where it is. 1: it does. Of bytes so many cross the link. */
+static int
+left(uint64_t what, uint64_t bytes, uint64_t crossing)
+{
+	struct pl_use use = part(bytes);
+	struct pl_growth growth;
+	int leaves;
+
+	pl_growth_begin(what, 0, &use, 1, BUDGET, resident, &growth);
+	leaves = pl_growth_leave(what, 0, &use, 1, resident, &growth);
+	if (leaves)
+		assert_int_equal(pl_growth_bytes(&growth, &use), bytes);
+	pl_growth_took(&growth, leaves ? crossing / LINK_BYTES_NS : 1000);
+	return leaves;
+}
+
+static void
+parts_that_are_read_several_times_do_not_stay(void **state)
+{
+	unsigned stayed = 0, less = 0;
+
+	(void)state;
+	/* Once, over a slow link. */
+	for (int i = 0; i < 200; i++)
+		stayed += (unsigned)left(131, 100 * MIB, 250 * MIB);
+	assert_int_equal(stayed, 200);
+	/* Five times: the first two launches are not enough to tell, then 4, 8, 16, 32, 64 and 128 stay. */
+	stayed = 0;
+	for (int i = 0; i < 200; i++)
+		stayed += (unsigned)left(132, 100 * MIB, 500 * MIB);
+	assert_int_equal(stayed, 8);
+	/* That was something else's fault. */
+	for (int i = 0; i < 100; i++)
+		less += (unsigned)left(132, 100 * MIB, 100 * MIB);
+	assert_int_equal(less, 45);
+	/* Nearly all of it is on the device. */
+	there_by_chance = 80;
+	stayed = 0;
+	for (int i = 0; i < 200; i++)
+		stayed += (unsigned)left(133, 100 * MIB, 500 * MIB);
+	assert_int_equal(stayed, 200);
+	there_by_chance = 0;
+}
+
 static void
 one_trial_in_vain(void **state)
 {
@@ -231,6 +275,7 @@ main(void)
 		cmocka_unit_test(a_short_part_grows_until_it_suffices),
 		cmocka_unit_test(nothing_shrinks_by_chance),
 		cmocka_unit_test(a_part_that_was_made_too_long_shrinks),
+		cmocka_unit_test(parts_that_are_read_several_times_do_not_stay),
 		cmocka_unit_test(one_trial_in_vain),
 		cmocka_unit_test(fast_launches_are_left_alone),
 		cmocka_unit_test(parts_take_no_more_than_half),

@@ -514,64 +514,6 @@ more_is_encoded_at_first_where_that_may_be(void **state)
 	sl_predict_destroy(p);
 }
 
-#define LOOP 100u
-
-static int
-range_refuse(void *arg, const struct sl_predict_use *use, int spare, uint64_t leave)
-{
-	(void)arg;
-	(void)use;
-	(void)spare;
-	(void)leave;
-	return -ENOBUFS;
-}
-
-static void
-range_keep(void *arg, uint64_t addr, uint64_t bytes)
-{
-	(void)arg;
-	(void)addr;
-	(void)bytes;
-}
-
-/* A launch of a program that uses twice the device, and is fastest without moves ahead. Its strategy. */
-static enum sl_strategy
-twice_launch(struct sl_predict *p, uint64_t what, uint64_t *ns)
-{
-	const struct sl_predict_use use = {.block = what, .addr = what * MIB, .bytes = MIB};
-	const struct sl_predict_launch launched = {what, &use, 1};
-	const struct sl_predict_moves moves = {range_refuse, range_keep, NULL};
-	const struct sl_predict_now now = {LOOP / 2 * MIB, LOOP * MIB, *ns, 0, 0};
-	enum sl_strategy strategy = sl_predict_follow(p, &launched, &now, &moves).way.strategy;
-
-	*ns += strategy == SL_STRATEGY_PLAIN ? 100000 : 200000;
-	return strategy;
-}
-
-/* Like a prompt between two texts: the strategy was tried with the text. */
-static void
-what_is_outside_of_the_period_has_the_first_strategy(void **state)
-{
-	struct sl_predict *p;
-	enum sl_strategy last = SL_STRATEGIES;
-	uint64_t ns = 1;
-
-	(void)state;
-	assert_int_equal(sl_predict_create(&p), 0);
-	for (unsigned i = 0; i < 100 * LOOP && last != SL_STRATEGY_PLAIN; i++)
-		last = twice_launch(p, 1 + i % LOOP, &ns);
-	for (unsigned i = 0; i < 40 * LOOP; i++)
-		last = twice_launch(p, 1 + i % LOOP, &ns);
-	assert_int_equal(last, SL_STRATEGY_PLAIN);
-	for (unsigned i = 0; i < LOOP; i++)
-		last = twice_launch(p, 1000 + i, &ns);
-	assert_int_equal(last, SL_STRATEGY_PATIENT);
-	for (unsigned i = 0; i < 2 * LOOP; i++)
-		last = twice_launch(p, 1 + i % LOOP, &ns);
-	assert_int_equal(last, SL_STRATEGY_PLAIN);
-	sl_predict_destroy(p);
-}
-
 int
 main(void)
 {
@@ -582,7 +524,6 @@ main(void)
 		cmocka_unit_test(trials_are_few),
 		cmocka_unit_test(what_outlives_a_period_is_known_by_its_place),
 		cmocka_unit_test(more_is_encoded_at_first_where_that_may_be),
-		cmocka_unit_test(what_is_outside_of_the_period_has_the_first_strategy),
 		cmocka_unit_test(images_come_back_while_the_optimizer_runs),
 	};
 

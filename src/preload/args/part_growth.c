@@ -19,6 +19,11 @@
  *   - Of what has settled each 16th launch is timed. If it has become twice as slow, a higher level
  *     is tried. At launches 32, 64, 128 and so on the level below is.
  *
+ * Where nothing is moved ahead, parts stay where they are. A kernel that reads each byte once is as fast so as
+ * the link. One that reads them several times, as the product of two matrices does, is not: its parts are
+ * brought in. Launches of which a quarter is off the device tell which it is. At launches 32, 64, 128 and so on
+ * the parts stay once more.
+ *
  * A part that is too long costs bytes. So a level is not tried if its parts took more than half of
  * the device.
  */
@@ -46,6 +51,9 @@
  * launch's parts that it must have had time for. Less: more trials in vain. */
 #define LINK_BYTES_NS UINT64_C(64)
 #define SLOW_SHARE    4u
+/* So often could the link have moved what a launch used over it: it reads that several times. A link of half that rate
+ * and a kernel that reads once make 2.5. Products of large matrices have 5 (llama.cpp's prompts, H200). */
+#define REREADS       3u
 /* Of works that have settled so many launches have one time: its two events take some microseconds. */
 #define TIMED_EACH    16u
 
@@ -60,6 +68,7 @@ struct work {
 	unsigned slow;         /* launches of this level in a row that were */
 	enum trial trial;
 	bool settled; /* no more trials for now */
+	bool rereads; /* left where they are, its parts cross the link several times */
 };
 
 static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
@@ -207,6 +216,46 @@ pl_growth_bytes(const struct pl_growth *growth, const struct pl_use *use)
 	return part_bytes(use, growth->level);
 }
 
+/* How many bytes of these parts are off the device; 0: less than a quarter, which says little. */
+static uint64_t
+parts_away(const struct pl_use *uses, size_t n, unsigned level,
+	   uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to))
+{
+	uint64_t there = 0, all = parts_bytes(uses, n, level);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t bytes = part_bytes(&uses[i], level);
+
+		if (uses[i].open && bytes)
+			there += resident(&uses[i], 0, bytes);
+	}
+	return there < all && all - there >= all / 4 ? all - there : 0;
+}
+
+int
+pl_growth_leave(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t n,
+		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
+		struct pl_growth *growth)
+{
+	uint64_t key = sl_hash_add(what, shape) | 1, launches = 0;
+	const struct work *w;
+	bool timed, leave;
+
+	sl_mutex_lock(&lock);
+	w = work_find(key, false);
+	if (w)
+		launches = w->launches;
+	leave = !w || !w->rereads || is_power_of_two(launches);
+	sl_mutex_unlock(&lock);
+	if (!leave)
+		return 0;
+	timed = launches > 1 && (launches <= TIMED_EACH || launches % TIMED_EACH == 0);
+	growth->left = 1;
+	growth->bytes = timed ? parts_away(uses, n, growth->level, resident) : 0;
+	growth->key = growth->bytes ? key : 0;
+	return 1;
+}
+
 static bool
 is_slow(uint64_t ns, uint64_t bytes)
 {
@@ -264,7 +313,9 @@ pl_growth_took(const struct pl_growth *growth, uint64_t ns)
 		return;
 	sl_mutex_lock(&lock);
 	w = work_find(growth->key, false);
-	if (w && growth->level == w->level) {
+	if (w && growth->left) {
+		w->rereads = ns >= SLOW_NS && ns * LINK_BYTES_NS / REREADS >= growth->bytes;
+	} else if (w && growth->level == w->level) {
 		w->wanted_bytes = growth->bytes + ns * LINK_BYTES_NS;
 		level_took(w, ns, slow, growth->again);
 	} else if (w && w->trial == UP && growth->level > w->level) {

@@ -30,6 +30,14 @@ void pl_growth_begin(uint64_t what, uint64_t shape, const struct pl_use *uses, s
  * is grown. */
 uint64_t pl_growth_bytes(const struct pl_growth *growth, const struct pl_use *use);
 
+/*
+ * Its parts are to stay where they are, since nothing is moved ahead. 1: so be it. *growth is filled anew. 0: no, this
+ * work reads its data several times over the link; *growth is as it was.
+ */
+int pl_growth_leave(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t n,
+		    uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
+		    struct pl_growth *growth);
+
 /* That launch took so long on its stream. 0: not known. */
 void pl_growth_took(const struct pl_growth *growth, uint64_t ns);
 
