@@ -68,31 +68,34 @@ workspaces_are_on_the_device(void)
 }
 
 /* A fill and a kernel write its first part, of more than half of the device's memory. Another kernel writes the second
- * one. The last ones use both. */
+ * one. The last ones use both. The data that they read fit beside it. */
 static void
 workspaces_of_two_parts_are_on_the_device(void)
 {
-	uint64_t data = work_alloc(&w, 6 * N, 1), reached = w.standin->reached();
+	uint64_t other = work_alloc(&w, 6 * N, 1), data = work_alloc(&w, 2 * N, 1);
+	uint64_t reached = w.standin->reached();
 
 	for (unsigned round = 0; round < 4; round++) {
 		uint64_t workspace, second;
 
-		work_launch(&w, WORK_ADD, NULL, data, 6 * N, 1);
+		work_launch(&w, WORK_ADD, NULL, other, 6 * N, 1);
+		work_launch(&w, WORK_ADD, NULL, data, 2 * N, 1);
 		OK(w.cuMemAlloc_v2(&workspace, 13 * N * sizeof(uint64_t)));
 		second = workspace + 9 * N * sizeof(uint64_t);
 		OK(w.cuMemsetD8Async(workspace, 0, 9 * N * sizeof(uint64_t), NULL));
-		work_launch(&w, WORK_COPY, NULL, workspace, 6 * N, data);
-		work_launch(&w, WORK_COPY, NULL, second, 4 * N, data);
+		work_launch(&w, WORK_COPY, NULL, workspace, 2 * N, data);
+		work_launch(&w, WORK_COPY, NULL, second, 2 * N, data);
 		for (unsigned i = 0; i < 3; i++)
-			work_launch(&w, WORK_COPY, NULL, workspace, 4 * N, second);
+			work_launch(&w, WORK_COPY, NULL, workspace, 2 * N, second);
 		work_launch(&w, WORK_ADD, NULL, workspace, 13 * N, 1);
-		work_expect(&w, workspace, 6 * N, round + 3);
-		work_expect(&w, second, 4 * N, round + 3);
+		work_expect(&w, workspace, 2 * N, round + 3);
+		work_expect(&w, second, 2 * N, round + 3);
 		OK(w.cuMemFree_v2(workspace));
 	}
-	work_expect(&w, data, 6 * N, 5);
+	work_expect(&w, other, 6 * N, 5);
 	CHECK(w.standin->reached() == reached);
 	OK(w.cuMemFree_v2(data));
+	OK(w.cuMemFree_v2(other));
 }
 
 int

@@ -19,10 +19,10 @@
  *   - Of what has settled each 16th launch is timed. If it has become twice as slow, a higher level
  *     is tried. At launches 32, 64, 128 and so on the level below is.
  *
- * Where nothing is moved ahead, parts stay where they are. A kernel that reads each byte once is as fast so as
- * the link. One that reads them several times, as the product of two matrices does, is not: its parts are
- * brought in. Launches of which a quarter is off the device tell which it is. At launches 32, 64, 128 and so on
- * the parts stay once more.
+ * Where nothing is moved ahead, parts stay where they are. A kernel that reads each byte once is as fast so
+ * as the link. One that reads them several times, as the product of two matrices does, is not: its parts
+ * are brought in. Two launches in a row with a quarter off the device tell which it is. At launches 32, 64,
+ * 128 and so on the parts stay once more.
  *
  * A part that is too long costs bytes. So a level is not tried if its parts took more than half of
  * the device.
@@ -54,6 +54,9 @@
 /* So often could the link have moved what a launch used over it: it reads that several times. A link of half that rate
  * and a kernel that reads once make 2.5. Products of large matrices have 5 (llama.cpp's prompts, H200). */
 #define REREADS       3u
+/* And it takes as many times as long as with all on the device. Less: a launch that something else held up is one.
+ * Those products have 40. */
+#define MUCH_LONGER   8u
 /* Of works that have settled so many launches have one time: its two events take some microseconds. */
 #define TIMED_EACH    16u
 
@@ -68,7 +71,7 @@ struct work {
 	unsigned slow;         /* launches of this level in a row that were */
 	enum trial trial;
 	bool settled; /* no more trials for now */
-	bool rereads; /* left where they are, its parts cross the link several times */
+	unsigned rereads; /* times in a row that its parts crossed the link several times, left where they are */
 };
 
 static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
@@ -245,7 +248,7 @@ pl_growth_leave(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t
 	w = work_find(key, false);
 	if (w)
 		launches = w->launches;
-	leave = !w || !w->rereads || is_power_of_two(launches);
+	leave = !w || w->rereads < 2 || is_power_of_two(launches);
 	sl_mutex_unlock(&lock);
 	if (!leave)
 		return 0;
@@ -294,6 +297,13 @@ up_took(struct work *w, unsigned level, uint64_t ns, bool slow)
 	PL_COUNT(parts_grown, 1);
 }
 
+/* ns: with so many bytes of its parts off the device. */
+static bool
+left_was_slow(const struct work *w, uint64_t ns, uint64_t bytes)
+{
+	return w->ns && ns >= MUCH_LONGER * w->ns && ns >= REREADS * bytes / LINK_BYTES_NS;
+}
+
 static void
 down_took(struct work *w, uint64_t ns)
 {
@@ -314,7 +324,9 @@ pl_growth_took(const struct pl_growth *growth, uint64_t ns)
 	sl_mutex_lock(&lock);
 	w = work_find(growth->key, false);
 	if (w && growth->left) {
-		w->rereads = ns >= SLOW_NS && ns * LINK_BYTES_NS / REREADS >= growth->bytes;
+		w->rereads = left_was_slow(w, ns, growth->bytes)
+				     ? w->rereads + (w->rereads < 2)
+				     : 0;
 	} else if (w && growth->level == w->level) {
 		w->wanted_bytes = growth->bytes + ns * LINK_BYTES_NS;
 		level_took(w, ns, slow, growth->again);

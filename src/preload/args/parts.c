@@ -10,7 +10,7 @@
  *   - A part is a guess. The launch may use all of the block: the rest of it is mapped in host memory
  *     or stays on the device (scope.c). So a part that is too short costs time, never the result.
  *   - A part that has no end yet, or takes more than the share below, is not brought in. But a new block may
- *     be a workspace, which its launches write. It has nothing to bring in, so all of it is used.
+ *     be a workspace, which its launches write. It has nothing to bring in, so the whole block is used.
  *
  * Lists are kept by the identities of blocks, so those of freed blocks are taken for others.
  */
@@ -133,45 +133,57 @@ list_is_new(const struct list *l)
 	return l->uses < NEW_USES && l->n <= NEW_USES;
 }
 
-/* Where the part at that offset ends. */
+/* The part from addr on, or all of a new block. It may have no bytes. */
 SL_REQUIRES(lock)
-static uint64_t
-part_reach(const struct list *l, const struct pl_block *block, uint64_t offset)
+static struct pl_use
+part_at(const struct list *l, struct pl_block *block, uint64_t addr)
 {
-	for (size_t i = cut_at(l, offset + 1); i < l->n; i++)
-		if (l->cuts[i].seen > 1)
-			return l->cuts[i].offset;
-	return block->bytes;
+	uint64_t most = atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE;
+	uint64_t offset = addr - block->base, end = block->bytes;
+	struct pl_use use = {.block = block, .intent = SLUICE_USE_READ_WRITE, .open = 1};
+
+	if (list_is_new(l)) {
+		use.addr = block->base;
+		use.bytes = block->bytes;
+		return use;
+	}
+	for (size_t i = cut_at(l, offset + 1); i < l->n; i++) {
+		if (l->cuts[i].seen > 1) {
+			end = l->cuts[i].offset;
+			break;
+		}
+	}
+	use.addr = addr;
+	use.bytes = end - offset > most ? 0 : end - offset;
+	return use;
+}
+
+static bool
+part_is_named(const struct pl_block *block, uint64_t addr, const struct pl_use *uses, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (uses[i].addr == addr && uses[i].block == block)
+			return true;
+	return false;
 }
 
 size_t
 pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n)
 {
-	uint64_t offset = addr - block->base, end = block->bytes;
-	uint64_t budget = atomic_load(&block->gpu->device_budget);
+	struct pl_use use;
 	struct list *l;
 
-	for (size_t i = 0; i < n; i++)
-		if (uses[i].addr == addr && uses[i].block == block)
-			return n;
-	if (n >= PL_USES_MAX)
+	if (n >= PL_USES_MAX || part_is_named(block, addr, uses, n))
 		return n;
 	sl_mutex_lock(&lock);
 	l = list_get(block);
-	cut_note(l, offset, 1);
-	if (!list_is_new(l)) {
-		end = part_reach(l, block, offset);
-		if (end - offset > budget / PL_LARGE_SHARE)
-			end = offset;
-	}
+	cut_note(l, addr - block->base, 1);
+	use = part_at(l, block, addr);
 	l->uses++;
 	sl_mutex_unlock(&lock);
-	uses[n] = (struct pl_use){.block = block,
-				  .addr = addr,
-				  .bytes = end - offset,
-				  .intent = SLUICE_USE_READ_WRITE,
-				  .open = 1};
-	return n + 1;
+	if (!part_is_named(block, use.addr, uses, n))
+		uses[n++] = use;
+	return n;
 }
 
 void
