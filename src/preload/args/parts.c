@@ -33,8 +33,8 @@
 #define LISTS_MAX  32u
 #define CUTS_MAX   65536u
 
-/* So long is a block new: uses by launches, and addresses. cuDNN's convolutions pass a workspace to as many as five
- * launches. More: what is gathered from a large block takes the device for longer, until it is read in place. */
+/* Uses by launches: so long is a block new. cuDNN's convolutions pass a workspace to as many as five launches. More:
+ * what is gathered from a large block takes the device for longer, until it is read in place. */
 #define NEW_USES 8u
 
 struct cut {
@@ -126,13 +126,6 @@ cut_note(struct list *l, uint64_t offset, uint64_t seen)
 	l->n++;
 }
 
-SL_REQUIRES(lock)
-static bool
-list_is_new(const struct list *l)
-{
-	return l->uses < NEW_USES && l->n <= NEW_USES;
-}
-
 /* The part from addr on, or all of a new block. It may have no bytes. */
 SL_REQUIRES(lock)
 static struct pl_use
@@ -142,7 +135,7 @@ part_at(const struct list *l, struct pl_block *block, uint64_t addr)
 	uint64_t offset = addr - block->base, end = block->bytes;
 	struct pl_use use = {.block = block, .intent = SLUICE_USE_READ_WRITE, .open = 1};
 
-	if (list_is_new(l)) {
+	if (l->uses < NEW_USES) {
 		use.addr = block->base;
 		use.bytes = block->bytes;
 		return use;
@@ -187,7 +180,7 @@ pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n
 }
 
 void
-pl_part_note(const struct pl_use *use)
+pl_part_note(const struct pl_use *use, bool fills)
 {
 	uint64_t seen = use->bytes < COPY_BYTES ? 1 : 2;
 	uint64_t offset = use->addr - use->block->base;
@@ -197,6 +190,8 @@ pl_part_note(const struct pl_use *use)
 		return;
 	sl_mutex_lock(&lock);
 	l = list_get(use->block);
+	if (!fills && seen > 1)
+		l->uses = NEW_USES; /* it holds data: no workspace */
 	cut_note(l, offset, seen);
 	if (use->bytes < use->block->bytes - offset)
 		cut_note(l, offset + use->bytes, seen);

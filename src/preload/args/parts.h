@@ -32,8 +32,8 @@ bool pl_block_has_parts(const struct pl_block *block);
  */
 size_t pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, size_t n);
 
-/* The use is a copy's or a fill's: something begins and ends there. Any block. */
-void pl_part_note(const struct pl_use *use);
+/* The use is a fill's, or a copy's: something begins and ends there. Any block. */
+void pl_part_note(const struct pl_use *use, bool fills);
 
 /* What the learner knows the part at addr by; of other blocks, the block. 0: no block is there. */
 uint64_t pl_part_id(uint64_t addr);

@@ -47,7 +47,7 @@ pl_touch_add(struct pl_touch *touch, uint64_t addr, uint64_t bytes, enum sluice_
 		pl_guest_use_add(&touch->named, addr, bytes, intent);
 	if (touch->n < touch->room && bytes && pl_maybe_ours(addr) &&
 	    pl_use_of(addr, bytes, intent, &touch->uses[touch->n]))
-		pl_part_note(&touch->uses[touch->n++]);
+		pl_part_note(&touch->uses[touch->n++], touch->kind == PL_TOUCH_FILL);
 }
 
 static void
