@@ -502,8 +502,8 @@ scope_press(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream
 	if (follows && wanted.n_rest)
 		wanted.n = pl_ahead_window(gpu, scope->what, wanted.named, n_named,
 					   wanted.n_whole);
-	if (wanted.n < n_named && !pl_growth_leave(scope->what, scope->shape, uses, n,
-						   use_resident, &scope->growth))
+	if (wanted.n < n_named && !captured &&
+	    !pl_growth_leave(scope->what, scope->shape, uses, n, use_resident, &scope->growth))
 		wanted.n = n_named;
 	if (!rc)
 		rc = scope_open_shared(scope, wrapped, &wanted, flags);

@@ -77,6 +77,12 @@ struct work {
 static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
 static struct work works[WORKS]; /* lock */
 
+static uint64_t
+work_key(uint64_t what, uint64_t shape)
+{
+	return sl_hash_add(what, shape) | 1; /* not 0 */
+}
+
 /* NULL: it is not there, and make is false. */
 SL_REQUIRES(lock) static struct work *work_find(uint64_t key, bool make)
 {
@@ -131,22 +137,34 @@ is_power_of_two(uint64_t n)
 	return !(n & (n - 1));
 }
 
-/* Whether a quarter of what the level has beyond the one below is on the device. */
-static bool
-beyond_is_there(const struct pl_use *uses, size_t n, unsigned level,
-		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to))
+/* Bytes on the device of these parts, beyond those of the level below if that is asked; *all: in all. */
+static uint64_t
+parts_there(const struct pl_use *uses, size_t n, unsigned level, bool beyond,
+	    uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
+	    uint64_t *all)
 {
-	uint64_t there = 0, all = 0;
+	uint64_t there = 0;
 
+	*all = 0;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t from = part_bytes(&uses[i], level - 1);
+		uint64_t from = beyond ? part_bytes(&uses[i], level - 1) : 0;
 		uint64_t to = part_bytes(&uses[i], level);
 
 		if (!uses[i].open || from == to)
 			continue;
 		there += resident(&uses[i], from, to);
-		all += to - from;
+		*all += to - from;
 	}
+	return there;
+}
+
+/* Whether a quarter of what the level has beyond the one below is on the device. */
+static bool
+beyond_is_there(const struct pl_use *uses, size_t n, unsigned level,
+		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to))
+{
+	uint64_t all, there = parts_there(uses, n, level, true, resident, &all);
+
 	return there > all / 4;
 }
 
@@ -191,7 +209,7 @@ pl_growth_begin(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t
 		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
 		struct pl_growth *growth)
 {
-	uint64_t key = sl_hash_add(what, shape) | 1;
+	uint64_t key = work_key(what, shape);
 	unsigned leaves;
 	struct work *w;
 
@@ -224,14 +242,8 @@ static uint64_t
 parts_away(const struct pl_use *uses, size_t n, unsigned level,
 	   uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to))
 {
-	uint64_t there = 0, all = parts_bytes(uses, n, level);
+	uint64_t all, there = parts_there(uses, n, level, false, resident, &all);
 
-	for (size_t i = 0; i < n; i++) {
-		uint64_t bytes = part_bytes(&uses[i], level);
-
-		if (uses[i].open && bytes)
-			there += resident(&uses[i], 0, bytes);
-	}
 	return there < all && all - there >= all / 4 ? all - there : 0;
 }
 
@@ -240,7 +252,7 @@ pl_growth_leave(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t
 		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
 		struct pl_growth *growth)
 {
-	uint64_t key = sl_hash_add(what, shape) | 1, launches = 0;
+	uint64_t key = work_key(what, shape), launches = 0;
 	const struct work *w;
 	bool timed, leave;
 
