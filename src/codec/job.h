@@ -4,7 +4,7 @@
  * memory that the GPU reaches: a launch codes several chunks, one for each row of its grid.
  *
  * Launches, each of SL_CODEC_THREADS threads a block, of a grid of SL_CODEC_GRID(the largest n_blocks)
- * by the number of jobs, with (jobs) as the only parameter:
+ * by the number of jobs, with (jobs) as the only parameter. A warp has a block:
  *
  *	encode    sl_codec_plan_kernel, then sl_codec_write_kernel, on one stream
  *	decode    sl_codec_decode_kernel
@@ -13,7 +13,7 @@
  * chunk to host memory. It alone knows then how many bytes there are.
  *
  * Before them the caller sets all fields. units, checksum and damaged are answers, too: they lie in device
- * memory, since all thread blocks add to them. sl_codec_job_kernel, of one thread, puts a job there without a copy
+ * memory, since thread blocks add to the last two. sl_codec_job_kernel, of one thread, puts a job there without a copy
  * that would queue behind chunks: its parameters are the job and its place. What the host is to know goes to
  * answer.
  */
@@ -24,8 +24,11 @@
 
 #define SL_CODEC_WARPS \
 	4u /* of a thread block: each has 10 KiB of the 48 of shared memory */
-#define SL_CODEC_THREADS        (32 * SL_CODEC_WARPS)
+#define SL_CODEC_THREADS (32 * SL_CODEC_WARPS)
 #define SL_CODEC_GRID(n_blocks) (((n_blocks) + SL_CODEC_WARPS - 1) / SL_CODEC_WARPS)
+
+#define SL_CODEC_SUMS_BYTES(n_blocks)  ((SL_CODEC_GRID(n_blocks) + 7) / 8 * 16)
+#define SL_CODEC_TABLE_BYTES(n_blocks) (sl_codec_table_bytes(n_blocks) + SL_CODEC_SUMS_BYTES(n_blocks))
 
 #define SL_CODEC_DRAIN_GRID 32u
 
@@ -33,7 +36,8 @@ struct sl_codec_job {
 	uint64_t raw;     /* device addresses, multiples of 16: the raw bytes, */
 	uint64_t encoded; /* the encoded bytes (room for sl_codec_bound()), */
 	uint64_t plans; /* and, to encode, scratch memory: a struct sl_codec_plan for each block, */
-	uint64_t table; /* and sl_codec_table_bytes() */
+	uint64_t table; /* and SL_CODEC_TABLE_BYTES: the table, and the units of each thread block's
+			 * blocks, in 2 bytes */
 	uint64_t drain; /* where the drain kernel puts them; 0: there is none. What is not worth encoding is raw there, and
 			 * encoded has room for encoded_bytes only */
 	uint64_t encoded_bytes; /* decode: how many are there. Encode: most_bytes of sl_codec_is_stored() */

@@ -7,7 +7,7 @@
 
 /* Where sparse is considered: as in plan.c. */
 #define SPARSE_ONE_IN 16u
-#define PLAN_COUNTS   4u /* of a warp, of 1 KiB each. More: fewer thread blocks fit at once */
+#define PLAN_COUNTS   4u
 
 static __device__ int
 sparse_may(uint32_t zeros, uint32_t n)
@@ -19,7 +19,7 @@ sparse_may(uint32_t zeros, uint32_t n)
 struct warp_stats {
 	uint64_t or_bits;     /* of 8 bytes: those of smaller elements are folded */
 	uint64_t and_bits[4]; /* of elements, where sparse is considered of those that are not zero */
-	uint32_t zeros[4];
+	uint32_t zeros[4];    /* fewer than sparse is considered of may count as 0 */
 };
 
 static __device__ uint64_t
@@ -61,46 +61,62 @@ bytes_set(uint32_t word)
 	return (((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080;
 }
 
-static __device__ void
-stats_make(const union warp_block *block, struct warp_stats *stats)
+/* The quads of a block that a lane has: lane, lane + 32 .. */
+#define LANE_QUADS 8u
+
+static __device__ __forceinline__ uint64_t
+quad_half(const uint4 *quad, uint32_t upper)
 {
+	return upper ? quad->z | (uint64_t)quad->w << 32 : quad->x | (uint64_t)quad->y << 32;
+}
+
+/* What is known of elements of 1 << s bytes where many may be zero. */
+static __device__ __forceinline__ void
+stats_sparse(const uint4 *quads, uint32_t s, struct warp_stats *stats)
+{
+	uint32_t zeros = 0;
 	uint64_t all = ~0ull;
-	uint32_t n[4] = {0, 0, 0, 0}; /* that are not zero */
 
-	stats->or_bits = 0;
-#pragma unroll 4
-	for (uint32_t i = lane_id(); i < 512; i += 32) {
-		uint64_t word = block->u64[i];
-		uint32_t low = bytes_set((uint32_t)word), high = bytes_set((uint32_t)(word >> 32));
+#pragma unroll
+	for (uint32_t i = 0; i < 2 * LANE_QUADS; i++) {
+		uint64_t word = quad_half(&quads[i / 2], i % 2), zero = zeros_mask(word, s);
 
-		stats->or_bits |= word;
-		all &= word;
-		n[0] += __popc(low) + __popc(high);
-		n[1] += __popc((low | low << 8) & 0x80008000) + __popc((high | high << 8) & 0x80008000);
-		n[2] += (low != 0) + (high != 0);
-		n[3] += word != 0;
+		zeros += __popcll(zero);
+		all &= word | zero;
 	}
-	stats->or_bits = warp_or(stats->or_bits);
+	stats->zeros[s] = warp_sum(zeros >> (3 + s));
+	if (sparse_may(stats->zeros[s], 4096u >> s)) /* in all lanes */
+		stats->and_bits[s] = fold_and(~warp_or(~all), s);
+}
+
+static __device__ __forceinline__ void
+stats_make(const uint4 *quads, struct warp_stats *stats)
+{
+	uint64_t some = 0, all = ~0ull;
+	uint32_t set = 0; /* bytes, times 128 */
+
+#pragma unroll
+	for (uint32_t i = 0; i < LANE_QUADS; i++) {
+		some |= quad_half(&quads[i], 0) | quad_half(&quads[i], 1);
+		all &= quad_half(&quads[i], 0) & quad_half(&quads[i], 1);
+		set = __dp4a(bytes_set(quads[i].x), 0x01010101u, set);
+		set = __dp4a(bytes_set(quads[i].y), 0x01010101u, set);
+		set = __dp4a(bytes_set(quads[i].z), 0x01010101u, set);
+		set = __dp4a(bytes_set(quads[i].w), 0x01010101u, set);
+	}
+	stats->or_bits = warp_or(some);
 	all = ~warp_or(~all);
-	/* At most 4096 of each: two sums at once. */
-	n[0] = warp_sum(n[0] | n[1] << 16);
-	n[2] = warp_sum(n[2] | n[3] << 16);
-	stats->zeros[0] = 4096 - (n[0] & 0xffff);
-	stats->zeros[1] = 2048 - (n[0] >> 16);
-	stats->zeros[2] = 1024 - (n[2] & 0xffff);
-	stats->zeros[3] = 512 - (n[2] >> 16);
 #pragma unroll
 	for (uint32_t s = 0; s < 4; s++) {
-		uint64_t bits = all;
-
-		if (sparse_may(stats->zeros[s], 4096u >> s)) { /* in all lanes */
-			bits = ~0ull;
-			for (uint32_t i = lane_id(); i < 512; i += 32)
-				bits &= block->u64[i] | zeros_mask(block->u64[i], s);
-			bits = ~warp_or(~bits);
-		}
-		stats->and_bits[s] = fold_and(bits, s);
+		stats->zeros[s] = 0;
+		stats->and_bits[s] = fold_and(all, s);
 	}
+	/* One in so many elements is zero at most if no more bytes are. Fewer count as none. */
+	if (!sparse_may(4096 - warp_sum(set / 128), 4096)) /* in all lanes */
+		return;
+#pragma unroll
+	for (uint32_t s = 0; s < 4; s++)
+		stats_sparse(quads, s, stats);
 }
 
 /* How exponents are coded: lane i has entry i of the dictionary; the rest is the same in all. */
@@ -109,38 +125,65 @@ struct warp_exponents {
 	uint32_t mode, m2, m3, bytes;
 };
 
-/* The largest first. */
-static __device__ uint32_t
+/* The largest first: bitonic. Where an order is to be the other one, all bits of the keys are turned. */
+static __device__ __forceinline__ uint32_t
 warp_sort(uint32_t key)
 {
+	uint32_t lane = lane_id(), turned = 0;
+
 #pragma unroll
-	for (uint32_t size = 2; size <= 32; size *= 2)
+	for (uint32_t size = 2; size <= 32; size *= 2) {
+		uint32_t turn = lane & size ? ALL : 0;
+
+		key ^= turn ^ turned;
+		turned = turn;
 #pragma unroll
 		for (uint32_t d = size / 2; d; d /= 2) {
 			uint32_t other = __shfl_xor_sync(ALL, key, d);
 
-			key = !(lane_id() & size) == !(lane_id() & d) ? max(key, other)
-								      : min(key, other);
+			key = lane & d ? min(key, other) : max(key, other);
 		}
+	}
 	return key;
+}
+
+/* Those keys of all lanes that are at least `least` to room; how many. */
+static __device__ __forceinline__ uint32_t
+keys_pack(const uint32_t *keys, uint32_t least, uint32_t *room)
+{
+	uint32_t n = 0;
+
+#pragma unroll
+	for (uint32_t k = 0; k < 8; k++) {
+		uint32_t there = __ballot_sync(ALL, keys[k] >= least);
+
+		if (!there) /* in all lanes, as of most */
+			continue;
+		if (keys[k] >= least)
+			room[n + __popc(there & lanes_below())] = keys[k];
+		n += __popc(there);
+	}
+	__syncwarp();
+	return n;
 }
 
 /* The 16 largest of the keys of all lanes that are not 0: lane i gets the i-th. room: for 256. */
 static __device__ uint32_t
 keys_largest(const uint32_t *keys, uint32_t *room)
 {
-	uint32_t lane = lane_id(), n = 0, key;
+	uint32_t lane = lane_id(), n, key;
 
 	__syncwarp();
+	n = keys_pack(keys, 1, room);
+	if (n > 32) { /* 16 lanes have one of the 16th lane's largest or more: none of the 16 is smaller */
+		uint32_t most = keys[0];
+
 #pragma unroll
-	for (uint32_t k = 0; k < 8; k++) {
-		uint32_t there = __ballot_sync(ALL, keys[k] != 0);
-
-		if (keys[k])
-			room[n + __popc(there & lanes_below())] = keys[k];
-		n += __popc(there);
+		for (uint32_t k = 1; k < 8; k++)
+			most = max(most, keys[k]);
+		most = __shfl_sync(ALL, warp_sort(most), 15);
+		n = keys_pack(keys, max(most, 1u), room);
 	}
-	__syncwarp();
 	key = warp_sort(lane < n ? room[lane] : 0);
 	for (uint32_t at = 16; at + 16 < n; at += 16) {
 		if (lane >= 16)
@@ -158,17 +201,10 @@ static __device__ void
 exponents_choose(const uint32_t *keys, uint32_t m, uint32_t *room, struct warp_exponents *out)
 {
 	uint32_t lane = lane_id(), mode = lane % 16, largest = keys_largest(keys, room);
-	uint32_t m2, m3, bytes = UINT32_MAX, cost, sum = largest >> 8, sum1, sum2, key;
+	uint32_t m2, m3, bytes = UINT32_MAX, cost, sum, sum1, sum2, key;
 
 	/* Lane i gets sums[i], how many the first i are. */
-#pragma unroll
-	for (uint32_t d = 1; d <= 16; d *= 2) {
-		uint32_t from = __shfl_up_sync(ALL, sum, d);
-
-		if (lane >= d)
-			sum += from;
-	}
-	sum -= largest >> 8;
+	sum = warp_sum_up(largest >> 8) - (largest >> 8);
 	sum1 = __shfl_sync(ALL, sum, sl_codec_n1(mode));
 	sum2 = __shfl_sync(ALL, sum, sl_codec_n1(mode) + sl_codec_n2(mode));
 	m2 = m - sum1;
@@ -188,35 +224,28 @@ exponents_choose(const uint32_t *keys, uint32_t m, uint32_t *room, struct warp_e
 }
 
 /* The keys of this lane's exponents, of which zeros of exponent 0 are not counted. */
-static __device__ void
-keys_make(uint32_t kind, const uint32_t *count, uint32_t zeros, uint32_t *keys)
+static __device__ __forceinline__ void
+keys_make(uint32_t kind, const uint32_t *counts, uint32_t zeros, uint32_t *keys)
 {
-	uint32_t lane = lane_id(), all = 0;
-	const uint4 *quads = (const uint4 *)count + 2 * lane;
-	const uint4 low = quads[0], high = quads[1];
-	const uint32_t counts[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+	uint32_t lane = lane_id();
 
 #pragma unroll
 	for (uint32_t k = 0; k < 8; k++) {
-		uint32_t exponent = 8 * lane + k;
-		uint32_t n = counts[k] >> 16;
+		uint32_t exponent = 32 * k + lane, n = counts[k] >> 16;
 
 		if (kind != SL_CODEC_FP32)
 			n += counts[k] & 0xffff;
-		all += n;
-		if (exponent == 0 && kind != SL_CODEC_FP16)
+		if (kind == SL_CODEC_FP16) { /* without the low three bits: one for eight lanes */
+			exponent = 4 * k + lane / 8;
+			for (uint32_t d = 1; d < 8; d *= 2)
+				n += __shfl_xor_sync(ALL, n, d);
+			if (lane % 8)
+				n = 0;
+		}
+		if (exponent == 0 && lane == 0)
 			n -= zeros;
 		keys[k] = n ? n << 8 | (255 - exponent) : 0;
 	}
-	if (kind != SL_CODEC_FP16)
-		return;
-	/* Without the low three bits a lane has one exponent. */
-#pragma unroll
-	for (uint32_t k = 0; k < 8; k++)
-		keys[k] = 0;
-	if (lane == 0)
-		all -= zeros;
-	keys[0] = all ? all << 8 | (255 - lane) : 0;
 }
 
 /* A candidate for each of lanes 0 to 13: kind and sparse; its bytes without exponents. */
@@ -240,47 +269,57 @@ candidate_bytes(const struct warp_stats *stats, uint32_t kind, uint32_t sparse, 
 	return bytes + (sparse ? n / 8 : 0);
 }
 
-/* No entries lie behind the last one. By a thread block. */
+/* Nothing lies behind the last entry, and behind the last sum. By a thread block. */
 static __device__ void
-table_end(uint16_t *table, uint32_t n_blocks)
+table_end(uint16_t *table, uint16_t *sums, uint32_t n_blocks)
 {
-	for (uint32_t i = n_blocks + threadIdx.x; i < sl_codec_table_bytes(n_blocks) / 2;
-	     i += SL_CODEC_THREADS)
+	for (uint32_t i = n_blocks + threadIdx.x; i < sl_codec_table_bytes(n_blocks) / 2; i += SL_CODEC_THREADS)
 		table[i] = 0;
+	for (uint32_t i = SL_CODEC_GRID(n_blocks) + threadIdx.x; i < SL_CODEC_SUMS_BYTES(n_blocks) / 2;
+	     i += SL_CODEC_THREADS)
+		sums[i] = 0;
 }
 
-/* Exponents of the lower and the upper halves of words, in halves of count[0][exponent]. They are few, so lanes
- * would wait for each other: each fourth of them has counters of its own. */
-static __device__ void
-exponents_count(const union warp_block *block, uint32_t (*count)[256])
+/* Of a warp: counters by exponent; then room for keys. */
+union plan_room {
+	uint32_t counts[256][PLAN_COUNTS];
+	uint4 quads[256];
+	uint32_t keys[256];
+};
+
+/*
+ * Exponents of the lower and the upper halves of words, in halves of counts: of exponents lane, lane + 32 .. They are
+ * few, so lanes would wait for each other: each fourth of them has counters of its own, in another bank.
+ */
+static __device__ __forceinline__ void
+exponents_count(const uint4 *quads, union plan_room *rooms, uint32_t *counts)
 {
-	uint32_t lane = lane_id(), *own = count[lane % PLAN_COUNTS];
-	uint4 *quads = (uint4 *)count;
-
-	for (uint32_t i = lane; i < PLAN_COUNTS * 64; i += 32)
-		quads[i] = make_uint4(0, 0, 0, 0);
-	__syncwarp();
-#pragma unroll 4
-	for (uint32_t i = lane; i < 1024; i += 32) {
-		uint32_t word = block->u32[i];
-
-		atomicAdd(&own[word >> 7 & 0xff], 1u);
-		atomicAdd(&own[word >> 23 & 0xff], 0x10000u);
-	}
-	__syncwarp();
-	for (uint32_t i = lane; i < 64; i += 32) {
-		uint4 sum = quads[i];
+	uint32_t lane = lane_id(), warp = threadIdx.x / 32;
+	uint32_t own = warp * (uint32_t)sizeof(rooms[0]) + lane % PLAN_COUNTS * 4;
+	char *all = (char *)rooms;
 
 #pragma unroll
-		for (uint32_t k = 1; k < PLAN_COUNTS; k++) {
-			uint4 more = quads[64 * k + i];
+	for (uint32_t k = 0; k < 8; k++)
+		rooms[warp].quads[32 * k + lane] = make_uint4(0, 0, 0, 0);
+	__syncwarp();
+#pragma unroll
+	for (uint32_t i = 0; i < LANE_QUADS; i++) {
+		const uint32_t words[4] = {quads[i].x, quads[i].y, quads[i].z, quads[i].w};
 
-			sum = make_uint4(sum.x + more.x, sum.y + more.y, sum.z + more.z,
-					 sum.w + more.w);
+		/* An exponent has 16 bytes; own has none of its bits. */
+#pragma unroll
+		for (uint32_t k = 0; k < 4; k++) {
+			atomicAdd((uint32_t *)(all + ((words[k] >> 3 & 0xff0) | own)), 1u);
+			atomicAdd((uint32_t *)(all + ((words[k] >> 19 & 0xff0) | own)), 0x10000u);
 		}
-		quads[i] = sum;
 	}
 	__syncwarp();
+#pragma unroll
+	for (uint32_t k = 0; k < 8; k++) {
+		const uint4 quad = rooms[warp].quads[32 * k + lane];
+
+		counts[k] = quad.x + quad.y + quad.z + quad.w;
+	}
 }
 
 /* Orders candidates: by their units, and of several the lowest number. */
@@ -292,34 +331,38 @@ candidate_key(uint32_t bytes, uint32_t candidate)
 
 /* How a block that is not constant is coded; lane 0 writes it to *plan, and the entry. */
 static __device__ uint16_t
-plan_choose(const union warp_block *block, uint32_t (*count)[256], struct sl_codec_plan *plan)
+plan_choose(const uint4 *quads, union plan_room *rooms, struct sl_codec_plan *plan)
 {
 	uint32_t lane = lane_id(), kind = SL_CODEC_U8 + lane / 2, sparse = lane % 2;
 	uint32_t m = 0, bytes = UINT32_MAX, least, winner, units;
 	uint64_t varying = 0, base = 0;
+	uint32_t counts[8];
 	struct warp_exponents best = {0, 0, 0, 0, 0};
 	struct warp_stats stats;
 
-	stats_make(block, &stats);
-	exponents_count(block, count);
+	stats_make(quads, &stats);
+	exponents_count(quads, rooms, counts);
 	if (kind < SL_CODEC_KIND_COUNT)
 		bytes = candidate_bytes(&stats, kind, sparse, &m, &varying, &base);
 	/* Of floats, exponents are still to be added. */
 	least = warp_min(!sl_codec_is_float(kind) && bytes != UINT32_MAX
 				 ? candidate_key(bytes, lane)
 				 : UINT32_MAX);
-	for (uint32_t c = 2 * (SL_CODEC_BF16 - SL_CODEC_U8); c < 14; c++) {
-		uint32_t rest = __shfl_sync(ALL, bytes, c), m_c = __shfl_sync(ALL, m, c);
+	/* Those that may still win: with its exponents a candidate is larger still. */
+	for (uint32_t left = ALL << 2 * (SL_CODEC_BF16 - SL_CODEC_U8); left; left &= left - 1) {
+		uint32_t c, rest, m_c, key, keys[8];
 		struct warp_exponents exponents;
-		uint32_t keys[8], key;
 
-		/* In all lanes. With its exponents it is larger still. */
-		if (rest >= SL_CODEC_BLOCK_UNITS * SL_CODEC_UNIT_BYTES ||
-		    candidate_key(rest, c) > least)
-			continue;
-		keys_make(SL_CODEC_U8 + c / 2, count[0],
+		left &= __ballot_sync(ALL, bytes < SL_CODEC_BLOCK_UNITS * SL_CODEC_UNIT_BYTES &&
+						  candidate_key(bytes, lane) <= least);
+		if (!left)
+			break;
+		c = 31 - __clz((int)(left & (0 - left)));
+		rest = __shfl_sync(ALL, bytes, c);
+		m_c = __shfl_sync(ALL, m, c);
+		keys_make(SL_CODEC_U8 + c / 2, counts,
 			  c % 2 ? sl_codec_elements(SL_CODEC_U8 + c / 2) - m_c : 0, keys);
-		exponents_choose(keys, m_c, count[1], &exponents);
+		exponents_choose(keys, m_c, rooms[threadIdx.x / 32].keys, &exponents);
 		key = candidate_key(rest + exponents.bytes, c);
 		if (key < least) {
 			least = key;

@@ -144,7 +144,7 @@ main(int argc, char **argv)
 		uint8_t *drained = buffer_make(bytes + 64);
 		uint8_t *expected = buffer_make(bytes + 64);
 		uint8_t *plans = buffer_make(blocks * sizeof(sl_codec_plan));
-		uint8_t *table = buffer_make(sl_codec_table_bytes(blocks));
+		uint8_t *table = buffer_make(SL_CODEC_TABLE_BYTES(blocks));
 		uint64_t most = round % 3 ? 0 : 1 + twin_random(bytes);
 		sl_codec_job job = {};
 
@@ -163,7 +163,7 @@ main(int argc, char **argv)
 		kernel_launch(sl_codec_write_kernel, &job);
 		if (job.drain)
 			grid_launch(sl_codec_drain_kernel, &job, SL_CODEC_DRAIN_GRID);
-		if (job.drain && is_stored(&job)) {
+		if (job.drain && is_stored(&job, job.units)) {
 			if (memcmp(drained, raw, bytes) != 0)
 				fail(round, "other drained bytes of what is stored");
 			stored++;

@@ -25,7 +25,7 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static
 
 using std::max;
@@ -255,10 +255,37 @@ __popcll(uint64_t bits)
 	return __builtin_popcountll(bits);
 }
 
-static int
-__ffs(int bits)
+/* Four bytes of eight, by nibbles. */
+static uint32_t
+__byte_perm(uint32_t low, uint32_t high, uint32_t places)
 {
-	return __builtin_ffs(bits);
+	uint64_t bytes = low | (uint64_t)high << 32;
+	uint32_t result = 0;
+
+	for (unsigned i = 0; i < 4; i++)
+		result |= (uint32_t)(bytes >> 8 * (places >> 4 * i & 7) & 0xff) << 8 * i;
+	return result;
+}
+
+static uint32_t
+__funnelshift_r(uint32_t low, uint32_t high, uint32_t bits)
+{
+	return (uint32_t)((low | (uint64_t)high << 32) >> (bits & 31));
+}
+
+/* Sum of products of bytes. */
+static uint32_t
+__dp4a(uint32_t a, uint32_t b, uint32_t sum)
+{
+	for (unsigned i = 0; i < 32; i += 8)
+		sum += (a >> i & 0xff) * (b >> i & 0xff);
+	return sum;
+}
+
+static int
+__clz(int bits)
+{
+	return bits ? __builtin_clz((unsigned)bits) : 32;
 }
 
 #endif

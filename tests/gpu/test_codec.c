@@ -134,7 +134,7 @@ chunk_make(struct chunk *c, uint32_t n_blocks)
 	c->dev_raw = device_alloc(c->bytes);
 	c->dev_encoded = device_alloc(sl_codec_bound(c->bytes));
 	c->dev_plans = device_alloc(n_blocks * sizeof(struct sl_codec_plan));
-	c->dev_table = device_alloc(sl_codec_table_bytes(n_blocks));
+	c->dev_table = device_alloc(SL_CODEC_TABLE_BYTES(n_blocks));
 	c->dev_back = device_alloc(c->bytes);
 }
 

@@ -12,7 +12,7 @@
  *   the next 1, 2, 4 .. 64 times. An eighth is enough where the disk has taken part, or is about to, and for programs
  *   of which no trial has shown otherwise (predict/autotune.c).
  * - Does nobody want other chunks as they are, of which that was not known? Kernels that are launched for the first
- *   time do. Else all go as they are for a while.
+ *   time do. Else all go as they are for a while, and longer with each that the host had to decode.
  *
  * Data that are only read go out once. They may have gone as they are: the GPU was full, or the link idle. So such a
  * chunk is encoded when it is to be dropped, if nothing else is on its way out then.
@@ -279,8 +279,8 @@ sl_encode_unwanted(struct sl_chunk *c)
 {
 	struct sluice_space *s = c->region->space;
 
-	if (c->encode_step < STEP_MAX && s->encoder.rests < RESTS_MAX)
-		s->encoder.rests += RESTS;
+	if (c->encode_step < STEP_MAX && s->encoder.rests < RESTS)
+		s->encoder.rests = RESTS;
 	c->encode_step = STEP_MAX;
 	c->encode_skips = 1u << (STEP_MAX - 1);
 	c->encode_size = SL_ENCODE_UNKNOWN;
@@ -289,6 +289,10 @@ sl_encode_unwanted(struct sl_chunk *c)
 int
 sl_host_decode(struct sl_chunk *c)
 {
+	struct sluice_space *s = c->region->space;
+
 	sl_encode_unwanted(c);
-	return sl_host_exchange(c, c->region->space->device->codec->decode);
+	if (s->encoder.rests < RESTS_MAX)
+		s->encoder.rests += RESTS;
+	return sl_host_exchange(c, s->device->codec->decode);
 }

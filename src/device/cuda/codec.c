@@ -160,7 +160,7 @@ table_at(const struct cuda_codec *codec)
 static uint64_t
 job_at(const struct cuda_codec *codec)
 {
-	uint64_t table = sl_codec_table_bytes(blocks_of(codec->chunk_bytes));
+	uint64_t table = SL_CODEC_TABLE_BYTES(blocks_of(codec->chunk_bytes));
 
 	return table_at(codec) + sl_round_up(table, JOB_BYTES);
 }
