@@ -120,30 +120,26 @@ static __device__ __forceinline__ int
 codes_read(const union warp_block *in, const struct codes_part *part, const uint32_t *places,
 	   uint8_t *to)
 {
-	uint32_t planes[2][4] = {}, escapes[2], counts, ends, all;
+	uint32_t planes[2][4] = {};
+	struct rows rows = {};
 
 #pragma unroll
 	for (uint32_t h = 0; h < 2; h++) {
 		uint32_t row = 32 * h + lane_id(), valid = row_valid(32 * row, part->m);
 
-		escapes[h] = part->escapes ? valid : 0;
+		rows.escapes[h] = part->escapes ? valid : 0;
 		if (valid)
 #pragma unroll
 			for (int j = 0; j < (int)k; j++) {
 				planes[h][j] = in->u32[part->at / 4 + row * k + j];
-				escapes[h] &= planes[h][j];
+				rows.escapes[h] &= planes[h][j];
 			}
 	}
-	/* Of both rows at once: there are at most 2048. */
-	counts = __popc(escapes[0]) | __popc(escapes[1]) << 16;
-	ends = warp_sum_up(counts);
-	all = __shfl_sync(ALL, ends, 31);
-	if ((all & 0xffff) + (all >> 16) != part->n_left) /* in all lanes */
+	if (rows_place(&rows) != part->n_left) /* in all lanes */
 		return 0;
-	ends -= counts;
 #pragma unroll
 	for (uint32_t h = 0; h < 2; h++) {
-		uint32_t row = 32 * h + lane_id(), next = h ? (all & 0xffff) + (ends >> 16) : ends & 0xffff;
+		uint32_t row = 32 * h + lane_id(), next = rows.end[h] - __popc(rows.escapes[h]);
 		uint32_t bytes[8];
 		uint4 *quads = (uint4 *)(to + 32 * row);
 
@@ -153,7 +149,7 @@ codes_read(const union warp_block *in, const struct codes_part *part, const uint
 		if (part->escapes)
 #pragma unroll
 			for (uint32_t i = 0; i < 8; i++) {
-				uint32_t from = places[escapes[h] >> 4 * i & 15];
+				uint32_t from = places[rows.escapes[h] >> 4 * i & 15];
 
 				bytes[i] = __byte_perm(bytes[i], word_at(part->left, next), from);
 				next += from >> 16;

@@ -24,11 +24,12 @@
 
 #define SL_CODEC_WARPS \
 	4u /* of a thread block: each has 10 KiB of the 48 of shared memory */
-#define SL_CODEC_THREADS (32 * SL_CODEC_WARPS)
+#define SL_CODEC_THREADS        (32 * SL_CODEC_WARPS)
 #define SL_CODEC_GRID(n_blocks) (((n_blocks) + SL_CODEC_WARPS - 1) / SL_CODEC_WARPS)
 
-#define SL_CODEC_SUMS_BYTES(n_blocks)  ((SL_CODEC_GRID(n_blocks) + 7) / 8 * 16)
-#define SL_CODEC_TABLE_BYTES(n_blocks) (sl_codec_table_bytes(n_blocks) + SL_CODEC_SUMS_BYTES(n_blocks))
+#define SL_CODEC_SUMS_BYTES(n_blocks) ((SL_CODEC_GRID(n_blocks) + 7) / 8 * 16)
+#define SL_CODEC_TABLE_BYTES(n_blocks) \
+	(sl_codec_table_bytes(n_blocks) + SL_CODEC_SUMS_BYTES(n_blocks))
 
 #define SL_CODEC_DRAIN_GRID 32u
 

@@ -152,6 +152,26 @@ row_valid(uint32_t first, uint32_t m)
 	return first >= m ? 0 : m - first >= 32 ? ALL : (1u << (m - first)) - 1;
 }
 
+/*
+ * Two rows of 32 values of each lane: its own of the first 32 rows, and of the next. Which of the values are escapes,
+ * and how many escapes there are up to the row's end.
+ */
+struct rows {
+	uint32_t escapes[2], end[2];
+};
+
+/* By the escapes of all lanes, of both rows at once: there are at most 2048. Returns how many there are. */
+static __device__ __forceinline__ uint32_t
+rows_place(struct rows *rows)
+{
+	uint32_t ends = warp_sum_up(__popc(rows->escapes[0]) | __popc(rows->escapes[1]) << 16);
+	uint32_t all = __shfl_sync(ALL, ends, 31);
+
+	rows->end[0] = ends & 0xffff;
+	rows->end[1] = (all & 0xffff) + (ends >> 16);
+	return (all & 0xffff) + (all >> 16);
+}
+
 /* Byte i of each of four words, as word i. */
 static __device__ __forceinline__ uint4
 bytes_transpose(uint32_t a, uint32_t b, uint32_t c, uint32_t d)

@@ -69,25 +69,6 @@ codes_make(struct write_codes *codes, const uint8_t *dict, uint32_t n)
 
 /* ---- Exponents: a lane has rows of 32 ---- */
 
-/*
- * Two rows of 32 values of each lane: its own of the first 32 rows, and of the next. Which of the values are escapes,
- * and how many escapes there are up to the row's end.
- */
-struct rows {
-	uint32_t escapes[2], end[2];
-};
-
-/* By the escapes of all lanes. */
-static __device__ __forceinline__ void
-rows_place(struct rows *rows)
-{
-	uint32_t ends = warp_sum_up(__popc(rows->escapes[0]) | __popc(rows->escapes[1]) << 16);
-	uint32_t all = __shfl_sync(ALL, ends, 31);
-
-	rows->end[0] = ends & 0xffff;
-	rows->end[1] = (all & 0xffff) + (ends >> 16);
-}
-
 /* Take the last escape of the row that is left: its place in the row; end[h] becomes its number. */
 static __device__ __forceinline__ uint32_t
 row_last(struct rows *rows, uint32_t h)
@@ -148,7 +129,7 @@ codes_write(const uint8_t *values, uint32_t m, const struct write_codes *codes, 
 			}
 		}
 	}
-	rows_place(&rows);
+	(void)rows_place(&rows);
 #pragma unroll
 	for (uint32_t h = 0; h < 2; h++)
 		while (rows.escapes[h]) {
