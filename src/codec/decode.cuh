@@ -311,7 +311,7 @@ elements_join(uint32_t exponents, const uint32_t *rest, uint32_t q, union warp_b
 }
 
 /*
- * The m elements, dense, to *to; up to three more behind them are any. In place: the exponents are at the end of *to.
+ * The m elements, dense, to *to; up to 127 more behind them are any. In place: the exponents are at the end of *to.
  * An element takes no less room than its exponent, so none is overwritten that is still to be read.
  */
 template <uint32_t kind, uint32_t planes, uint32_t in_place>
