@@ -7,7 +7,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/interpose.h"
+#include "core/launch/launch.h"
 #include "cuda/cuda_test.h"
 
 #define K     0x9e3779b97f4a7c15ull
@@ -272,6 +275,108 @@ what_cannot_be_registered_is_the_drivers(void)
 	CHECK_OK(sluice_space_destroy(s));
 }
 
+/* Calls of the device's that the mover makes for a prefetch, held until a launch waits for the chunk. */
+static struct {
+	const struct sl_device_ops *ops;
+	const struct sl_device_zerocopy *zerocopy;
+	struct sluice_space *space;
+	atomic_int armed, begun;
+} held;
+
+static int
+chunk_is_awaited(struct sluice_space *s)
+{
+	uint32_t waiters = 0;
+
+	sl_space_lock(s);
+	for (unsigned i = 0; i < SL_WAIT_BUCKETS; i++)
+		waiters += s->chunk_waiters[i];
+	sl_space_unlock(s);
+	return waiters != 0;
+}
+
+static void
+held_wait(void)
+{
+	if (!atomic_exchange(&held.armed, 0))
+		return;
+	atomic_store(&held.begun, 1);
+	while (!chunk_is_awaited(held.space))
+		usleep(100);
+}
+
+static int
+held_present(struct sl_device *dev, void *addr, uint64_t bytes, struct sl_frame *frame,
+	     unsigned flags)
+{
+	held_wait();
+	return held.ops->present(dev, addr, bytes, frame, flags);
+}
+
+static int
+held_unmap(struct sl_device *dev, void *addr, uint64_t bytes)
+{
+	held_wait();
+	return held.zerocopy->unmap(dev, addr, bytes);
+}
+
+/* One of the program's launches that may use p wherever it is, and adds 1 to it. */
+static void
+reach_add(struct sluice_space *s, uint64_t *p, uint64_t n)
+{
+	struct sluice_use use = {p, n * 8, SLUICE_USE_READ_WRITE};
+	struct sluice_launch *l;
+
+	CHECK_OK(sl_launch_begin_optional(s, NULL, NULL, 0, &use, 1, &l));
+	cuda_test_launch(&t, s, NULL, TEST_ADD, p, n, 1);
+	sluice_launch_end(l);
+}
+
+/*
+ * A launch is to reach a chunk in host memory, and a prefetch brings that to the device meanwhile: it is being
+ * copied, or (unmaps) about to be unmapped. What the launch writes is copied out later all the same.
+ */
+static void
+what_a_prefetch_brings_meanwhile_is_written(int unmaps)
+{
+	struct sluice_space *s = cuda_test_space(16, 64, "chunk=4M,large_chunk=4M");
+	struct sl_device_zerocopy zerocopy;
+	uint64_t n = 4 * MIB / 8, *p;
+	struct sl_device_ops ops;
+
+	CHECK_OK(sluice_alloc(s, n * 8, 0, (void **)&p));
+	cuda_test_run(&t, s, NULL, TEST_FILL, p, n, 5, SLUICE_USE_WRITE_ALL);
+	CHECK_OK(sluice_evict(s, p, n * 8, SLUICE_TIER_HOST, NULL));
+	if (unmaps)
+		reach_add(s, p, n);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	held.ops = s->device->ops;
+	held.zerocopy = s->device->zerocopy;
+	held.space = s;
+	ops = *held.ops;
+	zerocopy = *held.zerocopy;
+	ops.present = held_present;
+	zerocopy.unmap = held_unmap;
+	s->device->ops = &ops;
+	s->device->zerocopy = &zerocopy;
+	atomic_store(&held.begun, 0);
+	atomic_store(&held.armed, 1);
+	CHECK_OK(sluice_prefetch(s, p, n * 8, SLUICE_TIER_DEVICE, NULL));
+	while (!atomic_load(&held.begun))
+		usleep(100);
+	reach_add(s, p, n);
+	CHECK_OK(sluice_stream_synchronize(s, NULL));
+	CHECK(cuda_test_residency(s, p, n * 8).tier_bytes[SLUICE_TIER_DEVICE] == n * 8);
+	s->device->ops = held.ops;
+	s->device->zerocopy = held.zerocopy;
+	CHECK_OK(sluice_evict(s, p, n * 8, SLUICE_TIER_HOST, NULL));
+	CHECK_OK(sluice_space_check(s));
+	for (uint64_t i = 0; i < n; i++)
+		CHECK(p[i] == 5 + i * K + 1 + (unsigned)unmaps);
+	CHECK_OK(sluice_unmap(s, p));
+	CHECK_OK(sluice_space_destroy(s));
+}
+
 struct mapper {
 	pthread_t thread;
 	struct sluice_space *space;
@@ -333,6 +438,8 @@ main(void)
 	a_launch_waits_for_host_memory_that_another_one_reaches();
 	undeclared(NULL, 0);
 	what_is_mapped_meanwhile_takes_no_place();
+	what_a_prefetch_brings_meanwhile_is_written(0);
+	what_a_prefetch_brings_meanwhile_is_written(1);
 	undeclared("reach=any", 1);
 	frames_become_mappable_when_they_are_reached();
 	frames_of_a_lower_budget_are_for_copies();

@@ -152,6 +152,15 @@ chunk_bring(struct sluice_launch *l, struct sl_chunk *c, const struct sl_fill *f
 	return rc;
 }
 
+/* Have it mapped in host memory. What a prefetch has brought to the device meanwhile is used there. Drops. */
+SL_HELD static int
+chunk_reach(struct sluice_launch *l, struct sl_chunk *c, const struct sl_fill *fill)
+{
+	int rc = sl_zerocopy_map(l, c, fill->intent);
+
+	return rc || !sl_chunk_on_device(c) ? rc : chunk_bring(l, c, fill);
+}
+
 /* Bring one use in. Held, drops. */
 SL_HELD static int
 use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
@@ -177,7 +186,7 @@ use_bring(struct sluice_launch *l, size_t k, struct cursor *ahead)
 		u->fetched += c->state == SL_CHUNK_HOST || c->state == SL_CHUNK_STORE;
 		if (l->reaches && sl_thrash_reaches(u, c))
 			c->flags |= SL_EXCESS;
-		rc = c->flags & SL_EXCESS ? sl_zerocopy_map(l, c, u->intent)
+		rc = c->flags & SL_EXCESS ? chunk_reach(l, c, &fill)
 					  : chunk_bring(l, c, &fill);
 		if (rc)
 			return rc;

@@ -265,8 +265,8 @@ int sl_hostmap_discard(struct sl_chunk *c) SL_HELD SL_MUST_CHECK;
 int sl_hostmap_hide_oldest(struct sluice_space *s) SL_HELD SL_MUST_CHECK;
 
 /* zerocopy.c: chunks that kernels reach in the host tier (devices with zerocopy) */
-/* Make c reachable by the launch being prepared, unless it is on the device; counts a user. Drops.
- * -ENOBUFS: it fits nowhere. */
+/* Make c reachable by the launch being prepared, and count a user; unless c is on the device by now, where the
+ * use is to be booked as any other. Drops. -ENOBUFS: it fits nowhere. */
 int sl_zerocopy_map(const struct sluice_launch *l, struct sl_chunk *c,
 		    enum sluice_intent intent) SL_HELD SL_MUST_CHECK;
 /* One step towards c not being reached any more: unmaps, or waits for a launch. Drops. */

@@ -219,15 +219,16 @@ sl_zerocopy_map(const struct sluice_launch *l, struct sl_chunk *c, enum sluice_i
 	int rc = 0;
 
 	c->region->busy++;
-	while (!rc && !sl_chunk_on_device(c) && !(c->flags & SL_ZEROCOPY))
+	while (!rc && !sl_chunk_on_device(c) &&
+	       (!(c->flags & SL_ZEROCOPY) || c->state == SL_CHUNK_MAPPING))
 		rc = reach_step(c, &try);
-	while (!rc && c->state == SL_CHUNK_MAPPING)
-		sl_chunk_wait(c);
 	if (!rc && (c->flags & SL_ZEROCOPY)) {
 		c->reach_users++;
 		if (c->hostmap)
 			rc = sl_hostmap_hide(c);
-		if (intent != SLUICE_USE_READ) {
+		if (rc)
+			c->reach_users--;
+		else if (intent != SLUICE_USE_READ) {
 			c->flags |= SL_DIRTY_HOST;
 			sl_dirty_hash_reached(c);
 			sl_chunk_revive(c, 0, c->region->chunk_bytes);
