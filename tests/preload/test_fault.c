@@ -95,6 +95,24 @@ refused_call(void)
 	CHECK(DRIVER(cuMemcpyHtoD_v2)(addr - ((uint64_t)1 << 44), &addr, 8));
 }
 
+/* Its data cannot be brought: no kernel has run. */
+static void
+refused_launch(void)
+{
+	uint64_t addr, named;
+	void *params[] = {&named};
+
+	standin = away_open();
+	start();
+	addr = named = away_block(AWAY_MIB, 0);
+	away_go();
+	CHECK(!standin->fail_set("cuMemMap:1+:801"));
+	CHECK(DRIVER(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) ==
+	      CU_ERROR_UNKNOWN);
+	CHECK(standin->fail_fired() > 0 && !standin->fail_set(NULL));
+	away_expect(addr, AWAY_MIB, 0, "a launch that was refused");
+}
+
 /* Run it; in text what it wrote to its standard error. Its exit status. */
 static int
 messages(void (*run)(void), char *text, size_t text_bytes)
@@ -144,6 +162,7 @@ main(void)
 		{wild_address, "the reason is in the program"},
 		{what_nobody_named, "could not reach"},
 		{refused_call, NULL},
+		{refused_launch, NULL},
 	};
 	int failed = 0;
 

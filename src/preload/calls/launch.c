@@ -372,7 +372,7 @@ launch_blind(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_s
 }
 
 /* Everything that is to be done before the driver is called, and nothing if we take no part. CUresult;
- * launch_return() follows in either case. */
+ * the scopes are ended in either case. */
 static int
 launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *function,
 	     uint64_t shape, void **params, void **extra, struct cu_stream *stream,
@@ -423,31 +423,23 @@ launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *functi
 	return result;
 }
 
-/* Passes the driver's result on. */
-static int
-launch_return(struct pl_scope *scope, int result)
-{
-	(void)pl_fault_seen(result);
-	pl_scope_end(scope);
-	return result;
-}
-
 /* ---- both forms of a call: launched is what launch_begin() is told of it ---- */
 
 #define GRID(x, y, z) \
 	(((uint64_t)(x) << 32 | (y)) * 31 + (z)) /* as the shape of a launch */
 #define LIST(...) __VA_ARGS__
-#define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                        \
-	int name parameters                                                                \
-	{                                                                                  \
-		struct pl_scope scope;                                                     \
-		struct pl_guest_scope guests;                                              \
-		int result = launch_begin(&scope, &guests, LIST launched, flavour);        \
-                                                                                           \
-		/* NOLINTNEXTLINE(bugprone-macro-parentheses) */                           \
-		result = launch_return(&scope, result ? result : PL_REAL(name) arguments); \
-		pl_guest_end(&guests);                                                     \
-		return result;                                                             \
+#define LAUNCH_FORM(name, flavour, parameters, launched, arguments)                 \
+	int name parameters                                                         \
+	{                                                                           \
+		struct pl_scope scope;                                              \
+		struct pl_guest_scope guests;                                       \
+		int result = launch_begin(&scope, &guests, LIST launched, flavour); \
+                                                                                    \
+		if (!result) /* NOLINTNEXTLINE(bugprone-macro-parentheses) */       \
+			result = pl_fault_seen(PL_REAL(name) arguments);            \
+		pl_scope_end(&scope);                                               \
+		pl_guest_end(&guests);                                              \
+		return result;                                                      \
 	}
 #define LAUNCH(name, parameters, launched, arguments)                 \
 	LAUNCH_FORM(name, PL_LEGACY, parameters, launched, arguments) \
@@ -495,7 +487,10 @@ cuLaunch(void *function)
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, NULL);
 
-	return launch_return(&scope, result ? result : PL_REAL(cuLaunch)(function));
+	if (!result)
+		result = pl_fault_seen(PL_REAL(cuLaunch)(function));
+	pl_scope_end(&scope);
+	return result;
 }
 
 int
@@ -504,8 +499,10 @@ cuLaunchGrid(void *function, int width, int height)
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, NULL);
 
-	return launch_return(&scope, result ? result
-					    : PL_REAL(cuLaunchGrid)(function, width, height));
+	if (!result)
+		result = pl_fault_seen(PL_REAL(cuLaunchGrid)(function, width, height));
+	pl_scope_end(&scope);
+	return result;
 }
 
 int
@@ -514,9 +511,11 @@ cuLaunchGridAsync(void *function, int width, int height, struct cu_stream *strea
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, stream);
 
-	return launch_return(&scope, result ? result
-					    : PL_REAL(cuLaunchGridAsync)(function, width,
-									 height, stream));
+	if (!result)
+		result = pl_fault_seen(
+			PL_REAL(cuLaunchGridAsync)(function, width, height, stream));
+	pl_scope_end(&scope);
+	return result;
 }
 
 /* One kernel on several devices: each as a launch of its own. Deprecated since CUDA 11.3. */
