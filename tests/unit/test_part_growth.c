@@ -177,6 +177,40 @@ parts_that_are_read_several_times_do_not_stay(void **state)
 	there_by_chance = 0;
 }
 
+/* A program that calls many launches before the first is over. */
+static void
+one_launch_is_asked_at_a_time(void **state)
+{
+	struct pl_use use = part(100 * MIB);
+	struct pl_growth asked = {0}, growth;
+	unsigned stayed = 0, timed = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		(void)launch(141, 100 * MIB, 500000);
+	for (int i = 0; i < 200; i++) {
+		pl_growth_begin(141, 0, &use, 1, BUDGET, resident, &growth);
+		if (!pl_growth_leave(141, 0, &use, 1, resident, &growth))
+			continue;
+		stayed++;
+		timed += growth.key != 0;
+		if (growth.key)
+			asked = growth;
+	}
+	/* The first, and launches 4, 8, 16, 32, 64 and 128. */
+	assert_int_equal(stayed, 7);
+	assert_int_equal(timed, 7);
+	/* Its time gets lost: the next one is asked. It reads once, and all may stay. */
+	pl_growth_took(&asked, 0);
+	assert_int_equal(left(141, 100 * MIB, 100 * MIB), 1);
+	stayed = 0;
+	for (int i = 0; i < 100; i++) {
+		pl_growth_begin(141, 0, &use, 1, BUDGET, resident, &growth);
+		stayed += (unsigned)pl_growth_leave(141, 0, &use, 1, resident, &growth);
+	}
+	assert_int_equal(stayed, 100);
+}
+
 static void
 one_trial_in_vain(void **state)
 {
@@ -285,6 +319,7 @@ main(void)
 		cmocka_unit_test(a_part_that_was_made_too_long_shrinks),
 		cmocka_unit_test(parts_that_are_read_several_times_do_not_stay),
 		cmocka_unit_test(one_trial_in_vain),
+		cmocka_unit_test(one_launch_is_asked_at_a_time),
 		cmocka_unit_test(fast_launches_are_left_alone),
 		cmocka_unit_test(parts_take_no_more_than_half),
 		cmocka_unit_test(what_becomes_slow_is_tried_again),

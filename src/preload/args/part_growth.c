@@ -21,8 +21,9 @@
  *
  * Where nothing is moved ahead, parts stay where they are. A kernel that reads each byte once is as fast so
  * as the link. One that reads them several times, as the product of two matrices does, is not: its parts
- * are brought in. Two launches in a row with a quarter off the device tell which it is. At launches 32, 64,
- * 128 and so on the parts stay once more.
+ * are brought in. Two launches in a row with a quarter off the device tell which it is. Until one has told,
+ * the parts of others are brought in, since a program may call hundreds ahead. At launches 32, 64, 128 and
+ * so on the parts stay once more.
  *
  * A part that is too long costs bytes. So a level is not tried if its parts took more than half of
  * the device.
@@ -71,7 +72,12 @@ struct work {
 	unsigned slow;         /* launches of this level in a row that were */
 	enum trial trial;
 	bool settled; /* no more trials for now */
-	unsigned rereads; /* times in a row that its parts crossed the link several times, left where they are */
+
+	/* ---- of launches whose parts were left where they are ---- */
+
+	unsigned rereads; /* times in a row that the parts crossed the link several times */
+	bool reads_once; /* the last time they did not */
+	bool asked;      /* the time of one is awaited */
 };
 
 static struct sl_mutex lock = SL_MUTEX_INITIALIZER(SL_RANK_PL_LEAF);
@@ -252,22 +258,32 @@ pl_growth_leave(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t
 		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
 		struct pl_growth *growth)
 {
-	uint64_t key = work_key(what, shape), launches = 0;
-	const struct work *w;
+	uint64_t key = work_key(what, shape), launches = 0, away = 0;
 	bool timed, leave;
+	struct work *w;
 
 	sl_mutex_lock(&lock);
 	w = work_find(key, false);
 	if (w)
 		launches = w->launches;
-	leave = !w || w->rereads < 2 || is_power_of_two(launches);
+	leave = !w || w->reads_once || (w->rereads < 2 && !w->asked) ||
+		is_power_of_two(launches);
+	timed = launches > 1 && (!w || !w->reads_once || launches <= TIMED_EACH ||
+				 launches % TIMED_EACH == 0);
 	sl_mutex_unlock(&lock);
 	if (!leave)
 		return 0;
-	timed = launches > 1 && (launches <= TIMED_EACH || launches % TIMED_EACH == 0);
-	growth->left = 1;
-	growth->bytes = timed ? parts_away(uses, n, growth->level, resident) : 0;
-	growth->key = growth->bytes ? key : 0;
+	if (timed)
+		away = parts_away(uses, n, growth->level, resident);
+	*growth = (struct pl_growth){.level = growth->level, .left = 1, .bytes = away};
+	if (!away)
+		return 1;
+	growth->key = key;
+	sl_mutex_lock(&lock);
+	w = work_find(key, false);
+	if (w)
+		w->asked = 1;
+	sl_mutex_unlock(&lock);
 	return 1;
 }
 
@@ -316,6 +332,17 @@ left_was_slow(const struct work *w, uint64_t ns, uint64_t bytes)
 	return w->ns && ns >= MUCH_LONGER * w->ns && ns >= REREADS * bytes / LINK_BYTES_NS;
 }
 
+/* ns 0: not known. */
+static void
+left_took(struct work *w, uint64_t ns, uint64_t bytes)
+{
+	w->asked = 0;
+	if (!ns)
+		return;
+	w->reads_once = !left_was_slow(w, ns, bytes);
+	w->rereads = w->reads_once ? 0 : w->rereads + (w->rereads < 2);
+}
+
 static void
 down_took(struct work *w, uint64_t ns)
 {
@@ -331,14 +358,14 @@ pl_growth_took(const struct pl_growth *growth, uint64_t ns)
 	struct work *w;
 	bool slow = is_slow(ns, growth->bytes);
 
-	if (!growth->key || !ns)
+	if (!growth->key)
 		return;
 	sl_mutex_lock(&lock);
 	w = work_find(growth->key, false);
 	if (w && growth->left) {
-		w->rereads = left_was_slow(w, ns, growth->bytes)
-				     ? w->rereads + (w->rereads < 2)
-				     : 0;
+		left_took(w, ns, growth->bytes);
+	} else if (!ns) {
+		/* not known: nothing is learnt */
 	} else if (w && growth->level == w->level) {
 		w->wanted_bytes = growth->bytes + ns * LINK_BYTES_NS;
 		level_took(w, ns, slow, growth->again);
