@@ -209,6 +209,15 @@ one_launch_is_asked_at_a_time(void **state)
 		stayed += (unsigned)pl_growth_leave(141, 0, &use, 1, resident, &growth);
 	}
 	assert_int_equal(stayed, 100);
+	/* One of sixteen is timed. It is slow, which may be another one's fault: all may stay still. */
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(left(141, 100 * MIB, 500 * MIB), 1);
+	stayed = 0;
+	for (int i = 0; i < 14; i++) {
+		pl_growth_begin(141, 0, &use, 1, BUDGET, resident, &growth);
+		stayed += (unsigned)pl_growth_leave(141, 0, &use, 1, resident, &growth);
+	}
+	assert_int_equal(stayed, 14);
 }
 
 static void

@@ -76,7 +76,7 @@ struct work {
 	/* ---- of launches whose parts were left where they are ---- */
 
 	unsigned rereads; /* times in a row that the parts crossed the link several times */
-	bool reads_once; /* the last time they did not */
+	bool reads_once; /* a launch has told so, and no two since that they do */
 	bool asked;      /* the time of one is awaited */
 };
 
@@ -339,8 +339,14 @@ left_took(struct work *w, uint64_t ns, uint64_t bytes)
 	w->asked = 0;
 	if (!ns)
 		return;
-	w->reads_once = !left_was_slow(w, ns, bytes);
-	w->rereads = w->reads_once ? 0 : w->rereads + (w->rereads < 2);
+	if (!left_was_slow(w, ns, bytes)) {
+		w->rereads = 0;
+		w->reads_once = 1;
+		return;
+	}
+	w->rereads += w->rereads < 2;
+	if (w->rereads == 2) /* one alone may be another one's fault */
+		w->reads_once = 0;
 }
 
 static void
