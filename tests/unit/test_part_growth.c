@@ -177,47 +177,52 @@ parts_that_are_read_several_times_do_not_stay(void **state)
 	there_by_chance = 0;
 }
 
-/* A program that calls many launches before the first is over. */
+/* Launches that are called before any of them is over. */
+struct ahead {
+	unsigned stayed, timed;
+	struct pl_growth asked; /* the last of them whose time is wanted */
+};
+
+static struct ahead
+call_ahead(uint64_t what, int n)
+{
+	struct pl_use use = part(100 * MIB);
+	struct ahead ahead = {0};
+
+	for (int i = 0; i < n; i++) {
+		struct pl_growth growth;
+
+		pl_growth_begin(what, 0, &use, 1, BUDGET, resident, &growth);
+		if (!pl_growth_leave(what, 0, &use, 1, resident, &growth))
+			continue;
+		ahead.stayed++;
+		ahead.timed += growth.key != 0;
+		if (growth.key)
+			ahead.asked = growth;
+	}
+	return ahead;
+}
+
 static void
 one_launch_is_asked_at_a_time(void **state)
 {
-	struct pl_use use = part(100 * MIB);
-	struct pl_growth asked = {0}, growth;
-	unsigned stayed = 0, timed = 0;
+	struct ahead ahead;
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
 		(void)launch(141, 100 * MIB, 500000);
-	for (int i = 0; i < 200; i++) {
-		pl_growth_begin(141, 0, &use, 1, BUDGET, resident, &growth);
-		if (!pl_growth_leave(141, 0, &use, 1, resident, &growth))
-			continue;
-		stayed++;
-		timed += growth.key != 0;
-		if (growth.key)
-			asked = growth;
-	}
+	ahead = call_ahead(141, 200);
 	/* The first, and launches 4, 8, 16, 32, 64 and 128. */
-	assert_int_equal(stayed, 7);
-	assert_int_equal(timed, 7);
+	assert_int_equal(ahead.stayed, 7);
+	assert_int_equal(ahead.timed, 7);
 	/* Its time gets lost: the next one is asked. It reads once, and all may stay. */
-	pl_growth_took(&asked, 0);
+	pl_growth_took(&ahead.asked, 0);
 	assert_int_equal(left(141, 100 * MIB, 100 * MIB), 1);
-	stayed = 0;
-	for (int i = 0; i < 100; i++) {
-		pl_growth_begin(141, 0, &use, 1, BUDGET, resident, &growth);
-		stayed += (unsigned)pl_growth_leave(141, 0, &use, 1, resident, &growth);
-	}
-	assert_int_equal(stayed, 100);
+	assert_int_equal(call_ahead(141, 100).stayed, 100);
 	/* One of sixteen is timed. It is slow, which may be another one's fault: all may stay still. */
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(left(141, 100 * MIB, 500 * MIB), 1);
-	stayed = 0;
-	for (int i = 0; i < 14; i++) {
-		pl_growth_begin(141, 0, &use, 1, BUDGET, resident, &growth);
-		stayed += (unsigned)pl_growth_leave(141, 0, &use, 1, resident, &growth);
-	}
-	assert_int_equal(stayed, 14);
+	assert_int_equal(call_ahead(141, 14).stayed, 14);
 }
 
 static void

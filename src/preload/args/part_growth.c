@@ -258,18 +258,17 @@ pl_growth_leave(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t
 		uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),
 		struct pl_growth *growth)
 {
-	uint64_t key = work_key(what, shape), launches = 0, away = 0;
+	uint64_t key = work_key(what, shape), launches, away = 0;
 	bool timed, leave;
 	struct work *w;
 
 	sl_mutex_lock(&lock);
 	w = work_find(key, false);
-	if (w)
-		launches = w->launches;
+	launches = w ? w->launches : 0;
 	leave = !w || w->reads_once || (w->rereads < 2 && !w->asked) ||
 		is_power_of_two(launches);
-	timed = launches > 1 && (!w || !w->reads_once || launches <= TIMED_EACH ||
-				 launches % TIMED_EACH == 0);
+	timed = launches > 1 &&
+		(!w->reads_once || launches <= TIMED_EACH || launches % TIMED_EACH == 0);
 	sl_mutex_unlock(&lock);
 	if (!leave)
 		return 0;
@@ -364,14 +363,12 @@ pl_growth_took(const struct pl_growth *growth, uint64_t ns)
 	struct work *w;
 	bool slow = is_slow(ns, growth->bytes);
 
-	if (!growth->key)
+	if (!growth->key || (!ns && !growth->left))
 		return;
 	sl_mutex_lock(&lock);
 	w = work_find(growth->key, false);
 	if (w && growth->left) {
 		left_took(w, ns, growth->bytes);
-	} else if (!ns) {
-		/* not known: nothing is learnt */
 	} else if (w && growth->level == w->level) {
 		w->wanted_bytes = growth->bytes + ns * LINK_BYTES_NS;
 		level_took(w, ns, slow, growth->again);

@@ -32,7 +32,8 @@ uint64_t pl_growth_bytes(const struct pl_growth *growth, const struct pl_use *us
 
 /*
  * Its parts are to stay where they are, since nothing is moved ahead. 1: so be it. *growth is filled anew. 0: no, this
- * work reads its data several times over the link; *growth is as it was.
+ * work reads its data several times over the link, or it is not known and another launch of it is asked; *growth is as it
+ * was. resident: called once for each part until the work is known.
  */
 int pl_growth_leave(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t n,
 		    uint64_t (*resident)(const struct pl_use *use, uint64_t from, uint64_t to),

@@ -372,7 +372,7 @@ launch_blind(struct pl_scope *scope, struct cu_stream *stream, enum pl_default_s
 }
 
 /* Everything that is to be done before the driver is called, and nothing if we take no part. CUresult;
- * the scopes are ended in either case. */
+ * launch_return() follows in either case. */
 static int
 launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *function,
 	     uint64_t shape, void **params, void **extra, struct cu_stream *stream,
@@ -423,6 +423,14 @@ launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *functi
 	return result;
 }
 
+/* Its scope is over. Passes the result on. */
+static int
+launch_return(struct pl_scope *scope, int result)
+{
+	pl_scope_end(scope);
+	return result;
+}
+
 /* ---- both forms of a call: launched is what launch_begin() is told of it ---- */
 
 #define GRID(x, y, z) \
@@ -437,7 +445,7 @@ launch_begin(struct pl_scope *scope, struct pl_guest_scope *guests, void *functi
                                                                                     \
 		if (!result) /* NOLINTNEXTLINE(bugprone-macro-parentheses) */       \
 			result = pl_fault_seen(PL_REAL(name) arguments);            \
-		pl_scope_end(&scope);                                               \
+		result = launch_return(&scope, result);                             \
 		pl_guest_end(&guests);                                              \
 		return result;                                                      \
 	}
@@ -487,10 +495,8 @@ cuLaunch(void *function)
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, NULL);
 
-	if (!result)
-		result = pl_fault_seen(PL_REAL(cuLaunch)(function));
-	pl_scope_end(&scope);
-	return result;
+	return launch_return(&scope, result ? result
+					    : pl_fault_seen(PL_REAL(cuLaunch)(function)));
 }
 
 int
@@ -499,10 +505,10 @@ cuLaunchGrid(void *function, int width, int height)
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, NULL);
 
-	if (!result)
-		result = pl_fault_seen(PL_REAL(cuLaunchGrid)(function, width, height));
-	pl_scope_end(&scope);
-	return result;
+	return launch_return(&scope,
+			     result ? result
+				    : pl_fault_seen(PL_REAL(cuLaunchGrid)(function, width,
+									  height)));
 }
 
 int
@@ -511,11 +517,9 @@ cuLaunchGridAsync(void *function, int width, int height, struct cu_stream *strea
 	struct pl_scope scope;
 	int result = launch_begin_old(&scope, stream);
 
-	if (!result)
-		result = pl_fault_seen(
-			PL_REAL(cuLaunchGridAsync)(function, width, height, stream));
-	pl_scope_end(&scope);
-	return result;
+	return launch_return(&scope, result ? result
+					    : pl_fault_seen(PL_REAL(cuLaunchGridAsync)(
+						      function, width, height, stream)));
 }
 
 /* One kernel on several devices: each as a launch of its own. Deprecated since CUDA 11.3. */
