@@ -31,10 +31,11 @@ struct pl_use {
 
 /* How large the parts of a launch are to be (args/part_growth.h). */
 struct pl_growth {
-	uint64_t key;   /* of the work; 0: its time is not wanted */
-	uint64_t bytes; /* of its parts */
-	unsigned level; /* 0: as they are cut */
-	int again;      /* whether less is to be tried once more */
+	uint64_t key;       /* of the work; 0: its time is not wanted */
+	uint64_t bytes;     /* of its parts */
+	uint64_t cut_bytes; /* the same as they are cut */
+	unsigned level;     /* 0: as they are cut */
+	int again;          /* whether less is to be tried once more */
 	int left; /* its parts stay where they are; bytes are those off the device */
 };
 

@@ -84,6 +84,23 @@ a_short_part_grows_until_it_suffices(void **state)
 	assert_int_equal(there, 32 * MIB);
 }
 
+/* It was slow while the end of its part was not known: that it is fast now does not speak for a longer one. */
+static void
+a_part_whose_end_becomes_known_does_not_grow(void **state)
+{
+	uint64_t there, grown = pl_counters[PL_COUNT_parts_grown];
+
+	(void)state;
+	launch(111, 2 * MIB, SLOW);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(launch(111, 2 * MIB, SLOW), 2 * MIB);
+	there = launch(111, 4 * MIB, 1000);
+	assert_true(there > 4 * MIB); /* a trial, which says nothing */
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(launch(111, 4 * MIB, 1000), 4 * MIB);
+	assert_int_equal(pl_counters[PL_COUNT_parts_grown], grown);
+}
+
 /* What is beyond the lower level's parts is on the device: that would be as fast for now. */
 static void
 nothing_shrinks_by_chance(void **state)
@@ -329,6 +346,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_short_part_grows_until_it_suffices),
+		cmocka_unit_test(a_part_whose_end_becomes_known_does_not_grow),
 		cmocka_unit_test(nothing_shrinks_by_chance),
 		cmocka_unit_test(a_part_that_was_made_too_long_shrinks),
 		cmocka_unit_test(parts_that_are_read_several_times_do_not_stay),

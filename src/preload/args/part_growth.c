@@ -16,6 +16,7 @@
  *     times as long. That says something only while what is beyond the lower level's parts is off
  *     the device: a launch is not taken for it else.
  *   - The first launch of any work is not timed: the driver loads it then.
+ *   - Ends of parts become known over the first launches. A time from before says nothing then.
  *   - Of what has settled each 16th launch is timed. If it has become twice as slow, a higher level
  *     is tried. At launches 32, 64, 128 and so on the level below is.
  *
@@ -67,6 +68,7 @@ struct work {
 	uint64_t key; /* 0: free */
 	uint64_t launches;
 	uint64_t ns;           /* that a launch of its level takes; 0: not known */
+	uint64_t cut_bytes;    /* of its parts as they are cut, at most so far */
 	uint64_t wanted_bytes; /* of its parts: UP looks for a level with them */
 	unsigned level;        /* 0: parts are as they are cut */
 	unsigned slow;         /* launches of this level in a row that were */
@@ -231,6 +233,7 @@ pl_growth_begin(uint64_t what, uint64_t shape, const struct pl_use *uses, size_t
 	growth->level = level_choose(w, uses, n, budget_bytes / PL_LARGE_SHARE,
 				     leaves && leaves == w->level);
 	growth->bytes = parts_bytes(uses, n, growth->level);
+	growth->cut_bytes = parts_bytes(uses, n, 0);
 	if (w->settled ? w->launches % TIMED_EACH == 0 : w->launches > 1)
 		growth->key = key;
 	growth->again = is_power_of_two(w->launches);
@@ -348,6 +351,20 @@ left_took(struct work *w, uint64_t ns, uint64_t bytes)
 		w->reads_once = 0;
 }
 
+/* Its parts are longer now without growing: the times that a trial would be compared with are of others. */
+static void
+cuts_look(struct work *w, uint64_t cut_bytes)
+{
+	if (cut_bytes <= w->cut_bytes)
+		return;
+	w->cut_bytes = cut_bytes;
+	if (w->settled || w->trial == DOWN)
+		return;
+	w->trial = NONE;
+	w->slow = 0;
+	w->ns = 0;
+}
+
 static void
 down_took(struct work *w, uint64_t ns)
 {
@@ -367,6 +384,8 @@ pl_growth_took(const struct pl_growth *growth, uint64_t ns)
 		return;
 	sl_mutex_lock(&lock);
 	w = work_find(growth->key, false);
+	if (w && !growth->left)
+		cuts_look(w, growth->cut_bytes);
 	if (w && growth->left) {
 		left_took(w, ns, growth->bytes);
 	} else if (w && growth->level == w->level) {
