@@ -3,7 +3,8 @@
  * Parts of a large block, under the preload library: a program keeps its data in one block of more
  * than the device's memory. Kernels that use the part at their address, kernels that go far beyond
  * it, and addresses that never come again all give the right words. A new block is a workspace: its
- * kernels have all of it on the device, in one part or in two.
+ * kernels have all of it on the device, in one part or in two. Parts of a block that is made anew each
+ * time are those of the time before.
  */
 #include "work.h"
 
@@ -98,6 +99,25 @@ workspaces_of_two_parts_are_on_the_device(void)
 	OK(w.cuMemFree_v2(other));
 }
 
+/* Larger than the device, and a kernel adds to one part after the other: each is brought in for it. */
+static void
+parts_of_a_block_made_anew_are_known(void)
+{
+	for (unsigned round = 0; round < 4; round++) {
+		uint64_t reached = w.standin->reached();
+
+		block = work_alloc(&w, 20 * N, 1);
+		for (unsigned i = 0; i < 20; i++)
+			for (unsigned k = 0; k < 6; k++)
+				work_launch(&w, WORK_ADD, NULL, part_at(i), N, 1);
+		OK(w.cuCtxSynchronize());
+		CHECK(round < 2 || w.standin->reached() == reached);
+		for (unsigned i = 0; i < 20; i++)
+			work_expect(&w, part_at(i), N, 7);
+		OK(w.cuMemFree_v2(block));
+	}
+}
+
 int
 main(void)
 {
@@ -114,6 +134,7 @@ main(void)
 	OK(w.cuMemFree_v2(block));
 	workspaces_are_on_the_device();
 	workspaces_of_two_parts_are_on_the_device();
+	parts_of_a_block_made_anew_are_known();
 	OK(w.cuModuleUnload(w.module));
 	work_end(&w);
 	return 0;

@@ -12,7 +12,9 @@
  *   - A part that has no end yet, or takes more than the share below, is not brought in. But a new block may
  *     be a workspace, which its launches write. It has nothing to bring in, so the whole block is used.
  *
- * Lists are kept by the identities of blocks, so those of freed blocks are taken for others.
+ * Lists are kept by the identities of blocks. A block that is allocated where one of its size was freed
+ * takes over that one's list: XLA allocates the temporaries of each step anew. Unless that one was a
+ * workspace, it is not new. Lists of other freed blocks are taken for others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,9 +45,11 @@ struct cut {
 };
 
 struct list {
-	uint64_t block; /* its identity; 0: free */
-	uint64_t used;  /* when it was looked at last */
-	uint64_t uses;  /* by launches */
+	uint64_t block;       /* its identity; 0: free */
+	uint64_t base, bytes; /* where it lies */
+	uint64_t used;        /* when it was looked at last */
+	uint64_t uses;        /* by launches */
+	int has_data;         /* something large was copied to or from it */
 	struct cut *cuts;
 	size_t n, max;
 };
@@ -60,26 +64,42 @@ pl_block_has_parts(const struct pl_block *block)
 	return block->bytes > atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE;
 }
 
+/* Make the list that of a block which has none: what the block before it at that place had, or nothing. */
+SL_REQUIRES(lock)
+static void
+list_inherit(struct list *l, const struct pl_block *block)
+{
+	int again = l->base == block->base && l->bytes == block->bytes;
+
+	if (!again || l->uses < NEW_USES * NEW_USES) /* a workspace has few more than NEW_USES */
+		l->uses = 0;
+	if (!again)
+		l->n = 0;
+	l->has_data = 0;
+	l->block = block->id;
+	l->base = block->base;
+	l->bytes = block->bytes;
+}
+
 SL_REQUIRES(lock)
 static struct list *
 list_get(const struct pl_block *block)
 {
-	struct list *oldest = lists;
+	struct list *best = lists;
 
-	clock_now++;
 	for (struct list *l = lists; l < lists + LISTS_MAX; l++) {
-		if (l->block == block->id) {
-			l->used = clock_now;
-			return l;
+		if (l->block == block->id ||
+		    (l->base == block->base && l->bytes == block->bytes)) {
+			best = l;
+			break;
 		}
-		if (l->used < oldest->used)
-			oldest = l;
+		if (l->used < best->used)
+			best = l;
 	}
-	oldest->block = block->id;
-	oldest->used = clock_now;
-	oldest->uses = 0;
-	oldest->n = 0;
-	return oldest;
+	best->used = ++clock_now;
+	if (best->block != block->id)
+		list_inherit(best, block);
+	return best;
 }
 
 /* The first cut at or behind offset. */
@@ -135,7 +155,7 @@ part_at(const struct list *l, struct pl_block *block, uint64_t addr)
 	uint64_t offset = addr - block->base, end = block->bytes;
 	struct pl_use use = {.block = block, .intent = SLUICE_USE_READ_WRITE, .open = 1};
 
-	if (l->uses < NEW_USES) {
+	if (l->uses < NEW_USES && !l->has_data) {
 		use.addr = block->base;
 		use.bytes = block->bytes;
 		return use;
@@ -191,7 +211,7 @@ pl_part_note(const struct pl_use *use, bool fills)
 	sl_mutex_lock(&lock);
 	l = list_get(use->block);
 	if (!fills && seen > 1)
-		l->uses = NEW_USES; /* it holds data: no workspace */
+		l->has_data = 1;
 	cut_note(l, offset, seen);
 	if (use->bytes < use->block->bytes - offset)
 		cut_note(l, offset + use->bytes, seen);
