@@ -122,6 +122,8 @@ uint64_t sl_space_device_taken(const struct sluice_space *space);
 /* Chunks of the use (its number in uses) that the launch did not find on the device. 0 for a use that it
  * does not have. */
 uint64_t sl_launch_fetched(const struct sluice_launch *launch, size_t use);
+/* The size of the chunks of that use; 0 for a use that it does not have. */
+uint64_t sl_launch_chunk_bytes(const struct sluice_launch *launch, size_t use);
 
 /*
  * What is on the device of [addr, addr + bytes) counts as just used; the rest is brought in, in the

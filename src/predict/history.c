@@ -474,6 +474,7 @@ period_uses(struct sl_predict *p, uint64_t period, struct sl_residency_use *uses
 
 		uses[i] = (struct sl_residency_use){.group = u->addr / GROUP,
 						    .bytes = u->bytes,
+						    .chunk = u->grain,
 						    .scope = (uint32_t)(u->launch - launch),
 						    .next = SL_NEVER_USED};
 		if (u->prev > first)
@@ -519,9 +520,14 @@ stays_plan(struct sl_predict *p, uint64_t budget, uint64_t period)
 	planned = uses && alive && period_uses(p, period, uses, n, &bytes) &&
 		  !sl_residency_plan(uses, n, (uint32_t)period, alive, budget - spare,
 				     budget / AHEAD, GROUP / 8);
-	for (uint64_t i = 0; planned && i < n; i++)
-		p->past.uses[(p->past.uses_head - n + i) % SL_PAST_USES].leaves =
-			uses[i].bytes - uses[i].stays;
+	for (uint64_t i = 0; planned && i < n; i++) {
+		struct sl_past_use *u = &p->past.uses[(p->past.uses_head - n + i) % SL_PAST_USES];
+
+		/* What is not used again is freed soon, unless its block lives on. */
+		u->leaves = uses[i].next == SL_NEVER_USED && u->outlives
+				    ? u->bytes
+				    : uses[i].bytes - uses[i].stays;
+	}
 	free(uses);
 	free(alive);
 	if (planned)

@@ -32,7 +32,8 @@ sl_past_add_use(struct sl_past *past, const struct sl_predict_use *use)
 				  .intent = (unsigned char)use->intent,
 				  .part_first = use->part_first != 0,
 				  .part_last = use->part_last != 0,
-				  .pinned = use->pinned != 0};
+				  .pinned = use->pinned != 0,
+				  .outlives = use->outlives != 0};
 	launch->bytes += use->bytes;
 	launch->n++;
 	return u;

@@ -33,7 +33,7 @@ struct sl_past_use {
 	uint32_t grain;
 	unsigned char intent; /* enum sluice_intent */
 	unsigned char asked;  /* looking ahead, it was fetched, for the use that comes */
-	unsigned char part_first : 1, part_last : 1, pinned : 1;
+	unsigned char part_first : 1, part_last : 1, pinned : 1, outlives : 1;
 };
 
 struct sl_past_launch {

@@ -27,6 +27,11 @@
 #include "preload/scope.h"
 #include "sluice/sluice.h"
 
+/* Parts move by the chunk, and small ones share chunks. So the learner knows chunks in their place: one, or as
+ * many side by side as make them at least this part of the budget. Larger: a launch has more of them than
+ * scopes have uses. */
+#define UNITS_MOST 256u
+
 /* Part of the device budget that a launch of parts brings in at once. Kernels of the block stand still
  * meanwhile, so each window costs some 50 us. Larger: it takes the room of what would stay. */
 #define WINDOW_SHARE 16u
@@ -112,6 +117,75 @@ way_set(struct pl_gpu *gpu, struct pl_learner *l, struct sl_autotune_way way)
 	l->way = way;
 }
 
+/* ---- what the learner knows ---- */
+
+/* Bytes that take room for as long as they are alive. Nobody tells what is dead in a block that has parts. */
+static uint64_t
+alive_bytes(const struct pl_gpu *gpu, const struct pl_learner *l)
+{
+	uint64_t alive = sl_space_alive_bytes(gpu->space), parts;
+
+	if (!atomic_load_explicit(&l->has_parts, memory_order_relaxed))
+		return alive;
+	parts = pl_parts_bytes(gpu);
+	return alive > parts ? alive - parts : 0;
+}
+
+/* Add the chunks that a part of the block lies in, each once. Returns the new number. */
+static size_t
+noted_add_part(const struct pl_block *block, const struct sl_predict_use *part,
+	       struct sl_predict_use *to, size_t n)
+{
+	uint64_t unit = pl_gpu_chunk_bytes(block->gpu), end = block->base + block->bytes;
+
+	while (unit < block->gpu->device_budget / UNITS_MOST)
+		unit *= 2;
+	for (uint64_t at = part->addr / unit * unit; at < part->addr + part->bytes;
+	     at += unit) {
+		uint64_t from = at > block->base ? at : block->base;
+		uint64_t bytes = (at + unit < end ? at + unit : end) - from;
+		size_t k = 0;
+
+		while (k < n && to[k].addr != from)
+			k++;
+		if (k < n)
+			to[k].fetched |= part->fetched;
+		else if (n < PL_USES_MAX)
+			to[n++] = (struct sl_predict_use){.block = pl_part_id(from),
+							  .addr = from,
+							  .bytes = bytes,
+							  .grain = part->grain,
+							  .fetched = part->fetched,
+							  .outlives = 1};
+	}
+	return n;
+}
+
+/* What the learner is told of uses. launch: it has brought them in, or NULL. Returns their number. */
+static size_t
+noted_fill(const struct sluice_use *uses, size_t n, const struct sluice_launch *launch,
+	   struct sl_predict_use *to)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n && kept < PL_USES_MAX; i++) {
+		const struct sl_predict_use use = {
+			.block = pl_part_id((uintptr_t)uses[i].addr),
+			.addr = (uintptr_t)uses[i].addr,
+			.bytes = uses[i].size_bytes,
+			.grain = launch ? sl_launch_chunk_bytes(launch, i) : 0,
+			.fetched = launch && sl_launch_fetched(launch, i),
+		};
+		const struct pl_block *block = pl_data_find(use.addr);
+
+		if (block && pl_block_has_parts(block))
+			kept = noted_add_part(block, &use, to, kept);
+		else
+			to[kept++] = use;
+	}
+	return kept;
+}
+
 /* ---- parts of large blocks ---- */
 
 /* A window of parts that a launch brings in with its own. */
@@ -130,9 +204,12 @@ window_add(void *arg, const struct sl_predict_use *use)
 
 	if (!block || !pl_block_has_parts(block) || !use->bytes || !use_is_valid(use))
 		return 0;
-	for (size_t i = 0; i < w->n; i++)
-		if ((uintptr_t)w->uses[i].addr == use->addr)
+	for (size_t i = 0; i < w->n; i++) {
+		uint64_t addr = (uintptr_t)w->uses[i].addr;
+
+		if (addr < use->addr + use->bytes && use->addr < addr + w->uses[i].size_bytes)
 			return 0;
+	}
 	if (w->n == PL_USES_MAX || use->bytes > w->left)
 		return 1;
 	w->left -= use->bytes;
@@ -158,7 +235,8 @@ size_t
 pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size_t n,
 		size_t n_whole)
 {
-	const struct sl_predict_launch launch = {what, NULL, n};
+	struct sl_predict_use noted[PL_USES_MAX];
+	struct sl_predict_launch launch = {what, noted, 0};
 	struct window w = {uses, n, gpu->device_budget / WINDOW_SHARE};
 	struct pl_learner *l = learner_get(gpu);
 
@@ -166,10 +244,12 @@ pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size
 		atomic_store_explicit(&l->has_parts, true, memory_order_relaxed);
 	if (!l || uses_are_resident(gpu, uses, n) || sl_mutex_trylock(&l->lock))
 		return n;
-	if (l->way.strategy == SL_STRATEGY_PLAIN)
+	if (l->way.strategy == SL_STRATEGY_PLAIN) {
 		w.n = n_whole;
-	else
+	} else {
+		launch.n_uses = noted_fill(uses, n, NULL, noted);
 		sl_predict_expected(l->predict, &launch, window_add, &w);
+	}
 	sl_mutex_unlock(&l->lock);
 	return w.n;
 }
@@ -179,9 +259,8 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 	       const struct sluice_launch *launch)
 {
 	struct sl_predict_use to[PL_USES_MAX];
-	const struct sl_predict_launch noted = {what, to, n};
-	struct sl_predict_now now = {gpu->device_budget, sl_space_alive_bytes(gpu->space),
-				     sl_now_ns(),
+	struct sl_predict_launch noted = {what, to, 0};
+	struct sl_predict_now now = {gpu->device_budget, 0, sl_now_ns(),
 				     pl_settings()->follow == PL_FOLLOW_ALWAYS, 0};
 	const struct sl_predict_moves moves = {range_fetch, ahead_range_evict, gpu};
 	struct pl_learner *l = learner_get(gpu);
@@ -189,13 +268,8 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 
 	if (!l || !n || sl_mutex_trylock(&l->lock))
 		return;
-	for (size_t i = 0; i < n; i++) {
-		to[i] = (struct sl_predict_use){.block = pl_part_id((uintptr_t)uses[i].addr),
-						.addr = (uintptr_t)uses[i].addr,
-						.bytes = uses[i].size_bytes,
-						.fetched = launch &&
-							   sl_launch_fetched(launch, i)};
-	}
+	noted.n_uses = noted_fill(uses, n, launch, to);
+	now.alive_bytes = alive_bytes(gpu, l);
 	now.may_encode_more = sl_encode_may_more(gpu->space) &&
 			      !atomic_load_explicit(&l->has_parts, memory_order_relaxed);
 	answer = sl_predict_follow(l->predict, &noted, &now, &moves);

@@ -415,6 +415,7 @@ what_lies_beside_is_mapped_and_not_brought_in(void)
 	cuda_test_launch(&t, s, NULL, TEST_SUM, p + N, 11 * N, word);
 	cuda_test_launch(&t, s, NULL, TEST_ADD, p + N, 11 * N, 3);
 	CHECK(sl_launch_fetched(l, 0) == 1); /* the first one had been taken out */
+	CHECK(sl_launch_chunk_bytes(l, 0) == CHUNK && sl_launch_chunk_bytes(l, 1) == 0);
 	sluice_launch_end(all);
 	sluice_launch_end(l);
 	CHECK_OK(sluice_stream_synchronize(s, NULL));

@@ -386,6 +386,12 @@ sl_launch_fetched(const struct sluice_launch *launch, size_t use)
 	return use < launch->n_uses ? launch->uses[use].fetched : 0;
 }
 
+uint64_t
+sl_launch_chunk_bytes(const struct sluice_launch *launch, size_t use)
+{
+	return use < launch->n_uses ? launch->uses[use].region->chunk_bytes : 0;
+}
+
 int
 sl_launch_begin_optional(struct sluice_space *space, struct sluice_stream *stream,
 			 const struct sluice_use *uses, size_t n_uses,

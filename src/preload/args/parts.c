@@ -219,6 +219,22 @@ pl_part_note(const struct pl_use *use, bool fills)
 }
 
 uint64_t
+pl_parts_bytes(const struct pl_gpu *gpu)
+{
+	uint64_t bytes = 0;
+
+	sl_mutex_lock(&lock);
+	for (const struct list *l = lists; l < lists + LISTS_MAX; l++) {
+		const struct pl_block *block = l->block ? pl_block_find(l->base) : NULL;
+
+		if (block && block->id == l->block && block->gpu == gpu)
+			bytes += block->bytes;
+	}
+	sl_mutex_unlock(&lock);
+	return bytes;
+}
+
+uint64_t
 pl_part_id(uint64_t addr)
 {
 	const struct pl_block *block = pl_data_find(addr);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct pl_block;
+struct pl_gpu;
 struct pl_use;
 
 /* A block of more than this part of the device budget has parts. The parts of one launch take no more than it,
@@ -34,6 +35,9 @@ size_t pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, s
 
 /* The use is a fill's, or a copy's: something begins and ends there. Any block. */
 void pl_part_note(const struct pl_use *use, bool fills);
+
+/* Bytes of the GPU's live blocks that have parts, as far as launches have named them. */
+uint64_t pl_parts_bytes(const struct pl_gpu *gpu);
 
 /* What the learner knows the part at addr by; of other blocks, the block. 0: no block is there. */
 uint64_t pl_part_id(uint64_t addr);
