@@ -11,6 +11,7 @@
  *
  * Threads: one.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,19 +24,23 @@ struct framework {
 	const char *told; /* as the library announces it */
 	const char *variable, *value;
 	const char *why;
+	const char *one_gpu; /* the value for a program that sees one GPU; NULL: the same */
 };
 
 static const struct framework frameworks[] = {
 	{"pytorch", "pytorch", "PYTORCH_NO_CUDA_MEMORY_CACHING", "1",
 	 "each tensor is an allocation of its own; CUDA graphs of PyTorch need its "
 	 "caching: "
-	 "--no-framework pytorch"},
+	 "--no-framework pytorch",
+	 NULL},
 	{"jax", "jax", "XLA_PYTHON_CLIENT_PREALLOCATE", "false",
-	 "no arena of three quarters of the memory at the start"},
+	 "no arena of three quarters of the memory at the start", NULL},
+	/* What cuda_async allocates is packed, and moves in fewer chunks. "platform" maps memory for all GPUs
+	 * that the program sees: with several that has to be the driver's. */
 	{"jax", "jax-allocator", "XLA_PYTHON_CLIENT_ALLOCATOR", "platform",
-	 "each array is an allocation of its own"},
+	 "each array is an allocation of its own", "cuda_async"},
 	{"tensorflow", "tensorflow", "TF_FORCE_GPU_ALLOW_GROWTH", "true",
-	 "no arena of all of the memory at the start"},
+	 "no arena of all of the memory at the start", NULL},
 };
 
 /* Its own name, for it changes what the user has set. */
@@ -85,6 +90,32 @@ arena_is_wanted(const struct framework *f)
 
 	return !strcmp(f->told, "jax-allocator") && text && strcmp(text, "false") &&
 	       strcmp(text, "0");
+}
+
+/* The GPUs that the program will see, as far as that can be told without the driver. */
+static size_t
+visible_gpus(void)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const struct dirent *entry;
+	size_t n = 0;
+	DIR *dev;
+
+	if (visible) {
+		n = *visible != '\0';
+		while ((visible = strchr(visible, ',')) != NULL) {
+			visible++;
+			n++;
+		}
+		return n;
+	}
+	dev = opendir("/dev");
+	while (dev && (entry = readdir(dev)) != NULL)
+		n += strncmp(entry->d_name, "nvidia", 6) == 0 &&
+		     entry->d_name[6] >= '0' && entry->d_name[6] <= '9';
+	if (dev)
+		(void)closedir(dev);
+	return n;
 }
 
 int
@@ -138,17 +169,19 @@ segments_plan(struct run_plan *plan, const char *variable)
 int
 run_frameworks_plan(struct run_plan *plan, const struct run_options *options)
 {
-	int rc = refused_check(options);
+	int rc = refused_check(options), one_gpu;
 	size_t used = 0;
 
 	if (rc || is_told_nothing(options))
 		return rc;
+	one_gpu = visible_gpus() == 1;
 	for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]) && !rc; i++) {
 		const struct framework *f = &frameworks[i];
 
 		if (getenv(f->variable) || is_refused(options, f->name) || arena_is_wanted(f))
 			continue;
-		rc = run_set(plan, f->variable, f->value, "%s: %s", f->name, f->why);
+		rc = run_set(plan, f->variable, one_gpu && f->one_gpu ? f->one_gpu : f->value,
+			     "%s: %s", f->name, f->why);
 		used += (size_t)snprintf(plan->frameworks + used,
 					 sizeof(plan->frameworks) - used, "%s%s",
 					 used ? "+" : "", f->told);

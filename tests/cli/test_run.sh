@@ -208,7 +208,9 @@ run 0 "frameworks=tensorflow" --dry-run --no-framework pytorch --no-framework ja
 XLA_PYTHON_CLIENT_PREALLOCATE=true run 0 "frameworks=pytorch+tensorflow" --dry-run true
 XLA_PYTHON_CLIENT_PREALLOCATE=false run 0 "frameworks=pytorch+jax-allocator+tensorflow" --dry-run true
 XLA_PYTHON_CLIENT_ALLOCATOR=bfc run 0 "frameworks=pytorch+jax+tensorflow" --dry-run true
-run 0 "<platform>" sh -c 'echo "<$XLA_PYTHON_CLIENT_ALLOCATOR>"'
+CUDA_VISIBLE_DEVICES= run 0 "<platform>" sh -c 'echo "<$XLA_PYTHON_CLIENT_ALLOCATOR>"'
+CUDA_VISIBLE_DEVICES=0,1 run 0 "<platform>" sh -c 'echo "<$XLA_PYTHON_CLIENT_ALLOCATOR>"'
+CUDA_VISIBLE_DEVICES=1 run 0 "<cuda_async>" sh -c 'echo "<$XLA_PYTHON_CLIENT_ALLOCATOR>"'
 XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async run 0 "<cuda_async>" sh -c 'echo "<$XLA_PYTHON_CLIENT_ALLOCATOR>"'
 XLA_PYTHON_CLIENT_PREALLOCATE=true run 0 "<>" sh -c 'echo "<${XLA_PYTHON_CLIENT_ALLOCATOR-}>"'
 # What is mapped by the program: by what it has loaded, unless that is said or refused.
