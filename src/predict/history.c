@@ -474,7 +474,7 @@ period_uses(struct sl_predict *p, uint64_t period, struct sl_residency_use *uses
 
 		uses[i] = (struct sl_residency_use){.group = u->addr / GROUP,
 						    .bytes = u->bytes,
-						    .chunk = u->grain,
+						    .piece = u->grain,
 						    .scope = (uint32_t)(u->launch - launch),
 						    .next = SL_NEVER_USED};
 		if (u->prev > first)

@@ -35,7 +35,7 @@ struct sl_predict_use {
 	uint64_t addr, bytes;
 	int fetched;    /* some of it was not on the device */
 	int outlives;   /* after its last use it is not freed: a part of a block */
-	uint64_t grain; /* the block moves in chunks of so many bytes; 0: not known */
+	uint64_t grain; /* the block moves in pieces of so many bytes; 0: not known */
 	/* For next_use.c, where addr and bytes are multiples of grain: */
 	enum sluice_intent intent;
 	int part_first, part_last; /* only a part of the first piece, of the last one */

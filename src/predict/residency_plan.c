@@ -4,8 +4,8 @@
  * interval between two uses either keeps its room or gives it to others. As many intervals are
  * kept as fit, the shortest first, since they occupy the room for the least time. For blocks of
  * one size this is Belady's rule (evict the block whose next use is farthest).
- * - A chunk costs a mapping, too, whatever its size. So an interval of small chunks counts as shorter:
- *   divided by what its bytes cost to move.
+ * - Each piece that moves costs mappings, whatever its size. So an interval of a block of small pieces counts
+ *   as shorter: divided by what a byte of it costs.
  * - Intervals of about one length (a loop over weights) are taken from all over the period, so
  *   that the link is never idle for long.
  * - An interval that fits in part is kept in part.
@@ -26,8 +26,8 @@ struct node {
 	uint64_t most; /* the largest sum, with what was added here, without what was above */
 };
 
-/* The link moves so many bytes while the driver changes the mappings of one chunk that comes and one that
- * goes: some 0.3 ms while copies are under way (H200, bench_cuda --only map). Larger: small chunks stay,
+/* The link moves so many bytes while the driver changes the mappings of one piece that comes and one that
+ * goes: some 0.3 ms while copies are under way (H200, bench_cuda --only map). Larger: small pieces stay,
  * and large ones go that are needed sooner. */
 #define MAPPING_BYTES (UINT64_C(16) << 20)
 
@@ -210,7 +210,7 @@ length_weighed(const struct sl_residency_use *u, uint32_t scopes)
 {
 	uint64_t length = UINT64_C(16) * scopes;
 
-	return u->chunk ? length * u->chunk / (u->chunk + MAPPING_BYTES) + 1 : length;
+	return u->piece ? length * u->piece / (u->piece + MAPPING_BYTES) + 1 : length;
 }
 
 /* Lengths that differ by less than a sixteenth or so are one class: less than 2^9. */

@@ -16,7 +16,7 @@
 struct sl_residency_use {
 	uint64_t group; /* of those that might as well stay, whole groups do, and the same ones each time */
 	uint64_t bytes; /* of the block, as far as it is used */
-	uint64_t chunk; /* bytes that move at once there; 0: not known, large */
+	uint64_t piece; /* it moves in pieces of so many bytes; 0: not known, large ones */
 	uint32_t scope; /* counts from 0; those of all uses ascend */
 	uint32_t next; /* number of the block's next use; not above this one's: in the next period */
 	uint64_t stays; /* out: so many of the bytes, from the beginning, until that use */

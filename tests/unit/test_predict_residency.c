@@ -112,16 +112,16 @@ what_fits_stays(void **state)
 	assert_int_equal(leave(&p), 0);
 }
 
-/* Every other block has small chunks: each of them costs a mapping. All intervals are of one length. */
+/* Every other block has small pieces, each of which costs mappings. All intervals are of one length. */
 static void
-small_chunks_stay_rather_than_large_ones(void **state)
+small_pieces_stay_rather_than_large_ones(void **state)
 {
 	struct period p = {0};
 
 	(void)state;
 	loop_of(&p, 20, 128);
 	for (size_t i = 0; i < p.n; i++)
-		p.uses[i].chunk = i % 2 ? 32 * MIB : 2 * MIB;
+		p.uses[i].piece = i % 2 ? 32 * MIB : 2 * MIB;
 	plan(&p, 1600, 128);
 	assert_true(leave(&p) > 0);
 	for (size_t i = 0; i < p.n; i += 2)
@@ -301,7 +301,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_fits_stays),
-		cmocka_unit_test(small_chunks_stay_rather_than_large_ones),
+		cmocka_unit_test(small_pieces_stay_rather_than_large_ones),
 		cmocka_unit_test(what_is_alive_beside_the_blocks_takes_room),
 		cmocka_unit_test(of_a_loop_a_part_stays),
 		cmocka_unit_test(short_intervals_stay),
