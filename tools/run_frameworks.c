@@ -169,18 +169,18 @@ segments_plan(struct run_plan *plan, const char *variable)
 int
 run_frameworks_plan(struct run_plan *plan, const struct run_options *options)
 {
-	int rc = refused_check(options), one_gpu;
+	int rc = refused_check(options);
 	size_t used = 0;
 
 	if (rc || is_told_nothing(options))
 		return rc;
-	one_gpu = visible_gpus() == 1;
 	for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]) && !rc; i++) {
 		const struct framework *f = &frameworks[i];
 
 		if (getenv(f->variable) || is_refused(options, f->name) || arena_is_wanted(f))
 			continue;
-		rc = run_set(plan, f->variable, one_gpu && f->one_gpu ? f->one_gpu : f->value,
+		rc = run_set(plan, f->variable,
+			     f->one_gpu && visible_gpus() == 1 ? f->one_gpu : f->value,
 			     "%s: %s", f->name, f->why);
 		used += (size_t)snprintf(plan->frameworks + used,
 					 sizeof(plan->frameworks) - used, "%s%s",

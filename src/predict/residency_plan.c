@@ -204,22 +204,27 @@ alive_rest_add(struct plan *p, const uint64_t *alive)
 	return 0;
 }
 
-/* How long an interval of so many scopes counts as, in sixteenths. */
+/* Numbers that differ by less than a sixteenth or so are one class; sixteen classes are a factor of two. */
 static uint64_t
-length_weighed(const struct sl_residency_use *u, uint32_t scopes)
+log_class(uint64_t n)
 {
-	uint64_t length = UINT64_C(16) * scopes;
+	unsigned bits = 63u - (unsigned)__builtin_clzll(n);
 
-	return u->piece ? length * u->piece / (u->piece + MAPPING_BYTES) + 1 : length;
+	return bits * 16 + (bits >= 4 ? (n >> (bits - 4)) & 15 : 0);
 }
 
-/* Lengths that differ by less than a sixteenth or so are one class: less than 2^9. */
+/*
+ * The class of an interval of so many scopes: less than 2^10. That it counts as shorter by a factor makes the
+ * class lower, so where all pieces are of one size the order is that of the scopes.
+ */
 static uint64_t
-length_class(uint64_t length)
+length_class(const struct sl_residency_use *u, uint32_t scopes)
 {
-	unsigned bits = 63u - (unsigned)__builtin_clzll(length);
+	uint64_t sixteenths = 16; /* of what the bytes alone cost */
 
-	return bits * 16 + (bits >= 4 ? (length >> (bits - 4)) & 15 : 0);
+	if (u->piece)
+		sixteenths += 16 * MAPPING_BYTES / u->piece;
+	return log_class(scopes) + log_class(16 * MAPPING_BYTES) - log_class(sixteenths);
 }
 
 static int
@@ -234,9 +239,8 @@ static void
 idle_keep(struct plan *p, struct idle *idle, size_t n_idle, uint64_t room, uint64_t grain)
 {
 	for (size_t i = 0; i < n_idle; i++)
-		idle[i].order = length_class(length_weighed(&p->uses[idle[i].use], idle[i].scopes))
-					<< 55 |
-				sl_hash_add(0, p->uses[idle[i].use].group) >> 9;
+		idle[i].order = length_class(&p->uses[idle[i].use], idle[i].scopes) << 54 |
+				sl_hash_add(0, p->uses[idle[i].use].group) >> 10;
 	qsort(idle, n_idle, sizeof(*idle), idle_compare);
 	for (size_t i = 0; i < n_idle; i++) {
 		struct sl_residency_use *u = &p->uses[idle[i].use];

@@ -78,7 +78,7 @@ use_is_valid(const struct sl_predict_use *use)
 {
 	const struct pl_block *block = pl_data_find(use->addr);
 
-	return block && pl_part_id(use->addr) == use->block &&
+	return block && pl_part_id(block, use->addr) == use->block &&
 	       use->addr + use->bytes <= block->base + block->room;
 }
 
@@ -151,7 +151,7 @@ noted_add_part(const struct pl_block *block, const struct sl_predict_use *part,
 		if (k < n)
 			to[k].fetched |= part->fetched;
 		else if (n < PL_USES_MAX)
-			to[n++] = (struct sl_predict_use){.block = pl_part_id(from),
+			to[n++] = (struct sl_predict_use){.block = pl_part_id(block, from),
 							  .addr = from,
 							  .bytes = bytes,
 							  .grain = part->grain,
@@ -169,14 +169,15 @@ noted_fill(const struct sluice_use *uses, size_t n, const struct sluice_launch *
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n && kept < PL_USES_MAX; i++) {
+		const uint64_t addr = (uintptr_t)uses[i].addr;
+		const struct pl_block *block = pl_data_find(addr);
 		const struct sl_predict_use use = {
-			.block = pl_part_id((uintptr_t)uses[i].addr),
-			.addr = (uintptr_t)uses[i].addr,
+			.block = pl_part_id(block, addr),
+			.addr = addr,
 			.bytes = uses[i].size_bytes,
 			.grain = launch ? sl_launch_chunk_bytes(launch, i) : 0,
 			.fetched = launch && sl_launch_fetched(launch, i),
 		};
-		const struct pl_block *block = pl_data_find(use.addr);
 
 		if (block && pl_block_has_parts(block))
 			kept = noted_add_part(block, &use, to, kept);

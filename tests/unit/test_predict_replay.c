@@ -49,6 +49,8 @@ struct machine {
 	unsigned n_asked, n_spare;
 };
 
+static uint64_t told_grain; /* of all uses */
+
 /* ---- the device ---- */
 
 static void
@@ -216,6 +218,7 @@ launch(struct machine *m, uint64_t what, uint64_t kernel_ns, const struct use *u
 			.block = m->chunk[uses[k].addr / CHUNK].block,
 			.addr = uses[k].addr,
 			.bytes = uses[k].bytes,
+			.grain = told_grain,
 			.outlives = m->chunk[uses[k].addr / CHUNK].is_part};
 		for (uint64_t i = 0; i < uses[k].bytes / CHUNK; i++) {
 			struct chunk *c = &m->chunk[uses[k].addr / CHUNK + i];
@@ -539,6 +542,25 @@ dead_parts_leave_before_others(void **state)
 	assert_in_range(run(PARTS, 2, 10, 1).last_mib, 1, 27440); /* 30176 if they stay */
 }
 
+/* What a mapping costs decides between pieces of two sizes, and where they are of one size nothing. */
+static void
+pieces_of_one_size_change_nothing(void **state)
+{
+	const enum program programs[] = {TRAINING, TOKENS, IMAGES};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct result with, without = run(programs[i], 2, 10, 1);
+
+		told_grain = 32 * MIB;
+		with = run(programs[i], 2, 10, 1);
+		told_grain = 0;
+		assert_int_equal(with.mib, without.mib);
+		assert_int_equal(with.ms, without.ms);
+		assert_int_equal(with.trials, without.trials);
+	}
+}
+
 /* What shrinks by little is encoded until a trial shows that to be slower, where the caller may. */
 static void
 more_is_encoded_at_first_where_that_may_be(void **state)
@@ -569,6 +591,7 @@ main(void)
 		cmocka_unit_test(trials_are_few),
 		cmocka_unit_test(what_outlives_a_period_is_known_by_its_place),
 		cmocka_unit_test(dead_parts_leave_before_others),
+		cmocka_unit_test(pieces_of_one_size_change_nothing),
 		cmocka_unit_test(more_is_encoded_at_first_where_that_may_be),
 		cmocka_unit_test(images_come_back_while_the_optimizer_runs),
 	};

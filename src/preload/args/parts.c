@@ -235,10 +235,8 @@ pl_parts_bytes(const struct pl_gpu *gpu)
 }
 
 uint64_t
-pl_part_id(uint64_t addr)
+pl_part_id(const struct pl_block *block, uint64_t addr)
 {
-	const struct pl_block *block = pl_data_find(addr);
-
 	if (!block)
 		return 0;
 	if (!pl_block_has_parts(block))

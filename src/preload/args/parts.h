@@ -39,7 +39,7 @@ void pl_part_note(const struct pl_use *use, bool fills);
 /* Bytes of the GPU's live blocks that have parts, as far as launches have named them. */
 uint64_t pl_parts_bytes(const struct pl_gpu *gpu);
 
-/* What the learner knows the part at addr by; of other blocks, the block. 0: no block is there. */
-uint64_t pl_part_id(uint64_t addr);
+/* What the learner knows the part at addr by; of other blocks, the block. 0: NULL, no block is there. */
+uint64_t pl_part_id(const struct pl_block *block, uint64_t addr);
 
 #endif
