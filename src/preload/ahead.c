@@ -179,7 +179,7 @@ noted_fill(const struct sluice_use *uses, size_t n, const struct sluice_launch *
 			.fetched = launch && sl_launch_fetched(launch, i),
 		};
 
-		if (block && pl_block_has_parts(block))
+		if (block && pl_block_has_parts(block) && use.bytes < block->bytes)
 			kept = noted_add_part(block, &use, to, kept);
 		else
 			to[kept++] = use;

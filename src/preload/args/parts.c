@@ -146,6 +146,14 @@ cut_note(struct list *l, uint64_t offset, uint64_t seen)
 	l->n++;
 }
 
+/* It may be a workspace: launches have named it a few times, and nothing large was copied to or from it. */
+SL_REQUIRES(lock)
+static bool
+list_is_new(const struct list *l)
+{
+	return l->uses < NEW_USES && !l->has_data;
+}
+
 /* The part from addr on, or all of a new block. It may have no bytes. */
 SL_REQUIRES(lock)
 static struct pl_use
@@ -155,7 +163,7 @@ part_at(const struct list *l, struct pl_block *block, uint64_t addr)
 	uint64_t offset = addr - block->base, end = block->bytes;
 	struct pl_use use = {.block = block, .intent = SLUICE_USE_READ_WRITE, .open = 1};
 
-	if (l->uses < NEW_USES && !l->has_data) {
+	if (list_is_new(l)) {
 		use.addr = block->base;
 		use.bytes = block->bytes;
 		return use;
@@ -225,7 +233,9 @@ pl_parts_bytes(const struct pl_gpu *gpu)
 
 	sl_mutex_lock(&lock);
 	for (const struct list *l = lists; l < lists + LISTS_MAX; l++) {
-		const struct pl_block *block = l->block ? pl_block_find(l->base) : NULL;
+		const struct pl_block *block = l->block && !list_is_new(l)
+						       ? pl_block_find(l->base)
+						       : NULL;
 
 		if (block && block->id == l->block && block->gpu == gpu)
 			bytes += block->bytes;

@@ -36,7 +36,7 @@ size_t pl_part_use(struct pl_block *block, uint64_t addr, struct pl_use *uses, s
 /* The use is a fill's, or a copy's: something begins and ends there. Any block. */
 void pl_part_note(const struct pl_use *use, bool fills);
 
-/* Bytes of the GPU's live blocks that have parts, as far as launches have named them. */
+/* Bytes of the GPU's live blocks of which launches use parts: not of new ones, which they use whole. */
 uint64_t pl_parts_bytes(const struct pl_gpu *gpu);
 
 /* What the learner knows the part at addr by; of other blocks, the block. 0: NULL, no block is there. */
