@@ -161,10 +161,11 @@ noted_add_part(const struct pl_block *block, const struct sl_predict_use *part,
 	return n;
 }
 
-/* What the learner is told of uses. launch: it has brought them in, or NULL. Returns their number. */
+/* What the learner is told of uses of so many bytes each. launch: it has brought them in, or NULL. Returns their
+ * number. */
 static size_t
-noted_fill(const struct sluice_use *uses, size_t n, const struct sluice_launch *launch,
-	   struct sl_predict_use *to)
+noted_fill(const struct sluice_use *uses, const uint64_t *cut, size_t n,
+	   const struct sluice_launch *launch, struct sl_predict_use *to)
 {
 	size_t kept = 0;
 
@@ -174,7 +175,7 @@ noted_fill(const struct sluice_use *uses, size_t n, const struct sluice_launch *
 		const struct sl_predict_use use = {
 			.block = pl_part_id(block, addr),
 			.addr = addr,
-			.bytes = uses[i].size_bytes,
+			.bytes = cut[i],
 			.grain = launch ? sl_launch_chunk_bytes(launch, i) : 0,
 			.fetched = launch && sl_launch_fetched(launch, i),
 		};
@@ -233,8 +234,8 @@ uses_are_resident(const struct pl_gpu *gpu, const struct sluice_use *uses, size_
 }
 
 size_t
-pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size_t n,
-		size_t n_whole)
+pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses,
+		const uint64_t *cut, size_t n, size_t n_whole)
 {
 	struct sl_predict_use noted[PL_USES_MAX];
 	struct sl_predict_launch launch = {what, noted, 0};
@@ -248,7 +249,7 @@ pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size
 	if (l->way.strategy == SL_STRATEGY_PLAIN) {
 		w.n = n_whole;
 	} else {
-		launch.n_uses = noted_fill(uses, n, NULL, noted);
+		launch.n_uses = noted_fill(uses, cut, n, NULL, noted);
 		sl_predict_expected(l->predict, &launch, window_add, &w);
 	}
 	sl_mutex_unlock(&l->lock);
@@ -256,8 +257,8 @@ pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses, size
 }
 
 void
-pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses, size_t n,
-	       const struct sluice_launch *launch)
+pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
+	       const uint64_t *cut, size_t n, const struct sluice_launch *launch)
 {
 	struct sl_predict_use to[PL_USES_MAX];
 	struct sl_predict_launch noted = {what, to, 0};
@@ -269,7 +270,7 @@ pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
 
 	if (!l || !n || sl_mutex_trylock(&l->lock))
 		return;
-	noted.n_uses = noted_fill(uses, n, launch, to);
+	noted.n_uses = noted_fill(uses, cut, n, launch, to);
 	now.alive_bytes = alive_bytes(gpu, l);
 	now.may_encode_more = sl_encode_may_more(gpu->space) &&
 			      !atomic_load_explicit(&l->has_parts, memory_order_relaxed);

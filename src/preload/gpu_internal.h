@@ -45,12 +45,13 @@ void pl_gpu_settled_wait(struct pl_gpu *gpu);
  * is open nothing of those blocks moves. So parts that are expected next are added, up to PL_USES_MAX
  * uses, and brought in with it. Where prefetching has proved slower, absent parts stay where they are.
  * Returns how many of uses are to be on the device: n_whole, n, or more.
+ * cut: the bytes of each as the learner is to know it. A trial of longer parts is no other work to it.
  */
 size_t pl_ahead_window(struct pl_gpu *gpu, uint64_t what, struct sluice_use *uses,
-		       size_t n, size_t n_whole);
+		       const uint64_t *cut, size_t n, size_t n_whole);
 /* A scope with these uses was just opened, for what (the same number for the same work): bring in what
  * followed on it last time. */
 void pl_ahead_scope(struct pl_gpu *gpu, uint64_t what, const struct sluice_use *uses,
-		    size_t n, const struct sluice_launch *launch);
+		    const uint64_t *cut, size_t n, const struct sluice_launch *launch);
 
 #endif

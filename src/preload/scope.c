@@ -243,6 +243,7 @@ scope_open_all(struct pl_scope *scope, struct sluice_stream *stream)
 /* What a scope opens. */
 struct wanted {
 	struct sluice_use named[PL_USES_MAX]; /* to be on the device; parts last */
+	uint64_t cut[PL_USES_MAX];            /* their bytes, parts as they are cut */
 	size_t n, n_whole;                 /* of them, and of those that are no parts */
 	struct sluice_use rest[RESTS_MAX]; /* blocks of parts: to be mapped, wherever they are */
 	size_t n_rest;
@@ -287,11 +288,12 @@ wanted_name(struct wanted *w, const struct pl_gpu *gpu, const struct pl_use *use
 		if (uses[i].block->gpu != gpu || uses[i].open != parts)
 			continue;
 		bytes = pl_growth_bytes(growth, &uses[i]);
-		if (bytes)
-			w->named[w->n++] = (struct sluice_use){(void *)(uintptr_t)uses[i].addr,
-							       bytes,
-							       captured ? SLUICE_USE_READ
-									: uses[i].intent};
+		if (!bytes)
+			continue;
+		w->cut[w->n] = uses[i].bytes ? uses[i].bytes : 1; /* it begins there at least */
+		w->named[w->n++] = (struct sluice_use){(void *)(uintptr_t)uses[i].addr, bytes,
+						       captured ? SLUICE_USE_READ
+								: uses[i].intent};
 	}
 }
 
@@ -500,15 +502,16 @@ scope_press(struct pl_scope *scope, struct pl_gpu *gpu, struct cu_stream *stream
 			   : pl_wrapped_find(gpu, stream, flavour, &rc);
 	scope->gpu = gpu;
 	if (follows && wanted.n_rest)
-		wanted.n = pl_ahead_window(gpu, scope->what, wanted.named, n_named,
-					   wanted.n_whole);
+		wanted.n = pl_ahead_window(gpu, scope->what, wanted.named, wanted.cut,
+					   n_named, wanted.n_whole);
 	if (wanted.n < n_named && !captured &&
 	    !pl_growth_leave(scope->what, scope->shape, uses, n, use_resident, &scope->growth))
 		wanted.n = n_named;
 	if (!rc)
 		rc = scope_open_shared(scope, wrapped, &wanted, flags);
 	if (!rc && follows)
-		pl_ahead_scope(gpu, scope->what, wanted.named, n_named, scope->launch);
+		pl_ahead_scope(gpu, scope->what, wanted.named, wanted.cut, n_named,
+			       scope->launch);
 	pl_leave();
 	if (!rc)
 		return CU_SUCCESS;
