@@ -151,12 +151,23 @@ sl_encode_runs(const struct sluice_space *s)
 	return s->encoder.state == SL_ENCODER_READY && !s->own_stops;
 }
 
+/* The thread that made it ready ends as soon as it has said so. A process may end without sl_encode_end(). */
+SL_HELD static void
+encoder_join(struct sluice_space *s)
+{
+	if (!s->encoder.begun || s->encoder.state == SL_ENCODER_BEGUN)
+		return;
+	pthread_join(s->encoder.thread, NULL);
+	s->encoder.begun = 0;
+}
+
 /* The same, where something is to be encoded. */
 SL_HELD static int
 encoder_runs(struct sluice_space *s)
 {
 	if (s->encoder.state == SL_ENCODER_IDLE && !s->own_stops)
 		encoder_begin(s);
+	encoder_join(s);
 	return sl_encode_runs(s);
 }
 
