@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stand-in driver's graphs without captures (graph.c has captures): made of nodes, nested,
- * described, changed after instantiation. api_graph_edit.c has what changes a graph's shape. Nodes run in the order in which they were
+ * described, changed after instantiation. api_graph_edit.c has what changes a graph's shape,
+ * api_graph_order.c nodes that order work of others. Nodes run in the order in which they were
  * added, which their dependencies allow. A change in an executable graph finds its node by the
  * node it is a copy of. An update finds it by its place in the order.
  *
@@ -94,8 +95,7 @@ type_is_gpu(int type)
 	return type == TYPE_DEVICE || type == TYPE_UNIFIED;
 }
 
-/* The places of a copy or a fill are looked at as when one is queued. The operation is the caller's, or gone. */
-static int
+int
 places_enter(struct op *op, int to_gpu, uint64_t to, int from_gpu, uint64_t from)
 {
 	struct cu_context *context = context_current();
@@ -170,6 +170,15 @@ params_op(const struct cu_node_params *params, struct op **out)
 		return CU_SUCCESS;
 	case CU_NODE_EMPTY:
 		*out = op_new(OP_EMPTY, CALL_API);
+		return CU_SUCCESS;
+	case CU_NODE_WAIT_EVENT:
+		return event_op(OP_WAIT, params->event, out);
+	case CU_NODE_EVENT_RECORD:
+		return event_op(OP_RECORD, params->event, out);
+	case CU_NODE_BATCH_MEM_OP:
+		return word_op(&params->memops, out);
+	case CU_NODE_CONDITIONAL:
+		*out = op_new(OP_CONDITIONAL, CALL_API);
 		return CU_SUCCESS;
 	}
 	return CU_ERROR_NOT_SUPPORTED;
@@ -301,14 +310,17 @@ cuGraphNodeGetType(struct cu_graph_node *node, int *type)
 
 	if (code)
 		return code;
-	*type = op->kind == OP_KERNEL   ? CU_NODE_KERNEL
-		: op->kind == OP_COPY   ? CU_NODE_MEMCPY
-		: op->kind == OP_MEMSET ? CU_NODE_MEMSET
-		: op->kind == OP_HOST   ? CU_NODE_HOST
-		: op->kind == OP_GRAPH  ? CU_NODE_GRAPH
-		: op->kind == OP_EMPTY  ? CU_NODE_EMPTY
-		: op->kind == OP_ALLOC  ? CU_NODE_MEM_ALLOC
-					: CU_NODE_BATCH_MEM_OP;
+	*type = op->kind == OP_KERNEL        ? CU_NODE_KERNEL
+		: op->kind == OP_COPY        ? CU_NODE_MEMCPY
+		: op->kind == OP_MEMSET      ? CU_NODE_MEMSET
+		: op->kind == OP_HOST        ? CU_NODE_HOST
+		: op->kind == OP_GRAPH       ? CU_NODE_GRAPH
+		: op->kind == OP_EMPTY       ? CU_NODE_EMPTY
+		: op->kind == OP_ALLOC       ? CU_NODE_MEM_ALLOC
+		: op->kind == OP_RECORD      ? CU_NODE_EVENT_RECORD
+		: op->kind == OP_WAIT        ? CU_NODE_WAIT_EVENT
+		: op->kind == OP_CONDITIONAL ? CU_NODE_CONDITIONAL
+					     : CU_NODE_BATCH_MEM_OP;
 	pthread_mutex_unlock(&the.lock);
 	return CU_SUCCESS;
 }
@@ -456,8 +468,10 @@ static void
 op_replace(struct op *old, struct op *op)
 {
 	struct launch *launch = old->launch;
+	struct event *event = old->event;
 
 	old->launch = op->launch;
+	old->event = op->event;
 	old->to = op->to;
 	old->from = op->from;
 	old->bytes = op->bytes;
@@ -466,6 +480,7 @@ op_replace(struct op *old, struct op *op)
 	old->host_function = op->host_function;
 	old->host_argument = op->host_argument;
 	op->launch = launch;
+	op->event = event;
 	op_free(op);
 }
 
@@ -512,7 +527,7 @@ cuGraphNodeSetParams(struct cu_graph_node *node, struct cu_node_params *params)
 	return code ? code : node_change(node, op);
 }
 
-static int
+int
 exec_change(struct cu_graph_exec *handle, struct cu_graph_node *node, struct op *op)
 {
 	struct graph *exec;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stand-in driver's graphs: their shape. Copies of graphs and the nodes of them, edges, nodes
- * that are taken out or switched off. A graph with a node that allocates cannot be copied.
+ * that are taken out or switched off. A graph with a node that allocates, or with a
+ * conditional one, cannot be copied.
  *
  * Threads: any; the.lock.
  */
@@ -43,7 +44,7 @@ cuGraphClone(struct cu_graph **out, struct cu_graph *handle)
 	if (code)
 		return code;
 	for (const struct op *op = graph->head; op; op = op->next)
-		if (op->kind == OP_ALLOC)
+		if (op->kind == OP_ALLOC || op->kind == OP_CONDITIONAL)
 			code = CU_ERROR_NOT_SUPPORTED;
 	if (code) {
 		pthread_mutex_unlock(&the.lock);

@@ -76,6 +76,41 @@ cuEventDestroy_v2(struct cu_event *handle)
 	return CU_SUCCESS;
 }
 
+static int
+event_is_pending(const struct event *event)
+{
+	return event->recorded && event->point.stream->seq_done < event->point.seq;
+}
+
+int
+event_op_submit(struct stream *stream, struct op *op)
+{
+	struct event *event = op->event;
+	int code;
+
+	if (op->kind == OP_WAIT) {
+		if (event_is_pending(event))
+			op_wait_for(op, event->point.stream, event->point.seq);
+		return op_submit(stream, op);
+	}
+	event->refs++;
+	stream_get(stream);
+	code = op_submit(stream, op);
+	/* Not executed yet: the lock is held from its queuing on. */
+	if (!code) {
+		event->captured = 0;
+		if (event->recorded)
+			stream_put(event->point.stream);
+		stream_get(stream);
+		event->recorded = 1;
+		event->time_ns = 0;
+		event->point = (struct point){stream, stream->seq_queued};
+	}
+	stream_put(stream);
+	event_put(event);
+	return code;
+}
+
 int
 cuEventRecord(struct cu_event *handle, struct cu_stream *stream_handle)
 {
@@ -101,29 +136,10 @@ cuEventRecord(struct cu_event *handle, struct cu_stream *stream_handle)
 	}
 	op = op_new(OP_RECORD, CALL_cuEventRecord);
 	op->event = event;
-	event->refs += 2; /* the operation's, and ours */
-	stream_get(stream);
-	code = op_submit(stream, op);
-	/* Not executed yet: the lock is held from its queuing on. */
-	if (!code) {
-		event->captured = 0;
-		if (event->recorded)
-			stream_put(event->point.stream);
-		stream_get(stream);
-		event->recorded = 1;
-		event->time_ns = 0;
-		event->point = (struct point){stream, stream->seq_queued};
-	}
-	stream_put(stream);
-	event_put(event);
+	event->refs++;
+	code = event_op_submit(stream, op);
 	pthread_mutex_unlock(&the.lock);
 	return code;
-}
-
-static int
-event_is_pending(const struct event *event)
-{
-	return event->recorded && event->point.stream->seq_done < event->point.seq;
 }
 
 int

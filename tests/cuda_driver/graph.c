@@ -399,6 +399,9 @@ op_copy_of(const struct op *op)
 	copy->flags = op->flags;
 	copy->host_function = op->host_function;
 	copy->host_argument = op->host_argument;
+	copy->event = op->event;
+	if (op->event)
+		op->event->refs++;
 	if (op->staged) {
 		copy->staged = must_alloc(1, op->bytes);
 		memcpy(copy->staged, op->staged, op->bytes);
@@ -488,7 +491,8 @@ ops_unfold(const struct graph *graph, struct op **tail)
 			op = op->inside->head;
 			continue;
 		}
-		if (op->kind != OP_EMPTY && op->kind != OP_ALLOC && !op->disabled) {
+		if (op->kind != OP_EMPTY && op->kind != OP_ALLOC &&
+		    op->kind != OP_CONDITIONAL && !op->disabled) {
 			*tail = op_copy_of(op);
 			tail = &(*tail)->next;
 		}
@@ -599,7 +603,7 @@ cuGraphLaunch(struct cu_graph_exec *handle, struct cu_stream *stream_handle)
 
 		copies = op->next;
 		op->next = NULL;
-		code = op_submit(stream, op);
+		code = op->event ? event_op_submit(stream, op) : op_submit(stream, op);
 	}
 	if (!code)
 		launch_note(handle, stream);

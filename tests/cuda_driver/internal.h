@@ -153,7 +153,8 @@ enum op_kind {
 	OP_WRITE_VALUE,
 	OP_GRAPH, /* in graphs only: a launch puts what is inside into the stream */
 	OP_EMPTY, /* the same */
-	OP_ALLOC  /* the same: it allocates nothing, and its graph cannot be cloned */
+	OP_ALLOC, /* the same: it allocates nothing, and its graph cannot be cloned */
+	OP_CONDITIONAL /* the same: its condition never holds */
 };
 
 /* Where a copy reads or writes. */
@@ -176,8 +177,8 @@ struct op {
 	size_t bytes;
 	uint64_t value;
 	unsigned value_bytes, flags;
-	void *staged; /* pageable source, copied when it was queued */
-	struct event *event;
+	void *staged;        /* pageable source, copied when it was queued */
+	struct event *event; /* that it records, or waits for: a reference */
 	cu_host_function host_function;
 	void *host_argument;
 	struct launch *launch;
@@ -420,6 +421,8 @@ int op_run(struct stream *stream, struct op *op);
 /* ---- event.c, under the.lock ---- */
 
 void event_put(struct event *event);
+/* Queue a record of op->event, or a wait for its last one. the.lock, which a full queue drops. */
+int event_op_submit(struct stream *stream, struct op *op);
 
 /* ---- graph.c, under the.lock ---- */
 
@@ -463,6 +466,18 @@ int node_enter(struct cu_graph_node *handle, int kind, struct op **op);
 /* Append a node; takes it over. Without the lock. */
 int node_add(struct cu_graph_node **out, struct cu_graph *handle,
 	     struct cu_graph_node *const *before, size_t n, struct op *op);
+/* Have a node of an executable graph do what op does, which is taken over. Without the lock. */
+int exec_change(struct cu_graph_exec *handle, struct cu_graph_node *node, struct op *op);
+/* The places of a copy or a fill are looked at as when one is queued. The operation is the caller's, or gone.
+ * Without the lock. from: 0: there is none. */
+int places_enter(struct op *op, int to_gpu, uint64_t to, int from_gpu, uint64_t from);
+
+/* ---- api_graph_order.c ---- */
+
+struct cu_batch_node;
+/* What a node says. 0, or a code; *out is new. Without the lock. */
+int event_op(enum op_kind kind, struct cu_event *handle, struct op **out);
+int word_op(const struct cu_batch_node *params, struct op **out);
 
 /* ---- module.c ---- */
 

@@ -259,6 +259,7 @@ op_run(struct stream *stream, struct op *op)
 	case OP_GRAPH:
 	case OP_EMPTY:
 	case OP_ALLOC:
+	case OP_CONDITIONAL:
 	case OP_WAIT:
 		return 0; /* its points were waited for */
 	case OP_WAIT_VALUE:

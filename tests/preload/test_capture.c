@@ -3,7 +3,8 @@
  * Captures under the preload library. The library's queries and work, on the captured stream or
  * beside it, do not change the capture. Each way to begin one is tried, on streams unknown
  * before, with allocations, copies and fills beside it. Memory is ample, short, or becomes short
- * meanwhile. Each budget is a process of its own.
+ * meanwhile. One that an unlawful call ends half way gives the errors of the driver. Each budget is a
+ * process of its own.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -255,6 +256,52 @@ pressure_that_comes_in_a_capture(unsigned device_mib)
 	end();
 }
 
+static int
+launch_result(struct cu_stream *stream, uint64_t p)
+{
+	uint64_t n = N, v = 1;
+	void *params[] = {&p, &n, &v};
+
+	return w.cuLaunchKernel(w.kernel[WORK_ADD], 1, 1, 1, 1, 1, 1, 0, stream, params,
+				NULL);
+}
+
+/* A capture that an unlawful call ends half way: the driver's errors, and none of its work is done. The stream can
+ * be captured again. */
+static void
+capture_that_fails_half_way(unsigned device_mib)
+{
+	struct cu_graph *graph = NULL;
+	struct cu_graph_exec *exec;
+	struct cu_stream *stream;
+
+	start(device_mib);
+	OK(w.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	for (unsigned i = 0; i < 3; i++) {
+		OK(w.cuStreamBeginCapture_v2(stream, CU_CAPTURE_MODE_GLOBAL));
+		work_launch(&w, WORK_ADD, stream, buffer[i], N, 5);
+		CHECK(w.cuStreamSynchronize(stream) == CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		CHECK(launch_result(stream, buffer[i]) == CU_ERROR_STREAM_CAPTURE_INVALIDATED);
+		CHECK(w.cuStreamEndCapture(stream, &graph) ==
+		      CU_ERROR_STREAM_CAPTURE_INVALIDATED);
+		CHECK(!graph);
+		work_beside();
+		OK(w.cuCtxSynchronize());
+		check_all();
+		OK(w.cuStreamBeginCapture_v2(stream, CU_CAPTURE_MODE_GLOBAL));
+		work_launch(&w, WORK_ADD, stream, buffer[i], N, 1);
+		OK(w.cuStreamEndCapture(stream, &graph));
+		OK(w.cuGraphInstantiateWithFlags(&exec, graph, 0));
+		OK(w.cuGraphLaunch(exec, stream));
+		expected[i]++;
+		OK(w.cuCtxSynchronize());
+		check_all();
+		OK(w.cuGraphExecDestroy(exec));
+		OK(w.cuGraphDestroy(graph));
+	}
+	OK(w.cuStreamDestroy_v2(stream)); /* the stand-in has seen rules broken: no end() */
+}
+
 /* In a process of its own. Its exit status. */
 static int
 process(void (*test)(unsigned), unsigned device_mib)
@@ -284,5 +331,7 @@ main(void)
 	failed |= process(every_way_to_begin, 24); /* launches are looked at */
 	failed |= process(every_way_to_begin, 8);  /* pressed */
 	failed |= process(pressure_that_comes_in_a_capture, 20);
+	failed |= process(capture_that_fails_half_way, 96);
+	failed |= process(capture_that_fails_half_way, 8);
 	return failed != 0;
 }

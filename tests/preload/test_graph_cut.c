@@ -537,8 +537,9 @@ graph_inside_of_one_is_exchanged(void)
 }
 
 static void
-graph_with_a_memory_node_stays_whole(void)
+graph_with_a_node_that_is_not_cloned_stays_whole(int type)
 {
+	struct cu_node_params params = {.type = type};
 	struct cu_graph_node *node;
 	struct cu_graph_exec *exec;
 	struct cu_graph *made;
@@ -546,7 +547,10 @@ graph_with_a_memory_node_stays_whole(void)
 
 	row_fill(&graph);
 	graph_make_flat(&graph, &made);
-	OK(w.cuGraphAddMemAllocNode(&node, made, NULL, 0, NULL));
+	if (type == CU_NODE_MEM_ALLOC)
+		OK(w.cuGraphAddMemAllocNode(&node, made, NULL, 0, NULL));
+	else
+		OK(w.cuGraphAddNode(&node, made, NULL, 0, &params));
 	OK(w.cuGraphInstantiate(&exec, made, NULL, NULL, 0));
 	/* While chunks that it needs are brought in and evicted for others. */
 	for (unsigned i = 0; i < 24; i++) {
@@ -664,7 +668,8 @@ main(void)
 	small_graph_is_launched_as_it_is();
 	large_graph_inside_of_one_is_cut();
 	graph_inside_of_one_is_exchanged();
-	graph_with_a_memory_node_stays_whole();
+	graph_with_a_node_that_is_not_cloned_stays_whole(CU_NODE_MEM_ALLOC);
+	graph_with_a_node_that_is_not_cloned_stays_whole(CU_NODE_CONDITIONAL);
 	driver_that_fails_at_a_piece_runs_the_whole();
 	launches_on_two_streams_follow_each_other();
 	random_graphs_do_as_a_whole_would();

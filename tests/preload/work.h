@@ -40,6 +40,14 @@ int cuGraphAddKernelNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 			    const struct cu_kernel_node *params);
 int cuGraphAddMemAllocNode(struct cu_graph_node **out, struct cu_graph *graph,
 			   struct cu_graph_node *const *before, size_t n, void *params);
+int cuGraphAddEventRecordNode(struct cu_graph_node **out, struct cu_graph *graph,
+			      struct cu_graph_node *const *before, size_t n,
+			      struct cu_event *event);
+int cuGraphAddEventWaitNode(struct cu_graph_node **out, struct cu_graph *graph,
+			    struct cu_graph_node *const *before, size_t n,
+			    struct cu_event *event);
+int cuGraphAddEmptyNode(struct cu_graph_node **out, struct cu_graph *graph,
+			struct cu_graph_node *const *before, size_t n);
 int cuGraphNodeGetEnabled(struct cu_graph_exec *exec, struct cu_graph_node *node,
 			  unsigned *enabled);
 int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
@@ -51,10 +59,12 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 	C(cuCtxSetCurrent) C(cuCtxSynchronize) C(cuDevicePrimaryCtxRelease_v2) \
 	C(cuDevicePrimaryCtxReset_v2) C(cuDevicePrimaryCtxRetain) C(cuEventCreate) \
 	C(cuEventDestroy_v2) C(cuEventRecord) C(cuEventSynchronize) \
-	C(cuGraphAddChildGraphNode) \
+	C(cuGraphAddBatchMemOpNode) C(cuGraphAddChildGraphNode) C(cuGraphAddEmptyNode) \
+	C(cuGraphAddEventRecordNode) C(cuGraphAddEventWaitNode) \
 	C(cuGraphAddKernelNode_v2) C(cuGraphAddMemAllocNode) C(cuGraphAddMemcpyNode) C(cuGraphAddMemsetNode) \
 	C(cuGraphAddNode) C(cuGraphAddNode_v2) \
-	C(cuGraphClone) C(cuGraphCreate) C(cuGraphDestroy) C(cuGraphExecDestroy) \
+	C(cuGraphClone) C(cuGraphCreate) C(cuGraphDestroy) C(cuGraphExecBatchMemOpNodeSetParams) C(cuGraphExecDestroy) \
+	C(cuGraphExecEventRecordNodeSetEvent) C(cuGraphExecEventWaitNodeSetEvent) \
 	C(cuGraphExecKernelNodeSetParams) C(cuGraphExecKernelNodeSetParams_v2) \
 	C(cuGraphExecMemcpyNodeSetParams) C(cuGraphExecMemsetNodeSetParams) \
 	C(cuGraphExecChildGraphNodeSetParams) C(cuGraphExecHostNodeSetParams) C(cuGraphNodeGetEnabled) C(cuGraphNodeSetEnabled) \
@@ -66,7 +76,8 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 	C(cuIpcGetMemHandle) C(cuLaunchKernel) C(cuLaunchKernel_ptsz) \
 	C(cuMemAddressFree) C(cuMemAddressReserve) C(cuMemAllocAsync) \
 	C(cuMemAlloc_v2) C(cuMemCreate) C(cuMemFreeAsync) C(cuMemFreeHost) C(cuMemFree_v2) C(cuMemGetHandleForAddressRange) \
-	C(cuMemGetInfo_v2) C(cuMemHostAlloc) C(cuMemMap) C(cuMemRelease) \
+	C(cuMemGetInfo_v2) C(cuMemHostAlloc) C(cuMemMap) C(cuMemPoolTrimTo) C(cuMemRelease) \
+	C(cuDeviceGetDefaultMemPool) C(cuStreamWaitEvent) \
 	C(cuMemRetainAllocationHandle) C(cuMemSetAccess) C(cuMemUnmap) \
 	C(cuMemcpyDtoDAsync_v2) C(cuMemcpyDtoDAsync_v2_ptsz) \
 	C(cuMemcpyDtoHAsync_v2) C(cuMemcpyHtoDAsync_v2) C(cuMemsetD8Async) \
