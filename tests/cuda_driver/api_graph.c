@@ -177,9 +177,6 @@ params_op(const struct cu_node_params *params, struct op **out)
 		return event_op(OP_RECORD, params->event, out);
 	case CU_NODE_BATCH_MEM_OP:
 		return word_op(&params->memops, out);
-	case CU_NODE_CONDITIONAL:
-		*out = op_new(OP_CONDITIONAL, CALL_API);
-		return CU_SUCCESS;
 	}
 	return CU_ERROR_NOT_SUPPORTED;
 }
@@ -287,7 +284,8 @@ cuGraphAddNode_v2(struct cu_graph_node **out, struct cu_graph *graph,
 		  struct cu_node_params *params)
 {
 	struct op *op = NULL;
-	int code = params_op(params, &op);
+	int code = params->type == CU_NODE_CONDITIONAL ? conditional_op(params, &op)
+						       : params_op(params, &op);
 
 	(void)edges;
 	return code ? code : node_add(out, graph, before, n, op);

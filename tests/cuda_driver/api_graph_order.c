@@ -2,10 +2,13 @@
 /*
  * The stand-in driver's nodes of graphs that order work of others: records of events, waits for
  * them, and words that are written or awaited. A launch of the graph queues them as if the program
- * had made the call on the stream. A batch has one word.
+ * had made the call on the stream. A batch has one word. A conditional node's condition holds once:
+ * the graph that is its body runs.
  *
  * Threads: any; the.lock.
  */
+#include <stdlib.h>
+
 #include "internal.h"
 #include "preload/api/api_graph.h"
 
@@ -148,5 +151,22 @@ cuGraphBatchMemOpNodeGetParams(struct cu_graph_node *node, struct cu_batch_node 
 	word.flags = op->flags;
 	*params = (struct cu_batch_node){.n = 1, .ops = &word};
 	pthread_mutex_unlock(&the.lock);
+	return CU_SUCCESS;
+}
+
+/* ---- conditions ---- */
+
+/* As the driver's: condition, type, how many bodies; then where the driver tells their handles. */
+int
+conditional_op(struct cu_node_params *params, struct op **out)
+{
+	struct op *op = op_new(OP_CONDITIONAL, CALL_API);
+
+	op->inside = must_alloc(1, sizeof(*op->inside));
+	pthread_mutex_lock(&the.lock);
+	op->body = (struct cu_graph *)object_add(&op->inside->object, OBJECT_GRAPH);
+	pthread_mutex_unlock(&the.lock);
+	params->room[2] = (intptr_t)&op->body;
+	*out = op;
 	return CU_SUCCESS;
 }

@@ -486,13 +486,12 @@ ops_unfold(const struct graph *graph, struct op **tail)
 			op = behind[--n];
 			continue;
 		}
-		if (op->kind == OP_GRAPH && n < INSIDE_MAX) {
+		if (op->inside && n < INSIDE_MAX) {
 			behind[n++] = op->next;
 			op = op->inside->head;
 			continue;
 		}
-		if (op->kind != OP_EMPTY && op->kind != OP_ALLOC &&
-		    op->kind != OP_CONDITIONAL && !op->disabled) {
+		if (op->kind != OP_EMPTY && op->kind != OP_ALLOC && !op->disabled) {
 			*tail = op_copy_of(op);
 			tail = &(*tail)->next;
 		}

@@ -154,7 +154,7 @@ enum op_kind {
 	OP_GRAPH, /* in graphs only: a launch puts what is inside into the stream */
 	OP_EMPTY, /* the same */
 	OP_ALLOC, /* the same: it allocates nothing, and its graph cannot be cloned */
-	OP_CONDITIONAL /* the same: its condition never holds */
+	OP_CONDITIONAL /* the same: it does what is inside, and its graph cannot be cloned */
 };
 
 /* Where a copy reads or writes. */
@@ -182,7 +182,8 @@ struct op {
 	cu_host_function host_function;
 	void *host_argument;
 	struct launch *launch;
-	struct graph *inside;    /* OP_GRAPH: a copy of its own */
+	struct graph *inside; /* OP_GRAPH: a copy of its own; OP_CONDITIONAL: its body */
+	struct cu_graph *body; /* the handle of that body */
 	const struct op *origin; /* of a copy: what it is of */
 	struct op **before; /* in graphs that can be changed: nodes that it runs behind */
 	size_t n_before;
@@ -475,9 +476,12 @@ int places_enter(struct op *op, int to_gpu, uint64_t to, int from_gpu, uint64_t 
 /* ---- api_graph_order.c ---- */
 
 struct cu_batch_node;
+struct cu_node_params;
 /* What a node says. 0, or a code; *out is new. Without the lock. */
 int event_op(enum op_kind kind, struct cu_event *handle, struct op **out);
 int word_op(const struct cu_batch_node *params, struct op **out);
+/* The body's handle goes into params. */
+int conditional_op(struct cu_node_params *params, struct op **out);
 
 /* ---- module.c ---- */
 

@@ -537,9 +537,8 @@ graph_inside_of_one_is_exchanged(void)
 }
 
 static void
-graph_with_a_node_that_is_not_cloned_stays_whole(int type)
+graph_with_a_memory_node_stays_whole(void)
 {
-	struct cu_node_params params = {.type = type};
 	struct cu_graph_node *node;
 	struct cu_graph_exec *exec;
 	struct cu_graph *made;
@@ -547,10 +546,7 @@ graph_with_a_node_that_is_not_cloned_stays_whole(int type)
 
 	row_fill(&graph);
 	graph_make_flat(&graph, &made);
-	if (type == CU_NODE_MEM_ALLOC)
-		OK(w.cuGraphAddMemAllocNode(&node, made, NULL, 0, NULL));
-	else
-		OK(w.cuGraphAddNode(&node, made, NULL, 0, &params));
+	OK(w.cuGraphAddMemAllocNode(&node, made, NULL, 0, NULL));
 	OK(w.cuGraphInstantiate(&exec, made, NULL, NULL, 0));
 	/* While chunks that it needs are brought in and evicted for others. */
 	for (unsigned i = 0; i < 24; i++) {
@@ -562,6 +558,41 @@ graph_with_a_node_that_is_not_cloned_stays_whole(int type)
 		OK(w.cuStreamSynchronize(streams[i % 2]));
 	}
 	check_all();
+	OK(w.cuGraphExecDestroy(exec));
+	OK(w.cuGraphDestroy(made));
+}
+
+/* Only the kernels of its body name the buffers of their second half. */
+static void
+graph_with_a_condition_stays_whole(void)
+{
+	struct cu_node_params params = {.type = CU_NODE_CONDITIONAL};
+	struct cu_graph_node *last, *node;
+	struct cu_graph_exec *exec;
+	struct cu_graph *made;
+	struct graph graph;
+
+	row_fill(&graph);
+	graph.n = NODES / 2;
+	graph_make_flat(&graph, &made);
+	last = graph.nodes[graph.n - 1].handle;
+	OK(w.cuGraphAddNode(&node, made, &last, 1, &params));
+	last = NULL;
+	for (unsigned i = NODES / 2; i < NODES; i++) {
+		uint64_t values[3] = {buffer[i], N, 1};
+		void *pointers[3];
+		struct cu_kernel_node kernel = work_node(&w, WORK_ADD, values, pointers);
+
+		OK(w.cuGraphAddKernelNode_v2(&last, **(struct cu_graph ***)&params.room[2],
+					     &last, last != NULL, &kernel));
+	}
+	OK(w.cuGraphInstantiate(&exec, made, NULL, NULL, 0));
+	for (unsigned i = 0; i < 4; i++) {
+		CHECK(launch(exec, &graph, streams[i % 2]) == 1);
+		for (unsigned k = NODES / 2; k < NODES; k++)
+			expected[k]++;
+		check_all();
+	}
 	OK(w.cuGraphExecDestroy(exec));
 	OK(w.cuGraphDestroy(made));
 }
@@ -668,8 +699,8 @@ main(void)
 	small_graph_is_launched_as_it_is();
 	large_graph_inside_of_one_is_cut();
 	graph_inside_of_one_is_exchanged();
-	graph_with_a_node_that_is_not_cloned_stays_whole(CU_NODE_MEM_ALLOC);
-	graph_with_a_node_that_is_not_cloned_stays_whole(CU_NODE_CONDITIONAL);
+	graph_with_a_memory_node_stays_whole();
+	graph_with_a_condition_stays_whole();
 	driver_that_fails_at_a_piece_runs_the_whole();
 	launches_on_two_streams_follow_each_other();
 	random_graphs_do_as_a_whole_would();

@@ -19,6 +19,8 @@
 #define OWN      20u /* buffers of a thread: 10 MiB, and a graph of more than 8 is cut */
 #define LAUNCHES 6u
 #define PIECES   (BUFFERS / 2) /* one has a sixteenth of the device */
+/* Of half a graph that is cut though the device holds it: a launch need not wait for kernels. */
+#define HALF     12u
 
 static struct work w;
 static uint64_t buffer[BUFFERS], expected[BUFFERS];
@@ -71,11 +73,10 @@ check_all(void)
 		work_expect(&w, buffer[i], N, expected[i]);
 }
 
-/* The same, of all buffers. */
 static void
-all_added(uint64_t v)
+added(unsigned n, uint64_t v)
 {
-	for (unsigned i = 0; i < BUFFERS; i++)
+	for (unsigned i = 0; i < n; i++)
 		expected[i] += v;
 }
 
@@ -115,24 +116,24 @@ others_wait_for_a_graphs_record(void)
 	OK(w.cuEventCreate(&event[1], 0));
 	OK(w.cuGraphCreate(&graph, 0));
 	last = gate_add(graph, NULL, buffer[0]);
-	last = row_add(graph, last, buffer, BUFFERS / 2, 3, NULL);
+	last = row_add(graph, last, buffer, HALF, 3, NULL);
 	OK(w.cuGraphAddEventRecordNode(&record, graph, &last, 1, event[0]));
 	OK(w.cuGraphAddEmptyNode(&last, graph, &record, 1));
-	row_add(graph, last, buffer + BUFFERS / 2, BUFFERS / 2, 3, NULL);
+	row_add(graph, last, buffer + HALF, HALF, 3, NULL);
 	OK(w.cuGraphInstantiate(&exec, graph, NULL, NULL, 0));
 	for (unsigned i = 0; i < 4; i++) {
 		if (i)
 			OK(w.cuGraphExecEventRecordNodeSetEvent(exec, record, event[i % 2]));
 		*gate = 0;
 		CHECK(!pthread_create(&opener, NULL, gate_open, NULL));
-		CHECK(launch(exec, streams[0]) >= PIECES);
+		CHECK(launch(exec, streams[0]) >= HALF);
 		OK(w.cuStreamWaitEvent(streams[1], event[i % 2], 0));
-		work_launch(&w, WORK_COPY, streams[1], seen, N, buffer[BUFFERS / 2 - 1]);
+		work_launch(&w, WORK_COPY, streams[1], seen, N, buffer[HALF - 1]);
 		CHECK(!pthread_join(opener, NULL));
-		all_added(3);
+		added(2 * HALF, 3);
 		expected[0]++;
 		OK(w.cuStreamSynchronize(streams[1]));
-		work_expect(&w, seen, N, expected[BUFFERS / 2 - 1]);
+		work_expect(&w, seen, N, expected[HALF - 1]);
 		check_all();
 	}
 	OK(w.cuGraphExecDestroy(exec));
@@ -156,9 +157,9 @@ graph_waits_for_the_record_of_others(void)
 	OK(w.cuEventCreate(&event[0], 0));
 	OK(w.cuEventCreate(&event[1], 0));
 	OK(w.cuGraphCreate(&graph, 0));
-	last = row_add(graph, NULL, buffer, BUFFERS / 2, 2, NULL);
+	last = row_add(graph, NULL, buffer, HALF, 2, NULL);
 	OK(w.cuGraphAddEventWaitNode(&wait, graph, &last, 1, event[0]));
-	last = row_add(graph, wait, buffer + BUFFERS / 2, BUFFERS / 2, 2, NULL);
+	last = row_add(graph, wait, buffer + HALF, HALF, 2, NULL);
 	copy_add(graph, last, seen, others);
 	OK(w.cuGraphInstantiate(&exec, graph, NULL, NULL, 0));
 	for (unsigned i = 0; i < 4; i++) {
@@ -168,9 +169,9 @@ graph_waits_for_the_record_of_others(void)
 		work_launch(&w, WORK_GATE, streams[1], others, N, (uintptr_t)gate);
 		OK(w.cuEventRecord(event[i % 2], streams[1]));
 		CHECK(!pthread_create(&opener, NULL, gate_open, NULL));
-		CHECK(launch(exec, streams[0]) >= PIECES);
+		CHECK(launch(exec, streams[0]) >= HALF);
 		CHECK(!pthread_join(opener, NULL));
-		all_added(2);
+		added(2 * HALF, 2);
 		check_all();
 		work_expect(&w, seen, N, i + 1);
 	}
@@ -207,7 +208,7 @@ graph_writes_and_awaits_words(void)
 		if (i)
 			OK(w.cuGraphExecBatchMemOpNodeSetParams(exec, first, &writes));
 		CHECK(launch(exec, streams[i % 2]) >= PIECES);
-		all_added(1);
+		added(BUFFERS, 1);
 		check_all();
 		work_expect(&w, words, 1, 7 + i);
 	}
