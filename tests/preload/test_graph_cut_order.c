@@ -111,6 +111,7 @@ others_wait_for_a_graphs_record(void)
 	struct cu_event *event[2];
 	struct cu_graph *graph;
 	pthread_t opener;
+	float ms;
 
 	OK(w.cuEventCreate(&event[0], 0));
 	OK(w.cuEventCreate(&event[1], 0));
@@ -134,6 +135,7 @@ others_wait_for_a_graphs_record(void)
 		expected[0]++;
 		OK(w.cuStreamSynchronize(streams[1]));
 		work_expect(&w, seen, N, expected[HALF - 1]);
+		OK(w.cuEventElapsedTime(&ms, event[i % 2], event[i % 2])); /* it was recorded */
 		check_all();
 	}
 	OK(w.cuGraphExecDestroy(exec));

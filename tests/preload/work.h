@@ -58,7 +58,7 @@ int cuGraphAddChildGraphNode(struct cu_graph_node **out, struct cu_graph *graph,
 #define WORK_CALLS(C) \
 	C(cuCtxSetCurrent) C(cuCtxSynchronize) C(cuDevicePrimaryCtxRelease_v2) \
 	C(cuDevicePrimaryCtxReset_v2) C(cuDevicePrimaryCtxRetain) C(cuEventCreate) \
-	C(cuEventDestroy_v2) C(cuEventRecord) C(cuEventSynchronize) \
+	C(cuEventDestroy_v2) C(cuEventElapsedTime) C(cuEventRecord) C(cuEventSynchronize) \
 	C(cuGraphAddBatchMemOpNode) C(cuGraphAddChildGraphNode) C(cuGraphAddEmptyNode) \
 	C(cuGraphAddEventRecordNode) C(cuGraphAddEventWaitNode) \
 	C(cuGraphAddKernelNode_v2) C(cuGraphAddMemAllocNode) C(cuGraphAddMemcpyNode) C(cuGraphAddMemsetNode) \
