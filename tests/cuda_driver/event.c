@@ -130,7 +130,7 @@ cuEventRecord(struct cu_event *handle, struct cu_stream *stream_handle)
 			       (void *)stream_handle);
 	}
 	if (stream->capture) { /* where the capture is now: no node */
-		event->captured = capture_number(stream);
+		capture_record(stream, event);
 		pthread_mutex_unlock(&the.lock);
 		return CU_SUCCESS;
 	}

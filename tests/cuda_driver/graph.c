@@ -12,9 +12,9 @@
  *   stream, and waits for or queries of the captured stream, its kind or its context.
  * - A refused call also spoils the capture: ending it gives no graph.
  *
- * Left out: captures of several streams. A wait for an event of a captured stream is refused,
- * while a driver would capture it, too. api_graph.c has graphs made of nodes, nested ones, and
- * changed ones.
+ * A stream that waits for an event of a capture joins it. At the end of the capture the stream that
+ * it was begun on must have waited for all that the others did. api_graph.c has graphs made of
+ * nodes, nested ones, and changed ones.
  *
  * Threads: any; the.lock.
  */
@@ -25,12 +25,16 @@
 #include "preload/api/api_stream.h"
 
 #define INSIDE_MAX  16u /* graphs inside of each other */
+#define JOINED_MAX  8u
+#define LEFT_MAX    256u /* nodes to look at, in a search */
 /* Taken, and nothing: to free at a launch; no kernel here launches a graph; priorities. */
 #define FLAGS_TAKEN (1u | 4u | 8u)
 
 struct capture {
-	struct capture *next; /* the.captures */
-	struct stream *stream;
+	struct capture *next;  /* the.captures */
+	struct stream *stream; /* that it was begun on */
+	struct stream *joined[JOINED_MAX];
+	size_t n_joined;
 	uint64_t number;
 	const void *thread; /* that began it: address of its mark */
 	int mode, invalid;
@@ -139,13 +143,50 @@ capture_spoil_event(const struct event *event, enum call call)
 		       "%s: the event was recorded into a capture", call_name(call));
 }
 
+void
+capture_record(struct stream *stream, struct event *event)
+{
+	event->captured = stream->capture->number;
+	event->front = stream->front;
+}
+
+/* 0, or the event's capture is over, or takes no more. */
+static int
+capture_join(struct stream *stream, const struct event *event)
+{
+	struct capture *capture = the.captures;
+
+	while (capture && capture->number != event->captured)
+		capture = capture->next;
+	if (!capture || capture->invalid || stream == stream->context->legacy ||
+	    capture->n_joined == JOINED_MAX)
+		return -1;
+	capture->joined[capture->n_joined++] = stream;
+	stream->capture = capture;
+	stream->front.n = 0;
+	return 0;
+}
+
 int
 capture_wait(struct stream *stream, const struct event *event, enum call call)
 {
 	if (stream->capture && event->captured != stream->capture->number)
 		return capture_spoil(stream, CU_ERROR_STREAM_CAPTURE_ISOLATION,
 				     call, "a captured stream waits for an event outside of it");
-	return !stream->capture && event->captured ? capture_spoil_event(event, call) : 0;
+	if (!stream->capture && capture_join(stream, event))
+		return capture_spoil_event(event, call);
+	for (size_t i = 0; i < event->front.n; i++) {
+		size_t k = 0;
+
+		while (k < stream->front.n && stream->front.op[k] != event->front.op[i])
+			k++;
+		if (k == FRONT_MAX)
+			return capture_spoil(stream, CU_ERROR_OUT_OF_MEMORY, call,
+					     "waits for more than the stand-in counts");
+		if (k == stream->front.n)
+			stream->front.op[stream->front.n++] = event->front.op[i];
+	}
+	return 0;
 }
 
 int
@@ -157,16 +198,13 @@ capture_add(struct stream *stream, struct op *op)
 		op_free(op);
 		return CU_ERROR_STREAM_CAPTURE_INVALIDATED;
 	}
+	op_put_behind(op, stream->front.op, stream->front.n);
+	stream->front.op[0] = op;
+	stream->front.n = 1;
 	*capture->tail = op;
 	capture->tail = &op->next;
 	capture->n_ops++;
 	return CU_SUCCESS;
-}
-
-uint64_t
-capture_number(const struct stream *stream)
-{
-	return stream->capture ? stream->capture->number : 0;
 }
 
 static void
@@ -180,7 +218,7 @@ ops_free(struct op *op)
 	}
 }
 
-/* Off its stream and the list; what it holds is the caller's. */
+/* Off its streams and the list; what it holds is the caller's. */
 static void
 capture_remove(struct capture *capture)
 {
@@ -190,6 +228,8 @@ capture_remove(struct capture *capture)
 		slot = &(*slot)->next;
 	*slot = capture->next;
 	capture->stream->capture = NULL;
+	for (size_t i = 0; i < capture->n_joined; i++)
+		capture->joined[i]->capture = NULL;
 }
 
 void
@@ -217,6 +257,7 @@ capture_begin(struct stream *stream, int mode)
 	capture->next = the.captures;
 	the.captures = capture;
 	stream->capture = capture;
+	stream->front.n = 0;
 	return capture;
 }
 
@@ -303,7 +344,6 @@ capture_graph(struct capture *capture)
 	struct graph *graph = capture->into ? (struct graph *)object_find(capture->into,
 									  OBJECT_GRAPH)
 					    : NULL;
-	struct op *last = NULL;
 
 	if (!graph) {
 		graph = must_alloc(1, sizeof(*graph));
@@ -315,12 +355,43 @@ capture_graph(struct capture *capture)
 
 		capture->head = op->next;
 		op->next = NULL;
-		if (last)
-			op_put_behind(op, &last, 1);
-		last = op;
 		graph_add(graph, op);
 	}
 	return graph;
+}
+
+/* Whether op is one of those that front is behind, however far. */
+static int
+front_has(const struct front *front, const struct op *op)
+{
+	const struct op *left[LEFT_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < front->n; i++)
+		left[n++] = front->op[i];
+	while (n) {
+		const struct op *at = left[--n];
+
+		if (at == op)
+			return 1;
+		for (size_t i = 0; i < at->n_before && n < LEFT_MAX; i++)
+			left[n++] = at->before[i];
+	}
+	return 0;
+}
+
+/* Whether the stream that the capture was begun on has waited for all that the others did. */
+static int
+capture_is_joined(const struct capture *capture)
+{
+	for (size_t i = 0; i < capture->n_joined; i++) {
+		const struct front *front = &capture->joined[i]->front;
+
+		for (size_t k = 0; k < front->n; k++)
+			if (!front_has(&capture->stream->front, front->op[k]))
+				return 0;
+	}
+	return 1;
 }
 
 /* A graph that a spoilt capture was to be added to is gone with it. */
@@ -355,11 +426,16 @@ cuStreamEndCapture(struct cu_stream *handle, struct cu_graph **out)
 		   capture->thread != &thread_mark) {
 		code = violate(CU_ERROR_STREAM_CAPTURE_WRONG_THREAD,
 			       "cuStreamEndCapture: another thread began it");
-	} else if (capture->invalid) {
+	} else if (stream != capture->stream) {
+		code = capture_spoil(stream, CU_ERROR_STREAM_CAPTURE_UNMATCHED,
+				     CALL_cuStreamEndCapture,
+				     "the capture was begun on another stream");
+	} else if (capture->invalid || !capture_is_joined(capture)) {
 		*out = NULL;
+		code = capture->invalid ? CU_ERROR_STREAM_CAPTURE_INVALIDATED
+					: CU_ERROR_STREAM_CAPTURE_UNJOINED;
 		capture_graph_drop(capture);
 		capture_drop(stream);
-		code = CU_ERROR_STREAM_CAPTURE_INVALIDATED;
 	} else {
 		*out = (struct cu_graph *)capture_graph(capture)->object.id;
 		capture_remove(capture);

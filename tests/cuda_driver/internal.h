@@ -182,7 +182,7 @@ struct op {
 	cu_host_function host_function;
 	void *host_argument;
 	struct launch *launch;
-	struct graph *inside; /* OP_GRAPH: a copy of its own; OP_CONDITIONAL: its body */
+	struct graph *inside;  /* OP_GRAPH: a copy of its own; OP_CONDITIONAL: its body */
 	struct cu_graph *body; /* the handle of that body */
 	const struct op *origin; /* of a copy: what it is of */
 	struct op **before; /* in graphs that can be changed: nodes that it runs behind */
@@ -198,6 +198,13 @@ struct graph {
 	struct point last; /* of what can be launched: its last launch; no stream: none */
 };
 
+/* Work of a capture that has nothing behind it. */
+#define FRONT_MAX 16u
+struct front {
+	struct op *op[FRONT_MAX];
+	size_t n;
+};
+
 struct stream {
 	struct object object;
 	struct cu_context *context;
@@ -205,7 +212,8 @@ struct stream {
 	unsigned flags;
 	int priority;
 	struct capture *capture; /* NULL: work is run */
-	const void *owner;       /* of a per-thread stream: mark of its thread */
+	struct front front; /* of the capture: what the stream's next work is behind */
+	const void *owner;  /* of a per-thread stream: mark of its thread */
 	int refs; /* the context's or program's, the worker's, and one each point */
 	int destroyed;
 	int started;             /* has a worker */
@@ -221,7 +229,8 @@ struct event {
 	unsigned flags;
 	int refs;
 	int recorded;
-	uint64_t captured; /* number of the capture it was recorded into last; 0: none */
+	uint64_t captured;  /* number of the capture it was recorded into last; 0: none */
+	struct front front; /* there: what it stands behind */
 	struct point point;
 	uint64_t time_ns;
 };
@@ -440,7 +449,8 @@ int capture_spoil_event(const struct event *event, enum call call);
 int capture_wait(struct stream *stream, const struct event *event, enum call call);
 /* Put work into the stream's capture. Takes the operation over. 0 or a code. */
 int capture_add(struct stream *stream, struct op *op);
-uint64_t capture_number(const struct stream *stream); /* 0: not captured */
+/* An event of the stream, which is captured. */
+void capture_record(struct stream *stream, struct event *event);
 /* A copy of work in a graph, and of a graph's; what is inside of it as one more graph. */
 struct op *op_copy_of(const struct op *op);
 void sleep_ns(uint64_t ns); /* without the lock */

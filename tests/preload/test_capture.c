@@ -3,8 +3,8 @@
  * Captures under the preload library. The library's queries and work, on the captured stream or
  * beside it, do not change the capture. Each way to begin one is tried, on streams unknown
  * before, with allocations, copies and fills beside it. Memory is ample, short, or becomes short
- * meanwhile. One that an unlawful call ends half way gives the errors of the driver. Each budget is a
- * process of its own.
+ * meanwhile. One that an unlawful call ends half way gives the errors of the driver. One of several
+ * streams keeps their order. Each budget is a process of its own.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -302,6 +302,89 @@ capture_that_fails_half_way(unsigned device_mib)
 	OK(w.cuStreamDestroy_v2(stream)); /* the stand-in has seen rules broken: no end() */
 }
 
+/* Work that the first stream hands to two others, and gets back. */
+static void
+fork_and_join_capture(struct cu_stream *const stream[3], struct cu_event *const event[3],
+		      int joins)
+{
+	work_launch(&w, WORK_ADD, stream[0], buffer[0], N, 1);
+	OK(w.cuEventRecord(event[0], stream[0]));
+	for (unsigned i = 1; i < 3; i++) {
+		OK(w.cuStreamWaitEvent(stream[i], event[0], 0));
+		work_launch(&w, WORK_COPY, stream[i], buffer[i], N, buffer[0]);
+		work_launch(&w, WORK_ADD, stream[i], buffer[i], N, i);
+		OK(w.cuEventRecord(event[i], stream[i]));
+	}
+	for (unsigned i = 1; i < 3 && joins; i++)
+		OK(w.cuStreamWaitEvent(stream[0], event[i], 0));
+	work_launch(&w, WORK_COPY, stream[0], buffer[3], N, buffer[1]);
+	OK(w.cuMemcpyDtoDAsync_v2(buffer[4], buffer[2], BYTES, stream[0]));
+}
+
+/* joins: the first stream waits for the others; else the capture fails. */
+static void
+several_streams_captured(struct cu_stream *const stream[3],
+			 struct cu_event *const event[3], int joins)
+{
+	struct cu_graph_exec *exec;
+	struct cu_graph *graph = NULL;
+	size_t n = 0;
+
+	OK(w.cuStreamBeginCapture_v2(stream[0], CU_CAPTURE_MODE_GLOBAL));
+	fork_and_join_capture(stream, event, joins);
+	if (!joins) {
+		CHECK(w.cuStreamEndCapture(stream[0], &graph) ==
+		      CU_ERROR_STREAM_CAPTURE_UNJOINED);
+		CHECK(!graph);
+		return;
+	}
+	OK(w.cuStreamEndCapture(stream[0], &graph));
+	OK(w.cuGraphGetNodes(graph, NULL, &n));
+	CHECK(n == 7);
+	OK(w.cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(w.cuGraphDestroy(graph));
+	for (unsigned i = 0; i < 4; i++) {
+		OK(w.cuGraphLaunch(exec, stream[i % 3]));
+		expected[0]++;
+		expected[1] = expected[3] = expected[0] + 1;
+		expected[2] = expected[4] = expected[0] + 2;
+		OK(w.cuCtxSynchronize());
+		check_all();
+	}
+	OK(w.cuGraphExecDestroy(exec));
+}
+
+static void
+capture_of_several_streams(unsigned device_mib)
+{
+	struct cu_stream *stream[3];
+	struct cu_event *event[3];
+
+	start(device_mib);
+	for (unsigned i = 0; i < 3; i++) {
+		OK(w.cuStreamCreate(&stream[i], CU_STREAM_NONBLOCKING));
+		OK(w.cuEventCreate(&event[i], 0));
+	}
+	for (unsigned round = 0; round < 3; round++) {
+		several_streams_captured(stream, event, 1);
+		several_streams_captured(stream, event, 0);
+		OK(w.cuCtxSynchronize());
+		check_all();                       /* nothing of it ran */
+		for (unsigned i = 0; i < 3; i++) { /* none of them is captured any more */
+			work_launch(&w, WORK_ADD, stream[i], buffer[i], N, 3);
+			expected[i] += 3;
+		}
+		work_beside();
+		OK(w.cuCtxSynchronize());
+		check_all();
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		OK(w.cuEventDestroy_v2(event[i]));
+		OK(w.cuStreamDestroy_v2(stream[i]));
+	}
+	end();
+}
+
 /* In a process of its own. Its exit status. */
 static int
 process(void (*test)(unsigned), unsigned device_mib)
@@ -333,5 +416,8 @@ main(void)
 	failed |= process(pressure_that_comes_in_a_capture, 20);
 	failed |= process(capture_that_fails_half_way, 96);
 	failed |= process(capture_that_fails_half_way, 8);
+	failed |= process(capture_of_several_streams, 96);
+	failed |= process(capture_of_several_streams, 24);
+	failed |= process(capture_of_several_streams, 8);
 	return failed != 0;
 }
