@@ -61,7 +61,10 @@ static uint64_t clock_now;
 bool
 pl_block_has_parts(const struct pl_block *block)
 {
-	return block->bytes > atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE;
+	/* Another thread may be freeing a block that the learner expects: it has no bytes then. */
+	uint64_t bytes = __atomic_load_n(&block->bytes, __ATOMIC_RELAXED);
+
+	return bytes > atomic_load(&block->gpu->device_budget) / PL_LARGE_SHARE;
 }
 
 /* Make the list that of a block which has none: what the block before it at that place had, or nothing. */
