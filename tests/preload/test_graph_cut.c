@@ -569,7 +569,7 @@ graph_with_a_condition_stays_whole(void)
 	struct cu_node_params params = {.type = CU_NODE_CONDITIONAL};
 	struct cu_graph_node *last, *node;
 	struct cu_graph_exec *exec;
-	struct cu_graph *made;
+	struct cu_graph *made, **body;
 	struct graph graph;
 
 	row_fill(&graph);
@@ -577,14 +577,14 @@ graph_with_a_condition_stays_whole(void)
 	graph_make_flat(&graph, &made);
 	last = graph.nodes[graph.n - 1].handle;
 	OK(w.cuGraphAddNode(&node, made, &last, 1, &params));
+	memcpy(&body, &params.room[2], sizeof(body)); /* where the driver tells it */
 	last = NULL;
 	for (unsigned i = NODES / 2; i < NODES; i++) {
 		uint64_t values[3] = {buffer[i], N, 1};
 		void *pointers[3];
 		struct cu_kernel_node kernel = work_node(&w, WORK_ADD, values, pointers);
 
-		OK(w.cuGraphAddKernelNode_v2(&last, **(struct cu_graph ***)&params.room[2],
-					     &last, last != NULL, &kernel));
+		OK(w.cuGraphAddKernelNode_v2(&last, *body, &last, last != NULL, &kernel));
 	}
 	OK(w.cuGraphInstantiate(&exec, made, NULL, NULL, 0));
 	for (unsigned i = 0; i < 4; i++) {
@@ -628,17 +628,6 @@ driver_that_fails_at_a_piece_runs_the_whole(void)
 
 static uint64_t *gate;
 
-static void *
-gate_open(void *arg)
-{
-	struct timespec moment = {.tv_nsec = 50000000};
-
-	(void)arg;
-	nanosleep(&moment, NULL);
-	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
-	return NULL;
-}
-
 /* The first launch stands in its middle while the second is called: which then begins behind it. */
 static void
 launches_on_two_streams_follow_each_other(void)
@@ -668,7 +657,7 @@ launches_on_two_streams_follow_each_other(void)
 		OK(w.cuGraphAddNode(&last, made, &last, i > 0, &params));
 	}
 	OK(w.cuGraphInstantiate(&exec, made, NULL, NULL, 0));
-	CHECK(!pthread_create(&opener, NULL, gate_open, NULL));
+	CHECK(!pthread_create(&opener, NULL, work_gate_open, gate));
 	CHECK(launch(exec, &graph, streams[0]) > 4);
 	CHECK(launch(exec, &graph, streams[1]) > 4);
 	CHECK(!pthread_join(opener, NULL));

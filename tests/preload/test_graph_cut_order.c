@@ -6,7 +6,6 @@
  * graphs hold its addresses. Each graph uses more than the device has.
  */
 #include <pthread.h>
-#include <time.h>
 
 #include "work.h"
 
@@ -90,17 +89,6 @@ launch(struct cu_graph_exec *exec, struct cu_stream *stream)
 	return w.standin->calls("cuGraphLaunch") - before;
 }
 
-static void *
-gate_open(void *arg)
-{
-	struct timespec moment = {.tv_nsec = 50000000};
-
-	(void)arg;
-	nanosleep(&moment, NULL);
-	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
-	return NULL;
-}
-
 /* Whoever waits for the event sees what the graph did before its node, whichever event the node has by now. */
 static void
 others_wait_for_a_graphs_record(void)
@@ -126,7 +114,7 @@ others_wait_for_a_graphs_record(void)
 		if (i)
 			OK(w.cuGraphExecEventRecordNodeSetEvent(exec, record, event[i % 2]));
 		*gate = 0;
-		CHECK(!pthread_create(&opener, NULL, gate_open, NULL));
+		CHECK(!pthread_create(&opener, NULL, work_gate_open, gate));
 		CHECK(launch(exec, streams[0]) >= HALF);
 		OK(w.cuStreamWaitEvent(streams[1], event[i % 2], 0));
 		work_launch(&w, WORK_COPY, streams[1], seen, N, buffer[HALF - 1]);
@@ -170,7 +158,7 @@ graph_waits_for_the_record_of_others(void)
 		*gate = 0;
 		work_launch(&w, WORK_GATE, streams[1], others, N, (uintptr_t)gate);
 		OK(w.cuEventRecord(event[i % 2], streams[1]));
-		CHECK(!pthread_create(&opener, NULL, gate_open, NULL));
+		CHECK(!pthread_create(&opener, NULL, work_gate_open, gate));
 		CHECK(launch(exec, streams[0]) >= HALF);
 		CHECK(!pthread_join(opener, NULL));
 		added(2 * HALF, 2);

@@ -133,6 +133,8 @@ void work_end(const struct work *w);
 
 void work_launch(const struct work *w, enum work_kernel kernel, struct cu_stream *stream,
 		 uint64_t p, uint64_t n, uint64_t v);
+/* Open the gate of WORK_GATE at arg, a word, in a moment: a thread's function. */
+void *work_gate_open(void *arg);
 /* Parameters of a kernel's node; they point into values. */
 struct cu_kernel_node work_node(const struct work *w, enum work_kernel kernel,
 				uint64_t values[3], void *params[3]);
