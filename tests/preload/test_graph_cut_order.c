@@ -3,7 +3,7 @@
  * Graphs in pieces and the work of others, under the preload library. Nodes that order them are
  * between those that use data: records of events, waits for them, words, and empty nodes. Threads
  * launch and change graphs of their own at once. A pool is trimmed, grown, and freed in part, while
- * graphs hold its addresses. Each graph uses more than the device has.
+ * graphs hold its addresses. Each graph uses more than half of the device, so it is cut.
  */
 #include <pthread.h>
 
@@ -18,7 +18,7 @@
 #define OWN      20u /* buffers of a thread: 10 MiB, and a graph of more than 8 is cut */
 #define LAUNCHES 6u
 #define PIECES   (BUFFERS / 2) /* one has a sixteenth of the device */
-/* Of half a graph that is cut though the device holds it: a launch need not wait for kernels. */
+/* Of half a graph that is cut though the device holds it. */
 #define HALF     12u
 
 static struct work w;
@@ -26,32 +26,40 @@ static uint64_t buffer[BUFFERS], expected[BUFFERS];
 static struct cu_stream *streams[2];
 static uint64_t *gate; /* pinned */
 
+/* A kernel over a buffer, behind last. Returns its node. */
+static struct cu_graph_node *
+kernel_add(struct cu_graph *graph, struct cu_graph_node *last, enum work_kernel kernel,
+	   uint64_t p, uint64_t v)
+{
+	uint64_t values[3] = {p, N, v};
+	void *params[3];
+	struct cu_kernel_node node = work_node(&w, kernel, values, params);
+
+	OK(w.cuGraphAddKernelNode_v2(&last, graph, &last, last != NULL, &node));
+	return last;
+}
+
+/* Have a node of an executable graph add v to p. */
+static void
+kernel_set(struct cu_graph_exec *exec, struct cu_graph_node *handle, uint64_t p, uint64_t v)
+{
+	uint64_t values[3] = {p, N, v};
+	void *params[3];
+	struct cu_kernel_node node = work_node(&w, WORK_ADD, values, params);
+
+	OK(w.cuGraphExecKernelNodeSetParams_v2(exec, handle, &node));
+}
+
 /* Add v to n buffers, each behind the one before. Returns the last node. */
 static struct cu_graph_node *
 row_add(struct cu_graph *graph, struct cu_graph_node *last, const uint64_t *p, unsigned n,
 	uint64_t v, struct cu_graph_node **nodes)
 {
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t values[3] = {p[i], N, v};
-		void *params[3];
-		struct cu_kernel_node node = work_node(&w, WORK_ADD, values, params);
-
-		OK(w.cuGraphAddKernelNode_v2(&last, graph, &last, last != NULL, &node));
+		last = kernel_add(graph, last, WORK_ADD, p[i], v);
 		if (nodes)
 			nodes[i] = last;
 	}
-	return last;
-}
-
-/* A kernel that adds 1 to a buffer once the gate is open. */
-static struct cu_graph_node *
-gate_add(struct cu_graph *graph, struct cu_graph_node *last, uint64_t p)
-{
-	uint64_t values[3] = {p, N, (uintptr_t)gate};
-	void *params[3];
-	struct cu_kernel_node node = work_node(&w, WORK_GATE, values, params);
-
-	OK(w.cuGraphAddKernelNode_v2(&last, graph, &last, last != NULL, &node));
 	return last;
 }
 
@@ -104,7 +112,7 @@ others_wait_for_a_graphs_record(void)
 	OK(w.cuEventCreate(&event[0], 0));
 	OK(w.cuEventCreate(&event[1], 0));
 	OK(w.cuGraphCreate(&graph, 0));
-	last = gate_add(graph, NULL, buffer[0]);
+	last = kernel_add(graph, NULL, WORK_GATE, buffer[0], (uintptr_t)gate);
 	last = row_add(graph, last, buffer, HALF, 3, NULL);
 	OK(w.cuGraphAddEventRecordNode(&record, graph, &last, 1, event[0]));
 	OK(w.cuGraphAddEmptyNode(&last, graph, &record, 1));
@@ -229,14 +237,9 @@ thread_run(void *arg)
 	for (unsigned k = 0; k < LAUNCHES; k++) {
 		OK(w.cuGraphLaunch(exec, stream));
 		sum += k + 1;
-		for (unsigned i = 0; i < OWN;
-		     i++) { /* while it runs: the next launch adds another number */
-			uint64_t values[3] = {own[i], N, k + 2};
-			void *params[3];
-			struct cu_kernel_node node = work_node(&w, WORK_ADD, values, params);
-
-			OK(w.cuGraphExecKernelNodeSetParams_v2(exec, nodes[i], &node));
-		}
+		/* While it runs: the next launch adds another number. */
+		for (unsigned i = 0; i < OWN; i++)
+			kernel_set(exec, nodes[i], own[i], k + 2);
 	}
 	OK(w.cuGraphExecDestroy(exec)); /* while it runs */
 	OK(w.cuStreamSynchronize(stream));
@@ -308,11 +311,7 @@ pool_changes_while_a_graph_holds_its_addresses(void)
 	OK(w.cuStreamSynchronize(streams[0]));
 	OK(w.cuMemPoolTrimTo(pool, 0));
 	for (unsigned i = 0; i < BUFFERS / 2; i++) {
-		uint64_t values[3] = {buffer[i], N, 1};
-		void *params[3];
-		struct cu_kernel_node node = work_node(&w, WORK_ADD, values, params);
-
-		OK(w.cuGraphExecKernelNodeSetParams_v2(exec, nodes[i], &node));
+		kernel_set(exec, nodes[i], buffer[i], 1);
 		expected[i] += 2;
 	}
 	CHECK(launch(exec, streams[0]) >= PIECES);
