@@ -523,7 +523,7 @@ void *kernel_ptr(const struct sl_standin_block *block, uint64_t addr, size_t byt
 		 int access);
 void kernel_drop(const struct sl_standin_block *block, uint64_t addr, size_t bytes);
 void kernel_pause(const struct sl_standin_block *block);
-/* the.lock: what all kernels so far would have waited for the link. */
+/* the.lock: what all kernels so far would have waited for the link, which has a rate. */
 uint64_t link_ns(void);
 
 #endif

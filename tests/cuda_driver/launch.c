@@ -233,9 +233,7 @@ link_note(uint64_t addr, size_t bytes)
 uint64_t
 link_ns(void)
 {
-	uint64_t rate = the.settings.link_bytes_per_s;
-
-	return rate ? (uint64_t)((double)the.reached / (double)rate * 1e9) : 0;
+	return (uint64_t)((double)the.reached / (double)the.settings.link_bytes_per_s * 1e9);
 }
 
 void *

@@ -254,7 +254,8 @@ op_run(struct stream *stream, struct op *op)
 		return 0;
 	case OP_RECORD:
 		if (op->event->point.stream == stream && op->event->point.seq == op->seq)
-			op->event->time_ns = now_ns() + link_ns();
+			op->event->time_ns = the.settings.link_bytes_per_s ? link_ns()
+									   : now_ns();
 		return 0;
 	case OP_GRAPH:
 	case OP_EMPTY:

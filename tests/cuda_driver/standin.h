@@ -43,7 +43,8 @@
  *   CUDA_STANDIN_LATE_US         queued work runs late: when it is awaited, at most so late (0)
  *   CUDA_STANDIN_COPY_BYTES_PER_S   rate of copies at most (unlimited)
  *   CUDA_STANDIN_LINK_BYTES_PER_S   rate at which kernels reach host memory: the times of events tell
- *                                it, and nobody waits for it (unlimited)
+ *                                it, nobody waits for it, and all else takes no time. So they are
+ *                                the same however busy the machine is (unset: the real times)
  *   CUDA_STANDIN_PIN_BYTES_PER_S    rate at which host memory is pinned at most (unlimited)
  *   CUDA_STANDIN_STRICT          set: violations or leaks end the process with 97 at exit
  *   CUDA_STANDIN_QUIET           set: leaks at exit are not printed

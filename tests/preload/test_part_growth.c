@@ -89,7 +89,6 @@ int
 main(void)
 {
 	scenario_open();
-	/* Slow enough that no busy machine counts: 2 s for each MiB. */
 	CHECK(!setenv("CUDA_STANDIN_LINK_BYTES_PER_S", "512K", 1));
 	if (scenario("pool", program_run, "arguments=trust") != 77)
 		scenario_expect("pool", "counters", "parts_grown", 1, UINT64_MAX);
