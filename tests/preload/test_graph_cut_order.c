@@ -6,6 +6,8 @@
  * graphs hold its addresses. Each graph uses more than half of the device, so it is cut.
  */
 #include <pthread.h>
+#include <string.h>
+#include <time.h>
 
 #include "work.h"
 
@@ -181,38 +183,66 @@ graph_waits_for_the_record_of_others(void)
 	OK(w.cuMemFree_v2(seen));
 }
 
-/* A graph writes a word, of device memory, behind one half of its work, and awaits another before the other half. */
+/* What the host has ready behind the gate: in pinned memory, each element the launch's number. */
+static uint64_t *ready;
+
+/* In a moment, make it ready, and then open the gate. */
+static void *
+ready_make(void *arg)
+{
+	const struct timespec moment = {.tv_nsec = 50000000};
+
+	nanosleep(&moment, NULL);
+	for (uint64_t i = 0; i < N; i++)
+		ready[i] = (uintptr_t)arg;
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/*
+ * A graph writes a word, of device memory, behind one half of its work. Before the other half it awaits one that
+ * the host writes, and copies what the host has ready by then.
+ */
 static void
 graph_writes_and_awaits_words(void)
 {
-	uint64_t words = work_alloc(&w, 2, 0);
-	struct cu_memop write = {.type = CU_MEMOP_WRITE_64, .addr = words, .value = 7};
-	struct cu_memop await = {.type = CU_MEMOP_WAIT_64, .addr = words + 8, .value = 1};
+	uint64_t word = work_alloc(&w, 1, 0), copied = work_alloc(&w, N, 0);
+	struct cu_memop write = {.type = CU_MEMOP_WRITE_64, .addr = word, .value = 7};
+	struct cu_memop await = {.type = CU_MEMOP_WAIT_64, .addr = (uintptr_t)gate, .value = 1};
 	const struct cu_batch_node writes = {.context = w.context, .n = 1, .ops = &write};
 	const struct cu_batch_node awaits = {.context = w.context, .n = 1, .ops = &await};
 	struct cu_graph_node *last, *first;
 	struct cu_graph_exec *exec;
 	struct cu_graph *graph;
+	pthread_t opener;
 
+	OK(w.cuMemHostAlloc((void **)&ready, BYTES, 0));
 	OK(w.cuGraphCreate(&graph, 0));
 	last = row_add(graph, NULL, buffer, BUFFERS / 2, 1, NULL);
 	OK(w.cuGraphAddBatchMemOpNode(&first, graph, &last, 1, &writes));
 	OK(w.cuGraphAddBatchMemOpNode(&last, graph, &first, 1, &awaits));
+	last = kernel_add(graph, last, WORK_COPY, copied, (uintptr_t)ready);
 	row_add(graph, last, buffer + BUFFERS / 2, BUFFERS / 2, 1, NULL);
 	OK(w.cuGraphInstantiate(&exec, graph, NULL, NULL, 0));
-	for (unsigned i = 0; i < 3; i++) {
-		work_write(&w, words, 2, i + 1);
+	for (uintptr_t i = 0; i < 3; i++) {
+		memset(ready, 0, BYTES);
+		*gate = 0;
 		write.value = 7 + i;
 		if (i)
 			OK(w.cuGraphExecBatchMemOpNodeSetParams(exec, first, &writes));
+		CHECK(!pthread_create(&opener, NULL, ready_make, (void *)(i + 1)));
 		CHECK(launch(exec, streams[i % 2]) >= PIECES);
 		added(BUFFERS, 1);
 		check_all();
-		work_expect(&w, words, 1, 7 + i);
+		CHECK(!pthread_join(opener, NULL));
+		work_expect(&w, word, 1, 7 + i);
+		work_expect(&w, copied, N, i + 1);
 	}
 	OK(w.cuGraphExecDestroy(exec));
 	OK(w.cuGraphDestroy(graph));
-	OK(w.cuMemFree_v2(words));
+	OK(w.cuMemFreeHost(ready));
+	OK(w.cuMemFree_v2(copied));
+	OK(w.cuMemFree_v2(word));
 }
 
 /* ---- threads ---- */
