@@ -2,9 +2,9 @@
 /*
  * Parts of a large block, under the preload library: a program keeps its data in one block of more
  * than the device's memory. Kernels that use the part at their address, kernels that go far beyond
- * it, and addresses that never come again all give the right words. A new block is a workspace: its
- * kernels have all of it on the device, in one part or in two. Parts of a block that is made anew each
- * time are those of the time before.
+ * it, addresses that never come again, and arguments whose meaning changes all give the right words.
+ * A new block is a workspace: its kernels have all of it on the device, in one part or in two. Parts of
+ * a block that is made anew each time are those of the time before.
  */
 #include "work.h"
 
@@ -44,6 +44,22 @@ round_run(unsigned round)
 	/* A place that moves: one element, added to and taken back. */
 	work_launch(&w, WORK_ADD, NULL, part_at(3) + (round + 1) * 512, 1, 1);
 	work_launch(&w, WORK_ADD, NULL, part_at(3) + (round + 1) * 512, 1, UINT64_MAX);
+}
+
+/* The number to add is an address in the block, of another part each time; what was copied from is copied to. */
+static void
+arguments_change_their_meaning(void)
+{
+	for (unsigned round = 0; round < 4; round++) {
+		for (unsigned i = 0; i < PARTS; i++) {
+			unsigned other = (i + 7 * round + 1) % PARTS;
+			unsigned to = round % 2 ? i : other, from = round % 2 ? other : i;
+
+			parts_add(i, 1, part_at((i * 11 + round) % PARTS));
+			work_launch(&w, WORK_COPY, NULL, part_at(to), N, part_at(from));
+			expected[to] = expected[from];
+		}
+	}
 }
 
 /* One kernel writes it, the next ones read and write it. Other data are used in between. */
@@ -128,6 +144,7 @@ main(void)
 		expected[i] = 7;
 	for (unsigned round = 0; round < ROUNDS; round++)
 		round_run(round);
+	arguments_change_their_meaning();
 	OK(w.cuCtxSynchronize());
 	for (unsigned i = 0; i < PARTS; i++)
 		work_expect(&w, part_at(i), N, expected[i]);
