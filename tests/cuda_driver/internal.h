@@ -7,7 +7,8 @@
  *   shared.c  devices that several processes share
  *   host.c    pinned memory
  *   stream.c  queues and their threads; op.c the work they run; copy.c, event.c their calls
- *   module.c  modules; launch.c launches and the blocks of kernels; graph.c captures and graphs
+ *   module.c  modules; own_kernels.c the library's kernels; launch.c launches and the blocks of
+ *             kernels; graph.c captures and graphs
  *
  * One lock, the.lock, protects everything but the counters. It is not held while work runs
  * (copies, kernels, host functions). Running work holds mappings by their use count. the.done is
@@ -496,6 +497,8 @@ int conditional_op(struct cu_node_params *params, struct op **out);
 /* ---- module.c ---- */
 
 void kernel_register(const struct sl_standin_kernel *kernel);
+/* own_kernels.c. NULL: the library has none of that name. */
+const struct sl_standin_kernel *own_kernel_find(const char *name);
 /* the.lock: */
 void context_modules_free(struct cu_context *context);
 /* Without the lock. The kernel of a function; NULL with a violation when there is none. */

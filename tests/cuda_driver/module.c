@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec_twin.h"
-#include "device/cuda/codec_kernels.h"
-#include "hash_twin.h"
 #include "internal.h"
 
 #define KERNELS_MAX 512
@@ -61,62 +58,13 @@ kernel_register(const struct sl_standin_kernel *kernel)
 	pthread_mutex_unlock(&the.lock);
 }
 
-static void
-chunk_hash(const struct sl_standin_block *block, void *const *params)
-{
-	hash_twin(block, params, kernel_ptr);
-}
-
-static void
-codec_put(const struct sl_standin_block *block, void *const *params)
-{
-	codec_twin_put(block, params, kernel_ptr);
-}
-
-static void
-codec_plan(const struct sl_standin_block *block, void *const *params)
-{
-	codec_twin_plan(block, params, kernel_ptr);
-}
-
-static void
-codec_write(const struct sl_standin_block *block, void *const *params)
-{
-	codec_twin_write(block, params, kernel_ptr);
-}
-
-static void
-codec_drain(const struct sl_standin_block *block, void *const *params)
-{
-	codec_twin_drain(block, params, kernel_ptr);
-}
-
-static void
-codec_decode(const struct sl_standin_block *block, void *const *params)
-{
-	codec_twin_decode(block, params, kernel_ptr);
-}
-
-/* The library's own: known to all programs. */
-static const struct sl_standin_kernel own_kernels[] = {
-	{SL_CUDA_HASH_KERNEL, chunk_hash, SL_CUDA_HASH_PARAMS, {8, 8, 8, 8, 8, 8, 8}},
-	{SL_CODEC_JOB_KERNEL, codec_put, 2, {sizeof(struct sl_codec_job), 8}},
-	{SL_CODEC_PLAN_KERNEL, codec_plan, 1, {8}},
-	{SL_CODEC_WRITE_KERNEL, codec_write, 1, {8}},
-	{SL_CODEC_DRAIN_KERNEL, codec_drain, 1, {8}},
-	{SL_CODEC_DECODE_KERNEL, codec_decode, 1, {8}},
-};
-
 static const struct sl_standin_kernel *
 kernel_find(const char *name)
 {
 	for (size_t i = n_kernels; i-- > 0;)
 		if (!strcmp(kernels[i]->name, name))
 			return kernels[i];
-	for (size_t i = 0; i < sizeof(own_kernels) / sizeof(*own_kernels); i++)
-		if (!strcmp(own_kernels[i].name, name))
-			return &own_kernels[i];
-	return NULL;
+	return own_kernel_find(name);
 }
 
 /* ---- modules ---- */
