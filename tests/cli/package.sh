@@ -27,7 +27,7 @@ program_runs()
 	ln "$driver" standin.so && cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
 	"$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "$driver" \
 		"-Wl,-rpath,$(dirname "$driver")" -o oversubscribed || exit 1
-	"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+	"$CC" -O3 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
 	SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so TMPDIR=$PWD \
 		CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M "$1" run --device-memory 64M \

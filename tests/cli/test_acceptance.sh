@@ -34,7 +34,7 @@ exec $CC -I"$PWD/include" "\${words[@]}"
 END
 chmod +x toolkit/nvcc
 ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
-"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+"$CC" -O3 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 	"$SLUICE_SOURCE_DIR/tests/cli/driver_twin.c" -o twin.so || exit 1
 export PATH=$PWD/toolkit:$PATH SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so TMPDIR=$PWD
 export LD_LIBRARY_PATH=$(dirname "$driver")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

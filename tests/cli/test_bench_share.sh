@@ -21,7 +21,7 @@ ln "$driver" standin.so || exit 1 # the library would see where a symbolic link 
 	"$CC" -O1 -I. -x c "$SLUICE_SOURCE_DIR/bench/programs/launches.cu" -x none "$driver" -pthread \
 		"-Wl,-rpath,$(dirname "$driver")" -o launches || exit 1
 for name in share_steps launches; do
-	"$CC" -O1 -D_GNU_SOURCE "-DTWIN_PROGRAM=\"$name\"" -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+	"$CC" -O3 -D_GNU_SOURCE "-DTWIN_PROGRAM=\"$name\"" -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o "twin-$name.so" || exit 1
 done
 export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so TMPDIR=$PWD

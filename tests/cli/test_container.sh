@@ -16,7 +16,7 @@ cp "$SLUICE_STANDIN_PLAIN" driver/libcuda.so.1
 ln driver/libcuda.so.1 driver/standin.so
 "$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" driver/libcuda.so.1 \
 	-Wl,-rpath,/usr/local/nvidia/lib64 -o oversubscribed || exit 1
-"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+"$CC" -O3 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 	"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
 # A program of ours that is built with a sanitizer runs under other libraries, too.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0

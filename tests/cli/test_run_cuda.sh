@@ -107,7 +107,7 @@ ln "$driver" standin.so || exit 1 # the library would see where a symbolic link 
 link=("$driver" "-Wl,-rpath,$(dirname "$driver")")
 "$CC" -O1 -I. "$SLUICE_SOURCE_DIR/examples/run/oversubscribed.c" "${link[@]}" -o oversubscribed &&
 	"$CC" init.c "${link[@]}" -o init && "$CC" mapper.c "${link[@]}" -o mapper &&
-	"$CC" -O1 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+	"$CC" -O3 -D_GNU_SOURCE -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
 
 export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so LD_PRELOAD=$PWD/twin.so

@@ -71,7 +71,7 @@ cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
 driver=$SLUICE_STANDIN_PLAIN
 ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
 "$CC" -O1 -I. rounds.c "$driver" "-Wl,-rpath,$(dirname "$driver")" -o rounds &&
-	"$CC" -O1 -D_GNU_SOURCE -DTWIN_PROGRAM='"rounds"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+	"$CC" -O3 -D_GNU_SOURCE -DTWIN_PROGRAM='"rounds"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
 export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so
 export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=512M CUDA_STANDIN_SHARED=$PWD/device TMPDIR=$PWD

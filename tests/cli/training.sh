@@ -22,7 +22,7 @@ cp "$SLUICE_SOURCE_DIR/tests/cli/cuda_subset.h" cuda.h || exit 1
 driver=$SLUICE_STANDIN_PLAIN
 ln "$driver" standin.so || exit 1 # the library would see where a symbolic link leads
 "$CC" -O1 -I. "$SLUICE_SOURCE_DIR/tests/cli/training.c" "$driver" "-Wl,-rpath,$(dirname "$driver")" -o training &&
-	"$CC" -O1 -D_GNU_SOURCE -DTWIN_PROGRAM='"training"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
+	"$CC" -O3 -D_GNU_SOURCE -DTWIN_PROGRAM='"training"' -shared -fPIC -I"$SLUICE_SOURCE_DIR/tests" \
 		"$SLUICE_SOURCE_DIR/tests/cli/oversubscribed_twin.c" -o twin.so || exit 1
 export CUDA_STANDIN_QUIET=1 CUDA_STANDIN_DEVICE_BYTES=256M TMPDIR=$PWD
 export SLUICE_CUDA_LIBRARY=$driver STANDIN_TABLE=$PWD/standin.so
