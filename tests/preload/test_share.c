@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several programs on one GPU: processes on one stand-in device of 512 MiB, of which programs may have
+ * Several programs on one GPU: processes on one stand-in device of 256 MiB, of which programs may have
  * half. Their results must be those of a program that is alone. What each has is read in the GPU's
  * book, and how often something moved in its statistics. Nothing here depends on a time: what is
  * waited for must come.
  *
  * A worker does what it is told through a pipe, a letter each, and answers with the same letter. Its
- * buffers have 8 MiB.
+ * buffers have 4 MiB.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +23,10 @@
 #include "work.h"
 
 #define MIB          ((uint64_t)1 << 20)
-#define BUFFER       (8 * MIB)
+#define BUFFER       (4 * MIB)
 #define WORDS        (BUFFER / 8)
 #define BUFFERS_MAX  64
-#define ROOM         (256 * MIB) /* of programs: the device's half, as less than 2 GiB are free */
+#define ROOM         (128 * MIB) /* of programs: the device's half, as less than 2 GiB are free */
 #define CONTEXTS     (16 * MIB) /* what they take of it past the library */
 #define LEAST        (16 * MIB) /* four chunks of a device of this size */
 #define WORKERS_MAX  16
@@ -127,13 +127,13 @@ worker_do(char what)
 		for (unsigned i = 0; i < own.n; i++)
 			work_expect(&own.w, own.buffer[i], WORDS, 1000 + i + own.rounds);
 		break;
-	case 'm': { /* memory past the library: 64 MiB of the driver's, for good */
+	case 'm': { /* memory past the library: 32 MiB of the driver's, for good */
 		const struct cu_allocation what_for = {.type = CU_ALLOCATION_PINNED,
 						       .requested_handle = 1, /* as if to be exported: not ours */
 						       .location = {CU_LOCATION_DEVICE, 0}};
 		uint64_t handle;
 
-		OK(own.w.cuMemCreate(&handle, 64 * MIB, &what_for, 0));
+		OK(own.w.cuMemCreate(&handle, 8 * BUFFER, &what_for, 0));
 		break;
 	}
 	case 'g': { /* a space of its own, that would share */
@@ -182,7 +182,7 @@ worker_run(int from, int to, const void *arg)
 	if (own_settings->host_room)
 		setenv("SLUICE_HOST_ROOM", own_settings->host_room, 1);
 	setenv("CUDA_STANDIN_QUIET", "1", 1);
-	setenv("CUDA_STANDIN_DEVICE_BYTES", "512M", 1);
+	setenv("CUDA_STANDIN_DEVICE_BYTES", "256M", 1);
 	snprintf(text, sizeof(text), "%s/device", share_dir);
 	setenv("CUDA_STANDIN_SHARED", text, 1);
 	if (own_settings->device_mib)
@@ -312,7 +312,7 @@ one_that_is_alone_has_all_and_is_never_under_pressure(void)
 {
 	struct worker a = worker_start("share=1");
 
-	worker_ask(&a, 'a', 24); /* 192 MiB */
+	worker_ask(&a, 'a', 24); /* 96 MiB */
 	worker_ask(&a, 'r', 2);
 	worker_end(&a);
 	CHECK(worker_number(&a, "\"device\"", "budget_bytes") >= ROOM - CONTEXTS);
@@ -361,8 +361,8 @@ two_that_do_not_fit_take_turns(void)
 	worker_ask(&b, 'v', 1);
 	worker_end(&a);
 	worker_end(&b);
-	moved_expect(&a, 192 * MIB);
-	moved_expect(&b, 192 * MIB);
+	moved_expect(&a, 24 * BUFFER);
+	moved_expect(&b, 24 * BUFFER);
 	CHECK(worker_number(&a, "\"counters\"", "turn_wait_ms") >=
 	      worker_number(&a, "\"counters\"", "turn_wait_longest_ms"));
 }
@@ -496,12 +496,12 @@ who_is_idle_gives_way_and_comes_back(void)
 	b = worker_start("share=1");
 	worker_ask(&b, 'a', 24); /* a gives way for each of them */
 	worker_ask(&b, 'r', 3);
-	row_await(&a, holds_at_most, ROOM - 192 * MIB, "gives way to");
-	row_await(&b, row_has_at_least, 192 * MIB, "has");
+	row_await(&a, holds_at_most, ROOM - 24 * BUFFER, "gives way to");
+	row_await(&b, row_has_at_least, 24 * BUFFER, "has");
 	row_await(&b, row_is_idle, 0, "idle");
 	worker_ask(&a, 'r', 1); /* and back */
 	worker_ask(&a, 'v', 1);
-	row_await(&a, row_has_at_least, 192 * MIB, "has again");
+	row_await(&a, row_has_at_least, 24 * BUFFER, "has again");
 	worker_ask(&b, 'v', 1);
 	worker_end(&a);
 	worker_end(&b);
@@ -531,7 +531,7 @@ who_is_killed_is_gone_and_who_is_stopped_holds_up_nobody(void)
 	worker_ask(&a, 'v', 1);
 	worker_kill(&b);
 	worker_ask(&a, 'r', 1);
-	row_await(&a, row_has_at_least, 192 * MIB, "is alone and has");
+	row_await(&a, row_has_at_least, 24 * BUFFER, "is alone and has");
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -542,13 +542,14 @@ what_others_take_and_give_back_is_noticed(void)
 	struct worker a = worker_start("share=1"), driver = worker_start("mode=off");
 
 	worker_ask(&a, 'a', 24);
-	worker_ask(&driver, 'm', 2); /* 128 MiB, of the 256 that are not for programs */
-	row_await(&a, room_is_at_most, ROOM - 64 * MIB, "has noticed that there are at most");
-	row_await(&a, holds_at_most, ROOM - 64 * MIB, "gives back all but");
+	worker_ask(&driver, 'm', 2); /* 64 MiB, of the 128 that are not for programs */
+	row_await(&a, room_is_at_most, ROOM - 8 * BUFFER,
+		  "has noticed that there are at most");
+	row_await(&a, holds_at_most, ROOM - 8 * BUFFER, "gives back all but");
 	worker_ask(&a, 'r', 2);
 	worker_kill(&driver);
 	row_await(&a, room_is_at_least, ROOM - CONTEXTS, "has noticed that there are");
-	row_await(&a, row_has_at_least, 192 * MIB, "has again");
+	row_await(&a, row_has_at_least, 24 * BUFFER, "has again");
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -556,11 +557,11 @@ what_others_take_and_give_back_is_noticed(void)
 static void
 room_is_left_as_the_user_says(void)
 {
-	struct worker a = worker_start("share=1,leave_mib=128");
+	struct worker a = worker_start("share=1,leave_mib=64");
 
 	worker_ask(&a, 'a', 30);
-	row_await(&a, room_is_at_most, ROOM - 64 * MIB, "leaves all but");
-	CHECK(row_of(a.pid)->claim.has_bytes <= ROOM - 64 * MIB);
+	row_await(&a, room_is_at_most, ROOM - 8 * BUFFER, "leaves all but");
+	CHECK(row_of(a.pid)->claim.has_bytes <= ROOM - 8 * BUFFER);
 	worker_ask(&a, 'r', 2);
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
@@ -573,7 +574,7 @@ the_driver_out_of_memory_is_answered_by_giving_way(void)
 	struct worker a = worker_start("share=1"), driver = worker_start("mode=off");
 
 	worker_ask(&a, 'a', 12);
-	worker_ask(&driver, 'm', 6); /* 384 MiB: 32 are left of what a may have */
+	worker_ask(&driver, 'm', 6); /* 192 MiB: 16 are left of what a may have */
 	worker_ask(&a, 'a', 12);
 	worker_ask(&a, 'r', 2);
 	worker_ask(&a, 'm', 1); /* its own need: room is made */
@@ -589,7 +590,7 @@ static void
 host_memory_is_shared(void)
 {
 	static struct sl_book_row rows[SL_BOOK_ROWS];
-	const struct own_settings settings = {"share=1", 768, "96M", 0};
+	const struct own_settings settings = {"share=1", 768, "48M", 0};
 	struct worker workers[2];
 	uint64_t held = 0, has = 0;
 	struct sl_book *book;
@@ -603,16 +604,16 @@ host_memory_is_shared(void)
 	}
 	for (int i = 0; i < 2; i++)
 		worker_await(&workers[i], 'R');
-	CHECK(!sl_book_open_existing(share_dir, SL_BOOK_OF_HOST "-96M", &book));
+	CHECK(!sl_book_open_existing(share_dir, SL_BOOK_OF_HOST "-48M", &book));
 	for (int tries = 0; tries < SHARE_TRIES; tries++) { /* free frames go a moment later */
 		CHECK(!sl_book_read(book, rows, &n, &me) && n == 2);
 		held = rows[0].claim.held_bytes + rows[1].claim.held_bytes;
 		has = rows[0].claim.has_bytes + rows[1].claim.has_bytes;
-		if (held <= 96 * MIB + 2 * STAGING)
+		if (held <= 48 * MIB + 2 * STAGING)
 			break;
 		usleep(1000);
 	}
-	CHECK(held > 32 * MIB && held <= 96 * MIB + 2 * STAGING && has <= 96 * MIB + LEAST);
+	CHECK(held > 16 * MIB && held <= 48 * MIB + 2 * STAGING && has <= 48 * MIB + LEAST);
 	sl_book_close(book);
 	for (int i = 0; i < 2; i++)
 		worker_ask(&workers[i], 'v', 1);
@@ -657,8 +658,8 @@ orders_are_followed(void)
 	worker_ask(&a, 'a', 24);
 	worker_ask(&a, 'r', 1);
 	CHECK(row_of(a.pid));
-	order_give(&a, (struct sl_book_order){.limit_bytes = 64 * MIB});
-	row_await(&a, holds_at_most, 64 * MIB, "is limited to");
+	order_give(&a, (struct sl_book_order){.limit_bytes = 8 * BUFFER});
+	row_await(&a, holds_at_most, 8 * BUFFER, "is limited to");
 	worker_ask(&a, 'r', 1);
 	order_give(&a, (struct sl_book_order){.limit_bytes = UINT64_MAX, .suspend = 1});
 	row_await(&a, holds_at_most, LEAST, "is suspended, and has");
@@ -671,7 +672,7 @@ orders_are_followed(void)
 	CHECK(fcntl(a.from, F_SETFL, 0) == 0);
 	order_give(&a, (struct sl_book_order){.limit_bytes = UINT64_MAX});
 	worker_await(&a, 'r');
-	row_await(&a, row_has_at_least, 192 * MIB, "has again");
+	row_await(&a, row_has_at_least, 24 * BUFFER, "has again");
 	worker_ask(&a, 'v', 1);
 	worker_end(&a);
 }
@@ -722,8 +723,8 @@ a_book_that_is_lost_is_found_again(void)
 		}
 		worker_ask(&a, 'r', 1);
 		worker_ask(&b, 'r', 1);
-		row_await(&a, row_has_at_least, 64 * MIB, "is in the new book, and has");
-		row_await(&b, row_has_at_least, 64 * MIB, "is in the new book, and has");
+		row_await(&a, row_has_at_least, 8 * BUFFER, "is in the new book, and has");
+		row_await(&b, row_has_at_least, 8 * BUFFER, "is in the new book, and has");
 	}
 	worker_ask(&a, 'v', 1);
 	worker_ask(&b, 'v', 1);
