@@ -590,7 +590,7 @@ static void
 host_memory_is_shared(void)
 {
 	static struct sl_book_row rows[SL_BOOK_ROWS];
-	const struct own_settings settings = {"share=1", 768, "48M", 0};
+	const struct own_settings settings = {"share=1", 768, "96M", 0};
 	struct worker workers[2];
 	uint64_t held = 0, has = 0;
 	struct sl_book *book;
@@ -599,21 +599,21 @@ host_memory_is_shared(void)
 	for (int i = 0; i < 2; i++) {
 		workers[i] = worker_fork(worker_run, &settings);
 		worker_ready(&workers[i]);
-		worker_ask(&workers[i], 'a', 24);
+		worker_ask(&workers[i], 'a', 48);
 		worker_tell(&workers[i], 'R');
 	}
 	for (int i = 0; i < 2; i++)
 		worker_await(&workers[i], 'R');
-	CHECK(!sl_book_open_existing(share_dir, SL_BOOK_OF_HOST "-48M", &book));
+	CHECK(!sl_book_open_existing(share_dir, SL_BOOK_OF_HOST "-96M", &book));
 	for (int tries = 0; tries < SHARE_TRIES; tries++) { /* free frames go a moment later */
 		CHECK(!sl_book_read(book, rows, &n, &me) && n == 2);
 		held = rows[0].claim.held_bytes + rows[1].claim.held_bytes;
 		has = rows[0].claim.has_bytes + rows[1].claim.has_bytes;
-		if (held <= 48 * MIB + 2 * STAGING)
+		if (held <= 96 * MIB + 2 * STAGING)
 			break;
 		usleep(1000);
 	}
-	CHECK(held > 16 * MIB && held <= 48 * MIB + 2 * STAGING && has <= 48 * MIB + LEAST);
+	CHECK(held > 32 * MIB && held <= 96 * MIB + 2 * STAGING && has <= 96 * MIB + LEAST);
 	sl_book_close(book);
 	for (int i = 0; i < 2; i++)
 		worker_ask(&workers[i], 'v', 1);
