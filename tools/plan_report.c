@@ -211,7 +211,8 @@ plan_report_print(const struct plan_job *job, const struct plan_outcome *outcome
 	uint32_t count = phases_make(result, phases);
 	char text[32], other[32];
 
-	printf("trace       %s (%u launches", job->trace_path, result->n_launches);
+	printf("trace       %s (%u launch%s", job->trace_path, result->n_launches,
+	       result->n_launches == 1 ? "" : "es");
 	if (job->n_periods > 1)
 		printf(", period %u of 0 to %u", job->period, job->n_periods - 1);
 	printf(")\n");
