@@ -28,7 +28,7 @@
 #define BUFFERS_MAX  64
 #define ROOM         (128 * MIB) /* of programs: the device's half, as less than 2 GiB are free */
 #define CONTEXTS     (16 * MIB) /* what they take of it past the library */
-#define LEAST        (16 * MIB) /* four chunks of a device of this size */
+#define LEAST        (8 * MIB)  /* four chunks of a device of this size */
 #define WORKERS_MAX  16
 #define STAGING      (64 * MIB) /* of host memory, beside the budget */
 #define ROUNDS       8          /* of one order to a worker */
